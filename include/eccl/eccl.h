@@ -1,0 +1,271 @@
+/* ECCL: collective communication with verified schedules.
+ *
+ * The C API. It has the shape of NCCL's: the same calls, argument orders, enum values and struct
+ * layouts, with the prefix `eccl`.
+ *
+ * Conventions that hold for every call
+ *  - Counts are in elements, never bytes, unless a name says bytes. 0 is legal; 2^31 and above work.
+ *  - Buffers belong to the caller and must stay valid until the operation has completed: on return for a
+ *    NULL stream on a blocking communicator outside a group, otherwise when the stream has drained.
+ *  - Any thread may call; two threads must not use one communicator at the same time, except for
+ *    ecclCommAbort and ecclCommGetAsyncError, which may be called at any time.
+ *  - Every failure returns a code other than ecclSuccess; ecclGetLastError() gives the sentence that says
+ *    what happened, to whom and what to do.
+ */
+#ifndef ECCL_ECCL_H_
+#define ECCL_ECCL_H_
+
+#include <limits.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "eccl/version.h"
+
+#if defined(__GNUC__)
+#define ECCL_API __attribute__((visibility("default")))
+#else
+#define ECCL_API
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- Types -------------------------------------------------------------------------------------- */
+
+typedef struct ecclComm* ecclComm_t;     /* one rank's membership in a communicator */
+typedef struct ecclStream* ecclStream_t; /* a host stream: an ordered queue; NULL is the default stream */
+
+#define ECCL_UNIQUE_ID_BYTES 128
+/* Names a communicator to be made. Opaque; copy it to every rank by any means (it holds a secret). */
+typedef struct { char internal[ECCL_UNIQUE_ID_BYTES]; } ecclUniqueId;
+
+typedef enum {
+  ecclSuccess = 0,
+  ecclUnhandledCudaError = 1,
+  ecclSystemError = 2,     /* a call into the operating system failed */
+  ecclInternalError = 3,   /* a bug in ECCL */
+  ecclInvalidArgument = 4, /* a value is wrong */
+  ecclInvalidUsage = 5,    /* a call is wrong here, or ranks disagree about a call or a setting */
+  ecclRemoteError = 6,     /* another rank died, aborted or failed */
+  ecclInProgress = 7,      /* a non-blocking operation goes on; poll ecclCommGetAsyncError */
+  ecclTimeout = 8,         /* something that had a time limit passed it */
+  ecclNumResults = 9
+} ecclResult_t;
+
+typedef enum {
+  ecclInt8 = 0, ecclChar = 0,
+  ecclUint8 = 1,
+  ecclInt32 = 2, ecclInt = 2,
+  ecclUint32 = 3,
+  ecclInt64 = 4,
+  ecclUint64 = 5,
+  ecclFloat16 = 6, ecclHalf = 6,
+  ecclFloat32 = 7, ecclFloat = 7,
+  ecclFloat64 = 8, ecclDouble = 8,
+  ecclBfloat16 = 9,
+  ecclFloat8e4m3 = 10,
+  ecclFloat8e5m2 = 11,
+  ecclNumTypes = 12
+} ecclDataType_t;
+
+typedef enum {
+  ecclSum = 0,
+  ecclProd = 1,
+  ecclMax = 2,
+  ecclMin = 3,
+  ecclAvg = 4,      /* sum divided by the number of ranks; integers divide with truncation */
+  ecclNumOps = 5,   /* operators made by ecclRedOpCreatePreMulSum start here */
+  ecclMaxRedOp = 0x7fffffff
+} ecclRedOp_t;
+
+typedef enum {
+  ecclScalarDevice = 0,       /* the scalar lives in memory that is read when the operation runs */
+  ecclScalarHostImmediate = 1 /* the scalar is read during the create call */
+} ecclScalarResidence_t;
+
+/* Fill with ECCL_CONFIG_INITIALIZER, then set what differs. The layout is ncclConfig_t's (96 bytes).
+ * Fields that name GPU resources are accepted and have no effect on a host communicator. */
+typedef struct ecclConfig_v23000 {
+  size_t size;             /* set by the initializer */
+  unsigned int magic;      /* set by the initializer */
+  unsigned int version;    /* set by the initializer */
+  int blocking;            /* 1 (default): calls complete in the caller; 0: poll ecclCommGetAsyncError */
+  int cgaClusterSize;
+  int minCTAs;             /* least number of channels */
+  int maxCTAs;             /* greatest number of channels */
+  const char* netName;     /* transport between hosts: "tcp" */
+  int splitShare;          /* accepted; ECCL's children share nothing that could block their parent */
+  int trafficClass;
+  const char* commName;    /* appears in every message about this communicator */
+  int collnetEnable;
+  int CTAPolicy;
+  int shrinkShare;
+  int nvlsCTAs;
+  int nChannelsPerNetPeer;
+  int nvlinkCentricSched;
+  int graphUsageMode;
+  int numRmaCtx;
+  int maxP2pPeers;
+  int graphStreamOrdering;
+} ecclConfig_t;
+
+#define ECCL_CONFIG_UNDEF_INT INT_MIN
+#define ECCL_CONFIG_UNDEF_PTR NULL
+#define ECCL_CONFIG_MAGIC 0xcafebeefu
+/* The API level ECCL_CONFIG_INITIALIZER describes, in NCCL's numbering (2.30.7). */
+#define ECCL_CONFIG_VERSION 23007
+#define ECCL_CONFIG_INITIALIZER                                                                            \
+  {                                                                                                        \
+    sizeof(ecclConfig_t), ECCL_CONFIG_MAGIC, ECCL_CONFIG_VERSION, ECCL_CONFIG_UNDEF_INT,                   \
+        ECCL_CONFIG_UNDEF_INT, ECCL_CONFIG_UNDEF_INT, ECCL_CONFIG_UNDEF_INT, ECCL_CONFIG_UNDEF_PTR,        \
+        ECCL_CONFIG_UNDEF_INT, ECCL_CONFIG_UNDEF_INT, ECCL_CONFIG_UNDEF_PTR, ECCL_CONFIG_UNDEF_INT,        \
+        ECCL_CONFIG_UNDEF_INT, ECCL_CONFIG_UNDEF_INT, ECCL_CONFIG_UNDEF_INT, ECCL_CONFIG_UNDEF_INT,        \
+        ECCL_CONFIG_UNDEF_INT, ECCL_CONFIG_UNDEF_INT, ECCL_CONFIG_UNDEF_INT, ECCL_CONFIG_UNDEF_INT,        \
+        ECCL_CONFIG_UNDEF_INT                                                                              \
+  }
+
+/* ---- Versions and errors ------------------------------------------------------------------------ */
+
+/* *version = X*10000 + Y*100 + Z of the library that is loaded. */
+ECCL_API ecclResult_t ecclGetVersion(int* version);
+/* A constant string for a code; never NULL. */
+ECCL_API const char* ecclGetErrorString(ecclResult_t result);
+/* The last failure's full sentence: `comm`'s if comm is not NULL, else the calling thread's. "" if none.
+ * Valid until the next ECCL call in this thread. */
+ECCL_API const char* ecclGetLastError(ecclComm_t comm);
+
+/* ---- Making and ending communicators ------------------------------------------------------------ */
+
+/* Makes an id and starts listening for the ranks in this process, which must stay alive until all have
+ * joined. With ECCL_COMM_ID=host:port (and a secret in ECCL_COMM_SECRET or ECCL_COMM_SECRET_FILE) the id
+ * is that address and rank 0 listens. */
+ECCL_API ecclResult_t ecclGetUniqueId(ecclUniqueId* id);
+/* Joins as `rank` of `nranks`; returns when all have joined or the time limit ECCL_INIT_TIMEOUT (seconds)
+ * passes, with an error that names the ranks that are missing. */
+ECCL_API ecclResult_t ecclCommInitRank(ecclComm_t* comm, int nranks, ecclUniqueId id, int rank);
+/* As above, with options; config may be NULL. With blocking=0 the communicator is usable once
+ * ecclCommGetAsyncError reports ecclSuccess. */
+ECCL_API ecclResult_t ecclCommInitRankConfig(ecclComm_t* comm, int nranks, ecclUniqueId id, int rank,
+                                             ecclConfig_t* config);
+/* Makes `ndev` ranks in this process, comms[i] being rank i. devlist is accepted for compatibility. */
+ECCL_API ecclResult_t ecclCommInitAll(ecclComm_t* comms, int ndev, const int* devlist);
+
+#define ECCL_SPLIT_NOCOLOR (-1)
+/* Collective over `comm`. Ranks of equal color (>= 0) make a new communicator, ordered by key, then by
+ * rank; ECCL_SPLIT_NOCOLOR takes part and gets *newcomm = NULL. */
+ECCL_API ecclResult_t ecclCommSplit(ecclComm_t comm, int color, int key, ecclComm_t* newcomm,
+                                    ecclConfig_t* config);
+/* Waits for all outstanding work of this rank and agrees with the others to stop. Collective. */
+ECCL_API ecclResult_t ecclCommFinalize(ecclComm_t comm);
+/* Finalizes if that was not done, and frees. The handle is invalid afterwards. */
+ECCL_API ecclResult_t ecclCommDestroy(ecclComm_t comm);
+/* Ends every wait on this communicator within 100 ms, tells the other ranks, and frees. Any thread. */
+ECCL_API ecclResult_t ecclCommAbort(ecclComm_t comm);
+/* *asyncError = what went wrong in the background, ecclInProgress or ecclSuccess. Any thread. */
+ECCL_API ecclResult_t ecclCommGetAsyncError(ecclComm_t comm, ecclResult_t* asyncError);
+ECCL_API ecclResult_t ecclCommCount(ecclComm_t comm, int* count);
+ECCL_API ecclResult_t ecclCommUserRank(ecclComm_t comm, int* rank);
+
+/* ---- Memory ------------------------------------------------------------------------------------- */
+
+/* Memory that ranks on this host can read in place. Aligned to a page. Free with ecclMemFree. */
+ECCL_API ecclResult_t ecclMemAlloc(void** ptr, size_t size);
+ECCL_API ecclResult_t ecclMemFree(void* ptr);
+/* Declares [buff, buff+size) as memory the collectives will use often. Deregister before freeing it. */
+ECCL_API ecclResult_t ecclCommRegister(ecclComm_t comm, void* buff, size_t size, void** handle);
+ECCL_API ecclResult_t ecclCommDeregister(ecclComm_t comm, void* handle);
+
+/* ---- Host streams ------------------------------------------------------------------------------- */
+
+ECCL_API ecclResult_t ecclStreamCreate(ecclStream_t* stream);
+/* Waits until everything queued before this call is complete; returns the first error of it. */
+ECCL_API ecclResult_t ecclStreamSynchronize(ecclStream_t stream);
+/* ecclSuccess if the stream is drained, ecclInProgress if not, else the error. */
+ECCL_API ecclResult_t ecclStreamQuery(ecclStream_t stream);
+/* Synchronizes, then frees. */
+ECCL_API ecclResult_t ecclStreamDestroy(ecclStream_t stream);
+
+/* ---- Reduction operators ------------------------------------------------------------------------ */
+
+/* *op = sum of each rank's values times that rank's scalar (of type datatype; may differ per rank). */
+ECCL_API ecclResult_t ecclRedOpCreatePreMulSum(ecclRedOp_t* op, void* scalar, ecclDataType_t datatype,
+                                               ecclScalarResidence_t residence, ecclComm_t comm);
+ECCL_API ecclResult_t ecclRedOpDestroy(ecclRedOp_t op, ecclComm_t comm);
+
+/* ---- Collectives -------------------------------------------------------------------------------- */
+
+/* recvbuff[count] = reduction over ranks of sendbuff[count]. In place: sendbuff == recvbuff. */
+ECCL_API ecclResult_t ecclAllReduce(const void* sendbuff, void* recvbuff, size_t count,
+                                    ecclDataType_t datatype, ecclRedOp_t op, ecclComm_t comm,
+                                    ecclStream_t stream);
+/* recvbuff[count] on every rank = sendbuff[count] of root. sendbuff is read on root only. */
+ECCL_API ecclResult_t ecclBroadcast(const void* sendbuff, void* recvbuff, size_t count,
+                                    ecclDataType_t datatype, int root, ecclComm_t comm, ecclStream_t stream);
+/* ecclBroadcast in place. */
+ECCL_API ecclResult_t ecclBcast(void* buff, size_t count, ecclDataType_t datatype, int root, ecclComm_t comm,
+                                ecclStream_t stream);
+/* recvbuff[count] on root = reduction; recvbuff is not touched elsewhere and may be NULL there. */
+ECCL_API ecclResult_t ecclReduce(const void* sendbuff, void* recvbuff, size_t count, ecclDataType_t datatype,
+                                 ecclRedOp_t op, int root, ecclComm_t comm, ecclStream_t stream);
+/* recvbuff[nranks*sendcount]: block r is rank r's sendbuff. In place: sendbuff == recvbuff + rank*sendcount. */
+ECCL_API ecclResult_t ecclAllGather(const void* sendbuff, void* recvbuff, size_t sendcount,
+                                    ecclDataType_t datatype, ecclComm_t comm, ecclStream_t stream);
+/* recvbuff[recvcount] = block `rank` of the reduction of sendbuff[nranks*recvcount].
+ * In place: recvbuff == sendbuff + rank*recvcount. */
+ECCL_API ecclResult_t ecclReduceScatter(const void* sendbuff, void* recvbuff, size_t recvcount,
+                                        ecclDataType_t datatype, ecclRedOp_t op, ecclComm_t comm,
+                                        ecclStream_t stream);
+/* Block d of rank s's sendbuff[nranks*count] becomes block s of rank d's recvbuff[nranks*count].
+ * Out of place only. */
+ECCL_API ecclResult_t ecclAlltoAll(const void* sendbuff, void* recvbuff, size_t count,
+                                   ecclDataType_t datatype, ecclComm_t comm, ecclStream_t stream);
+/* recvbuff[nranks*count] on root: block r is rank r's sendbuff[count]. */
+ECCL_API ecclResult_t ecclGather(const void* sendbuff, void* recvbuff, size_t count, ecclDataType_t datatype,
+                                 int root, ecclComm_t comm, ecclStream_t stream);
+/* recvbuff[count] on rank r = block r of root's sendbuff[nranks*count]. */
+ECCL_API ecclResult_t ecclScatter(const void* sendbuff, void* recvbuff, size_t count, ecclDataType_t datatype,
+                                  int root, ecclComm_t comm, ecclStream_t stream);
+/* Completes when every rank has called it. */
+ECCL_API ecclResult_t ecclBarrier(ecclComm_t comm, ecclStream_t stream);
+
+/* The calls with one count per rank. Arrays have nranks entries, in elements; displacements are from the
+ * start of the buffer; the arrays are read during the call. */
+
+/* sendcounts[d] elements at sendbuff + sdispls[d] go to rank d, which receives them at
+ * recvbuff + rdispls[s] and must have passed recvcounts[s] equal to them. Each rank knows its own row only. */
+ECCL_API ecclResult_t ecclAlltoAllv(const void* sendbuff, const size_t sendcounts[], const size_t sdispls[],
+                                    void* recvbuff, const size_t recvcounts[], const size_t rdispls[],
+                                    ecclDataType_t datatype, ecclComm_t comm, ecclStream_t stream);
+/* recvcounts[r] elements of rank r arrive at recvbuff + displs[r] everywhere; sendcount must equal
+ * recvcounts[rank], and recvcounts must be equal on all ranks. */
+ECCL_API ecclResult_t ecclAllGatherv(const void* sendbuff, size_t sendcount, void* recvbuff,
+                                     const size_t recvcounts[], const size_t displs[],
+                                     ecclDataType_t datatype, ecclComm_t comm, ecclStream_t stream);
+/* sendbuff holds one block per rank, block r of recvcounts[r] elements, packed in rank order; recvbuff
+ * gets recvcounts[rank] reduced elements. recvcounts must be equal on all ranks. */
+ECCL_API ecclResult_t ecclReduceScatterv(const void* sendbuff, void* recvbuff, const size_t recvcounts[],
+                                         ecclDataType_t datatype, ecclRedOp_t op, ecclComm_t comm,
+                                         ecclStream_t stream);
+
+/* ---- Point to point ----------------------------------------------------------------------------- */
+
+/* Matches, in order, the ecclRecv calls of `peer` that name this rank; counts and types must be equal.
+ * Inside a group, all sends and receives go on at the same time. */
+ECCL_API ecclResult_t ecclSend(const void* sendbuff, size_t count, ecclDataType_t datatype, int peer,
+                               ecclComm_t comm, ecclStream_t stream);
+ECCL_API ecclResult_t ecclRecv(void* recvbuff, size_t count, ecclDataType_t datatype, int peer,
+                               ecclComm_t comm, ecclStream_t stream);
+
+/* ---- Groups ------------------------------------------------------------------------------------- */
+
+/* Calls between ecclGroupStart and the matching ecclGroupEnd of one thread are issued together by the
+ * outermost ecclGroupEnd: operations on several communicators, and inits, cannot deadlock one another. */
+ECCL_API ecclResult_t ecclGroupStart(void);
+ECCL_API ecclResult_t ecclGroupEnd(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* ECCL_ECCL_H_ */
