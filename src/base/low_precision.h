@@ -68,7 +68,7 @@ constexpr uint32_t kInfinityBits = 0x7f800000U;
 
 /// The value of `x`, exactly. A NaN stays a NaN, sign and payload unspecified.
 template <class T>
-  requires kIsLowPrecision<T>
+requires kIsLowPrecision<T>
 constexpr float widen(T x) {
   constexpr int kWidth = 8 * sizeof(typename T::Bits);
   constexpr uint32_t kMagnitude = (1U << (kWidth - 1)) - 1;
@@ -88,7 +88,7 @@ constexpr float widen(T x) {
 
 /// `x` rounded to T; see the head of this file for ties, overflow and NaN.
 template <class T>
-  requires kIsLowPrecision<T>
+requires kIsLowPrecision<T>
 constexpr T narrow(float x) {
   constexpr int kWidth = 8 * sizeof(typename T::Bits);
   constexpr uint32_t kMagnitude = (1U << (kWidth - 1)) - 1;
@@ -102,8 +102,8 @@ constexpr T narrow(float x) {
   if constexpr (!std::is_same_v<T, Bfloat16>) {  // bfloat16's subnormals are fp32's, shifted
     // One unit of this float is one unit of T's subnormals, so the addition itself rounds to them.
     constexpr float kUnit = detail::powerOfTwo(24 - T::kBias - T::kMantissaBits);
-    const uint32_t subnormal = std::bit_cast<uint32_t>(std::bit_cast<float>(magnitude) + kUnit) -
-                               std::bit_cast<uint32_t>(kUnit);
+    const uint32_t subnormal =
+        std::bit_cast<uint32_t>(std::bit_cast<float>(magnitude) + kUnit) - std::bit_cast<uint32_t>(kUnit);
     code = magnitude < (static_cast<uint32_t>(128 - T::kBias) << 23) ? subnormal : code;
   }
   // Signed comparisons: every magnitude is below 2^31, and SSE2 has no unsigned ones.

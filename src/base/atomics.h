@@ -1,0 +1,69 @@
+// Atomic access to words in memory that threads, processes or devices share. One spelling for host and CUDA;
+// words in shared memory are plain integers, so std::atomic's guarantees about layout are not needed.
+#pragma once
+
+#include <cstdint>
+
+#if defined(__CUDACC__)
+#include <cuda/atomic>
+#define ECCL_DEVICE __host__ __device__
+#elif !defined(ECCL_DEVICE)
+#define ECCL_DEVICE
+#endif
+
+namespace eccl {
+
+template <class T>
+ECCL_DEVICE inline T loadAcquire(const T* word) {
+#if defined(__CUDA_ARCH__)
+  return cuda::atomic_ref<T, cuda::thread_scope_system>(*const_cast<T*>(word))
+      .load(cuda::std::memory_order_acquire);
+#else
+  return __atomic_load_n(word, __ATOMIC_ACQUIRE);
+#endif
+}
+
+template <class T>
+ECCL_DEVICE inline T loadRelaxed(const T* word) {
+#if defined(__CUDA_ARCH__)
+  return cuda::atomic_ref<T, cuda::thread_scope_system>(*const_cast<T*>(word))
+      .load(cuda::std::memory_order_relaxed);
+#else
+  return __atomic_load_n(word, __ATOMIC_RELAXED);
+#endif
+}
+
+template <class T>
+ECCL_DEVICE inline void storeRelease(T* word, T value) {
+#if defined(__CUDA_ARCH__)
+  cuda::atomic_ref<T, cuda::thread_scope_system>(*word).store(value, cuda::std::memory_order_release);
+#else
+  __atomic_store_n(word, value, __ATOMIC_RELEASE);
+#endif
+}
+
+/// Store, then a full barrier: what follows is not read before others can see the store. For flags of the
+/// "I am about to sleep / look whether I must wake" kind, where both sides store and then load.
+template <class T>
+ECCL_DEVICE inline void storeFenced(T* word, T value) {
+#if defined(__CUDA_ARCH__)
+  cuda::atomic_ref<T, cuda::thread_scope_system>(*word).store(value, cuda::std::memory_order_relaxed);
+  cuda::atomic_thread_fence(cuda::std::memory_order_seq_cst, cuda::thread_scope_system);
+#else
+  // An exchange is a full barrier on x86 and, unlike a fence, one that ThreadSanitizer models.
+  __atomic_exchange_n(word, value, __ATOMIC_SEQ_CST);
+#endif
+}
+
+/// A load ordered after every earlier store of this thread.
+template <class T>
+ECCL_DEVICE inline T loadFenced(T* word) {
+#if defined(__CUDA_ARCH__)
+  cuda::atomic_thread_fence(cuda::std::memory_order_seq_cst, cuda::thread_scope_system);
+  return cuda::atomic_ref<T, cuda::thread_scope_system>(*word).load(cuda::std::memory_order_relaxed);
+#else
+  return __atomic_fetch_add(word, T{0}, __ATOMIC_SEQ_CST);
+#endif
+}
+
+}  // namespace eccl

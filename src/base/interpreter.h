@@ -1,0 +1,360 @@
+// Runs lanes. One source for the host and for CUDA.
+//
+//   advance(run, lane, budget, device) → progress | blocked | done | failed
+//
+// Nothing is held between calls but the LaneState, so any number of lanes runs on any number of workers. A
+// lane is advanced by one worker at a time. The device is asked by submit() and test(), never waited for:
+//
+//   void submit(int32_t lane, const MoveTask&);  // may be called several times for one move
+//   bool test(int32_t lane);                     // true when all tasks of the lane's move are complete
+#pragma once
+
+#include "base/plan_view.h"
+
+namespace eccl {
+
+enum class LaneAnswer : uint8_t { progress, blocked, done, failed };
+
+namespace interpreter {
+
+/// The current move with its operands resolved.
+struct Resolved {
+  int32_t part = 0, count = 0;
+  BlockExtent extent[2 * kMaxOperands];  // of memory operands
+  Received received[kMaxOperands];       // of connection sources
+  uint64_t elements = 0;                 // of the block
+  uint32_t length = 0;                   // of the message, bytes
+  bool last = true;
+  bool scratch = false;        // some operand is in scratch, where parts do not adjoin
+  uint8_t* relayed = nullptr;  // streams: to be set when a relay has passed the last message on
+};
+
+enum class Readiness : uint8_t { ready, blocked, skip, failed };
+
+/// Contiguous in memory: a single part, or all of them because one tile covers every part.
+ECCL_DEVICE inline bool onePiece(const PlanView& plan, const Resolved& move) {
+  return move.count == 1 || (!move.scratch && plan.cut.tiles(move.elements) <= 1);
+}
+
+ECCL_DEVICE inline uint64_t lengthOf(const PlanView& plan, const Resolved& move, uint64_t tile) {
+  uint64_t elements = 0;
+  for (int32_t j = 0; j < move.count; ++j)
+    elements += plan.cut.slice(move.elements, move.part + j, tile).size();
+  return elements * plan.elementBytes;
+}
+
+ECCL_DEVICE inline std::byte* memoryAt(const RunView& run, const Operand& operand, const BlockExtent& extent,
+                                       uint64_t part, uint64_t element) {
+  const PlanView& plan = *run.plan;
+  if (operand.space == Space::scratch) {  // scratch holds one tile: `element` counts from the part's slice
+    return run.buffers[static_cast<int>(Space::scratch)] +
+           (extent.offset + part * plan.cut.tile + element) * plan.elementBytes;
+  }
+  return run.buffers[static_cast<int>(operand.space)] + (extent.offset + element) * plan.elementBytes;
+}
+
+ECCL_DEVICE inline Readiness fail(LaneState& lane, LaneFault fault, int32_t connection, uint64_t expected,
+                                  uint64_t found) {
+  lane.fault = fault;
+  lane.faultConnection = connection;
+  lane.expected = expected;
+  lane.found = found;
+  return Readiness::failed;
+}
+
+/// What the memory operands say about the move; false if there is none.
+ECCL_DEVICE inline bool identify(const PlanView& plan, const LaneState& lane, const Step& step,
+                                 Resolved& move) {
+  bool identified = false;
+  const Operand* operands = plan.operands + step.firstOperand;
+  for (int i = 0; i < step.sources + step.destinations; ++i) {
+    const Operand& operand = operands[i];
+    if (operand.space == Space::connection) continue;
+    int32_t block = operand.index.at(lane.repeat);
+    if (operand.space == Space::scratch) {
+      move.scratch = true;
+      // Offsets in scratch are laid out by tile; its blocks' sizes are another operand's to tell.
+      int32_t position = plan.maps[static_cast<int>(Space::scratch)].position(block);
+      move.extent[i] = {static_cast<uint64_t>(position) * plan.cut.parts * plan.cut.tile, plan.blockElements};
+      if (plan.extents[static_cast<int>(Space::scratch)] != nullptr) {
+        move.extent[i].elements = plan.extents[static_cast<int>(Space::scratch)][position].elements;
+      }
+    } else {
+      move.extent[i] = plan.extent(operand.space, block);
+    }
+    if (!identified) {
+      move.part = operand.part.at(lane.repeat);
+      move.count = operand.count;
+      move.elements = move.extent[i].elements;
+      identified = true;
+    }
+  }
+  return identified;
+}
+
+/// Grants the user's memory to a message that only has to be copied there.
+ECCL_DEVICE inline void grantDestination(const RunView& run, const LaneState& lane, const Step& step,
+                                         const Resolved& move, ReceiveEnd& end) {
+  const PlanView& plan = *run.plan;
+  const Operand& destination = plan.operands[step.firstOperand + step.sources];
+  if (step.sources != 1 || step.destinations == 0 || step.post || destination.space == Space::connection ||
+      move.length <= kInlineBytes || end.granted() || !onePiece(plan, move)) {
+    return;
+  }
+  Slice slice = plan.cut.slice(move.elements, move.part, lane.tile);
+  uint64_t element = destination.space == Space::scratch ? 0 : slice.begin;
+  std::byte* at = memoryAt(run, destination, move.extent[step.sources], move.part, element);
+  end.grant(kOwnAddressSpace, reinterpret_cast<uint64_t>(at), move.length);
+}
+
+ECCL_DEVICE inline Readiness checkReceived(const RunView& run, LaneState& lane, int32_t connection,
+                                           const Received& received, const Resolved& move,
+                                           const ReceiveEnd& end) {
+  if (received.epoch != end.epoch) return fail(lane, LaneFault::epoch, connection, end.epoch, received.epoch);
+  if (received.signature != run.signature) {
+    return fail(lane, LaneFault::signature, connection, run.signature, received.signature);
+  }
+  if (received.length != move.length || ((received.flags & kSlotLast) != 0) != move.last) {
+    return fail(lane, LaneFault::length, connection, move.length, received.length);
+  }
+  if (received.length > end.shape.slotBytes) {
+    return fail(lane, LaneFault::length, connection, end.shape.slotBytes, received.length);
+  }
+  if ((received.flags & kSlotReference) != 0) {
+    if (received.window >= end.windowCount || received.length > end.windows[received.window].size ||
+        received.offset > end.windows[received.window].size - received.length) {
+      return fail(lane, LaneFault::reference, connection, end.windowCount, received.window);
+    }
+  }
+  return Readiness::ready;
+}
+
+ECCL_DEVICE inline Readiness resolve(const RunView& run, LaneState& lane, const Step& step, int32_t stepIndex,
+                                     Resolved& move) {
+  const PlanView& plan = *run.plan;
+  const Operand* operands = plan.operands + step.firstOperand;
+  bool identified = identify(plan, lane, step, move);
+  if (plan.streams && !identified) {
+    move.relayed = run.relayed + run.relayedAt[stepIndex] + lane.repeat;
+    if (*move.relayed != 0) return Readiness::skip;
+  }
+  if (identified) {
+    move.length = static_cast<uint32_t>(lengthOf(plan, move, lane.tile));
+    if (plan.streams) {
+      uint64_t tiles = plan.cut.tiles(move.elements);
+      if (lane.tile >= (tiles > 0 ? tiles : 1)) return Readiness::skip;
+      move.last = lane.tile + 1 >= tiles;
+    } else if (move.length == 0) {
+      return Readiness::skip;
+    }
+  }
+  // Look at every connection before touching any: a blocked move leaves no trace.
+  bool blocked = false;
+  for (int i = 0; i < step.sources; ++i) {
+    if (operands[i].space != Space::connection) continue;
+    int32_t connection = operands[i].index.at(lane.repeat);
+    ReceiveEnd& end = *plan.receivers[connection];
+    if (!end.peek(move.received[i])) {
+      if (end.poisoned()) return fail(lane, LaneFault::poisoned, connection, 0, 0);
+      if (identified) grantDestination(run, lane, step, move, end);
+      blocked = true;
+      continue;
+    }
+    if (!identified) {  // a relay: the message says what it is
+      move.length = move.received[i].length;
+      move.last = (move.received[i].flags & kSlotLast) != 0;
+    }
+    if (Readiness checked = checkReceived(run, lane, connection, move.received[i], move, end);
+        checked != Readiness::ready) {
+      return checked;
+    }
+  }
+  for (int i = step.sources; i < step.sources + step.destinations; ++i) {
+    if (operands[i].space != Space::connection) continue;
+    int32_t connection = operands[i].index.at(lane.repeat);
+    SendEnd& end = *plan.senders[connection];
+    if (end.reserve() != nullptr) continue;
+    if (end.poisoned()) return fail(lane, LaneFault::poisoned, connection, 0, 0);
+    blocked = true;
+  }
+  return blocked ? Readiness::blocked : Readiness::ready;
+}
+
+/// Whether a destination connection can be given a reference to the only source instead of its data.
+ECCL_DEVICE inline bool byReference(const PlanView& plan, const Step& step, const Resolved& move,
+                                    const SendEnd& end) {
+  const Operand& source = plan.operands[step.firstOperand];
+  return source.stable && move.length >= end.referenceFrom && onePiece(plan, move);
+}
+
+/// Brackets the use of memory that received references name. False: a sender has revoked its references.
+ECCL_DEVICE inline bool beginReading(const PlanView& plan, LaneState& lane, const Step& step,
+                                     const Resolved& move) {
+  for (int i = 0; i < step.sources; ++i) {
+    const Operand& operand = plan.operands[step.firstOperand + i];
+    if (operand.space != Space::connection || (move.received[i].flags & kSlotReference) == 0) continue;
+    int32_t connection = operand.index.at(lane.repeat);
+    if (plan.receivers[connection]->beginReading()) continue;
+    for (int j = 0; j <= i; ++j) {
+      const Operand& held = plan.operands[step.firstOperand + j];
+      if (held.space == Space::connection) plan.receivers[held.index.at(lane.repeat)]->endReading();
+    }
+    fail(lane, LaneFault::poisoned, connection, 0, 0);
+    return false;
+  }
+  return true;
+}
+
+/// Hands the move to the device, piece by piece.
+template <class Device>
+ECCL_DEVICE void submit(const RunView& run, int32_t laneIndex, const Step& step, const Resolved& move,
+                        Device& device) {
+  const PlanView& plan = *run.plan;
+  const LaneState& lane = run.lanes[laneIndex];
+  const Operand* operands = plan.operands + step.firstOperand;
+  bool whole = onePiece(plan, move);
+  int32_t pieces = whole ? 1 : move.count;
+  uint64_t messageAt = 0;  // bytes into messages
+  for (int32_t j = 0; j < pieces; ++j) {
+    Slice slice = plan.cut.slice(move.elements, move.part + j, lane.tile);
+    MoveTask task;
+    task.elements = whole ? move.length / plan.elementBytes : slice.size();
+    task.post = step.post;
+    uint64_t part = static_cast<uint64_t>(move.part + j);
+    for (int i = 0; i < step.destinations; ++i) {
+      const Operand& operand = operands[step.sources + i];
+      if (operand.space != Space::connection) {
+        uint64_t element = operand.space == Space::scratch ? 0 : slice.begin;
+        task.destination[task.destinations++] =
+            memoryAt(run, operand, move.extent[step.sources + i], part, element);
+        continue;
+      }
+      SendEnd& end = *plan.senders[operand.index.at(lane.repeat)];
+      if (byReference(plan, step, move, end)) continue;
+      Slot* slot = end.reserve();
+      std::byte* data = move.length <= kInlineBytes ? slot->inlineData : slot->data();
+      task.destination[task.destinations++] = data + messageAt;
+    }
+    for (int i = 0; i < step.sources; ++i) {
+      const Operand& operand = operands[i];
+      const std::byte* from;
+      if (operand.space == Space::connection) {
+        const Received& received = move.received[i];
+        if ((received.flags & kSlotPlaced) != 0) {
+          from = task.destination[0];  // only whole messages for memory are granted a place
+        } else if ((received.flags & kSlotReference) != 0) {
+          from = plan.receivers[operand.index.at(lane.repeat)]->windows[received.window].base +
+                 received.offset + messageAt;
+        } else {
+          from = received.data + messageAt;
+        }
+      } else {
+        uint64_t element = operand.space == Space::scratch ? 0 : slice.begin;
+        from = memoryAt(run, operand, move.extent[i], part, element);
+      }
+      task.source[i] = from;
+      if (operand.pre) task.preMask |= static_cast<uint8_t>(1u << i);
+    }
+    task.sources = step.sources;
+    messageAt += slice.size() * plan.elementBytes;
+    if (task.elements > 0 && task.destinations > 0) device.submit(laneIndex, task);
+  }
+}
+
+/// Publishes what was produced and returns what was consumed.
+ECCL_DEVICE inline void commit(const RunView& run, LaneState& lane, const Step& step, const Resolved& move) {
+  const PlanView& plan = *run.plan;
+  const Operand* operands = plan.operands + step.firstOperand;
+  if (plan.streams) {
+    if (!move.last)
+      lane.live = true;
+    else if (move.relayed != nullptr)
+      *move.relayed = 1;
+  }
+  for (int i = step.sources; i < step.sources + step.destinations; ++i) {
+    if (operands[i].space != Space::connection) continue;
+    SendEnd& end = *plan.senders[operands[i].index.at(lane.repeat)];
+    uint16_t flags = move.last ? kSlotLast : 0;
+    if (byReference(plan, step, move, end)) {
+      Slice slice = plan.cut.slice(move.elements, move.part, lane.tile);
+      uint64_t element = operands[0].space == Space::scratch ? 0 : slice.begin;
+      std::byte* at = memoryAt(run, operands[0], move.extent[0], move.part, element);
+      Slot* slot = end.reserve();
+      slot->window = kOwnAddressSpace;
+      slot->offset = reinterpret_cast<uint64_t>(at);
+      flags |= kSlotReference;
+    }
+    end.publish(move.length, flags, run.signature);
+  }
+  for (int i = 0; i < step.sources; ++i) {
+    if (operands[i].space != Space::connection) continue;
+    ReceiveEnd& end = *plan.receivers[operands[i].index.at(lane.repeat)];
+    if ((move.received[i].flags & kSlotReference) != 0) end.endReading();
+    end.release();
+  }
+}
+
+ECCL_DEVICE inline bool waitOver(const RunView& run, const LaneState& lane, const Step& step) {
+  if (step.waitLane == kNoLane || (step.waitPreviousTile && lane.tile == 0)) return true;
+  uint64_t tile = step.waitPreviousTile ? lane.tile - 1 : lane.tile;
+  uint64_t steps = static_cast<uint64_t>(run.plan->lanes[step.waitLane].steps);
+  // Pairs with the storeRelease of `done` in next().
+  return loadAcquire(&run.lanes[step.waitLane].done) > tile * steps + static_cast<uint64_t>(step.waitStep);
+}
+
+ECCL_DEVICE inline void next(const RunView& run, LaneState& lane, const Lane& form, const Step& step) {
+  if (++lane.repeat < step.repeat) return;
+  lane.repeat = 0;
+  lane.entered = false;
+  if (++lane.step == form.steps) {
+    lane.step = 0;
+    ++lane.tile;
+    bool more = run.plan->streams ? lane.live : lane.tile < run.plan->tiles;
+    lane.live = false;
+    if (!more) lane.finished = true;
+  }
+  storeRelease(&lane.done, lane.done + 1);
+}
+
+}  // namespace interpreter
+
+/// Executes up to `budget` moves of one lane.
+template <class Device>
+ECCL_DEVICE LaneAnswer advance(const RunView& run, int32_t laneIndex, int budget, Device& device) {
+  using namespace interpreter;
+  LaneState& lane = run.lanes[laneIndex];
+  const Lane& form = run.plan->lanes[laneIndex];
+  if (lane.fault != LaneFault::none) return LaneAnswer::failed;
+  if (form.steps == 0 || (!run.plan->streams && run.plan->tiles == 0)) lane.finished = true;
+  bool progress = false;
+  while (!lane.finished && budget > 0) {
+    int32_t stepIndex = form.firstStep + lane.step;
+    const Step& step = run.plan->steps[stepIndex];
+    if (!lane.entered) {
+      if (!waitOver(run, lane, step)) break;
+      lane.entered = true;
+    }
+    Resolved move;
+    Readiness readiness = resolve(run, lane, step, stepIndex, move);
+    if (readiness == Readiness::failed) return LaneAnswer::failed;
+    if (readiness == Readiness::blocked) break;
+    if (readiness == Readiness::ready) {
+      if (!lane.submitted) {
+        if (!beginReading(*run.plan, lane, step, move)) return LaneAnswer::failed;
+        submit(run, laneIndex, step, move, device);
+        lane.submitted = true;
+      }
+      if (!device.test(laneIndex)) break;  // resolving again finds the same move
+      lane.submitted = false;
+      commit(run, lane, step, move);
+      ++lane.moves;
+      --budget;
+    }
+    progress = true;
+    next(run, lane, form, step);
+  }
+  if (lane.finished) return LaneAnswer::done;
+  return progress ? LaneAnswer::progress : LaneAnswer::blocked;
+}
+
+}  // namespace eccl

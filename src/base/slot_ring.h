@@ -1,0 +1,211 @@
+// A Connection's data path: a ring of slots with one sender and one receiver, plain data in memory both can
+// reach. One message fills one slot.
+//
+//   RingControl | Grant × slots | (Slot header line, data) × slots
+//
+// The sender's and the receiver's words lie on different cache lines. A message is published by storing its
+// sequence number into its slot with release; the receiver acquires it there, so that a small message
+// (inline in the header) costs one line. A slot is returned by storing the count of released messages.
+//
+// Instead of data a slot may carry a reference to the sender's memory (pull). Conversely a receiver may
+// grant its own memory for the next message (push); the sender then marks the slot as placed.
+//
+// Sequence numbers are 64 bits and only compared for equality or by difference, so they may wrap. Slot k of
+// lap L is published when its word is (number of the message) + 1.
+//
+// Data read here comes from another process and may be anything: peek() copies the header once and checks it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "base/atomics.h"
+
+namespace eccl {
+
+inline constexpr size_t kCacheLine = 64;
+inline constexpr uint32_t kInlineBytes = 40;
+
+enum SlotFlag : uint16_t {
+  kSlotLast = 1,       // the last message of a stream
+  kSlotReference = 2,  // `offset` in window `window` of the sender holds the data
+  kSlotPlaced = 4,     // the data is already where the receiver's grant said
+};
+
+struct alignas(kCacheLine) Slot {
+  uint64_t sequence;
+  uint32_t length;     // bytes
+  uint32_t signature;  // of the call the message belongs to
+  uint16_t flags, epoch;
+  uint32_t window;
+  union {
+    std::byte inlineData[kInlineBytes];
+    uint64_t offset;
+  };
+
+  ECCL_DEVICE std::byte* data() { return reinterpret_cast<std::byte*>(this + 1); }
+  ECCL_DEVICE const std::byte* data() const { return reinterpret_cast<const std::byte*>(this + 1); }
+};
+static_assert(sizeof(Slot) == kCacheLine);
+
+/// Where the receiver wants message number `sequence` - 1.
+struct alignas(32) Grant {
+  uint64_t sequence, offset;
+  uint32_t window, length;
+};
+
+struct RingControl {
+  // Written by the sender.
+  alignas(kCacheLine) uint32_t senderAsleep;  // ring its doorbell when a slot is released
+  uint32_t senderPoison;                      // not 0: the sender has failed; nothing more will come
+  // Written by the receiver.
+  alignas(kCacheLine) uint64_t released;
+  uint32_t receiverAsleep;  // ring its doorbell when a message is published
+  uint32_t receiverPoison;  // not 0: the receiver has failed; nothing more will be taken
+  uint32_t reading;         // it is looking at memory that a reference named
+};
+
+/// Memory that references may point into. base == nullptr and size == max: the process's own address space.
+struct Window {
+  std::byte* base;
+  uint64_t size;
+};
+inline constexpr uint32_t kOwnAddressSpace = 0;
+
+struct RingShape {
+  uint32_t slots = 0;      // a power of two
+  uint32_t slotBytes = 0;  // data per slot, a multiple of the cache line
+  constexpr size_t stride() const { return sizeof(Slot) + slotBytes; }
+  constexpr size_t grantsAt() const { return sizeof(RingControl); }
+  constexpr size_t slotsAt() const {
+    return (grantsAt() + slots * sizeof(Grant) + kCacheLine - 1) / kCacheLine * kCacheLine;
+  }
+  constexpr size_t bytes() const { return slotsAt() + slots * stride(); }
+};
+
+/// What both ends know. Plain data; memory is owned by the Connection.
+struct RingEnd {
+  RingControl* control = nullptr;
+  Grant* grants = nullptr;
+  std::byte* slots = nullptr;
+  RingShape shape;
+  uint64_t next = 0;  // messages this end has published, or taken
+  uint16_t epoch = 0;
+
+  ECCL_DEVICE Slot* slot(uint64_t message) const {
+    return reinterpret_cast<Slot*>(slots + (message & (shape.slots - 1)) * shape.stride());
+  }
+};
+
+/// Prepares zeroed memory of shape.bytes(), aligned to a cache line. Messages are numbered from `first`.
+inline void formatRing(void* memory, RingShape shape, uint64_t first) {
+  auto* bytes = static_cast<std::byte*>(memory);
+  reinterpret_cast<RingControl*>(bytes)->released = first;
+  for (uint32_t i = 0; i < shape.slots; ++i) {
+    uint64_t message = first + i;
+    auto* slot =
+        reinterpret_cast<Slot*>(bytes + shape.slotsAt() + (message & (shape.slots - 1)) * shape.stride());
+    slot->sequence = message + 1 - shape.slots;  // as if published one lap ago
+    reinterpret_cast<Grant*>(bytes + shape.grantsAt())[i].sequence = first;
+  }
+}
+
+inline void attachRing(RingEnd& end, void* memory, RingShape shape, uint64_t first, uint16_t epoch) {
+  auto* bytes = static_cast<std::byte*>(memory);
+  end.control = reinterpret_cast<RingControl*>(bytes);
+  end.grants = reinterpret_cast<Grant*>(bytes + shape.grantsAt());
+  end.slots = bytes + shape.slotsAt();
+  end.shape = shape;
+  end.next = first;
+  end.epoch = epoch;
+}
+
+struct SendEnd : RingEnd {
+  uint64_t releasedSeen = 0;   // at least this many are released
+  uint64_t lastReference = 0;  // one past the last message that was a reference
+  /// Messages of at least this many bytes may be references into the sender's own address space.
+  uint32_t referenceFrom = UINT32_MAX;
+
+  /// The slot of the next message, or nullptr while all are in use.
+  ECCL_DEVICE Slot* reserve() {
+    if (next - releasedSeen >= shape.slots) {
+      releasedSeen = loadAcquire(&control->released);  // pairs with ReceiveEnd::release
+      if (next - releasedSeen >= shape.slots) return nullptr;
+    }
+    return slot(next);
+  }
+
+  /// Publishes the reserved slot; its payload or offset and window have been written.
+  ECCL_DEVICE void publish(uint32_t length, uint16_t flags, uint32_t signature) {
+    Slot* at = slot(next);
+    at->length = length;
+    at->flags = flags;
+    at->signature = signature;
+    at->epoch = epoch;
+    if ((flags & kSlotReference) != 0) lastReference = next + 1;
+    ++next;
+    storeRelease(&at->sequence, next);  // pairs with ReceiveEnd::peek
+  }
+
+  /// True when no message refers to this side's memory any more.
+  ECCL_DEVICE bool referencesReleased() {
+    if (lastReference == 0 || static_cast<int64_t>(releasedSeen - lastReference) >= 0) return true;
+    releasedSeen = loadAcquire(&control->released);
+    return static_cast<int64_t>(releasedSeen - lastReference) >= 0;
+  }
+  ECCL_DEVICE bool poisoned() const { return loadRelaxed(&control->receiverPoison) != 0; }
+};
+
+/// A header as peek() found it.
+struct Received {
+  const std::byte* data;  // in the slot; meaningless for references and placed messages
+  uint64_t offset;
+  uint32_t length, signature, window;
+  uint16_t flags, epoch;
+};
+
+struct ReceiveEnd : RingEnd {
+  const Window* windows = nullptr;  // what references may point into
+  uint32_t windowCount = 0;
+
+  /// Copies the next message's header. False while there is none.
+  ECCL_DEVICE bool peek(Received& received) const {
+    const Slot* at = slot(next);
+    if (loadAcquire(&at->sequence) != next + 1) return false;  // pairs with SendEnd::publish
+    received.length = at->length;
+    received.signature = at->signature;
+    received.flags = at->flags;
+    received.epoch = at->epoch;
+    received.window = at->window;
+    received.offset = at->offset;
+    received.data = received.length <= kInlineBytes ? at->inlineData : at->data();
+    return true;
+  }
+
+  /// Returns the slot of the message peeked at.
+  ECCL_DEVICE void release() {
+    ++next;
+    storeRelease(&control->released, next);  // pairs with SendEnd::reserve
+  }
+
+  /// Offers memory for the next message. Valid until that message is released.
+  ECCL_DEVICE void grant(uint32_t window, uint64_t offset, uint32_t length) {
+    Grant& at = grants[next & (shape.slots - 1)];
+    at.offset = offset;
+    at.window = window;
+    at.length = length;
+    storeRelease(&at.sequence, next + 1);  // pairs with the transport's look at granted()
+  }
+  ECCL_DEVICE bool granted() const { return grants[next & (shape.slots - 1)].sequence == next + 1; }
+
+  /// Brackets every use of referenced memory. False: the sender has revoked its references.
+  ECCL_DEVICE bool beginReading() {
+    storeFenced(&control->reading, 1u);
+    return loadFenced(&control->senderPoison) == 0;
+  }
+  ECCL_DEVICE void endReading() { storeRelease(&control->reading, 0u); }
+  ECCL_DEVICE bool poisoned() const { return loadRelaxed(&control->senderPoison) != 0; }
+};
+
+}  // namespace eccl
