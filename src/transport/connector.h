@@ -1,0 +1,71 @@
+// Makes Connections: the sending side dials the receiver's Acceptor, the receiving side expects the call.
+//
+// The path is found by trial, never by comparing names: the dialer tries the peer's AF_UNIX socket when the
+// settings allow it. If that answers with this process's own id, both ends are threads of one process; else a
+// sealed memfd is passed over it and a nonce is written and read through the mapping in both directions, which
+// proves that memory is shared. If anything of this fails the dialer says so in the log (INFO) and takes TCP.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "transport/connection.h"
+#include "transport/net/acceptor.h"
+#include "transport/net/dialer.h"
+#include "transport/reactor.h"
+
+namespace eccl {
+
+struct ConnectorOptions {
+  uint64_t communicator = 0;
+  Secret secret;
+  int rank = 0;
+  RingShape ring;               // the same on all ranks
+  uint64_t firstMessage = 0;    // number of a connection's first message; the same on all ranks; for tests near a wrap
+  uint16_t epoch = 0;
+  bool allowThread = true, allowShm = true, allowTcp = true;
+  uint32_t pullFrom = 8192;     // bytes from which threads of one process hand out references
+  uint32_t zeroCopyFrom = 16384;  // bytes from which TCP sends straight from the user's memory
+  Duration connectLimit = std::chrono::seconds(20);
+  const Clock* clock = &Clock::system();
+  /// "rank 3 (host pid 12)", for messages.
+  std::function<std::string(int rank)> describe;
+  /// Where a rank's Acceptor is.
+  std::function<const Endpoint&(int rank)> endpoint;
+  /// A peer's socket broke, or it was found dead, outside any orderly end.
+  std::function<void(int rank, const std::string& reason)> onBroken;
+};
+
+/// Owner: the engine. Threads: the driver's, one at a time.
+class Connector {
+ public:
+  Connector(ConnectorOptions options, Reactor& reactor);
+  ~Connector();
+
+  /// The connection of this name, made on first use. Not null; see Connection::state(). A connection that can
+  /// not be made within connectLimit fails with a message that names the peer and everything that was tried.
+  Connection* get(const ConnectionId& id);
+  /// An authenticated caller (Hello::purpose data). May come before or after get() of that name.
+  void adopt(Incoming incoming);
+  /// Goes on with unfinished dials and set-ups. `now` decides limits.
+  void progress();
+  /// When progress() must be called although nothing becomes ready; TimePoint::max() if never.
+  TimePoint nextDeadline() const;
+
+  /// Poisons every connection. Idempotent.
+  void poison();
+  /// True when every message sent has been released by its receiver and every release told.
+  bool drained() const;
+  /// The other side has said goodbye: broken sockets of that rank are no longer news.
+  void expectEnd(int rank);
+  void forEach(const std::function<void(Connection&)>& visit);
+  void closeAfterFork();
+
+ private:
+  struct Implementation;
+  std::unique_ptr<Implementation> implementation_;
+};
+
+}  // namespace eccl
