@@ -1,0 +1,67 @@
+// Everything a user can set outside the API.
+//
+// Source, first match wins: the environment (ECCL_X, then NCCL's spelling where it means the same), the file
+// named by ECCL_CONF_FILE (or NCCL_CONF_FILE) else ~/.eccl.conf, then /etc/eccl.conf. Lines KEY=VALUE, '#'
+// comments. An unknown ECCL_ name or a bad value is an error that names the source, the line and what is
+// allowed: a misspelt setting must not be ignored.
+//
+// Settings marked wire decide what ranks send each other: they are compared when a communicator is made, and
+// a difference is an error that names the setting and the ranks.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+
+namespace eccl {
+
+struct Settings {
+  std::string commId;          // ECCL_COMM_ID: host:port of rank 0, instead of a unique id
+  std::string commSecret;      // ECCL_COMM_SECRET
+  std::string commSecretFile;  // ECCL_COMM_SECRET_FILE
+  std::string socketIfname;    // ECCL_SOCKET_IFNAME
+  std::string socketFamily;    // ECCL_SOCKET_FAMILY: "", AF_INET or AF_INET6
+  double initTimeout = 120;    // ECCL_INIT_TIMEOUT, seconds: for each phase of making a communicator
+  double heartbeatTimeout = 5;  // ECCL_HEARTBEAT_TIMEOUT, seconds without a sign of life from a rank
+  double stallTime = 0.1;      // ECCL_STALL_TIME, seconds of waiting after which calls are compared
+  std::string algo;            // ECCL_ALGO (wire)
+  int64_t channels = 0;        // ECCL_CHANNELS (wire); 0: chosen
+  int64_t slots = 8;           // ECCL_SLOTS (wire): per connection, a power of two
+  int64_t slotBytes = 131072;  // ECCL_SLOT_BYTES (wire): data per slot, a multiple of 64
+  bool shmDisable = false;     // ECCL_SHM_DISABLE: no memory shared between processes
+  bool p2pDisable = false;     // ECCL_P2P_DISABLE: no direct reads between threads of one process
+  std::string transport;       // ECCL_TRANSPORT: comma list of thread, shm, tcp; empty: all
+  bool blocking = true;        // ECCL_COMM_BLOCKING: overrides the config's blocking
+  bool blockingSet = false;
+  std::string verify;          // ECCL_VERIFY: auto, always or never: prove schedules before running them
+  int64_t spinMicroseconds = -1;  // ECCL_SPIN_US: how long a wait spins before it yields; -1: by cores and ranks
+
+  /// "ECCL_ALGO=ring\nECCL_SLOTS=8\n…": the wire settings, for comparison.
+  std::string wireText() const;
+};
+
+/// One row of the table behind Settings.
+struct SettingInfo {
+  const char* name;         // without the prefix: "ALGO"
+  const char* ncclName;     // whole, or nullptr: "NCCL_ALGO" only where the meaning is the same
+  bool wire;
+  const char* values;       // for people: "seconds", "0|1", …
+  const char* description;  // one sentence
+};
+std::span<const SettingInfo> settingTable();
+
+/// Reads environment and files.
+Result<Settings> loadSettings();
+
+/// The same from given sources, for tests and the fuzzer. `environment(name)` is nullptr when unset;
+/// `environmentNames` lists the variables that exist (to find unknown ones). `files`: (path, content), best first.
+Result<Settings> parseSettings(const std::function<const char*(const char* name)>& environment,
+                               const std::vector<std::string>& environmentNames,
+                               const std::vector<std::pair<std::string, std::string>>& files);
+
+}  // namespace eccl
