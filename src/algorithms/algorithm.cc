@@ -7,6 +7,44 @@ namespace {
 
 constexpr Algorithm kAlgorithms[] = {
     {"ring", Collective::allReduce, allReduceRing},
+    {"tree", Collective::allReduce, allReduceTree},
+    {"recursive", Collective::allReduce, allReduceRecursive},
+    {"direct", Collective::allReduce, allReduceDirect},
+    {"oneshot", Collective::allReduce, allReduceOneshot},
+
+    // The v calls differ in the sizes of the blocks only, and programs know no sizes.
+    {"ring", Collective::allGather, allGatherRing},
+    {"ring", Collective::allGatherv, allGatherRing},
+    {"recursive", Collective::allGather, allGatherRecursive},
+    {"recursive", Collective::allGatherv, allGatherRecursive},
+    {"direct", Collective::allGather, allGatherDirect},
+    {"direct", Collective::allGatherv, allGatherDirect},
+
+    {"ring", Collective::reduceScatter, reduceScatterRing},
+    {"ring", Collective::reduceScatterv, reduceScatterRing},
+    {"recursive", Collective::reduceScatter, reduceScatterRecursive},
+    {"recursive", Collective::reduceScatterv, reduceScatterRecursive},
+    {"direct", Collective::reduceScatter, reduceScatterDirect},
+    {"direct", Collective::reduceScatterv, reduceScatterDirect},
+
+    {"chain", Collective::broadcast, broadcastChain},
+    {"tree", Collective::broadcast, broadcastTree},
+    {"direct", Collective::broadcast, broadcastDirect},
+
+    {"chain", Collective::reduce, reduceChain},
+    {"tree", Collective::reduce, reduceTree},
+    {"direct", Collective::reduce, reduceDirect},
+
+    {"direct", Collective::gather, gatherDirect},
+    {"direct", Collective::scatter, scatterDirect},
+
+    {"direct", Collective::allToAll, allToAllDirect},
+    {"direct", Collective::allToAllv, allToAllDirect},
+    {"relay", Collective::allToAllv, allToAllRelay},
+
+    // One byte per rank. Recursive is the dissemination pattern: log2 n neighbours instead of n-1.
+    {"direct", Collective::barrier, allGatherDirect},
+    {"recursive", Collective::barrier, allGatherRecursive},
 };
 
 }  // namespace

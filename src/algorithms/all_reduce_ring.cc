@@ -23,7 +23,7 @@ Program allReduceRing(const CollectiveShape& shape, int rank, int channels) {
     Operand next = connection(b.sendTo((rank + 1) % n, channel));
     Operand previous = connection(b.receiveFrom((rank + n - 1) % n, channel));
 
-    b.step({input().part(behind(1)).pre()}, {next});
+    b.step({input().part(behind(1)).pre().stable()}, {next});
     if (n > 2) b.step({previous, input().part(behind(2)).pre()}, {next}).repeat(n - 2);
     b.step({previous, input().part(behind(0)).pre()}, {output().part(behind(0)), next}).post();
     if (n > 2) b.step({previous}, {output().part(behind(1)), next}).repeat(n - 2);

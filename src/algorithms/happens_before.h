@@ -1,127 +1,44 @@
-// Vector clocks over lanes, and what they say about memory cells.
+// Which event happens before which, among the moves that touch one piece of data.
 //
-// Event = one move of one lane. Order comes from program order within a lane, from waits, and from messages;
-// the order that a bounded number of slots would add is left out, so that what is proved holds for any
-// number of slots at least the minimum.
-//
-// Two questions are answered. Are conflicting accesses of a cell ordered? And: when a message hands out a
-// reference to a cell instead of a copy, is the next write to that cell ordered after the receiver's read?
-//
-// Source of the method: L. Lamport, "Time, clocks, and the ordering of events", CACM 1978; F. Mattern,
-// "Virtual time and global states of distributed systems", 1988.
+// Events are added in an order that respects happens-before, each with those it follows directly: the lane's
+// previous event, the events its messages were sent by, and what its waits made sure of (L. Lamport, "Time,
+// clocks, and the ordering of events in a distributed system", CACM 21(7), 1978). Vector clocks would answer
+// any question about them and need a row of all lanes per event. Here the questions are known first and are
+// few: 64 of their earlier events at a time are followed forward, one bit each.
 #pragma once
 
 #include <cstdint>
-#include <map>
-#include <string>
+#include <span>
 #include <vector>
 
 namespace eccl {
 
-using Timestamp = std::vector<uint32_t>;
-
+/// Owner: one verification, which reuses it piece after piece.
 class HappensBefore {
  public:
-  HappensBefore(int lanes, size_t cells) : clocks_(lanes, Timestamp(lanes, 0)), cells_(cells) {}
+  struct Question {
+    int32_t before, after;  // events
+    int32_t subject;        // the asker's
+  };
 
-  /// A new event of a lane.
-  void tick(int lane) { ++clocks_[lane][lane]; }
-  const Timestamp& now(int lane) const { return clocks_[lane]; }
-  /// The lane has learned everything `past` knew.
-  void join(int lane, const Timestamp& past) {
-    Timestamp& clock = clocks_[lane];
-    for (size_t i = 0; i < clock.size(); ++i) clock[i] = clock[i] < past[i] ? past[i] : clock[i];
-  }
-
-  /// False if this read is not ordered after the last write.
-  bool read(int lane, size_t cell) {
-    Cell& at = cells_[cell];
-    if (!ordered(lane, at.writer)) return false;
-    for (int32_t node = at.readers; node >= 0; node = nodes_[node].next) {
-      if (nodes_[node].event.lane == lane) {
-        nodes_[node].event.index = clocks_[lane][lane];
-        return true;
-      }
-    }
-    at.readers = newNode({{lane, clocks_[lane][lane]}, -1, at.readers});
-    return true;
-  }
-
-  /// False if this write is not ordered after every earlier access. Exposures whose reader is not known to
-  /// be done are reported to `unstable` by the number they were exposed under.
-  template <class Unstable>
-  bool write(int lane, size_t cell, Unstable&& unstable) {
-    Cell& at = cells_[cell];
-    bool fine = ordered(lane, at.writer);
-    for (int32_t node = at.readers; node >= 0; node = free(node))
-      fine = fine && ordered(lane, nodes_[node].event);
-    for (int32_t node = at.exposures; node >= 0; node = drop(node)) {
-      if (nodes_[node].event.lane < 0 || !ordered(lane, nodes_[node].event)) unstable(nodes_[node].use);
-    }
-    at = {{lane, clocks_[lane][lane]}, -1, -1};
-    return fine;
-  }
-
-  /// A message refers to this cell; `use` names who claims that this is safe. Returns a handle for consumed().
-  int32_t expose(size_t cell, int32_t use) {
-    int32_t node = newNode({{-1, 0}, use, cells_[cell].exposures});
-    nodes_[node].held = true;
-    return cells_[cell].exposures = node;
-  }
-  /// The receiver has read what was exposed.
-  void consumed(int lane, int32_t handle) {
-    Node& node = nodes_[handle];
-    node.held = false;
-    node.event = {lane, clocks_[lane][lane]};
-    if (node.orphan) free(handle);
-  }
+  void clear();
+  /// Adds the next event; returns its number. predecessors: numbers of earlier ones.
+  int32_t add(std::span<const int32_t> predecessors);
+  /// Does `before` happen before `after`?
+  void ask(int32_t before, int32_t after, int32_t subject) { questions_.push_back({before, after, subject}); }
+  /// The questions whose answer is no. Stops early once more than `most` work has been done.
+  std::vector<Question> unordered(int64_t most);
+  /// Elementary operations since construction.
+  int64_t work() const { return work_; }
 
  private:
-  struct Event {
-    int32_t lane = -1;
-    uint32_t index = 0;
-  };
-  struct Node {
-    Event event;
-    int32_t use;
-    int32_t next;
-    bool held = false;    // a message in flight knows this node
-    bool orphan = false;  // its cell was written meanwhile
-  };
-  struct Cell {
-    Event writer;
-    int32_t readers = -1, exposures = -1;
-  };
+  size_t follow(size_t from);
 
-  bool ordered(int lane, const Event& event) const {
-    return event.lane < 0 || event.lane == lane || clocks_[lane][event.lane] >= event.index;
-  }
-  int32_t newNode(Node node) {
-    if (free_ < 0) {
-      nodes_.push_back(node);
-      return static_cast<int32_t>(nodes_.size()) - 1;
-    }
-    int32_t at = free_;
-    free_ = nodes_[at].next;
-    nodes_[at] = node;
-    return at;
-  }
-  int32_t free(int32_t node) {
-    int32_t next = nodes_[node].next;
-    nodes_[node].next = free_;
-    free_ = node;
-    return next;
-  }
-  int32_t drop(int32_t node) {
-    if (!nodes_[node].held) return free(node);
-    nodes_[node].orphan = true;
-    return nodes_[node].next;
-  }
-
-  std::vector<Timestamp> clocks_;
-  std::vector<Cell> cells_;
-  std::vector<Node> nodes_;
-  int32_t free_ = -1;
+  std::vector<int32_t> begin_ = {0};  // of each event's predecessors; one more than events
+  std::vector<int32_t> predecessors_;
+  std::vector<uint64_t> bit_, known_;  // by event, for the batch under way
+  std::vector<Question> questions_;
+  int64_t work_ = 0;
 };
 
 }  // namespace eccl

@@ -1,4 +1,5 @@
-// Sets of ranks as small numbers: equal sets have equal numbers, and a union is one look-up after the first.
+// Sets of ranks, made by uniting disjoint ones. A set is a small number: below `ranks` the set of that rank
+// alone, others in the order they were made.
 #pragma once
 
 #include <cstdint>
@@ -6,113 +7,51 @@
 
 namespace eccl {
 
-/// Owner: one verification. Not thread-safe. Set 0 is the empty set.
+/// Owner: the proof of one piece. Not thread-safe.
 class RankSets {
  public:
-  static constexpr uint32_t kOverlap = UINT32_MAX;
+  explicit RankSets(int ranks) : ranks_(ranks), words_((static_cast<size_t>(ranks) + 63) / 64) {}
 
-  explicit RankSets(int ranks) : ranks_(ranks), words_((ranks + 63) / 64), members_(words_, 0) {
-    grow(memo_, 1024);
-    index_.assign(1024, 0);
-    for (int rank = 0; rank < ranks; ++rank) {
-      std::vector<uint64_t> one(words_, 0);
-      one[rank / 64] = 1ull << (rank % 64);
-      singles_.push_back(number(one.data()));
-    }
-    std::vector<uint64_t> every(words_, 0);
-    for (int rank = 0; rank < ranks; ++rank) every[rank / 64] |= 1ull << (rank % 64);
-    all_ = number(every.data());
+  void clear() {
+    members_.clear();
+    sizes_.clear();
   }
+  bool isAll(int32_t set) const { return size(set) == ranks_; }
 
-  uint32_t single(int rank) const { return singles_[rank]; }
-  uint32_t all() const { return all_; }
-
-  /// The union of two disjoint sets, or kOverlap if they share a rank.
-  uint32_t unite(uint32_t a, uint32_t b) {
-    if (a == 0) return b;
-    if (b == 0) return a;
-    uint64_t key = static_cast<uint64_t>(a) << 32 | b;
-    size_t at = slot(memo_, key);
-    if (memo_[at].key == key) return memo_[at].value;
-    std::vector<uint64_t> both(words_);
-    bool overlap = false;
-    for (int w = 0; w < words_; ++w) {
-      uint64_t x = members_[static_cast<size_t>(a) * words_ + w],
-               y = members_[static_cast<size_t>(b) * words_ + w];
-      overlap |= (x & y) != 0;
-      both[w] = x | y;
-    }
-    uint32_t value = overlap ? kOverlap : number(both.data());
-    memo_[at] = {key, value};
-    if (++memoUsed_ * 2 > memo_.size()) rehash();
-    return value;
+  /// united = a ∪ b. False if they share a rank.
+  bool unite(int32_t a, int32_t b, int32_t& united) {
+    united = ranks_ + static_cast<int32_t>(sizes_.size());
+    sizes_.push_back(size(a) + size(b));
+    members_.resize(members_.size() + words_, 0);
+    return add(a) && add(b);
   }
 
  private:
-  struct Entry {
-    uint64_t key = 0;
-    uint32_t value = 0;
-  };  // key 0 cannot occur: unions of empty sets are not kept
+  int size(int32_t set) const { return set < ranks_ ? 1 : sizes_[set - ranks_]; }
 
-  static uint64_t mix(uint64_t x) {  // the finalizer of MurmurHash3
-    x ^= x >> 33;
-    x *= 0xff51afd7ed558ccdull;
-    x ^= x >> 33;
-    x *= 0xc4ceb9fe1a85ec53ull;
-    return x ^ x >> 33;
-  }
-  static size_t slot(const std::vector<Entry>& table, uint64_t key) {
-    size_t mask = table.size() - 1, at = mix(key) & mask;
-    while (table[at].key != 0 && table[at].key != key) at = (at + 1) & mask;
-    return at;
-  }
-  static void grow(std::vector<Entry>& table, size_t size) { table.assign(size, Entry{}); }
-  void rehash() {
-    std::vector<Entry> old;
-    old.swap(memo_);
-    grow(memo_, old.size() * 4);
-    for (const Entry& entry : old) {
-      if (entry.key != 0) memo_[slot(memo_, entry.key)] = entry;
+  /// Adds a set to the last one made.
+  bool add(int32_t set) {
+    uint64_t* into = members_.data() + members_.size() - words_;
+    if (set < ranks_) {
+      uint64_t& word = into[set / 64];
+      const uint64_t bit = uint64_t{1} << set % 64;
+      const bool fresh = (word & bit) == 0;
+      word |= bit;
+      return fresh;
     }
+    const uint64_t* from = members_.data() + static_cast<size_t>(set - ranks_) * words_;
+    uint64_t shared = 0;
+    for (size_t w = 0; w < words_; ++w) {
+      shared |= into[w] & from[w];
+      into[w] |= from[w];
+    }
+    return shared == 0;
   }
 
-  uint64_t hash(const uint64_t* set) const {
-    uint64_t h = 0;
-    for (int w = 0; w < words_; ++w) h = mix(h ^ set[w]) + w;
-    return h;
-  }
-  /// The number of a set, new or known.
-  uint32_t number(const uint64_t* set) {
-    size_t mask = index_.size() - 1, at = hash(set) & mask;
-    for (; index_[at] != 0; at = (at + 1) & mask) {
-      const uint64_t* known = &members_[static_cast<size_t>(index_[at]) * words_];
-      bool same = true;
-      for (int w = 0; w < words_; ++w) same = same && known[w] == set[w];
-      if (same) return index_[at];
-    }
-    uint32_t fresh = ++count_;
-    members_.insert(members_.end(), set, set + words_);
-    index_[at] = fresh;
-    if (count_ * 2ull > index_.size()) {
-      index_.assign(index_.size() * 4, 0);
-      mask = index_.size() - 1;
-      for (uint32_t id = 1; id <= count_; ++id) {
-        size_t free = hash(&members_[static_cast<size_t>(id) * words_]) & mask;
-        while (index_[free] != 0) free = (free + 1) & mask;
-        index_[free] = id;
-      }
-    }
-    return fresh;
-  }
-
-  const int ranks_, words_;
-  std::vector<uint64_t> members_;  // number × words
-  std::vector<uint32_t> index_;    // hash table of numbers
-  std::vector<Entry> memo_;        // (a, b) → union
-  size_t memoUsed_ = 0;
-  uint32_t count_ = 0;
-  std::vector<uint32_t> singles_;
-  uint32_t all_ = 0;
+  const int32_t ranks_;
+  const size_t words_;
+  std::vector<uint64_t> members_;  // of the sets made, `words_` each
+  std::vector<int32_t> sizes_;
 };
 
 }  // namespace eccl

@@ -55,6 +55,22 @@ ECCL_DEVICE inline void storeFenced(T* word, T value) {
 #endif
 }
 
+/// Orders every earlier store of this thread before every later load: storeFenced() without a word to write.
+ECCL_DEVICE inline void fullFence() {
+#if defined(__CUDA_ARCH__)
+  cuda::atomic_thread_fence(cuda::std::memory_order_seq_cst, cuda::thread_scope_system);
+#else
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wtsan"  // ThreadSanitizer does not model it; the processor does
+#endif
+  __atomic_thread_fence(__ATOMIC_SEQ_CST);
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic pop
+#endif
+#endif
+}
+
 /// A load ordered after every earlier store of this thread.
 template <class T>
 ECCL_DEVICE inline T loadFenced(T* word) {

@@ -64,6 +64,10 @@ constexpr float powerOfTwo(int exponent) {
   return std::bit_cast<float>(static_cast<uint32_t>(exponent + 127) << 23);
 }
 constexpr uint32_t kInfinityBits = 0x7f800000U;
+/// condition ? a : b, both of them computed: a branch would keep compilers from vectorising.
+constexpr uint32_t select(bool condition, uint32_t a, uint32_t b) {
+  return b ^ ((a ^ b) & (0U - static_cast<uint32_t>(condition)));
+}
 }  // namespace detail
 
 /// The value of `x`, exactly. A NaN stays a NaN, sign and payload unspecified.
@@ -80,8 +84,9 @@ constexpr float widen(T x) {
     const uint32_t normal = (code << (23 - T::kMantissaBits)) + (static_cast<uint32_t>(127 - T::kBias) << 23);
     const float subnormal =
         static_cast<float>(static_cast<int32_t>(code)) * detail::powerOfTwo(1 - T::kBias - T::kMantissaBits);
-    uint32_t bits = code < (1U << T::kMantissaBits) ? std::bit_cast<uint32_t>(subnormal) : normal;
-    bits |= code >= T::kSpecial ? detail::kInfinityBits : 0;  // the mantissa tells infinity from NaN
+    uint32_t bits = detail::select(code < (1U << T::kMantissaBits), std::bit_cast<uint32_t>(subnormal), normal);
+    bits |=
+        detail::select(code >= T::kSpecial, detail::kInfinityBits, 0);  // the mantissa tells infinity from NaN
     return std::bit_cast<float>(bits | sign);
   }
 }
@@ -104,12 +109,12 @@ constexpr T narrow(float x) {
     constexpr float kUnit = detail::powerOfTwo(24 - T::kBias - T::kMantissaBits);
     const uint32_t subnormal =
         std::bit_cast<uint32_t>(std::bit_cast<float>(magnitude) + kUnit) - std::bit_cast<uint32_t>(kUnit);
-    code = magnitude < (static_cast<uint32_t>(128 - T::kBias) << 23) ? subnormal : code;
+    code = detail::select(magnitude < (static_cast<uint32_t>(128 - T::kBias) << 23), subnormal, code);
   }
   // Signed comparisons: every magnitude is below 2^31, and SSE2 has no unsigned ones.
-  code = static_cast<int32_t>(code) > static_cast<int32_t>(T::kOverflow) ? T::kOverflow : code;
+  code = detail::select(static_cast<int32_t>(code) > static_cast<int32_t>(T::kOverflow), T::kOverflow, code);
   const bool isNan = static_cast<int32_t>(magnitude) > static_cast<int32_t>(detail::kInfinityBits);
-  return T{static_cast<typename T::Bits>(isNan ? kMagnitude : code | sign)};
+  return T{static_cast<typename T::Bits>(detail::select(isNan, kMagnitude, code | sign))};
 }
 
 }  // namespace eccl

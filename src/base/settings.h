@@ -21,25 +21,26 @@
 namespace eccl {
 
 struct Settings {
-  std::string commId;          // ECCL_COMM_ID: host:port of rank 0, instead of a unique id
-  std::string commSecret;      // ECCL_COMM_SECRET
-  std::string commSecretFile;  // ECCL_COMM_SECRET_FILE
-  std::string socketIfname;    // ECCL_SOCKET_IFNAME
-  std::string socketFamily;    // ECCL_SOCKET_FAMILY: "", AF_INET or AF_INET6
-  double initTimeout = 120;    // ECCL_INIT_TIMEOUT, seconds: for each phase of making a communicator
+  std::string commId;           // ECCL_COMM_ID: host:port of rank 0, instead of a unique id
+  std::string commSecret;       // ECCL_COMM_SECRET
+  std::string commSecretFile;   // ECCL_COMM_SECRET_FILE
+  std::string socketIfname;     // ECCL_SOCKET_IFNAME
+  std::string socketFamily;     // ECCL_SOCKET_FAMILY: "", AF_INET or AF_INET6
+  double initTimeout = 120;     // ECCL_INIT_TIMEOUT, seconds: for each phase of making a communicator
   double heartbeatTimeout = 5;  // ECCL_HEARTBEAT_TIMEOUT, seconds without a sign of life from a rank
-  double stallTime = 0.1;      // ECCL_STALL_TIME, seconds of waiting after which calls are compared
-  std::string algo;            // ECCL_ALGO (wire)
-  int64_t channels = 0;        // ECCL_CHANNELS (wire); 0: chosen
-  int64_t slots = 8;           // ECCL_SLOTS (wire): per connection, a power of two
-  int64_t slotBytes = 131072;  // ECCL_SLOT_BYTES (wire): data per slot, a multiple of 64
-  bool shmDisable = false;     // ECCL_SHM_DISABLE: no memory shared between processes
-  bool p2pDisable = false;     // ECCL_P2P_DISABLE: no direct reads between threads of one process
-  std::string transport;       // ECCL_TRANSPORT: comma list of thread, shm, tcp; empty: all
-  bool blocking = true;        // ECCL_COMM_BLOCKING: overrides the config's blocking
+  double stallTime = 0.1;       // ECCL_STALL_TIME, seconds of waiting after which calls are compared
+  std::string algo;             // ECCL_ALGO (wire)
+  int64_t channels = 0;         // ECCL_CHANNELS (wire); 0: chosen
+  int64_t slots = 8;            // ECCL_SLOTS (wire): per connection, a power of two
+  int64_t slotBytes = 131072;   // ECCL_SLOT_BYTES (wire): data per slot, a multiple of 64
+  bool shmDisable = false;      // ECCL_SHM_DISABLE: no memory shared between processes
+  bool p2pDisable = false;      // ECCL_P2P_DISABLE: no direct reads between threads of one process
+  std::string transport;        // ECCL_TRANSPORT: comma list of thread, shm, tcp; empty: all
+  bool blocking = true;         // ECCL_COMM_BLOCKING: overrides the config's blocking
   bool blockingSet = false;
-  std::string verify;          // ECCL_VERIFY: auto, always or never: prove schedules before running them
-  int64_t spinMicroseconds = -1;  // ECCL_SPIN_US: how long a wait spins before it yields; -1: by cores and ranks
+  std::string verify;  // ECCL_VERIFY: auto, always or never: prove schedules before running them
+  int64_t spinMicroseconds =
+      -1;  // ECCL_SPIN_US: how long a wait spins before it yields; -1: by cores and ranks
 
   /// "ECCL_ALGO=ring\nECCL_SLOTS=8\n…": the wire settings, for comparison.
   std::string wireText() const;
@@ -47,21 +48,30 @@ struct Settings {
 
 /// One row of the table behind Settings.
 struct SettingInfo {
-  const char* name;         // without the prefix: "ALGO"
-  const char* ncclName;     // whole, or nullptr: "NCCL_ALGO" only where the meaning is the same
+  const char* name;      // without the prefix: "ALGO"
+  const char* ncclName;  // whole, or nullptr: "NCCL_ALGO" only where the meaning is the same
   bool wire;
   const char* values;       // for people: "seconds", "0|1", …
   const char* description;  // one sentence
 };
 std::span<const SettingInfo> settingTable();
 
-/// Reads environment and files.
-Result<Settings> loadSettings();
+/// A setting as it stands, for people.
+struct SettingValue {
+  const SettingInfo* info;
+  std::string value;   // a secret is not shown
+  std::string source;  // "default", "environment (NCCL_SHM_DISABLE)", "/etc/eccl.conf:3"
+};
+
+/// Reads environment and files. `explained`, if given, gets one value per row of the table. An error is logged.
+Result<Settings> loadSettings(std::vector<SettingValue>* explained = nullptr);
 
 /// The same from given sources, for tests and the fuzzer. `environment(name)` is nullptr when unset;
-/// `environmentNames` lists the variables that exist (to find unknown ones). `files`: (path, content), best first.
+/// `environmentNames` lists the variables that exist (to find unknown ones). `files`: (path, content), best
+/// first.
 Result<Settings> parseSettings(const std::function<const char*(const char* name)>& environment,
                                const std::vector<std::string>& environmentNames,
-                               const std::vector<std::pair<std::string, std::string>>& files);
+                               const std::vector<std::pair<std::string, std::string>>& files,
+                               std::vector<SettingValue>* explained = nullptr);
 
 }  // namespace eccl

@@ -76,12 +76,12 @@ inline constexpr uint32_t kOwnAddressSpace = 0;
 struct RingShape {
   uint32_t slots = 0;      // a power of two
   uint32_t slotBytes = 0;  // data per slot, a multiple of the cache line
-  constexpr size_t stride() const { return sizeof(Slot) + slotBytes; }
-  constexpr size_t grantsAt() const { return sizeof(RingControl); }
-  constexpr size_t slotsAt() const {
+  ECCL_DEVICE constexpr size_t stride() const { return sizeof(Slot) + slotBytes; }
+  ECCL_DEVICE constexpr size_t grantsAt() const { return sizeof(RingControl); }
+  ECCL_DEVICE constexpr size_t slotsAt() const {
     return (grantsAt() + slots * sizeof(Grant) + kCacheLine - 1) / kCacheLine * kCacheLine;
   }
-  constexpr size_t bytes() const { return slotsAt() + slots * stride(); }
+  ECCL_DEVICE constexpr size_t bytes() const { return slotsAt() + slots * stride(); }
 };
 
 /// What both ends know. Plain data; memory is owned by the Connection.

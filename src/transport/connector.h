@@ -18,24 +18,31 @@
 
 namespace eccl {
 
+struct FaultPlan;
+
 struct ConnectorOptions {
   uint64_t communicator = 0;
   Secret secret;
   int rank = 0;
-  RingShape ring;               // the same on all ranks
-  uint64_t firstMessage = 0;    // number of a connection's first message; the same on all ranks; for tests near a wrap
+  RingShape ring;  // the same on all ranks
+  uint64_t firstMessage =
+      0;  // number of a connection's first message; the same on all ranks; for tests near a wrap
   uint16_t epoch = 0;
   bool allowThread = true, allowShm = true, allowTcp = true;
-  uint32_t pullFrom = 8192;     // bytes from which threads of one process hand out references
+  std::string restrictions;       // the settings that forbid paths ("ECCL_TRANSPORT=shm"), for messages
+  uint32_t pullFrom = 8192;       // bytes from which threads of one process hand out references
   uint32_t zeroCopyFrom = 16384;  // bytes from which TCP sends straight from the user's memory
-  Duration connectLimit = std::chrono::seconds(20);
+  Duration connectLimit = std::chrono::seconds(20);  // to reach a peer's door; see get()
+  size_t mostUnasked = 1024;                         // callers kept until somebody asks for their connections
   const Clock* clock = &Clock::system();
   /// "rank 3 (host pid 12)", for messages.
   std::function<std::string(int rank)> describe;
   /// Where a rank's Acceptor is.
   std::function<const Endpoint&(int rank)> endpoint;
   /// A peer's socket broke, or it was found dead, outside any orderly end.
+  /// Once per rank; logged. It may call poison(); it must not destroy the Connector.
   std::function<void(int rank, const std::string& reason)> onBroken;
+  const FaultPlan* faults = nullptr;  // for tests: what goes wrong on the way; not owned
 };
 
 /// Owner: the engine. Threads: the driver's, one at a time.
@@ -44,8 +51,10 @@ class Connector {
   Connector(ConnectorOptions options, Reactor& reactor);
   ~Connector();
 
-  /// The connection of this name, made on first use. Not null; see Connection::state(). A connection that can
-  /// not be made within connectLimit fails with a message that names the peer and everything that was tried.
+  /// The connection of this name, made on first use. Not null; see Connection::state(). If the peer's door
+  /// cannot be reached within connectLimit the connection fails with a message that names the peer and
+  /// everything that was tried. Once there it waits, without limit, until the peer asks for the connection too:
+  /// a rank may come to a collective later than another.
   Connection* get(const ConnectionId& id);
   /// An authenticated caller (Hello::purpose data). May come before or after get() of that name.
   void adopt(Incoming incoming);

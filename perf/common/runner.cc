@@ -1,0 +1,285 @@
+#include "common/runner.h"
+
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <thread>
+
+#include "common/bench.h"
+#include "common/buffers.h"
+#include "common/communicators.h"
+#include "common/host.h"
+#include "common/launch.h"
+#include "common/number.h"
+#include "common/processes.h"
+
+namespace eccl::perf {
+namespace {
+
+const char* baseName(const char* path) {
+  const char* slash = std::strrchr(path, '/');
+  return slash != nullptr ? slash + 1 : path;
+}
+
+// A new file: what an earlier run wrote is not overwritten, <path>.0, <path>.1 … are tried instead.
+Outcome createJson(const std::string& path, FILE** file) {
+  std::string name = path;
+  for (int attempt = 0; (*file = std::fopen(name.c_str(), "wxe")) == nullptr; ++attempt) {
+    if (errno != EEXIST) return Outcome::fromErrno(errno, "--output_file: creating " + name);
+    name = formatted("%s.%d", path.c_str(), attempt);
+  }
+  std::printf("# Writing JSON output to %s\n", name.c_str());
+  return {};
+}
+
+// One process's run. The stages are in the order of run(); each uses what the ones before made.
+class Run {
+ public:
+  Run(int argc, char** argv, const Options& options, Collective& collective, const Place& place,
+      std::unique_ptr<Rendezvous> rendezvous)
+      : argc_(argc),
+        argv_(argv),
+        program_(baseName(argv[0])),
+        options_(options),
+        collective_(collective),
+        place_(place),
+        rendezvous_(std::move(rendezvous)),
+        comms_(place),
+        exchange_(options.threads),
+        watchdog_(options.timeoutSeconds, options.threads, [this](const Outcome& o) { fail(o); }) {}
+
+  int run() {
+    if (const Outcome outcome = stages(); !outcome.ok()) fail(outcome);
+    if (report_ != nullptr) report_->finish(failure_.ok() ? "" : failure_.text());
+    if (json_ != nullptr) std::fclose(json_);
+    return static_cast<int>(failure_.ok() ? verdict_ : failure_.code());
+  }
+
+ private:
+  bool isFirst() const { return place_.proc == 0; }
+
+  // The first error counts; what follows from it, in other threads, does not. Stops everybody here, and
+  // through the library everybody elsewhere.
+  void fail(const Outcome& outcome) {
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      if (failed_.exchange(true)) return;
+      failure_ = outcome;
+      std::fflush(stdout);
+      std::fprintf(stderr, "%s: %s (process %d): %s\n", thisProcess(0).host, program_, place_.proc,
+                   outcome.text().c_str());
+    }
+    comms_.abort();
+    exchange_.wake();
+  }
+
+  Outcome stages() {
+    PERF_TRY(openReport());
+    memory_[0] = residentBytes();
+    PERF_TRY(join());
+    PERF_TRY(describeJob());
+    PERF_TRY(planGroups());
+    memory_[1] = residentBytes();
+    PERF_TRY(measure());
+    return conclude();
+  }
+
+  Outcome openReport() {
+    if (!isFirst()) return {};
+    int version = 0;
+    PERF_TRY(Outcome::library(ecclGetVersion(&version), nullptr, "ecclGetVersion"));
+    if (!options_.jsonPath.empty()) {
+      PERF_TRY(createJson(options_.jsonPath, &json_));
+      jsonWriter_ = std::make_unique<JsonWriter>(json_);
+    }
+    report_ = std::make_unique<Report>(stdout, jsonWriter_.get(), options_);
+    report_->beginDocument(argc_, argv_, environ, version);
+    report_->banner(program_, ECCL_VERSION_CODE, version);
+    return {};
+  }
+
+  Outcome join() {
+    ecclUniqueId id;
+    PERF_TRY(rendezvous_->id(&id));
+    PERF_TRY(comms_.join(id, options_.parallelInit));
+    rendezvous_->joined();
+    if (place_.procs == 1) return {};
+    PERF_TRY(comms_.makeSide());
+    exchange_.connect(comms_.side(), place_.procs);
+    return {};
+  }
+
+  // Everybody learns where everybody is, so that all come to the same conclusions.
+  Outcome describeJob() {
+    int color;
+    PERF_TRY(splitColor(place_.proc, ::getenv, &color));
+    const ProcessRecord mine = thisProcess(color);
+    records_.assign(place_.procs, mine);
+    if (place_.procs > 1) PERF_TRY(exchange_.gather(&mine, sizeof mine, records_.data()));
+
+    long long firstDevice = -1;
+    const char* device = testsVariable("DEVICE", ::getenv);
+    if (device != nullptr && !parseInteger(device, 0, 1 << 20, &firstDevice))
+      return Outcome::error(Exit::usage, "NCCL_TESTS_DEVICE takes the number of the first device; got '%s'",
+                            device);
+    if (report_ != nullptr)
+      report_->devices(deviceLines(records_, place_.perProcess, static_cast<int>(firstDevice)));
+
+    maxBytes_ = options_.maxBytes;
+    const size_t fits = largestBuffer(records_, place_.perProcess);
+    if (maxBytes_ <= fits) return {};
+    if (options_.minBytes > fits)
+      return Outcome::error(Exit::system,
+                            "--minbytes %zu does not fit: the ranks of one host have memory for %zu each",
+                            options_.minBytes, fits);
+    maxBytes_ = fits;
+    if (report_ != nullptr)
+      report_->remark(formatted("Reducing maxBytes to %zu due to memory limitation", maxBytes_));
+    return {};
+  }
+
+  Outcome planGroups() {
+    const int color = records_[place_.proc].color;
+    int before = 0, members = 0;
+    for (int proc = 0; proc < place_.procs; ++proc) {
+      if (records_[proc].color != color) continue;
+      ++members;
+      before += proc < place_.proc;
+    }
+    if (members != place_.procs) PERF_TRY(comms_.split(color));
+    firstRank_ = before * place_.perProcess;
+    nranks_ = members * place_.perProcess;
+    if (collective_.rooted() && options_.root >= nranks_)
+      return Outcome::error(Exit::usage, "--root %d: there are only %d ranks", options_.root, nranks_);
+    return collective_.prepare(nranks_, options_.minBytes, maxBytes_);
+  }
+
+  Outcome measure() {
+    if (report_ != nullptr) report_->tableHeader();
+    const Session session{options_, collective_, nranks_, maxBytes_, exchange_, watchdog_, failed_};
+    totals_.resize(options_.threads);
+    std::vector<std::thread> threads;
+    for (int t = 1; t < options_.threads; ++t) {
+      threads.emplace_back([&, t] {
+        if (const Outcome outcome = runThread(session, t); !outcome.ok()) fail(outcome);
+      });
+    }
+    if (const Outcome outcome = runThread(session, 0); !outcome.ok()) fail(outcome);
+    for (std::thread& thread : threads) thread.join();
+    return failed_ ? failure_ : comms_.destroy();
+  }
+
+  Outcome runThread(const Session& session, int thread) {
+    const int count = options_.ranksPerThread;
+    std::vector<RankMemory> memory(count);
+    std::vector<Member> members;
+    const size_t bytes = maxBytes_ + 8 * options_.unalign;  // 8: the widest type
+    for (int i = 0; i < count; ++i) {
+      const int local = thread * count + i;
+      const ecclComm_t comm = comms_.test(local);
+      PERF_TRY(memory[i].allocate(bytes, options_.localRegister, comm));
+      if (!options_.streamNull) PERF_TRY(memory[i].makeStream());
+      members.push_back({firstRank_ + local, comm, memory[i].stream(), memory[i].send(), memory[i].receive()});
+    }
+    PERF_TRY(exchange_.barrier());  // nobody starts before everybody has memory
+    if (thread == 0) memory_[2] = residentBytes();
+    Bench bench(session, thread, members, thread == 0 ? report_.get() : nullptr);
+    PERF_TRY(bench.run());
+    totals_[thread] = bench.totals();
+    int64_t wrong = totals_[thread].outOfBounds;
+    PERF_TRY(exchange_.sum(&wrong));
+    outOfBounds_ = wrong;  // the same in every thread
+    if (thread == 0) memory_[3] = residentBytes();
+    for (int i = 0; i < count; ++i) PERF_TRY(memory[i].release(members[i].comm));
+    return exchange_.barrier();  // no communicator ends while a rank still has something of it
+  }
+
+  Outcome conclude() {
+    const double average = totals_[0].measurements > 0 ? totals_[0].busBandwidth / totals_[0].measurements : 0;
+    const char* text = testsVariable("MIN_BW", ::getenv);
+    char* end = nullptr;
+    const double minimum = text != nullptr ? std::strtod(text, &end) : -1;
+    if (text != nullptr && (end == text || *end != '\0'))
+      return Outcome::error(Exit::usage, "NCCL_TESTS_MIN_BW takes a bandwidth in GB/s; got '%s'", text);
+    if (report_ != nullptr) {
+      report_->footer(program_, outOfBounds_, average, minimum);
+      if (options_.memoryReport)
+        report_->memory(memory_[1] - memory_[0], memory_[2] - memory_[1], memory_[3] - memory_[2]);
+    }
+    if (outOfBounds_ != 0 || average < minimum * 0.9) verdict_ = Exit::results;
+    return {};
+  }
+
+  const int argc_;
+  char** const argv_;
+  const char* const program_;
+  const Options& options_;
+  Collective& collective_;
+  const Place place_;
+  std::unique_ptr<Rendezvous> rendezvous_;
+
+  FILE* json_ = nullptr;
+  std::unique_ptr<JsonWriter> jsonWriter_;
+  std::unique_ptr<Report> report_;
+  std::vector<ProcessRecord> records_;
+  size_t maxBytes_ = 0;
+  int firstRank_ = 0, nranks_ = 0;
+  std::vector<Totals> totals_;
+  std::atomic<int64_t> outOfBounds_{0};
+  int64_t memory_[4] = {};  // resident: at the start, joined, with buffers, at the end
+  Exit verdict_ = Exit::ok;
+
+  std::mutex mutex_;
+  std::atomic<bool> failed_{false};
+  Outcome failure_;
+  // Declared last: they are used from other threads and must end first.
+  Communicators comms_;
+  Exchange exchange_;
+  Watchdog watchdog_;
+};
+
+Outcome start(int argc, char** argv, Collective& collective, int* exitCode) {
+  Options options;
+  PERF_TRY(parseOptions(argc, argv, &options));
+  if (options.help) {
+    std::fputs(usage(baseName(argv[0])).c_str(), stdout);
+    return {};
+  }
+  std::optional<Launcher> launcher;
+  PERF_TRY(detectLauncher(::getenv, &launcher));
+  if (options.procs > 0 && launcher && launcher->size > 1)
+    return Outcome::error(Exit::usage, "--procs %d, but %s has started %d processes already; leave --procs out",
+                          options.procs, launcher->name.c_str(), launcher->size);
+  Place place{0, 1, options.threads * options.ranksPerThread, options.threads};
+  Fork fork;
+  if (options.procs > 1) {
+    place.procs = options.procs;
+    PERF_TRY(forkProcesses(options.procs, place.perProcess, &fork));
+    place.proc = fork.proc;
+  } else {
+    const Launcher alone{"the command line", 0, 1, 1, ""};
+    const Launcher& started = options.procs == 0 && launcher ? *launcher : alone;
+    place.proc = started.rank;
+    place.procs = started.size;
+    PERF_TRY(makeRendezvous(started, ::getenv, &fork.rendezvous));
+  }
+  *exitCode = fork.exitCode ? *fork.exitCode
+                            : Run(argc, argv, options, collective, place, std::move(fork.rendezvous)).run();
+  return {};
+}
+
+}  // namespace
+
+int runTool(int argc, char** argv, Collective& collective) {
+  std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);  // rows appear as they are measured, also in a file
+  int exitCode = 0;
+  const Outcome outcome = start(argc, argv, collective, &exitCode);
+  if (outcome.ok()) return exitCode;
+  std::fprintf(stderr, "%s: %s\n", baseName(argv[0]), outcome.text().c_str());
+  return static_cast<int>(outcome.code());
+}
+
+}  // namespace eccl::perf

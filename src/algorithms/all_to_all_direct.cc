@@ -1,0 +1,34 @@
+// AlltoAll and AlltoAllv in one round: every rank sends every other its block. In AlltoAllv the lengths are
+// known to the sender and the receiver of a block only, so its programs are streams; direct, no message
+// passes a third rank.
+#include "algorithms/builders.h"
+#include "algorithms/patterns.h"
+
+namespace eccl {
+
+Program allToAllDirect(const CollectiveShape& shape, int rank, int channels) {
+  const int n = shape.ranks;
+  Builder b(shape, rank, channels, channels);
+  if (shape.collective == Collective::allToAllv) b.streams();
+  for (int channel = 0; channel < channels; ++channel) {
+    if (n > 1) {
+      int receives = receiveFromOthers(b, rank, n, channel);
+      b.lane(channel);
+      // Block s*n+rank, for the ranks s behind this one.
+      Walk arriving{rank, mod(rank - 1, n) * n, -n, n * n};
+      b.step({inTurn(receives)}, {output().part(channel).block(arriving)}).repeat(n - 1);
+    }
+    b.lane(channel);
+    if (n > 1) {
+      int sends = sendToOthers(b, rank, n, channel);
+      Walk leaving = ahead(rank, n);
+      leaving.base = rank * n;
+      b.step({input().part(channel).block(leaving).stable()}, {inTurn(sends)}).repeat(n - 1);
+    }
+    const int own = rank * n + rank;
+    b.step({input(own).part(channel)}, {output(own).part(channel)});  // after the sends: nobody waits for it
+  }
+  return b.take();
+}
+
+}  // namespace eccl

@@ -1,0 +1,260 @@
+#include "algorithms/piece_proof.h"
+
+#include <algorithm>
+
+#include "base/status.h"
+
+namespace eccl {
+namespace {
+
+// Subjects of questions about order; others are the operand that wants to be stable.
+constexpr int32_t kRead = -1, kWrite = -2;
+
+/// Whether a step's only source is this kind of operand and passes through unchanged.
+bool passes(const Program& program, const Step& step, bool fromConnection) {
+  return step.sources == 1 && !step.post &&
+         (program.operands[step.firstOperand].space == Space::connection) == fromConnection;
+}
+
+}  // namespace
+
+PieceProof::PieceProof(const std::vector<Program>& programs, bool inPlace, int tiles, const Trace& trace,
+                       int64_t mostWork)
+    : programs_(programs),
+      shape_{programs[0].collective, programs[0].ranks, programs[0].root},
+      inPlace_(inPlace),
+      reducing_(reduces(programs[0].collective)),
+      tiles_(tiles),
+      trace_(trace),
+      mostWork_(mostWork),
+      sets_(programs[0].ranks),
+      cells_(programs.size() * kMemorySpaces * tiles) {
+  size_t lanes = 0;
+  for (const Program& program : programs) {
+    unstable_.emplace_back(program.operands.size());
+    unplaceable_.emplace_back(program.operands.size());
+    lanes += program.lanes.size();
+  }
+  latest_.resize(lanes);
+}
+
+std::string PieceProof::prove(int32_t block, int32_t part, std::span<const int32_t> moves,
+                              std::span<const int32_t> holders) {
+  ++piece_;
+  block_ = block;
+  part_ = part;
+  sets_.clear();
+  order_.clear();
+  events_.clear();
+  links_.clear();
+  for (int32_t move : moves) {
+    if (const char* wrong = add(move, moves)) return trace_.where(trace_[move]) + ": " + wrong;
+    if (gaveUp()) break;
+  }
+  std::string wrong = checkOrder();
+  if (wrong.empty() && gaveUp()) wrong = "too many accesses to the same data to verify";
+  return wrong.empty() ? checkOutputs(holders) : wrong;
+}
+
+bool PieceProof::aliased(int rank) const {
+  return inPlace_ && shape_.mayBeInPlace(rank) && programs_[rank].map(Space::input).position(block_) >= 0 &&
+         programs_[rank].map(Space::output).position(block_) >= 0;
+}
+
+PieceProof::Cell& PieceProof::cell(int rank, Space space, int tile) {
+  const bool shared = space != Space::scratch && aliased(rank);
+  if (shared) space = Space::output;
+  if (space == Space::scratch) tile = 0;  // used anew by each tile
+  Cell& found = cells_[(static_cast<size_t>(rank) * kMemorySpaces + static_cast<int>(space)) * tiles_ + tile];
+  if (found.piece != piece_) {
+    found = {piece_};
+    if (space == Space::input || shared) found.value = {rank, kRaw};
+  }
+  return found;
+}
+
+const char* PieceProof::add(int32_t moveNumber, std::span<const int32_t> moves) {
+  const TracedMove& move = trace_[moveNumber];
+  const Step& step = trace_.step(move);
+  const Program& program = programs_[trace_.rank(move)];
+  const int32_t event = static_cast<int32_t>(events_.size());
+  // The events that sent what this one receives; they cover the piece, since a message is what its receiver
+  // expects.
+  int32_t arrivals[kMaxOperands];
+  int arrived = 0;
+  for (int i = 0; i < step.sources; ++i) {
+    if (program.operands[step.firstOperand + i].space != Space::connection) continue;
+    auto at = std::lower_bound(moves.begin(), moves.end(), trace_.arrival(move, arrived));
+    arrivals[arrived] = static_cast<int32_t>(at - moves.begin());
+    Event& sender = events_[arrivals[arrived++]];
+    sender.consumers = link({event, 0, sender.consumers});
+  }
+  std::span<const int32_t> from(arrivals, arrived);
+  const int32_t previous = latest(move.lane);
+  events_.push_back({moveNumber, move.lane, previous});
+  order(move, previous, from);
+  latest_[move.lane] = {piece_, event};
+  if (const char* wrong = combine(step, from, event)) return wrong;
+  return deliver(step, from, event);
+}
+
+/// Tells order_ what the newest event follows.
+void PieceProof::order(const TracedMove& move, int32_t previous, std::span<const int32_t> arrivals) {
+  predecessors_.assign(arrivals.begin(), arrivals.end());
+  if (previous >= 0) predecessors_.push_back(previous);
+  if (previous < 0 || trace_[events_[previous].move].known != move.known) {
+    std::span<const int32_t> finished = trace_.finished(move);
+    const int first = trace_.firstLane(move.lane);
+    work_ += static_cast<int64_t>(finished.size());
+    for (size_t i = 0; i < finished.size(); ++i) {
+      int32_t other = latest(first + static_cast<int>(i));
+      for (; other >= 0 && trace_[events_[other].move].place > finished[i]; ++work_) {
+        other = events_[other].previous;
+      }
+      if (other >= 0) predecessors_.push_back(other);
+    }
+  }
+  order_.add(predecessors_);
+}
+
+const char* PieceProof::combine(const Step& step, std::span<const int32_t> arrivals, int32_t event) {
+  const TracedMove& move = trace_[events_[event].move];
+  const int rank = trace_.rank(move), tile = trace_.tile(move);
+  Value sum;
+  int arrived = 0;
+  for (int i = 0; i < step.sources; ++i) {
+    const Operand& operand = programs_[rank].operands[step.firstOperand + i];
+    Value from;
+    if (operand.space == Space::connection) {
+      from = events_[arrivals[arrived++]].value;
+    } else {
+      Cell& source = cell(rank, operand.space, tile);
+      from = source.value;
+      if (operand.space == Space::input && from != Value{rank, kRaw}) {
+        return "reads input that an output in the same place has overwritten";
+      }
+      read(source, event);
+    }
+    if (const char* wrong = take(operand, from, step.sources > 1, sum)) return wrong;
+  }
+  if (step.post) {
+    if (sum.state != kScaled) return "finishes a value that is not a sum of scaled contributions";
+    if (!sets_.isAll(sum.set)) return "finishes an incomplete sum";
+    sum.state = kFinal;
+  }
+  events_[event].value = sum;
+  return nullptr;
+}
+
+/// sum += from.
+const char* PieceProof::take(const Operand& operand, Value from, bool several, Value& sum) {
+  if (from.state == kNothing) return "reads memory that nothing was put into";
+  if (operand.pre) {
+    if (from.state != kRaw) return "scales a value that is not a raw contribution";
+    from.state = kScaled;
+  }
+  if (several && from.state != kScaled) return "combines values that are not scaled contributions";
+  if (sum.state == kNothing) {
+    sum = from;
+    return nullptr;
+  }
+  return sets_.unite(sum.set, from.set, sum.set) ? nullptr : "adds one contribution twice";
+}
+
+const char* PieceProof::deliver(const Step& step, std::span<const int32_t> arrivals, int32_t event) {
+  const TracedMove& move = trace_[events_[event].move];
+  const int rank = trace_.rank(move), tile = trace_.tile(move);
+  const Program& program = programs_[rank];
+  const Operand* operands = &program.operands[step.firstOperand];
+  bool sends = false;
+  for (int i = step.sources; i < step.sources + step.destinations; ++i) {
+    if (operands[i].space == Space::connection) {
+      sends = true;
+      continue;
+    }
+    Cell& target = cell(rank, operands[i].space, tile);
+    // In place, executors skip a copy of a place onto itself: no write happens.
+    const bool onto =
+        !reducing_ && operands[0].space != Space::connection && &cell(rank, operands[0].space, tile) == &target;
+    if (!onto) write(target, event, step, arrivals);
+    target.value = events_[event].value;
+  }
+  // A message made of one piece of memory could be a reference to it: watch what happens to that.
+  if (sends && passes(program, step, false)) {
+    Cell& source = cell(rank, operands[0].space, tile);
+    source.exposures = link({event, step.firstOperand, source.exposures});
+  }
+  return nullptr;
+}
+
+void PieceProof::read(Cell& cell, int32_t event) {
+  const int32_t lane = events_[event].lane;
+  if (cell.writer >= 0 && events_[cell.writer].lane != lane) order_.ask(cell.writer, event, kRead);
+  for (int32_t at = cell.readers; at >= 0; at = links_[at].next, ++work_) {
+    if (events_[links_[at].event].lane != lane) continue;
+    links_[at].event = event;  // the lane's later read stands for its earlier one
+    return;
+  }
+  cell.readers = link({event, 0, cell.readers});
+}
+
+void PieceProof::write(Cell& cell, int32_t event, const Step& step, std::span<const int32_t> arrivals) {
+  const int32_t lane = events_[event].lane;
+  const int rank = trace_.rank(trace_[events_[event].move]);
+  const Program& program = programs_[rank];
+  if (cell.writer >= 0 && events_[cell.writer].lane != lane) order_.ask(cell.writer, event, kWrite);
+  for (int32_t at = cell.readers; at >= 0; at = links_[at].next, ++work_) {
+    if (events_[links_[at].event].lane != lane) order_.ask(links_[at].event, event, kWrite);
+  }
+  for (int32_t at = cell.exposures; at >= 0; at = links_[at].next) {
+    const auto [sender, operand, next] = links_[at];
+    const Step& exposing = trace_.step(trace_[events_[sender].move]);
+    int32_t outstanding = 0;
+    for (int i = exposing.sources; i < exposing.sources + exposing.destinations; ++i) {
+      outstanding += program.operands[exposing.firstOperand + i].space == Space::connection;
+    }
+    for (int32_t c = events_[sender].consumers; c >= 0; c = links_[c].next, --outstanding, ++work_) {
+      const int32_t consumer = links_[c].event;
+      order_.ask(consumer, event, operand);
+      // The peer would read the reference and write the place it refers to, in one move.
+      if (program.operands[operand].stable && passes(program, step, true) && consumer == arrivals[0]) {
+        unplaceable_[rank][step.firstOperand] = true;
+      }
+    }
+    if (outstanding > 0) unstable_[rank][operand] = true;
+  }
+  cell.writer = event;
+  cell.readers = cell.exposures = -1;
+}
+
+std::string PieceProof::checkOrder() {
+  for (const HappensBefore::Question& question : order_.unordered(mostWork_)) {
+    const TracedMove& after = trace_[events_[question.after].move];
+    if (question.subject >= 0) {
+      unstable_[trace_.rank(after)][question.subject] = true;
+      continue;
+    }
+    return format("%s: %s block %d part %d while %s may be %s it", trace_.where(after).c_str(),
+                  question.subject == kRead ? "reads" : "writes", block_, part_,
+                  trace_.where(trace_[events_[question.before].move]).c_str(),
+                  question.subject == kRead ? "writing" : "using");
+  }
+  return "";
+}
+
+std::string PieceProof::checkOutputs(std::span<const int32_t> holders) {
+  static constexpr const char* kStates[] = {"nothing", "raw values", "an unfinished reduction", "a result"};
+  work_ += static_cast<int64_t>(holders.size());
+  for (int32_t rank : holders) {
+    for (int tile = 0; tile < tiles_; ++tile) {
+      const Value& value = cell(rank, Space::output, tile).value;
+      bool right = reducing_ ? value.state == kFinal : value == Value{shape_.origin(block_), kRaw};
+      if (right) continue;
+      return format("rank %d ends with %s in output block %d part %d tile %d, not what the collective asks for",
+                    rank, kStates[value.state], block_, part_, tile);
+    }
+  }
+  return "";
+}
+
+}  // namespace eccl

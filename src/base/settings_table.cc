@@ -1,0 +1,207 @@
+#include "base/settings_table.h"
+
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+
+namespace eccl {
+namespace {
+
+using Row = SettingRow;
+using Rule = SettingRule;
+
+constexpr double kDay = 86400;
+
+// NCCL's spelling is listed only where a value means the same to both. NCCL_ALGO, for one, has another grammar.
+// clang-format off: a table reads by its columns.
+constexpr Row kRows[] = {
+    {{"ALGO", nullptr, true, "algorithm", "The algorithm to use instead of the selector's choice."},
+     &Settings::algo,
+     0,
+     0,
+     Rule::word},
+    {{"CHANNELS", nullptr, true, "0..64", "Parallel connections per algorithm edge; 0: chosen."},
+     &Settings::channels,
+     0,
+     64},
+    {{"SLOTS", nullptr, true, "2..1024, a power of two", "Messages in flight per connection."},
+     &Settings::slots,
+     2,
+     1024,
+     Rule::powerOfTwo},
+    {{"SLOT_BYTES", nullptr, true, "64..67108864, a multiple of 64", "Most bytes of data per message."},
+     &Settings::slotBytes,
+     64,
+     1 << 26,
+     Rule::lines},
+    {{"COMM_ID", "NCCL_COMM_ID", false, "host:port", "Address of rank 0, to join without an id passed around."},
+     &Settings::commId},
+    {{"COMM_SECRET", nullptr, false, "32 hexadecimal digits", "The secret that goes with ECCL_COMM_ID."},
+     &Settings::commSecret,
+     0,
+     0,
+     Rule::none,
+     true},
+    {{"COMM_SECRET_FILE", nullptr, false, "path", "A file of mode 0600 that holds that secret."},
+     &Settings::commSecretFile},
+    {{"SOCKET_IFNAME", "NCCL_SOCKET_IFNAME", false, "[^][=]name,name,...",
+      "Network interfaces by prefix; ^ excludes, = asks for whole names."},
+     &Settings::socketIfname},
+    {{"SOCKET_FAMILY", "NCCL_SOCKET_FAMILY", false, "AF_INET|AF_INET6", "Address family; both if not set."},
+     &Settings::socketFamily,
+     0,
+     0,
+     Rule::choice},
+    {{"TRANSPORT", nullptr, false, "thread|shm|tcp",
+      "Paths that may be used, comma-separated; all if not set."},
+     &Settings::transport,
+     0,
+     0,
+     Rule::choices},
+    {{"SHM_DISABLE", "NCCL_SHM_DISABLE", false, "0|1", "1: no memory is shared between processes."},
+     &Settings::shmDisable},
+    {{"P2P_DISABLE", "NCCL_P2P_DISABLE", false, "0|1",
+      "1: threads of one process do not read each other's buffers."},
+     &Settings::p2pDisable},
+    {{"COMM_BLOCKING", "NCCL_COMM_BLOCKING", false, "0|1", "Overrides the blocking field of ecclConfig_t."},
+     &Settings::blocking},
+    {{"INIT_TIMEOUT", nullptr, false, "0.1..86400 seconds", "Limit for each phase of making a communicator."},
+     &Settings::initTimeout,
+     0.1,
+     kDay},
+    {{"HEARTBEAT_TIMEOUT", nullptr, false, "0.5..86400 seconds",
+      "Silence after which a rank's host counts as lost."},
+     &Settings::heartbeatTimeout,
+     0.5,
+     kDay},
+    {{"STALL_TIME", nullptr, false, "0.001..60 seconds", "Waiting after which the ranks' calls are compared."},
+     &Settings::stallTime,
+     0.001,
+     60},
+    {{"SPIN_US", nullptr, false, "-1..1000000 microseconds",
+      "How long a wait spins before it yields; -1: by cores and ranks."},
+     &Settings::spinMicroseconds,
+     -1,
+     1e6},
+    {{"VERIFY", nullptr, false, "auto|always|never", "Whether schedules are proved before they run."},
+     &Settings::verify,
+     0,
+     0,
+     Rule::choice},
+    {{"DEBUG", "NCCL_DEBUG", false, "NONE|WARN|INFO|TRACE", "What is logged. Environment only."},
+     {},
+     0,
+     0,
+     Rule::choice},
+    {{"DEBUG_FILE", "NCCL_DEBUG_FILE", false, "path",
+      "Log file; %h is the host, %p the process. Environment only."},
+     {}},
+    {{"CONF_FILE", "NCCL_CONF_FILE", false, "path",
+      "File of settings, instead of ~/.eccl.conf. Environment only."},
+     {}},
+};
+// clang-format on
+
+bool isWord(std::string_view text) {
+  return std::all_of(text.begin(), text.end(), [](unsigned char c) {
+    return std::isalnum(c) != 0 ||
+           std::string_view("_-,:;^").find(static_cast<char>(c)) != std::string_view::npos;
+  });
+}
+
+bool isChoice(std::string_view values, std::string_view text) {
+  for (size_t at = 0; at <= values.size();) {
+    const size_t end = std::min(values.find('|', at), values.size());
+    if (values.substr(at, end - at) == text) return true;
+    at = end + 1;
+  }
+  return false;
+}
+
+bool areChoices(std::string_view values, std::string_view text) {
+  for (size_t at = 0; at <= text.size();) {
+    const size_t end = std::min(text.find(',', at), text.size());
+    if (!isChoice(values, text.substr(at, end - at))) return false;
+    at = end + 1;
+  }
+  return true;
+}
+
+template <class T>
+bool parseNumber(std::string_view text, const Row& row, T* number) {
+  const char* end = text.data() + text.size();
+  auto [stop, error] = std::from_chars(text.data(), end, *number);  // strtod would depend on the locale
+  return error == std::errc() && stop == end && *number >= row.least && *number <= row.most;
+}
+
+}  // namespace
+
+std::span<const SettingRow> settingRows() {
+  return kRows;
+}
+
+const SettingRow* findSetting(std::string_view name) {
+  for (const Row& row : kRows) {
+    if (name.substr(0, kSettingPrefix.size()) == kSettingPrefix &&
+        name.substr(kSettingPrefix.size()) == row.info.name)
+      return &row;
+    if (row.info.ncclName != nullptr && name == row.info.ncclName) return &row;
+  }
+  return nullptr;
+}
+
+std::string textOf(const Settings& settings, const SettingRow& row) {
+  if (auto member = std::get_if<std::string Settings::*>(&row.member)) return settings.*(*member);
+  if (auto member = std::get_if<double Settings::*>(&row.member)) return format("%g", settings.*(*member));
+  if (auto member = std::get_if<int64_t Settings::*>(&row.member)) return std::to_string(settings.*(*member));
+  if (auto member = std::get_if<bool Settings::*>(&row.member)) return settings.*(*member) ? "1" : "0";
+  return "";
+}
+
+bool assign(Settings& settings, const SettingRow& row, std::string_view text) {
+  if (auto member = std::get_if<std::string Settings::*>(&row.member)) {
+    settings.*(*member) = text;
+    if (std::any_of(text.begin(), text.end(), [](unsigned char c) { return std::iscntrl(c) != 0; }))
+      return false;
+    if (row.rule == Rule::word) return isWord(text);
+    if (row.rule == Rule::choice) return text.empty() || isChoice(row.info.values, text);
+    if (row.rule == Rule::choices) return text.empty() || areChoices(row.info.values, text);
+    return true;
+  }
+  if (auto member = std::get_if<double Settings::*>(&row.member)) {
+    return parseNumber(text, row, &(settings.*(*member)));
+  }
+  if (auto member = std::get_if<int64_t Settings::*>(&row.member)) {
+    int64_t& number = settings.*(*member);
+    if (!parseNumber(text, row, &number)) return false;
+    if (row.rule == Rule::powerOfTwo) return (number & (number - 1)) == 0;
+    return row.rule != Rule::lines || number % 64 == 0;
+  }
+  if (auto member = std::get_if<bool Settings::*>(&row.member)) {
+    settings.*(*member) = text == "1";
+    if (*member == &Settings::blocking) settings.blockingSet = true;
+    return text == "0" || text == "1";
+  }
+  std::string upper(text);  // the log's level, the one choice that has no member, is read in any case
+  std::transform(text.begin(), text.end(), upper.begin(), [](unsigned char c) { return std::toupper(c); });
+  return row.rule != Rule::choice || isChoice(row.info.values, upper);
+}
+
+std::string Settings::wireText() const {
+  std::string text;
+  for (const Row& row : kRows) {
+    if (row.info.wire) text += format("ECCL_%s=%s\n", row.info.name, textOf(*this, row).c_str());
+  }
+  return text;
+}
+
+std::span<const SettingInfo> settingTable() {
+  static const std::vector<SettingInfo> table = [] {
+    std::vector<SettingInfo> infos;
+    for (const Row& row : kRows) infos.push_back(row.info);
+    return infos;
+  }();
+  return table;
+}
+
+}  // namespace eccl

@@ -1,0 +1,91 @@
+// Reductions in plain memory: k sources combined element by element, the result delivered to m destinations.
+// This one operation is also the copy (one source) and the multicast (many destinations).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "base/program.h"
+
+namespace eccl {
+
+/// How one source, or the result, is scaled. `multiply` serves PreMulSum, and Avg on floats, which scales
+/// each contribution by 1/n; `divide` serves Avg on integers, which divides the sum.
+struct Scale {
+  enum class Kind : uint8_t { none, multiply, divide };
+
+  Kind kind = Kind::none;
+  union {
+    double real = 0;  ///< floats, multiply: rounded to the type combined in (fp32 or fp64), then applied
+    int64_t integer;  ///< integers, multiply: taken modulo 2^n. divide, any type: 1 … 2^31-1
+  };
+
+  static constexpr Scale multiplyBy(double factor) {
+    Scale scale{Kind::multiply};
+    scale.real = factor;
+    return scale;
+  }
+  static constexpr Scale multiplyByInteger(int64_t factor) { return integral(Kind::multiply, factor); }
+  static constexpr Scale divideBy(int32_t divisor) { return integral(Kind::divide, divisor); }
+
+ private:
+  static constexpr Scale integral(Kind kind, int64_t value) {
+    Scale scale{kind};
+    scale.integer = value;
+    return scale;
+  }
+};
+
+/// result = post((pre0(s0) op pre1(s1)) op pre2(s2) …), for each of `count` elements; every destination gets
+/// it.
+///
+/// The result is defined bit by bit, on every machine and by every variant:
+///  - half, bfloat16, f8e4m3 and f8e5m2 are widened to fp32, scaled and combined there over all sources of
+///    this task, and rounded once at the end (base/low_precision.h: ties to even, fp8 saturates). fp32, fp64
+///    and the integers are combined in themselves, without fused multiply-add.
+///  - Integers wrap modulo 2^n, in factors too. Division truncates towards zero; it is done in the element
+///    type or int32_t, whichever is larger.
+///  - max and min are IEEE 754-2019 maximum and minimum: a NaN among the sources gives NaN, and -0 < +0.
+///    So neither depends on the order of the sources.
+///  - A NaN result has every bit set but the sign. Infinities are as usual, except that fp8 saturates them.
+///  - One source and no scaling is a copy: every bit pattern, NaNs included, passes unchanged.
+///
+/// Memory needs no alignment at all, not even the element's. A destination may be the same address as a source
+/// (in place); any other overlap of a destination with a source or another destination is not allowed.
+/// Owns nothing.
+struct ReduceTask {
+  DataType type = DataType::int8;
+  RedOp op = RedOp::sum;     ///< sum, prod, max or min; not looked at by a copy
+  uint8_t sources = 0;       ///< 1 … kMaxOperands
+  uint8_t destinations = 0;  ///< 1 … kMaxOperands
+  size_t count = 0;          ///< elements, 0 included
+  const void* source[kMaxOperands] = {};
+  void* destination[kMaxOperands] = {};
+  Scale pre[kMaxOperands];
+  Scale post;
+};
+
+/// True when `task` moves bits and computes nothing.
+constexpr bool isCopy(const ReduceTask& task) {
+  return task.sources == 1 && task.pre[0].kind == Scale::Kind::none && task.post.kind == Scale::Kind::none;
+}
+
+/// Runs `task` on the calling thread by the fastest variant this CPU has. Thread-safe as long as tasks that run
+/// at once do not share destinations. Cannot fail; a task outside the ranges above is undefined
+/// (HostDevice::submit checks). Assumes the default floating-point mode: nearest, subnormals kept.
+void reduce(const ReduceTask& task);
+
+/// The definition of the result in plain C++, and the variant for CPUs, builds and tasks without a better one.
+void reduceReference(const ReduceTask& task);
+
+/// One implementation of reduce(); all give the same bits.
+struct ReduceVariant {
+  const char* name;  ///< "AVX3" (AVX-512), "AVX2", "NEON", "reference"; static
+  void (*run)(const ReduceTask&);
+};
+
+/// The variants this CPU can run, best first; the reference is last. reduce() takes the first.
+std::span<const ReduceVariant> reduceVariants();
+
+}  // namespace eccl

@@ -1,0 +1,24 @@
+// What the files of the reduction share: the SIMD variants, if this build has them, and the reference's tail.
+#pragma once
+
+#include <cstddef>
+
+#include "kernels/reduce.h"
+
+namespace eccl {
+
+/// reduceReference() for the elements from `first` on.
+void reduceReferenceFrom(const ReduceTask& task, size_t first);
+
+inline constexpr size_t kMaxSimdVariants = 3;
+
+#if defined(ECCL_HAVE_HIGHWAY)
+/// Writes to `list` the SIMD variants that this CPU can run, best first; returns how many.
+size_t findSimdVariants(ReduceVariant* list);
+#else
+inline size_t findSimdVariants(ReduceVariant*) {
+  return 0;
+}
+#endif
+
+}  // namespace eccl

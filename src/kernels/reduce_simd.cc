@@ -1,0 +1,228 @@
+// The SIMD reductions, written once over Highway and compiled once per instruction set. Equal to
+// reduceReference() bit by bit; the tests compare every variant the CPU can run.
+//
+// Only instruction sets with a hardware conversion of half are built (AVX2 with F16C, AVX-512, NEON); older
+// CPUs are served by the reference, which spares a software conversion here and a good part of the build time.
+// The last two are no instruction sets but Highway's obligatory fallback, for which nothing is compiled.
+#define HWY_DISABLED_TARGETS ~(HWY_AVX3 | HWY_AVX2 | HWY_NEON | HWY_EMU128 | HWY_SCALAR)
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/reduce_simd.cc"
+#include <cstring>
+#include "kernels/reduce_internal.h"
+
+#include "hwy/foreach_target.h"  // re-includes this file per target; must precede highway.h
+#include "hwy/highway.h"
+#include "kernels/reduce_codec-inl.h"
+
+#if ECCL_SIMD_TARGET
+HWY_BEFORE_NAMESPACE();
+namespace eccl {
+namespace HWY_NAMESPACE {
+namespace {
+
+template <class T>
+HWY_INLINE Vec<T> multiply(Vec<T> a, Vec<T> b) {
+  if constexpr (sizeof(T) == 1) {
+    // No instruction set multiplies bytes. Even ones: products of whole 16-bit lanes, whose lower byte depends
+    // on the lower bytes only. Odd ones: likewise, shifted down first.
+    const U16 d;
+    const auto x = hn::BitCast(d, a), y = hn::BitCast(d, b);
+    const auto even = hn::And(hn::Mul(x, y), hn::Set(d, 0x00ff));
+    const auto odd = hn::ShiftLeft<8>(hn::Mul(hn::ShiftRight<8>(x), hn::ShiftRight<8>(y)));
+    return hn::BitCast(Tag<T>(), hn::Or(even, odd));
+  } else {
+    return hn::Mul(a, b);
+  }
+}
+
+/// IEEE 754-2019 maximum or minimum; see the reference's.
+template <bool kMax, class T>
+HWY_INLINE Vec<T> extreme(Vec<T> a, Vec<T> b) {
+  const auto ordered = kMax ? hn::Max(a, b) : hn::Min(a, b);
+  if constexpr (hwy::IsFloat<T>()) {
+    const auto zeros = kMax ? hn::And(a, b) : hn::Or(a, b);
+    const auto number = hn::IfThenElse(hn::Eq(a, b), zeros, ordered);
+    return hn::IfThenElse(hn::Or(hn::IsNaN(a), hn::IsNaN(b)), canonicalNan<T>(), number);
+  } else {
+    return ordered;
+  }
+}
+
+template <RedOp kOp, class T>
+HWY_INLINE Vec<T> combine(Vec<T> a, Vec<T> b) {
+  if constexpr (kOp == RedOp::sum)
+    return hn::Add(a, b);
+  else if constexpr (kOp == RedOp::prod)
+    return multiply<T>(a, b);
+  else
+    return extreme<kOp == RedOp::max, T>(a, b);
+}
+
+/// A Scale with its number in the type that it applies to. Integers are never divided here: reduceSimd() sees
+/// to it.
+template <class T>
+struct Factor {
+  Scale::Kind kind = Scale::Kind::none;
+  T value = 0;
+
+  Factor() = default;
+  HWY_INLINE explicit Factor(const Scale& scale) : kind(scale.kind) {
+    const bool real = hwy::IsFloat<T>() && kind == Scale::Kind::multiply;
+    if (kind != Scale::Kind::none) value = real ? static_cast<T>(scale.real) : static_cast<T>(scale.integer);
+  }
+  HWY_INLINE void apply(Vec<T>* chunk) const {
+    if (HWY_LIKELY(kind == Scale::Kind::none)) return;
+    const auto factor = hn::Set(Tag<T>(), value);
+    for (int i = 0; i < kChunkVectors; ++i) {
+      if constexpr (hwy::IsFloat<T>()) {
+        chunk[i] = kind == Scale::Kind::divide ? hn::Div(chunk[i], factor) : hn::Mul(chunk[i], factor);
+      } else {
+        chunk[i] = multiply<T>(chunk[i], factor);
+      }
+    }
+  }
+};
+
+template <class T>
+struct Operands {
+  int sources, destinations;
+  const uint8_t* from[kMaxOperands];
+  uint8_t* to[kMaxOperands];
+  Factor<T> pre[kMaxOperands], post;
+};
+
+template <class E, RedOp kOp, class T>
+HWY_NOINLINE void reduceChunks(const Operands<T>& o, size_t bytes) {
+  using C = Codec<E>;
+  for (size_t at = 0; at < bytes; at += C::kRaw * kVectorBytes) {
+    Vec<T> result[kChunkVectors];
+    C::decode(o.from[0] + at, result);
+    o.pre[0].apply(result);
+    for (int s = 1; s < o.sources; ++s) {
+      Vec<T> next[kChunkVectors];
+      C::decode(o.from[s] + at, next);
+      o.pre[s].apply(next);
+      for (int i = 0; i < kChunkVectors; ++i) result[i] = combine<kOp, T>(result[i], next[i]);
+    }
+    o.post.apply(result);
+    Vec<uint8_t> raw[C::kRaw];
+    C::encode(result, raw);
+    for (int d = 0; d < o.destinations; ++d) {
+      for (int i = 0; i < C::kRaw; ++i) hn::StoreU(raw[i], Tag<uint8_t>(), o.to[d] + at + i * kVectorBytes);
+    }
+  }
+}
+
+/// Whole chunks where they lie. What is left goes to the reference, or, as the reference is slow at converting,
+/// to one more chunk in a padded buffer.
+template <class E, RedOp kOp>
+void reduceTyped(const ReduceTask& task) {
+  using T = typename Codec<E>::Lane;
+  constexpr size_t kChunkBytes = Codec<E>::kRaw * kVectorBytes;
+  const size_t bytes = task.count * sizeof(E), rest = bytes % kChunkBytes, end = bytes - rest;
+  if (!kIsLowPrecision<E> && end == 0) return reduceReferenceFrom(task, 0);
+  Operands<T> operands;
+  operands.sources = task.sources;
+  operands.destinations = task.destinations;
+  operands.post = Factor<T>(task.post);
+  for (int s = 0; s < task.sources; ++s) {
+    operands.from[s] = static_cast<const uint8_t*>(task.source[s]);
+    operands.pre[s] = Factor<T>(task.pre[s]);
+  }
+  for (int d = 0; d < task.destinations; ++d) operands.to[d] = static_cast<uint8_t*>(task.destination[d]);
+  reduceChunks<E, kOp, T>(operands, end);
+  if (rest == 0) return;
+  if constexpr (!kIsLowPrecision<E>) return reduceReferenceFrom(task, end / sizeof(E));
+
+  uint8_t padded[kMaxOperands][kChunkBytes];
+  for (int s = 0; s < task.sources; ++s) {
+    std::memset(padded[s], 0, kChunkBytes);
+    std::memcpy(padded[s], operands.from[s] + end, rest);
+    operands.from[s] = padded[s];
+  }
+  operands.to[0] = padded[0];
+  operands.destinations = 1;
+  reduceChunks<E, kOp, T>(operands, kChunkBytes);
+  for (int d = 0; d < task.destinations; ++d) {
+    std::memcpy(static_cast<uint8_t*>(task.destination[d]) + end, padded[0], rest);
+  }
+}
+
+template <RedOp kOp>
+void reduceByType(const ReduceTask& task) {
+  switch (task.type) {
+    case DataType::int8:
+      return reduceTyped<int8_t, kOp>(task);
+    case DataType::uint8:
+      return reduceTyped<uint8_t, kOp>(task);
+    case DataType::int32:
+      return reduceTyped<int32_t, kOp>(task);
+    case DataType::uint32:
+      return reduceTyped<uint32_t, kOp>(task);
+    case DataType::int64:
+      return reduceTyped<int64_t, kOp>(task);
+    case DataType::uint64:
+      return reduceTyped<uint64_t, kOp>(task);
+    case DataType::float16:
+      return reduceTyped<Half, kOp>(task);
+    case DataType::float32:
+      return reduceTyped<float, kOp>(task);
+    case DataType::float64:
+      return reduceTyped<double, kOp>(task);
+    case DataType::bfloat16:
+      return reduceTyped<Bfloat16, kOp>(task);
+    case DataType::float8e4m3:
+      return reduceTyped<Float8e4m3, kOp>(task);
+    case DataType::float8e5m2:
+      return reduceTyped<Float8e5m2, kOp>(task);
+  }
+}
+
+bool divides(const ReduceTask& task) {
+  bool any = task.post.kind == Scale::Kind::divide;
+  for (int s = 0; s < task.sources; ++s) any |= task.pre[s].kind == Scale::Kind::divide;
+  return any;
+}
+
+}  // namespace
+
+void reduceSimd(const ReduceTask& task) {
+  // memcpy is the best copy, and no instruction set divides integers.
+  if (isCopy(task) || (!isFloating(task.type) && divides(task))) return reduceReference(task);
+  switch (task.op) {
+    case RedOp::prod:
+      return reduceByType<RedOp::prod>(task);
+    case RedOp::max:
+      return reduceByType<RedOp::max>(task);
+    case RedOp::min:
+      return reduceByType<RedOp::min>(task);
+    default:
+      return reduceByType<RedOp::sum>(task);
+  }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace eccl
+HWY_AFTER_NAMESPACE();
+#endif  // ECCL_SIMD_TARGET
+
+#if HWY_ONCE
+namespace eccl {
+
+size_t findSimdVariants(ReduceVariant* list) {
+  [[maybe_unused]] const int64_t supported = hwy::SupportedTargets();
+  size_t count = 0;
+#if HWY_TARGETS & HWY_AVX3
+  if (supported & HWY_AVX3) list[count++] = {"AVX3", &N_AVX3::reduceSimd};
+#endif
+#if HWY_TARGETS & HWY_AVX2
+  if (supported & HWY_AVX2) list[count++] = {"AVX2", &N_AVX2::reduceSimd};
+#endif
+#if HWY_TARGETS & HWY_NEON
+  if (supported & HWY_NEON) list[count++] = {"NEON", &N_NEON::reduceSimd};
+#endif
+  return count;
+}
+
+}  // namespace eccl
+#endif

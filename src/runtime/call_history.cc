@@ -1,0 +1,49 @@
+#include "runtime/call_history.h"
+
+namespace eccl {
+
+uint64_t CallHistory::next(uint64_t scope) const {
+  std::lock_guard lock(mutex_);
+  auto at = scopes_.find(scope);
+  return at == scopes_.end() ? 0 : at->second.next;
+}
+
+std::optional<Mismatch> CallHistory::add(const CallRecord& mine) {
+  std::lock_guard lock(mutex_);
+  Scope& scope = scopes_[mine.scope];
+  scope.next = mine.sequence + 1;
+  scope.calls.push_back(mine);
+  if (scope.calls.size() > kKept) scope.calls.pop_front();
+  std::optional<Mismatch> found;
+  std::erase_if(scope.early, [&](const auto& early) {
+    if (early.second.sequence > mine.sequence) return false;
+    if (early.second.sequence == mine.sequence && early.second.signature != mine.signature) {
+      found = Mismatch{early.first, mine, early.second};
+    }
+    return true;
+  });
+  return found;
+}
+
+std::optional<Mismatch> CallHistory::compare(int otherRank, const CallRecord& other, bool* reached) {
+  std::lock_guard lock(mutex_);
+  Scope& scope = scopes_[other.scope];
+  *reached = other.sequence < scope.next;
+  if (!*reached) {
+    for (auto& early : scope.early) {
+      if (early.first == otherRank) {
+        early.second = other;
+        return std::nullopt;
+      }
+    }
+    scope.early.emplace_back(otherRank, other);
+    return std::nullopt;
+  }
+  for (const CallRecord& mine : scope.calls) {
+    if (mine.sequence == other.sequence && mine.signature != other.signature)
+      return Mismatch{otherRank, mine, other};
+  }
+  return std::nullopt;
+}
+
+}  // namespace eccl

@@ -1,0 +1,162 @@
+// One rank's membership in a communicator: owns everything that rank has, and decides what a failure means.
+#pragma once
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/settings.h"
+#include "runtime/call_history.h"
+#include "runtime/engine.h"
+#include "runtime/plan.h"
+#include "runtime/service.h"
+#include "runtime/stream.h"
+#include "transport/bootstrap/control.h"
+#include "transport/bootstrap/rendezvous.h"
+#include "transport/bootstrap/unique_id.h"
+
+namespace eccl {
+
+/// What a communicator is made with, from settings and ecclConfig_t.
+struct CommunicatorOptions {
+  Settings settings;
+  std::string name;  // in messages
+  bool blocking = true;
+  int minChannels = 0, maxChannels = 0;  // 0: unlimited
+};
+
+/// Where a communicator comes from, once its Acceptor is open.
+struct Membership {
+  int rank = 0, ranks = 1;
+  std::optional<Endpoint> parent;  // in the control tree
+};
+
+/// Owner: the API handle, and every Run in a stream. Threads: state queries, abort() and fault() any; the rest
+/// one thread at a time (the API's rule). Failure: the first one stays, ends all work, and is told to all
+/// ranks.
+class Communicator final : public ControlHandler,
+                           public EngineHandler,
+                           public std::enable_shared_from_this<Communicator> {
+ public:
+  enum class State : uint8_t { initialising, ready, finalising, finalised, failed };
+
+  explicit Communicator(CommunicatorOptions options);
+  ~Communicator() override;
+
+  /// Joins through a unique id. Blocks; aborted by abort().
+  Status join(UniqueId id, int rank, int ranks);
+  /// Becomes a child of `parent`, collectively. *isMember is false for a rank without a color.
+  Status split(Communicator& parent, int color, int key, bool* isMember);
+
+  int rank() const { return rank_; }
+  int ranks() const { return ranks_; }
+  const CommunicatorOptions& options() const { return options_; }
+  State state() const { return state_.load(std::memory_order_acquire); }
+  /// ok, inProgress, or what went wrong.
+  Status asyncStatus() const;
+  /// Why a call cannot be made now, or ok.
+  Status usable() const;
+
+  /// Makes Runs of validated calls, in order. The caller puts them into a stream.
+  Result<std::vector<StreamItem>> prepare(std::vector<Call> calls, bool callerBlocked);
+  const std::shared_ptr<Stream>& defaultStream() const { return defaultStream_; }
+
+  /// Waits for outstanding work and until peers have taken what was sent.
+  Status finalize();
+  /// finalize(), goodbye, stop. The object is dead afterwards.
+  Status destroy();
+  /// Ends everything now and tells the others.
+  void abort();
+  /// The first failure: ends all work with it. `tell`: the other ranks do not know yet. Any thread.
+  void fault(const Status& why, bool tell);
+
+  /// PreMulSum operators. Index 0 is the first created.
+  Result<int> createOp(PreMul preMul);
+  Status destroyOp(int index);
+  Result<PreMul> op(int index) const;
+
+  /// Remembers memory the caller will use often; the handle is opaque.
+  Result<void*> registerMemory(void* base, size_t bytes);
+  Status deregisterMemory(void* handle);
+
+  /// "rank 3 (node7 pid 123)".
+  std::string describe(int rank) const;
+  void closeAfterFork();
+
+  // ControlHandler, EngineHandler
+  void onMessage(int origin, uint16_t kind, std::string_view payload) override;
+  void onLost(int rank, const std::string& reason) override;
+  void onLeft(int rank) override;
+  void onMismatch(Run& run, int peer, const LaneState& lane) override;
+  void onPeerFailed(Run* run, int peer, const std::string& reason) override;
+  void onStall(Run& run, Duration stalled, const std::vector<int>& peers) override;
+  void wakeService() override { service_.wake(); }
+
+ private:
+  enum Kind : uint16_t { kFault = 1, kCompare = 2 };
+  struct Stalled {
+    std::shared_ptr<const Run> run;
+    CallRecord record;
+    std::vector<int> peers;
+  };
+  struct Suspicion {
+    TimePoint since;
+    Status status;
+  };
+  /// What a stalled rank tells the ranks it waits for.
+  struct Comparison {
+    CallRecord record;
+    uint64_t collectives;  // made so far
+    uint64_t sendsToYou, receivesFromYou;
+  };
+
+  template <class FindMembership>
+  Status establish(uint64_t id, const Secret& secret, FindMembership&& findMembership);
+  Status exchange();
+  Status compareSettings(const std::vector<std::string>& wires) const;
+  ConnectorOptions connectorOptions() const;
+  Status openEngine();
+  void onIncoming(Incoming incoming);
+  Result<std::shared_ptr<Run>> makeRun(Call call, bool callerBlocked);
+  void tick();
+  void tellMismatch(const Mismatch& mismatch);
+  void sendComparison(int peer, const CallRecord& record);
+  void checkDeadlock(int origin, const Comparison& other);
+  void suspect(Status status);
+  Duration initLimit() const;
+
+  const CommunicatorOptions options_;
+  uint64_t id_ = 0;
+  Secret secret_;
+  int rank_ = 0, ranks_ = 1;
+  uint64_t splits_ = 0;
+  std::string wireText_;
+  std::vector<Endpoint> endpoints_;  // constant once ready
+
+  std::atomic<State> state_{State::initialising};
+  std::atomic<bool> abort_{false};
+  mutable std::mutex mutex_;
+  Status failure_;
+  std::optional<Suspicion> suspicion_;
+  std::optional<Stalled> stalled_;
+  std::map<int, bool> left_;
+
+  std::unique_ptr<Rendezvous> root_;  // rank 0 of a HOST:PORT id
+  std::unique_ptr<Acceptor> acceptor_;
+  std::unique_ptr<Control> control_;
+  Engine engine_;
+  Service service_;
+  std::unique_ptr<Planner> planner_;
+  CallHistory history_;
+  std::shared_ptr<Stream> defaultStream_ = std::make_shared<Stream>();
+  std::vector<std::optional<PreMul>> ops_;
+  std::map<void*, std::unique_ptr<Window>> registered_;  // by handle
+  bool ended_ = false;
+};
+
+}  // namespace eccl

@@ -1,0 +1,215 @@
+// How a communicator comes to be: by unique id, or by splitting another.
+
+#include <algorithm>
+
+#include "base/log.h"
+#include "runtime/communicator.h"
+#include "transport/net/bytes.h"
+
+namespace eccl {
+namespace {
+
+constexpr uint32_t kProtocol = 1;  // of what ranks tell each other when they meet
+
+InterfaceOptions interfaceOptions(const Settings& settings) {
+  InterfaceOptions options;
+  options.names = settings.socketIfname;
+  options.family = settings.socketFamily == "AF_INET"    ? AF_INET
+                   : settings.socketFamily == "AF_INET6" ? AF_INET6
+                                                         : AF_UNSPEC;
+  return options;
+}
+
+/// "ECCL_ALGO=ring\nECCL_SLOTS=8\n" → line of that name in another text, for messages.
+std::string lineOf(const std::string& text, const std::string& name) {
+  size_t at = ("\n" + text).find("\n" + name + "=");
+  return at == std::string::npos ? name + " unset" : text.substr(at, text.find('\n', at) - at);
+}
+
+}  // namespace
+
+template <class FindMembership>
+Status Communicator::establish(uint64_t id, const Secret& secret, FindMembership&& findMembership) {
+  id_ = id;
+  secret_ = secret;
+  Acceptor::Options acceptorOptions;
+  acceptorOptions.interfaces = interfaceOptions(options_.settings);
+  ECCL_ASSIGN(acceptor_, Acceptor::open(secret, acceptorOptions,
+                                        [this](Incoming incoming) { onIncoming(std::move(incoming)); }));
+  ECCL_ASSIGN(Membership membership, findMembership(acceptor_->endpoint()));
+  rank_ = membership.rank;
+  ranks_ = membership.ranks;
+  if (rank_ < 0) return {};  // not a member after all
+
+  Control::Options controlOptions;
+  controlOptions.hostLimit = Duration(static_cast<int64_t>(options_.settings.heartbeatTimeout * 1e9));
+  control_ = std::make_unique<Control>(id_, secret_, rank_, ranks_, controlOptions, this);
+  ECCL_TRY(control_->open());
+  ECCL_TRY(openEngine());
+  ECCL_TRY(service_.start(*acceptor_, *control_, engine_, [this] { tick(); }));
+  ECCL_TRY(control_->connect(membership.parent, Wait::within(initLimit(), &abort_)));
+  ECCL_TRY(exchange());
+  State expected = State::initialising;
+  state_.compare_exchange_strong(expected, State::ready, std::memory_order_acq_rel);
+  ECCL_INFO("communicator %016llx%s%s: %s of %d is ready", static_cast<unsigned long long>(id_),
+            options_.name.empty() ? "" : " ", options_.name.c_str(), describe(rank_).c_str(), ranks_);
+  return asyncStatus();
+}
+
+Status Communicator::join(UniqueId id, int rank, int ranks) {
+  if (id.rootByRank0 && rank == 0) {
+    Rendezvous::Options rootOptions;
+    rootOptions.interfaces = interfaceOptions(options_.settings);
+    ECCL_ASSIGN(root_, Rendezvous::start(&id, rootOptions));
+  }
+  return establish(id.communicator, id.secret, [&](const Endpoint& mine) -> Result<Membership> {
+    ECCL_ASSIGN(auto parent, rendezvous(id, {rank, ranks, mine}, Wait::within(initLimit(), &abort_)));
+    return Membership{rank, ranks, parent};
+  });
+}
+
+Status Communicator::split(Communicator& parent, int color, int key, bool* isMember) {
+  ECCL_TRY(parent.usable());
+  *isMember = color >= 0;
+  // Nobody outside the parent can know these; no rank has to send them.
+  std::string seed = ByteWriter().put(parent.id_).put(parent.splits_++).put(static_cast<int32_t>(color)).take();
+  Secret secret;
+  secret.bytes = parent.secret_.mac("eccl split secret" + seed);
+  Tag name = parent.secret_.mac("eccl split name" + seed);
+  uint64_t id;
+  std::memcpy(&id, name.data(), sizeof id);
+  return establish(id, secret, [&](const Endpoint& mine) -> Result<Membership> {
+    std::string part =
+        ByteWriter().put(static_cast<int32_t>(color)).put(static_cast<int32_t>(key)).text(mine.encode()).take();
+    ECCL_ASSIGN(auto parts, parent.control_->allGather(part, Wait::within(initLimit(), &abort_)));
+    struct Member {
+      int32_t key;
+      int oldRank;
+      Endpoint endpoint;
+    };
+    std::vector<Member> members;
+    for (size_t old = 0; old < parts.size(); ++old) {
+      ByteReader reader(parts[old]);
+      auto itsColor = reader.get<int32_t>();
+      auto itsKey = reader.get<int32_t>();
+      std::string_view bytes = reader.text(4096);
+      if (!reader.finished()) {
+        return Status::error(Code::remote, "ecclCommSplit: %s sent something that is no part of a split",
+                             parent.describe(static_cast<int>(old)).c_str());
+      }
+      if (itsColor != color) continue;
+      ECCL_ASSIGN(Endpoint endpoint, Endpoint::decode(bytes));
+      members.push_back({itsKey, static_cast<int>(old), std::move(endpoint)});
+    }
+    if (color < 0) return Membership{-1, 0, {}};
+    std::stable_sort(members.begin(), members.end(),
+                     [](const Member& a, const Member& b) { return a.key < b.key; });
+    Membership membership;
+    membership.ranks = static_cast<int>(members.size());
+    for (size_t i = 0; i < members.size(); ++i) {
+      if (members[i].oldRank == parent.rank_) membership.rank = static_cast<int>(i);
+    }
+    if (membership.rank > 0)
+      membership.parent = members[static_cast<size_t>(treeParent(membership.rank))].endpoint;
+    return membership;
+  });
+}
+
+Status Communicator::openEngine() {
+  const Settings& settings = options_.settings;
+  ConnectorOptions options;
+  options.communicator = id_;
+  options.secret = secret_;
+  options.rank = rank_;
+  options.ring = {static_cast<uint32_t>(settings.slots), static_cast<uint32_t>(settings.slotBytes)};
+  options.connectLimit = initLimit();
+  options.allowThread = !settings.p2pDisable;
+  options.allowShm = !settings.shmDisable;
+  if (!settings.transport.empty()) {
+    std::string list = "," + settings.transport + ",";
+    options.allowThread = options.allowThread && list.find(",thread,") != std::string::npos;
+    options.allowShm = options.allowShm && list.find(",shm,") != std::string::npos;
+    options.allowTcp = list.find(",tcp,") != std::string::npos;
+  }
+  options.describe = [this](int rank) { return describe(rank); };
+  options.endpoint = [this](int rank) -> const Endpoint& { return endpoints_[static_cast<size_t>(rank)]; };
+  return engine_.open(std::move(options));
+}
+
+Status Communicator::exchange() {
+  const Settings& settings = options_.settings;
+  wireText_ =
+      settings.wireText() + format("config.channels=%d..%d\n", options_.minChannels, options_.maxChannels);
+  std::string part = ByteWriter().put(kProtocol).text(acceptor_->endpoint().encode()).text(wireText_).take();
+  ECCL_ASSIGN(auto parts, control_->allGather(part, Wait::within(initLimit(), &abort_)));
+  std::vector<std::string> wires;
+  for (size_t rank = 0; rank < parts.size(); ++rank) {
+    ByteReader reader(parts[rank]);
+    auto protocol = reader.get<uint32_t>();
+    if (protocol != kProtocol) {
+      return Status::error(Code::invalidUsage,
+                           "rank %zu speaks protocol %u and rank %d protocol %u: all ranks need the same "
+                           "version of ECCL",
+                           rank, protocol, rank_, kProtocol);
+    }
+    std::string endpointBytes(reader.text(4096));
+    wires.emplace_back(reader.text(1 << 16));
+    if (!reader.finished())
+      return Status::error(Code::remote, "rank %zu introduced itself with something unreadable", rank);
+    ECCL_ASSIGN(Endpoint endpoint, Endpoint::decode(endpointBytes));
+    endpoints_.push_back(std::move(endpoint));
+  }
+  ECCL_TRY(compareSettings(wires));
+  PlanContext context;
+  context.rank = rank_;
+  context.ranks = ranks_;
+  context.ring = {static_cast<uint32_t>(settings.slots), static_cast<uint32_t>(settings.slotBytes)};
+  ECCL_ASSIGN(context.selection, parseSelection(settings.algo));
+  context.channels = static_cast<int>(settings.channels);
+  context.minChannels = options_.minChannels;
+  context.maxChannels = options_.maxChannels;
+  // Up to here a proof takes milliseconds; beyond, every schedule is proved by the test suite.
+  constexpr int kVerifiedRanks = 16;
+  context.verify = settings.verify == "always" || (settings.verify != "never" && ranks_ <= kVerifiedRanks);
+  planner_ = std::make_unique<Planner>(std::move(context));
+  return {};
+}
+
+/// All ranks come to the same verdict, each from the same texts.
+Status Communicator::compareSettings(const std::vector<std::string>& wires) const {
+  for (size_t begin = 0; begin < wires[0].size();) {
+    size_t end = wires[0].find('\n', begin);
+    std::string name = wires[0].substr(begin, wires[0].find('=', begin) - begin);
+    std::string first = lineOf(wires[0], name);
+    std::map<std::string, std::vector<int>> others;
+    for (size_t rank = 1; rank < wires.size(); ++rank) {
+      std::string line = lineOf(wires[rank], name);
+      if (line != first) others[line].push_back(static_cast<int>(rank));
+    }
+    if (!others.empty()) {
+      std::string text;
+      for (auto& [line, ranks] : others) text += format("; %s on %s", line.c_str(), nameRanks(ranks).c_str());
+      Status status = Status::error(Code::invalidUsage,
+                                    "ranks disagree about a setting that must be the same everywhere: %s "
+                                    "on rank 0%s",
+                                    first.c_str(), text.c_str());
+      ECCL_WARN("%s", status.message().c_str());
+      return status;
+    }
+    begin = end + 1;
+  }
+  return {};
+}
+
+void Communicator::onIncoming(Incoming incoming) {
+  if (incoming.hello.communicator != id_) {
+    ECCL_WARN("%s: dropped a connection of another communicator from %s", describe(rank_).c_str(),
+              incoming.peer.c_str());
+  } else if (incoming.hello.purpose == Purpose::control) {
+    control_->adopt(std::move(incoming));
+  } else if (incoming.hello.purpose == Purpose::data) {
+    engine_.adopt(std::move(incoming));
+  }
+}
+
+}  // namespace eccl

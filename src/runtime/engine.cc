@@ -1,0 +1,455 @@
+#include "runtime/engine.h"
+
+#include <sched.h>
+
+#include <algorithm>
+
+#include "base/interpreter.h"
+#include "base/log.h"
+#include "kernels/reduce.h"
+
+namespace eccl {
+namespace {
+
+/// Moves of one lane before the next lane gets its turn.
+constexpr int kBudget = 16;
+/// After spinning, a wait yields for this long before it sleeps: shorter than a sleep and a wake-up cost.
+constexpr Duration kYield = std::chrono::microseconds(50);
+
+/// The interpreter's device on the host: complete when submitted.
+class HostLanes {
+ public:
+  explicit HostLanes(const Run& run) : run_(run) {}
+  void submit(int32_t, const MoveTask& move) {
+    ReduceTask task;
+    task.type = run_.call.type;
+    task.op = run_.call.op > RedOp::min ? RedOp::sum : run_.call.op;
+    task.sources = static_cast<uint8_t>(move.sources);
+    task.destinations = static_cast<uint8_t>(move.destinations);
+    task.count = move.elements;
+    for (int i = 0; i < move.sources; ++i) {
+      task.source[i] = move.source[i];
+      if ((move.preMask >> i & 1) != 0) task.pre[i] = run_.pre;
+    }
+    for (int i = 0; i < move.destinations; ++i) task.destination[i] = move.destination[i];
+    if (move.post) task.post = run_.post;
+    reduce(task);
+  }
+  bool test(int32_t) const { return true; }
+
+ private:
+  const Run& run_;
+};
+
+}  // namespace
+
+Status Engine::open(ConnectorOptions connectorOptions) {
+  ECCL_TRY(reactor_.open());
+  connectorOptions.onBroken = [this](int rank, const std::string& reason) {
+    handler_.onPeerFailed(nullptr, rank, reason);
+  };
+  connector_ = std::make_unique<Connector>(std::move(connectorOptions), reactor_);
+  return {};
+}
+
+void Engine::submit(std::shared_ptr<Run> run) {
+  std::lock_guard lock(mutex_);
+  queued_.push_back(std::move(run));
+  news_.store(true, std::memory_order_release);
+  if (driving_)
+    reactor_.ring();
+  else if (waiting_ == 0)
+    handler_.wakeService();
+}
+
+void Engine::release(Run& run) {
+  run.released.store(true, std::memory_order_release);
+  std::lock_guard lock(mutex_);
+  if (driving_)
+    reactor_.ring();
+  else if (waiting_ == 0)
+    handler_.wakeService();
+}
+
+void Engine::adopt(Incoming incoming) {
+  std::lock_guard lock(mutex_);
+  incoming_.push_back(std::move(incoming));
+  news_.store(true, std::memory_order_release);
+  if (driving_)
+    reactor_.ring();
+  else
+    handler_.wakeService();
+}
+
+void Engine::expectEnd(int rank) {
+  std::lock_guard lock(mutex_);
+  leaving_.push_back(rank);
+  news_.store(true, std::memory_order_release);
+  if (driving_)
+    reactor_.ring();
+  else
+    handler_.wakeService();
+}
+
+void Engine::fail(const Status& why) {
+  {
+    std::lock_guard lock(mutex_);
+    if (failure_.ok()) failure_ = why;
+    failing_.store(true, std::memory_order_release);
+    if (driving_) reactor_.ring();
+  }
+  handler_.wakeService();
+}
+
+void Engine::quiesce() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return !driving_; });
+  driving_ = true;
+  lock.unlock();
+  failActive();
+  lock.lock();
+  driving_ = false;
+  changed_.notify_all();
+}
+
+void Engine::failActive() {
+  if (!poisoned_ && connector_ != nullptr) {
+    poisoned_ = true;
+    connector_->poison();
+  }
+  auto ended = std::move(active_);
+  active_.clear();
+  Status why;
+  {
+    std::lock_guard lock(mutex_);
+    why = failure_;
+    ended.insert(ended.end(), queued_.begin(), queued_.end());
+    queued_.clear();
+    incoming_.clear();
+  }
+  for (auto& run : ended) complete(*run, why);
+}
+
+void Engine::takeQueued() {
+  std::deque<std::shared_ptr<Run>> queued;
+  std::vector<Incoming> incoming;
+  std::vector<int> leaving;
+  {
+    std::lock_guard lock(mutex_);
+    queued.swap(queued_);
+    incoming.swap(incoming_);
+    leaving.swap(leaving_);
+    news_.store(false, std::memory_order_relaxed);
+  }
+  for (int rank : leaving) connector_->expectEnd(rank);
+  for (Incoming& each : incoming) connector_->adopt(std::move(each));
+  for (auto& run : queued) {
+    run->plan->bind(*connector_);
+    size_t lanes = run->plan->program->lanes.size();
+    run->phases.assign(lanes, Run::LanePhase::waiting);
+    run->incomplete = lanes;
+    run->tickets.clear();
+    for (Connection* connection : run->plan->connections) run->tickets.push_back(connection->takeTicket());
+    run->lastProgress = options_.clock->now();
+    active_.push_back(std::move(run));
+  }
+}
+
+void Engine::begin(Run& run) {
+  const Plan& plan = *run.plan;
+  const Program& program = *plan.program;
+  run.begun = true;
+  run.lastProgress = options_.clock->now();
+  run.lanes.assign(program.lanes.size(), LaneState{});
+  run.scratch.resize(plan.scratchBytes);
+  run.relayed.assign(plan.relayFlags, 0);
+  run.view.plan = &plan.view;
+  run.view.buffers[static_cast<int>(Space::input)] = static_cast<std::byte*>(const_cast<void*>(run.call.send));
+  run.view.buffers[static_cast<int>(Space::output)] = static_cast<std::byte*>(run.call.receive);
+  run.view.buffers[static_cast<int>(Space::scratch)] = run.scratch.data();
+  if (program.collective == Collective::barrier) {  // its bytes are nobody's
+    run.scratch.resize(plan.scratchBytes + static_cast<size_t>(program.ranks) + 1);
+    run.view.buffers[static_cast<int>(Space::input)] = run.scratch.data() + plan.scratchBytes;
+    run.view.buffers[static_cast<int>(Space::output)] = run.scratch.data() + plan.scratchBytes + 1;
+    run.view.buffers[static_cast<int>(Space::scratch)] = run.scratch.data();
+  }
+  run.view.lanes = run.lanes.data();
+  run.view.relayed = run.relayed.data();
+  run.view.relayedAt = plan.relayedAt.data();
+  run.view.signature = run.record.signature;
+  if (run.call.op == RedOp::preMulSum) run.pre = run.call.preMul.scale();
+  if (run.call.op == RedOp::avg && isFloating(run.call.type)) run.pre = Scale::multiplyBy(1.0 / program.ranks);
+  if (run.call.op == RedOp::avg && !isFloating(run.call.type)) run.post = Scale::divideBy(program.ranks);
+}
+
+bool Engine::advanceLane(Run& run, int lane) {
+  auto& phase = run.phases[static_cast<size_t>(lane)];
+  const auto& connections = run.plan->laneConnections[static_cast<size_t>(lane)];
+  bool moved = false;
+  if (phase == Run::LanePhase::waiting) {
+    for (int c : connections) {
+      Connection& connection = *run.plan->connections[static_cast<size_t>(c)];
+      if (connection.state() == Connection::State::failed) {
+        handler_.onPeerFailed(&run, connection.peer(), connection.failure().message());
+        return false;
+      }
+      if (connection.state() != Connection::State::ready ||
+          !connection.serves(run.tickets[static_cast<size_t>(c)]))
+        return false;
+    }
+    phase = Run::LanePhase::running;
+    moved = true;
+  }
+  if (phase == Run::LanePhase::running) {
+    HostLanes device(run);
+    LaneAnswer answer = advance(run.view, lane, kBudget, device);
+    if (answer != LaneAnswer::blocked) {
+      for (int c : connections) run.plan->connections[static_cast<size_t>(c)]->path()->kick();
+    }
+    if (answer == LaneAnswer::failed) {
+      laneFailed(run, lane);
+      return true;
+    }
+    moved = moved || answer == LaneAnswer::progress;
+    if (answer == LaneAnswer::done) phase = Run::LanePhase::draining;
+  }
+  if (phase == Run::LanePhase::draining) {
+    for (int c : connections) {
+      Connection& connection = *run.plan->connections[static_cast<size_t>(c)];
+      if (!connection.sends() || connection.sendEnd.referencesReleased()) continue;
+      if (connection.sendEnd.poisoned()) {
+        handler_.onPeerFailed(&run, connection.peer(), "it has failed or aborted");
+      }
+      return moved;
+    }
+    for (int c : connections) run.plan->connections[static_cast<size_t>(c)]->finishTicket();
+    phase = Run::LanePhase::complete;
+    --run.incomplete;
+    moved = true;
+  }
+  return moved;
+}
+
+void Engine::laneFailed(Run& run, int lane) {
+  const LaneState& state = run.lanes[static_cast<size_t>(lane)];
+  const Connection& connection = *run.plan->connections[static_cast<size_t>(state.faultConnection)];
+  if (state.fault == LaneFault::signature || state.fault == LaneFault::length) {
+    handler_.onMismatch(run, connection.peer(), state);
+  } else if (state.fault == LaneFault::poisoned) {
+    handler_.onPeerFailed(&run, connection.peer(), "it has failed or aborted");
+  } else {
+    handler_.onPeerFailed(&run, connection.peer(),
+                          state.fault == LaneFault::epoch
+                              ? "it sent a message of an earlier life of the communicator"
+                              : "it sent a reference to memory it has not shown");
+  }
+}
+
+void Engine::complete(Run& run, Status status) {
+  if (run.done.load(std::memory_order_relaxed)) return;
+  run.status = std::move(status);
+  {
+    std::lock_guard lock(mutex_);
+    run.done.store(true, std::memory_order_release);
+    changed_.notify_all();
+  }
+  auto onDone = std::move(run.onDone);  // may hold what holds the run
+  if (onDone) onDone(run);
+}
+
+bool Engine::drive() {
+  if (failing()) {
+    failActive();
+    return false;
+  }
+  if (news_.load(std::memory_order_acquire)) takeQueued();
+  connector_->progress();
+  bool moved = false;
+  bool finished = false;
+  for (size_t i = 0; i < active_.size(); ++i) {
+    Run& run = *active_[i];
+    if (!run.begun) {
+      if (!run.released.load(std::memory_order_acquire)) continue;
+      begin(run);
+    }
+    bool runMoved = false;
+    for (size_t lane = 0; lane < run.phases.size(); ++lane) {
+      if (run.phases[lane] == Run::LanePhase::complete) continue;
+      if (!run.lanes.empty() && run.lanes[lane].fault != LaneFault::none) continue;  // being told about
+      runMoved |= advanceLane(run, static_cast<int>(lane));
+      if (failing()) return true;
+    }
+    if (runMoved) {
+      run.lastProgress = options_.clock->now();
+      run.stallReportedAt = {};
+      moved = true;
+    }
+    finished |= run.incomplete == 0;
+  }
+  if (finished) {
+    std::vector<std::shared_ptr<Run>> done;
+    std::erase_if(active_, [&](const std::shared_ptr<Run>& run) {
+      if (!run->begun || run->incomplete > 0) return false;
+      done.push_back(run);
+      return true;
+    });
+    for (auto& run : done) complete(*run, {});
+  }
+  return moved;
+}
+
+std::vector<int> Engine::awaited(const Run& run) const {
+  std::vector<int> peers;
+  for (size_t lane = 0; lane < run.phases.size(); ++lane) {
+    if (run.phases[lane] == Run::LanePhase::complete) continue;
+    for (int c : run.plan->laneConnections[lane]) {
+      const Connection& connection = *run.plan->connections[static_cast<size_t>(c)];
+      // Waiting for a message, for a slot, or to be connected at all.
+      Received received;
+      bool waits = connection.state() != Connection::State::ready ||
+                   (connection.sends() ? const_cast<Connection&>(connection).sendEnd.reserve() == nullptr
+                                       : !connection.receiveEnd.peek(received));
+      if (waits) peers.push_back(connection.peer());
+    }
+  }
+  std::sort(peers.begin(), peers.end());
+  peers.erase(std::unique(peers.begin(), peers.end()), peers.end());
+  return peers;
+}
+
+void Engine::checkStalls() {
+  TimePoint now = options_.clock->now();
+  for (auto& run : active_) {
+    if (!run->begun) continue;
+    Duration stalled = now - run->lastProgress;
+    // Said after the stall time and then each time the stall has doubled.
+    if (stalled < options_.stallTime || stalled < 2 * run->stallReportedAt) continue;
+    run->stallReportedAt = stalled;
+    handler_.onStall(*run, stalled, awaited(*run));
+    if (failing()) return;
+  }
+}
+
+void Engine::arm() {
+  armed_ = true;
+  connector_->forEach([](Connection& connection) {
+    if (connection.path() == nullptr || connection.idle()) return;
+    connection.path()->flush();
+    connection.path()->beforeSleep();
+  });
+}
+
+void Engine::disarm() {
+  if (!armed_) return;
+  armed_ = false;
+  connector_->forEach([](Connection& connection) {
+    if (connection.path() != nullptr) connection.path()->afterSleep();
+  });
+}
+
+void Engine::sleep() {
+  arm();
+  if (!drive() && !failing() && !news_.load(std::memory_order_acquire)) {
+    Duration limit = std::min<Duration>(options_.stallTime, connector_->nextDeadline() - options_.clock->now());
+    limit = std::max(Duration::zero(), limit);
+    reactor_.poll(static_cast<int>((limit.count() + 999'999) / 1'000'000));
+  }
+  disarm();
+  checkStalls();
+}
+
+void Engine::idle(TimePoint idleSince) {
+  Duration idle = options_.clock->now() - idleSince;
+  if (idle < options_.spin) return;
+  if (idle < options_.spin + kYield) {
+    reactor_.poll(0);
+    sched_yield();
+    return;
+  }
+  sleep();
+}
+
+void Engine::wait(Run& run) {
+  std::unique_lock lock(mutex_);
+  ++waiting_;
+  while (!run.done.load(std::memory_order_acquire)) {
+    if (driving_) {
+      changed_.wait(lock);
+      continue;
+    }
+    driving_ = true;
+    lock.unlock();
+    disarm();
+    TimePoint idleSince = options_.clock->now();
+    while (!run.done.load(std::memory_order_acquire)) {
+      if (drive()) {
+        idleSince = options_.clock->now();
+      } else if (!run.done.load(std::memory_order_acquire)) {
+        idle(idleSince);
+      }
+      if (failing()) break;
+    }
+    if (failing()) failActive();
+    lock.lock();
+    driving_ = false;
+    changed_.notify_all();
+  }
+  --waiting_;
+  bool left = (!active_.empty() || !queued_.empty()) && waiting_ == 0 && !driving_;
+  lock.unlock();
+  if (left) handler_.wakeService();
+}
+
+bool Engine::drain(TimePoint deadline) {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return !driving_; });
+  driving_ = true;
+  lock.unlock();
+  bool drained = false;
+  while (!failing() &&
+         !(drained = active_.empty() && !news_.load(std::memory_order_acquire) && connector_->drained()) &&
+         options_.clock->now() < deadline) {
+    if (drive()) continue;
+    connector_->forEach([](Connection& connection) {
+      if (connection.path() == nullptr) return;
+      connection.path()->flush();
+      connection.path()->kick();
+    });
+    // Credits for shared memory ring no bell while no lane waits for them: look now and then.
+    reactor_.poll(2);
+  }
+  lock.lock();
+  driving_ = false;
+  changed_.notify_all();
+  return drained;
+}
+
+bool Engine::serve() {
+  {
+    std::lock_guard lock(mutex_);
+    if (driving_ || waiting_ > 0) return false;
+    driving_ = true;
+  }
+  disarm();
+  reactor_.poll(0);
+  TimePoint until = options_.clock->now() + kYield;
+  while (drive() || (!active_.empty() && !failing() && options_.clock->now() < until)) {}
+  arm();
+  while (drive()) {}
+  checkStalls();
+  if (failing()) failActive();
+  TimePoint now = options_.clock->now();
+  serveDeadline_ =
+      std::min(active_.empty() ? TimePoint::max() : now + options_.stallTime, connector_->nextDeadline());
+  std::lock_guard lock(mutex_);
+  driving_ = false;
+  changed_.notify_all();
+  return true;
+}
+
+void Engine::closeAfterFork() {
+  if (connector_ != nullptr) connector_->closeAfterFork();
+  reactor_.closeAfterFork();
+}
+
+}  // namespace eccl

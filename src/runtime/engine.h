@@ -1,0 +1,118 @@
+// Executes Runs: the host executor, and the rule that whoever waits drives.
+//
+// One thread at a time is the driver: it alone touches connections, lanes and the reactor. A thread that waits
+// for a Run becomes the driver if nobody is; otherwise it sleeps until the Run is done or the role is free.
+// When nobody waits, the communicator's service thread drives (serve()).
+//
+// Runs start in the order in which they were submitted, which is the order of the calls and so the same on all
+// ranks. Each takes a ticket at every connection it uses; a lane runs while its tickets are served. So Runs
+// that share no connection go on side by side, and Runs that do follow one another lane by lane.
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "runtime/run.h"
+#include "transport/connector.h"
+#include "transport/reactor.h"
+
+namespace eccl {
+
+/// Told by the driver, no lock held.
+class EngineHandler {
+ public:
+  virtual ~EngineHandler() = default;
+  /// A lane got a message that does not fit its call, from `peer`.
+  virtual void onMismatch(Run& run, int peer, const LaneState& lane) = 0;
+  /// A lane or a connection found its peer failed or unreachable.
+  virtual void onPeerFailed(Run* run, int peer, const std::string& reason) = 0;
+  /// Nothing has moved in `run` for `stalled`; `peers` are those it waits for.
+  virtual void onStall(Run& run, Duration stalled, const std::vector<int>& peers) = 0;
+  /// Work was submitted that nobody waits for: have serve() called.
+  virtual void wakeService() = 0;
+};
+
+struct EngineOptions {
+  Duration stallTime = std::chrono::milliseconds(100);
+  Duration spin{};  // how long a wait looks before it yields
+  const Clock* clock = &Clock::system();
+};
+
+/// Owner: the communicator.
+class Engine {
+ public:
+  Engine(EngineOptions options, EngineHandler& handler) : options_(options), handler_(handler) {}
+  /// Needed before anything else; `connector` is for Reactor users only.
+  Status open(ConnectorOptions connectorOptions);
+
+  /// Queues a Run; it begins when it is released. Any thread.
+  void submit(std::shared_ptr<Run> run);
+  /// Lets a Run begin. Any thread.
+  void release(Run& run);
+  /// Returns when the Run is done; drives meanwhile if nobody else does.
+  void wait(Run& run);
+  /// Drives until everything sent has been taken by its receivers, or the engine failed, or `deadline`.
+  bool drain(TimePoint deadline);
+
+  /// An authenticated data connection. Any thread.
+  void adopt(Incoming incoming);
+  /// The rank said goodbye. Any thread.
+  void expectEnd(int rank);
+  /// Has every Run end with `why`, now and in future: soon, by whoever drives. The first reason stays. Any
+  /// thread, the driver included.
+  void fail(const Status& why);
+  /// After fail(): returns when every Run has ended and peers' access to memory is revoked. Not the driver.
+  void quiesce();
+
+  /// By the service thread: drives for a moment if nobody waits. True if it did: it is to be called again when
+  /// fd() becomes readable, or after the stall time while Runs are active. False: somebody else drives.
+  bool serve();
+  /// By the service thread: when serve() is due although fd() is silent.
+  TimePoint serveDeadline() const { return serveDeadline_; }
+  int fd() const { return reactor_.fd(); }
+  void closeAfterFork();
+
+ private:
+  bool drive();  // one pass; true if anything moved
+  void takeQueued();
+  void begin(Run& run);
+  bool advanceLane(Run& run, int lane);
+  void laneFailed(Run& run, int lane);
+  void complete(Run& run, Status status);
+  void checkStalls();
+  void idle(TimePoint idleSince);
+  void sleep();
+  void failActive();
+  bool failing() const { return failing_.load(std::memory_order_acquire); }
+  void arm();
+  void disarm();
+  std::vector<int> awaited(const Run& run) const;
+
+  const EngineOptions options_;
+  EngineHandler& handler_;
+  Reactor reactor_;
+  std::unique_ptr<Connector> connector_;
+
+  std::mutex mutex_;
+  std::condition_variable changed_;  // a Run is done, or the driver's role is free
+  bool driving_ = false;
+  int waiting_ = 0;  // threads in wait()
+  std::deque<std::shared_ptr<Run>> queued_;
+  std::vector<Incoming> incoming_;
+  std::vector<int> leaving_;
+  Status failure_;
+  std::atomic<bool> news_{false};  // something of the above is new
+  std::atomic<bool> failing_{false};
+
+  // The driver's.
+  std::vector<std::shared_ptr<Run>> active_;
+  bool poisoned_ = false;
+  bool armed_ = false;                          // peers have been asked to ring
+  TimePoint serveDeadline_ = TimePoint::max();  // the service thread's
+};
+
+}  // namespace eccl

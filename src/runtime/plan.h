@@ -1,0 +1,87 @@
+// A Program with sizes: how blocks are cut into parts and tiles, where they lie, which connections carry it.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+#include <vector>
+
+#include "algorithms/algorithm.h"
+#include "algorithms/select.h"
+#include "base/plan_view.h"
+#include "runtime/call.h"
+#include "transport/connector.h"
+
+namespace eccl {
+
+/// Immutable once bound. Owner: shared by the cache and the Runs that use it.
+struct Plan {
+  std::shared_ptr<const Program> program;
+  PlanView view;
+  std::vector<BlockExtent> extents[kMemorySpaces];
+  size_t scratchBytes = 0;
+  size_t relayFlags = 0;
+  std::vector<int32_t> relayedAt;                 // by step
+  std::vector<std::vector<int>> laneConnections;  // by lane: indices of Program::connections
+  const char* algorithm = "";
+
+  /// Gets the connections. Driver only; later calls do nothing.
+  void bind(Connector& connector);
+  std::vector<Connection*> connections;
+
+ private:
+  bool bound_ = false;
+  std::vector<SendEnd*> senders_;
+  std::vector<ReceiveEnd*> receivers_;
+};
+
+/// What planning depends on besides the call: the same on all ranks.
+struct PlanContext {
+  int rank = 0, ranks = 1;
+  RingShape ring;
+  SelectionTable selection;              // ECCL_ALGO
+  int channels = 0;                      // 0: chosen, within the two below
+  int minChannels = 0, maxChannels = 0;  // 0: no bound
+  bool verify = false;                   // prove each schedule before its first run
+};
+
+/// Owner: the communicator. Threads: one at a time (those that make calls).
+class Planner {
+ public:
+  explicit Planner(PlanContext context) : context_(std::move(context)) {}
+
+  /// The plan for a call; from the cache when the call is one seen before.
+  Result<std::shared_ptr<Plan>> plan(const Call& call);
+
+ private:
+  struct Key {
+    uint64_t count;
+    uint8_t collective, type;
+    int32_t root;
+    bool operator==(const Key&) const = default;
+  };
+  struct KeyHash {
+    size_t operator()(const Key& key) const {
+      uint64_t x = key.count * 0x9e3779b97f4a7c15ull ^
+                   (static_cast<uint64_t>(key.root) << 16 | key.collective << 8 | key.type);
+      return static_cast<size_t>(x ^ x >> 29);
+    }
+  };
+  static constexpr size_t kCached = 1024;
+
+  Result<std::shared_ptr<const Program>> program(const Algorithm& algorithm, int root, int channels);
+  Result<std::shared_ptr<Plan>> make(const Call& call, std::shared_ptr<const Program> program);
+  Result<std::shared_ptr<Plan>> planPointToPoint(const Call& call);
+
+  const PlanContext context_;
+  std::map<std::tuple<const Algorithm*, int, int>, std::shared_ptr<const Program>> programs_;
+  std::unordered_map<Key, std::shared_ptr<Plan>, KeyHash> plans_;
+  Key lastKey_{};
+  std::shared_ptr<Plan> last_;
+};
+
+/// The program of a Send, a Recv, or a Send to oneself.
+Program pointToPointProgram(Collective collective, int rank, int ranks, int peer);
+
+}  // namespace eccl

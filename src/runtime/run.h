@@ -1,0 +1,46 @@
+// One execution of a Plan: lane states, scratch, tickets, and where it has got to.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/plan_view.h"
+#include "runtime/call.h"
+#include "runtime/plan.h"
+
+namespace eccl {
+
+/// Owner: shared by whoever waits for it and the engine. Fields are the driver's unless said otherwise.
+struct Run : std::enable_shared_from_this<Run> {
+  std::shared_ptr<Plan> plan;
+  Call call;
+  CallRecord record;
+
+  /// May lanes start? Set once, by the stream whose turn it is. Any thread.
+  std::atomic<bool> released{false};
+  /// Set once, under the engine's mutex; read by anybody.
+  std::atomic<bool> done{false};
+  /// Valid once done.
+  Status status;
+  /// Called once by the driver, no lock held, after done is set.
+  std::function<void(Run&)> onDone;
+
+  RunView view;
+  std::vector<LaneState> lanes;
+  std::vector<std::byte> scratch;
+  std::vector<uint8_t> relayed;
+  Scale pre, post;
+  bool begun = false;
+
+  enum class LanePhase : uint8_t { waiting, running, draining, complete };
+  std::vector<LanePhase> phases;
+  std::vector<uint64_t> tickets;  // by connection of the plan
+  size_t incomplete = 0;          // lanes
+  TimePoint lastProgress{};
+  Duration stallReportedAt{};  // how long it had stalled when that was last said
+};
+
+}  // namespace eccl

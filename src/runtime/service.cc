@@ -1,0 +1,69 @@
+#include "runtime/service.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <sys/eventfd.h>
+
+#include <algorithm>
+
+namespace eccl {
+namespace {
+enum Source : uint64_t { kAcceptor, kControl, kEngine, kWake };
+}
+
+Status Service::start(Acceptor& acceptor, Control& control, Engine& engine, std::function<void()> tick) {
+  ECCL_TRY(poller_.open());
+  wake_.reset(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
+  if (!wake_) return Status::fromErrno(errno, "eventfd (raise 'ulimit -n'?)");
+  ECCL_TRY(poller_.watch(acceptor.fd(), EPOLLIN, kAcceptor));
+  ECCL_TRY(poller_.watch(control.fd(), EPOLLIN, kControl));
+  ECCL_TRY(poller_.watch(engine.fd(), 0, kEngine));
+  ECCL_TRY(poller_.watch(wake_.get(), EPOLLIN, kWake));
+  // Signals are the application's: they must be delivered to its threads, not to this one.
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  thread_ = std::thread(
+      [this, &acceptor, &control, &engine, tick = std::move(tick)] { run(acceptor, control, engine, tick); });
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return {};
+}
+
+void Service::run(Acceptor& acceptor, Control& control, Engine& engine, const std::function<void()>& tick) {
+  pthread_setname_np(pthread_self(), "eccl-service");
+  while (!stopping_.load(std::memory_order_acquire)) {
+    TimePoint now = Clock::system().now();
+    TimePoint until =
+        std::min({now + kTick, acceptor.nextDeadline(), control.nextDeadline(), engine.serveDeadline()});
+    int64_t left = std::max<int64_t>(0, (until - now).count());
+    epoll_event events[4];
+    epoll_wait(poller_.fd(), events, 4, static_cast<int>((left + 999'999) / 1'000'000));
+    uint64_t count;
+    while (read(wake_.get(), &count, sizeof count) > 0) {}
+    acceptor.progress();
+    control.progress();
+    // One shot: while somebody else drives, the engine's descriptor must not keep this thread awake.
+    if (engine.serve())
+      poller_.watch(engine.fd(), EPOLLIN | EPOLLONESHOT, kEngine).ignore();  // known to be valid
+    tick();
+  }
+}
+
+void Service::wake() {
+  uint64_t one = 1;
+  [[maybe_unused]] ssize_t written = write(wake_.get(), &one, sizeof one);  // full means it is awake
+}
+
+void Service::stop() {
+  if (!thread_.joinable()) return;
+  stopping_.store(true, std::memory_order_release);
+  wake();
+  thread_.join();
+}
+
+void Service::closeAfterFork() {
+  poller_.close();
+  wake_.reset();
+}
+
+}  // namespace eccl

@@ -1,0 +1,36 @@
+// The communicator's background thread.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <thread>
+
+#include "runtime/engine.h"
+#include "transport/bootstrap/control.h"
+#include "transport/net/acceptor.h"
+
+namespace eccl {
+
+/// Progresses the Acceptor and the Control tree always, and the Engine when nobody waits. Sleeps in epoll.
+/// Owner: the communicator, which outlives the thread. start() and stop() by the owner; wake() by anybody.
+class Service {
+ public:
+  /// `tick` is called after every wake-up, at least every kTick.
+  Status start(Acceptor& acceptor, Control& control, Engine& engine, std::function<void()> tick);
+  void wake();
+  /// Ends and joins the thread. Idempotent.
+  void stop();
+  bool onThread() const { return std::this_thread::get_id() == thread_.get_id(); }
+  void closeAfterFork();
+
+ private:
+  static constexpr Duration kTick = std::chrono::milliseconds(100);
+  void run(Acceptor& acceptor, Control& control, Engine& engine, const std::function<void()>& tick);
+
+  Poller poller_;
+  Fd wake_;
+  std::thread thread_;
+  std::atomic<bool> stopping_{false};
+};
+
+}  // namespace eccl

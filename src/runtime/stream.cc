@@ -1,0 +1,63 @@
+#include "runtime/stream.h"
+
+namespace eccl {
+
+void Stream::enqueue(std::vector<StreamItem> items) {
+  if (items.empty()) return;
+  auto batch = std::make_shared<Batch>();
+  batch->items = std::move(items);
+  batch->left = batch->items.size();
+  for (StreamItem& item : batch->items) {
+    // The Run keeps stream and batch alive: a destroyed handle must not take the queue away from under it.
+    item.run->onDone = [self = shared_from_this(), batch](Run& run) { self->onRunDone(*batch, run); };
+  }
+  bool first;
+  {
+    std::lock_guard lock(mutex_);
+    first = batches_.empty();
+    batches_.push_back(batch);
+  }
+  for (StreamItem& item : batch->items) item.engine->submit(item.run);
+  if (first) release(*batch);
+}
+
+void Stream::release(Batch& batch) {
+  for (StreamItem& item : batch.items) item.engine->release(*item.run);
+}
+
+void Stream::onRunDone(Batch& batch, Run& run) {
+  std::deque<std::shared_ptr<Batch>> finished;  // freed outside the lock
+  std::shared_ptr<Batch> next;
+  {
+    std::lock_guard lock(mutex_);
+    if (!run.status.ok() && error_.ok()) error_ = run.status;
+    --batch.left;
+    while (!batches_.empty() && batches_.front()->left == 0) {
+      finished.push_back(std::move(batches_.front()));
+      batches_.pop_front();
+    }
+    if (!finished.empty() && !batches_.empty()) next = batches_.front();
+  }
+  if (next != nullptr) release(*next);
+}
+
+Status Stream::synchronize() {
+  std::vector<std::shared_ptr<Batch>> pending;
+  {
+    std::lock_guard lock(mutex_);
+    pending.assign(batches_.begin(), batches_.end());
+  }
+  for (auto& batch : pending) {
+    for (StreamItem& item : batch->items) item.engine->wait(*item.run);
+  }
+  std::lock_guard lock(mutex_);
+  return std::exchange(error_, Status());
+}
+
+Status Stream::query() {
+  std::lock_guard lock(mutex_);
+  if (!batches_.empty()) return Status::error(Code::inProgress, "the stream has unfinished work");
+  return std::exchange(error_, Status());
+}
+
+}  // namespace eccl

@@ -1,0 +1,45 @@
+// A host stream: work in order, across communicators.
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "runtime/engine.h"
+
+namespace eccl {
+
+/// One Run and the engine it runs on; `owner` keeps both alive.
+struct StreamItem {
+  std::shared_ptr<void> owner;
+  Engine* engine = nullptr;
+  std::shared_ptr<Run> run;
+};
+
+/// A queue of batches. The Runs of a batch go on together; the next batch begins when all are done. Semantics
+/// of a CUDA stream: calls only queue, order is that of the calls. Owner: the handle, or the communicator for
+/// its default stream; kept alive by the Runs in it. Any thread.
+class Stream : public std::enable_shared_from_this<Stream> {
+ public:
+  /// Appends a batch: submits its Runs to their engines in order, and releases them when their turn comes.
+  void enqueue(std::vector<StreamItem> batch);
+  /// Waits for all that was queued before the call. The first error since the last synchronize(), if any.
+  Status synchronize();
+  /// Code::inProgress while anything is queued, else like synchronize().
+  Status query();
+
+ private:
+  struct Batch {
+    std::vector<StreamItem> items;
+    size_t left = 0;
+  };
+  void onRunDone(Batch& batch, Run& run);
+  static void release(Batch& batch);
+
+  std::mutex mutex_;
+  std::deque<std::shared_ptr<Batch>> batches_;
+  Status error_;
+};
+
+}  // namespace eccl

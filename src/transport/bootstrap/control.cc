@@ -1,0 +1,365 @@
+// Control, the service thread's side: sockets, routing, signs of life.
+#include "transport/bootstrap/control.h"
+
+#include <netinet/tcp.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "base/log.h"
+
+namespace eccl {
+namespace {
+
+constexpr uint64_t kWakeTag = UINT64_MAX;
+constexpr size_t kMaxReason = 4096;
+enum Departure : uint16_t { kLost = 0, kLeft = 1 };
+
+// Is `ancestor` on the way from `rank` to rank 0?
+bool isAbove(int ancestor, int rank) {
+  while (rank > ancestor) rank = treeParent(rank);
+  return rank == ancestor;
+}
+
+}  // namespace
+
+Control::Control(uint64_t communicator, const Secret& secret, int rank, int nranks, const Options& options,
+                 ControlHandler* handler)
+    : communicator_(communicator),
+      secret_(secret),
+      rank_(rank),
+      nranks_(nranks),
+      options_(options),
+      handler_(handler),
+      departed_(static_cast<size_t>(nranks)),
+      gathers_(nranks),
+      lastProgress_(options.clock->now()) {
+  neighbours_[0].rank = treeParent(rank);
+  size_t next = 1;
+  for (int child : treeChildren(rank, nranks)) neighbours_[next++].rank = child;
+}
+
+Control::~Control() = default;
+
+Status Control::open() {
+  wake_.reset(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  Status status = wake_ ? poller_.open() : Status::fromErrno(errno, "eventfd (raise 'ulimit -n'?)");
+  if (status.ok()) status = poller_.watch(wake_.get(), EPOLLIN, kWakeTag);
+  if (!status.ok()) ECCL_WARN("rank %d: the control tree cannot start: %s", rank_, status.message().c_str());
+  return status;
+}
+
+TimePoint Control::nextDeadline() const {
+  if (leaving_) return TimePoint::max();
+  TimePoint next = gathers_.nextDeadline();
+  for (const Neighbour& n : neighbours_) {
+    if (n.state != Neighbour::State::open) continue;
+    if (!n.socket.hasQueued()) next = std::min(next, n.sent + options_.heartbeat);
+    next = std::min(next, n.heard + (n.warned ? options_.silenceLimit
+                                              : std::min(options_.hostLimit, options_.silenceLimit)));
+  }
+  return next;
+}
+
+void Control::progress() {
+  const TimePoint now = options_.clock->now();
+  // After a stop of this process (a debugger, a frozen virtual machine) the others' silence proves nothing.
+  if (now - lastProgress_ > options_.silenceLimit / 2) {
+    for (Neighbour& n : neighbours_) n.heard = now;
+  }
+  lastProgress_ = now;
+
+  eventfd_t count;
+  eventfd_read(wake_.get(), &count);
+  std::vector<Command> commands;
+  {
+    std::lock_guard lock(mutex_);
+    commands.swap(commands_);
+  }
+  for (Command& command : commands) execute(std::move(command));
+
+  epoll_event events[kTreeFanout + 2];
+  const int ready = poller_.ready(events);
+  for (int i = 0; i < ready; ++i) {
+    if (events[i].data.u64 == kWakeTag) continue;
+    Neighbour& n = neighbours_[events[i].data.u64];
+    if ((events[i].events & EPOLLOUT) != 0) flush(n);
+    if ((events[i].events & ~EPOLLOUT) != 0) readFrom(n);
+  }
+  if (!leaving_) {
+    beat(now);  // after reading: what has arrived counts
+    std::vector<Frame> outcomes;
+    gathers_.expire(now, &outcomes);
+    conclude(outcomes);
+    return;
+  }
+  const bool drained =
+      std::all_of(neighbours_.begin(), neighbours_.end(), [](auto& n) { return n.socket.fd() < 0; });
+  if (!drained) return;
+  std::lock_guard lock(mutex_);
+  drained_ = true;
+  changed_.notify_all();
+}
+
+void Control::execute(Command command) {
+  if (leaving_) return;
+  switch (command.what) {
+    case Command::What::transmit:
+      return transmit(std::move(command.frame));
+    case Command::What::report:
+      return depart(command.frame, -1);
+    case Command::What::adopt:
+      return attach(std::move(command));
+    case Command::What::leave:
+      return leave();
+  }
+}
+
+void Control::attach(Command command) {
+  Neighbour& n = *neighbour(command.rank);
+  if (n.state != Neighbour::State::absent) {
+    ECCL_WARN("rank %d dropped a second control connection from %s", rank_, command.who.c_str());
+    return;
+  }
+  // For a dead host or a cut cable, which no close tells of. Without effect on AF_UNIX.
+  const auto limit = static_cast<unsigned>(options_.hostLimit / std::chrono::milliseconds(1));
+  setsockopt(command.socket.get(), IPPROTO_TCP, TCP_USER_TIMEOUT, &limit, sizeof limit);
+  n.who = std::move(command.who);
+  n.socket = FrameSocket(std::move(command.socket));
+  n.heard = n.sent = options_.clock->now();
+  n.state = Neighbour::State::open;
+  if (Status s = poller_.watch(n.socket.fd(), EPOLLIN, static_cast<uint64_t>(&n - neighbours_.data()));
+      !s.ok()) {
+    return lose(n, s.message());
+  }
+  std::lock_guard lock(mutex_);
+  connected_.push_back(n.rank);
+  changed_.notify_all();
+}
+
+Control::Neighbour* Control::neighbour(int rank) {
+  for (Neighbour& n : neighbours_) {
+    if (n.rank == rank && rank >= 0) return &n;
+  }
+  return nullptr;
+}
+
+void Control::readFrom(Neighbour& from) {
+  if (from.socket.fd() < 0) return;
+  from.heard = options_.clock->now();
+  from.warned = false;
+  bool ended = false;
+  Status status = from.socket.receive([&](Frame&& frame) { return onFrame(from, std::move(frame)); }, &ended);
+  if (from.socket.fd() < 0) return;  // a frame ended it
+  if (leaving_) {
+    if (ended || !status.ok()) close(from);
+    return;
+  }
+  if (!status.ok())
+    lose(from, status.message());
+  else if (ended)
+    lose(from, "closed its control connection without a goodbye: the process died or was killed");
+}
+
+// Returns false when nothing more may be read from `from`.
+Result<bool> Control::onFrame(Neighbour& from, Frame&& frame) {
+  if (leaving_) return true;
+  const FrameHeader& header = frame.header;
+  const bool fromParent = &from == &neighbours_[0];
+  if (header.origin >= nranks_ || (header.type != FrameType::part && header.target >= nranks_)) {
+    return Status::error(Code::remote, "sent a control message of rank %d to rank %d of %d", header.origin,
+                         header.target, nranks_);
+  }
+  switch (header.type) {
+    case FrameType::heartbeat:
+      break;
+    case FrameType::goodbye: {
+      close(from);
+      Frame left;
+      left.header.type = FrameType::departed;
+      left.header.kind = kLeft;
+      left.header.target = from.rank;
+      left.body = from.who + " has left the communicator (it was destroyed there, or its creation failed)";
+      depart(left, from.rank);
+      break;
+    }
+    case FrameType::flood:
+      spread(frame, from.rank);
+      handler_->onMessage(header.origin, header.kind, frame.body);
+      break;
+    case FrameType::routed:
+      if (header.target == rank_)
+        handler_->onMessage(header.origin, header.kind, frame.body);
+      else
+        transmit(std::move(frame));
+      break;
+    case FrameType::departed:
+      depart(frame, from.rank);
+      break;
+    case FrameType::part:
+      if (fromParent) return Status::error(Code::remote, "sent a part of an allGather the wrong way");
+      transmit(std::move(frame));
+      break;
+    case FrameType::parts:
+    case FrameType::noParts:
+      if (!fromParent) return Status::error(Code::remote, "sent the result of an allGather the wrong way");
+      spread(frame, from.rank);
+      settle(frame);
+      break;
+    default:
+      return Status::error(Code::remote, "sent an unexpected frame of type %u",
+                           static_cast<unsigned>(header.type));
+  }
+  return from.state == Neighbour::State::open;
+}
+
+// The next step of a frame's way through the tree.
+void Control::transmit(Frame&& frame) {
+  if (frame.header.type == FrameType::flood) return spread(frame, -1);
+  const bool upwards = frame.header.type == FrameType::part;
+  if (upwards && rank_ == 0) {
+    std::vector<Frame> outcomes;
+    const Duration limit = std::chrono::milliseconds(frame.header.target);
+    gathers_.add(std::move(frame), limit, options_.clock->now(), &outcomes);
+    return conclude(outcomes);
+  }
+  Neighbour* next = neighbour(upwards ? treeParent(rank_) : treeNextHop(rank_, frame.header.target));
+  if (next != nullptr) write(*next, frame.encode());
+}
+
+void Control::spread(const Frame& frame, int exceptRank) {
+  const Encoded bytes = frame.encode();
+  for (Neighbour& n : neighbours_) {
+    if (n.rank != exceptRank) write(n, bytes);
+  }
+}
+
+void Control::write(Neighbour& to, Encoded bytes) {
+  if (to.state != Neighbour::State::open) return;
+  to.socket.queue(std::move(bytes));
+  to.sent = options_.clock->now();
+  if (!to.watchesOutput) flush(to);
+}
+
+void Control::flush(Neighbour& to) {
+  if (to.state != Neighbour::State::open) return;
+  Status status = to.socket.flush();
+  const bool blocked = to.socket.hasQueued();
+  if (status.ok() && blocked != to.watchesOutput) {
+    to.watchesOutput = blocked;
+    status = poller_.watch(to.socket.fd(), blocked ? EPOLLIN | EPOLLOUT : EPOLLIN,
+                           static_cast<uint64_t>(&to - neighbours_.data()));
+  }
+  if (!status.ok()) return leaving_ ? close(to) : lose(to, status.message());
+  if (leaving_ && !blocked) {
+    // Not close(): unread heartbeats would make the kernel reset the connection and destroy the goodbye on its
+    // way.
+    to.socket.finishSending();
+    to.state = Neighbour::State::draining;
+  }
+}
+
+void Control::close(Neighbour& n) {
+  poller_.forget(n.socket.fd());
+  n.socket.close();
+  n.state = Neighbour::State::closed;
+}
+
+void Control::lose(Neighbour& n, const std::string& reason) {
+  if (n.state == Neighbour::State::closed) return;
+  close(n);
+  Frame loss;
+  loss.header.type = FrameType::departed;
+  loss.header.kind = kLost;
+  loss.header.target = n.rank;
+  loss.body = format("%s %s (seen by rank %d)", n.who.c_str(), reason.c_str(), rank_);
+  ECCL_WARN("rank %d: %s", rank_, loss.body.c_str());
+  depart(loss, n.rank);
+}
+
+// Passes on that a rank is gone, and draws this rank's own conclusions.
+void Control::depart(const Frame& frame, int fromRank) {
+  const int rank = frame.header.target;
+  if (leaving_ || rank == rank_ || std::exchange(departed_[static_cast<size_t>(rank)], 1) != 0) return;
+  spread(frame, fromRank);
+  const bool lost = frame.header.kind == kLost;
+  const std::string reason = frame.body.substr(0, kMaxReason);
+  if (lost || isAbove(rank, rank_)) {
+    // Rank 0 cannot be reached any more, or need not be: nothing will come of what is waited for.
+    std::lock_guard lock(mutex_);
+    if (broken_.ok()) broken_ = Status::error(Code::remote, "%s", reason.c_str());
+    for (auto& [sequence, outcome] : outcomes_) {
+      if (!outcome) outcome = broken_;
+    }
+    changed_.notify_all();
+  }
+  if (rank_ == 0) {
+    std::vector<Frame> outcomes;
+    gathers_.forget(rank, reason, &outcomes);
+    conclude(outcomes);
+  }
+  if (lost)
+    handler_->onLost(rank, reason);
+  else
+    handler_->onLeft(rank);
+}
+
+void Control::conclude(const std::vector<Frame>& outcomes) {
+  for (const Frame& outcome : outcomes) {
+    spread(outcome, -1);
+    settle(outcome);
+  }
+}
+
+void Control::settle(const Frame& outcome) {
+  std::lock_guard lock(mutex_);
+  auto waiting = outcomes_.find(outcome.header.sequence);
+  if (waiting == outcomes_.end() || waiting->second) return;
+  if (outcome.header.type == FrameType::parts) {
+    waiting->second = decodeParts(outcome.body, static_cast<size_t>(nranks_));
+  } else {
+    const auto told = static_cast<Code>(outcome.header.kind);
+    const Code code = told == Code::timeout || told == Code::invalidArgument ? told : Code::remote;
+    waiting->second = Status::error(code, "%s", outcome.body.substr(0, kMaxReason).c_str());
+  }
+  changed_.notify_all();
+}
+
+void Control::beat(TimePoint now) {
+  static const Encoded sign = Frame().encode();
+  for (Neighbour& n : neighbours_) {
+    if (n.state != Neighbour::State::open) continue;
+    const Duration silence = now - n.heard;
+    if (silence >= options_.silenceLimit) {
+      lose(n, format("has shown no sign of life for %.3g s: its process is stopped or its host is overloaded",
+                     seconds(silence)));
+      continue;
+    }
+    if (silence >= options_.hostLimit && !std::exchange(n.warned, true)) {
+      ECCL_WARN("rank %d: %s has shown no sign of life for %.3g s; it counts as lost after %.3g s", rank_,
+                n.who.c_str(), seconds(silence), seconds(options_.silenceLimit));
+    }
+    if (now - n.sent >= options_.heartbeat && !n.socket.hasQueued()) write(n, sign);
+  }
+}
+
+void Control::leave() {
+  leaving_ = true;
+  Frame goodbye;
+  goodbye.header.type = FrameType::goodbye;
+  goodbye.header.origin = rank_;
+  for (Neighbour& n : neighbours_) write(n, goodbye.encode());
+}
+
+void Control::closeAfterFork() {
+  poller_.close();
+  wake_.reset();
+  for (Neighbour& n : neighbours_) n.socket.close();
+  if (!mutex_.try_lock()) return;  // held at the moment of the fork: what is queued stays open in the child
+  for (Command& command : commands_) command.socket.reset();
+  mutex_.unlock();
+}
+
+}  // namespace eccl

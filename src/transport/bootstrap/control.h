@@ -1,0 +1,166 @@
+// The control tree: the few sockets through which the ranks of a communicator tell each other everything that
+// is not data.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <condition_variable>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/clock.h"
+#include "transport/bootstrap/frame.h"
+#include "transport/bootstrap/gather.h"
+#include "transport/bootstrap/ranks.h"
+#include "transport/net/acceptor.h"
+#include "transport/net/wait.h"
+
+namespace eccl {
+
+/// Told by Control::progress(), in the service thread, without a lock held; may call flood() and send().
+class ControlHandler {
+ public:
+  virtual ~ControlHandler() = default;
+  /// A flood() or send() of rank `origin`. `payload` is valid during the call.
+  virtual void onMessage(int origin, uint16_t kind, std::string_view payload) = 0;
+  /// Rank `rank` died, hangs, or cannot be reached; once per rank. The tree may be cut from now on: the
+  /// neighbours of `rank` tell everybody on their side, and sides do not hear of each other again.
+  virtual void onLost(int rank, const std::string& reason) = 0;
+  /// Rank `rank` said goodbye: it will take no part in anything any more. Once per rank.
+  virtual void onLeft(int rank) { (void)rank; }
+};
+
+/// One rank's node in the tree (ranks.h has its shape). Messages arrive once and, between two ranks, in order.
+/// Owner: the communicator. Threads: fd(), nextDeadline(), progress(), closeAfterFork() belong to the service
+/// thread, which must be running progress() from before connect() until after goodbye(); connect() and
+/// goodbye() block and belong to one thread that is not the service thread; allGather() blocks any other
+/// thread; flood(), send(), adopt() any thread. Failure: of a neighbour, by onLost; of a call, by its Status. A
+/// communicator that has lost a rank stays as it is until destroyed; destruction without goodbye() looks like
+/// death to the neighbours.
+class Control {
+ public:
+  struct Options {
+    /// A sign of life goes to each neighbour this often, from the service thread.
+    Duration heartbeat = std::chrono::milliseconds(250);
+    /// A neighbour's kernel that acknowledges nothing for this long (dead host, cut cable) breaks the
+    /// connection (TCP_USER_TIMEOUT). A process stopped in a debugger goes on acknowledging.
+    Duration hostLimit = std::chrono::seconds(5);
+    /// A neighbour whose service thread is silent for this long counts as lost. Longer than hostLimit, because
+    /// a stopped or starved process may come back. After hostLimit of silence a warning names it.
+    Duration silenceLimit = std::chrono::seconds(60);
+    const Clock* clock = &Clock::system();  ///< for heartbeats; blocking calls wait in real time
+  };
+  /// One rank's share of an allGather.
+  static constexpr size_t kMaxPart = 1u << 20;
+
+  /// `handler` outlives this. Needs no connection yet, so that children may arrive (adopt) before connect().
+  Control(uint64_t communicator, const Secret& secret, int rank, int nranks, const Options& options,
+          ControlHandler* handler);
+  ~Control();
+  Control(const Control&) = delete;
+  Control& operator=(const Control&) = delete;
+  /// Once, first. Fails only for want of descriptors.
+  Status open();
+
+  /// Takes a connection of Purpose::control from this rank's Acceptor; drops and logs one that is not a
+  /// child's.
+  void adopt(Incoming incoming);
+  /// Connects to the parent (`nothing` for rank 0) and waits for the children. On failure the error names the
+  /// ranks that are missing, and so do the messages that go to the rest of the tree.
+  Status connect(const std::optional<Endpoint>& parent, const Wait& wait);
+
+  /// To every other rank. `kind` is the caller's own numbering. Error when payload exceeds Frame::kMaxBody.
+  Status flood(uint16_t kind, std::string_view payload);
+  /// To rank `target`; to oneself is an error. Lost silently when the way is cut, which onLost/onLeft tell.
+  Status send(int target, uint16_t kind, std::string_view payload);
+  /// Everybody's `mine`, by rank. Every rank must call it equally often; calls are matched by their order. The
+  /// wait of the least patient rank counts for all: rank 0 then tells everyone whose part is missing, which may
+  /// take a second longer than the deadline. Errors: timeout with the missing ranks, remote when a rank is lost
+  /// or has left, internal when aborted, invalidArgument when a part is longer than kMaxPart.
+  Result<std::vector<std::string>> allGather(std::string_view mine, const Wait& wait);
+
+  /// Orderly end: sends what is queued, tells the neighbours, and waits for them to close, at most until the
+  /// deadline (a second is plenty). Nothing is reported any more, nothing can be sent.
+  void goodbye(const Wait& wait);
+
+  int fd() const { return poller_.fd(); }
+  TimePoint nextDeadline() const;
+  void progress();
+
+  /// In a forked child: closes the descriptors without touching what the parent shares. Only destruction may
+  /// follow.
+  void closeAfterFork();
+
+ private:
+  struct Neighbour {
+    enum class State : uint8_t { absent, open, draining, closed } state = State::absent;
+    int rank = -1;
+    std::string who;  // "rank 3 (node7 pid 123)"
+    FrameSocket socket;
+    TimePoint heard{}, sent{};
+    bool warned = false;  // of its silence
+    bool watchesOutput = false;
+  };
+  struct Command {  // from any thread to the service thread
+    enum class What : uint8_t { transmit, adopt, report, leave } what = What::transmit;
+    Frame frame;  // transmit; report: what to say of the rank header.target
+    Fd socket;    // adopt
+    int rank = -1;
+    std::string who;
+  };
+  using Encoded = std::shared_ptr<const std::string>;
+
+  void post(Command command);
+  void execute(Command command);
+  void attach(Command command);
+  Neighbour* neighbour(int rank);
+  void readFrom(Neighbour& from);
+  Result<bool> onFrame(Neighbour& from, Frame&& frame);
+  void transmit(Frame&& frame);
+  void spread(const Frame& frame, int exceptRank);
+  void write(Neighbour& to, Encoded bytes);
+  void flush(Neighbour& to);
+  void close(Neighbour& n);
+  void lose(Neighbour& n, const std::string& reason);
+  void depart(const Frame& frame, int fromRank);
+  void conclude(const std::vector<Frame>& outcomes);
+  void settle(const Frame& outcome);
+  void beat(TimePoint now);
+  void leave();
+  Status awaitNeighbours(const Wait& wait);
+  void reportMissing(int rank, const std::string& why);
+  Status submit(FrameType type, int target, uint16_t kind, std::string_view payload);
+
+  const uint64_t communicator_;
+  const Secret secret_;
+  const int rank_, nranks_;
+  const Options options_;
+  ControlHandler* const handler_;
+  Poller poller_;
+  Fd wake_;
+
+  // The service thread's. Fixed places: closeAfterFork() may find progress() halfway. [0] is the parent.
+  std::array<Neighbour, kTreeFanout + 1> neighbours_;
+  std::vector<uint8_t> departed_;
+  GatherRoot gathers_;  // used by rank 0
+  TimePoint lastProgress_{};
+  bool leaving_ = false;
+
+  // Shared with callers.
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<Command> commands_;
+  std::map<uint64_t, std::optional<Result<std::vector<std::string>>>>
+      outcomes_;  // of allGathers that are waited for
+  uint64_t gathersBegun_ = 0;
+  std::vector<int> connected_;  // neighbours that are or were there
+  Status broken_;               // why nothing can be gathered any more
+  bool over_ = false;           // goodbye has begun
+  bool drained_ = false;        // goodbye is complete
+};
+
+}  // namespace eccl

@@ -1,0 +1,205 @@
+// Control, the callers' side: everything that other threads ask of the service thread.
+#include <sys/eventfd.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/log.h"
+#include "transport/bootstrap/control.h"
+#include "transport/net/dialer.h"
+
+namespace eccl {
+namespace {
+
+constexpr Duration kVerdictGrace = std::chrono::seconds(1);  // for rank 0's list of the missing to arrive
+
+// In the Hello of a control connection, for messages only.
+struct ControlPayload {
+  int32_t pid = 0;
+  char host[28] = {};
+};
+
+std::string describe(int rank, const Hello& hello) {
+  auto payload = hello.payloadAs<ControlPayload>();
+  payload.host[sizeof payload.host - 1] = '\0';
+  for (char& c : payload.host) c = c != '\0' && (c < 0x21 || c > 0x7e) ? '?' : c;
+  return format("rank %d (%s pid %d)", rank, payload.host, payload.pid);
+}
+
+}  // namespace
+
+void Control::post(Command command) {
+  {
+    std::lock_guard lock(mutex_);
+    commands_.push_back(std::move(command));
+  }
+  eventfd_write(wake_.get(), 1);
+}
+
+void Control::adopt(Incoming incoming) {
+  const int rank = incoming.hello.rank;
+  if (incoming.hello.purpose != Purpose::control || incoming.hello.communicator != communicator_ ||
+      rank >= nranks_ || rank == 0 || treeParent(rank) != rank_) {
+    ECCL_WARN(
+        "rank %d dropped a %s connection of rank %d from %s: it is no child in this communicator's control "
+        "tree",
+        rank_, nameOf(incoming.hello.purpose), rank, incoming.peer.c_str());
+    return;
+  }
+  Command command;
+  command.what = Command::What::adopt;
+  command.who = describe(rank, incoming.hello);
+  command.socket = std::move(incoming.socket);
+  command.rank = rank;
+  post(std::move(command));
+}
+
+Status Control::connect(const std::optional<Endpoint>& parent, const Wait& wait) {
+  Status status;
+  if (rank_ > 0) {
+    const int parentRank = treeParent(rank_);
+    Hello hello;
+    hello.purpose = Purpose::control;
+    hello.communicator = communicator_;
+    hello.rank = rank_;
+    ControlPayload payload;
+    const Endpoint self = localEndpoint();
+    payload.pid = self.pid;
+    self.host.copy(payload.host, sizeof payload.host - 1);
+    hello.setPayload(payload);
+    DialOptions options;
+    options.peer = format("rank %d (%s), the parent in the control tree", parentRank,
+                          parent ? parent->who().c_str() : "unknown");
+    options.retry = true;  // a busy acceptor may shed load
+    Result<Fd> socket = dial(parent ? *parent : Endpoint(), secret_, hello, options, wait);
+    if (socket.ok()) {
+      Command command;
+      command.what = Command::What::adopt;
+      command.rank = parentRank;
+      command.who = format("rank %d (%s)", parentRank, parent->who().c_str());
+      command.socket = socket.take();
+      post(std::move(command));
+    } else {
+      status = Status::error(socket.status().code(), "rank %d: %s", rank_, socket.status().message().c_str());
+      if (!wait.aborted()) reportMissing(parentRank, status.message());
+    }
+  }
+  if (status.ok()) status = awaitNeighbours(wait);
+  if (!status.ok()) ECCL_WARN("%s", status.message().c_str());
+  return status;
+}
+
+Status Control::awaitNeighbours(const Wait& wait) {
+  std::vector<int> missing;
+  std::unique_lock lock(mutex_);
+  while (true) {
+    missing.clear();
+    for (const Neighbour& n :
+         neighbours_) {  // ranks are constant; the rest of a Neighbour is the service thread's
+      if (n.rank >= 0 && std::find(connected_.begin(), connected_.end(), n.rank) == connected_.end())
+        missing.push_back(n.rank);
+    }
+    if (missing.empty()) return broken_;
+    if (!broken_.ok()) return broken_;
+    if (wait.aborted()) return abortedWhile("waiting for the control tree");
+    if (wait.expired()) break;
+    changed_.wait_for(lock, std::min(Wait::kSlice, wait.left()));
+  }
+  lock.unlock();
+  Status status = Status::error(
+      Code::timeout,
+      "rank %d: %s joined the rendezvous but did not connect to the control tree in time: check that "
+      "they still run and can reach this host's ports",
+      rank_, nameRanks(missing).c_str());
+  for (int child : missing) reportMissing(child, status.message());
+  return status;
+}
+
+// The rest of the tree learns it too.
+void Control::reportMissing(int rank, const std::string& why) {
+  Command command;
+  command.what = Command::What::report;
+  command.frame.header.type = FrameType::departed;
+  command.frame.header.target = rank;
+  command.frame.body = why;
+  post(std::move(command));
+}
+
+Status Control::flood(uint16_t kind, std::string_view payload) {
+  return submit(FrameType::flood, 0, kind, payload);
+}
+
+Status Control::send(int target, uint16_t kind, std::string_view payload) {
+  if (target < 0 || target >= nranks_ || target == rank_) {
+    return Status::error(Code::internal, "rank %d of %d cannot send a control message to rank %d", rank_,
+                         nranks_, target);
+  }
+  return submit(FrameType::routed, target, kind, payload);
+}
+
+Status Control::submit(FrameType type, int target, uint16_t kind, std::string_view payload) {
+  if (payload.size() > Frame::kMaxBody) {
+    return Status::error(Code::internal, "rank %d: a control message of %zu MiB exceeds the limit of %u MiB",
+                         rank_, payload.size() >> 20, Frame::kMaxBody >> 20);
+  }
+  Command command;
+  command.frame.header.type = type;
+  command.frame.header.kind = kind;
+  command.frame.header.origin = rank_;
+  command.frame.header.target = target;
+  command.frame.body = payload;
+  post(std::move(command));
+  return {};
+}
+
+Result<std::vector<std::string>> Control::allGather(std::string_view mine, const Wait& wait) {
+  if (mine.size() > kMaxPart) {
+    return Status::error(Code::invalidArgument,
+                         "rank %d: a part of %zu bytes for an allGather exceeds the limit of %zu bytes", rank_,
+                         mine.size(), kMaxPart);
+  }
+  Command command;
+  command.frame.header.type = FrameType::part;
+  command.frame.header.origin = rank_;
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(wait.left()).count();
+  command.frame.header.target = static_cast<int32_t>(std::min<int64_t>(left, INT32_MAX));
+  command.frame.body = mine;
+  std::unique_lock lock(mutex_);
+  if (over_) return Status::error(Code::invalidUsage, "rank %d: the communicator is being destroyed", rank_);
+  if (!broken_.ok()) return broken_;
+  const uint64_t sequence = command.frame.header.sequence = gathersBegun_++;
+  auto outcome = outcomes_.emplace(sequence, std::nullopt).first;
+  commands_.push_back(std::move(command));
+  eventfd_write(wake_.get(), 1);
+
+  std::optional<Result<std::vector<std::string>>> result;
+  while (!outcome->second) {
+    if (wait.aborted()) {
+      result = abortedWhile("waiting for all ranks in the set-up");
+      break;
+    }
+    if (wait.expired() && Clock::system().now() - wait.deadline > kVerdictGrace) {
+      result = Status::error(Code::timeout, "rank %d: rank 0 has not answered in time (allGather number %llu)",
+                             rank_, static_cast<unsigned long long>(sequence));
+      break;
+    }
+    changed_.wait_for(lock, Wait::kSlice);
+  }
+  if (!result) result = std::move(outcome->second);
+  outcomes_.erase(outcome);
+  return std::move(*result);
+}
+
+void Control::goodbye(const Wait& wait) {
+  std::unique_lock lock(mutex_);
+  if (!std::exchange(over_, true)) {
+    Command command;
+    command.what = Command::What::leave;
+    commands_.push_back(std::move(command));
+    eventfd_write(wake_.get(), 1);
+  }
+  while (!drained_ && !wait.expired() && !wait.aborted())
+    changed_.wait_for(lock, std::min(Wait::kSlice, wait.left()));
+}
+
+}  // namespace eccl

@@ -1,0 +1,282 @@
+#include "transport/bootstrap/rendezvous.h"
+
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "base/log.h"
+#include "transport/bootstrap/ranks.h"
+
+namespace eccl {
+namespace {
+
+constexpr uint64_t kStopTag = UINT64_MAX;
+constexpr uint64_t kAcceptorTag = UINT64_MAX - 1;
+constexpr Duration kDawdlerLimit = std::chrono::seconds(10);  // from authenticated to joined
+constexpr int kMaxRanks = 1 << 20;
+
+}  // namespace
+
+Result<std::unique_ptr<Rendezvous>> Rendezvous::start(UniqueId* id, const Options& options) {
+  std::unique_ptr<Rendezvous> root(new Rendezvous(options));
+  Acceptor::Options door;
+  door.interfaces = options.interfaces;
+  door.handshakeLimit = options.handshakeLimit;
+  door.unixListener = false;
+  door.identity = id->root().identity;
+  if (id->rootByRank0 && !id->addresses.empty()) door.port = id->addresses[0].port();
+  ECCL_ASSIGN(root->acceptor_, Acceptor::open(id->secret, door, [self = root.get()](Incoming incoming) {
+                self->onIncoming(std::move(incoming));
+              }));
+  if (!id->rootByRank0) id->addresses = root->acceptor_->endpoint().addresses;
+  for (const SocketAddress& address : id->addresses) {
+    root->where_ += (root->where_.empty() ? "" : " or ") + address.text();
+  }
+  root->stopEvent_.reset(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  Status ready = root->stopEvent_ ? root->poller_.open() : Status::fromErrno(errno, "eventfd");
+  if (ready.ok()) ready = root->poller_.watch(root->stopEvent_.get(), EPOLLIN, kStopTag);
+  if (ready.ok()) ready = root->poller_.watch(root->acceptor_->fd(), EPOLLIN, kAcceptorTag);
+  if (!ready.ok()) {
+    ECCL_WARN("the rendezvous root cannot start: %s", ready.message().c_str());
+    return ready;
+  }
+  root->thread_ = std::thread(&Rendezvous::run, root.get());
+  return root;
+}
+
+void Rendezvous::stop() {
+  stop_.store(true, std::memory_order_release);
+  if (stopEvent_) eventfd_write(stopEvent_.get(), 1);
+  if (thread_.joinable()) thread_.join();
+}
+
+void Rendezvous::closeAfterFork() {
+  poller_.close();
+  stopEvent_.reset();
+  // When the thread was at work at the moment of the fork, joiners_ and acceptor_ may be half changed: those
+  // few descriptors stay open in the child rather than be looked for in a broken map.
+  if (mutex_.try_lock()) {
+    if (acceptor_) acceptor_->closeAfterFork();
+    for (auto& [fd, joiner] : joiners_) joiner.socket.close();
+    mutex_.unlock();
+  }
+  new std::thread(
+      std::move(thread_));  // no such thread in this process: it can be neither joined nor destroyed
+}
+
+void Rendezvous::run() {
+  std::unique_lock lock(mutex_);
+  while (!stop_.load(std::memory_order_acquire)) {
+    TimePoint now = Clock::system().now();
+    expire(now);
+    std::erase_if(joiners_, [&](auto& item) {
+      const bool gone = item.second.state == Joiner::State::gone;
+      if (gone) poller_.forget(item.first);
+      return gone;
+    });
+    if (finished(now)) break;
+
+    const TimePoint next = nextDeadline();
+    lock.unlock();
+    int timeout = -1;
+    if (next != TimePoint::max()) {
+      const auto left = std::chrono::ceil<std::chrono::milliseconds>(next - Clock::system().now()).count();
+      timeout = static_cast<int>(std::clamp<long>(left, 0, 3'600'000));
+    }
+    pollfd sleep{poller_.fd(), POLLIN, 0};
+    poll(&sleep, 1, timeout);
+    lock.lock();
+
+    acceptor_->progress();
+    epoll_event events[64];
+    const int count = poller_.ready(events);
+    for (int i = 0; i < count; ++i) {
+      auto found = joiners_.find(static_cast<int>(events[i].data.u64));
+      if (events[i].data.u64 < kAcceptorTag && found != joiners_.end()) service(found->second);
+    }
+  }
+  acceptor_.reset();
+  joiners_.clear();
+  done_.store(true, std::memory_order_release);
+}
+
+// Everybody who can still come has been told.
+bool Rendezvous::finished(TimePoint now) const {
+  if (!joiners_.empty()) return false;
+  if (welcomed_) return true;
+  return !failure_.empty() && (now >= lingerUntil_ || static_cast<int>(answeredRanks_.size()) >= nranks_);
+}
+
+TimePoint Rendezvous::nextDeadline() const {
+  TimePoint next = std::min(acceptor_->nextDeadline(), lingerUntil_);
+  for (auto& [fd, joiner] : joiners_) next = std::min(next, joiner.deadline);
+  return next;
+}
+
+void Rendezvous::onIncoming(Incoming incoming) {
+  if (incoming.hello.purpose != Purpose::rendezvous) {
+    ECCL_WARN("the rendezvous root dropped a %s connection from %s", nameOf(incoming.hello.purpose),
+              incoming.peer.c_str());
+    return;
+  }
+  const int fd = incoming.socket.get();
+  Joiner& joiner = joiners_[fd];
+  joiner.socket = FrameSocket(std::move(incoming.socket));
+  joiner.rank = incoming.hello.rank;
+  joiner.peer = incoming.peer;
+  joiner.deadline = Clock::system().now() + kDawdlerLimit;
+  if (Status status = poller_.watch(fd, EPOLLIN, static_cast<uint64_t>(fd)); !status.ok()) {
+    ECCL_WARN("the rendezvous root cannot serve rank %d: %s", joiner.rank, status.message().c_str());
+    joiners_.erase(fd);
+  }
+}
+
+void Rendezvous::service(Joiner& joiner) {
+  if (joiner.state == Joiner::State::gone) return;
+  bool ended = false;
+  Status status =
+      joiner.socket.receive([&](Frame&& frame) { return onFrame(joiner, std::move(frame)); }, &ended);
+  if (status.ok() && !ended) status = joiner.socket.flush();
+  if (!status.ok() || ended) return remove(joiner);
+  if (joiner.state == Joiner::State::answered && !joiner.socket.hasQueued()) joiner.state = Joiner::State::gone;
+}
+
+Result<bool> Rendezvous::onFrame(Joiner& joiner, Frame&& frame) {
+  if (frame.header.type != FrameType::join || joiner.state != Joiner::State::connected) {
+    return Status::error(Code::remote, "sent an unexpected message");
+  }
+  joiner.nranks = frame.header.target;
+  joiner.limit = std::chrono::milliseconds(std::min<uint64_t>(frame.header.sequence, UINT32_MAX));
+  joiner.deadline = Clock::system().now() + joiner.limit;
+  ECCL_ASSIGN(joiner.endpoint, Endpoint::decode(frame.body));
+  joiner.peer = joiner.endpoint.who() + " at " + joiner.peer;
+  join(joiner);
+  return true;
+}
+
+void Rendezvous::join(Joiner& joiner) {
+  if (joiner.nranks < 1 || joiner.nranks > kMaxRanks || joiner.rank >= joiner.nranks) {
+    return answer(joiner, FrameType::refusal,
+                  format("rank %d of %d ranks does not exist", joiner.rank, joiner.nranks));
+  }
+  if (welcomed_) {
+    return answer(joiner, FrameType::refusal,
+                  format("all %d ranks have joined already: a unique id serves one communicator", nranks_));
+  }
+  if (!failure_.empty()) return answer(joiner, FrameType::refusal, failure_);
+
+  int joined = 1;
+  for (auto& [fd, other] : joiners_) {
+    if (other.state != Joiner::State::joined) continue;
+    if ((other.rank == joiner.rank || other.nranks != joiner.nranks) && !stillThere(other)) continue;
+    ++joined;
+    if (other.rank != joiner.rank && other.nranks == joiner.nranks) continue;
+    joiner.state = Joiner::State::joined;
+    nranks_ = std::max(joiner.nranks, other.nranks);
+    if (other.nranks != joiner.nranks) {
+      return failAll(
+          Code::invalidUsage,
+          format("the ranks disagree about their number: rank %d (%s) says %d, rank %d (%s) says %d; pass the "
+                 "same nranks everywhere",
+                 other.rank, other.peer.c_str(), other.nranks, joiner.rank, joiner.peer.c_str(),
+                 joiner.nranks));
+    }
+    return failAll(
+        Code::invalidUsage,
+        format("two processes are rank %d of %d: %s and %s; give every process its own rank, and every "
+               "communicator its own unique id",
+               joiner.rank, joiner.nranks, other.peer.c_str(), joiner.peer.c_str()));
+  }
+  joiner.state = Joiner::State::joined;
+  nranks_ = joiner.nranks;
+  gone_.erase(joiner.rank);
+  if (joined == nranks_) welcomeAll();
+}
+
+// A restarted rank may be here before the end of its former connection has been noticed.
+bool Rendezvous::stillThere(Joiner& joiner) {
+  char byte;
+  const ssize_t count = recv(joiner.socket.fd(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+  if (count > 0 || (count < 0 && (errno == EAGAIN || errno == EINTR))) return true;
+  remove(joiner);
+  return false;
+}
+
+void Rendezvous::welcomeAll() {
+  std::vector<std::string> endpoints(static_cast<size_t>(nranks_));
+  for (auto& [fd, joiner] : joiners_) {
+    if (joiner.state == Joiner::State::joined)
+      endpoints[static_cast<size_t>(joiner.rank)] = joiner.endpoint.encode();
+  }
+  welcomed_ = true;
+  for (auto& [fd, joiner] : joiners_) {
+    if (joiner.state != Joiner::State::joined) continue;
+    const int parent = treeParent(joiner.rank);
+    answer(joiner, FrameType::welcome, parent < 0 ? "" : endpoints[static_cast<size_t>(parent)]);
+  }
+  ECCL_INFO("rendezvous: all %d ranks have joined", nranks_);
+}
+
+void Rendezvous::failAll(Code code, std::string why) {
+  ECCL_WARN("rendezvous at %s failed: %s", where_.c_str(), why.c_str());
+  failure_ = std::move(why);
+  failureCode_ = code;
+  lingerUntil_ = Clock::system().now() + options_.linger;
+  for (auto& [fd, joiner] : joiners_) {
+    if (joiner.state == Joiner::State::joined) answer(joiner, FrameType::refusal, failure_);
+  }
+}
+
+void Rendezvous::expire(TimePoint now) {
+  const Joiner* waited = nullptr;
+  std::vector<bool> present(static_cast<size_t>(nranks_));
+  for (auto& [fd, joiner] : joiners_) {
+    if (joiner.state == Joiner::State::joined) present[static_cast<size_t>(joiner.rank)] = true;
+    if (now < joiner.deadline) continue;
+    if (joiner.state == Joiner::State::joined)
+      waited = &joiner;
+    else
+      remove(joiner);  // never asked, or never read its answer
+  }
+  if (waited == nullptr) return;
+  std::vector<int> missing;
+  for (int rank = 0; rank < nranks_; ++rank) {
+    if (!present[static_cast<size_t>(rank)]) missing.push_back(rank);
+  }
+  std::string text =
+      format("%s of %d %s not joined after %.3g s: check that they run, can reach %s, and use the same id",
+             nameRanks(missing).c_str(), nranks_, missing.size() == 1 ? "has" : "have", seconds(waited->limit),
+             where_.c_str());
+  int named = 0;
+  for (auto& [rank, peer] : gone_) {
+    if (++named <= 8) text += format("; rank %d (%s) had joined, but its connection broke", rank, peer.c_str());
+  }
+  failAll(Code::timeout, std::move(text));
+}
+
+void Rendezvous::answer(Joiner& joiner, FrameType type, std::string body) {
+  Frame frame;
+  frame.header.type = type;
+  frame.header.kind = static_cast<uint16_t>(failureCode_);
+  frame.body = std::move(body);
+  joiner.socket.queue(frame);
+  joiner.state = Joiner::State::answered;
+  joiner.deadline = Clock::system().now() + kDawdlerLimit;
+  answeredRanks_.insert(joiner.rank);
+  // What does not fit into the socket now follows when it is writable.
+  if (!joiner.socket.flush().ok()) return remove(joiner);
+  if (!joiner.socket.hasQueued())
+    joiner.state = Joiner::State::gone;
+  else if (!poller_.watch(joiner.socket.fd(), EPOLLIN | EPOLLOUT, static_cast<uint64_t>(joiner.socket.fd()))
+                .ok())
+    remove(joiner);
+}
+
+void Rendezvous::remove(Joiner& joiner) {
+  if (joiner.state == Joiner::State::joined) gone_[joiner.rank] = joiner.peer;
+  joiner.state = Joiner::State::gone;  // erased at the next turn of the loop
+}
+
+}  // namespace eccl

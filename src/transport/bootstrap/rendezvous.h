@@ -1,0 +1,114 @@
+// How ranks that share nothing but a unique id find each other.
+//
+// Every rank tells the root where its own Acceptor is; when all have come, the root tells each where its parent
+// in the control tree is, and is done. The root holds one short-lived socket per rank; what stays is the tree
+// (control.h).
+#pragma once
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "transport/bootstrap/frame.h"
+#include "transport/bootstrap/unique_id.h"
+#include "transport/net/acceptor.h"
+#include "transport/net/wait.h"
+
+namespace eccl {
+
+/// The root: made by ecclGetUniqueId, or by rank 0 for an id of the HOST:PORT form. Runs in a thread of its
+/// own, which ends by itself when every rank has its answer, success or not. Ranks wait at the root for as long
+/// as each has said; when the first has waited its time, all that are there get an error that names the missing
+/// ones, as do those that come later. A rank whose connection breaks before all are there is forgotten, so that
+/// it may be started again. Owner: the caller of start(); destruction stops it. Threads: start/stop/destroy by
+/// the owner, done() any.
+class Rendezvous {
+ public:
+  struct Options {
+    InterfaceOptions interfaces;
+    Duration handshakeLimit = std::chrono::seconds(5);
+    /// After a failure, how long the root stays to tell latecomers why.
+    Duration linger = std::chrono::seconds(30);
+  };
+
+  /// `id` from UniqueId::random(): listens on a free port and fills in id->addresses.
+  /// `id` from uniqueIdFromSettings(): listens on id->addresses[0].port() and leaves the id as it is.
+  static Result<std::unique_ptr<Rendezvous>> start(UniqueId* id, const Options& options);
+  ~Rendezvous() { stop(); }
+
+  /// True once the thread has nothing left to do.
+  bool done() const { return done_.load(std::memory_order_acquire); }
+  /// Ends the thread; ranks that still wait see the connection close.
+  void stop();
+  /// In a forked child: closes the descriptors; the thread belongs to the parent. Only destruction may follow.
+  void closeAfterFork();
+
+ private:
+  struct Joiner {
+    FrameSocket socket;
+    std::string peer;  // address, and host and pid once known
+    int rank = 0, nranks = 0;
+    Duration limit{};      // how long it is ready to wait
+    TimePoint deadline{};  // until when
+    enum class State : uint8_t { connected, joined, answered, gone } state = State::connected;
+    Endpoint endpoint;
+  };
+  using Joiners = std::map<int, Joiner>;  // by descriptor
+
+  explicit Rendezvous(const Options& options) : options_(options) {}
+  void run();
+  bool finished(TimePoint now) const;
+  TimePoint nextDeadline() const;
+  void onIncoming(Incoming incoming);
+  void service(Joiner& joiner);
+  Result<bool> onFrame(Joiner& joiner, Frame&& frame);
+  void join(Joiner& joiner);
+  bool stillThere(Joiner& joiner);
+  void welcomeAll();
+  void failAll(Code code, std::string why);
+  void expire(TimePoint now);
+  void answer(Joiner& joiner, FrameType type, std::string body);
+  void remove(Joiner& joiner);
+  Joiner* joinerOf(int rank);
+
+  const Options options_;
+  std::string where_;  // the root's addresses, for messages
+  std::mutex mutex_;   // held by the thread except while it sleeps, so that a forked child can tell whether
+                       // joiners_ is whole
+  std::unique_ptr<Acceptor> acceptor_;
+  Poller poller_;
+  Fd stopEvent_;
+  std::thread thread_;
+  std::atomic<bool> stop_{false}, done_{false};
+
+  Joiners joiners_;
+  std::map<int, std::string> gone_;  // ranks that had joined and broke off: peer
+  std::string failure_;              // why there will be no communicator
+  Code failureCode_ = Code::invalidUsage;
+  std::set<int> answeredRanks_;
+  int nranks_ = 0;  // the first joiner's claim
+  bool welcomed_ = false;
+  TimePoint lingerUntil_ = TimePoint::max();
+};
+
+/// What a rank says about itself.
+struct JoinRequest {
+  int rank = 0;
+  int nranks = 1;
+  Endpoint endpoint;  ///< its Acceptor's
+};
+
+/// The rank's side, blocking, in any thread: joins at `id`'s root and returns the parent's Endpoint in the
+/// control tree, nothing for rank 0. The wait's deadline bounds both reaching the root (tried again while
+/// nobody listens) and waiting for the other ranks; the root's own verdict at that moment may arrive up to 2 s
+/// later. Errors: timeout (naming the root's addresses, or the missing ranks), invalidUsage (duplicate rank,
+/// differing nranks), remote (the root went away), internal (aborted). Logged here.
+Result<std::optional<Endpoint>> rendezvous(const UniqueId& id, const JoinRequest& request, const Wait& wait);
+
+}  // namespace eccl

@@ -1,0 +1,222 @@
+#include "transport/connector.h"
+
+#include <algorithm>
+#include <set>
+
+#include "base/log.h"
+#include "transport/incoming_link.h"
+#include "transport/net/log_limiter.h"
+#include "transport/outgoing_link.h"
+
+namespace eccl {
+
+struct Connector::Implementation {
+  Implementation(ConnectorOptions given, Reactor& reactor)
+      : options(std::move(given)),
+        context{options,
+                reactor,
+                PeerWatch(reactor, [this](int rank, const std::string& reason) { died(rank, reason); }),
+                {},
+                [this](Link& link, const std::string& reason) { broke(link, reason); }} {}
+
+  Link* make(const ConnectionId& id);
+  std::string misfit(const Incoming& incoming) const;
+  void turnAway(Incoming& incoming, const std::string& why);
+  void broke(Link& link, const std::string& reason);
+  void died(int rank, const std::string& reason);
+  void report(int rank, const std::string& what, const std::string& reason);
+
+  const ConnectorOptions options;
+  LinkContext context;
+  std::map<ConnectionId, Incoming> unasked;
+  std::map<ConnectionId, std::unique_ptr<Link>> links;
+  std::map<ConnectionId, IncomingLink*> receivers;
+  std::vector<Link*> pending;  // to be looked at by progress()
+  std::set<int> ended;         // ranks that said goodbye
+  std::set<int> reported;      // ranks found broken
+  LogLimiter limiter;
+  bool poisoned = false;
+};
+
+namespace {
+
+const char* kAborted = "this rank has failed, or its communicator was aborted";
+
+/// Sets the word by which this side's lanes see that the peer is gone.
+void markPeerGone(Connection& connection) {
+  if (connection.sends() && connection.sendEnd.control != nullptr)
+    storeRelease(&connection.sendEnd.control->receiverPoison, 1u);
+  if (!connection.sends() && connection.receiveEnd.control != nullptr)
+    storeRelease(&connection.receiveEnd.control->senderPoison, 1u);
+}
+
+}  // namespace
+
+Connector::Connector(ConnectorOptions options, Reactor& reactor)
+    : implementation_(std::make_unique<Implementation>(std::move(options), reactor)) {}
+
+Connector::~Connector() = default;
+
+Connection* Connector::get(const ConnectionId& id) {
+  auto found = implementation_->links.find(id);
+  return &(found != implementation_->links.end() ? found->second.get() : implementation_->make(id))->connection;
+}
+
+Link* Connector::Implementation::make(const ConnectionId& id) {
+  if (id.from != options.rank) {
+    auto made = std::make_unique<IncomingLink>(context, id);
+    IncomingLink* link = made.get();
+    links.emplace(id, std::move(made));
+    receivers.emplace(id, link);
+    if (poisoned) {
+      link->abandon(Status::error(Code::invalidUsage, "%s", kAborted));
+    } else if (auto caller = unasked.extract(id)) {
+      link->adopt(caller.mapped());
+    }
+    return link;
+  }
+  auto made = std::make_unique<OutgoingLink>(context, id);
+  OutgoingLink* link = made.get();
+  links.emplace(id, std::move(made));
+  if (poisoned) {
+    link->abandon(Status::error(Code::invalidUsage, "%s", kAborted));
+    return link;
+  }
+  link->start();
+  pending.push_back(link);
+  return link;
+}
+
+void Connector::adopt(Incoming incoming) {
+  Implementation& self = *implementation_;
+  if (std::string why = self.misfit(incoming); !why.empty()) return self.turnAway(incoming, why);
+  const ConnectionId id = incoming.hello.payloadAs<DataHello>().id();
+  if (auto found = self.receivers.find(id); found != self.receivers.end()) {
+    if (!found->second->adopt(incoming)) self.turnAway(incoming, "there is such a connection already");
+    return;
+  }
+  if (self.unasked.count(id) != 0) return self.turnAway(incoming, "the same call waits already");
+  if (self.unasked.size() >= self.options.mostUnasked)
+    return self.turnAway(incoming, "too many callers wait already");
+  self.unasked.emplace(id, std::move(incoming));
+}
+
+/// Why a caller cannot be one of this communicator's connections as this rank knows them; empty if it can.
+std::string Connector::Implementation::misfit(const Incoming& incoming) const {
+  const DataHello hello = incoming.hello.payloadAs<DataHello>();
+  if (poisoned) return kAborted;
+  if (incoming.hello.purpose != Purpose::data || incoming.hello.communicator != options.communicator)
+    return "it belongs to another communicator";
+  if (hello.to != options.rank || hello.from == options.rank || hello.from != incoming.hello.rank ||
+      hello.from < 0) {
+    return format("no connection from rank %d to rank %d ends here (rank %d)", hello.from, hello.to,
+                  options.rank);
+  }
+  if (hello.slots != options.ring.slots || hello.slotBytes != options.ring.slotBytes) {
+    return format("its ring has %u slots of %u bytes, ours %u of %u: set the same on all ranks", hello.slots,
+                  hello.slotBytes, options.ring.slots, options.ring.slotBytes);
+  }
+  if (hello.epoch != options.epoch || hello.firstMessage != options.firstMessage)
+    return format("it is of epoch %u, this communicator of epoch %u", hello.epoch, options.epoch);
+  return "";
+}
+
+void Connector::Implementation::turnAway(Incoming& incoming, const std::string& why) {
+  int suppressed = 0;
+  if (poisoned) {
+    ECCL_INFO("turned away %s: %s", incoming.peer.c_str(), why.c_str());
+  } else if (limiter.allow(options.clock->now(), &suppressed)) {
+    const DataHello hello = incoming.hello.payloadAs<DataHello>();
+    ECCL_WARN("%s turned away %s (rank %d, for channel %d, tag %d): %s%s",
+              context.describe(options.rank).c_str(), incoming.peer.c_str(), incoming.hello.rank, hello.channel,
+              hello.tag, why.c_str(),
+              suppressed > 0 ? format(" (and %d more like it)", suppressed).c_str() : "");
+  }
+  SetupSocket socket(std::move(incoming.socket));
+  socket.send(saying(SetupKind::refused, why)).ignore();  // it may be gone already
+}
+
+void Connector::progress() {
+  std::vector<Link*>& pending = implementation_->pending;
+  if (pending.empty()) return;
+  for (size_t i = 0; i < pending.size(); ++i) pending[i]->progress();
+  std::erase_if(pending, [](Link* link) {
+    return !link->pending() && link->connection.state() != Connection::State::connecting;
+  });
+}
+
+TimePoint Connector::nextDeadline() const {
+  TimePoint next = TimePoint::max();
+  for (Link* link : implementation_->pending) next = std::min(next, link->nextDeadline());
+  return next;
+}
+
+// A path's socket broke, or a peer went away in the middle of setting up.
+void Connector::Implementation::broke(Link& link, const std::string& reason) {
+  markPeerGone(link.connection);
+  const char* path = link.connection.path() != nullptr ? link.connection.path()->name() : "unfinished";
+  const std::string what =
+      format("the %s connection from %s broke: %s", path, link.text().c_str(), reason.c_str());
+  link.abandon(Status::error(Code::remote, "%s", what.c_str()));
+  report(link.connection.peer(), what, reason);
+}
+
+void Connector::Implementation::died(int rank, const std::string& reason) {
+  const std::string what = format("%s lost %s: %s", context.describe(options.rank).c_str(),
+                                  context.describe(rank).c_str(), reason.c_str());
+  for (auto& [id, link] : links) {
+    if (link->connection.peer() != rank) continue;
+    markPeerGone(link->connection);
+    link->abandon(Status::error(Code::remote, "%s", what.c_str()));
+  }
+  report(rank, what, reason);
+}
+
+void Connector::Implementation::report(int rank, const std::string& what, const std::string& reason) {
+  const bool news = ended.count(rank) == 0 && !poisoned && reported.insert(rank).second;
+  if (!news) {
+    ECCL_INFO("%s", what.c_str());
+    return;
+  }
+  ECCL_WARN("%s", what.c_str());
+  if (options.onBroken) options.onBroken(rank, reason);
+}
+
+void Connector::poison() {
+  Implementation& self = *implementation_;
+  if (std::exchange(self.poisoned, true)) return;
+  for (auto& [id, link] : self.links) {
+    if (link->connection.path() != nullptr)
+      link->connection.path()->poison();
+    else
+      link->abandon(Status::error(Code::invalidUsage, "%s", kAborted));
+  }
+  for (auto& [id, incoming] : self.unasked) self.turnAway(incoming, kAborted);
+  self.unasked.clear();
+}
+
+bool Connector::drained() const {
+  for (auto& [id, link] : implementation_->links) {
+    if (link->connection.state() == Connection::State::ready && !link->connection.path()->drained())
+      return false;
+  }
+  return true;
+}
+
+void Connector::expectEnd(int rank) {
+  implementation_->ended.insert(rank);
+}
+
+void Connector::forEach(const std::function<void(Connection&)>& visit) {
+  for (auto& [id, link] : implementation_->links) visit(link->connection);
+}
+
+void Connector::closeAfterFork() {
+  Implementation& self = *implementation_;
+  for (auto& [id, link] : self.links) link->closeAfterFork();
+  for (auto& [id, incoming] : self.unasked) incoming.socket.reset();
+  for (auto& [rank, doorbell] : self.context.doorbells) doorbell->reset();
+  self.context.peers.closeAfterFork();
+}
+
+}  // namespace eccl

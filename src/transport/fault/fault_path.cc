@@ -1,0 +1,110 @@
+#include "transport/fault/fault_path.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace eccl {
+
+FaultPath::FaultPath(const FaultPlan& plan, const Clock& clock, RingMemory memory, SendEnd& outer,
+                     std::function<void(const std::string&)> onCut)
+    : plan_(plan),
+      clock_(clock),
+      memory_(std::move(memory)),
+      outer_(outer),
+      onCut_(std::move(onCut)),
+      first_(outer.next),
+      random_(plan.seed) {
+  messages_.seen = credits_.seen = first_;
+}
+
+void FaultPath::wrap(std::unique_ptr<Path> path) {
+  path_ = std::move(path);
+}
+
+Duration FaultPath::randomDelay() {
+  if (plan_.delay <= Duration::zero()) return Duration::zero();
+  random_ = random_ * 6364136223846793005u + 1442695040888963407u;  // Knuth, MMIX
+  return Duration(static_cast<int64_t>((random_ >> 33) % static_cast<uint64_t>(plan_.delay.count())));
+}
+
+void FaultPath::admit(Way& way, uint64_t upTo, bool mayStall) {
+  for (; way.seen != upTo; ++way.seen) {
+    TimePoint due = clock_.now() + randomDelay();
+    if (mayStall && way.seen - first_ == plan_.stallAt) due += plan_.stallFor;
+    way.last = std::max(way.last, due);
+    way.due.push_back(way.last);
+  }
+}
+
+void FaultPath::moveMessages(TimePoint now) {
+  admit(messages_, outer_.next, true);
+  while (path_ != nullptr && !messages_.due.empty() && messages_.due.front() <= now) {
+    const uint64_t message = inner_.next;
+    if (message - first_ == plan_.cutAfter) {
+      path_.reset();
+      storeRelease(&outer_.control->receiverPoison, 1u);
+      return onCut_(
+          format("cut on purpose after %llu messages", static_cast<unsigned long long>(plan_.cutAfter)));
+    }
+    Slot* to = inner_.reserve();
+    if (to == nullptr) return;
+    const Slot* from = outer_.slot(message);
+    to->window = from->window;
+    std::memcpy(to->inlineData, from->inlineData, sizeof to->inlineData);  // or the offset of a reference
+    if ((from->flags & kSlotReference) == 0 && from->length > kInlineBytes)
+      std::memcpy(to->data(), from->data(), from->length);
+    inner_.publish(from->length, from->flags, from->signature);
+    messages_.due.pop_front();
+  }
+}
+
+void FaultPath::moveCredits(TimePoint now) {
+  if (path_ == nullptr) return;
+  admit(credits_, loadAcquire(&inner_.control->released), false);  // pairs with ReceiveEnd::release
+  uint64_t released = outer_.control->released;
+  for (; !credits_.due.empty() && credits_.due.front() <= now; ++released) credits_.due.pop_front();
+  storeRelease(&outer_.control->released, released);
+  if (inner_.poisoned()) storeRelease(&outer_.control->receiverPoison, 1u);
+}
+
+TimePoint FaultPath::nextDue() const {
+  TimePoint next = TimePoint::max();
+  // A message that waits for a slot is moved when a credit or the reactor says so.
+  if (path_ == nullptr) return next;
+  if (!messages_.due.empty() && inner_.next - inner_.releasedSeen < inner_.shape.slots)
+    next = messages_.due.front();
+  if (!credits_.due.empty()) next = std::min(next, credits_.due.front());
+  return next;
+}
+
+void FaultPath::kick() {
+  const TimePoint now = clock_.now();
+  moveCredits(now);
+  moveMessages(now);
+  if (path_ != nullptr) path_->kick();
+}
+
+void FaultPath::flush() {
+  kick();
+  if (path_ != nullptr) path_->flush();
+}
+
+void FaultPath::beforeSleep() {
+  if (path_ != nullptr) path_->beforeSleep();
+  kick();  // "looks once more" for the lane, which only sees its own ring
+}
+
+void FaultPath::afterSleep() {
+  if (path_ != nullptr) path_->afterSleep();
+  kick();
+}
+
+void FaultPath::poison() {
+  if (path_ != nullptr) path_->poison();
+}
+
+void FaultPath::closeAfterFork() {
+  if (path_ != nullptr) path_->closeAfterFork();
+}
+
+}  // namespace eccl

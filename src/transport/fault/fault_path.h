@@ -1,0 +1,64 @@
+// A Path that does things to another.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <memory>
+
+#include "base/clock.h"
+#include "transport/connection.h"
+#include "transport/fault/fault_plan.h"
+#include "transport/shm/ring_memory.h"
+
+namespace eccl {
+
+/// Sits at the sending end: the lane fills a ring of its own, and messages are moved from there into the real
+/// one when the plan says so; credits come back the same way. References are passed on as they are. It works
+/// whenever it is called, and Connector::progress() calls it when something falls due.
+///
+/// Owner: the Connection. Threads: the driver's. Failure: a cut destroys the real path without farewell and
+/// tells `onCut`.
+class FaultPath final : public Path {
+ public:
+  /// `outer` is the lane's end, attached to `memory`.
+  FaultPath(const FaultPlan& plan, const Clock& clock, RingMemory memory, SendEnd& outer,
+            std::function<void(const std::string&)> onCut);
+  /// The end that the real path serves, then the path.
+  SendEnd& inner() { return inner_; }
+  void wrap(std::unique_ptr<Path> path);
+  /// When kick() has something to do; TimePoint::max() if that depends on others.
+  TimePoint nextDue() const;
+
+  const char* name() const override { return path_ != nullptr ? path_->name() : "cut"; }
+  void kick() override;
+  void flush() override;
+  void beforeSleep() override;
+  void afterSleep() override;
+  bool drained() const override { return outer_.control->released == outer_.next; }
+  void poison() override;
+  void closeAfterFork() override;
+
+ private:
+  /// Times at which messages, or credits, may pass.
+  struct Way {
+    uint64_t seen = 0;  // so many have been given a time
+    std::deque<TimePoint> due;
+    TimePoint last{};  // the latest time given: no overtaking
+  };
+  void admit(Way& way, uint64_t upTo, bool mayStall);
+  void moveMessages(TimePoint now);
+  void moveCredits(TimePoint now);
+  Duration randomDelay();
+
+  const FaultPlan plan_;
+  const Clock& clock_;
+  const RingMemory memory_;
+  SendEnd& outer_;
+  SendEnd inner_;
+  std::unique_ptr<Path> path_;
+  const std::function<void(const std::string&)> onCut_;
+  uint64_t first_, random_;
+  Way messages_, credits_;
+};
+
+}  // namespace eccl

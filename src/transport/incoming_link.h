@@ -1,0 +1,31 @@
+// The receiving side of a connection: waits for the call, takes the memory offered or the TCP socket.
+#pragma once
+
+#include "transport/link.h"
+#include "transport/net/acceptor.h"
+
+namespace eccl {
+
+/// waiting → offered → answered (AF_UNIX), or waiting → ready at once (TCP). What fails on AF_UNIX leads back
+/// to waiting: the dialer comes again by TCP.
+class IncomingLink final : public Link {
+ public:
+  IncomingLink(LinkContext& context, ConnectionId id) : Link(context, id) {}
+  /// A call that names this connection and fits its shape. A dialer tries one way after the other, so a new
+  /// call ends an unfinished one. False: there is a connection already, and the caller is turned away.
+  bool adopt(Incoming& incoming);
+
+ private:
+  void onReady(uint32_t events) override;
+  void takeOffer(const SetupMessage& offer);
+  Result<RingMemory> memoryOf(const SetupMessage& offer);
+  void useMemory();
+  Status useTcp();
+  void lose(const std::string& why);
+
+  int32_t pid_ = 0;
+  RingMemory memory_;
+  bool thread_ = false;
+};
+
+}  // namespace eccl

@@ -1,0 +1,61 @@
+#include "transport/link.h"
+
+#include "base/log.h"
+#include "transport/fault/fault_path.h"
+
+namespace eccl {
+
+std::shared_ptr<Fd> LinkContext::doorbellOf(int rank, Fd offered) {
+  std::shared_ptr<Fd>& known = doorbells[rank];
+  if (known == nullptr) known = std::make_shared<Fd>(std::move(offered));
+  return known;
+}
+
+std::string LinkContext::restrictions() const {
+  return options.restrictions.empty() ? "" : " (" + options.restrictions + ")";
+}
+
+std::string Link::text() const {
+  const ConnectionId& id = connection.id();
+  return format("%s to %s, channel %d, tag %d", context_.describe(id.from).c_str(),
+                context_.describe(id.to).c_str(), id.channel, id.tag);
+}
+
+void Link::attach(RingEnd& end, void* memory) const {
+  const ConnectorOptions& options = context_.options;
+  attachRing(end, memory, options.ring, options.firstMessage, options.epoch);
+}
+
+TcpPath::Wiring Link::tcpWiring(Fd socket, RingMemory memory) {
+  TcpPath::Wiring wiring;
+  wiring.socket = std::move(socket);
+  wiring.reactor = &context_.reactor;
+  wiring.memory = std::move(memory);
+  wiring.onBroken = [this](const std::string& reason) { context_.onBroken(*this, reason); };
+  if (context_.options.faults != nullptr) wiring.bytesPerCall = context_.options.faults->bytesPerCall;
+  return wiring;
+}
+
+void Link::hangUp() {
+  if (socket_.fd() < 0) return;
+  context_.reactor.forget(socket_.fd(), this);
+  socket_ = SetupSocket();
+}
+
+void Link::fail(Code code, const std::string& why) {
+  Status status = Status::error(code, "no connection from %s: %s", text().c_str(), why.c_str());
+  ECCL_WARN("%s", status.message().c_str());
+  abandon(status);
+}
+
+void Link::abandon(const Status& why) {
+  hangUp();
+  connection.fail(why);
+}
+
+void Link::closeAfterFork() {
+  socket_ = SetupSocket();  // the reactor's set is the parent's: nothing is taken out of it
+  if (connection.path() != nullptr) connection.path()->closeAfterFork();
+}
+
+}  // namespace eccl

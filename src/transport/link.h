@@ -1,0 +1,63 @@
+// One Connection on its way to being established: what the Connector's table holds.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "transport/connector.h"
+#include "transport/peer_watch.h"
+#include "transport/setup.h"
+#include "transport/tcp/tcp_path.h"
+
+namespace eccl {
+
+class Link;
+
+/// What all links of one Connector share.
+struct LinkContext {
+  const ConnectorOptions& options;
+  Reactor& reactor;
+  PeerWatch peers;
+  /// Each rank has one doorbell, whatever the number of connections: descriptors are scarce.
+  std::map<int, std::shared_ptr<Fd>> doorbells;
+  /// The peer is gone. Called last: it may end in Connector::poison().
+  std::function<void(Link& link, const std::string& reason)> onBroken;
+
+  std::shared_ptr<Fd> doorbellOf(int rank, Fd offered);
+  std::string describe(int rank) const {
+    return options.describe ? options.describe(rank) : format("rank %d", rank);
+  }
+  /// " (ECCL_TRANSPORT=shm)", or nothing.
+  std::string restrictions() const;
+};
+
+/// Owner: the Connector. Threads: the driver's. Failure: in the Connection.
+class Link : public ReadyHandler {
+ public:
+  ~Link() override { hangUp(); }
+  /// While this is true progress() has to be called at nextDeadline().
+  virtual bool pending() const { return false; }
+  virtual void progress() {}
+  virtual TimePoint nextDeadline() const { return TimePoint::max(); }
+  /// Gives up what is not ready yet; nothing is logged.
+  virtual void abandon(const Status& why);
+  virtual void closeAfterFork();
+  /// "rank 0 (...) to rank 1 (...), channel 2, tag 3".
+  std::string text() const;
+
+  Connection connection;
+
+ protected:
+  Link(LinkContext& context, ConnectionId id) : connection(id, context.options.rank), context_(context) {}
+  /// The end of the ring in `memory` that this side has.
+  void attach(RingEnd& end, void* memory) const;
+  void hangUp();
+  /// Logged.
+  void fail(Code code, const std::string& why);
+  TcpPath::Wiring tcpWiring(Fd socket, RingMemory memory);
+
+  LinkContext& context_;
+  SetupSocket socket_;
+};
+
+}  // namespace eccl

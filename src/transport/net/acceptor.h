@@ -1,0 +1,99 @@
+// The door of one rank: takes connections from anywhere and hands on those that prove they belong.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "base/clock.h"
+#include "transport/net/endpoint.h"
+#include "transport/net/handshake.h"
+#include "transport/net/interfaces.h"
+#include "transport/net/log_limiter.h"
+#include "transport/net/poller.h"
+
+namespace eccl {
+
+/// A connection whose dialer has proved the secret. The socket is non-blocking, close-on-exec, TCP_NODELAY.
+struct Incoming {
+  Hello hello;
+  Fd socket;
+  bool viaUnix = false;
+  int32_t pid = 0;   ///< SO_PEERCRED when viaUnix: from the kernel, in this process's pid namespace, 0 if not
+                     ///< visible there
+  std::string peer;  ///< "192.0.2.7:41234" or "unix pid 123", for messages
+};
+
+/// Listens on one TCP port per address family (wildcard address) and on an abstract AF_UNIX socket with a
+/// random name. Strangers, garbage and dawdlers are dropped with a rate-limited log line and never disturb the
+/// owner; `maxHalfOpen` bounds what they can occupy (a newcomer evicts the oldest unfinished handshake once
+/// that is older than half a second; until then it waits in the kernel's queue). Owner: the communicator (or
+/// the rendezvous root). Threads: endpoint() any; the rest one, the service thread. Failure: open() says what
+/// could not be had; afterwards nothing fails, running out of descriptors included (logged, tried again).
+class Acceptor {
+ public:
+  struct Options {
+    InterfaceOptions interfaces;  ///< which addresses endpoint() lists; listening is on all
+    Duration handshakeLimit = std::chrono::seconds(5);  ///< for one handshake, from accept
+    size_t maxHalfOpen = 128;
+    uint16_t port = 0;  ///< 0: any free one
+    bool unixListener = true;
+    std::optional<Identity> identity;  ///< default: random
+    const Clock* clock = &Clock::system();
+  };
+  /// Called from progress(). It must not destroy the Acceptor.
+  using OnIncoming = std::function<void(Incoming)>;
+
+  static Result<std::unique_ptr<Acceptor>> open(const Secret& secret, const Options& options,
+                                                OnIncoming onIncoming);
+
+  /// What to tell the other ranks. Constant.
+  const Endpoint& endpoint() const { return endpoint_; }
+  /// Readable when progress() has something to do.
+  int fd() const { return poller_.fd(); }
+  /// When progress() is to be called although fd() is silent; TimePoint::max() for never.
+  TimePoint nextDeadline() const;
+  void progress();
+  size_t halfOpen() const { return halfOpen_; }
+
+  /// In a forked child: closes every descriptor, touches nothing the parent shares. Only destruction may
+  /// follow.
+  void closeAfterFork();
+
+ private:
+  struct Listener {
+    Fd fd;
+    bool isUnix = false;
+  };
+  struct Slot {  // one unfinished handshake; free when it has no descriptor
+    Handshake handshake;
+    TimePoint since{};
+    bool viaUnix = false;
+    int32_t pid = 0;
+    std::string peer;
+  };
+
+  Acceptor(const Secret& secret, const Options& options, OnIncoming onIncoming);
+  Status listen();
+  Status addTcp(int family, uint16_t port);
+  Status addUnix();
+  void acceptFrom(const Listener& listener);
+  bool makeRoom();
+  void pause(TimePoint until);
+  void advance(Slot& slot);
+  void drop(Slot& slot, const std::string& why);
+
+  const Secret secret_;
+  const Options options_;
+  const OnIncoming onIncoming_;
+  Endpoint endpoint_;
+  Poller poller_;
+  std::vector<Listener> listeners_;
+  std::vector<Slot> slots_;  // fixed size: closeAfterFork() may find another thread in the middle of progress()
+  size_t halfOpen_ = 0;
+  TimePoint pausedUntil_ = TimePoint::max();  // max: the listeners are being watched
+  LogLimiter limiter_;
+};
+
+}  // namespace eccl

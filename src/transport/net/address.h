@@ -1,0 +1,56 @@
+// An IPv4 or IPv6 address with its port.
+#pragma once
+
+#include <netinet/in.h>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "transport/net/bytes.h"
+
+namespace eccl {
+
+/// Plain value. The default one is empty: valid() is false.
+class SocketAddress {
+ public:
+  SocketAddress() = default;
+  /// Empty when the family is neither AF_INET nor AF_INET6.
+  static SocketAddress from(const sockaddr* address);
+  /// The wildcard address. `family` is AF_INET or AF_INET6.
+  static SocketAddress any(int family, uint16_t port);
+  /// "192.0.2.1:5000", "[2001:db8::1]:5000" or "host.name:5000", best first. Looks names up, so it may block
+  /// for the resolver's time-out. `family`: AF_UNSPEC, AF_INET or AF_INET6. Errors name the text and what is
+  /// missing.
+  static Result<std::vector<SocketAddress>> resolve(const std::string& text, int family = AF_UNSPEC);
+
+  bool valid() const { return family() != AF_UNSPEC; }
+  int family() const { return u_.base.sa_family; }
+  uint16_t port() const { return ntohs(family() == AF_INET6 ? u_.v6.sin6_port : u_.v4.sin_port); }
+  SocketAddress withPort(uint16_t port) const;
+  bool isLoopback() const;
+  /// IPv6 fe80::/10: means nothing without an interface index, which is private to one host.
+  bool isLinkLocal() const;
+  /// "192.0.2.1:5000" or "[2001:db8::1]:5000".
+  std::string text() const;
+
+  const sockaddr* raw() const { return &u_.base; }
+  socklen_t rawSize() const { return family() == AF_INET6 ? sizeof u_.v6 : sizeof u_.v4; }
+
+  /// One byte 4 or 6, two of port, 4 or 16 of address.
+  void encode(ByteWriter& to) const;
+  static constexpr size_t encodedSize(int family) { return family == AF_INET6 ? 19 : 7; }
+  /// An unknown family byte gives an empty address; truncation shows in the reader.
+  static SocketAddress decode(ByteReader& from);
+  bool operator==(const SocketAddress& other) const { return text() == other.text(); }
+
+ private:
+  union {
+    sockaddr base;
+    sockaddr_in v4;
+    sockaddr_in6 v6;
+  } u_{};
+};
+
+}  // namespace eccl

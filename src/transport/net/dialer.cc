@@ -1,0 +1,183 @@
+#include "transport/net/dialer.h"
+
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include <cerrno>
+#include <cstddef>
+#include <cstring>
+
+namespace eccl {
+namespace {
+
+constexpr Duration kRest = std::chrono::milliseconds(50);  // between rounds; doubles up to 8 times that
+
+}  // namespace
+
+bool connectedToItself(int fd) {
+  sockaddr_storage mine{}, theirs{};
+  socklen_t mineSize = sizeof mine, theirsSize = sizeof theirs;
+  if (getsockname(fd, reinterpret_cast<sockaddr*>(&mine), &mineSize) != 0 ||
+      getpeername(fd, reinterpret_cast<sockaddr*>(&theirs), &theirsSize) != 0) {
+    return false;
+  }
+  const SocketAddress a = SocketAddress::from(reinterpret_cast<sockaddr*>(&mine));
+  return a.valid() && a == SocketAddress::from(reinterpret_cast<sockaddr*>(&theirs));
+}
+
+std::string Dialer::Candidate::text(const Endpoint& endpoint) const {
+  return isUnix ? "unix @" + endpoint.unixName() : address.text();
+}
+
+Dialer::Dialer(const Endpoint& endpoint, const Secret& secret, const Hello& hello, const DialOptions& options,
+               TimePoint deadline)
+    : endpoint_(endpoint),
+      secret_(secret),
+      hello_(hello),
+      options_(options),
+      begun_(options.clock->now()),
+      deadline_(deadline) {
+  if (options.via != Via::tcp && endpoint.hasUnix) candidates_.push_back({true, {}, {}});
+  if (options.via != Via::unixOnly) {
+    for (const SocketAddress& address : endpoint.addresses) candidates_.push_back({false, address, {}});
+  }
+  Status status = poller_.open();
+  if (status.ok() && candidates_.empty()) {
+    status = Status::error(Code::internal, "cannot connect to %s: it offers no %s", options.peer.c_str(),
+                           options.via == Via::unixOnly ? "AF_UNIX socket" : "address");
+  }
+  if (!status.ok()) finish(std::move(status));
+}
+
+TimePoint Dialer::nextDeadline() const {
+  return state_ == State::over ? TimePoint::max() : std::min(until_, deadline_);
+}
+
+bool Dialer::progress() {
+  epoll_event events[1];
+  const int ready = poller_.ready(events);
+  const TimePoint now = options_.clock->now();
+  if (state_ == State::resting && now >= until_)
+    start();
+  else if (state_ == State::connecting && ready > 0)
+    onConnected();
+  else if (state_ == State::shaking && ready > 0)
+    shake();
+
+  if (state_ == State::connecting && now >= until_)
+    fail(format("no connection within %.3g s", seconds(stretched(options_.connectLimit))));
+  if (state_ == State::shaking && now >= until_) {
+    fail(format("connected, but no answer to the handshake within %.3g s",
+                seconds(stretched(options_.handshakeLimit))));
+  }
+  if (state_ != State::over && now >= deadline_) {
+    if (candidates_[current_].why.empty()) candidates_[current_].why = "no answer yet";
+    std::string tried;
+    for (const Candidate& one : candidates_) {
+      tried += "; " + one.text(endpoint_) + ": " + (one.why.empty() ? "not tried" : one.why);
+    }
+    finish(Status::error(Code::timeout, "could not connect to %s within %.3g s%s", options_.peer.c_str(),
+                         seconds(deadline_ - begun_), tried.c_str()));
+  }
+  return state_ == State::over;
+}
+
+void Dialer::start() {
+  const Candidate& candidate = candidates_[current_];
+  sockaddr_un local{};
+  const sockaddr* address = candidate.address.raw();
+  socklen_t size = candidate.address.rawSize();
+  if (candidate.isUnix) {
+    const std::string name = endpoint_.unixName();
+    local.sun_family = AF_UNIX;
+    name.copy(local.sun_path + 1, sizeof local.sun_path - 1);
+    address = reinterpret_cast<const sockaddr*>(&local);
+    size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+  }
+  socket_.reset(socket(candidate.isUnix ? AF_UNIX : candidate.address.family(),
+                       SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (!socket_) return fail(std::strerror(errno));
+  const int on = 1;
+  if (!candidate.isUnix) setsockopt(socket_.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  state_ = State::connecting;
+  until_ = options_.clock->now() + stretched(options_.connectLimit);
+  if (connect(socket_.get(), address, size) == 0) return onConnected();
+  if (errno != EINPROGRESS) return fail(std::strerror(errno));
+  if (Status status = poller_.watch(socket_.get(), EPOLLOUT, 0); !status.ok()) fail(status.message());
+}
+
+void Dialer::onConnected() {
+  int failure = 0;
+  socklen_t size = sizeof failure;
+  getsockopt(socket_.get(), SOL_SOCKET, SO_ERROR, &failure, &size);
+  if (failure != 0) return fail(std::strerror(failure));
+  if (connectedToItself(socket_.get())) return fail("nobody listens there");
+  poller_.forget(socket_.get());
+  handshake_ = Handshake::dialing(std::move(socket_), secret_, endpoint_.identity, hello_);
+  state_ = State::shaking;
+  until_ = options_.clock->now() + stretched(options_.handshakeLimit);
+  shake();
+}
+
+void Dialer::shake() {
+  const Handshake::State state = handshake_.advance();
+  if (state == Handshake::State::failed) return fail("the peer " + handshake_.why());
+  if (state == Handshake::State::working) {
+    Status status = poller_.watch(handshake_.fd(), handshake_.awaits(), 0);
+    if (!status.ok()) fail(status.message());
+    return;
+  }
+  poller_.forget(handshake_.fd());
+  socket_ = handshake_.takeSocket();
+  finish({});
+}
+
+void Dialer::fail(const std::string& why) {
+  candidates_[current_].why = why;
+  poller_.forget(socket_.get());
+  poller_.forget(handshake_.fd());
+  socket_.reset();
+  handshake_ = Handshake();
+  state_ = State::resting;
+  until_ = options_.clock->now();
+  if (++current_ < candidates_.size()) return;
+  if (options_.retry) {
+    current_ = 0;
+    until_ += kRest * (1 << std::min(round_++, 3));
+    return;
+  }
+  std::string tried;
+  for (const Candidate& one : candidates_) tried += "; " + one.text(endpoint_) + ": " + one.why;
+  finish(Status::error(Code::remote, "could not connect to %s%s", options_.peer.c_str(), tried.c_str()));
+}
+
+void Dialer::finish(Status status) {
+  status_ = std::move(status);
+  state_ = State::over;
+}
+
+Result<Fd> Dialer::result() {
+  if (!status_.ok()) return status_;
+  return std::move(socket_);
+}
+
+void Dialer::closeAfterFork() {
+  poller_.close();
+  socket_.reset();
+  handshake_.takeSocket().reset();
+}
+
+Result<Fd> dial(const Endpoint& endpoint, const Secret& secret, const Hello& hello, const DialOptions& options,
+                const Wait& wait) {
+  DialOptions realTime = options;
+  realTime.clock = &Clock::system();
+  Dialer dialer(endpoint, secret, hello, realTime, wait.deadline);
+  while (!dialer.progress()) {
+    if (wait.aborted()) return abortedWhile(format("connecting to %s", options.peer.c_str()).c_str());
+    wait.onFd(dialer.fd(), dialer.nextDeadline());
+  }
+  return dialer.result();
+}
+
+}  // namespace eccl

@@ -1,0 +1,87 @@
+// Reaching another rank's Acceptor.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "transport/net/endpoint.h"
+#include "transport/net/handshake.h"
+#include "transport/net/poller.h"
+#include "transport/net/wait.h"
+
+namespace eccl {
+
+/// Which of an Endpoint's candidates to try.
+enum class Via : uint8_t { tcp, unixThenTcp, unixOnly };
+
+struct DialOptions {
+  std::string peer;  ///< whom this reaches, for messages: "rank 3 (node7 pid 123)"
+  Via via = Via::tcp;
+  Duration connectLimit = std::chrono::seconds(1);    ///< per candidate, until the kernel has connected
+  Duration handshakeLimit = std::chrono::seconds(5);  ///< per candidate, from then on
+  /// Start over, with doubled limits, until the deadline, when every candidate has failed: for a peer that may
+  /// not be listening yet.
+  bool retry = false;
+  const Clock* clock = &Clock::system();
+};
+
+/// One attempt to reach one Endpoint: candidates in order, then the handshake and the Hello. Non-blocking.
+/// Owner and thread: whoever dials. Failure: result() names the peer, every candidate tried, and why each
+/// failed.
+class Dialer {
+ public:
+  Dialer(const Endpoint& endpoint, const Secret& secret, const Hello& hello, const DialOptions& options,
+         TimePoint deadline);
+
+  /// Readable when progress() has something to do. Constant.
+  int fd() const { return poller_.fd(); }
+  /// When progress() is to be called although fd() is silent.
+  TimePoint nextDeadline() const;
+  /// True once the attempt is over.
+  bool progress();
+  /// Once, after progress() returned true: the socket, like Incoming's, or the error. Not logged.
+  Result<Fd> result();
+  void closeAfterFork();
+
+ private:
+  enum class State : uint8_t { resting, connecting, shaking, over };
+  struct Candidate {
+    bool isUnix = false;
+    SocketAddress address;
+    std::string why;  // of the latest failure
+    std::string text(const Endpoint& endpoint) const;
+  };
+
+  void start();
+  void onConnected();
+  void shake();
+  void fail(const std::string& why);
+  void finish(Status status);
+  Duration stretched(Duration limit) const { return limit * (1 << std::min(round_, 3)); }
+
+  const Endpoint endpoint_;
+  const Secret secret_;
+  const Hello hello_;
+  const DialOptions options_;
+  const TimePoint begun_, deadline_;
+  std::vector<Candidate> candidates_;
+  size_t current_ = 0;
+  int round_ = 0;
+  State state_ = State::resting;
+  TimePoint until_{};  // of the current state
+  Poller poller_;
+  Fd socket_;  // while connecting, and when done
+  Handshake handshake_;
+  Status status_;
+};
+
+/// Two loopback sockets may connect to themselves when the port sought is free and ephemeral (TCP simultaneous open).
+bool connectedToItself(int fd);
+
+/// Dialer for a thread that may block; real time. Failure is not logged: the caller adds which rank it is, and
+/// logs.
+Result<Fd> dial(const Endpoint& endpoint, const Secret& secret, const Hello& hello, const DialOptions& options,
+                const Wait& wait);
+
+}  // namespace eccl

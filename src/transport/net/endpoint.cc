@@ -1,0 +1,75 @@
+#include "transport/net/endpoint.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "transport/net/fd.h"
+
+namespace eccl {
+
+std::string Endpoint::who() const {
+  return format("%s pid %d", host.empty() ? "unknown host" : host.c_str(), pid);
+}
+
+std::string Endpoint::encode() const {
+  ByteWriter out;
+  const size_t count = std::min(addresses.size(), kMaxAddresses);
+  out.put(identity).put(bootId).put(pid).put<uint8_t>(hasUnix).text(std::string_view(host).substr(0, kMaxHost));
+  out.put(static_cast<uint8_t>(count));
+  for (size_t i = 0; i < count; ++i) addresses[i].encode(out);
+  return out.take();
+}
+
+Result<Endpoint> Endpoint::decode(std::string_view bytes) {
+  ByteReader in(bytes);
+  Endpoint result;
+  result.identity = in.get<Identity>();
+  result.bootId = in.get<std::array<uint8_t, 16>>();
+  result.pid = in.get<int32_t>();
+  const uint8_t hasUnix = in.get<uint8_t>();
+  result.hasUnix = hasUnix != 0;
+  result.host = in.text(kMaxHost);
+  const size_t count = in.get<uint8_t>();
+  const char* wrong = !in.ok()                ? "truncated"
+                      : hasUnix > 1           ? "flag"
+                      : count > kMaxAddresses ? "address count"
+                                              : nullptr;
+  for (char c : result.host) {
+    if (c < 0x21 || c > 0x7e) wrong = "host name";  // it goes into logs
+  }
+  for (size_t i = 0; wrong == nullptr && i < count; ++i) {
+    SocketAddress address = SocketAddress::decode(in);
+    if (!in.ok())
+      wrong = "truncated";
+    else if (!address.valid())
+      wrong = "address family";
+    result.addresses.push_back(address);
+  }
+  if (wrong == nullptr && !in.finished()) wrong = "trailing bytes";
+  if (wrong != nullptr) {
+    return Status::error(
+        Code::remote, "a rank's endpoint is malformed (%s, %zu bytes): do all ranks run the same ECCL version?",
+        wrong, bytes.size());
+  }
+  return result;
+}
+
+Endpoint localEndpoint() {
+  Endpoint result;
+  char host[Endpoint::kMaxHost + 1] = "";
+  if (gethostname(host, sizeof host - 1) == 0) result.host = host;
+  for (char& c : result.host) c = c < 0x21 || c > 0x7e ? '?' : c;  // decode() takes nothing else
+  result.pid = getpid();
+  char text[37] = "";
+  Fd file(open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC));
+  if (file && read(file.get(), text, 36) == 36) {
+    std::string digits(text);
+    digits.erase(std::remove(digits.begin(), digits.end(), '-'), digits.end());
+    if (Result<Secret> parsed = Secret::fromHex(digits, "boot_id"); parsed.ok()) result.bootId = parsed->bytes;
+  }
+  return result;
+}
+
+}  // namespace eccl

@@ -1,0 +1,121 @@
+// Proof, on a fresh stream socket, that both ends belong to the same communicator.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "base/status.h"
+#include "transport/net/bytes.h"
+#include "transport/net/fd.h"
+#include "transport/net/secret.h"
+
+namespace eccl {
+
+inline constexpr uint32_t kWireMagic = 0x4c434345;  // "ECCL"
+inline constexpr uint16_t kWireVersion = 1;
+
+/// What a connection is for.
+enum class Purpose : uint8_t { rendezvous = 1, control = 2, data = 3 };
+const char* nameOf(Purpose purpose);
+
+/// The dialing side's introduction, authenticated as a whole. Fixed size, sent as it lies in memory.
+struct Hello {
+  uint32_t magic = kWireMagic;
+  uint16_t version = kWireVersion;
+  Purpose purpose = Purpose::data;
+  uint8_t zero = 0;
+  uint64_t communicator = 0;
+  int32_t rank = 0;  ///< of the sender
+  uint32_t zero2 = 0;
+  uint8_t payload[32] = {};  ///< means what `purpose` says; zero where unused
+
+  template <class T>
+  void setPayload(const T& value) {
+    static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= sizeof payload);
+    std::memcpy(payload, &value, sizeof value);
+  }
+  template <class T>
+  T payloadAs() const {
+    static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= sizeof payload);
+    T value;
+    std::memcpy(&value, payload, sizeof value);
+    return value;
+  }
+};
+static_assert(sizeof(Hello) == 56);
+
+/// First bytes on every connection, from the dialing side.
+struct Greeting {
+  uint32_t magic = kWireMagic;
+  uint16_t version = kWireVersion;
+  Purpose purpose = Purpose::data;
+  uint8_t zero = 0;
+  std::array<uint8_t, 16> nonce{};
+};
+static_assert(sizeof(Greeting) == 24);
+
+/// Bounded parsers of outside bytes; the message says what is wrong with them.
+Result<Greeting> decodeGreeting(std::string_view bytes);
+Result<Hello> decodeHello(std::string_view bytes);
+
+/// The state machine of one side, over a non-blocking stream socket that it owns meanwhile. Three messages:
+///   dialer   -> Greeting  { purpose, nonce D }
+///   acceptor -> Challenge { nonce A, MAC(acceptor, identity, purpose, D, A) }
+///   dialer   -> Hello,     MAC(dialer,   identity, purpose, D, A, Hello)
+/// The roles in the MACs make a reflected message useless, the acceptor's identity makes one that reached the
+/// wrong acceptor useless, the nonces make an old one useless. Nothing is believed before the MAC over it is
+/// checked, and no byte after the Hello is read. Nothing is encrypted. One thread; deadlines are the owner's.
+class Handshake {
+ public:
+  enum class State : uint8_t { working, done, failed };
+
+  Handshake() = default;
+  /// The dialing side: proves `secret` to the acceptor called `identity`, then sends `mine`.
+  static Handshake dialing(Fd socket, const Secret& secret, const Identity& identity, const Hello& mine);
+  /// The accepting side.
+  static Handshake accepting(Fd socket, const Secret& secret, const Identity& identity);
+
+  /// Goes as far as the socket allows.
+  State advance();
+  /// EPOLLIN or EPOLLOUT: what advance() is waiting for.
+  uint32_t awaits() const;
+  int fd() const { return socket_.get(); }
+  /// After done: the introduction, mine or the peer's, and the socket.
+  const Hello& hello() const { return hello_; }
+  Fd takeSocket() { return std::move(socket_); }
+  /// After failed: a sentence part such as "sent no ECCL greeting".
+  const std::string& why() const { return why_; }
+
+ private:
+  enum class Step : uint8_t {
+    idle,
+    sendGreeting,
+    readChallenge,
+    sendHello,
+    readGreeting,
+    sendChallenge,
+    readHello,
+    end
+  };
+
+  Tag proof(char role, std::string_view covered) const;
+  bool transfer();
+  void onStepComplete();
+  void receiveNext(Step step, size_t bytes);
+  void sendNext(Step step, std::string bytes);
+  void fail(std::string why);
+
+  Fd socket_;
+  Secret secret_;
+  Identity identity_{};
+  Hello hello_;
+  Greeting greeting_;
+  std::array<uint8_t, 16> acceptorNonce_{};
+  Step step_ = Step::idle;
+  std::string buffer_;  // being sent, or received so far (already of its final size)
+  size_t moved_ = 0;
+  std::string why_;
+};
+
+}  // namespace eccl

@@ -1,0 +1,99 @@
+#include "transport/net/interfaces.h"
+
+#include <ifaddrs.h>
+#include <net/if.h>
+
+#include <algorithm>
+#include <cerrno>
+
+namespace eccl {
+namespace {
+
+struct Pattern {
+  bool exclude = false;
+  bool exact = false;
+  std::vector<std::string> names;
+
+  /// Position of the first entry that matches, -1 when none does.
+  int find(const std::string& name) const {
+    for (size_t i = 0; i < names.size(); ++i) {
+      if (exact ? name == names[i] : name.compare(0, names[i].size(), names[i]) == 0)
+        return static_cast<int>(i);
+    }
+    return -1;
+  }
+};
+
+Pattern parsePattern(std::string_view text) {
+  Pattern pattern;
+  if (!text.empty() && text[0] == '^') pattern.exclude = true, text.remove_prefix(1);
+  if (!text.empty() && text[0] == '=') pattern.exact = true, text.remove_prefix(1);
+  while (!text.empty()) {
+    const size_t comma = std::min(text.find(','), text.size());
+    if (comma > 0) pattern.names.emplace_back(text.substr(0, comma));
+    text.remove_prefix(std::min(comma + 1, text.size()));
+  }
+  return pattern;
+}
+
+int defaultClass(const Interface& candidate) {
+  if (candidate.address.isLoopback()) return 3;
+  for (const char* bridge : {"docker", "virbr", "veth", "br-", "cni", "lxc"}) {
+    if (candidate.name.rfind(bridge, 0) == 0) return 2;  // often the same address on every host
+  }
+  return candidate.name.rfind("ib", 0) == 0 ? 0 : 1;
+}
+
+std::string describe(const std::vector<Interface>& all) {
+  std::string text;
+  for (const Interface& one : all) {
+    const std::string address = one.address.text();
+    text += format("%s%s (%s)", text.empty() ? "" : ", ", one.name.c_str(),
+                   address.substr(0, address.rfind(':')).c_str());
+  }
+  return text.empty() ? "none" : text;
+}
+
+}  // namespace
+
+Result<std::vector<Interface>> listInterfaces() {
+  ifaddrs* list = nullptr;
+  if (getifaddrs(&list) != 0)
+    return Status::fromErrno(errno, "the network interfaces cannot be listed (getifaddrs)");
+  std::vector<Interface> found;
+  for (ifaddrs* item = list; item != nullptr; item = item->ifa_next) {
+    if (item->ifa_addr == nullptr || (item->ifa_flags & IFF_UP) == 0) continue;
+    SocketAddress address = SocketAddress::from(item->ifa_addr);
+    if (address.valid() && !address.isLinkLocal()) found.push_back({item->ifa_name, address});
+  }
+  freeifaddrs(list);
+  return found;
+}
+
+Result<std::vector<Interface>> chooseInterfaces(const std::vector<Interface>& all,
+                                                const InterfaceOptions& options) {
+  const Pattern pattern = parsePattern(options.names);
+  std::vector<std::pair<int, Interface>> ranked;
+  for (const Interface& one : all) {
+    if (options.family != AF_UNSPEC && one.address.family() != options.family) continue;
+    const int position = pattern.find(one.name);
+    if (!pattern.names.empty() && (position >= 0) == pattern.exclude) continue;
+    const bool listed = !pattern.names.empty() && !pattern.exclude;
+    const int order = listed ? position : defaultClass(one);
+    ranked.emplace_back(2 * order + (one.address.family() == AF_INET6 ? 1 : 0), one);
+  }
+  if (ranked.empty()) {
+    const char* family = options.family == AF_INET ? " IPv4" : options.family == AF_INET6 ? " IPv6" : "";
+    return Status::error(
+        Code::invalidArgument,
+        "ECCL_SOCKET_IFNAME='%s' selects no interface with an%s address on this host: it has %s "
+        "(PREFIX,... selects, ^PREFIX,... excludes, = asks for whole names; see also ECCL_SOCKET_FAMILY)",
+        options.names.c_str(), *family ? family : " IP", describe(all).c_str());
+  }
+  std::stable_sort(ranked.begin(), ranked.end(), [](auto& a, auto& b) { return a.first < b.first; });
+  std::vector<Interface> chosen;
+  for (auto& [order, one] : ranked) chosen.push_back(std::move(one));
+  return chosen;
+}
+
+}  // namespace eccl

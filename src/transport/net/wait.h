@@ -1,0 +1,48 @@
+// How long a blocking call may wait, and what ends it early.
+#pragma once
+
+#include <poll.h>
+
+#include <algorithm>
+#include <atomic>
+
+#include "base/clock.h"
+#include "base/status.h"
+
+namespace eccl {
+
+/// Handed by value or reference to every call that blocks. Real time only: services that run on an injected
+/// clock do not block.
+struct Wait {
+  TimePoint deadline = TimePoint::max();
+  const std::atomic<bool>* abort = nullptr;  ///< not owned; true ends the call within kSlice
+
+  /// An abort flag has no descriptor to sleep on, so a sleeper looks at it this often.
+  static constexpr Duration kSlice = std::chrono::milliseconds(20);
+
+  static Wait within(Duration limit, const std::atomic<bool>* abort = nullptr) {
+    const TimePoint now = Clock::system().now();
+    return {limit < TimePoint::max() - now ? now + limit : TimePoint::max(), abort};
+  }
+  bool aborted() const { return abort != nullptr && abort->load(std::memory_order_acquire); }
+  bool expired() const { return Clock::system().now() >= deadline; }
+  Duration left() const { return std::max(Duration::zero(), deadline - Clock::system().now()); }
+
+  /// Sleeps until `fd` is ready, `until`, the deadline, or one slice has passed; the caller looks which.
+  void onFd(int fd, TimePoint until = TimePoint::max(), short events = POLLIN) const {
+    const TimePoint now = Clock::system().now();
+    const Duration sleep = std::clamp(std::min(until, deadline) - now, Duration::zero(), kSlice);
+    pollfd entry{fd, events, 0};
+    // Rounded up: a sleep of 0.4 ms must not become a busy loop.
+    poll(&entry, 1, static_cast<int>((sleep.count() + 999'999) / 1'000'000));
+  }
+};
+
+inline Status abortedWhile(const char* doing) {
+  return Status::error(Code::internal, "aborted while %s: the communicator's abort was called", doing);
+}
+inline double seconds(Duration d) {
+  return std::chrono::duration<double>(d).count();
+}
+
+}  // namespace eccl

@@ -1,0 +1,67 @@
+// What two Connectors say to each other between the handshake and the first message.
+//
+//   unix:  dialer → thread | shm { nonce, bytes } + doorbell [+ memfd]
+//          acceptor → accepted { nonce } + doorbell | otherWay { why } | refused { why }
+//          dialer → go
+//   tcp:   acceptor → accepted | refused { why }
+//
+// Both nonces are also written into the memory itself and read there by the other side. After otherWay, or if
+// the dialer does not find the acceptor's nonce, it hangs up and comes back by TCP.
+#pragma once
+
+#include <array>
+#include <initializer_list>
+#include <optional>
+#include <vector>
+
+#include "transport/connection.h"
+#include "transport/net/handshake.h"
+#include "transport/shm/ring_memory.h"
+
+namespace eccl {
+
+/// Hello::payload of a data connection.
+struct DataHello {
+  int32_t from, to;
+  int16_t channel, tag;
+  uint32_t slots, slotBytes;
+  uint16_t epoch, zero;
+  uint64_t firstMessage;
+  ConnectionId id() const { return {from, to, channel, tag}; }
+};
+static_assert(sizeof(DataHello) == sizeof(Hello::payload));
+
+enum class SetupKind : uint32_t { thread = 1, shm = 2, accepted = 3, go = 4, otherWay = 5, refused = 6 };
+
+/// Fixed size, sent as it lies in memory.
+struct SetupMessage {
+  uint32_t magic = kWireMagic;
+  SetupKind kind{};
+  uint64_t bytes = 0;
+  Nonce nonce{};
+  char why[96] = {};
+};
+static_assert(sizeof(SetupMessage) == 128);
+SetupMessage saying(SetupKind kind, const std::string& why);
+
+/// Sends and receives SetupMessages, with descriptors on AF_UNIX. Non-blocking; one thread.
+class SetupSocket {
+ public:
+  SetupSocket() = default;
+  explicit SetupSocket(Fd socket) : socket_(std::move(socket)) {}
+  int fd() const { return socket_.get(); }
+  Fd take() { return std::move(socket_); }
+  /// Whole or not at all: a fresh socket has room, so that none is an error.
+  Status send(const SetupMessage& message, std::initializer_list<int> fds = {});
+  /// Nothing while incomplete. Reads no byte after the message. Errors: the end of the stream, and garbage.
+  Result<std::optional<SetupMessage>> receive();
+  /// Descriptors that came with messages, in order.
+  std::vector<Fd> fds;
+
+ private:
+  Fd socket_;
+  SetupMessage incoming_;
+  size_t got_ = 0;
+};
+
+}  // namespace eccl

@@ -1,0 +1,50 @@
+// The path of two ends that look at one ring: threads of one process, or processes that share memory.
+#pragma once
+
+#include <memory>
+
+#include "transport/connection.h"
+#include "transport/net/fd.h"
+#include "transport/shm/ring_memory.h"
+
+namespace eccl {
+
+/// Moves nothing: lanes publish and release in the ring itself. What is left is to wake a peer that sleeps.
+///
+/// Sleep protocol: the sleeper raises its flag, passes a full barrier and looks once more; the other side
+/// publishes, passes a full barrier and looks at the flag. One of the two sees the other's store.
+///
+/// Owner: the Connection. Threads: the driver's. Failure: none of its own; a dead peer is found by PeerWatch.
+class MemoryPath final : public Path {
+ public:
+  /// `name` is "thread" or "shm". One of `sendEnd`, `receiveEnd` is this side's, attached to `memory`; it
+  /// outlives the path. `doorbell` is the peer's.
+  MemoryPath(const char* name, RingMemory memory, SendEnd* sendEnd, ReceiveEnd* receiveEnd,
+             std::shared_ptr<Fd> doorbell);
+  /// Poisons: whoever is still there must not wait for this side.
+  ~MemoryPath() override;
+
+  const char* name() const override { return name_; }
+  void kick() override;
+  void beforeSleep() override;
+  void afterSleep() override;
+  bool drained() const override;
+  void poison() override;
+  void closeAfterFork() override;
+
+ private:
+  const RingEnd& end() const { return sendEnd_ != nullptr ? static_cast<RingEnd&>(*sendEnd_) : *receiveEnd_; }
+  void ringPeer();
+  void awaitReader();
+
+  const char* const name_;
+  const RingMemory memory_;
+  SendEnd* const sendEnd_;
+  ReceiveEnd* const receiveEnd_;
+  RingControl* const control_;
+  std::shared_ptr<Fd> doorbell_;  // null in a forked child
+  uint64_t kicked_;               // what `next` was when the peer was last looked after
+  bool poisoned_ = false;
+};
+
+}  // namespace eccl

@@ -1,0 +1,32 @@
+// What a TCP connection carries once it is set up. Little-endian, as it lies in memory.
+#pragma once
+
+#include <cstdint>
+
+#include "base/slot_ring.h"
+
+namespace eccl {
+
+enum class FrameKind : uint32_t { message = 0, poison = 1, credit = 2 };
+
+/// Sender to receiver; `length` bytes of payload follow a message.
+struct MessageFrame {
+  uint64_t sequence;  // number of the message
+  uint32_t length, signature;
+  uint16_t flags, epoch;
+  FrameKind kind;  // message or poison
+};
+static_assert(sizeof(MessageFrame) == 24);
+
+/// Receiver to sender.
+struct CreditFrame {
+  FrameKind kind;  // credit or poison
+  uint32_t zero;
+  uint64_t released;  // messages released so far; cumulative, so that several may be merged into one
+};
+static_assert(sizeof(CreditFrame) == 16);
+
+/// Flags that mean something outside the sender's memory.
+inline constexpr uint16_t kWireFlags = kSlotLast;
+
+}  // namespace eccl

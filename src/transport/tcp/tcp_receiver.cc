@@ -1,0 +1,132 @@
+#include "transport/tcp/tcp_receiver.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace eccl {
+
+TcpReceiver::TcpReceiver(Wiring wiring, ReceiveEnd& end)
+    : TcpPath(std::move(wiring), &end.control->senderPoison), end_(end), told_(end.next) {
+  static_cast<RingEnd&>(producer_) = end;
+}
+
+void TcpReceiver::onReady(uint32_t events) {
+  if ((events & EPOLLOUT) != 0) sendCredit();
+  if ((events & ~EPOLLOUT) == 0) return;
+  for (int call = 0; call < kCallsPerReady && live(); ++call) {
+    iovec parts[] = {{target_, missing_}, {stage_ + staged_, kStage - staged_}};
+    const size_t asked = missing_ + kStage - staged_;
+    const size_t got = missing_ > 0 ? receive(parts, 2) : receive(parts + 1, 1);
+    const size_t direct = std::min(got, missing_);
+    if (direct > 0) {
+      target_ += direct;
+      missing_ -= direct;
+      if (missing_ == 0) publish();
+    }
+    staged_ += got - direct;
+    takeStage();
+    if (got < asked) return;  // that was all there is for now
+  }
+}
+
+void TcpReceiver::takeStage() {
+  const std::byte* at = stage_;
+  const std::byte* const stop = stage_ + staged_;
+  while (at < stop && live()) {
+    if (missing_ > 0) {
+      const size_t here = std::min(missing_, static_cast<size_t>(stop - at));
+      std::memcpy(target_, at, here);
+      target_ += here;
+      missing_ -= here;
+      at += here;
+      if (missing_ == 0) publish();
+      continue;
+    }
+    MessageFrame frame;
+    if (static_cast<size_t>(stop - at) < sizeof frame) break;
+    std::memcpy(&frame, at, sizeof frame);
+    at += sizeof frame;
+    if (!begin(frame)) return;
+    if (missing_ == 0) publish();
+  }
+  staged_ = static_cast<size_t>(stop - at);
+  if (at != stage_) std::memmove(stage_, at, staged_);
+}
+
+// Checks a frame and decides where its payload goes.
+bool TcpReceiver::begin(const MessageFrame& frame) {
+  if (frame.kind == FrameKind::poison) {
+    onPeerPoison();
+    return false;
+  }
+  const uint64_t message = producer_.next;
+  const char* wrong = frame.kind != FrameKind::message             ? "its kind is unknown"
+                      : frame.sequence != message                  ? "it is out of sequence"
+                      : frame.length > end_.shape.slotBytes        ? "it is longer than a slot"
+                      : message - end_.next >= end_.shape.slots    ? "it exceeds the credits given"
+                      : (frame.flags & ~uint32_t{kWireFlags}) != 0 ? "its flags are unknown"
+                                                                   : nullptr;
+  if (wrong != nullptr) {
+    breakOff(format(
+        "it sent a message that cannot be: %s (kind %u, number %llu, expected %llu, %u bytes, slots of %u "
+        "bytes); is it another version of ECCL?",
+        wrong, static_cast<unsigned>(frame.kind), static_cast<unsigned long long>(frame.sequence),
+        static_cast<unsigned long long>(message), frame.length, end_.shape.slotBytes));
+    return false;
+  }
+  frame_ = frame;
+  missing_ = frame.length;
+  Slot* slot = producer_.slot(message);
+  const Grant& grant = end_.grants[message & (end_.shape.slots - 1)];
+  // Pairs with ReceiveEnd::grant. A grant that comes later than this is not used.
+  const bool granted = loadAcquire(&grant.sequence) == message + 1 && grant.window == kOwnAddressSpace &&
+                       grant.length == frame.length && frame.length > kInlineBytes;
+  placed_ = granted ? kSlotPlaced : 0;
+  if (granted)
+    target_ = reinterpret_cast<std::byte*>(grant.offset);
+  else
+    target_ = frame.length <= kInlineBytes ? slot->inlineData : slot->data();
+  return true;
+}
+
+void TcpReceiver::publish() {
+  producer_.epoch = frame_.epoch;  // the sender's, for the lane to judge
+  producer_.publish(frame_.length, frame_.flags | placed_, frame_.signature);
+}
+
+void TcpReceiver::kick() {
+  // Half a ring's worth at once: fewer small packets, and the sender never runs dry.
+  if (end_.next - told_ >= std::max(1u, end_.shape.slots / 2)) sendCredit();
+}
+
+void TcpReceiver::flush() {
+  if (end_.next != told_) sendCredit();
+}
+
+void TcpReceiver::sendCredit() {
+  if (!live()) return;
+  while (creditLeft_ > 0 || end_.next != told_) {
+    if (creditLeft_ == 0) {
+      told_ = end_.next;
+      credit_ = {FrameKind::credit, 0, told_};
+      creditLeft_ = sizeof credit_;
+    }
+    iovec part{reinterpret_cast<std::byte*>(&credit_ + 1) - creditLeft_, creditLeft_};
+    const ssize_t sent = send(&part, 1);
+    if (sent < 0) return;  // the break shows when reading, after what the sender said before it
+    creditLeft_ -= static_cast<size_t>(sent);
+    if (creditLeft_ > 0) return watchFor(EPOLLIN | EPOLLOUT);
+  }
+  watchFor(EPOLLIN);
+}
+
+void TcpReceiver::poison() {
+  if (!live()) return;
+  CreditFrame frame{FrameKind::poison, 0, 0};
+  iovec part{&frame, sizeof frame};
+  if (creditLeft_ == 0) [[maybe_unused]]
+    ssize_t sent = send(&part, 1);
+  finish();
+}
+
+}  // namespace eccl

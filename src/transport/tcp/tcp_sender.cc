@@ -1,0 +1,114 @@
+#include "transport/tcp/tcp_sender.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+namespace eccl {
+namespace {
+
+const void* payloadOf(const Slot& slot) {
+  if ((slot.flags & kSlotReference) != 0) return reinterpret_cast<const void*>(slot.offset);
+  return slot.length <= kInlineBytes ? slot.inlineData : slot.data();
+}
+
+// Leaves out the first `bytes` bytes.
+void skip(iovec* parts, size_t bytes) {
+  for (; bytes > 0; ++parts) {
+    const size_t here = std::min(bytes, parts->iov_len);
+    parts->iov_base = static_cast<std::byte*>(parts->iov_base) + here;
+    parts->iov_len -= here;
+    bytes -= here;
+  }
+}
+
+}  // namespace
+
+void TcpSender::kick() {
+  if (end_.next != sent_ && !blocked_ && live()) sendMessages();
+}
+
+void TcpSender::sendMessages() {
+  while (end_.next != sent_) {
+    MessageFrame frames[kBatch];
+    iovec parts[2 * kBatch];
+    const int batch = static_cast<int>(std::min<uint64_t>(kBatch, end_.next - sent_));
+    size_t asked = 0;
+    for (int i = 0; i < batch; ++i) {
+      const uint64_t message = sent_ + static_cast<uint64_t>(i);
+      const Slot& slot = *end_.slot(message);
+      frames[i] = {message,        slot.length,
+                   slot.signature, static_cast<uint16_t>(slot.flags & kWireFlags),
+                   slot.epoch,     FrameKind::message};
+      parts[2 * i] = {&frames[i], sizeof frames[i]};
+      parts[2 * i + 1] = {const_cast<void*>(payloadOf(slot)), slot.length};
+      asked += sizeof frames[i] + slot.length;
+    }
+    skip(parts, partial_);
+    asked -= partial_;
+    const ssize_t sent = send(parts, 2 * batch);
+    if (sent < 0) {
+      const int error = errno;
+      receiveCredits();  // the peer may have said why
+      return breakOff(std::strerror(error));
+    }
+    partial_ += static_cast<size_t>(sent);
+    for (int i = 0; i < batch && partial_ >= sizeof(MessageFrame) + frames[i].length; ++i) {
+      partial_ -= sizeof(MessageFrame) + frames[i].length;
+      ++sent_;
+    }
+    blocked_ = static_cast<size_t>(sent) < asked;
+    if (blocked_) return watchFor(EPOLLIN | EPOLLOUT);
+  }
+  watchFor(EPOLLIN);
+}
+
+void TcpSender::onReady(uint32_t events) {
+  if ((events & ~EPOLLOUT) != 0) receiveCredits();
+  if ((events & EPOLLOUT) != 0 && live()) {
+    blocked_ = false;
+    sendMessages();
+  }
+}
+
+void TcpSender::receiveCredits() {
+  if (!live()) return;
+  iovec part{reinterpret_cast<std::byte*>(credits_) + creditBytes_, sizeof credits_ - creditBytes_};
+  creditBytes_ += receive(&part, 1);
+  const size_t count = creditBytes_ / sizeof(CreditFrame);
+  for (size_t i = 0; i < count; ++i) {
+    if (!take(credits_[i])) return;
+  }
+  creditBytes_ -= count * sizeof(CreditFrame);
+  std::memmove(credits_, credits_ + count, creditBytes_);
+}
+
+bool TcpSender::take(const CreditFrame& credit) {
+  if (credit.kind == FrameKind::poison) {
+    onPeerPoison();
+    return false;
+  }
+  const uint64_t released = end_.control->released;
+  if (credit.kind != FrameKind::credit || credit.zero != 0 || credit.released - released > sent_ - released) {
+    breakOff(
+        format("it sent a credit that cannot be (kind %u, %llu messages released of %llu sent); is it another "
+               "version of ECCL?",
+               static_cast<unsigned>(credit.kind), static_cast<unsigned long long>(credit.released),
+               static_cast<unsigned long long>(sent_)));
+    return false;
+  }
+  storeRelease(&end_.control->released, credit.released);  // pairs with SendEnd::reserve
+  return true;
+}
+
+void TcpSender::poison() {
+  if (!live()) return;
+  MessageFrame frame{sent_, 0, 0, 0, 0, FrameKind::poison};
+  iovec part{&frame, sizeof frame};
+  // Best effort: in the middle of a message there is no place for it, and the peer sees the stream end instead.
+  if (partial_ == 0) [[maybe_unused]]
+    ssize_t sent = send(&part, 1);
+  finish();
+}
+
+}  // namespace eccl
