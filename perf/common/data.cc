@@ -100,17 +100,22 @@ Generator::Generator(const TypeInfo& type, Op op, int nranks)
 }
 
 // All magnitudes together stay within exactUpTo, so no partial sum of any subset can round or overflow.
-// Every third part is negative, which keeps sums small yet never zero.
+// Magnitudes and signs are irregular: with a pattern, two ranks could have the same data.
 void Generator::planSum() {
   const double budget = op_ == Op::mulsum ? std::floor(type_.exactUpTo / 2) : type_.exactUpTo;
   const int active = static_cast<int>(std::min<double>(nranks_, budget));
-  const int span = static_cast<int>(std::clamp(budget / active, 1.0, 8.0));
-  double total = 0;
+  const uint64_t span = static_cast<uint64_t>(std::clamp(budget / active, 1.0, 8.0));
+  double total = 0, sum = 0;
   for (int part = 0; part < active; ++part) {
-    const double magnitude = std::min<double>(1 + part % span, budget - total - (active - part - 1));
-    weights_[part] = type_.isSigned && part % 3 == 2 ? -magnitude : magnitude;
+    const uint64_t place = static_cast<uint64_t>(part);
+    const double magnitude = static_cast<double>(1 + (place + place / span) % span);
+    const bool negative = type_.isSigned && (part == 1 || (part > 1 && mix(place * kStep) % 3 == 0));
+    weights_[part] = negative ? -magnitude : magnitude;
     total += magnitude;
+    sum += weights_[part];
   }
+  // A sum that is always zero would hide what it is made of.
+  if (sum == 0) weights_[0] = -weights_[0];
   largestScale_ = std::max(1.0, std::floor(budget / total));
 }
 
@@ -151,9 +156,11 @@ double Generator::rowScale(int row) const {
   const uint64_t hash = mix(static_cast<uint64_t>(row) * kStep + 12345);
   const double multiplier = 1 + static_cast<double>(hash % static_cast<uint64_t>(largestScale_));
   const bool negative = type_.isSigned && ((hash >> 62) & 1);
-  // Products keep integers unscaled: their factors already use the range.
-  const int scales = firstPartVaries_ && !type_.floating ? 1 : type_.scaleMax - type_.scaleMin + 1;
-  double scale = std::ldexp(multiplier, (scales > 1 ? type_.scaleMin : 0) + row % scales);
+  // Integers stay unscaled in products, whose factors already use the range, and in averages, whose
+  // quotients have low bits that a double could not hold beside high ones.
+  const bool unscaled = !type_.floating && (firstPartVaries_ || op_ == Op::avg);
+  const int scales = unscaled ? 1 : type_.scaleMax - type_.scaleMin + 1;
+  double scale = std::ldexp(multiplier, (unscaled ? 0 : type_.scaleMin) + row % scales);
   // A significand of a product starts near 1, so that the other ranks' exponents have all the range.
   if (firstPartVaries_ && type_.floating) scale = std::ldexp(scale, -std::ilogb(scale));
   return negative ? -scale : scale;

@@ -24,6 +24,7 @@ struct Exchange {
 Program allReduceRecursive(const CollectiveShape& shape, int rank, int channels) {
   const int n = shape.ranks, power = static_cast<int>(std::bit_floor(static_cast<unsigned>(n)));
   Builder b(shape, rank, channels, power * channels);
+  if (n != power) b.messageParts(power);  // those who hand over send everything
   for (int channel = 0; channel < channels; ++channel) {
     b.lane(channel);
     auto parts = [&](Reference memory, int first, int count) {

@@ -81,6 +81,9 @@ class Builder {
   /// Scratch mirrors these blocks: each has the size of the block it mirrors.
   void scratch(BlockMap map) { program_.map(Space::scratch) = map; }
   void streams() { program_.streams = true; }
+  /// For algorithms whose ranks send messages of different numbers of parts: the most of any rank. By default
+  /// the most of this rank.
+  void messageParts(int parts) { program_.messageParts = parts; }
 
   class StepRef {
    public:

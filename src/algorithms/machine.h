@@ -224,7 +224,7 @@ class Machine {
     std::string text = format("deadlock with %d tile(s) and %d slot(s):", size_.tiles, size_.slots);
     int shown = 0;
     for (const State& state : lanes_) {
-      if (!state.finished && shown++ < 4) text += " " + where(state) + "blocked;";
+      if (!state.finished && shown++ < 4) text.append(" ").append(where(state)).append("blocked;");
     }
     return text;
   }

@@ -231,6 +231,7 @@ Program parseProgram(Line& line) {
   program.root = line.number("root");
   program.parts = line.number("parts");
   program.channels = line.number("channels");
+  program.messageParts = line.accept("message-parts") ? line.number() : 1;
   program.streams = line.accept("streams");
   return program;
 }
@@ -261,9 +262,10 @@ void parseLine(Line& line, std::vector<Program>& programs) {
 }  // namespace
 
 std::string dump(const Program& program) {
-  std::string text = format("program %s rank %d of %d root %d parts %d channels %d%s\n",
+  const std::string longest = program.messageParts == 1 ? "" : format(" message-parts %d", program.messageParts);
+  std::string text = format("program %s rank %d of %d root %d parts %d channels %d%s%s\n",
                             nameOf(program.collective), program.rank, program.ranks, program.root,
-                            program.parts, program.channels, program.streams ? " streams" : "");
+                            program.parts, program.channels, longest.c_str(), program.streams ? " streams" : "");
   for (int space = 0; space < kMemorySpaces; ++space) {
     const BlockMap& map = program.maps[space];
     if (map == BlockMap{}) continue;

@@ -6,7 +6,7 @@
 //   connection 0 send to 1 channel 0 tag 0
 //   connection 1 receive from 3 channel 0 tag 0
 //   lane 0 channel 0
-//     step input[0].part[0+(3-1*i)%4] pre -> connection[0]
+//     step input[0].part[0+(3-1*i)%4] pre stable -> connection[0]
 //     step connection[1], input[0].part[0+(2-1*i)%4] pre -> connection[0] repeat 2
 //
 // One line each; "#" begins a comment. i counts a step's repetitions. A program ends where the next one begins.

@@ -29,6 +29,9 @@ std::string checkOperand(const Program& program, const Step& step, int i) {
   if (operand.count < 1 || operand.count > program.parts) {
     return format("count %d is out of range", operand.count);
   }
+  if (operand.count > program.messageParts) {
+    return format("count %d is more than the %d parts a message may carry", operand.count, program.messageParts);
+  }
   if (!source && operand.space == Space::input) return "writes the input";
   // In place, input and output are the same memory: two sources would be one contribution twice, and is found.
   for (int j = source ? 0 : step.sources; j < i; ++j) {
@@ -144,7 +147,8 @@ std::string checkLanes(const Program& program, int blocks, std::vector<int>& own
 std::string checkProgram(const Program& program, const Program& first, const CollectiveShape& shape, int rank) {
   if (program.rank != rank) return "its rank field is another's";
   if (program.collective != first.collective || program.ranks != first.ranks || program.root != first.root ||
-      program.parts != first.parts || program.channels != first.channels || program.streams != first.streams) {
+      program.parts != first.parts || program.channels != first.channels || program.streams != first.streams ||
+      program.messageParts != first.messageParts) {
     return "it describes another call than rank 0's";
   }
   if (program.map(Space::input) != shape.input(rank) || program.map(Space::output) != shape.output(rank)) {

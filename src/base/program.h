@@ -107,6 +107,8 @@ struct Program {
   int32_t rank = 0, ranks = 1, root = 0;
   int32_t parts = 1;  // each block is cut into this many
   int32_t channels = 1;
+  /// The most parts that one message of any rank carries. All ranks cut tiles by it, so that a message fits a slot.
+  int32_t messageParts = 1;
   /// Streams: the length of a block is known only to the ranks that hold it in memory; every message
   /// carries its length and whether it is the block's last, and every block sends at least one message.
   bool streams = false;

@@ -123,7 +123,8 @@ inline void attachRing(RingEnd& end, void* memory, RingShape shape, uint64_t fir
 
 struct SendEnd : RingEnd {
   uint64_t releasedSeen = 0;   // at least this many are released
-  uint64_t lastReference = 0;  // one past the last message that was a reference
+  uint64_t lastReference = 0;  // one past the last message that was a reference, if any was
+  bool referred = false;
   /// Messages of at least this many bytes may be references into the sender's own address space.
   uint32_t referenceFrom = UINT32_MAX;
 
@@ -143,14 +144,17 @@ struct SendEnd : RingEnd {
     at->flags = flags;
     at->signature = signature;
     at->epoch = epoch;
-    if ((flags & kSlotReference) != 0) lastReference = next + 1;
+    if ((flags & kSlotReference) != 0) {
+      lastReference = next + 1;
+      referred = true;
+    }
     ++next;
     storeRelease(&at->sequence, next);  // pairs with ReceiveEnd::peek
   }
 
   /// True when no message refers to this side's memory any more.
   ECCL_DEVICE bool referencesReleased() {
-    if (lastReference == 0 || static_cast<int64_t>(releasedSeen - lastReference) >= 0) return true;
+    if (!referred || static_cast<int64_t>(releasedSeen - lastReference) >= 0) return true;
     releasedSeen = loadAcquire(&control->released);
     return static_cast<int64_t>(releasedSeen - lastReference) >= 0;
   }

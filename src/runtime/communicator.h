@@ -107,6 +107,7 @@ class Communicator final : public ControlHandler,
   struct Suspicion {
     TimePoint since;
     Status status;
+    int idlePeer;  // its socket broke while no Run needed it; -1: a Run did
   };
   /// What a stalled rank tells the ranks it waits for.
   struct Comparison {
@@ -127,7 +128,7 @@ class Communicator final : public ControlHandler,
   void tellMismatch(const Mismatch& mismatch);
   void sendComparison(int peer, const CallRecord& record);
   void checkDeadlock(int origin, const Comparison& other);
-  void suspect(Status status);
+  void suspect(Status status, int idlePeer);
   Duration initLimit() const;
 
   const CommunicatorOptions options_;

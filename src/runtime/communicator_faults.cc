@@ -116,11 +116,12 @@ void Communicator::onMismatch(Run& run, int peer, const LaneState& lane) {
   // The peer knows its own call: let it say what it was. Its answer comes as a fault to all.
   sendComparison(peer, run.record);
   suspect(Status::error(
-      Code::invalidUsage,
-      "calls differ: %s, in %s, got a message of another call from %s (%s %llu, expected %llu)",
-      describe(rank_).c_str(), run.record.text().c_str(), describe(peer).c_str(),
-      lane.fault == LaneFault::length ? "length" : "signature", static_cast<unsigned long long>(lane.found),
-      static_cast<unsigned long long>(lane.expected)));
+              Code::invalidUsage,
+              "calls differ: %s, in %s, got a message of another call from %s (%s %llu, expected %llu)",
+              describe(rank_).c_str(), run.record.text().c_str(), describe(peer).c_str(),
+              lane.fault == LaneFault::length ? "length" : "signature",
+              static_cast<unsigned long long>(lane.found), static_cast<unsigned long long>(lane.expected)),
+          -1);
 }
 
 void Communicator::onPeerFailed(Run* run, int peer, const std::string& reason) {
@@ -133,19 +134,22 @@ void Communicator::onPeerFailed(Run* run, int peer, const std::string& reason) {
                         reason.c_str()));
 }
 
-void Communicator::suspect(Status status) {
+void Communicator::suspect(Status status, int idlePeer) {
   std::lock_guard lock(mutex_);
-  if (suspicion_.has_value()) return;
-  suspicion_ = Suspicion{Clock::system().now(), std::move(status)};
+  // What a Run has met weighs more than what happened beside it.
+  if (suspicion_.has_value() && (suspicion_->idlePeer < 0 || idlePeer >= 0)) return;
+  suspicion_ = Suspicion{Clock::system().now(), std::move(status), idlePeer};
 }
 
 void Communicator::tick() {
   std::optional<Suspicion> due;
   {
     std::lock_guard lock(mutex_);
-    if (suspicion_.has_value() && Clock::system().now() - suspicion_->since >= kGrace) due = suspicion_;
+    if (!suspicion_.has_value() || Clock::system().now() - suspicion_->since < kGrace) return;
+    due = std::exchange(suspicion_, std::nullopt);
+    if (due->idlePeer >= 0 && left_.count(due->idlePeer) != 0) return;  // it had said goodbye, which came later
   }
-  if (due.has_value() && state() != State::failed) fault(due->status, true);
+  fault(due->status, true);
 }
 
 void Communicator::onStall(Run& run, Duration stalled, const std::vector<int>& peers) {

@@ -222,7 +222,11 @@ bool Engine::advanceLane(Run& run, int lane) {
       }
       return moved;
     }
-    for (int c : connections) run.plan->connections[static_cast<size_t>(c)]->finishTicket();
+    for (int c : connections) {
+      Connection& connection = *run.plan->connections[static_cast<size_t>(c)];
+      connection.finishTicket();
+      if (!connection.sends()) connection.path()->flush();  // the sender may be waiting for the last credits
+    }
     phase = Run::LanePhase::complete;
     --run.incomplete;
     moved = true;
@@ -306,9 +310,12 @@ std::vector<int> Engine::awaited(const Run& run) const {
       const Connection& connection = *run.plan->connections[static_cast<size_t>(c)];
       // Waiting for a message, for a slot, or to be connected at all.
       Received received;
-      bool waits = connection.state() != Connection::State::ready ||
-                   (connection.sends() ? const_cast<Connection&>(connection).sendEnd.reserve() == nullptr
-                                       : !connection.receiveEnd.peek(received));
+      auto& sender = const_cast<Connection&>(connection).sendEnd;
+      bool draining = run.phases[lane] == Run::LanePhase::draining;
+      bool waits =
+          connection.state() != Connection::State::ready ||
+          (connection.sends() ? sender.reserve() == nullptr || (draining && !sender.referencesReleased())
+                              : !draining && !connection.receiveEnd.peek(received));
       if (waits) peers.push_back(connection.peer());
     }
   }
@@ -333,9 +340,9 @@ void Engine::checkStalls() {
 void Engine::arm() {
   armed_ = true;
   connector_->forEach([](Connection& connection) {
-    if (connection.path() == nullptr || connection.idle()) return;
+    if (connection.path() == nullptr) return;
     connection.path()->flush();
-    connection.path()->beforeSleep();
+    if (!connection.idle()) connection.path()->beforeSleep();
   });
 }
 

@@ -140,10 +140,7 @@ Result<std::shared_ptr<Plan>> Planner::make(const Call& call, std::shared_ptr<co
     if (!plan->extents[s].empty()) view.extents[s] = plan->extents[s].data();
   }
 
-  int32_t longestMessage = 1;  // in parts
-  for (const Operand& operand : program->operands) {
-    if (operand.space != Space::connection) longestMessage = std::max(longestMessage, operand.count);
-  }
+  const int32_t longestMessage = program->messageParts;
   uint64_t tile = context_.ring.slotBytes / view.elementBytes / static_cast<uint64_t>(longestMessage);
   if (tile == 0) {
     return Status::error(

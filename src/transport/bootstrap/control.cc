@@ -23,6 +23,15 @@ bool isAbove(int ancestor, int rank) {
   return rank == ancestor;
 }
 
+// The kernel of a live host acknowledges even when the process there is stopped. TCP_USER_TIMEOUT would ask the
+// same, but it also counts the time during which a live receiver's window is closed.
+bool hostIsSilent(int fd, Duration limit) {
+  tcp_info info{};
+  socklen_t size = sizeof info;
+  if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return false;  // AF_UNIX: the host is this one
+  return info.tcpi_unacked > 0 && std::chrono::milliseconds(info.tcpi_last_ack_recv) >= limit;
+}
+
 }  // namespace
 
 Control::Control(uint64_t communicator, const Secret& secret, int rank, int nranks, const Options& options,
@@ -56,7 +65,7 @@ TimePoint Control::nextDeadline() const {
   TimePoint next = gathers_.nextDeadline();
   for (const Neighbour& n : neighbours_) {
     if (n.state != Neighbour::State::open) continue;
-    if (!n.socket.hasQueued()) next = std::min(next, n.sent + options_.heartbeat);
+    next = std::min(next, n.sent + options_.heartbeat);
     next = std::min(next, n.heard + (n.warned ? options_.silenceLimit
                                               : std::min(options_.hostLimit, options_.silenceLimit)));
   }
@@ -123,9 +132,6 @@ void Control::attach(Command command) {
     ECCL_WARN("rank %d dropped a second control connection from %s", rank_, command.who.c_str());
     return;
   }
-  // For a dead host or a cut cable, which no close tells of. Without effect on AF_UNIX.
-  const auto limit = static_cast<unsigned>(options_.hostLimit / std::chrono::milliseconds(1));
-  setsockopt(command.socket.get(), IPPROTO_TCP, TCP_USER_TIMEOUT, &limit, sizeof limit);
   n.who = std::move(command.who);
   n.socket = FrameSocket(std::move(command.socket));
   n.heard = n.sent = options_.clock->now();
@@ -337,11 +343,19 @@ void Control::beat(TimePoint now) {
                      seconds(silence)));
       continue;
     }
+    if (silence >= options_.hostLimit && hostIsSilent(n.socket.fd(), options_.hostLimit)) {
+      lose(n, format("has shown no sign of life for %.3g s, nor does its host acknowledge what is sent: the host "
+                     "is down or the network is cut",
+                     seconds(silence)));
+      continue;
+    }
     if (silence >= options_.hostLimit && !std::exchange(n.warned, true)) {
       ECCL_WARN("rank %d: %s has shown no sign of life for %.3g s; it counts as lost after %.3g s", rank_,
                 n.who.c_str(), seconds(silence), seconds(options_.silenceLimit));
     }
-    if (now - n.sent >= options_.heartbeat && !n.socket.hasQueued()) write(n, sign);
+    if (now - n.sent < options_.heartbeat) continue;
+    if (n.socket.hasQueued()) n.sent = now;  // what waits is sign enough, once it is read
+    else write(n, sign);
   }
 }
 

@@ -46,11 +46,11 @@ class Control {
   struct Options {
     /// A sign of life goes to each neighbour this often, from the service thread.
     Duration heartbeat = std::chrono::milliseconds(250);
-    /// A neighbour's kernel that acknowledges nothing for this long (dead host, cut cable) breaks the
-    /// connection (TCP_USER_TIMEOUT). A process stopped in a debugger goes on acknowledging.
+    /// A neighbour that is silent for this long is lost if its kernel does not acknowledge either (dead host, cut
+    /// cable). The kernel of a process that is stopped in a debugger does; a warning then names the process.
     Duration hostLimit = std::chrono::seconds(5);
-    /// A neighbour whose service thread is silent for this long counts as lost. Longer than hostLimit, because
-    /// a stopped or starved process may come back. After hostLimit of silence a warning names it.
+    /// A neighbour whose service thread is silent for this long is lost in any case. Longer than hostLimit,
+    /// because a stopped or starved process may come back.
     Duration silenceLimit = std::chrono::seconds(60);
     const Clock* clock = &Clock::system();  ///< for heartbeats; blocking calls wait in real time
   };

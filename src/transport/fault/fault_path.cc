@@ -41,6 +41,7 @@ void FaultPath::moveMessages(TimePoint now) {
   while (path_ != nullptr && !messages_.due.empty() && messages_.due.front() <= now) {
     const uint64_t message = inner_.next;
     if (message - first_ == plan_.cutAfter) {
+      if (!path_->drained()) return;  // those before it do arrive
       path_.reset();
       storeRelease(&outer_.control->receiverPoison, 1u);
       return onCut_(
@@ -71,8 +72,9 @@ TimePoint FaultPath::nextDue() const {
   TimePoint next = TimePoint::max();
   // A message that waits for a slot is moved when a credit or the reactor says so.
   if (path_ == nullptr) return next;
-  if (!messages_.due.empty() && inner_.next - inner_.releasedSeen < inner_.shape.slots)
-    next = messages_.due.front();
+  const bool mayMove = inner_.next - loadAcquire(&inner_.control->released) < inner_.shape.slots &&
+                       inner_.next - first_ != plan_.cutAfter;
+  if (mayMove && !messages_.due.empty()) next = messages_.due.front();
   if (!credits_.due.empty()) next = std::min(next, credits_.due.front());
   return next;
 }

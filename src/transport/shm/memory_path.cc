@@ -65,13 +65,13 @@ void MemoryPath::poison() {
   poisoned_ = true;
   if (sendEnd_ != nullptr) {
     storeFenced(&control_->senderPoison, 1u);  // pairs with ReceiveEnd::beginReading
-    if (!sendEnd_->referencesReleased()) awaitReader();
   } else {
     storeFenced(&control_->receiverPoison, 1u);
     // The driver is stopped, so a move that failed half-way reads no more; the sender may be waiting for that.
     storeRelease(&control_->reading, 0u);
   }
   ringPeer();
+  if (sendEnd_ != nullptr && !sendEnd_->referencesReleased()) awaitReader();
 }
 
 // Until the receiver is not in the middle of reading this side's memory. New reads are refused by the poison.

@@ -1,0 +1,56 @@
+# Sourced by the other scripts; not run by itself.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+say() { printf '== %s\n' "$*"; }
+die() {
+  printf '%s: %s\n' "$(basename "$0")" "$*" >&2
+  exit 1
+}
+
+jobs_() { nproc; }
+
+# configure FOLDER [CMAKE ARGUMENTS]: Ninja where there is one, make otherwise; the folder keeps its generator.
+configure() {
+  local folder=$1
+  shift
+  local generator=()
+  if [ ! -f "$folder/CMakeCache.txt" ] && command -v ninja >/dev/null; then generator=(-G Ninja); fi
+  cmake -S . -B "$folder" "${generator[@]}" "$@" >"$folder.log" 2>&1 || {
+    cat "$folder.log" >&2
+    die "configuring $folder failed (above)"
+  }
+  grep -E '^-- (SIMD kernels|CUDA compile check)' "$folder.log" || true
+}
+
+# build FOLDER [TARGETS]
+build() {
+  local folder=$1
+  shift
+  cmake --build "$folder" --parallel "$(jobs_)" ${*:+--target "$@"}
+}
+
+# count_of REPORT tests|failures|skipped: a number from the head of a ctest JUnit report.
+count_of() { grep -m 1 -oP "^\s*$2=\"\K[0-9]+" "$1"; }
+
+# The skipped tests of a ctest JUnit report, each with the reason it gave.
+report_skipped() {
+  echo "$(count_of "$1" skipped) tests were skipped, for these reasons:"
+  awk '
+    /<testcase / { name = $0; sub(/.* name="/, "", name); sub(/" classname=.*/, "", name); reason = ""; take = 0 }
+    / status="notrun"/ { skipped = 1 }
+    /\[  SKIPPED \]/ {
+      rest = $0
+      sub(/.*\[  SKIPPED \] */, "", rest)
+      if (reason == "" && !take) reason = rest  # a test that is no GoogleTest gives its reason here
+      take = 0
+    }
+    take && NF { reason = reason (reason == "" ? "" : " ") $0 }
+    /: Skipped$/ { take = 1 }
+    /<\/testcase>/ {
+      gsub(/&lt;/, "<", reason); gsub(/&gt;/, ">", reason); gsub(/&quot;/, "\"", reason); gsub(/&apos;/, "\x27", reason)
+      gsub(/&amp;/, "\\&", reason)
+      if (skipped) print "  " name ": " (reason == "" ? "no reason given" : reason)
+      skipped = 0
+    }' "$1"
+}

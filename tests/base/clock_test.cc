@@ -1,0 +1,26 @@
+#include "base/clock.h"
+
+#include <gtest/gtest.h>
+
+#include <thread>
+
+namespace eccl {
+namespace {
+
+using namespace std::chrono_literals;
+
+TEST(Clock, SystemGoesOnAndNeverBack) {
+  const Clock& clock = Clock::system();
+  const TimePoint begun = clock.now();
+  TimePoint last = begun;
+  for (int i = 0; i < 1000; ++i) {
+    const TimePoint now = clock.now();
+    ASSERT_GE(now, last);
+    last = now;
+  }
+  std::this_thread::sleep_for(2ms);
+  EXPECT_GE(clock.now() - begun, 2ms);
+}
+
+}  // namespace
+}  // namespace eccl

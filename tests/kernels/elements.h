@@ -1,0 +1,140 @@
+// Elements of every data type as test data: bytes that can be filled at random and read as numbers.
+#pragma once
+
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <random>
+#include <vector>
+
+#include "base/low_precision.h"
+#include "base/types.h"
+
+namespace eccl::elements {
+
+using Random = std::mt19937_64;
+using Bytes = std::vector<uint8_t>;
+
+inline constexpr DataType kAllTypes[] = {DataType::int8,     DataType::uint8,      DataType::int32,
+                                         DataType::uint32,   DataType::int64,      DataType::uint64,
+                                         DataType::float16,  DataType::float32,    DataType::float64,
+                                         DataType::bfloat16, DataType::float8e4m3, DataType::float8e5m2};
+inline constexpr RedOp kAllOps[] = {RedOp::sum, RedOp::prod, RedOp::max, RedOp::min};
+
+/// Bits after the leading one, the exponent of the smallest normal, and the largest value.
+struct FloatFormat {
+  int mantissa, minExponent;
+  double largest;
+};
+inline FloatFormat formatOf(DataType type) {
+  switch (type) {
+    case DataType::float16:
+      return {10, -14, 65504};
+    case DataType::bfloat16:
+      return {7, -126, std::ldexp(255, 120)};
+    case DataType::float8e4m3:
+      return {3, -6, 448};
+    case DataType::float8e5m2:
+      return {2, -14, 57344};
+    case DataType::float32:
+      return {23, -126, std::numeric_limits<float>::max()};
+    default:
+      return {52, -1022, std::numeric_limits<double>::max()};
+  }
+}
+
+template <class T>
+T get(const uint8_t* at) {
+  T value;
+  std::memcpy(&value, at, sizeof value);
+  return value;
+}
+
+/// The float element at `at`; every value of every type is exact in a double.
+inline double realAt(DataType type, const uint8_t* at) {
+  switch (type) {
+    case DataType::float16:
+      return widen(get<Half>(at));
+    case DataType::bfloat16:
+      return widen(get<Bfloat16>(at));
+    case DataType::float8e4m3:
+      return widen(get<Float8e4m3>(at));
+    case DataType::float8e5m2:
+      return widen(get<Float8e5m2>(at));
+    case DataType::float32:
+      return get<float>(at);
+    default:
+      return get<double>(at);
+  }
+}
+
+/// Writes `value`, rounded.
+inline void putReal(DataType type, double value, uint8_t* at) {
+  const auto put = [at](auto element) { std::memcpy(at, &element, sizeof element); };
+  const float single = static_cast<float>(value);
+  switch (type) {
+    case DataType::float16:
+      return put(narrow<Half>(single));
+    case DataType::bfloat16:
+      return put(narrow<Bfloat16>(single));
+    case DataType::float8e4m3:
+      return put(narrow<Float8e4m3>(single));
+    case DataType::float8e5m2:
+      return put(narrow<Float8e5m2>(single));
+    case DataType::float32:
+      return put(single);
+    default:
+      return put(value);
+  }
+}
+
+/// The integer element at `at`, sign- or zero-extended.
+inline uint64_t integerAt(DataType type, const uint8_t* at) {
+  switch (type) {
+    case DataType::int8:
+      return static_cast<uint64_t>(int64_t{get<int8_t>(at)});
+    case DataType::uint8:
+      return *at;
+    case DataType::int32:
+      return static_cast<uint64_t>(int64_t{get<int32_t>(at)});
+    case DataType::uint32:
+      return get<uint32_t>(at);
+    default:
+      return get<uint64_t>(at);
+  }
+}
+
+/// `count` elements of any bits: all exponents, subnormals, infinities, NaNs.
+inline Bytes randomBits(DataType type, size_t count, Random& random) {
+  Bytes bytes(count * sizeOf(type));
+  for (uint8_t& byte : bytes) byte = static_cast<uint8_t>(random());
+  return bytes;
+}
+
+/// `count` numbers of magnitude low … high with either sign, so that roundings and cancellations are frequent.
+inline Bytes randomReals(DataType type, size_t count, double low, double high, Random& random) {
+  Bytes bytes(count * sizeOf(type));
+  std::uniform_real_distribution<double> magnitude(low, high);
+  for (size_t i = 0; i < count; ++i) {
+    putReal(type, random() % 2 == 0 ? magnitude(random) : -magnitude(random), &bytes[i * sizeOf(type)]);
+  }
+  return bytes;
+}
+
+/// Puts zeros of both signs, infinities, NaNs, the largest and the smallest values in every few elements'
+/// place.
+inline void sprinkleSpecials(DataType type, Bytes& bytes, Random& random) {
+  if (!isFloating(type)) return;
+  const FloatFormat format = formatOf(type);
+  const double infinity = std::numeric_limits<double>::infinity();
+  const double specials[] = {0.0, infinity, std::nan(""), format.largest,
+                             std::ldexp(1, format.minExponent - format.mantissa)};
+  for (size_t at = 0; at < bytes.size(); at += sizeOf(type)) {
+    if (random() % 4 != 0) continue;
+    const double special = specials[random() % std::size(specials)];
+    putReal(type, random() % 2 == 0 ? special : -special, &bytes[at]);
+  }
+}
+
+}  // namespace eccl::elements

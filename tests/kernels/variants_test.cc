@@ -1,0 +1,226 @@
+// Every SIMD variant against the reference, bit by bit.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+#include <tuple>
+
+#include "kernels/elements.h"
+#include "kernels/reduce.h"
+
+namespace eccl {
+namespace {
+
+using elements::Bytes;
+using elements::Random;
+
+enum class Scaling { none, preOne, preAll, post, prePost, divide, preDivide };
+constexpr Scaling kScalings[] = {Scaling::none,    Scaling::preOne, Scaling::preAll,   Scaling::post,
+                                 Scaling::prePost, Scaling::divide, Scaling::preDivide};
+
+Scale factor(DataType type, Random& random) {
+  if (!isFloating(type)) return Scale::multiplyByInteger(static_cast<int64_t>(random()));
+  std::uniform_real_distribution<double> any(-3, 3);
+  return Scale::multiplyBy(any(random));
+}
+
+void applyScaling(Scaling scaling, ReduceTask& task, Random& random) {
+  const auto divisor = [&] { return Scale::divideBy(static_cast<int32_t>(1 + random() % 300)); };
+  const bool all = scaling == Scaling::preAll || scaling == Scaling::prePost;
+  for (int s = 0; s < task.sources; ++s) {
+    if (all) task.pre[s] = factor(task.type, random);
+  }
+  if (scaling == Scaling::preOne) task.pre[random() % task.sources] = factor(task.type, random);
+  if (scaling == Scaling::preDivide) task.pre[random() % task.sources] = divisor();
+  if (scaling == Scaling::post || scaling == Scaling::prePost) task.post = factor(task.type, random);
+  if (scaling == Scaling::divide) task.post = divisor();
+}
+
+/// Bytes at an odd offset, between guards that nobody may touch.
+class Guarded {
+ public:
+  Guarded(const Bytes& content, size_t offset) : offset_(kGuard + offset), size_(content.size()) {
+    memory_.assign(offset_ + size_ + kGuard, 0xa5);
+    std::copy(content.begin(), content.end(), data());
+  }
+  uint8_t* data() { return memory_.data() + offset_; }
+  Bytes content() { return {data(), data() + size_}; }
+  bool guardsIntact() const {
+    const auto guard = [](uint8_t byte) { return byte == 0xa5; };
+    return std::all_of(memory_.begin(), memory_.begin() + static_cast<ptrdiff_t>(offset_), guard) &&
+           std::all_of(memory_.end() - kGuard, memory_.end(), guard);
+  }
+
+ private:
+  static constexpr ptrdiff_t kGuard = 70;  // more than any vector
+  size_t offset_, size_;
+  Bytes memory_;
+};
+
+/// Runs `task` by `variant` on copies of `inputs` at random offsets, into `task.destinations` buffers of which
+/// the first is source `inPlace` unless that is negative. Returns the result after having checked everything
+/// else.
+Bytes run(const ReduceVariant& variant, ReduceTask task, const std::vector<Bytes>& inputs, int inPlace,
+          Random& random) {
+  std::vector<Guarded> buffers;
+  for (const Bytes& input : inputs) buffers.emplace_back(input, random() % 67);
+  const int first = inPlace >= 0 ? 1 : 0;
+  for (int d = first; d < task.destinations; ++d)
+    buffers.emplace_back(Bytes(inputs[0].size(), 0x5a), random() % 67);
+  for (int s = 0; s < task.sources; ++s) task.source[s] = buffers[s].data();
+  for (int d = first; d < task.destinations; ++d) {
+    task.destination[d] = buffers[task.sources + d - first].data();
+  }
+  if (inPlace >= 0) task.destination[0] = buffers[inPlace].data();
+  variant.run(task);
+
+  const size_t resultAt = inPlace >= 0 ? inPlace : task.sources;
+  const Bytes result = buffers[resultAt].content();
+  for (size_t b = 0; b < buffers.size(); ++b) {
+    EXPECT_TRUE(buffers[b].guardsIntact()) << "written outside of buffer " << b;
+    const bool untouched = b < inputs.size() && b != resultAt;
+    EXPECT_EQ(untouched ? inputs[b] : result, buffers[b].content()) << "buffer " << b;
+  }
+  return result;
+}
+
+std::string hex(const Bytes& bytes, size_t at, size_t size) {
+  std::string text;
+  for (size_t i = size; i-- > 0;) {
+    char digits[3];
+    std::snprintf(digits, sizeof digits, "%02x", bytes[at + i]);
+    text += digits;
+  }
+  return text;
+}
+
+::testing::AssertionResult sameBits(const ReduceTask& task, const std::vector<Bytes>& inputs,
+                                    const Bytes& expected, const Bytes& actual) {
+  const size_t size = sizeOf(task.type);
+  for (size_t i = 0; i < task.count; ++i) {
+    if (std::equal(&expected[i * size], &expected[i * size] + size, &actual[i * size])) continue;
+    auto failure = ::testing::AssertionFailure() << "element " << i << " of " << task.count << ":";
+    for (const Bytes& input : inputs) failure << " " << hex(input, i * size, size);
+    return failure << " gave " << hex(actual, i * size, size) << ", not " << hex(expected, i * size, size);
+  }
+  return ::testing::AssertionSuccess();
+}
+
+std::span<const ReduceVariant> simdVariants() {
+  return reduceVariants().first(reduceVariants().size() - 1);
+}
+const ReduceVariant& reference() {
+  return reduceVariants().back();
+}
+
+/// All types of at most `width` bytes; none where there is no SIMD, for then there is nothing to compare.
+std::vector<DataType> typesUpTo(size_t width) {
+  std::vector<DataType> types;
+  for (DataType type : elements::kAllTypes) {
+    if (sizeOf(type) <= width && !simdVariants().empty()) types.push_back(type);
+  }
+  return types;
+}
+
+class Variants : public ::testing::TestWithParam<std::tuple<DataType, RedOp>> {
+ protected:
+  ReduceTask task(int sources, size_t count) const {
+    ReduceTask task;
+    task.type = std::get<0>(GetParam());
+    task.op = std::get<1>(GetParam());
+    task.sources = static_cast<uint8_t>(sources);
+    task.destinations = 1;
+    task.count = count;
+    return task;
+  }
+  void compare(const ReduceTask& task, const std::vector<Bytes>& inputs, int inPlace) {
+    const Bytes expected = run(reference(), task, inputs, inPlace, random_);
+    for (const ReduceVariant& variant : simdVariants()) {
+      ASSERT_TRUE(sameBits(task, inputs, expected, run(variant, task, inputs, inPlace, random_)))
+          << variant.name;
+    }
+  }
+
+  Random random_{1};
+};
+
+TEST_P(Variants, GiveTheReferencesBits) {
+  const DataType type = std::get<0>(GetParam());
+  for (int sources = 1; sources <= kMaxOperands; ++sources) {
+    for (Scaling scaling : kScalings) {
+      for (int repeat = 0; repeat < 6; ++repeat) {
+        ReduceTask task = this->task(sources, repeat == 0 ? random_() % 5000 : random_() % 301);
+        task.destinations = static_cast<uint8_t>(1 + random_() % kMaxOperands);
+        applyScaling(scaling, task, random_);
+        std::vector<Bytes> inputs;
+        for (int s = 0; s < sources; ++s) {
+          const bool bits = repeat % 2 == 0 || !isFloating(type);
+          inputs.push_back(bits ? elements::randomBits(type, task.count, random_)
+                                : elements::randomReals(type, task.count, 0.25, 4, random_));
+          if (repeat % 3 == 0) elements::sprinkleSpecials(type, inputs.back(), random_);
+        }
+        const int inPlace = random_() % 2 == 0 ? static_cast<int>(random_() % sources) : -1;
+        SCOPED_TRACE(::testing::Message() << sources << " sources, scaling " << static_cast<int>(scaling));
+        ASSERT_NO_FATAL_FAILURE(compare(task, inputs, inPlace));
+      }
+    }
+  }
+}
+
+class NarrowVariants : public Variants {};
+
+/// Of the 8-bit types all pairs, of the 16-bit types all values with a few others: no code is left to chance.
+TEST_P(NarrowVariants, GiveTheReferencesBitsForAllCodes) {
+  const DataType type = std::get<0>(GetParam());
+  constexpr size_t kCount = 65536;
+  ReduceTask task = this->task(2, kCount);
+  std::vector<Bytes> inputs(2);
+  for (size_t i = 0; i < kCount; ++i) {
+    if (sizeOf(type) == 1) {
+      inputs[0].push_back(static_cast<uint8_t>(i));
+      inputs[1].push_back(static_cast<uint8_t>(i >> 8));
+    } else {
+      inputs[0].insert(inputs[0].end(), {static_cast<uint8_t>(i), static_cast<uint8_t>(i >> 8)});
+    }
+  }
+  for (double other : {0.0, -0.0, 1.0, -0.3333, 1e-4, 60000.0}) {
+    if (sizeOf(type) == 2) {
+      inputs[1].assign(2 * kCount, 0);
+      for (size_t i = 0; i < kCount; ++i) elements::putReal(type, other, &inputs[1][2 * i]);
+    }
+    if (isFloating(type) && other != 0) task.post = Scale::multiplyBy(other);
+    ASSERT_NO_FATAL_FAILURE(compare(task, inputs, -1)) << other;
+  }
+}
+
+std::string nameOfCase(const ::testing::TestParamInfo<std::tuple<DataType, RedOp>>& info) {
+  return std::string(nameOf(std::get<0>(info.param))) + "_" + nameOf(std::get<1>(info.param));
+}
+
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(Variants);
+INSTANTIATE_TEST_SUITE_P(All, Variants,
+                         ::testing::Combine(::testing::ValuesIn(typesUpTo(8)),
+                                            ::testing::ValuesIn(elements::kAllOps)),
+                         nameOfCase);
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(NarrowVariants);
+INSTANTIATE_TEST_SUITE_P(All, NarrowVariants,
+                         ::testing::Combine(::testing::ValuesIn(typesUpTo(2)),
+                                            ::testing::ValuesIn(elements::kAllOps)),
+                         nameOfCase);
+
+TEST(VariantList, EndsWithTheReference) {
+  EXPECT_STREQ("reference", reduceVariants().back().name);
+  for (const ReduceVariant& variant : reduceVariants()) EXPECT_NE(nullptr, variant.run) << variant.name;
+}
+
+TEST(VariantList, HasTheWidestVectors) {
+  const std::string best = reduceVariants().front().name;
+  if (best == "reference")
+    GTEST_SKIP() << "no SIMD kernel was run: this build lacks Highway, or the CPU AVX2 or NEON";
+#if defined(__x86_64__)
+  if (best != "AVX3") GTEST_SKIP() << "the AVX-512 kernels were not run: this CPU offers " << best;
+#endif
+}
+
+}  // namespace
+}  // namespace eccl

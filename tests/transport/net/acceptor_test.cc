@@ -1,0 +1,359 @@
+#include "transport/net/acceptor.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+
+#include <thread>
+
+#include "transport/net/dialer.h"
+#include "transport/net/fake_clock.h"
+
+namespace eccl::test {
+namespace {
+
+using namespace std::chrono_literals;
+
+Fd rawConnect(const SocketAddress& to) {
+  Fd fd(socket(to.family(), SOCK_STREAM | SOCK_CLOEXEC, 0));
+  EXPECT_EQ(connect(fd.get(), to.raw(), to.rawSize()), 0) << to.text() << ": " << strerror(errno);
+  return fd;
+}
+
+/// True when the other side has closed.
+bool closedByPeer(const Fd& fd) {
+  pollfd entry{fd.get(), POLLIN, 0};
+  char byte;
+  return poll(&entry, 1, 0) == 1 && recv(fd.get(), &byte, 1, MSG_DONTWAIT) <= 0;
+}
+
+struct AcceptorTest : testing::Test {
+  Secret secret = Secret::random();
+  Acceptor::Options options;
+  std::vector<Incoming> arrived;
+  std::unique_ptr<Acceptor> acceptor;
+
+  void SetUp() override { options.interfaces.names = "lo"; }
+  Acceptor& open() {
+    auto result = Acceptor::open(secret, options, [this](Incoming in) { arrived.push_back(std::move(in)); });
+    EXPECT_TRUE(result.ok()) << result.status().message();
+    acceptor = result.take();
+    return *acceptor;
+  }
+  Hello hello(int rank = 3) {
+    Hello hello;
+    hello.rank = rank;
+    hello.communicator = 42;
+    return hello;
+  }
+  /// Drives both until the dialer is through.
+  Result<Fd> dialHere(const Endpoint& endpoint, DialOptions dialOptions = {}) {
+    Dialer dialer(endpoint, secret, hello(), dialOptions, Clock::system().now() + 20s);
+    while (!dialer.progress()) {
+      acceptor->progress();
+      pollfd fds[] = {{dialer.fd(), POLLIN, 0}, {acceptor->fd(), POLLIN, 0}};
+      poll(fds, 2, 5);
+    }
+    for (int i = 0; i < 100 && arrived.empty(); ++i) {
+      acceptor->progress();
+      std::this_thread::sleep_for(1ms);
+    }
+    return dialer.result();
+  }
+};
+
+TEST_F(AcceptorTest, DeliversOverEveryCandidate) {
+  const Endpoint& endpoint = open().endpoint();
+  ASSERT_FALSE(endpoint.addresses.empty());
+  int families = 0;
+  for (const SocketAddress& address : endpoint.addresses) {
+    Endpoint only = endpoint;
+    only.addresses = {address};
+    auto fd = dialHere(only);
+    ASSERT_TRUE(fd.ok()) << fd.status().message();
+    ASSERT_EQ(arrived.size(), 1u);
+    EXPECT_EQ(arrived[0].hello.rank, 3);
+    EXPECT_EQ(arrived[0].hello.communicator, 42u);
+    EXPECT_FALSE(arrived[0].viaUnix);
+    for (const Fd* end : {&*fd, &arrived[0].socket}) {
+      EXPECT_NE(fcntl(end->get(), F_GETFD) & FD_CLOEXEC, 0);
+      EXPECT_NE(fcntl(end->get(), F_GETFL) & O_NONBLOCK, 0);
+    }
+    families |= address.family() == AF_INET6 ? 2 : 1;
+    arrived.clear();
+  }
+  // The listeners are there for the families that this machine's loopback has.
+  auto all = listInterfaces();
+  for (const Interface& one : *all) {
+    if (one.name != "lo") continue;
+    EXPECT_TRUE(families & (one.address.family() == AF_INET6 ? 2 : 1)) << one.address.text();
+  }
+  EXPECT_EQ(acceptor->halfOpen(), 0u);
+}
+
+TEST_F(AcceptorTest, AfUnixNamesThePeerProcess) {
+  open();
+  auto fd = dialHere(acceptor->endpoint(), {.via = Via::unixOnly});
+  ASSERT_TRUE(fd.ok()) << fd.status().message();
+  ASSERT_EQ(arrived.size(), 1u);
+  EXPECT_TRUE(arrived[0].viaUnix);
+  EXPECT_EQ(arrived[0].pid, getpid());
+}
+
+TEST_F(AcceptorTest, FallsBackToTcpWhenTheUnixSocketIsElsewhere) {
+  Endpoint remote = open().endpoint();
+  acceptor.reset();
+  options.unixListener = false;
+  options.identity = remote.identity;
+  remote.addresses = open().endpoint().addresses;
+  auto fd = dialHere(remote, {.via = Via::unixThenTcp});
+  ASSERT_TRUE(fd.ok()) << fd.status().message();
+  EXPECT_FALSE(arrived.at(0).viaUnix);
+}
+
+TEST_F(AcceptorTest, StrangersAreDroppedAndMembersServed) {
+  open();
+  std::vector<Fd> strangers;
+  for (const char* text : {"GET / HTTP/1.0\r\n\r\n garbage garbage", "\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0"}) {
+    strangers.push_back(rawConnect(acceptor->endpoint().addresses[0]));
+    ASSERT_EQ(write(strangers.back().get(), text, 30), 30);
+  }
+  strangers.push_back(rawConnect(acceptor->endpoint().addresses[0]));  // says nothing
+  auto fd = dialHere(acceptor->endpoint());
+  ASSERT_TRUE(fd.ok()) << fd.status().message();
+  ASSERT_EQ(arrived.size(), 1u);
+  EXPECT_TRUE(closedByPeer(strangers[0]));
+  EXPECT_TRUE(closedByPeer(strangers[1]));
+  EXPECT_FALSE(closedByPeer(strangers[2]));
+  EXPECT_EQ(acceptor->halfOpen(), 1u);
+}
+
+TEST_F(AcceptorTest, WrongSecretIsNamedToTheDialer) {
+  open();
+  secret = Secret::random();
+  auto fd = dialHere(acceptor->endpoint(), {.peer = "rank 5 (node9 pid 1)"});
+  ASSERT_FALSE(fd.ok());
+  const std::string text = fd.status().message();
+  EXPECT_NE(text.find("rank 5 (node9 pid 1)"), std::string::npos) << text;
+  EXPECT_NE(text.find("does not know this job's secret"), std::string::npos) << text;
+  for (const SocketAddress& address : acceptor->endpoint().addresses) EXPECT_NE(text.find(address.text()), std::string::npos) << text;
+  EXPECT_TRUE(arrived.empty());
+}
+
+TEST_F(AcceptorTest, DawdlersAreDroppedAtTheDeadline) {
+  FakeClock clock;
+  options.clock = &clock;
+  open();
+  const Fd stranger = rawConnect(acceptor->endpoint().addresses[0]);
+  acceptor->progress();
+  ASSERT_EQ(acceptor->halfOpen(), 1u);
+  EXPECT_EQ(acceptor->nextDeadline(), clock.now() + options.handshakeLimit);
+  Greeting greeting;
+  // Slow loris: a byte now and then does not buy time.
+  for (size_t i = 0; i < 4; ++i) {
+    clock.advance(1s);
+    ASSERT_EQ(write(stranger.get(), bytesOf(greeting).data() + i, 1), 1);
+    acceptor->progress();
+    EXPECT_EQ(acceptor->halfOpen(), 1u);
+  }
+  clock.advance(1s);
+  acceptor->progress();
+  EXPECT_EQ(acceptor->halfOpen(), 0u);
+  EXPECT_TRUE(closedByPeer(stranger));
+  EXPECT_EQ(acceptor->nextDeadline(), TimePoint::max());
+}
+
+TEST_F(AcceptorTest, AFloodOfHalfOpenConnectionsIsBoundedAndGivesWay) {
+  FakeClock clock;
+  options.clock = &clock;
+  options.maxHalfOpen = 8;
+  open();
+  std::vector<Fd> flood;
+  for (int i = 0; i < 50; ++i) flood.push_back(rawConnect(acceptor->endpoint().addresses[0]));
+  acceptor->progress();
+  EXPECT_EQ(acceptor->halfOpen(), 8u);
+  EXPECT_EQ(acceptor->nextDeadline(), clock.now() + 500ms);  // until then newcomers wait in the kernel
+  acceptor->progress();
+  EXPECT_EQ(acceptor->halfOpen(), 8u);
+  // Five evictions of eight later the flood's queue is worked off, and a member gets in.
+  std::thread member([&] {
+    auto fd = dial(acceptor->endpoint(), secret, hello(), {.peer = "the acceptor", .handshakeLimit = 20s}, Wait::within(20s));
+    EXPECT_TRUE(fd.ok()) << fd.status().message();
+  });
+  const Wait wait = Wait::within(20s);
+  while (arrived.empty() && !wait.expired()) {
+    clock.advance(100ms);
+    acceptor->progress();
+    EXPECT_LE(acceptor->halfOpen(), 8u);
+    std::this_thread::sleep_for(2ms);
+  }
+  member.join();
+  EXPECT_EQ(arrived.size(), 1u);
+}
+
+TEST_F(AcceptorTest, AScanFillsOnlyAFewLinesOfTheLog) {
+  FakeClock clock;
+  options.clock = &clock;
+  open();
+  testing::internal::CaptureStderr();
+  auto scan = [&] {
+    for (int i = 0; i < 100; ++i) {
+      const Fd fd = rawConnect(acceptor->endpoint().addresses[0]);
+      ASSERT_EQ(write(fd.get(), "GET / HTTP/1.1\r\nHost: somewhere", 31), 31);
+      while (!closedByPeer(fd)) acceptor->progress();
+    }
+  };
+  scan();
+  clock.advance(11s);
+  scan();
+  const std::string log = testing::internal::GetCapturedStderr();
+  EXPECT_EQ(std::count(log.begin(), log.end(), '\n'), 10) << log;
+  EXPECT_NE(log.find("does not speak ECCL's protocol; the job is not affected (95 more were dropped silently)"), std::string::npos) << log;
+}
+
+TEST_F(AcceptorTest, SelectionThatMatchesNothingIsLoud) {
+  options.interfaces.names = "nosuch";
+  testing::internal::CaptureStderr();
+  auto result = Acceptor::open(secret, options, [](Incoming) {});
+  ASSERT_FALSE(result.ok());
+  EXPECT_EQ(result.status().code(), Code::invalidArgument);
+  EXPECT_NE(result.status().message().find("lo (127.0.0.1)"), std::string::npos) << result.status().message();
+  EXPECT_NE(testing::internal::GetCapturedStderr().find("nosuch"), std::string::npos);
+}
+
+TEST_F(AcceptorTest, APortInUseIsNamed) {
+  const uint16_t port = open().endpoint().addresses[0].port();
+  Acceptor::Options taken = options;
+  taken.port = port;
+  auto second = Acceptor::open(secret, taken, [](Incoming) {});
+  ASSERT_FALSE(second.ok());
+  EXPECT_NE(second.status().message().find(":" + std::to_string(port) + " (is another job"), std::string::npos) << second.status().message();
+}
+
+TEST_F(AcceptorTest, AForkedChildLetsGoOfEverything) {
+  open();
+  const Fd stranger = rawConnect(acceptor->endpoint().addresses[0]);
+  acceptor->progress();
+  int channel[2];
+  ASSERT_EQ(pipe2(channel, O_CLOEXEC), 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    acceptor->closeAfterFork();
+    [[maybe_unused]] char byte;
+    close(channel[1]);
+    [[maybe_unused]] ssize_t n = read(channel[0], &byte, 1);  // lives until the parent says so
+    _exit(0);
+  }
+  const SocketAddress address = acceptor->endpoint().addresses[0];
+  // The parent's set is unharmed...
+  ASSERT_TRUE(dialHere(acceptor->endpoint()).ok());
+  // ...and when the parent closes, nobody listens any more.
+  acceptor.reset();
+  EXPECT_TRUE(closedByPeer(stranger));
+  Fd late(socket(address.family(), SOCK_STREAM | SOCK_CLOEXEC, 0));
+  EXPECT_NE(connect(late.get(), address.raw(), address.rawSize()), 0);
+  close(channel[1]);
+  close(channel[0]);
+  int status = 0;
+  EXPECT_EQ(waitpid(child, &status, 0), child);
+}
+
+TEST_F(AcceptorTest, RunningOutOfDescriptorsIsSurvived) {
+  open();
+  const Fd waiting = rawConnect(acceptor->endpoint().addresses[0]);
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  const rlimit none{static_cast<rlim_t>(Fd(dup(0)).get()), before.rlim_max};  // the next descriptor would be one too many
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+  acceptor->progress();
+  EXPECT_EQ(acceptor->halfOpen(), 0u);
+  const TimePoint paused = acceptor->nextDeadline();
+  EXPECT_LE(paused, Clock::system().now() + 100ms);  // not a busy loop, not for ever
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
+  std::this_thread::sleep_for(120ms);
+  acceptor->progress();
+  acceptor->progress();
+  EXPECT_EQ(acceptor->halfOpen(), 1u);
+}
+
+TEST(Dialer, NamesEveryAddressAndItsReason) {
+  // A port that was just free: nobody listens there.
+  Fd probe(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in local{};
+  local.sin_family = AF_INET;
+  local.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  ASSERT_EQ(bind(probe.get(), reinterpret_cast<sockaddr*>(&local), sizeof local), 0);
+  socklen_t size = sizeof local;
+  ASSERT_EQ(getsockname(probe.get(), reinterpret_cast<sockaddr*>(&local), &size), 0);
+  const SocketAddress dead = SocketAddress::from(reinterpret_cast<sockaddr*>(&local));
+  // One that is bound and listens, but never answers.
+  Fd mute(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  local.sin_port = 0;
+  ASSERT_EQ(bind(mute.get(), reinterpret_cast<sockaddr*>(&local), sizeof local), 0);
+  ASSERT_EQ(listen(mute.get(), 8), 0);
+  ASSERT_EQ(getsockname(mute.get(), reinterpret_cast<sockaddr*>(&local), &size), 0);
+  Endpoint endpoint;
+  endpoint.hasUnix = true;
+  endpoint.addresses = {dead, SocketAddress::from(reinterpret_cast<sockaddr*>(&local))};
+  DialOptions options;
+  options.peer = "rank 7 (node1 pid 9)";
+  options.via = Via::unixThenTcp;
+  options.handshakeLimit = 100ms;
+  auto fd = dial(endpoint, Secret::random(), Hello(), options, Wait::within(10s));
+  ASSERT_FALSE(fd.ok());
+  const std::string text = fd.status().message();
+  EXPECT_EQ(fd.status().code(), Code::remote);
+  EXPECT_NE(text.find("could not connect to rank 7 (node1 pid 9)"), std::string::npos) << text;
+  EXPECT_NE(text.find("unix @" + endpoint.unixName() + ": Connection refused"), std::string::npos) << text;
+  EXPECT_NE(text.find(dead.text() + ": Connection refused"), std::string::npos) << text;
+  EXPECT_NE(text.find(endpoint.addresses[1].text() + ": connected, but no answer to the handshake within 0.1 s"), std::string::npos) << text;
+
+  // With retry the same ends at the deadline, which it names.
+  options.retry = true;
+  const TimePoint begun = Clock::system().now();
+  fd = dial(endpoint, Secret::random(), Hello(), options, Wait::within(400ms));
+  EXPECT_EQ(fd.status().code(), Code::timeout);
+  EXPECT_NE(fd.status().message().find("within 0.4 s"), std::string::npos) << fd.status().message();
+  EXPECT_LT(Clock::system().now() - begun, 2s);
+}
+
+TEST(Dialer, NothingToDialIsAnError) {
+  EXPECT_NE(dial({}, {}, {}, {.peer = "rank 1"}, {}).status().message().find("rank 1: it offers no address"), std::string::npos);
+  EXPECT_NE(dial({}, {}, {}, {.peer = "rank 1", .via = Via::unixOnly}, {}).status().message().find("no AF_UNIX socket"), std::string::npos);
+}
+
+TEST(Dialer, AbortEndsItAtOnce) {
+  Endpoint endpoint;
+  endpoint.addresses = {SocketAddress::resolve("127.0.0.1:1")->front()};
+  std::atomic<bool> abort{false};
+  std::thread aborter([&] {
+    std::this_thread::sleep_for(100ms);
+    abort = true;
+  });
+  const TimePoint begun = Clock::system().now();
+  auto fd = dial(endpoint, {}, {}, {.peer = "rank 1", .retry = true}, Wait::within(30s, &abort));
+  EXPECT_LT(Clock::system().now() - begun, 300ms);
+  EXPECT_NE(fd.status().message().find("aborted while connecting to rank 1"), std::string::npos) << fd.status().message();
+  aborter.join();
+}
+
+TEST(Dialer, DoesNotMistakeItselfForAListener) {
+  // A socket bound to the port it connects to is accepted by the kernel: TCP's simultaneous open.
+  Fd self(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  sockaddr_in local{};
+  local.sin_family = AF_INET;
+  local.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  ASSERT_EQ(bind(self.get(), reinterpret_cast<sockaddr*>(&local), sizeof local), 0);
+  socklen_t size = sizeof local;
+  ASSERT_EQ(getsockname(self.get(), reinterpret_cast<sockaddr*>(&local), &size), 0);
+  EXPECT_EQ(connect(self.get(), reinterpret_cast<sockaddr*>(&local), size), 0);
+  EXPECT_TRUE(connectedToItself(self.get()));
+  EXPECT_FALSE(connectedToItself(-1));
+}
+
+}  // namespace
+}  // namespace eccl::test

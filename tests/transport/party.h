@@ -1,0 +1,251 @@
+// Two ranks for tests of connections: each with a reactor, a door and a Connector, in a thread or a process of
+// its own, driven as an engine would.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+
+#include <cstdlib>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/log.h"
+#include "transport/connector.h"
+#include "transport/fault/fault_plan.h"
+
+namespace eccl {
+
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+inline constexpr int kSlower = 10;  // sanitizers
+#else
+inline constexpr int kSlower = 1;
+#endif
+
+/// What may differ between two parties.
+struct PartySetup {
+  bool thread = false, shm = false, tcp = false;
+  bool unixDoor = true;
+  int family = AF_INET;
+  RingShape ring{8, 4096};
+  uint64_t first = 0;
+  uint16_t epoch = 1;
+  uint32_t referenceFrom = 1000;
+  FaultPlan faults;
+  bool faulty = false;
+  Duration connectLimit = std::chrono::seconds(20);
+  std::string restrictions;
+  uint64_t communicator = 77;
+};
+
+/// One rank of two.
+class Party {
+ public:
+  /// `gate`: a socket pair's end, for endpoints and for signal()/await().
+  Party(int rank, const PartySetup& setup, Fd gate)
+      : rank_(rank), setup_(setup), gate_(std::move(gate)), door_(this), gateHandler_(this) {
+    EXPECT_TRUE(reactor.open().ok());
+    Acceptor::Options options;
+    options.unixListener = setup.unixDoor;
+    Secret secret;
+    secret.bytes.fill(7);
+    acceptor = Acceptor::open(secret, options, [this](Incoming incoming) {
+                 connector->adopt(std::move(incoming));
+               }).take();
+    ConnectorOptions choices;
+    choices.communicator = setup.communicator;
+    choices.secret = secret;
+    choices.rank = rank;
+    choices.ring = setup.ring;
+    choices.firstMessage = setup.first;
+    choices.epoch = setup.epoch;
+    choices.allowThread = setup.thread;
+    choices.allowShm = setup.shm;
+    choices.allowTcp = setup.tcp;
+    choices.restrictions = setup.restrictions;
+    choices.pullFrom = choices.zeroCopyFrom = setup.referenceFrom;
+    choices.connectLimit = setup.connectLimit;
+    choices.describe = [](int r) { return format("rank %d (test)", r); };
+    choices.endpoint = [this](int) -> const Endpoint& { return peer; };
+    choices.onBroken = [this](int r, const std::string& reason) {
+      brokenRank = r;
+      brokenReason = reason;
+    };
+    if (setup.faulty) choices.faults = &setup_.faults;
+    connector = std::make_unique<Connector>(choices, reactor);
+    EXPECT_TRUE(reactor.watch(acceptor->fd(), EPOLLIN, &door_).ok());
+    tellEndpoint();
+    EXPECT_TRUE(reactor.watch(gate_.get(), EPOLLIN, &gateHandler_).ok());
+  }
+
+  ConnectionId sending(int16_t tag = 0) const { return {rank_, 1 - rank_, 0, tag}; }
+  ConnectionId receiving(int16_t tag = 0) const { return {1 - rank_, rank_, 0, tag}; }
+  /// Until the connection is ready or failed.
+  Connection* connect(const ConnectionId& id) {
+    Connection* connection = connector->get(id);
+    until([&] { return connection->state() != Connection::State::connecting; });
+    return connection;
+  }
+
+  /// Drives, and sleeps as an engine does, until `done`; false after the limit. A sleep that ends by itself
+  /// although `done` has come true is a lost wake-up.
+  bool until(const std::function<bool()>& done, Duration limit = std::chrono::seconds(20) * kSlower) {
+    const TimePoint deadline = Clock::system().now() + limit;
+    bool is = done();
+    for (int idle = 0; !is && Clock::system().now() < deadline;) {
+      connector->progress();
+      visit([](Path& path) { path.kick(); });
+      const bool busy = reactor.poll(0) || ++idle < spins;
+      if ((is = done()) || busy) continue;
+      visit([](Path& path) {
+        path.flush();
+        path.beforeSleep();
+      });
+      connector->progress();
+      is = done();
+      if (!is) is = sleep(deadline, done);
+      visit([](Path& path) { path.afterSleep(); });
+      idle = 0;
+    }
+    connector->progress();
+    visit([](Path& path) { path.kick(); });
+    return is;
+  }
+
+  /// A byte to the other party; and waiting for one while driving.
+  void signal() { EXPECT_EQ(write(gate_.get(), "!", 1), 1); }
+  bool await() {
+    return until([&] { return signals_ > 0; }) && signals_-- > 0;
+  }
+
+  void visit(const std::function<void(Path&)>& what) {
+    connector->forEach([&](Connection& each) {
+      if (each.path() != nullptr) what(*each.path());
+    });
+  }
+
+  Reactor reactor;
+  std::unique_ptr<Acceptor> acceptor;
+  std::unique_ptr<Connector> connector;
+  Endpoint peer;
+  int brokenRank = -1;
+  std::string brokenReason;
+  int sleeps = 0, lostWakeUps = 0;
+  int spins = 20;
+
+ private:
+  bool sleep(TimePoint deadline, const std::function<bool()>& done) {
+    const Duration most = std::chrono::milliseconds(1000) * kSlower;
+    const TimePoint now = Clock::system().now();
+    const Duration rest =
+        std::max(Duration::zero(), std::min({most, deadline - now, connector->nextDeadline() - now}));
+    ++sleeps;
+    const bool woken = reactor.poll(static_cast<int>((rest.count() + 999'999) / 1'000'000));
+    const bool is = done();
+    if (!woken && rest == most && is) ++lostWakeUps;
+    return is;
+  }
+
+  struct Door : ReadyHandler {
+    Party* party;
+    explicit Door(Party* p) : party(p) {}
+    void onReady(uint32_t) override { party->acceptor->progress(); }
+  };
+  struct GateHandler : ReadyHandler {
+    Party* party;
+    explicit GateHandler(Party* p) : party(p) {}
+    void onReady(uint32_t) override {
+      char byte;
+      const ssize_t got = recv(party->gate_.get(), &byte, 1, MSG_DONTWAIT);
+      if (got == 1) ++party->signals_;
+      if (got == 0) party->reactor.forget(party->gate_.get(), this);  // the other party is through
+    }
+  };
+
+  void tellEndpoint() {
+    Endpoint mine = acceptor->endpoint();
+    std::erase_if(mine.addresses,
+                  [&](const SocketAddress& a) { return a.family() != setup_.family || !a.isLoopback(); });
+    std::string bytes = mine.encode();
+    EXPECT_EQ(write(gate_.get(), bytes.data(), bytes.size()), static_cast<ssize_t>(bytes.size()));
+    char buffer[4096];
+    const ssize_t got = recv(gate_.get(), buffer, sizeof buffer, 0);
+    Result<Endpoint> theirs = Endpoint::decode({buffer, static_cast<size_t>(std::max<ssize_t>(got, 0))});
+    EXPECT_TRUE(theirs.ok());
+    if (theirs.ok()) peer = *theirs;
+  }
+
+  const int rank_;
+  PartySetup setup_;
+  Fd gate_;
+  Door door_;
+  GateHandler gateHandler_;
+  int signals_ = 0;
+};
+
+/// What a party does; returns what went wrong, empty if nothing.
+using Role = std::function<std::string(Party&)>;
+
+/// Returns "what, file line" from a Role unless `condition`.
+#define PARTY_CHECK(condition)                                                                    \
+  do {                                                                                            \
+    if (!(condition))                                                                             \
+      return ::eccl::format("%s, line %d, broken: %d %s", #condition, __LINE__, party.brokenRank, \
+                            party.brokenReason.c_str());                                          \
+  } while (0)
+
+struct Gates {
+  Fd side[2];
+  Gates() {
+    int pair[2];
+    EXPECT_EQ(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
+    side[0].reset(pair[0]);
+    side[1].reset(pair[1]);
+  }
+};
+
+/// Rank 0 and rank 1, as two threads, or with rank 1 in a forked process.
+inline void runTwo(const PartySetup& setup, bool fork, const Role& zero, const Role& one,
+                   const PartySetup* other = nullptr) {
+  Gates gates;
+  const PartySetup& second = other != nullptr ? *other : setup;
+  if (!fork) {
+    std::string failed;
+    std::thread thread([&] {
+      Party party(1, second, std::move(gates.side[1]));
+      failed = one(party);
+    });
+    {
+      Party party(0, setup, std::move(gates.side[0]));
+      EXPECT_EQ(zero(party), "");
+      thread.join();
+    }
+    EXPECT_EQ(failed, "");
+    return;
+  }
+  const pid_t child = ::fork();
+  if (child == 0) {
+    gates.side[0].reset();
+    std::string failed;
+    {
+      Party party(1, second, std::move(gates.side[1]));
+      failed = one(party);
+    }
+    if (!failed.empty()) fprintf(stderr, "rank 1: %s\n", failed.c_str());
+    _exit(failed.empty() && !::testing::Test::HasFailure() ? 0 : 1);
+  }
+  gates.side[1].reset();
+  {
+    Party party(0, setup, std::move(gates.side[0]));
+    EXPECT_EQ(zero(party), "");
+  }
+  int status = 0;
+  EXPECT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << "rank 1 ended with status " << status;
+}
+
+}  // namespace eccl

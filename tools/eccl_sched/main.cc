@@ -1,0 +1,257 @@
+// eccl_sched: schedules as text. Prints what the algorithms build, and judges that and what people write.
+#include <getopt.h>
+#include <strings.h>
+
+#include <chrono>
+#include <climits>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "algorithms/algorithm.h"
+#include "algorithms/text.h"
+#include "algorithms/verify.h"
+
+namespace {
+
+using eccl::Algorithm;
+using eccl::Program;
+
+constexpr char kUsage[] =
+    "USAGE: eccl_sched COMMAND [FILE] [OPTIONS]\n"
+    "  list                every algorithm\n"
+    "  dump CALL           the programs of all ranks, or of --rank R, as text\n"
+    "  verify CALL|FILE    prove a schedule correct, or say what is wrong with it\n"
+    "  parse FILE          check that a text can be read and written back; summarise it\n"
+    "A FILE holds programs as dump writes them; - is the standard input. A CALL is\n"
+    "  -c, --collective NAME   AllReduce, AllGather, ... (see list)\n"
+    "  -a, --algorithm NAME    ring, tree, ... (see list)\n"
+    "  -n, --ranks N\n"
+    "      --channels N        (1)\n"
+    "      --root R            (0)\n"
+    "Of dump:\n"
+    "  -r, --rank R            only this rank's program\n"
+    "Of verify, which looks at both places unless told otherwise:\n"
+    "      --all               every algorithm, of the collective if there is one\n"
+    "      --in-place          input and output in one buffer\n"
+    "      --out-of-place      two buffers\n"
+    "  -h, --help\n"
+    "It exits with 0 if all is well, 1 if something is refuted or does not parse, 2 if it is used wrongly.\n";
+
+struct Options {
+  std::string collective, algorithm, file;
+  int ranks = 0, channels = 1, root = 0, rank = -1;
+  bool all = false, inPlace = false, outOfPlace = false;
+};
+
+[[noreturn]] void misused(const std::string& why) {
+  std::fprintf(stderr, "eccl_sched: %s; see eccl_sched --help\n", why.c_str());
+  std::exit(2);
+}
+
+int numberOf(const char* option, const char* text, int least, int most) {
+  char* end = nullptr;
+  errno = 0;
+  const long value = std::strtol(text, &end, 10);
+  if (errno != 0 || end == text || *end != '\0' || value < least || value > most) {
+    misused(eccl::format("%s %s is not a number from %d to %d", option, text, least, most));
+  }
+  return static_cast<int>(value);
+}
+
+Options parseOptions(int argc, char** argv) {
+  enum { kChannels = 256, kRoot, kAll, kInPlace, kOutOfPlace };
+  static const option kOptions[] = {{"collective", required_argument, nullptr, 'c'},
+                                    {"algorithm", required_argument, nullptr, 'a'},
+                                    {"ranks", required_argument, nullptr, 'n'},
+                                    {"rank", required_argument, nullptr, 'r'},
+                                    {"channels", required_argument, nullptr, kChannels},
+                                    {"root", required_argument, nullptr, kRoot},
+                                    {"all", no_argument, nullptr, kAll},
+                                    {"in-place", no_argument, nullptr, kInPlace},
+                                    {"out-of-place", no_argument, nullptr, kOutOfPlace},
+                                    {"help", no_argument, nullptr, 'h'},
+                                    {}};
+  constexpr int kMostRanks = 1 << 15;
+  Options options;
+  for (int found; (found = getopt_long(argc, argv, "c:a:n:r:h", kOptions, nullptr)) != -1;) {
+    switch (found) {
+      case 'c':
+        options.collective = optarg;
+        break;
+      case 'a':
+        options.algorithm = optarg;
+        break;
+      case 'n':
+        options.ranks = numberOf("--ranks", optarg, 1, kMostRanks);
+        break;
+      case 'r':
+        options.rank = numberOf("--rank", optarg, 0, kMostRanks - 1);
+        break;
+      case kChannels:
+        options.channels = numberOf("--channels", optarg, 1, 1024);
+        break;
+      case kRoot:
+        options.root = numberOf("--root", optarg, 0, kMostRanks - 1);
+        break;
+      case kAll:
+        options.all = true;
+        break;
+      case kInPlace:
+        options.inPlace = true;
+        break;
+      case kOutOfPlace:
+        options.outOfPlace = true;
+        break;
+      case 'h':
+        std::fputs(kUsage, stdout);
+        std::exit(0);
+      default:
+        std::exit(2);  // getopt_long() has said what it did not understand
+    }
+  }
+  if (optind < argc) options.file = argv[optind++];
+  if (optind < argc) misused(eccl::format("'%s' is one argument too many", argv[optind]));
+  if (!options.inPlace && !options.outOfPlace) options.inPlace = options.outOfPlace = true;
+  return options;
+}
+
+/// The algorithms the options name; at least one.
+std::vector<const Algorithm*> chosen(const Options& options) {
+  if (options.ranks == 0) misused("--ranks is missing");
+  if (options.root >= options.ranks)
+    misused(eccl::format("--root %d is none of %d ranks", options.root, options.ranks));
+  if (!options.all && (options.collective.empty() || options.algorithm.empty())) {
+    misused("--collective and --algorithm are needed");
+  }
+  std::vector<const Algorithm*> found;
+  for (const Algorithm& algorithm : eccl::algorithms()) {
+    const char* collective = eccl::nameOf(algorithm.collective);
+    if (!options.collective.empty() && strcasecmp(options.collective.c_str(), collective) != 0) continue;
+    if (!options.algorithm.empty() && options.algorithm != algorithm.name) continue;
+    found.push_back(&algorithm);
+  }
+  if (found.empty()) {
+    misused(eccl::format("there is no algorithm '%s' for '%s': eccl_sched list", options.algorithm.c_str(),
+                         options.collective.c_str()));
+  }
+  return found;
+}
+
+std::vector<Program> build(const Algorithm& algorithm, const Options& options) {
+  const int root = eccl::hasRoot(algorithm.collective) ? options.root : 0;
+  return buildAll(algorithm, {algorithm.collective, options.ranks, root}, options.channels);
+}
+
+std::string readAll(const std::string& path) {
+  FILE* file = path == "-" ? stdin : std::fopen(path.c_str(), "rb");
+  if (file == nullptr) misused(path + " cannot be read: " + std::strerror(errno));
+  std::string text;
+  char buffer[1 << 16];
+  while (size_t got = std::fread(buffer, 1, sizeof buffer, file)) text.append(buffer, got);
+  if (std::ferror(file)) misused(path + " cannot be read: " + std::strerror(errno));
+  if (file != stdin) std::fclose(file);
+  return text;
+}
+
+/// The programs in a file; exits with 1 if it does not parse.
+std::vector<Program> programsIn(const std::string& path) {
+  auto programs = eccl::parse(readAll(path));
+  if (programs.ok()) return programs.take();
+  std::fprintf(stderr, "%s: %s\n", path == "-" ? "standard input" : path.c_str(),
+               programs.status().message().c_str());
+  std::exit(1);
+}
+
+/// "AllReduce ring, 4 ranks, 1 channel".
+std::string titleOf(const std::string& name, const Program& first) {
+  return eccl::format("%s %s, %d rank%s, %d channel%s", eccl::nameOf(first.collective), name.c_str(),
+                      first.ranks, first.ranks == 1 ? "" : "s", first.channels, first.channels == 1 ? "" : "s");
+}
+
+bool verifyOne(const std::string& title, const std::vector<Program>& programs, bool inPlace) {
+  const auto begin = std::chrono::steady_clock::now();
+  const eccl::Verdict verdict = eccl::verify(programs, inPlace);
+  const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - begin;
+  const std::string where = title + (inPlace ? ", in place" : ", out of place");
+  if (verdict.ok) {
+    std::printf("%s: ok, minSlots %d, %lld moves per tile, verified in %.1f ms\n", where.c_str(),
+                verdict.minSlots, static_cast<long long>(verdict.moves), took.count());
+  } else {
+    std::printf("%s: %s: %s\n", where.c_str(), verdict.gaveUp ? "NOT VERIFIED" : "REFUTED",
+                verdict.reason.c_str());
+  }
+  return verdict.ok;
+}
+
+int verifyPlaces(const std::string& name, const std::vector<Program>& programs, const Options& options) {
+  const std::string title = titleOf(name, programs[0]);
+  bool ok = true;
+  if (options.outOfPlace) ok = verifyOne(title, programs, false);
+  if (options.inPlace) ok = verifyOne(title, programs, true) && ok;
+  return ok ? 0 : 1;
+}
+
+int verifyCommand(const Options& options) {
+  if (!options.file.empty()) return verifyPlaces("from " + options.file, programsIn(options.file), options);
+  int result = 0;
+  for (const Algorithm* algorithm : chosen(options)) {
+    result |= verifyPlaces(algorithm->name, build(*algorithm, options), options);
+  }
+  return result;
+}
+
+int dumpCommand(const Options& options) {
+  if (options.all) misused("dump takes one algorithm, not --all");
+  if (options.rank >= options.ranks)
+    misused(eccl::format("--rank %d is none of %d ranks", options.rank, options.ranks));
+  const std::vector<Program> programs = build(*chosen(options)[0], options);
+  std::fputs((options.rank < 0 ? dumpSchedule(programs) : dump(programs[options.rank])).c_str(), stdout);
+  return 0;
+}
+
+int parseCommand(const Options& options) {
+  if (options.file.empty()) misused("parse takes a FILE");
+  const std::vector<Program> programs = programsIn(options.file);
+  size_t lanes = 0, steps = 0, connections = 0;
+  for (const Program& program : programs) {
+    lanes += program.lanes.size();
+    steps += program.steps.size();
+    connections += program.connections.size();
+  }
+  auto again = eccl::parse(dumpSchedule(programs));
+  if (!again.ok() || *again != programs) {
+    std::printf("what was read is not what its dump says: this is a bug in eccl_sched\n");
+    return 1;
+  }
+  std::printf("%zu programs, the first for %s of %d ranks; %zu connection ends, %zu lanes, %zu steps\n",
+              programs.size(), eccl::nameOf(programs[0].collective), programs[0].ranks, connections, lanes,
+              steps);
+  return 0;
+}
+
+int listCommand() {
+  for (const Algorithm& algorithm : eccl::algorithms()) {
+    std::printf("%-14s %s\n", eccl::nameOf(algorithm.collective), algorithm.name);
+  }
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  if (argc < 2) {
+    std::fputs(kUsage, stderr);
+    return 2;
+  }
+  const std::string command = argv[1];
+  if (command == "--help" || command == "-h") return std::fputs(kUsage, stdout), 0;
+  const Options options = parseOptions(argc - 1, argv + 1);
+  if (command == "dump") return dumpCommand(options);
+  if (command == "verify") return verifyCommand(options);
+  if (command == "parse") return parseCommand(options);
+  if (command == "list") return listCommand();
+  misused("there is no command '" + command + "'");
+}
