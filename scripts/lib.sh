@@ -39,12 +39,8 @@ report_skipped() {
   awk '
     /<testcase / { name = $0; sub(/.* name="/, "", name); sub(/" classname=.*/, "", name); reason = ""; take = 0 }
     / status="notrun"/ { skipped = 1 }
-    /\[  SKIPPED \]/ {
-      rest = $0
-      sub(/.*\[  SKIPPED \] */, "", rest)
-      if (reason == "" && !take) reason = rest  # a test that is no GoogleTest gives its reason here
-      take = 0
-    }
+    /\[  SKIPPED \]/ { take = 0 }
+    /^(\t*<system-out>)?skipped: / && reason == "" { reason = $0; sub(/.*skipped: /, "", reason) }  # no GoogleTest
     take && NF { reason = reason (reason == "" ? "" : " ") $0 }
     /: Skipped$/ { take = 1 }
     /<\/testcase>/ {

@@ -6,7 +6,7 @@
 //
 //   struct Payload;                                  // what a message carries; default-constructible
 //   const char* execute(const Move<Payload>& move);  // nullptr, or why the program is wrong (a static text)
-//   void waited(const Wait& wait);                   // a lane has seen a step of another one finished
+//   void waited(const LaneWait& wait);                   // a lane has seen a step of another one finished
 //
 // A move happens at once: it needs every message it takes and every slot it fills. So lanes are a Kahn network
 // with bounded channels (G. Kahn, "The semantics of a simple language for parallel programming", 1974), and
@@ -25,7 +25,7 @@
 
 namespace eccl {
 
-enum class Advance { moved, blocked, finished, failed };
+enum class Advance { moved, blocked, finished, failed };  // moved: or skipped a move of nothing
 
 /// Not thread-safe; belongs to whoever runs it.
 template <class Domain>
@@ -43,7 +43,7 @@ class Machine {
       for (const Lane& lane : program.lanes) {
         const Step* step = program.steps.data() + lane.firstStep;
         lanes_.push_back({&program, &lane, step, wiresOf_[program.rank].data(), first});
-        if (program.streams) lanes_.back().relays.resize(instances(program, lane));
+        if (program.streams) lanes_.back().relayed.resize(instances(program, lane));
         if (lane.steps == 0) finish(lanes_.back());
       }
     }
@@ -57,17 +57,17 @@ class Machine {
   /// Executes the next move of a lane, if it can.
   Advance advance(int lane) {
     State& state = lanes_[lane];
-    while (!state.finished) {
+    if (!state.finished) {
       if (state.stuck != nullptr && stuck(*state.stuck, state.stuckReceiving)) return Advance::blocked;
       const Step& step = *state.at;
       if (!state.entered) {
         if (step.waitLane != kNoLane && !(step.waitPreviousTile && state.tile == 0)) {
-          const Wait wait = {lane,
-                             state.tile,
-                             state.step,
-                             state.firstLane + step.waitLane,
-                             step.waitPreviousTile ? state.tile - 1 : state.tile,
-                             step.waitStep};
+          const LaneWait wait = {lane,
+                                 state.tile,
+                                 state.step,
+                                 state.firstLane + step.waitLane,
+                                 step.waitPreviousTile ? state.tile - 1 : state.tile,
+                                 step.waitStep};
           if (!over(wait)) return Advance::blocked;
           domain_.waited(wait);
         }
@@ -75,9 +75,9 @@ class Machine {
       }
       move_.lane = lane;
       switch (resolve(state, step)) {
-        case Readiness::skip:
+        case Readiness::skip:  // progress too: somebody may wait for the step
           next(state, step);
-          continue;
+          return Advance::moved;
         case Readiness::blocked:
           return Advance::blocked;
         case Readiness::failed:
@@ -153,11 +153,6 @@ class Machine {
     size_t first;             // slot, of slots_
     int head = 0, tail = 0, used = 0;
   };
-  /// What a relay has seen of the stream that passes through one repetition of one step.
-  struct Relay {
-    int32_t block = -1, part = 0, count = 0;
-    bool done = false;
-  };
   struct State {
     const Program* program;
     const Lane* lane;
@@ -170,11 +165,12 @@ class Machine {
     bool live = false;     // some stream of this pass goes on in the next tile
     bool finished = false;
     bool stuckReceiving = false;
-    bool identified = false;  // of the next move: a memory operand (the others are the same parts) or null
-    const Operand* memory = nullptr;
-    int32_t block = 0, part = 0;
-    const Wire* stuck = nullptr;     // the connection that blocked the last attempt
-    std::vector<Relay> relays = {};  // by instance; streams only
+    bool identified = false;  // the following three are the next move's
+    bool memory = false;      // has an operand in memory, which gives the label
+    Label label = {};
+    Wire* ends[2 * kMaxOperands] = {};  // by operand; null for memory
+    const Wire* stuck = nullptr;        // the connection that blocked the last attempt
+    std::vector<bool> relayed = {};     // streams: by instance, a relay that has passed on the last message
   };
   enum class Readiness { ready, blocked, skip, failed };
 
@@ -229,133 +225,98 @@ class Machine {
     return text;
   }
 
-  bool over(const Wait& wait) const {
+  bool over(const LaneWait& wait) const {
     const State& other = lanes_[wait.onLane];
     return other.finished || other.tile > wait.onTile ||
            (other.tile == wait.onTile && other.step > wait.onStep);
   }
   bool stuck(const Wire& wire, bool receiving) const { return wire.used == (receiving ? 0 : size_.slots); }
 
-  /// What the memory operands of the next move say.
-  static void identify(State& state, const Operand* operands, int total) {
+  /// What the operands of the lane's next move are.
+  void identify(State& state, const Step& step) {
     state.identified = true;
-    state.memory = std::find_if(operands, operands + total,
-                                [](const Operand& operand) { return operand.space != Space::connection; });
-    if (state.memory == operands + total) {
-      state.memory = nullptr;
-      return;
+    state.memory = false;
+    const Operand* operands = &state.program->operands[step.firstOperand];
+    for (int i = 0; i < step.sources + step.destinations; ++i) {
+      const Operand& operand = operands[i];
+      const bool connects = operand.space == Space::connection;
+      state.ends[i] = connects ? &wires_[state.wires[operand.index.at(state.repeat)]] : nullptr;
+      if (connects || state.memory) continue;  // all memory operands are the same parts
+      state.memory = true;
+      state.label = {operand.index.at(state.repeat), operand.part.at(state.repeat), operand.count};
     }
-    state.block = state.memory->index.at(state.repeat);
-    state.part = state.memory->part.at(state.repeat);
   }
 
   /// Fills move_ with the lane's next move.
   Readiness resolve(State& state, const Step& step) {
-    const Program& program = *state.program;
-    move_.rank = program.rank;
-    move_.tile = state.tile;
-    move_.stepInLane = state.step;
-    move_.repeat = state.repeat;
-    move_.step = &step;
-    move_.empty = false;
-    const Operand* operands = &program.operands[step.firstOperand];
-    const int total = step.sources + step.destinations;
-    for (int i = 0; i < total; ++i) move_.terms[i] = {&operands[i], nullptr};
-    if (!state.identified) identify(state, operands, total);
-    bool last = true;
-    if (state.memory != nullptr) {
-      move_.block = state.block;
-      move_.part = state.part;
-      move_.count = state.memory->count;
-      if (program.streams) {
-        int tiles = size_.streamTiles ? size_.streamTiles(move_.block) : size_.tiles;
-        if (state.tile >= (tiles > 0 ? tiles : 1)) return Readiness::skip;
-        move_.empty = tiles == 0;
-        last = state.tile + 1 >= tiles;
-      } else if (size_.empty && allEmpty()) {
-        return Readiness::skip;
-      }
-    } else if (state.relays[state.instance].done) {
+    if (!state.identified) identify(state, step);
+    state.label.tile = state.tile;
+    if (!state.memory) {
+      if (state.relayed[state.instance]) return Readiness::skip;
+    } else if (state.program->streams) {
+      const int tiles = size_.streamTiles ? size_.streamTiles(state.label.block) : size_.tiles;
+      if (state.tile >= std::max(tiles, 1)) return Readiness::skip;
+      state.label.empty = tiles == 0;
+      state.label.last = state.tile + 1 >= tiles;
+    } else if (size_.empty && allEmpty(state.label)) {
       return Readiness::skip;
     }
-
+    const int total = step.sources + step.destinations;
     for (int i = 0; i < total; ++i) {
-      if (operands[i].space != Space::connection) continue;
-      Wire& wire = wires_[state.wires[operands[i].index.at(state.repeat)]];
-      const bool receiving = i < step.sources;
-      if (stuck(wire, receiving)) {
-        state.stuck = &wire;
-        state.stuckReceiving = receiving;
+      if (state.ends[i] != nullptr && stuck(*state.ends[i], i < step.sources)) {
+        state.stuck = state.ends[i];
+        state.stuckReceiving = i < step.sources;
         return Readiness::blocked;
       }
-      move_.terms[i].message = &slots_[wire.first + (receiving ? wire.head : wire.tail)];
     }
     state.stuck = nullptr;
-    if (state.memory == nullptr) {
-      const Message<Payload>& message = *move_.terms[0].message;
-      last = message.last;
-      if (const char* wrong = relay(state, message)) return fail(state, wrong);
-    } else if (const Message<Payload>* other = mismatch(last)) {
-      return fail(state,
-                  format("expects block %d part %d+%d tile %d but the message is block %d part %d+%d tile %d",
-                         move_.block, move_.part, move_.count, move_.tile, other->block, other->part,
-                         other->count, other->tile));
+    const Operand* operands = &state.program->operands[step.firstOperand];
+    for (int i = 0; i < total; ++i) {
+      move_.terms[i] = {&operands[i], nullptr};
+      if (const Wire* wire = state.ends[i]) {
+        move_.terms[i].message = &slots_[wire->first + (i < step.sources ? wire->head : wire->tail)];
+      }
     }
-    if (!last) state.live = true;
+    move_.step = &step;
+    if (!state.memory) {  // a relay passes on what comes
+      state.label = *move_.terms[0].message;
+      state.relayed[state.instance] = state.label.last;
+    }
+    static_cast<Label&>(move_) = state.label;
+    move_.rank = state.program->rank;
+    move_.stepInLane = state.step;
+    move_.repeat = state.repeat;
+    for (const Term<Payload>& term : move_.sources()) {
+      const Message<Payload>* message = term.message;
+      if (message == nullptr || static_cast<const Label&>(*message) == state.label) continue;
+      return fail(state, format("expects %s but the message is %s", textOf(state.label).c_str(),
+                                textOf(*message).c_str()));
+    }
     for (const Term<Payload>& term : move_.destinations()) {
-      if (term.message == nullptr) continue;
-      term.message->block = move_.block;
-      term.message->part = move_.part;
-      term.message->count = move_.count;
-      term.message->tile = move_.tile;
-      term.message->last = last;
-      term.message->empty = move_.empty;
+      if (term.message != nullptr) static_cast<Label&>(*term.message) = state.label;
     }
+    if (!state.label.last) state.live = true;
     return Readiness::ready;
   }
 
-  bool allEmpty() const {
-    for (int j = 0; j < move_.count; ++j) {
-      if (!size_.empty(move_.block, move_.part + j, move_.tile)) return false;
+  static std::string textOf(const Label& label) {
+    return format("block %d part %d+%d tile %d%s", label.block, label.part, label.count, label.tile,
+                  label.empty  ? ", empty"
+                  : label.last ? ""
+                               : ", not the last");
+  }
+
+  bool allEmpty(const Label& label) const {
+    for (int j = 0; j < label.count; ++j) {
+      if (!size_.empty(label.block, label.part + j, label.tile)) return false;
     }
     return true;
   }
 
-  /// The first message among the sources that is not what the memory operands say; nullptr if all are.
-  const Message<Payload>* mismatch(bool last) const {
-    for (const Term<Payload>& term : move_.sources()) {
-      const Message<Payload>* message = term.message;
-      if (message != nullptr &&
-          (message->block != move_.block || message->part != move_.part || message->count != move_.count ||
-           message->tile != move_.tile || message->last != last || message->empty != move_.empty)) {
-        return message;
-      }
-    }
-    return nullptr;
-  }
-
-  /// A step without memory passes on what comes, but always of one stream: else whether two ranks agree about
-  /// which tiles there are would depend on the lengths.
-  const char* relay(State& state, const Message<Payload>& message) {
-    Relay& seen = state.relays[state.instance];
-    if (seen.block < 0) seen = {message.block, message.part, message.count, false};
-    if (seen.block != message.block || seen.part != message.part || seen.count != message.count) {
-      return "relays another block than in the tile before";
-    }
-    if (message.tile != state.tile) return "relays a message of another tile";
-    seen.done = message.last;
-    move_.block = message.block;
-    move_.part = message.part;
-    move_.count = message.count;
-    move_.empty = message.empty;
-    return nullptr;
-  }
-
   void commit(const State& state, const Step& step) {
     for (int i = 0; i < step.sources + step.destinations; ++i) {
-      const Term<Payload>& term = move_.terms[i];
-      if (term.message == nullptr) continue;
-      Wire& wire = wires_[state.wires[term.operand->index.at(state.repeat)]];
+      if (state.ends[i] == nullptr) continue;
+      Wire& wire = *state.ends[i];
       const bool receiving = i < step.sources;
       int& end = receiving ? wire.head : wire.tail;
       if (++end == size_.slots) end = 0;

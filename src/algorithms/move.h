@@ -9,10 +9,15 @@
 
 namespace eccl {
 
-template <class Payload>
-struct Message {
+/// Which data: parts [part, part+count) of a block, in a tile.
+struct Label {
   int32_t block = 0, part = 0, count = 0, tile = 0;
-  bool last = true, empty = false;
+  bool last = true, empty = false;  // streams: the block's last tile; a block of no elements
+  bool operator==(const Label&) const = default;
+};
+
+template <class Payload>
+struct Message : Label {
   Payload payload;
 };
 
@@ -23,14 +28,12 @@ struct Term {
   Message<Payload>* message = nullptr;
 };
 
-/// One repetition of one step in one tile. All its operands are the same parts of the same block.
+/// One repetition of one step in one tile. All its operands have the same label.
 template <class Payload>
-struct Move {
+struct Move : Label {
   int rank = 0, lane = 0;  // lane: counted over all ranks
-  int tile = 0, stepInLane = 0, repeat = 0;
+  int stepInLane = 0, repeat = 0;
   const Step* step = nullptr;
-  int32_t block = 0, part = 0, count = 0;
-  bool empty = false;  // a stream's block of no elements
   Term<Payload> terms[2 * kMaxOperands];
 
   std::span<const Term<Payload>> sources() const { return {terms, step->sources}; }
@@ -39,7 +42,7 @@ struct Move {
 
 /// `lane`, about to begin a step, has seen that step of `onLane` finished in that tile. Lanes counted over all
 /// ranks; both are of one rank.
-struct Wait {
+struct LaneWait {
   int lane, tile, step;
   int onLane, onTile, onStep;
 };

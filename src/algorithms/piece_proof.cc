@@ -76,7 +76,8 @@ PieceProof::Cell& PieceProof::cell(int rank, Space space, int tile) {
 const char* PieceProof::add(int32_t moveNumber, std::span<const int32_t> moves) {
   const TracedMove& move = trace_[moveNumber];
   const Step& step = trace_.step(move);
-  const Program& program = programs_[trace_.rank(move)];
+  const int rank = trace_.rank(move);
+  const Program& program = programs_[rank];
   const int32_t event = static_cast<int32_t>(events_.size());
   // The events that sent what this one receives; they cover the piece, since a message is what its receiver
   // expects.
@@ -90,16 +91,16 @@ const char* PieceProof::add(int32_t moveNumber, std::span<const int32_t> moves) 
     sender.consumers = link({event, 0, sender.consumers});
   }
   std::span<const int32_t> from(arrivals, arrived);
-  const int32_t previous = latest(move.lane);
-  events_.push_back({moveNumber, move.lane, previous});
-  order(move, previous, from);
+  events_.push_back({moveNumber, move.lane, rank, trace_.tile(move), &step, latest(move.lane)});
+  order(move, events_.back(), from);
   latest_[move.lane] = {piece_, event};
-  if (const char* wrong = combine(step, from, event)) return wrong;
-  return deliver(step, from, event);
+  if (const char* wrong = combine(event, from)) return wrong;
+  return deliver(event, from);
 }
 
 /// Tells order_ what the newest event follows.
-void PieceProof::order(const TracedMove& move, int32_t previous, std::span<const int32_t> arrivals) {
+void PieceProof::order(const TracedMove& move, const Event& event, std::span<const int32_t> arrivals) {
+  const int32_t previous = event.previous;
   predecessors_.assign(arrivals.begin(), arrivals.end());
   if (previous >= 0) predecessors_.push_back(previous);
   if (previous < 0 || trace_[events_[previous].move].known != move.known) {
@@ -117,9 +118,9 @@ void PieceProof::order(const TracedMove& move, int32_t previous, std::span<const
   order_.add(predecessors_);
 }
 
-const char* PieceProof::combine(const Step& step, std::span<const int32_t> arrivals, int32_t event) {
-  const TracedMove& move = trace_[events_[event].move];
-  const int rank = trace_.rank(move), tile = trace_.tile(move);
+const char* PieceProof::combine(int32_t event, std::span<const int32_t> arrivals) {
+  const int rank = events_[event].rank, tile = events_[event].tile;
+  const Step& step = *events_[event].step;
   Value sum;
   int arrived = 0;
   for (int i = 0; i < step.sources; ++i) {
@@ -161,28 +162,29 @@ const char* PieceProof::take(const Operand& operand, Value from, bool several, V
   return sets_.unite(sum.set, from.set, sum.set) ? nullptr : "adds one contribution twice";
 }
 
-const char* PieceProof::deliver(const Step& step, std::span<const int32_t> arrivals, int32_t event) {
-  const TracedMove& move = trace_[events_[event].move];
-  const int rank = trace_.rank(move), tile = trace_.tile(move);
+const char* PieceProof::deliver(int32_t event, std::span<const int32_t> arrivals) {
+  const int rank = events_[event].rank, tile = events_[event].tile;
+  const Step& step = *events_[event].step;
   const Program& program = programs_[rank];
   const Operand* operands = &program.operands[step.firstOperand];
+  // A message made of one piece of memory could be a reference to it: watch what happens to that, from this
+  // very step's own writes on.
   bool sends = false;
   for (int i = step.sources; i < step.sources + step.destinations; ++i) {
-    if (operands[i].space == Space::connection) {
-      sends = true;
-      continue;
-    }
-    Cell& target = cell(rank, operands[i].space, tile);
-    // In place, executors skip a copy of a place onto itself: no write happens.
-    const bool onto =
-        !reducing_ && operands[0].space != Space::connection && &cell(rank, operands[0].space, tile) == &target;
-    if (!onto) write(target, event, step, arrivals);
-    target.value = events_[event].value;
+    sends |= operands[i].space == Space::connection;
   }
-  // A message made of one piece of memory could be a reference to it: watch what happens to that.
   if (sends && passes(program, step, false)) {
     Cell& source = cell(rank, operands[0].space, tile);
     source.exposures = link({event, step.firstOperand, source.exposures});
+  }
+  for (int i = step.sources; i < step.sources + step.destinations; ++i) {
+    if (operands[i].space == Space::connection) continue;
+    Cell& target = cell(rank, operands[i].space, tile);
+    // In place, executors skip a copy of a place onto itself: no write happens.
+    const bool onto = !reducing_ && operands[0].space != Space::connection &&
+                      &cell(rank, operands[0].space, tile) == &target;
+    if (!onto) write(target, event, arrivals);
+    target.value = events_[event].value;
   }
   return nullptr;
 }
@@ -198,9 +200,9 @@ void PieceProof::read(Cell& cell, int32_t event) {
   cell.readers = link({event, 0, cell.readers});
 }
 
-void PieceProof::write(Cell& cell, int32_t event, const Step& step, std::span<const int32_t> arrivals) {
-  const int32_t lane = events_[event].lane;
-  const int rank = trace_.rank(trace_[events_[event].move]);
+void PieceProof::write(Cell& cell, int32_t event, std::span<const int32_t> arrivals) {
+  const int32_t lane = events_[event].lane, rank = events_[event].rank;
+  const Step& step = *events_[event].step;
   const Program& program = programs_[rank];
   if (cell.writer >= 0 && events_[cell.writer].lane != lane) order_.ask(cell.writer, event, kWrite);
   for (int32_t at = cell.readers; at >= 0; at = links_[at].next, ++work_) {
@@ -208,7 +210,7 @@ void PieceProof::write(Cell& cell, int32_t event, const Step& step, std::span<co
   }
   for (int32_t at = cell.exposures; at >= 0; at = links_[at].next) {
     const auto [sender, operand, next] = links_[at];
-    const Step& exposing = trace_.step(trace_[events_[sender].move]);
+    const Step& exposing = *events_[sender].step;
     int32_t outstanding = 0;
     for (int i = exposing.sources; i < exposing.sources + exposing.destinations; ++i) {
       outstanding += program.operands[exposing.firstOperand + i].space == Space::connection;
@@ -231,7 +233,7 @@ std::string PieceProof::checkOrder() {
   for (const HappensBefore::Question& question : order_.unordered(mostWork_)) {
     const TracedMove& after = trace_[events_[question.after].move];
     if (question.subject >= 0) {
-      unstable_[trace_.rank(after)][question.subject] = true;
+      unstable_[events_[question.after].rank][question.subject] = true;
       continue;
     }
     return format("%s: %s block %d part %d while %s may be %s it", trace_.where(after).c_str(),

@@ -56,7 +56,9 @@ class PieceProof {
     int32_t event, operand, next;
   };
   struct Event {
-    int32_t move, lane;
+    int32_t move;
+    int32_t lane, rank, tile;
+    const Step* step;
     int32_t previous;        // of the same lane
     int32_t consumers = -1;  // of its messages; into links_
     Value value = {};        // what it delivered
@@ -67,12 +69,12 @@ class PieceProof {
   };
 
   const char* add(int32_t moveNumber, std::span<const int32_t> moves);
-  void order(const TracedMove& move, int32_t previous, std::span<const int32_t> arrivals);
-  const char* combine(const Step& step, std::span<const int32_t> arrivals, int32_t event);
+  void order(const TracedMove& move, const Event& event, std::span<const int32_t> arrivals);
+  const char* combine(int32_t event, std::span<const int32_t> arrivals);
   const char* take(const Operand& operand, Value from, bool several, Value& sum);
-  const char* deliver(const Step& step, std::span<const int32_t> arrivals, int32_t event);
+  const char* deliver(int32_t event, std::span<const int32_t> arrivals);
   void read(Cell& cell, int32_t event);
-  void write(Cell& cell, int32_t event, const Step& step, std::span<const int32_t> arrivals);
+  void write(Cell& cell, int32_t event, std::span<const int32_t> arrivals);
   std::string checkOrder();
   std::string checkOutputs(std::span<const int32_t> holders);
 

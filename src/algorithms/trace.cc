@@ -33,7 +33,7 @@ const char* Trace::execute(const Move<Payload>& move) {
   return nullptr;
 }
 
-void Trace::waited(const Wait& wait) {
+void Trace::waited(const LaneWait& wait) {
   LaneOf& lane = lanes_[wait.lane];
   LaneOf& other = lanes_[wait.onLane];
   left_ -= lane.lanesOfRank;

@@ -33,7 +33,7 @@ class Trace {
   Trace(const std::vector<Program>& programs, int64_t most);
 
   const char* execute(const Move<Payload>& move);
-  void waited(const Wait& wait);
+  void waited(const LaneWait& wait);
 
   const std::vector<TracedMove>& moves() const { return moves_; }
   const TracedMove& operator[](int32_t move) const { return moves_[move]; }

@@ -15,7 +15,7 @@ struct Control {
   struct Payload {};
   int64_t moves = 0;
   const char* execute(const Move<Payload>&) { return ++moves, nullptr; }
-  void waited(const Wait&) const {}
+  void waited(const LaneWait&) const {}
 };
 
 /// What would take too long, before anything is expanded; "" if nothing.

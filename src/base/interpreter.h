@@ -184,7 +184,8 @@ ECCL_DEVICE inline Readiness resolve(const RunView& run, LaneState& lane, const 
 ECCL_DEVICE inline bool byReference(const PlanView& plan, const Step& step, const Resolved& move,
                                     const SendEnd& end) {
   const Operand& source = plan.operands[step.firstOperand];
-  return source.stable && move.length >= end.referenceFrom && onePiece(plan, move);
+  // A raw contribution may have to be scaled before it is sent.
+  return source.stable && !source.pre && move.length >= end.referenceFrom && onePiece(plan, move);
 }
 
 /// Brackets the use of memory that received references name. False: a sender has revoked its references.

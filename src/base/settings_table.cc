@@ -15,11 +15,12 @@ constexpr double kDay = 86400;
 // NCCL's spelling is listed only where a value means the same to both. NCCL_ALGO, for one, has another grammar.
 // clang-format off: a table reads by its columns.
 constexpr Row kRows[] = {
-    {{"ALGO", nullptr, true, "algorithm", "The algorithm to use instead of the selector's choice."},
+    {{"ALGO", nullptr, true, "[collective:]algorithm,...",
+      "Algorithms to use instead of the selector's choice."},
      &Settings::algo,
      0,
      0,
-     Rule::word},
+     Rule::words},
     {{"CHANNELS", nullptr, true, "0..64", "Parallel connections per algorithm edge; 0: chosen."},
      &Settings::channels,
      0,
@@ -63,7 +64,7 @@ constexpr Row kRows[] = {
     {{"P2P_DISABLE", "NCCL_P2P_DISABLE", false, "0|1",
       "1: threads of one process do not read each other's buffers."},
      &Settings::p2pDisable},
-    {{"COMM_BLOCKING", "NCCL_COMM_BLOCKING", false, "0|1", "Overrides the blocking field of ecclConfig_t."},
+    {{"COMM_BLOCKING", "NCCL_COMM_BLOCKING", false, "0|1", "If set, overrides the blocking field of ecclConfig_t."},
      &Settings::blocking},
     {{"INIT_TIMEOUT", nullptr, false, "0.1..86400 seconds", "Limit for each phase of making a communicator."},
      &Settings::initTimeout,
@@ -79,11 +80,11 @@ constexpr Row kRows[] = {
      0.001,
      60},
     {{"SPIN_US", nullptr, false, "-1..1000000 microseconds",
-      "How long a wait spins before it yields; -1: by cores and ranks."},
+      "How long a wait spins before it yields; -1: chosen."},
      &Settings::spinMicroseconds,
      -1,
      1e6},
-    {{"VERIFY", nullptr, false, "auto|always|never", "Whether schedules are proved before they run."},
+    {{"VERIFY", nullptr, false, "auto|always|never", "Proves schedules before they first run; auto, as if not set: for up to 16 ranks."},
      &Settings::verify,
      0,
      0,
@@ -102,10 +103,10 @@ constexpr Row kRows[] = {
 };
 // clang-format on
 
-bool isWord(std::string_view text) {
+bool isWords(std::string_view text) {
   return std::all_of(text.begin(), text.end(), [](unsigned char c) {
     return std::isalnum(c) != 0 ||
-           std::string_view("_-,:;^").find(static_cast<char>(c)) != std::string_view::npos;
+           std::string_view("_-,:").find(static_cast<char>(c)) != std::string_view::npos;
   });
 }
 
@@ -163,7 +164,10 @@ bool assign(Settings& settings, const SettingRow& row, std::string_view text) {
     settings.*(*member) = text;
     if (std::any_of(text.begin(), text.end(), [](unsigned char c) { return std::iscntrl(c) != 0; }))
       return false;
-    if (row.rule == Rule::word) return isWord(text);
+    if (row.rule == Rule::words) {  // without blanks, so that ranks which differ in nothing else agree
+      std::erase(settings.*(*member), ' ');
+      return isWords(settings.*(*member));
+    }
     if (row.rule == Rule::choice) return text.empty() || isChoice(row.info.values, text);
     if (row.rule == Rule::choices) return text.empty() || areChoices(row.info.values, text);
     return true;

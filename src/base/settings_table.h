@@ -13,8 +13,8 @@ using SettingMember = std::variant<std::monostate, std::string Settings::*, doub
                                    int64_t Settings::*, bool Settings::*>;
 
 /// What else a text must be. choice: one of `values`, which '|' parts; choices: a comma-separated list of them;
-/// lines: a multiple of a cache line; word: letters, digits and -_,:;^.
-enum class SettingRule : uint8_t { none, powerOfTwo, lines, word, choice, choices };
+/// lines: a multiple of a cache line; words: letters, digits, _-,: and blanks, which do not count.
+enum class SettingRule : uint8_t { none, powerOfTwo, lines, words, choice, choices };
 
 struct SettingRow {
   SettingInfo info;

@@ -161,6 +161,11 @@ struct SendEnd : RingEnd {
   ECCL_DEVICE bool poisoned() const { return loadRelaxed(&control->receiverPoison) != 0; }
 };
 
+inline void attachRing(SendEnd& end, void* memory, RingShape shape, uint64_t first, uint16_t epoch) {
+  attachRing(static_cast<RingEnd&>(end), memory, shape, first, epoch);
+  end.releasedSeen = first;
+}
+
 /// A header as peek() found it.
 struct Received {
   const std::byte* data;  // in the slot; meaningless for references and placed messages

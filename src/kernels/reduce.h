@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <type_traits>
 
 #include "base/program.h"
 
@@ -37,8 +38,8 @@ struct Scale {
   }
 };
 
-/// result = post((pre0(s0) op pre1(s1)) op pre2(s2) …), for each of `count` elements; every destination gets
-/// it.
+/// result = post((pre0(s0) op pre1(s1)) op pre2(s2) …), for each of `count` elements, delivered to
+/// every destination.
 ///
 /// The result is defined bit by bit, on every machine and by every variant:
 ///  - half, bfloat16, f8e4m3 and f8e5m2 are widened to fp32, scaled and combined there over all sources of
@@ -65,6 +66,7 @@ struct ReduceTask {
   Scale pre[kMaxOperands];
   Scale post;
 };
+static_assert(std::is_trivially_copyable_v<ReduceTask>);  // devices copy it
 
 /// True when `task` moves bits and computes nothing.
 constexpr bool isCopy(const ReduceTask& task) {

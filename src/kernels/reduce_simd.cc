@@ -7,12 +7,13 @@
 #define HWY_DISABLED_TARGETS ~(HWY_AVX3 | HWY_AVX2 | HWY_NEON | HWY_EMU128 | HWY_SCALAR)
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/reduce_simd.cc"
-#include <cstring>
-#include "kernels/reduce_internal.h"
-
 #include "hwy/foreach_target.h"  // re-includes this file per target; must precede highway.h
 #include "hwy/highway.h"
+
+#include <cstring>
+
 #include "kernels/reduce_codec-inl.h"
+#include "kernels/reduce_internal.h"
 
 #if ECCL_SIMD_TARGET
 HWY_BEFORE_NAMESPACE();

@@ -129,9 +129,10 @@ void Communicator::onPeerFailed(Run* run, int peer, const std::string& reason) {
     std::lock_guard lock(mutex_);
     if (left_.count(peer) != 0) return;
   }
-  suspect(Status::error(Code::remote, "%s failed%s%s: %s", describe(peer).c_str(),
-                        run != nullptr ? " during " : "", run != nullptr ? run->record.text().c_str() : "",
-                        reason.c_str()));
+  suspect(
+      Status::error(Code::remote, "%s failed%s%s: %s", describe(peer).c_str(), run != nullptr ? " during " : "",
+                    run != nullptr ? run->record.text().c_str() : "", reason.c_str()),
+      run == nullptr ? peer : -1);
 }
 
 void Communicator::suspect(Status status, int idlePeer) {

@@ -21,11 +21,6 @@ std::string Link::text() const {
                 context_.describe(id.to).c_str(), id.channel, id.tag);
 }
 
-void Link::attach(RingEnd& end, void* memory) const {
-  const ConnectorOptions& options = context_.options;
-  attachRing(end, memory, options.ring, options.firstMessage, options.epoch);
-}
-
 TcpPath::Wiring Link::tcpWiring(Fd socket, RingMemory memory) {
   TcpPath::Wiring wiring;
   wiring.socket = std::move(socket);

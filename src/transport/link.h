@@ -50,7 +50,11 @@ class Link : public ReadyHandler {
  protected:
   Link(LinkContext& context, ConnectionId id) : connection(id, context.options.rank), context_(context) {}
   /// The end of the ring in `memory` that this side has.
-  void attach(RingEnd& end, void* memory) const;
+  template <class End>
+  void attach(End& end, void* memory) const {
+    const ConnectorOptions& options = context_.options;
+    attachRing(end, memory, options.ring, options.firstMessage, options.epoch);
+  }
   void hangUp();
   /// Logged.
   void fail(Code code, const std::string& why);

@@ -197,13 +197,11 @@ Status OutgoingLink::establish(const char* name, const Make& make) {
     ECCL_ASSIGN(RingMemory memory, mapPrivate(ringMemoryBytes(context_.options.ring)));
     formatRing(memory.get(), context_.options.ring, context_.options.firstMessage);
     attach(*end, memory.get());
-    end->releasedSeen = end->next;
     decorator = std::make_unique<FaultPath>(*faults, *context_.options.clock, memory, *end,
                                             [this](const std::string& why) { context_.onBroken(*this, why); });
     end = &decorator->inner();
   }
   ECCL_ASSIGN(std::unique_ptr<Path> path, make(*end));
-  end->releasedSeen = end->next;
   if (decorator != nullptr) {
     connection.sendEnd.referenceFrom = end->referenceFrom;
     fault_ = decorator.get();

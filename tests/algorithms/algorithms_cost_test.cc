@@ -42,7 +42,7 @@ class Counting {
     finished_[{move.lane, move.stepInLane}] = round;
     return nullptr;
   }
-  void waited(const Wait& wait) {
+  void waited(const LaneWait& wait) {
     round_[wait.lane] = std::max(round_[wait.lane], finished_[{wait.onLane, wait.onStep}]);
   }
 
@@ -245,7 +245,7 @@ class Expressions {
     }
     return nullptr;
   }
-  void waited(const Wait&) {}
+  void waited(const LaneWait&) {}
   size_t output(int rank, int part) { return memory_.at({rank, Space::output, part}); }
 
  private:

@@ -109,7 +109,7 @@ TEST(ScheduleText, IsWhatTheHeaderSays) {
 TEST(ScheduleText, ReadsCommentsBlankLinesAndAnySpacing) {
   auto programs = parsed(
       "# one rank copies\r\n\n"
-      "program AllGather rank 0 of 1 root 0 parts 2 channels 1 # the call\r\n"
+      "program AllGather rank 0 of 1 root 0 parts 2 channels 1 message-parts 2 # the call\r\n"
       "\tinput blocks 1 first 0 stride 1\n"
       "output  blocks 1 first 0 stride 1\n"
       "lane 0 channel 0\n"

@@ -101,6 +101,12 @@ TEST(Settings, EveryRowReachesAMemberOfItsOwn) {
   }
 }
 
+TEST(Settings, BlanksInAlgorithmsDoNotCount) {
+  Result<Settings> settings = parse({{"ECCL_ALGO", "allreduce: tree, ring"}});
+  ASSERT_TRUE(settings.ok());
+  EXPECT_EQ(settings->algo, "allreduce:tree,ring");
+}
+
 TEST(Settings, BetterSourcesWin) {
   const Files files = {{"/home/conf", "ECCL_SLOTS=16\nECCL_CHANNELS=2\nECCL_SPIN_US=7"},
                        {"/etc/conf", "ECCL_SLOTS=32\nECCL_CHANNELS=3\nECCL_SPIN_US=8\nECCL_ALGO=tree"}};

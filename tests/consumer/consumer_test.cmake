@@ -9,7 +9,7 @@ function(run)
 endfunction()
 
 if(WAY STREQUAL pkg_config AND NOT PKG_CONFIG)
-  message("[  SKIPPED ] pkg-config is not installed (apt package pkg-config)")
+  message("skipped: pkg-config is not installed (apt package pkg-config)")
   return()
 endif()
 

@@ -5,6 +5,12 @@
 #include <cstdint>
 #include <vector>
 
+#if defined(__has_feature)  // Clang
+#define ECCL_SANITIZED __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#elif defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define ECCL_SANITIZED 1
+#endif
+
 namespace eccl {
 namespace {
 
@@ -47,7 +53,7 @@ TEST_F(HostDeviceTest, AllocatesAlignedMemory) {
 }
 
 TEST_F(HostDeviceTest, ReportsExhaustedMemory) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if ECCL_SANITIZED
   GTEST_SKIP() << "the sanitizer ends the process when an allocation is too large";
 #endif
   Result<void*> memory = device_.allocate(SIZE_MAX / 2);

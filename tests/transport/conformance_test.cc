@@ -457,12 +457,11 @@ TEST_P(Paths, ReceiverPoisonReachesASleepingSender) {
       });
 }
 
-// Poison waits for a reader that is in the middle of a reference.
-TEST_P(Paths, SenderPoisonWaitsForTheReader) {
-  if (way() != Way::thread) GTEST_SKIP() << "only threads read each other's memory";
+// Poison waits for a reader that is in the middle of a reference; only threads read each other's memory.
+TEST(ThreadPath, SenderPoisonWaitsForTheReader) {
   std::atomic<bool> reading{false}, stopped{false}, returned{false};
-  run(
-      setupFor(way()),
+  runTwo(
+      setupFor(Way::thread), false,
       [&](Party& party) -> std::string {
         CONNECT(connection, party.sending());
         std::vector<std::byte> bytes(2000, std::byte{5});

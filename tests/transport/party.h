@@ -40,6 +40,7 @@ struct PartySetup {
   Duration connectLimit = std::chrono::seconds(20);
   std::string restrictions;
   uint64_t communicator = 77;
+  size_t mostUnasked = 1024;
 };
 
 /// One rank of two.
@@ -69,6 +70,7 @@ class Party {
     choices.restrictions = setup.restrictions;
     choices.pullFrom = choices.zeroCopyFrom = setup.referenceFrom;
     choices.connectLimit = setup.connectLimit;
+    choices.mostUnasked = setup.mostUnasked;
     choices.describe = [](int r) { return format("rank %d (test)", r); };
     choices.endpoint = [this](int) -> const Endpoint& { return peer; };
     choices.onBroken = [this](int r, const std::string& reason) {

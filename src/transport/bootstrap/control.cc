@@ -15,7 +15,7 @@ namespace {
 
 constexpr uint64_t kWakeTag = UINT64_MAX;
 constexpr size_t kMaxReason = 4096;
-enum Departure : uint16_t { kLost = 0, kLeft = 1 };
+enum Departure : uint16_t { kLost = 0, kLeft = 1 };  // FrameHeader::kind of `departed`
 
 // Is `ancestor` on the way from `rank` to rank 0?
 bool isAbove(int ancestor, int rank) {
@@ -80,6 +80,8 @@ void Control::progress() {
   }
   lastProgress_ = now;
 
+  // The event is cleared before the queue is emptied: a command posted in between wakes once too often, never
+  // once too rarely.
   eventfd_t count;
   eventfd_read(wake_.get(), &count);
   std::vector<Command> commands;
@@ -113,7 +115,7 @@ void Control::progress() {
 }
 
 void Control::execute(Command command) {
-  if (leaving_) return;
+  if (leaving_) return;  // nothing follows a goodbye; an adopted socket closes with its command
   switch (command.what) {
     case Command::What::transmit:
       return transmit(std::move(command.frame));
@@ -140,6 +142,7 @@ void Control::attach(Command command) {
       !s.ok()) {
     return lose(n, s.message());
   }
+  for (Encoded& bytes : std::exchange(n.early, {})) write(n, std::move(bytes));
   std::lock_guard lock(mutex_);
   connected_.push_back(n.rank);
   changed_.notify_all();
@@ -153,7 +156,7 @@ Control::Neighbour* Control::neighbour(int rank) {
 }
 
 void Control::readFrom(Neighbour& from) {
-  if (from.socket.fd() < 0) return;
+  if (from.socket.fd() < 0) return;  // closed since the event was made
   from.heard = options_.clock->now();
   from.warned = false;
   bool ended = false;
@@ -169,9 +172,10 @@ void Control::readFrom(Neighbour& from) {
     lose(from, "closed its control connection without a goodbye: the process died or was killed");
 }
 
-// Returns false when nothing more may be read from `from`.
+// Routes one frame. The peer is authenticated but may be mad: ranks and directions are checked before use. An
+// error ends the connection; false means that it has ended, and that nothing more may be read from it.
 Result<bool> Control::onFrame(Neighbour& from, Frame&& frame) {
-  if (leaving_) return true;
+  if (leaving_) return true;  // read only to keep the peer's closing free of resets
   const FrameHeader& header = frame.header;
   const bool fromParent = &from == &neighbours_[0];
   if (header.origin >= nranks_ || (header.type != FrameType::part && header.target >= nranks_)) {
@@ -181,17 +185,13 @@ Result<bool> Control::onFrame(Neighbour& from, Frame&& frame) {
   switch (header.type) {
     case FrameType::heartbeat:
       break;
-    case FrameType::goodbye: {
+    case FrameType::goodbye:
       close(from);
-      Frame left;
-      left.header.type = FrameType::departed;
-      left.header.kind = kLeft;
-      left.header.target = from.rank;
-      left.body = from.who + " has left the communicator (it was destroyed there, or its creation failed)";
-      depart(left, from.rank);
+      depart({{.type = FrameType::departed, .kind = kLeft, .target = from.rank},
+              from.who + " has left the communicator (it was destroyed there, or its creation failed)"},
+             from.rank);
       break;
-    }
-    case FrameType::flood:
+    case FrameType::flood:  // a tree has one way between two nodes: nothing arrives twice
       spread(frame, from.rank);
       handler_->onMessage(header.origin, header.kind, frame.body);
       break;
@@ -221,7 +221,8 @@ Result<bool> Control::onFrame(Neighbour& from, Frame&& frame) {
   return from.state == Neighbour::State::open;
 }
 
-// The next step of a frame's way through the tree.
+// The next step of a frame's way through the tree. Parts of an allGather are not combined on their way up:
+// inner nodes then keep no state for it, and rank 0 knows exactly who is missing.
 void Control::transmit(Frame&& frame) {
   if (frame.header.type == FrameType::flood) return spread(frame, -1);
   const bool upwards = frame.header.type == FrameType::part;
@@ -242,7 +243,10 @@ void Control::spread(const Frame& frame, int exceptRank) {
   }
 }
 
+// All writing goes through here, and counts as a sign of life.
 void Control::write(Neighbour& to, Encoded bytes) {
+  // A child may have the whole tree below it, and messages for all, before this rank's parent is there.
+  if (to.state == Neighbour::State::absent && to.rank >= 0) return to.early.push_back(std::move(bytes));
   if (to.state != Neighbour::State::open) return;
   to.socket.queue(std::move(bytes));
   to.sent = options_.clock->now();
@@ -267,25 +271,26 @@ void Control::flush(Neighbour& to) {
   }
 }
 
+// Out of the epoll set first: a forked child may hold the same socket open (poller.h).
 void Control::close(Neighbour& n) {
   poller_.forget(n.socket.fd());
   n.socket.close();
   n.state = Neighbour::State::closed;
 }
 
+// A neighbour is gone without a goodbye. This rank is the first to know, so it logs, and tells its side of the
+// tree.
 void Control::lose(Neighbour& n, const std::string& reason) {
   if (n.state == Neighbour::State::closed) return;
   close(n);
-  Frame loss;
-  loss.header.type = FrameType::departed;
-  loss.header.kind = kLost;
-  loss.header.target = n.rank;
-  loss.body = format("%s %s (seen by rank %d)", n.who.c_str(), reason.c_str(), rank_);
+  const Frame loss{{.type = FrameType::departed, .kind = kLost, .target = n.rank},
+                   format("%s %s (seen by rank %d)", n.who.c_str(), reason.c_str(), rank_)};
   ECCL_WARN("rank %d: %s", rank_, loss.body.c_str());
   depart(loss, n.rank);
 }
 
-// Passes on that a rank is gone, and draws this rank's own conclusions.
+// Passes on that a rank is gone, and draws this rank's own conclusions. Only the first message about a rank
+// counts: after a goodbye nobody is lost any more.
 void Control::depart(const Frame& frame, int fromRank) {
   const int rank = frame.header.target;
   if (leaving_ || rank == rank_ || std::exchange(departed_[static_cast<size_t>(rank)], 1) != 0) return;
@@ -319,6 +324,7 @@ void Control::conclude(const std::vector<Frame>& outcomes) {
   }
 }
 
+// Hands the outcome of an allGather to the thread that waits for it, unless that has given up.
 void Control::settle(const Frame& outcome) {
   std::lock_guard lock(mutex_);
   auto waiting = outcomes_.find(outcome.header.sequence);
@@ -333,6 +339,7 @@ void Control::settle(const Frame& outcome) {
   changed_.notify_all();
 }
 
+// Signs of life, in both directions.
 void Control::beat(TimePoint now) {
   static const Encoded sign = Frame().encode();
   for (Neighbour& n : neighbours_) {
@@ -344,9 +351,10 @@ void Control::beat(TimePoint now) {
       continue;
     }
     if (silence >= options_.hostLimit && hostIsSilent(n.socket.fd(), options_.hostLimit)) {
-      lose(n, format("has shown no sign of life for %.3g s, nor does its host acknowledge what is sent: the host "
-                     "is down or the network is cut",
-                     seconds(silence)));
+      lose(n,
+           format("has shown no sign of life for %.3g s, nor does its host acknowledge what is sent: the host "
+                  "is down or the network is cut",
+                  seconds(silence)));
       continue;
     }
     if (silence >= options_.hostLimit && !std::exchange(n.warned, true)) {
@@ -354,22 +362,23 @@ void Control::beat(TimePoint now) {
                 n.who.c_str(), seconds(silence), seconds(options_.silenceLimit));
     }
     if (now - n.sent < options_.heartbeat) continue;
-    if (n.socket.hasQueued()) n.sent = now;  // what waits is sign enough, once it is read
-    else write(n, sign);
+    if (n.socket.hasQueued())
+      n.sent = now;  // what waits is sign enough, once it is read
+    else
+      write(n, sign);
   }
 }
 
 void Control::leave() {
   leaving_ = true;
-  Frame goodbye;
-  goodbye.header.type = FrameType::goodbye;
-  goodbye.header.origin = rank_;
-  for (Neighbour& n : neighbours_) write(n, goodbye.encode());
+  const Encoded goodbye = Frame{{.type = FrameType::goodbye, .origin = rank_}, {}}.encode();
+  for (Neighbour& n : neighbours_) write(n, goodbye);
 }
 
 void Control::closeAfterFork() {
   poller_.close();
   wake_.reset();
+  // Closing is enough and all that is allowed: epoll_ctl or shutdown here would reach into the parent.
   for (Neighbour& n : neighbours_) n.socket.close();
   if (!mutex_.try_lock()) return;  // held at the moment of the fork: what is queued stays open in the child
   for (Command& command : commands_) command.socket.reset();

@@ -46,8 +46,9 @@ class Control {
   struct Options {
     /// A sign of life goes to each neighbour this often, from the service thread.
     Duration heartbeat = std::chrono::milliseconds(250);
-    /// A neighbour that is silent for this long is lost if its kernel does not acknowledge either (dead host, cut
-    /// cable). The kernel of a process that is stopped in a debugger does; a warning then names the process.
+    /// A neighbour that is silent for this long is lost if its kernel does not acknowledge either (dead host,
+    /// cut cable). The kernel of a process that is stopped in a debugger does; a warning then names the
+    /// process.
     Duration hostLimit = std::chrono::seconds(5);
     /// A neighbour whose service thread is silent for this long is lost in any case. Longer than hostLimit,
     /// because a stopped or starved process may come back.
@@ -104,6 +105,7 @@ class Control {
     TimePoint heard{}, sent{};
     bool warned = false;  // of its silence
     bool watchesOutput = false;
+    std::vector<std::shared_ptr<const std::string>> early;  // for one that has not connected yet
   };
   struct Command {  // from any thread to the service thread
     enum class What : uint8_t { transmit, adopt, report, leave } what = What::transmit;

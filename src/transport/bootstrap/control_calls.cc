@@ -28,6 +28,7 @@ std::string describe(int rank, const Hello& hello) {
 
 }  // namespace
 
+// The mutex orders commands of one thread; the event wakes the service thread out of its sleep.
 void Control::post(Command command) {
   {
     std::lock_guard lock(mutex_);
@@ -37,6 +38,7 @@ void Control::post(Command command) {
 }
 
 void Control::adopt(Incoming incoming) {
+  // Authenticated, so from this job; but it may have been meant for another communicator or another rank.
   const int rank = incoming.hello.rank;
   if (incoming.hello.purpose != Purpose::control || incoming.hello.communicator != communicator_ ||
       rank >= nranks_ || rank == 0 || treeParent(rank) != rank_) {
@@ -54,6 +56,7 @@ void Control::adopt(Incoming incoming) {
   post(std::move(command));
 }
 
+// Dials in the caller's thread, which may block, and hands the socket to the service thread.
 Status Control::connect(const std::optional<Endpoint>& parent, const Wait& wait) {
   Status status;
   if (rank_ > 0) {
@@ -89,6 +92,7 @@ Status Control::connect(const std::optional<Endpoint>& parent, const Wait& wait)
   return status;
 }
 
+// Sleeps in slices, because an abort flag cannot notify.
 Status Control::awaitNeighbours(const Wait& wait) {
   std::vector<int> missing;
   std::unique_lock lock(mutex_);
@@ -119,9 +123,7 @@ Status Control::awaitNeighbours(const Wait& wait) {
 void Control::reportMissing(int rank, const std::string& why) {
   Command command;
   command.what = Command::What::report;
-  command.frame.header.type = FrameType::departed;
-  command.frame.header.target = rank;
-  command.frame.body = why;
+  command.frame = {{.type = FrameType::departed, .target = rank}, why};
   post(std::move(command));
 }
 
@@ -143,11 +145,7 @@ Status Control::submit(FrameType type, int target, uint16_t kind, std::string_vi
                          rank_, payload.size() >> 20, Frame::kMaxBody >> 20);
   }
   Command command;
-  command.frame.header.type = type;
-  command.frame.header.kind = kind;
-  command.frame.header.origin = rank_;
-  command.frame.header.target = target;
-  command.frame.body = payload;
+  command.frame = {{.type = type, .kind = kind, .origin = rank_, .target = target}, std::string(payload)};
   post(std::move(command));
   return {};
 }
@@ -158,15 +156,15 @@ Result<std::vector<std::string>> Control::allGather(std::string_view mine, const
                          "rank %d: a part of %zu bytes for an allGather exceeds the limit of %zu bytes", rank_,
                          mine.size(), kMaxPart);
   }
-  Command command;
-  command.frame.header.type = FrameType::part;
-  command.frame.header.origin = rank_;
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(wait.left()).count();
-  command.frame.header.target = static_cast<int32_t>(std::min<int64_t>(left, INT32_MAX));
-  command.frame.body = mine;
+  const auto limit = static_cast<int32_t>(std::min<int64_t>(left, INT32_MAX));
+  Command command;
+  command.frame = {{.type = FrameType::part, .origin = rank_, .target = limit}, std::string(mine)};
   std::unique_lock lock(mutex_);
   if (over_) return Status::error(Code::invalidUsage, "rank %d: the communicator is being destroyed", rank_);
   if (!broken_.ok()) return broken_;
+  // Number and queue place under one lock: concurrent calls of this rank keep their order on the wire. std::map
+  // keeps `outcome` valid while others come and go.
   const uint64_t sequence = command.frame.header.sequence = gathersBegun_++;
   auto outcome = outcomes_.emplace(sequence, std::nullopt).first;
   commands_.push_back(std::move(command));

@@ -27,6 +27,7 @@ Result<std::optional<Frame>> Frame::take(std::string_view& bytes) {
     return Status::error(Code::remote, "sent a malformed frame (type %u, %u bytes)",
                          static_cast<unsigned>(header.type), header.size);
   }
+  // Nothing is allocated for what is merely announced: memory grows with what has arrived.
   if (bytes.size() - sizeof header < header.size) return std::optional<Frame>();
   frame.body = bytes.substr(sizeof header, header.size);
   bytes.remove_prefix(sizeof header + header.size);
@@ -48,7 +49,14 @@ Status FrameSocket::flush() {
       if (queuedBytes_ <= kMaxQueued) return {};
       return Status::error(Code::remote, "has stopped reading: %zu MiB wait for it", queuedBytes_ >> 20);
     }
-    if (sent < 0) return Status::error(Code::remote, "connection broken (%s)", std::strerror(errno));
+    if (sent < 0) {
+      // The peer may have said why before it closed: reading goes on to the end, which this shutdown makes sure
+      // of.
+      queue_.clear();
+      queuedBytes_ = sentOfFirst_ = 0;
+      shutdown(socket_.get(), SHUT_RDWR);
+      return {};
+    }
     sentOfFirst_ += static_cast<size_t>(sent);
     if (sentOfFirst_ < first.size()) continue;
     queuedBytes_ -= first.size();
@@ -58,6 +66,7 @@ Status FrameSocket::flush() {
   return {};
 }
 
+// The peer sees the end behind the last frame, while this side goes on reading.
 void FrameSocket::finishSending() {
   shutdown(socket_.get(), SHUT_WR);
 }

@@ -70,14 +70,15 @@ class FrameSocket {
   /// Appends to the queue; flush() sends.
   void queue(std::shared_ptr<const std::string> encoded);
   void queue(const Frame& frame) { queue(frame.encode()); }
-  /// Sends what the socket takes.
+  /// Sends what the socket takes. Fails when too much is waiting; a connection that breaks shows in receive(),
+  /// behind what had arrived before.
   Status flush();
   bool hasQueued() const { return !queue_.empty(); }
   /// Ends the sending direction, after an empty queue.
   void finishSending();
 
-  /// Reads what is there, at most about 1 MiB, and hands on every complete frame until `onFrame` returns an error or
-  /// false (stop). `*ended` is set by the call that finds the peer's end and nothing before it.
+  /// Reads what is there, at most about 1 MiB, and hands on every complete frame until `onFrame` returns an
+  /// error or false (stop). `*ended` is set by the call that finds the peer's end and nothing before it.
   Status receive(const std::function<Result<bool>(Frame&&)>& onFrame, bool* ended);
 
  private:

@@ -23,6 +23,7 @@ Result<std::vector<std::string>> decodeParts(std::string_view body, size_t count
                        body.size(), count);
 }
 
+// The order of checks matters: a gather that has failed stays failed for latecomers, whatever they bring.
 void GatherRoot::add(Frame&& part, Duration limit, TimePoint now, std::vector<Frame>* out) {
   const uint64_t sequence = part.header.sequence;
   const auto rank = static_cast<size_t>(part.header.origin);
@@ -53,12 +54,8 @@ void GatherRoot::add(Frame&& part, Duration limit, TimePoint now, std::vector<Fr
     if (!gather.have[static_cast<size_t>(absent)]) return fail(sequence, Code::remote, why, out);
   }
   if (++gather.count < nranks_) return;
-  Frame result;
-  result.header.type = FrameType::parts;
-  result.header.sequence = sequence;
-  result.body = encodeParts(gather.parts);
+  out->push_back({{.type = FrameType::parts, .sequence = sequence}, encodeParts(gather.parts)});
   pending_.erase(sequence);
-  out->push_back(std::move(result));
 }
 
 void GatherRoot::expire(TimePoint now, std::vector<Frame>* out) {
@@ -78,6 +75,7 @@ void GatherRoot::expire(TimePoint now, std::vector<Frame>* out) {
   }
 }
 
+// Gathers that have the rank's part already can still complete.
 void GatherRoot::forget(int rank, const std::string& why, std::vector<Frame>* out) {
   absent_[rank] = why;
   for (auto next = pending_.begin(); next != pending_.end();) {
@@ -94,15 +92,12 @@ TimePoint GatherRoot::nextDeadline() const {
 
 void GatherRoot::fail(uint64_t sequence, Code code, std::string why, std::vector<Frame>* out) {
   constexpr size_t kRemembered = 64;
-  Frame verdict;
-  verdict.header.type = FrameType::noParts;
-  verdict.header.kind = static_cast<uint16_t>(code);
-  verdict.header.sequence = sequence;
-  verdict.body = std::move(why);
+  const Frame verdict{{.type = FrameType::noParts, .kind = static_cast<uint16_t>(code), .sequence = sequence},
+                      std::move(why)};
   pending_.erase(sequence);
   failed_[sequence] = verdict;
   if (failed_.size() > kRemembered) failed_.erase(failed_.begin());
-  out->push_back(std::move(verdict));
+  out->push_back(verdict);
 }
 
 }  // namespace eccl

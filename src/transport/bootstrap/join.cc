@@ -35,6 +35,7 @@ Result<std::optional<Frame>> awaitAnswer(FrameSocket& socket, const Wait& wait) 
   }
 }
 
+// Every error names the rank; rendezvous() below logs it.
 Result<std::optional<Endpoint>> joinOnce(const UniqueId& id, const JoinRequest& request, const Wait& wait) {
   const Endpoint root = id.root();
   Hello hello;
@@ -53,13 +54,10 @@ Result<std::optional<Endpoint>> joinOnce(const UniqueId& id, const JoinRequest& 
                            connection.status().message().c_str());
     }
     FrameSocket socket(connection.take());
-    Frame frame;
-    frame.header.type = FrameType::join;
-    frame.header.target = request.nranks;
-    frame.header.sequence =
-        static_cast<uint64_t>(std::chrono::ceil<std::chrono::milliseconds>(wait.left()).count());
-    frame.body = request.endpoint.encode();
-    socket.queue(frame);
+    const auto limit = std::chrono::ceil<std::chrono::milliseconds>(wait.left()).count();
+    socket.queue(
+        Frame{{.type = FrameType::join, .target = request.nranks, .sequence = static_cast<uint64_t>(limit)},
+              request.endpoint.encode()});
     ECCL_ASSIGN(const std::optional<Frame> answer, awaitAnswer(socket, wait));
     if (!answer) continue;
     if (answer->header.type == FrameType::refusal) {

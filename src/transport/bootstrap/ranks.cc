@@ -7,7 +7,7 @@
 namespace eccl {
 
 std::string nameRanks(const std::vector<int>& ranks) {
-  constexpr int kMostRuns = 16;
+  constexpr int kMostRuns = 16;  // about one line of a terminal or two
   if (ranks.empty()) return "no rank";
   std::string text = ranks.size() == 1 ? "rank " : "ranks ";
   int runs = 0;

@@ -66,6 +66,8 @@ void Rendezvous::closeAfterFork() {
       std::move(thread_));  // no such thread in this process: it can be neither joined nor destroyed
 }
 
+// One turn: time limits, sleep, door, joiners. Joiners are only marked as gone while a turn iterates over them,
+// and erased, which closes them, at the start of the next: until then no descriptor number is used anew.
 void Rendezvous::run() {
   std::unique_lock lock(mutex_);
   while (!stop_.load(std::memory_order_acquire)) {
@@ -115,6 +117,7 @@ TimePoint Rendezvous::nextDeadline() const {
   return next;
 }
 
+// From acceptor_->progress(): a rank has proved the secret, and its join frame will follow.
 void Rendezvous::onIncoming(Incoming incoming) {
   if (incoming.hello.purpose != Purpose::rendezvous) {
     ECCL_WARN("the rendezvous root dropped a %s connection from %s", nameOf(incoming.hello.purpose),
@@ -133,6 +136,7 @@ void Rendezvous::onIncoming(Incoming incoming) {
   }
 }
 
+// Reads and writes one joiner's socket; its end before the answer means that the rank has died.
 void Rendezvous::service(Joiner& joiner) {
   if (joiner.state == Joiner::State::gone) return;
   bool ended = false;
@@ -156,6 +160,7 @@ Result<bool> Rendezvous::onFrame(Joiner& joiner, Frame&& frame) {
   return true;
 }
 
+// A joiner is complete: compare it with those who are there, and answer everybody when it was the last.
 void Rendezvous::join(Joiner& joiner) {
   if (joiner.nranks < 1 || joiner.nranks > kMaxRanks || joiner.rank >= joiner.nranks) {
     return answer(joiner, FrameType::refusal,
@@ -204,6 +209,7 @@ bool Rendezvous::stillThere(Joiner& joiner) {
   return false;
 }
 
+// Each rank learns only its parent: what it needs to enter the tree, where everything else is exchanged.
 void Rendezvous::welcomeAll() {
   std::vector<std::string> endpoints(static_cast<size_t>(nranks_));
   for (auto& [fd, joiner] : joiners_) {
@@ -229,6 +235,7 @@ void Rendezvous::failAll(Code code, std::string why) {
   }
 }
 
+// Gives up when the first joiner has waited as long as it was willing to.
 void Rendezvous::expire(TimePoint now) {
   const Joiner* waited = nullptr;
   std::vector<bool> present(static_cast<size_t>(nranks_));
@@ -257,10 +264,7 @@ void Rendezvous::expire(TimePoint now) {
 }
 
 void Rendezvous::answer(Joiner& joiner, FrameType type, std::string body) {
-  Frame frame;
-  frame.header.type = type;
-  frame.header.kind = static_cast<uint16_t>(failureCode_);
-  frame.body = std::move(body);
+  const Frame frame{{.type = type, .kind = static_cast<uint16_t>(failureCode_)}, std::move(body)};
   joiner.socket.queue(frame);
   joiner.state = Joiner::State::answered;
   joiner.deadline = Clock::system().now() + kDawdlerLimit;
@@ -274,6 +278,7 @@ void Rendezvous::answer(Joiner& joiner, FrameType type, std::string body) {
     remove(joiner);
 }
 
+// The connection ended or misbehaved. A rank that was waiting is remembered for the error message.
 void Rendezvous::remove(Joiner& joiner) {
   if (joiner.state == Joiner::State::joined) gone_[joiner.rank] = joiner.peer;
   joiner.state = Joiner::State::gone;  // erased at the next turn of the loop

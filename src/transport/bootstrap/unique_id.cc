@@ -18,6 +18,7 @@ constexpr uint16_t kVersion = 1;
 constexpr uint16_t kRootByRank0 = 1;
 constexpr size_t kCovered = UniqueId::kBytes - sizeof(uint32_t);
 
+// Against truncation and mix-ups, not against attackers: the key is public.
 uint32_t checksum(std::string_view bytes) {
   const Tag tag = sipHash128({}, bytes.substr(0, kCovered));
   return tag[0] | tag[1] << 8 | tag[2] << 16 | static_cast<uint32_t>(tag[3]) << 24;
@@ -61,6 +62,7 @@ Result<std::string> readSecretFile(const std::string& path) {
   return std::string(text, static_cast<size_t>(count));
 }
 
+// Everything follows from the settings, so that ranks which share them need not talk to agree.
 Result<UniqueId> fromSettings(const CommIdSettings& settings) {
   UniqueId id;
   id.rootByRank0 = true;
@@ -95,6 +97,7 @@ UniqueId UniqueId::random() {
   return id;
 }
 
+// Fixed fields, then addresses as they fit, then zeros, so that equal ids are equal bytes.
 UniqueId::Bytes UniqueId::encode() const {
   ByteWriter head;
   head.put(kMagic)
@@ -126,6 +129,7 @@ UniqueId::Bytes UniqueId::encode() const {
 Result<UniqueId> UniqueId::decode(const Bytes& bytes) {
   const std::string_view view(bytes.data(), bytes.size());
   if (view.find_first_not_of('\0') == view.npos) return bad("all bytes are zero");
+  // The checksum comes before the version: bytes that are damaged must not be taken for another version.
   ByteReader in(view);
   if (std::memcmp(in.raw(sizeof kMagic).data(), kMagic, sizeof kMagic) != 0)
     return bad("it does not begin with 'ECCL'");

@@ -2,13 +2,12 @@
 
 #include <netinet/tcp.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <cstddef>
 
 #include "base/log.h"
+#include "transport/net/wait.h"
 
 namespace eccl {
 namespace {
@@ -43,6 +42,8 @@ Result<std::unique_ptr<Acceptor>> Acceptor::open(const Secret& secret, const Opt
   return acceptor;
 }
 
+// Listens on every address, but only advertises the chosen ones: a choice of interfaces says where traffic
+// shall go, and the handshake decides who may come in.
 Status Acceptor::listen() {
   ECCL_TRY(poller_.open());
   ECCL_ASSIGN(std::vector<Interface> all, listInterfaces());
@@ -91,10 +92,9 @@ Status Acceptor::addTcp(int family, uint16_t port) {
 
 Status Acceptor::addUnix() {
   const std::string name = endpoint_.unixName();
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  name.copy(address.sun_path + 1, sizeof address.sun_path - 1);  // leading NUL: abstract, leaves no file behind
-  const socklen_t size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+  // Every process of this network namespace can see the name and connect: it is the handshake that protects.
+  sockaddr_un address;
+  const socklen_t size = abstractAddress(name, &address);
   Fd fd(socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!fd || bind(fd.get(), reinterpret_cast<sockaddr*>(&address), size) != 0 ||
       ::listen(fd.get(), kBacklog) != 0) {
@@ -107,6 +107,7 @@ Status Acceptor::addUnix() {
 
 TimePoint Acceptor::nextDeadline() const {
   TimePoint next = pausedUntil_;
+  if (halfOpen_ == 0) return next;
   for (const Slot& slot : slots_) {
     if (slot.handshake.fd() >= 0) next = std::min(next, slot.since + options_.handshakeLimit);
   }
@@ -117,8 +118,7 @@ void Acceptor::progress() {
   const TimePoint now = options_.clock->now();
   for (Slot& slot : slots_) {
     if (slot.handshake.fd() >= 0 && now - slot.since >= options_.handshakeLimit) {
-      drop(slot, format("did not finish the handshake in %.3g s",
-                        std::chrono::duration<double>(options_.handshakeLimit).count()));
+      drop(slot, format("did not finish the handshake in %.3g s", seconds(options_.handshakeLimit)));
     }
   }
   if (pausedUntil_ <= now) {
@@ -139,6 +139,7 @@ void Acceptor::progress() {
   }
 }
 
+// At most kAcceptsPerProgress at a time: established business comes between two bursts of newcomers.
 void Acceptor::acceptFrom(const Listener& listener) {
   for (int i = 0; i < kAcceptsPerProgress && pausedUntil_ == TimePoint::max(); ++i) {
     if (!makeRoom()) return;
@@ -190,11 +191,14 @@ bool Acceptor::makeRoom() {
   return false;
 }
 
+// Stops watching the listeners; connections wait in the kernel's queue instead of making fd() ready all the
+// time.
 void Acceptor::pause(TimePoint until) {
   pausedUntil_ = until;
   for (const Listener& listener : listeners_) poller_.forget(listener.fd.get());
 }
 
+// Called on readiness, and speculatively on a new connection, whose greeting is mostly there already.
 void Acceptor::advance(Slot& slot) {
   if (slot.handshake.fd() < 0) return;
   const Handshake::State state = slot.handshake.advance();

@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 #include <netdb.h>
 
+#include <cstddef>
 #include <cstring>
 
 namespace eccl {
@@ -21,6 +22,7 @@ SocketAddress SocketAddress::any(int family, uint16_t port) {
 }
 
 Result<std::vector<SocketAddress>> SocketAddress::resolve(const std::string& text, int family) {
+  // The last colon separates the port; an IPv6 address has more of them and needs its brackets.
   const size_t colon = text.rfind(':');
   std::string host = colon == text.npos ? "" : text.substr(0, colon);
   const std::string port = colon == text.npos ? "" : text.substr(colon + 1);
@@ -95,6 +97,14 @@ SocketAddress SocketAddress::decode(ByteReader& from) {
     result.u_.v6.sin6_addr = from.get<in6_addr>();
   }
   return result;
+}
+
+socklen_t abstractAddress(const std::string& name, sockaddr_un* to) {
+  *to = {};
+  to->sun_family = AF_UNIX;
+  const size_t length =
+      name.copy(to->sun_path + 1, sizeof to->sun_path - 1);  // the leading NUL makes it abstract
+  return static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + length);
 }
 
 }  // namespace eccl

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <netinet/in.h>
+#include <sys/un.h>
 
 #include <cstdint>
 #include <string>
@@ -52,5 +53,8 @@ class SocketAddress {
     sockaddr_in6 v6;
   } u_{};
 };
+
+/// Fills in the abstract AF_UNIX address `name` (no file, gone with its last socket) and returns its size.
+socklen_t abstractAddress(const std::string& name, sockaddr_un* to);
 
 }  // namespace eccl

@@ -2,10 +2,8 @@
 
 #include <netinet/tcp.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 
 #include <cerrno>
-#include <cstddef>
 #include <cstring>
 
 namespace eccl {
@@ -54,6 +52,7 @@ TimePoint Dialer::nextDeadline() const {
   return state_ == State::over ? TimePoint::max() : std::min(until_, deadline_);
 }
 
+// One step of the state machine, then the limits: an answer that is there counts even if it is late.
 bool Dialer::progress() {
   epoll_event events[1];
   const int ready = poller_.ready(events);
@@ -83,17 +82,15 @@ bool Dialer::progress() {
   return state_ == State::over;
 }
 
+// Begins with the current candidate. AF_UNIX connects or fails at once; TCP reports through EPOLLOUT.
 void Dialer::start() {
   const Candidate& candidate = candidates_[current_];
-  sockaddr_un local{};
+  sockaddr_un local;
   const sockaddr* address = candidate.address.raw();
   socklen_t size = candidate.address.rawSize();
   if (candidate.isUnix) {
-    const std::string name = endpoint_.unixName();
-    local.sun_family = AF_UNIX;
-    name.copy(local.sun_path + 1, sizeof local.sun_path - 1);
+    size = abstractAddress(endpoint_.unixName(), &local);
     address = reinterpret_cast<const sockaddr*>(&local);
-    size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
   }
   socket_.reset(socket(candidate.isUnix ? AF_UNIX : candidate.address.family(),
                        SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
@@ -107,6 +104,7 @@ void Dialer::start() {
   if (Status status = poller_.watch(socket_.get(), EPOLLOUT, 0); !status.ok()) fail(status.message());
 }
 
+// The kernel has connected, or failed to.
 void Dialer::onConnected() {
   int failure = 0;
   socklen_t size = sizeof failure;
@@ -133,6 +131,7 @@ void Dialer::shake() {
   finish({});
 }
 
+// On to the next candidate; after the last one, a rest and another round, or the end.
 void Dialer::fail(const std::string& why) {
   candidates_[current_].why = why;
   poller_.forget(socket_.get());

@@ -76,7 +76,8 @@ class Dialer {
   Status status_;
 };
 
-/// Two loopback sockets may connect to themselves when the port sought is free and ephemeral (TCP simultaneous open).
+/// Two loopback sockets may connect to themselves when the port sought is free and ephemeral (TCP simultaneous
+/// open).
 bool connectedToItself(int fd);
 
 /// Dialer for a thread that may block; real time. Failure is not logged: the caller adds which rank it is, and

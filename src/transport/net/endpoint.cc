@@ -22,6 +22,7 @@ std::string Endpoint::encode() const {
   return out.take();
 }
 
+// One exit for every kind of damage; the loops stop at their bounds, not at what the bytes claim.
 Result<Endpoint> Endpoint::decode(std::string_view bytes) {
   ByteReader in(bytes);
   Endpoint result;

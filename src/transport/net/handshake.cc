@@ -18,6 +18,7 @@ struct Challenge {
 };
 static_assert(sizeof(Challenge) == 40);
 
+// Common to all three messages. What is wrong, or nothing.
 std::string checkHeader(uint32_t magic, uint16_t version) {
   if (magic != kWireMagic) return "does not speak ECCL's protocol";
   if (version == kWireVersion) return {};
@@ -91,6 +92,8 @@ Handshake Handshake::accepting(Fd socket, const Secret& secret, const Identity& 
   return h;
 }
 
+// What a side shows to know the secret: bound to its role, the acceptor, the purpose (in the greeting) and both
+// nonces.
 Tag Handshake::proof(char role, std::string_view covered) const {
   ByteWriter message;
   message.raw("ECCL handshake 1").put(role).put(identity_).put(greeting_).put(acceptorNonce_).raw(covered);
@@ -132,6 +135,8 @@ bool Handshake::transfer() {
   return true;
 }
 
+// One complete message has been sent or received: check it and go on. A MAC is verified before anything that it
+// covers is looked at; the greeting is covered by both.
 void Handshake::onStepComplete() {
   switch (step_) {
     case Step::sendGreeting:
@@ -179,6 +184,7 @@ void Handshake::onStepComplete() {
   }
 }
 
+// The exact size of the next message: no byte behind it may be taken out of the socket.
 void Handshake::receiveNext(Step step, size_t bytes) {
   sendNext(step, std::string(bytes, '\0'));
 }

@@ -9,6 +9,7 @@
 namespace eccl {
 namespace {
 
+// ECCL_SOCKET_IFNAME, taken apart.
 struct Pattern {
   bool exclude = false;
   bool exact = false;
@@ -36,6 +37,7 @@ Pattern parsePattern(std::string_view text) {
   return pattern;
 }
 
+// Lower is tried first. Loopback stays in: on one host, or without a network, it is all there is.
 int defaultClass(const Interface& candidate) {
   if (candidate.address.isLoopback()) return 3;
   for (const char* bridge : {"docker", "virbr", "veth", "br-", "cni", "lxc"}) {

@@ -6,6 +6,7 @@
 namespace eccl {
 namespace {
 
+// The four words and the round of the paper, section 2.
 struct State {
   uint64_t v0, v1, v2, v3;
 
@@ -51,12 +52,14 @@ Tag sipHash128(const std::array<uint8_t, 16>& key, std::string_view data) {
     s.rounds(2);
     s.v0 ^= word;
   }
+  // The last block carries the remaining bytes and the length's low byte.
   uint64_t last = static_cast<uint64_t>(data.size()) << 56;
   if (offset < data.size()) std::memcpy(&last, data.data() + offset, data.size() - offset);
   s.v3 ^= last;
   s.rounds(2);
   s.v0 ^= last;
 
+  // Finalisation: two halves of the tag, with the constants of the reference implementation.
   Tag tag;
   s.v2 ^= 0xee;
   s.rounds(4);

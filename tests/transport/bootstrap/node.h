@@ -20,7 +20,8 @@ using namespace std::chrono_literals;
 /// One rank in this process. Threads: join() in any; the handler's records are guarded.
 class Node : public ControlHandler {
  public:
-  Node(const UniqueId& id, int rank, int nranks, Control::Options options = {}) : id_(id), rank_(rank), nranks_(nranks) {
+  Node(const UniqueId& id, int rank, int nranks, Control::Options options = {})
+      : id_(id), rank_(rank), nranks_(nranks) {
     control_ = std::make_unique<Control>(id.communicator, id.secret, rank, nranks, options, this);
     EXPECT_TRUE(control_->open().ok());
     auto acceptor = Acceptor::open(id.secret, {}, [this](Incoming in) { control_->adopt(std::move(in)); });
@@ -147,5 +148,30 @@ class Cluster {
   std::unique_ptr<Rendezvous> root_;
   std::vector<std::unique_ptr<Node>> nodes_;
 };
+
+/// Exact, unlike seconds(), which is for messages.
+inline double since(TimePoint begun) {
+  return std::chrono::duration<double>(Clock::system().now() - begun).count();
+}
+inline bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != text.npos;
+}
+
+/// What a rank says in a test.
+inline std::string partOf(int rank, int round = 0) {
+  return format("rank %d round %d ", rank, round) + std::string(static_cast<size_t>(rank % 7), 'x');
+}
+
+/// All ranks take part in `rounds` allGathers and check what they get.
+inline void gatherEverywhere(Cluster& cluster, int rounds) {
+  cluster.each([&](Node& node) {
+    for (int round = 0; round < rounds; ++round) {
+      auto all = node.control().allGather(partOf(node.rank(), round), Wait::within(60s));
+      ASSERT_TRUE(all.ok()) << all.status().message();
+      ASSERT_EQ(all->size(), static_cast<size_t>(cluster.size()));
+      for (int r = 0; r < cluster.size(); ++r) ASSERT_EQ((*all)[static_cast<size_t>(r)], partOf(r, round));
+    }
+  });
+}
 
 }  // namespace eccl::test

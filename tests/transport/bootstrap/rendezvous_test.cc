@@ -31,14 +31,17 @@ struct RendezvousTest : testing::Test {
     return rendezvous(id, {rank, nranks, endpointOf(rank)}, Wait::within(limit));
   }
   /// Joins all `ranks` at once and returns their answers.
-  std::vector<Result<std::optional<Endpoint>>> joinAll(const std::vector<int>& ranks, int nranks, Duration limit = 20s) {
+  std::vector<Result<std::optional<Endpoint>>> joinAll(const std::vector<int>& ranks, int nranks,
+                                                       Duration limit = 20s) {
     std::vector<Result<std::optional<Endpoint>>> results(ranks.size(), Status());
     std::vector<std::thread> threads;
-    for (size_t i = 0; i < ranks.size(); ++i) threads.emplace_back([&, i] { results[i] = join(ranks[i], nranks, limit); });
+    for (size_t i = 0; i < ranks.size(); ++i)
+      threads.emplace_back([&, i] { results[i] = join(ranks[i], nranks, limit); });
     for (std::thread& thread : threads) thread.join();
     return results;
   }
-  void expectWelcome(const std::vector<int>& ranks, const std::vector<Result<std::optional<Endpoint>>>& results) {
+  void expectWelcome(const std::vector<int>& ranks,
+                     const std::vector<Result<std::optional<Endpoint>>>& results) {
     for (size_t i = 0; i < ranks.size(); ++i) {
       ASSERT_TRUE(results[i].ok()) << results[i].status().message();
       ASSERT_EQ(results[i]->has_value(), ranks[i] != 0);
@@ -91,7 +94,8 @@ TEST_F(RendezvousTest, MissingRanksAreNamedToAll) {
     EXPECT_EQ(result.status().code(), Code::timeout);
     const std::string text = result.status().message();
     EXPECT_NE(text.find("ranks 3, 7 of 8 have not joined after 0."), std::string::npos) << text;
-    EXPECT_NE(text.find(" s: check that they run, can reach " + id.addresses[0].text()), std::string::npos) << text;
+    EXPECT_NE(text.find(" s: check that they run, can reach " + id.addresses[0].text()), std::string::npos)
+        << text;
   }
   // Who comes too late learns why, and then the root is through.
   auto late = join(7, 8);
@@ -105,7 +109,8 @@ TEST_F(RendezvousTest, TheSameRankTwiceIsAnErrorForBoth) {
   for (auto& result : joinAll({1, 1, 2}, 4)) {
     ASSERT_FALSE(result.ok());
     EXPECT_EQ(result.status().code(), Code::invalidUsage);
-    EXPECT_NE(result.status().message().find("two processes are rank 1 of 4"), std::string::npos) << result.status().message();
+    EXPECT_NE(result.status().message().find("two processes are rank 1 of 4"), std::string::npos)
+        << result.status().message();
   }
 }
 
@@ -222,8 +227,10 @@ TEST_F(RendezvousTest, ARootThatIsNotThereIsNamedWithItsAddresses) {
   auto result = join(1, 2, 300ms);
   ASSERT_FALSE(result.ok());
   const std::string text = result.status().message();
-  EXPECT_NE(text.find("rank 1 of 2: could not connect to the rendezvous root within 0.3 s"), std::string::npos) << text;
-  for (const SocketAddress& address : id.addresses) EXPECT_NE(text.find(address.text()), std::string::npos) << text;
+  EXPECT_NE(text.find("rank 1 of 2: could not connect to the rendezvous root within 0.3 s"), std::string::npos)
+      << text;
+  for (const SocketAddress& address : id.addresses)
+    EXPECT_NE(text.find(address.text()), std::string::npos) << text;
 }
 
 TEST_F(RendezvousTest, ARootThatEndsIsNoticedByThoseWhoWait) {
@@ -285,7 +292,8 @@ TEST(HostPortForm, AWrongSecretIsNamed) {
   id.secret = Secret::random();
   auto joined = rendezvous(id, {0, 1, endpointOf(0)}, Wait::within(300ms));
   ASSERT_FALSE(joined.ok());
-  EXPECT_NE(joined.status().message().find("does not know this job's secret"), std::string::npos) << joined.status().message();
+  EXPECT_NE(joined.status().message().find("does not know this job's secret"), std::string::npos)
+      << joined.status().message();
 }
 
 }  // namespace

@@ -14,7 +14,9 @@ namespace {
 
 constexpr const char* kDigits = "00112233445566778899aabbccddeeff";
 
-SocketAddress at(const std::string& text) { return SocketAddress::resolve(text)->front(); }
+SocketAddress at(const std::string& text) {
+  return SocketAddress::resolve(text)->front();
+}
 
 UniqueId sample() {
   UniqueId id = UniqueId::random();
@@ -46,7 +48,8 @@ TEST(UniqueId, HoldsAsManyAddressesAsFit) {
   auto cut = UniqueId::decode(id.encode());
   ASSERT_TRUE(cut.ok()) << cut.status().message();
   ASSERT_GE(cut->addresses.size(), 4u);
-  for (size_t i = 0; i < cut->addresses.size(); ++i) EXPECT_EQ(cut->addresses[i], id.addresses[i]) << "order is kept";
+  for (size_t i = 0; i < cut->addresses.size(); ++i)
+    EXPECT_EQ(cut->addresses[i], id.addresses[i]) << "order is kept";
 }
 
 TEST(UniqueId, SaysWhatIsWrongAndWhereIdsComeFrom) {
@@ -56,8 +59,11 @@ TEST(UniqueId, SaysWhatIsWrongAndWhereIdsComeFrom) {
   version[4] = 9;
   UniqueId none = sample();
   none.addresses.clear();
-  for (auto& [bytes, why] : {std::pair(zero, "all bytes are zero"), {garbage, "does not begin with 'ECCL'"}, {flipped, "checksum"},
-                             {version, "checksum"}, {none.encode(), "contradict"}}) {
+  for (auto& [bytes, why] : {std::pair(zero, "all bytes are zero"),
+                             {garbage, "does not begin with 'ECCL'"},
+                             {flipped, "checksum"},
+                             {version, "checksum"},
+                             {none.encode(), "contradict"}}) {
     auto id = UniqueId::decode(bytes);
     ASSERT_FALSE(id.ok()) << why;
     EXPECT_EQ(id.status().code(), Code::invalidArgument);
@@ -93,7 +99,8 @@ class SecretFile {
 
 TEST(CommId, TheSameSettingsGiveTheSameId) {
   SecretFile file((std::string(kDigits) + "\n").c_str(), 0600);
-  CommIdSettings byValue{.commId = "127.0.0.1:4321", .secret = kDigits}, byFile{.commId = "127.0.0.1:4321", .secretFile = file.path()};
+  CommIdSettings byValue{.commId = "127.0.0.1:4321", .secret = kDigits},
+      byFile{.commId = "127.0.0.1:4321", .secretFile = file.path()};
   auto a = uniqueIdFromSettings(byValue), b = uniqueIdFromSettings(byFile);
   ASSERT_TRUE(a.ok()) << a.status().message();
   ASSERT_TRUE(b.ok()) << b.status().message();
@@ -112,11 +119,14 @@ std::string errorOf(const CommIdSettings& settings) {
 
 TEST(CommId, NeedsASecret) {
   const std::string text = errorOf({.commId = "127.0.0.1:4321"});
-  for (const char* fact : {"ECCL_COMM_ID='127.0.0.1:4321'", "ECCL_COMM_SECRET", "ECCL_COMM_SECRET_FILE", "openssl rand -hex 16"}) {
+  for (const char* fact :
+       {"ECCL_COMM_ID='127.0.0.1:4321'", "ECCL_COMM_SECRET", "ECCL_COMM_SECRET_FILE", "openssl rand -hex 16"}) {
     EXPECT_NE(text.find(fact), std::string::npos) << text;
   }
-  EXPECT_NE(errorOf({.commId = "127.0.0.1:4321", .secret = "abc"}).find("ECCL_COMM_SECRET holds 3 characters"), std::string::npos);
-  EXPECT_NE(errorOf({.commId = "nonsense", .secret = kDigits}).find("ECCL_COMM_ID: 'nonsense'"), std::string::npos);
+  EXPECT_NE(errorOf({.commId = "127.0.0.1:4321", .secret = "abc"}).find("ECCL_COMM_SECRET holds 3 characters"),
+            std::string::npos);
+  EXPECT_NE(errorOf({.commId = "nonsense", .secret = kDigits}).find("ECCL_COMM_ID: 'nonsense'"),
+            std::string::npos);
 }
 
 TEST(CommId, TheSecretFileMustBePrivate) {
@@ -134,7 +144,8 @@ TEST(CommId, TheSecretFileMustBePrivate) {
   }
   SecretFile wrong("hello", 0600);
   settings.secretFile = wrong.path();
-  EXPECT_NE(errorOf(settings).find(std::string("'") + wrong.path() + "' holds 5 characters"), std::string::npos);
+  EXPECT_NE(errorOf(settings).find(std::string("'") + wrong.path() + "' holds 5 characters"),
+            std::string::npos);
   if (geteuid() != 0) GTEST_SKIP() << "only root can make a file that belongs to somebody else";
   SecretFile foreign(kDigits, 0600);
   ASSERT_EQ(chown(foreign.path(), 12345, 12345), 0);
@@ -168,7 +179,8 @@ TEST(Tree, EveryRankHasOneParentAndEveryRouteArrives) {
     for (int from = 0; from < n; from += 7) {
       for (int to = 0; to < n; ++to) {
         int hops = 0;
-        for (int at = from; at != to; at = treeNextHop(at, to)) ASSERT_LT(hops++, 8) << from << " to " << to << " of " << n;
+        for (int at = from; at != to; at = treeNextHop(at, to))
+          ASSERT_LT(hops++, 8) << from << " to " << to << " of " << n;
       }
     }
   }

@@ -118,7 +118,8 @@ TEST_F(AcceptorTest, FallsBackToTcpWhenTheUnixSocketIsElsewhere) {
 TEST_F(AcceptorTest, StrangersAreDroppedAndMembersServed) {
   open();
   std::vector<Fd> strangers;
-  for (const char* text : {"GET / HTTP/1.0\r\n\r\n garbage garbage", "\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0"}) {
+  for (const char* text :
+       {"GET / HTTP/1.0\r\n\r\n garbage garbage", "\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0"}) {
     strangers.push_back(rawConnect(acceptor->endpoint().addresses[0]));
     ASSERT_EQ(write(strangers.back().get(), text, 30), 30);
   }
@@ -140,7 +141,8 @@ TEST_F(AcceptorTest, WrongSecretIsNamedToTheDialer) {
   const std::string text = fd.status().message();
   EXPECT_NE(text.find("rank 5 (node9 pid 1)"), std::string::npos) << text;
   EXPECT_NE(text.find("does not know this job's secret"), std::string::npos) << text;
-  for (const SocketAddress& address : acceptor->endpoint().addresses) EXPECT_NE(text.find(address.text()), std::string::npos) << text;
+  for (const SocketAddress& address : acceptor->endpoint().addresses)
+    EXPECT_NE(text.find(address.text()), std::string::npos) << text;
   EXPECT_TRUE(arrived.empty());
 }
 
@@ -181,7 +183,8 @@ TEST_F(AcceptorTest, AFloodOfHalfOpenConnectionsIsBoundedAndGivesWay) {
   EXPECT_EQ(acceptor->halfOpen(), 8u);
   // Five evictions of eight later the flood's queue is worked off, and a member gets in.
   std::thread member([&] {
-    auto fd = dial(acceptor->endpoint(), secret, hello(), {.peer = "the acceptor", .handshakeLimit = 20s}, Wait::within(20s));
+    auto fd = dial(acceptor->endpoint(), secret, hello(), {.peer = "the acceptor", .handshakeLimit = 20s},
+                   Wait::within(20s));
     EXPECT_TRUE(fd.ok()) << fd.status().message();
   });
   const Wait wait = Wait::within(20s);
@@ -212,7 +215,9 @@ TEST_F(AcceptorTest, AScanFillsOnlyAFewLinesOfTheLog) {
   scan();
   const std::string log = testing::internal::GetCapturedStderr();
   EXPECT_EQ(std::count(log.begin(), log.end(), '\n'), 10) << log;
-  EXPECT_NE(log.find("does not speak ECCL's protocol; the job is not affected (95 more were dropped silently)"), std::string::npos) << log;
+  EXPECT_NE(log.find("does not speak ECCL's protocol; the job is not affected (95 more were dropped silently)"),
+            std::string::npos)
+      << log;
 }
 
 TEST_F(AcceptorTest, SelectionThatMatchesNothingIsLoud) {
@@ -231,23 +236,27 @@ TEST_F(AcceptorTest, APortInUseIsNamed) {
   taken.port = port;
   auto second = Acceptor::open(secret, taken, [](Incoming) {});
   ASSERT_FALSE(second.ok());
-  EXPECT_NE(second.status().message().find(":" + std::to_string(port) + " (is another job"), std::string::npos) << second.status().message();
+  EXPECT_NE(second.status().message().find(":" + std::to_string(port) + " (is another job"), std::string::npos)
+      << second.status().message();
 }
 
 TEST_F(AcceptorTest, AForkedChildLetsGoOfEverything) {
   open();
   const Fd stranger = rawConnect(acceptor->endpoint().addresses[0]);
   acceptor->progress();
-  int channel[2];
-  ASSERT_EQ(pipe2(channel, O_CLOEXEC), 0);
+  int ends[2];
+  ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
+  Fd mine(ends[0]), childs(ends[1]);
+  char byte = 0;
   const pid_t child = fork();
   if (child == 0) {
     acceptor->closeAfterFork();
-    [[maybe_unused]] char byte;
-    close(channel[1]);
-    [[maybe_unused]] ssize_t n = read(channel[0], &byte, 1);  // lives until the parent says so
-    _exit(0);
+    mine.reset();
+    const bool good = write(childs.get(), "x", 1) == 1 &&
+                      read(childs.get(), &byte, 1) == 0;  // lives until the parent is done
+    _exit(good ? 0 : 1);
   }
+  ASSERT_EQ(read(mine.get(), &byte, 1), 1);
   const SocketAddress address = acceptor->endpoint().addresses[0];
   // The parent's set is unharmed...
   ASSERT_TRUE(dialHere(acceptor->endpoint()).ok());
@@ -256,10 +265,10 @@ TEST_F(AcceptorTest, AForkedChildLetsGoOfEverything) {
   EXPECT_TRUE(closedByPeer(stranger));
   Fd late(socket(address.family(), SOCK_STREAM | SOCK_CLOEXEC, 0));
   EXPECT_NE(connect(late.get(), address.raw(), address.rawSize()), 0);
-  close(channel[1]);
-  close(channel[0]);
+  mine.reset();
   int status = 0;
   EXPECT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
 }
 
 TEST_F(AcceptorTest, RunningOutOfDescriptorsIsSurvived) {
@@ -267,7 +276,8 @@ TEST_F(AcceptorTest, RunningOutOfDescriptorsIsSurvived) {
   const Fd waiting = rawConnect(acceptor->endpoint().addresses[0]);
   rlimit before{};
   ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
-  const rlimit none{static_cast<rlim_t>(Fd(dup(0)).get()), before.rlim_max};  // the next descriptor would be one too many
+  const rlimit none{static_cast<rlim_t>(Fd(dup(0)).get()),
+                    before.rlim_max};  // the next descriptor would be one too many
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
   acceptor->progress();
   EXPECT_EQ(acceptor->halfOpen(), 0u);
@@ -310,7 +320,10 @@ TEST(Dialer, NamesEveryAddressAndItsReason) {
   EXPECT_NE(text.find("could not connect to rank 7 (node1 pid 9)"), std::string::npos) << text;
   EXPECT_NE(text.find("unix @" + endpoint.unixName() + ": Connection refused"), std::string::npos) << text;
   EXPECT_NE(text.find(dead.text() + ": Connection refused"), std::string::npos) << text;
-  EXPECT_NE(text.find(endpoint.addresses[1].text() + ": connected, but no answer to the handshake within 0.1 s"), std::string::npos) << text;
+  EXPECT_NE(
+      text.find(endpoint.addresses[1].text() + ": connected, but no answer to the handshake within 0.1 s"),
+      std::string::npos)
+      << text;
 
   // With retry the same ends at the deadline, which it names.
   options.retry = true;
@@ -322,8 +335,13 @@ TEST(Dialer, NamesEveryAddressAndItsReason) {
 }
 
 TEST(Dialer, NothingToDialIsAnError) {
-  EXPECT_NE(dial({}, {}, {}, {.peer = "rank 1"}, {}).status().message().find("rank 1: it offers no address"), std::string::npos);
-  EXPECT_NE(dial({}, {}, {}, {.peer = "rank 1", .via = Via::unixOnly}, {}).status().message().find("no AF_UNIX socket"), std::string::npos);
+  EXPECT_NE(dial({}, {}, {}, {.peer = "rank 1"}, {}).status().message().find("rank 1: it offers no address"),
+            std::string::npos);
+  EXPECT_NE(dial({}, {}, {}, {.peer = "rank 1", .via = Via::unixOnly}, {})
+                .status()
+                .message()
+                .find("no AF_UNIX socket"),
+            std::string::npos);
 }
 
 TEST(Dialer, AbortEndsItAtOnce) {
@@ -337,7 +355,8 @@ TEST(Dialer, AbortEndsItAtOnce) {
   const TimePoint begun = Clock::system().now();
   auto fd = dial(endpoint, {}, {}, {.peer = "rank 1", .retry = true}, Wait::within(30s, &abort));
   EXPECT_LT(Clock::system().now() - begun, 300ms);
-  EXPECT_NE(fd.status().message().find("aborted while connecting to rank 1"), std::string::npos) << fd.status().message();
+  EXPECT_NE(fd.status().message().find("aborted while connecting to rank 1"), std::string::npos)
+      << fd.status().message();
   aborter.join();
 }
 

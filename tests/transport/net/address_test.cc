@@ -16,14 +16,16 @@ SocketAddress at(const char* text) {
 }
 
 TEST(SocketAddress, TextRoundTrips) {
-  for (const char* text : {"192.0.2.1:5000", "[2001:db8::1]:65535", "[::1]:1", "0.0.0.0:80"}) EXPECT_EQ(at(text).text(), text);
+  for (const char* text : {"192.0.2.1:5000", "[2001:db8::1]:65535", "[::1]:1", "0.0.0.0:80"})
+    EXPECT_EQ(at(text).text(), text);
   EXPECT_EQ(SocketAddress().text(), "(no address)");
   EXPECT_EQ(at("192.0.2.1:1").withPort(77).text(), "192.0.2.1:77");
 }
 
 TEST(SocketAddress, RejectsWhatHasNoHostOrPort) {
-  for (const char* text : {"", "localhost", ":80", "localhost:", "localhost:0", "localhost:65536", "localhost:8x",
-                           "localhost:-1", "::1:80", "[::1]", "[]:80", "localhost:999999999999"}) {
+  for (const char* text :
+       {"", "localhost", ":80", "localhost:", "localhost:0", "localhost:65536", "localhost:8x", "localhost:-1",
+        "::1:80", "[::1]", "[]:80", "localhost:999999999999"}) {
     auto found = SocketAddress::resolve(text);
     ASSERT_FALSE(found.ok()) << text;
     EXPECT_EQ(found.status().code(), Code::invalidArgument) << text;
@@ -53,9 +55,7 @@ TEST(SocketAddress, EncodingRoundTripsAndRejectsGarbage) {
       ByteReader in(std::string_view(bytes).substr(0, length));
       SocketAddress address = SocketAddress::decode(in);
       EXPECT_EQ(in.ok(), length == bytes.size());
-      if (in.ok()) {
-        EXPECT_EQ(address.text(), text);
-      }
+      if (in.ok()) { EXPECT_EQ(address.text(), text); }
     }
   }
   ByteReader garbage(std::string_view("\x05\x01\x01zzzzzzzzzzzzzzzz", 19));
@@ -64,8 +64,13 @@ TEST(SocketAddress, EncodingRoundTripsAndRejectsGarbage) {
 
 std::vector<Interface> machine() {
   std::vector<Interface> all;
-  for (auto [name, address] : {std::pair("lo", "127.0.0.1:9"), {"docker0", "172.17.0.1:9"}, {"eth0", "[2001:db8::2]:9"},
-                               {"eth0", "192.0.2.2:9"}, {"eth1", "192.0.3.2:9"}, {"ib0", "10.0.0.2:9"}, {"lo", "[::1]:9"}}) {
+  for (auto [name, address] : {std::pair("lo", "127.0.0.1:9"),
+                               {"docker0", "172.17.0.1:9"},
+                               {"eth0", "[2001:db8::2]:9"},
+                               {"eth0", "192.0.2.2:9"},
+                               {"eth1", "192.0.3.2:9"},
+                               {"ib0", "10.0.0.2:9"},
+                               {"lo", "[::1]:9"}}) {
     all.push_back({name, at(address).withPort(0)});
   }
   return all;

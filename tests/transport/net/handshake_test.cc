@@ -135,14 +135,13 @@ TEST_F(HandshakeTest, ARecordedHandshakeCannotBePlayedAgain) {
     }
     acceptor.advance();
     count = recv(real.dialer.get(), bytes, sizeof bytes, MSG_DONTWAIT);
-    if (count > 0) {
-      ASSERT_EQ(write(relay.acceptor.get(), bytes, static_cast<size_t>(count)), count);
-    }
+    if (count > 0) { ASSERT_EQ(write(relay.acceptor.get(), bytes, static_cast<size_t>(count)), count); }
   }
   ASSERT_EQ(acceptor.advance(), State::done) << acceptor.why();
   ASSERT_EQ(recorded.size(), 24u + 56u + 16u);
   Handshake replayed = Handshake::accepting(std::move(victim.acceptor), secret, identity);
-  ASSERT_EQ(write(victim.dialer.get(), recorded.data(), recorded.size()), static_cast<ssize_t>(recorded.size()));
+  ASSERT_EQ(write(victim.dialer.get(), recorded.data(), recorded.size()),
+            static_cast<ssize_t>(recorded.size()));
   EXPECT_EQ(replayed.advance(), State::failed);
 }
 
@@ -174,10 +173,9 @@ TEST_F(HandshakeTest, WorksByteByByte) {
   for (int i = 0; i < 1000 && acceptor.advance() == State::working; ++i) {
     dialer.advance();
     char byte;
-    for (auto [from, to] : {std::pair(left.acceptor.get(), right.dialer.get()), {right.dialer.get(), left.acceptor.get()}}) {
-      if (recv(from, &byte, 1, MSG_DONTWAIT) == 1) {
-        ASSERT_EQ(write(to, &byte, 1), 1);
-      }
+    for (auto [from, to] :
+         {std::pair(left.acceptor.get(), right.dialer.get()), {right.dialer.get(), left.acceptor.get()}}) {
+      if (recv(from, &byte, 1, MSG_DONTWAIT) == 1) { ASSERT_EQ(write(to, &byte, 1), 1); }
     }
   }
   EXPECT_EQ(acceptor.advance(), State::done) << acceptor.why();

@@ -1,0 +1,140 @@
+// The verifier tested by mistakes: what it accepts must work, in any order, for any lengths. What it refutes is
+// counted; that it refutes enough, and for the right reasons, is verify_test.cc's business too.
+#include <gtest/gtest.h>
+
+#include <iostream>
+#include <random>
+
+#include "algorithms/algorithm.h"
+#include "algorithms/text.h"
+#include "algorithms/verify.h"
+#include "support/mutate.h"
+#include "support/replay_values.h"
+
+namespace eccl::test {
+namespace {
+
+constexpr int kMutants = 240, kInterleavings = 100;
+
+/// Lengths in tiles, 0 to `tiles`, different for each piece; about a fifth are empty.
+std::function<bool(int, int, int)> someEmpty(uint64_t seed, int tiles) {
+  return [seed, tiles](int block, int part, int tile) {
+    const uint64_t x =
+        mixed(seed * 1'000'003 + static_cast<uint64_t>(block) * 4096 + static_cast<uint64_t>(part));
+    return x % 5 == 0 || tile >= static_cast<int>(x / 5 % static_cast<uint64_t>(tiles + 1));
+  };
+}
+
+/// One random interleaving. "" or what went wrong.
+std::string replay(const std::vector<Program>& programs, bool inPlace, int slots, uint64_t seed) {
+  std::mt19937_64 random(seed);
+  ValuesOptions options{inPlace, seed % 2 == 1, seed, {}};
+  const int tiles = 1 + static_cast<int>(seed / 2 % 4);
+  options.size = {tiles, slots};
+  if (programs[0].streams) {
+    options.size.streamTiles = [=](int block) {
+      return static_cast<int>(mixed(seed + static_cast<uint64_t>(block) * 77) %
+                              static_cast<uint64_t>(tiles + 1));
+    };
+  } else if (seed / 8 % 2 == 1) {
+    options.size.empty = someEmpty(seed, tiles);
+  }
+  ReplayValues values(programs, options);
+  Machine<ReplayValues> machine(programs, values, options.size);
+  std::string wrong = machine.runRandom(random);
+  return wrong.empty() ? values.check() : wrong;
+}
+
+std::string nameOf(const Algorithm& algorithm) {
+  return std::string(nameOf(algorithm.collective)) + "_" + algorithm.name;
+}
+
+CollectiveShape shapeOf(const Algorithm& algorithm, int ranks, uint64_t seed) {
+  return {algorithm.collective, ranks,
+          hasRoot(algorithm.collective) ? static_cast<int>(seed % static_cast<uint64_t>(ranks)) : 0};
+}
+
+class Mutation : public testing::TestWithParam<Algorithm> {};
+
+TEST_P(Mutation, WhatIsAcceptedWorks) {
+  Mutator mutator(2026);
+  std::mt19937_64 random(11);
+  int accepted = 0, acceptedInOnePlace = 0, moves = 0;
+  for (int i = 0; i < kMutants; ++i) {
+    const int ranks = 2 + static_cast<int>(random() % 5), channels = 1 + static_cast<int>(random() % 2);
+    std::vector<Program> programs = buildAll(GetParam(), shapeOf(GetParam(), ranks, random()), channels);
+    const std::string done = mutator.mutate(programs);
+    int places = 0;
+    for (bool inPlace : {false, true}) {
+      const Verdict verdict = verify(programs, inPlace);
+      ASSERT_FALSE(verdict.gaveUp) << done << verdict.reason;
+      if (!verdict.ok) continue;
+      ++places;
+      for (uint64_t seed = 0; seed < kInterleavings; ++seed) {
+        ASSERT_EQ(replay(programs, inPlace, verdict.minSlots, seed), "")
+            << done << (inPlace ? "in place" : "out of place") << ", seed " << seed << "\n"
+            << dumpSchedule(programs);
+        ++moves;
+      }
+    }
+    accepted += places > 0;
+    acceptedInOnePlace += places == 1;
+  }
+  std::cout << nameOf(GetParam()) << ": " << kMutants << " mutants, " << kMutants - accepted << " rejected, "
+            << accepted << " accepted (" << acceptedInOnePlace
+            << " of them only in place or only out of place), " << moves << " interleavings\n";
+  EXPECT_GE(kMutants - accepted, kMutants / 2);
+}
+
+INSTANTIATE_TEST_SUITE_P(Algorithms, Mutation, testing::ValuesIn(algorithms().begin(), algorithms().end()),
+                         [](const auto& info) { return nameOf(info.param); });
+
+TEST(ReplayValues, EveryAlgorithmComputesWhatItsCollectiveDefines) {
+  for (const Algorithm& algorithm : algorithms()) {
+    for (int ranks : {1, 2, 3, 4, 5, 8, 9}) {
+      std::vector<Program> programs = buildAll(algorithm, shapeOf(algorithm, ranks, 1), 2);
+      for (uint64_t seed = 0; seed < 32; ++seed) {
+        ASSERT_EQ(replay(programs, seed % 3 == 0, 2, seed), "") << nameOf(algorithm) << " ranks " << ranks;
+      }
+    }
+  }
+}
+
+/// The oracle can fail: each of these is executed to its end and gives something else.
+TEST(ReplayValues, FindsWhatIsWrong) {
+  auto ring = [] {
+    return buildAll(*findAlgorithm(Collective::allReduce, "ring"), {Collective::allReduce, 4, 0}, 1);
+  };
+  auto found = [](const std::vector<Program>& programs, bool inPlace) {
+    int wrong = 0;
+    for (uint64_t seed = 0; seed < 32; ++seed) wrong += !replay(programs, inPlace, 2, seed).empty();
+    return wrong;
+  };
+  EXPECT_EQ(found(ring(), false), 0);
+  auto programs = ring();
+  programs[2].steps[2].post = false;
+  EXPECT_GT(found(programs, false), 16);  // in the others that piece is empty
+  programs = ring();
+  programs[1].operands[0].pre = false;
+  EXPECT_GT(found(programs, false), 16);
+  programs = ring();
+  programs[1].operands[0].space = Space::output;  // not written yet
+  EXPECT_GT(found(programs, false), 16);
+  EXPECT_EQ(found(programs, true), 0);
+
+  // Recursive doubling may not lend what it sends: the next round overwrites it.
+  programs = buildAll(*findAlgorithm(Collective::allReduce, "oneshot"), {Collective::allReduce, 3, 0}, 1);
+  EXPECT_EQ(found(programs, true), 0);
+  for (Program& program : programs) {
+    for (const Step& step : program.steps) {
+      Operand& source = program.operands[step.firstOperand];
+      source.stable = step.sources == 1 && source.space != Space::connection && !step.post;
+    }
+  }
+  const int lent = found(programs, true);
+  EXPECT_GT(lent, 0);
+  EXPECT_LT(lent, 17) << "only runs by reference can go wrong";
+}
+
+}  // namespace
+}  // namespace eccl::test

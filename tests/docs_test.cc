@@ -1,0 +1,101 @@
+// What the documents say about the code, where it can be compared.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <regex>
+#include <set>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "base/settings.h"
+#include "base/status.h"
+
+namespace eccl {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string contentOf(const fs::path& path) {
+  std::ifstream in(path);
+  EXPECT_TRUE(in) << path << " cannot be read";
+  std::stringstream text;
+  text << in.rdbuf();
+  return text.str();
+}
+
+std::string cell(std::string text) {
+  for (size_t at = 0; (at = text.find('|', at)) != std::string::npos; at += 2) text.replace(at, 1, "\\|");
+  return text.empty() ? "" : "`" + text + "`";
+}
+
+/// The table of docs/settings.md as it has to read.
+std::vector<std::string> settingRows() {
+  std::vector<SettingValue> values;
+  EXPECT_TRUE(parseSettings([](const char*) { return nullptr; }, {}, {}, &values).ok());
+  std::vector<std::string> rows;
+  for (const SettingValue& value : values) {
+    const SettingInfo& info = *value.info;
+    rows.push_back(format("| `ECCL_%s` | %s | %s | %s | %s | %s |", info.name, cell(value.value).c_str(),
+                          cell(info.values).c_str(), info.wire ? "yes" : "",
+                          cell(info.ncclName == nullptr ? "" : info.ncclName).c_str(), info.description));
+  }
+  return rows;
+}
+
+TEST(Docs, SettingsAreThoseOfTheTable) {
+  std::vector<std::string> documented;
+  std::istringstream lines(contentOf(fs::path(ECCL_SOURCE_DIR) / "docs/settings.md"));
+  for (std::string line; std::getline(lines, line);) {
+    if (line.rfind("| `ECCL_", 0) == 0) documented.push_back(line);
+  }
+  const std::vector<std::string> rows = settingRows();
+  std::string table;
+  for (const std::string& row : rows) table += row + "\n";
+  EXPECT_EQ(documented, rows) << "the table of docs/settings.md has to be\n" << table;
+}
+
+/// Every relative link of every document leads to a file.
+TEST(Docs, LinksLeadSomewhere) {
+  std::vector<fs::path> documents = {"README.md", "CONTRIBUTING.md", "CHANGELOG.md"};
+  for (const auto& entry : fs::directory_iterator(fs::path(ECCL_SOURCE_DIR) / "docs")) {
+    if (entry.path().extension() == ".md") documents.push_back(fs::relative(entry.path(), ECCL_SOURCE_DIR));
+  }
+  EXPECT_GT(documents.size(), 6U);
+  static const std::regex link(R"rx(\]\(([^)#]+)[^)]*\))rx");
+  for (const fs::path& document : documents) {
+    const std::string text = contentOf(ECCL_SOURCE_DIR / document);
+    for (std::sregex_iterator it(text.begin(), text.end(), link), end; it != end; ++it) {
+      const std::string target = (*it)[1];
+      if (target.find("://") != target.npos) continue;
+      EXPECT_TRUE(fs::exists(ECCL_SOURCE_DIR / document.parent_path() / target))
+          << document << " links to " << target << ", which is not there";
+    }
+  }
+}
+
+/// A file of the sources that a document names in backquotes is there, and so is a setting.
+TEST(Docs, NamedFilesAndSettingsExist) {
+  std::set<std::string> settings = {"ECCL_NAME", "ECCL_ROOT", "ECCL_DIR", "ECCL_HOME"};
+  for (const SettingInfo& info : settingTable()) settings.insert(std::string("ECCL_") + info.name);
+  static const std::regex file(
+      R"rx(`((src|include|tests|perf|tools|scripts|examples|docs|cmake)/[A-Za-z0-9_/.-]+)`)rx");
+  static const std::regex setting(R"rx(`(ECCL_[A-Z0-9_]+))rx");
+  for (const auto& entry : fs::directory_iterator(fs::path(ECCL_SOURCE_DIR) / "docs")) {
+    if (entry.path().extension() != ".md") continue;
+    const std::string text = contentOf(entry.path());
+    for (std::sregex_iterator it(text.begin(), text.end(), file), end; it != end; ++it) {
+      EXPECT_TRUE(fs::exists(fs::path(ECCL_SOURCE_DIR) / (*it)[1].str())) << entry.path() << ": " << (*it)[1];
+    }
+    for (std::sregex_iterator it(text.begin(), text.end(), setting), end; it != end; ++it) {
+      const std::string name = (*it)[1];
+      EXPECT_TRUE(settings.count(name) != 0 || name.rfind("ECCL_TESTS_", 0) == 0)
+          << entry.path() << ": " << name;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace eccl

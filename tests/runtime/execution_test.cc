@@ -1,0 +1,389 @@
+// Every algorithm executed by real ranks (threads of this process), through the C API, against two oracles: the
+// Program replayed move by move with the reference kernels, bit by bit; and, for sums of floats, exact
+// arithmetic within a bound.
+//
+// Slots are small and as few as any schedule may need, so that small buffers make many tiles.
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+#include <thread>
+
+#include "algorithms/select.h"
+#include "base/low_precision.h"
+#include "eccl/eccl.h"
+#include "runtime/plan.h"
+#include "support/replay.h"
+
+namespace eccl::test {
+namespace {
+
+constexpr uint32_t kSlots = 2, kSlotBytes = 1024;
+using Random = std::mt19937_64;
+
+/// Converts a double to one element of a type, in place.
+void store(DataType type, double value, std::byte* to) {
+  auto put = [to](auto x) { std::memcpy(to, &x, sizeof x); };
+  switch (type) {
+    case DataType::int8: return put(static_cast<int8_t>(value));
+    case DataType::uint8: return put(static_cast<uint8_t>(static_cast<int>(value)));
+    case DataType::int32: return put(static_cast<int32_t>(value));
+    case DataType::uint32: return put(static_cast<uint32_t>(static_cast<int64_t>(value)));
+    case DataType::int64: return put(static_cast<int64_t>(value));
+    case DataType::uint64: return put(static_cast<uint64_t>(static_cast<int64_t>(value)));
+    case DataType::float16: return put(narrow<Half>(static_cast<float>(value)));
+    case DataType::bfloat16: return put(narrow<Bfloat16>(static_cast<float>(value)));
+    case DataType::float8e4m3: return put(narrow<Float8e4m3>(static_cast<float>(value)));
+    case DataType::float8e5m2: return put(narrow<Float8e5m2>(static_cast<float>(value)));
+    case DataType::float32: return put(static_cast<float>(value));
+    case DataType::float64: return put(value);
+  }
+}
+
+double load(DataType type, const std::byte* from) {
+  auto get = [from](auto x) {
+    std::memcpy(&x, from, sizeof x);
+    return x;
+  };
+  switch (type) {
+    case DataType::float16: return widen(get(Half{}));
+    case DataType::bfloat16: return widen(get(Bfloat16{}));
+    case DataType::float8e4m3: return widen(get(Float8e4m3{}));
+    case DataType::float8e5m2: return widen(get(Float8e5m2{}));
+    case DataType::float32: return static_cast<double>(get(float{}));
+    case DataType::float64: return get(double{});
+    default: return NAN;
+  }
+}
+
+/// Half the distance between 1 and the next number: the relative error of one rounding.
+double roundoff(DataType type) {
+  switch (type) {
+    case DataType::float16: return 0x1p-11;
+    case DataType::bfloat16: return 0x1p-8;
+    case DataType::float8e4m3: return 0x1p-4;
+    case DataType::float8e5m2: return 0x1p-3;
+    case DataType::float32: return 0x1p-24;
+    default: return 0x1p-53;
+  }
+}
+
+/// Some elements of the user's, at any alignment; the bytes around them must not change.
+class Buffer {
+ public:
+  Buffer(size_t bytes, size_t misalignment, bool shared) : bytes_(bytes), misalignment_(misalignment) {
+    size_t whole = bytes + 2 * kMargin + misalignment;
+    void* memory = nullptr;
+    if (shared) {
+      EXPECT_EQ(ecclMemAlloc(&memory, whole), ecclSuccess);
+      shared_ = static_cast<std::byte*>(memory);
+    } else {
+      plain_.resize(whole);
+    }
+    std::memset(base(), 0x5a, whole);
+  }
+  ~Buffer() {
+    if (shared_ != nullptr) ecclMemFree(shared_);
+  }
+  Buffer(const Buffer&) = delete;
+  std::byte* data() { return base() + kMargin + misalignment_; }
+  size_t size() const { return bytes_; }
+  bool marginsIntact() {
+    for (size_t i = 0; i < kMargin + misalignment_; ++i) {
+      if (base()[i] != std::byte{0x5a}) return false;
+    }
+    for (size_t i = 0; i < kMargin; ++i) {
+      if (data()[bytes_ + i] != std::byte{0x5a}) return false;
+    }
+    return true;
+  }
+
+ private:
+  static constexpr size_t kMargin = 64;
+  std::byte* base() { return shared_ != nullptr ? shared_ : plain_.data(); }
+  size_t bytes_, misalignment_;
+  std::vector<std::byte> plain_;
+  std::byte* shared_ = nullptr;
+};
+
+struct Case {
+  DataType type = DataType::float32;
+  RedOp op = RedOp::sum;
+  size_t count = 0;
+  int root = 0;
+  std::vector<size_t> counts;  // v calls: by block
+  Random::result_type seed = 0;
+};
+
+/// One rank's part of a call: what the user passes, made from the case alone.
+struct RankCall {
+  Call call;
+  std::unique_ptr<Buffer> in, out;  // in place: `out` alone, or `in` alone where the input is the larger
+  double scalar = 1;
+};
+
+class Execution : public ::testing::TestWithParam<std::tuple<int, int>> {  // index into algorithms(), ranks
+ protected:
+  static const Algorithm& algorithm() { return algorithms()[static_cast<size_t>(std::get<0>(GetParam()))]; }
+  static int ranks() { return std::get<1>(GetParam()); }
+  static CollectiveShape shape(int root) { return {algorithm().collective, ranks(), root}; }
+
+  void SetUp() override {
+    std::string choice = std::string(nameOf(algorithm().collective)) + ":" + algorithm().name;
+    setenv("ECCL_ALGO", choice.c_str(), 1);
+    setenv("ECCL_SLOTS", std::to_string(kSlots).c_str(), 1);
+    setenv("ECCL_SLOT_BYTES", std::to_string(kSlotBytes).c_str(), 1);
+    setenv("ECCL_VERIFY", "never", 1);  // the sweep of tests/algorithms does that
+    comms_.resize(static_cast<size_t>(ranks()));
+    ASSERT_EQ(ecclCommInitAll(comms_.data(), ranks(), nullptr), ecclSuccess) << ecclGetLastError(nullptr);
+  }
+  void TearDown() override {
+    std::vector<std::thread> threads;
+    for (ecclComm_t comm : comms_) threads.emplace_back([comm] { EXPECT_EQ(ecclCommDestroy(comm), ecclSuccess); });
+    for (auto& thread : threads) thread.join();
+  }
+
+  /// The elements of block `block`.
+  static size_t blockCount(const Case& c, int block) { return c.counts.empty() ? c.count : c.counts[static_cast<size_t>(block)]; }
+
+  static std::vector<BlockExtent> extents(const Case& c, const BlockMap& map) {
+    std::vector<BlockExtent> list;
+    uint64_t at = 0;
+    for (int i = 0; i < map.number; ++i) {
+      list.push_back({at, blockCount(c, map.block(i))});
+      at += list.back().elements;
+    }
+    return list;
+  }
+  static size_t total(const std::vector<BlockExtent>& extents) {
+    return extents.empty() ? 0 : extents.back().offset + extents.back().elements;
+  }
+
+  RankCall makeCall(const Case& c, int rank, Random& random) {
+    RankCall made;
+    Call& call = made.call;
+    call.collective = algorithm().collective;
+    call.count = c.counts.empty() ? c.count : 0;
+    call.type = c.type;
+    call.op = c.op;
+    call.root = c.root;
+    auto inputs = extents(c, shape(c.root).input(rank)), outputs = extents(c, shape(c.root).output(rank));
+    if (call.varies()) {
+      for (auto& e : inputs) call.sendCounts.push_back(e.elements), call.sendOffsets.push_back(e.offset);
+      for (auto& e : outputs) call.receiveCounts.push_back(e.elements), call.receiveOffsets.push_back(e.offset);
+    }
+    size_t element = sizeOf(c.type);
+    bool inPlace = shape(c.root).mayBeInPlace(rank) && random() % 2 == 0;
+    // Where one buffer serves both, the rank's own block lies at its place in the larger one.
+    size_t inBytes = total(inputs) * element, outBytes = total(outputs) * element;
+    bool shared = random() % 3 == 0;
+    auto fill = [&](std::byte* to, size_t bytes) {
+      for (size_t at = 0; at < bytes; at += element) {
+        store(c.type, static_cast<double>(random() % 33) / 4 - (isFloating(c.type) ? 4 : 0), to + at);
+      }
+    };
+    made.in = std::make_unique<Buffer>(inBytes, random() % 5, shared);
+    made.out = std::make_unique<Buffer>(outBytes, random() % 5, shared);
+    fill(made.in->data(), inBytes);
+    call.send = inBytes > 0 || random() % 2 == 0 ? made.in->data() : nullptr;
+    call.receive = outBytes > 0 || random() % 2 == 0 ? made.out->data() : nullptr;
+    if (inPlace && inputs.size() <= outputs.size()) {
+      size_t own = outputs[static_cast<size_t>(shape(c.root).output(rank).position(shape(c.root).input(rank).first))].offset;
+      std::memcpy(made.out->data() + own * element, made.in->data(), inBytes);
+      call.send = made.out->data() + own * element;
+    } else if (inPlace) {
+      size_t own = inputs[static_cast<size_t>(shape(c.root).input(rank).position(shape(c.root).output(rank).first))].offset;
+      call.receive = made.in->data() + own * element;
+    }
+    made.scalar = static_cast<double>(rank % 3 + 1);
+    return made;
+  }
+
+  static ecclResult_t issue(const Call& call, ecclRedOp_t op, ecclComm_t comm) {
+    auto type = static_cast<ecclDataType_t>(call.type);
+    const void* in = call.send;
+    void* out = call.receive;
+    switch (call.collective) {
+      case Collective::allReduce: return ecclAllReduce(in, out, call.count, type, op, comm, nullptr);
+      case Collective::allGather: return ecclAllGather(in, out, call.count, type, comm, nullptr);
+      case Collective::reduceScatter: return ecclReduceScatter(in, out, call.count, type, op, comm, nullptr);
+      case Collective::broadcast: return ecclBroadcast(in, out, call.count, type, call.root, comm, nullptr);
+      case Collective::reduce: return ecclReduce(in, out, call.count, type, op, call.root, comm, nullptr);
+      case Collective::gather: return ecclGather(in, out, call.count, type, call.root, comm, nullptr);
+      case Collective::scatter: return ecclScatter(in, out, call.count, type, call.root, comm, nullptr);
+      case Collective::allToAll: return ecclAlltoAll(in, out, call.count, type, comm, nullptr);
+      case Collective::barrier: return ecclBarrier(comm, nullptr);
+      case Collective::allToAllv:
+        return ecclAlltoAllv(in, call.sendCounts.data(), call.sendOffsets.data(), out, call.receiveCounts.data(),
+                             call.receiveOffsets.data(), type, comm, nullptr);
+      case Collective::allGatherv:
+        return ecclAllGatherv(in, call.sendCounts[0], out, call.receiveCounts.data(), call.receiveOffsets.data(), type, comm,
+                              nullptr);
+      case Collective::reduceScatterv: return ecclReduceScatterv(in, out, call.sendCounts.data(), type, op, comm, nullptr);
+      default: return ecclInternalError;
+    }
+  }
+
+  /// What every rank's output must be, by replaying the programs.
+  std::vector<std::vector<std::byte>> replay(const Case& c, std::vector<RankCall>& calls) {
+    std::vector<Program> programs;
+    Cut cut;
+    int tiles = 1;
+    for (int rank = 0; rank < ranks(); ++rank) {
+      PlanContext context;
+      context.rank = rank;
+      context.ranks = ranks();
+      context.ring = {kSlots, kSlotBytes};
+      context.selection.forced[static_cast<size_t>(algorithm().collective)] = &algorithm();
+      auto plan = Planner(context).plan(calls[static_cast<size_t>(rank)].call);
+      EXPECT_TRUE(plan.ok()) << plan.status().message();
+      programs.push_back(*(*plan)->program);
+      cut = (*plan)->view.cut;
+      tiles = static_cast<int>((*plan)->view.tiles);
+    }
+    std::vector<ReplayRank> state(static_cast<size_t>(ranks()));
+    for (int rank = 0; rank < ranks(); ++rank) {
+      ReplayRank& at = state[static_cast<size_t>(rank)];
+      RankCall& made = calls[static_cast<size_t>(rank)];
+      at.extents[0] = extents(c, shape(c.root).input(rank));
+      at.extents[1] = extents(c, shape(c.root).output(rank));
+      const auto* in = static_cast<const std::byte*>(made.call.send);
+      at.buffers[0].assign(in, in + (in == nullptr ? 0 : total(at.extents[0]) * sizeOf(c.type)));
+      at.buffers[1].resize(total(at.extents[1]) * sizeOf(c.type));
+      if (c.op == RedOp::preMulSum) {
+        at.pre = isFloating(c.type) ? Scale::multiplyBy(made.scalar) : Scale::multiplyByInteger(static_cast<int64_t>(made.scalar));
+      }
+      if (c.op == RedOp::avg) {
+        if (isFloating(c.type)) at.pre = Scale::multiplyBy(1.0 / ranks());
+        else at.post = Scale::divideBy(ranks());
+      }
+    }
+    RedOp op = c.op > RedOp::min ? RedOp::sum : c.op;
+    Replay domain(programs, state, cut, c.type, op);
+    MachineSize size;
+    size.tiles = tiles;
+    size.slots = kSlots;
+    auto count = [c](int block) { return static_cast<uint64_t>(blockCount(c, block)); };
+    size.empty = [=](int block, int part, int tile) { return cut.slice(count(block), part, static_cast<uint64_t>(tile)).size() == 0; };
+    size.streamTiles = [=](int block) { return static_cast<int>(cut.tiles(count(block))); };
+    if (programs[0].streams) size.empty = nullptr;
+    Machine<Replay> machine(programs, domain, size);
+    if (tiles > 0 || programs[0].streams) EXPECT_EQ(machine.runFair(), "");
+    std::vector<std::vector<std::byte>> outputs;
+    for (auto& rank : state) outputs.push_back(std::move(rank.buffers[1]));
+    return outputs;
+  }
+
+  /// Sums of floats against exact arithmetic. Every contribution passes at most `ranks` roundings of the element
+  /// type (one per combining step) besides that of its scaling, so |error| <= (n + 1) u sum|x|, to first order.
+  void checkBound(const Case& c, const std::vector<RankCall>& calls, const std::vector<std::vector<std::byte>>& inputs,
+                  const std::vector<std::byte>& output, int block) {
+    if (!isFloating(c.type) || (c.op != RedOp::sum && c.op != RedOp::avg && c.op != RedOp::preMulSum)) return;
+    size_t element = sizeOf(c.type);
+    size_t first = algorithm().collective == Collective::reduceScatter ? static_cast<size_t>(block) * c.count : 0;
+    for (size_t i = 0; i < output.size() / element; ++i) {
+      double exact = 0, magnitude = 0;
+      for (size_t rank = 0; rank < inputs.size(); ++rank) {
+        double x = load(c.type, inputs[rank].data() + (first + i) * element);
+        if (c.op == RedOp::preMulSum) x *= calls[rank].scalar;
+        if (c.op == RedOp::avg) x /= ranks();
+        exact += x;
+        magnitude += std::fabs(x);
+      }
+      double bound = (ranks() + 1) * roundoff(c.type) * magnitude * 1.25 + 0x1p-16;  // second order; subnormals of fp8
+      ASSERT_NEAR(load(c.type, output.data() + i * element), exact, bound) << nameOf(c.type) << " element " << i;
+    }
+  }
+
+  void run(const Case& c) {
+    SCOPED_TRACE(format("%s %s, %d ranks, %s, %s, count %zu, root %d, seed %llu", nameOf(algorithm().collective),
+                        algorithm().name, ranks(), nameOf(c.type), nameOf(c.op), c.count, c.root,
+                        static_cast<unsigned long long>(c.seed)));
+    Random random(c.seed);
+    std::vector<RankCall> calls;
+    std::vector<std::vector<std::byte>> inputs;
+    for (int rank = 0; rank < ranks(); ++rank) {
+      calls.push_back(makeCall(c, rank, random));
+      inputs.emplace_back(calls.back().in->data(), calls.back().in->data() + calls.back().in->size());
+    }
+    auto expected = replay(c, calls);
+    std::vector<ecclResult_t> results(calls.size());
+    std::vector<std::thread> threads;
+    for (size_t rank = 0; rank < calls.size(); ++rank) {
+      threads.emplace_back([&, rank] {
+        auto op = static_cast<ecclRedOp_t>(c.op);
+        if (c.op == RedOp::preMulSum) {
+          std::byte scalar[8];
+          store(c.type, calls[rank].scalar, scalar);
+          ecclRedOpCreatePreMulSum(&op, scalar, static_cast<ecclDataType_t>(c.type), ecclScalarHostImmediate, comms_[rank]);
+        }
+        results[rank] = issue(calls[rank].call, op, comms_[rank]);
+        if (c.op == RedOp::preMulSum) EXPECT_EQ(ecclRedOpDestroy(op, comms_[rank]), ecclSuccess);
+      });
+    }
+    for (auto& thread : threads) thread.join();
+    for (size_t rank = 0; rank < calls.size(); ++rank) {
+      ASSERT_EQ(results[rank], ecclSuccess) << ecclGetLastError(comms_[rank]);
+      const auto* out = static_cast<const std::byte*>(calls[rank].call.receive);
+      ASSERT_TRUE(expected[rank].empty() || std::memcmp(out, expected[rank].data(), expected[rank].size()) == 0)
+          << "rank " << rank << " differs from the replay";
+      ASSERT_TRUE(calls[rank].in->marginsIntact() && calls[rank].out->marginsIntact()) << "rank " << rank << " wrote outside";
+      if (reduces(algorithm().collective) && c.counts.empty() && !expected[rank].empty()) {
+        checkBound(c, calls, inputs, expected[rank], static_cast<int>(rank));
+      }
+    }
+  }
+
+  std::vector<ecclComm_t> comms_;
+};
+
+TEST_P(Execution, EqualsTheReplay) {
+  Random random(static_cast<Random::result_type>(std::get<0>(GetParam()) * 1000 + ranks()));
+  // One element; fewer than there are ranks; several tiles with a rest.
+  const size_t sizes[] = {1, 5, 997, 3001};
+  bool reducing = reduces(algorithm().collective);
+  int cases = 0;
+  for (int type = 0; type < kDataTypes; ++type) {
+    for (int op = 0; op < (reducing ? kRedOps : 1); ++op) {
+      Case c;
+      c.type = static_cast<DataType>(type);
+      c.op = static_cast<RedOp>(op);
+      // Products of many small integers in fp8 are all zero, infinite or saturated; the replay covers them anyway.
+      c.count = algorithm().collective == Collective::barrier ? 1 : sizes[static_cast<size_t>(cases) % 4] / (ranks() > 8 ? 2 : 1) + 1;
+      c.root = hasRoot(algorithm().collective) ? cases % ranks() : 0;
+      c.seed = random();
+      ++cases;
+      if (algorithm().collective == Collective::allToAllv || algorithm().collective == Collective::allGatherv ||
+          algorithm().collective == Collective::reduceScatterv) {
+        for (int block = 0; block < shape(0).blocks(); ++block) c.counts.push_back(random() % 3 == 0 ? 0 : random() % c.count);
+        c.count = 0;
+      }
+      run(c);
+      if (HasFatalFailure()) return;
+    }
+  }
+}
+
+TEST_P(Execution, NothingIsLegal) {
+  Case c;
+  c.seed = 1;
+  if (algorithm().collective == Collective::barrier) c.count = 1, c.type = DataType::uint8;
+  if (algorithm().collective == Collective::allToAllv || algorithm().collective == Collective::allGatherv ||
+      algorithm().collective == Collective::reduceScatterv) {
+    c.counts.assign(static_cast<size_t>(shape(0).blocks()), 0);
+  }
+  run(c);
+}
+
+INSTANTIATE_TEST_SUITE_P(Algorithms, Execution,
+                         ::testing::Combine(::testing::Range(0, static_cast<int>(algorithms().size())),
+                                            ::testing::Values(1, 2, 3, 4, 5, 6, 7, 8, 9, 16)),
+                         [](const auto& info) {
+                           const Algorithm& algorithm = algorithms()[static_cast<size_t>(std::get<0>(info.param))];
+                           return std::string(nameOf(algorithm.collective)) + "_" + algorithm.name + "_" +
+                                  std::to_string(std::get<1>(info.param));
+                         });
+
+}  // namespace
+}  // namespace eccl::test

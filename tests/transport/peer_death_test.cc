@@ -1,0 +1,144 @@
+// A process that dies is noticed at once, whatever its children still hold.
+#include <fcntl.h>
+#include <gtest/gtest.h>
+
+#include <csignal>
+
+#include "transport/traffic.h"
+
+namespace eccl {
+namespace {
+
+enum class Child { none, holdsEverything, letGo };
+
+std::pair<Connection*, Connection*> connectBoth(Party& party) {
+  party.connector->get(party.sending());  // neither waits for the other first
+  Connection* in = party.connect(party.receiving());
+  return {party.connect(party.sending()), in};
+}
+
+/// Rank 1 is a process that connects both ways, possibly forks, and is killed while waiting.
+void killRankOne(const PartySetup& setup, Child child, const char* path) {
+  Gates gates;
+  int pipes[2];
+  ASSERT_EQ(pipe2(pipes, O_CLOEXEC), 0);
+  Fd fromChild(pipes[0]), toParent(pipes[1]);
+  const pid_t victim = fork();
+  ASSERT_GE(victim, 0);
+  if (victim == 0) {
+    gates.side[0].reset();
+    Party party(1, setup, std::move(gates.side[1]));
+    connectBoth(party);
+    pid_t grandchild = 0;
+    if (child != Child::none && (grandchild = fork()) == 0) {
+      if (child == Child::letGo) {
+        party.connector->closeAfterFork();
+        party.reactor.closeAfterFork();
+      }
+      for (;;) pause();
+    }
+    if (write(toParent.get(), &grandchild, sizeof grandchild) != sizeof grandchild) _exit(1);
+    party.until([] { return false; }, std::chrono::seconds(60));
+    _exit(1);
+  }
+  gates.side[1].reset();
+  {
+    Party party(0, setup, std::move(gates.side[0]));
+    auto [out, in] = connectBoth(party);
+    ASSERT_EQ(out->state(), Connection::State::ready);
+    ASSERT_EQ(in->state(), Connection::State::ready);
+    EXPECT_STREQ(out->path()->name(), path);
+    Connection* unfinished = party.connector->get(party.receiving(7));
+    pid_t grandchild = 0;
+    ASSERT_EQ(read(fromChild.get(), &grandchild, sizeof grandchild), static_cast<ssize_t>(sizeof grandchild));
+    SendEnd* send = &out->sendEnd;
+    ReceiveEnd* receive = &in->receiveEnd;
+    const TimePoint killed = Clock::system().now();
+    ASSERT_EQ(kill(victim, SIGKILL), 0);
+    EXPECT_TRUE(party.until([&] { return party.brokenRank == 1 && receive->poisoned() && send->poisoned(); }));
+    EXPECT_LT(Clock::system().now() - killed, std::chrono::seconds(1));
+    EXPECT_EQ(party.lostWakeUps, 0);
+    if (grandchild != 0) {
+      EXPECT_EQ(kill(grandchild, 0), 0) << "the child was to survive the rank";
+      kill(grandchild, SIGKILL);
+    }
+    EXPECT_NE(in->failure().message().find("rank 1 (test)"), std::string::npos);
+    // Known by the process id: also what was not ready yet.
+    EXPECT_EQ(unfinished->state() == Connection::State::failed, setup.shm);
+  }
+  EXPECT_EQ(waitpid(victim, nullptr, 0), victim);
+}
+
+PartySetup shm() {
+  PartySetup setup;
+  setup.shm = true;
+  return setup;
+}
+PartySetup tcp(int family = AF_INET) {
+  PartySetup setup;
+  setup.tcp = true;
+  setup.family = family;
+  return setup;
+}
+
+TEST(PeerDeathTiming, IsNoticedOverSharedMemory) {
+  killRankOne(shm(), Child::none, "shm");
+}
+TEST(PeerDeathTiming, IsNoticedOverSharedMemoryThoughAChildHoldsItsSockets) {
+  killRankOne(shm(), Child::holdsEverything, "shm");
+}
+TEST(PeerDeathTiming, IsNoticedOverTcp) {
+  killRankOne(tcp(), Child::none, "tcp");
+}
+TEST(PeerDeathTiming, IsNoticedOverTcpWhenItsChildHasLetGo) {
+  killRankOne(tcp(), Child::letGo, "tcp");
+}
+
+TEST(PeerDeath, IsNoNewsAfterAGoodbye) {
+  runTwo(
+      shm(), true,
+      [](Party& party) -> std::string {
+        Connection* connection = party.connect(party.receiving());
+        party.connector->expectEnd(1);
+        party.signal();
+        PARTY_CHECK(party.until([&] { return connection->state() == Connection::State::failed; }));
+        PARTY_CHECK(party.brokenRank == -1);
+        return "";
+      },
+      [](Party& party) -> std::string {
+        PARTY_CHECK(party.connect(party.sending())->state() == Connection::State::ready);
+        PARTY_CHECK(party.await());
+        return "";
+      });
+}
+
+// What the dead one had published before is not lost.
+TEST(PeerDeath, LeavesThePublishedMessages) {
+  for (const PartySetup& setup : {shm(), tcp()}) {
+    runTwo(
+        setup, true,
+        [](Party& party) -> std::string {
+          Connection* connection = party.connect(party.receiving());
+          PARTY_CHECK(party.until([&] { return connection->receiveEnd.poisoned(); }));
+          Received received;
+          for (int k = 0; k < 5; ++k) {
+            PARTY_CHECK(connection->receiveEnd.peek(received));
+            PARTY_CHECK(holds(connection->receiveEnd, received, content(9, 4096)));
+            connection->receiveEnd.release();
+          }
+          PARTY_CHECK(!connection->receiveEnd.peek(received));
+          PARTY_CHECK(party.brokenRank == 1);
+          return "";
+        },
+        [](Party& party) -> std::string {
+          Connection* connection = party.connect(party.sending());
+          std::vector<std::byte> bytes = content(9, 4096);
+          for (int k = 0; k < 5; ++k) PARTY_CHECK(trySend(connection->sendEnd, bytes, 0));
+          connection->path()->kick();
+          _exit(0);
+        });
+  }
+}
+
+}  // namespace
+}  // namespace eccl

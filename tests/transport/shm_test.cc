@@ -1,0 +1,208 @@
+// Memory for rings: what is created, what is accepted, what is left behind.
+#include <dirent.h>
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+
+#include <cerrno>
+#include <set>
+#include <string>
+
+#include "transport/shm/memory_path.h"
+#include "transport/shm/ring_memory.h"
+#include "transport/thread/hand_over.h"
+#include "transport/traffic.h"
+
+namespace eccl {
+namespace {
+
+TEST(RingMemory, PrivateMemoryIsZeroAndAligned) {
+  Result<RingMemory> memory = mapPrivate(100'000);
+  ASSERT_TRUE(memory.ok());
+  auto* bytes = static_cast<unsigned char*>(memory->get());
+  EXPECT_EQ(reinterpret_cast<uintptr_t>(bytes) % 4096, 0u);
+  for (size_t i = 0; i < 100'000; ++i) ASSERT_EQ(bytes[i], 0);
+}
+
+TEST(RingMemory, WhatOneMappingWritesTheOtherReads) {
+  Result<SharedMemory> shared = createShared(10'000);
+  ASSERT_TRUE(shared.ok()) << shared.status().message();
+  Result<RingMemory> other = mapShared(shared->fd.get(), 10'000);
+  ASSERT_TRUE(other.ok()) << other.status().message();
+  EXPECT_NE(shared->memory.get(), other->get());
+  static_cast<char*>(shared->memory.get())[9'999] = 'x';
+  EXPECT_EQ(static_cast<char*>(other->get())[9'999], 'x');
+  shared->memory.reset();
+  shared->fd.reset();
+  EXPECT_EQ(static_cast<char*>(other->get())[9'999], 'x');
+}
+
+TEST(RingMemory, SharedMemoryCanNeitherShrinkNorGrowNorLoseItsSeals) {
+  Result<SharedMemory> shared = createShared(10'000);
+  ASSERT_TRUE(shared.ok());
+  EXPECT_EQ(ftruncate(shared->fd.get(), 0), -1);
+  EXPECT_EQ(errno, EPERM);
+  EXPECT_EQ(ftruncate(shared->fd.get(), 20'000), -1);
+  EXPECT_EQ(fcntl(shared->fd.get(), F_ADD_SEALS, F_SEAL_WRITE), -1);
+  EXPECT_NE(fcntl(shared->fd.get(), F_GETFD) & FD_CLOEXEC, 0);
+}
+
+TEST(RingMemory, RefusesWhatCouldShrinkOrHasAnotherSize) {
+  Fd unsealed(memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  ASSERT_EQ(ftruncate(unsealed.get(), 10'000), 0);
+  EXPECT_FALSE(mapShared(unsealed.get(), 10'000).ok());
+  ASSERT_EQ(fcntl(unsealed.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW), 0);
+  EXPECT_FALSE(mapShared(unsealed.get(), 10'000).ok()) << "its seals may still change";
+  Result<SharedMemory> shared = createShared(10'000);
+  ASSERT_TRUE(shared.ok());
+  EXPECT_FALSE(mapShared(shared->fd.get(), 9'999).ok());
+  EXPECT_FALSE(mapShared(shared->fd.get(), 10'001).ok());
+  Fd file(open("/proc/self/exe", O_RDONLY | O_CLOEXEC));
+  EXPECT_FALSE(mapShared(file.get(), 10'000).ok());
+  EXPECT_FALSE(mapShared(-1, 10'000).ok());
+}
+
+TEST(HandOver, GivesEachRingToOneTaker) {
+  RingMemory memory = mapPrivate(4096).take();
+  Nonce name{};
+  randomBytes(name.data(), name.size());
+  EXPECT_EQ(takeFromThread(name), nullptr);
+  leaveForThread(name, memory);
+  EXPECT_EQ(memory.use_count(), 2);
+  RingMemory taken;
+  std::thread([&] { taken = takeFromThread(name); }).join();
+  EXPECT_EQ(taken, memory);
+  EXPECT_EQ(takeFromThread(name), nullptr);
+}
+
+std::set<std::string> entriesOf(const char* folder) {
+  std::set<std::string> names;
+  DIR* open = opendir(folder);
+  while (dirent* entry = open != nullptr ? readdir(open) : nullptr) names.insert(entry->d_name);
+  if (open != nullptr) closedir(open);
+  return names;
+}
+size_t openDescriptors() {
+  return entriesOf("/proc/self/fd").size();
+}
+
+TEST(SharedMemory, HasNoNameAndLeavesNothing) {
+  const std::set<std::string> before = entriesOf("/dev/shm");
+  const size_t descriptors = openDescriptors();
+  PartySetup setup;
+  setup.shm = true;
+  runTwo(
+      setup, false,
+      [&](Party& party) -> std::string {
+        Connection* connection = party.connect(party.sending());
+        for (const std::string& name : entriesOf("/dev/shm"))
+          PARTY_CHECK(name.find("eccl") == std::string::npos);
+        return sendAll(party, *connection, 10);
+      },
+      [](Party& party) -> std::string {
+        Connection* connection = party.connect(party.receiving());
+        return receiveAll(party, *connection, 10);
+      });
+  for (const std::string& name : entriesOf("/dev/shm")) EXPECT_NE(before.count(name), 0u) << name;
+  EXPECT_EQ(openDescriptors(), descriptors);
+}
+
+// Ten connections to one peer need no more descriptors than one: the doorbell and the watch are shared.
+TEST(SharedMemory, ConnectionsOfOnePeerShareTheirDescriptors) {
+  PartySetup setup;
+  setup.shm = true;
+  runTwo(
+      setup, true,
+      [](Party& party) -> std::string {
+        PARTY_CHECK(party.connect(party.sending(0))->state() == Connection::State::ready);
+        const size_t one = openDescriptors();
+        for (int16_t tag = 1; tag < 10; ++tag)
+          PARTY_CHECK(party.connect(party.sending(tag))->state() == Connection::State::ready);
+        PARTY_CHECK(openDescriptors() == one);
+        party.signal();
+        return "";
+      },
+      [](Party& party) -> std::string {
+        for (int16_t tag = 0; tag < 10; ++tag)
+          PARTY_CHECK(party.connect(party.receiving(tag))->state() == Connection::State::ready);
+        PARTY_CHECK(party.await());
+        return "";
+      });
+}
+
+// The path alone: who is rung, and how often.
+struct Ends {
+  Ends() {
+    const RingShape shape{8, 64};
+    memory = mapPrivate(ringMemoryBytes(shape)).take();
+    formatRing(memory.get(), shape, 0);
+    attachRing(send, memory.get(), shape, 0, 0);
+    attachRing(receive, memory.get(), shape, 0, 0);
+    EXPECT_TRUE(senders.open().ok());
+    EXPECT_TRUE(receivers.open().ok());
+    out = std::make_unique<MemoryPath>("shm", memory, &send, nullptr,
+                                       std::make_shared<Fd>(dup(receivers.doorbell())));
+    in = std::make_unique<MemoryPath>("shm", memory, nullptr, &receive,
+                                      std::make_shared<Fd>(dup(senders.doorbell())));
+  }
+  RingMemory memory;
+  SendEnd send;
+  ReceiveEnd receive;
+  Reactor senders, receivers;
+  std::unique_ptr<MemoryPath> out, in;
+};
+
+TEST(MemoryPath, RingsOnlyThoseWhoSleepAndOncePerSleep) {
+  Ends ends;
+  ends.send.publish(0, 0, 0);
+  ends.out->kick();
+  EXPECT_FALSE(ends.receivers.poll(0));  // awake
+  ends.in->beforeSleep();
+  ends.out->kick();
+  EXPECT_FALSE(ends.receivers.poll(0));  // nothing new; the sleeper looked after raising its flag
+  ends.send.publish(0, 0, 0);
+  ends.out->kick();
+  EXPECT_TRUE(ends.receivers.poll(0));
+  ends.send.publish(0, 0, 0);
+  ends.out->kick();
+  EXPECT_FALSE(ends.receivers.poll(0));
+  ends.in->beforeSleep();
+  ends.in->afterSleep();
+  ends.send.publish(0, 0, 0);
+  ends.out->kick();
+  EXPECT_FALSE(ends.receivers.poll(0));
+  ends.out->beforeSleep();
+  ends.receive.release();
+  ends.in->kick();
+  EXPECT_TRUE(ends.senders.poll(0));
+  EXPECT_FALSE(ends.out->drained());
+  EXPECT_TRUE(ends.in->drained());
+  for (int i = 0; i < 3; ++i) ends.receive.release();
+  EXPECT_TRUE(ends.out->drained());
+}
+
+TEST(MemoryPath, PoisonRingsAwakeOrNot) {
+  Ends ends;
+  ends.out->poison();
+  EXPECT_TRUE(ends.receive.poisoned());
+  EXPECT_TRUE(ends.receivers.poll(0));
+  ends.out->poison();
+  EXPECT_FALSE(ends.receivers.poll(0));
+  ends.in.reset();  // going away is the same
+  EXPECT_TRUE(ends.send.poisoned());
+  EXPECT_TRUE(ends.senders.poll(0));
+}
+
+TEST(MemoryPath, AForkedCopyTouchesNothing) {
+  Ends ends;
+  ends.out->closeAfterFork();
+  ends.send.publish(0, 0, 0);
+  ends.in->beforeSleep();
+  ends.out->kick();
+  ends.out.reset();
+  EXPECT_FALSE(ends.receive.poisoned());
+  EXPECT_FALSE(ends.receivers.poll(0));
+}
+
+}  // namespace
+}  // namespace eccl

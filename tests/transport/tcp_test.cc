@@ -1,0 +1,330 @@
+// The TCP ends against a peer that we play byte by byte.
+#include <gmock/gmock.h>
+#include <sys/mman.h>
+
+#include "transport/tcp/tcp_receiver.h"
+#include "transport/tcp/tcp_sender.h"
+#include "transport/traffic.h"
+
+namespace eccl {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr RingShape kShape{4, 256};
+
+/// One end under test, the other a bare socket.
+template <class PathEnd, class RingEndKind>
+struct Wire {
+  explicit Wire(size_t bytesPerCall = SIZE_MAX, uint64_t first = 0) {
+    EXPECT_TRUE(reactor.open().ok());
+    int pair[2];
+    // A stream is a stream; TCP itself is in the conformance suite.
+    EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair), 0);
+    peer.reset(pair[1]);
+    TcpPath::Wiring wiring;
+    wiring.socket.reset(pair[0]);
+    wiring.reactor = &reactor;
+    wiring.memory = mapPrivate(ringMemoryBytes(kShape)).take();
+    wiring.onBroken = [this](const std::string& why) {
+      ++breaks;
+      reason = why;
+    };
+    wiring.bytesPerCall = bytesPerCall;
+    formatRing(wiring.memory.get(), kShape, first);
+    attachRing(end, wiring.memory.get(), kShape, first, 0);
+    path = std::make_unique<PathEnd>(std::move(wiring), end);
+    EXPECT_TRUE(path->open().ok());
+  }
+  void put(const void* bytes, size_t count) {
+    ASSERT_EQ(write(peer.get(), bytes, count), static_cast<ssize_t>(count));
+    while (reactor.poll(0)) {}
+  }
+  template <class Frame>
+  void put(const Frame& frame) {
+    put(&frame, sizeof frame);
+  }
+  std::string take() {
+    while (reactor.poll(0)) {}
+    char bytes[1 << 16];
+    const ssize_t got = read(peer.get(), bytes, sizeof bytes);
+    return got > 0 ? std::string(bytes, static_cast<size_t>(got)) : "";
+  }
+  Reactor reactor;
+  Fd peer;
+  RingEndKind end;
+  std::unique_ptr<PathEnd> path;
+  int breaks = 0;
+  std::string reason;
+};
+using Receiving = Wire<TcpReceiver, ReceiveEnd>;
+using Sending = Wire<TcpSender, SendEnd>;
+
+MessageFrame message(uint64_t sequence, uint32_t length) {
+  return {sequence, length, 77, kSlotLast, 3, FrameKind::message};
+}
+
+TEST(TcpReceiver, RefusesFramesThatCannotBe) {
+  struct Case {
+    const char* why;
+    MessageFrame frame;
+  };
+  const MessageFrame good = message(0, 8);
+  auto with = [&](auto change) {
+    MessageFrame frame = good;
+    change(frame);
+    return frame;
+  };
+  for (const Case& each :
+       {Case{"out of sequence", with([](MessageFrame& f) { f.sequence = 1; })},
+        Case{"out of sequence", with([](MessageFrame& f) { f.sequence = ~0ull; })},
+        Case{"longer than a slot", with([](MessageFrame& f) { f.length = kShape.slotBytes + 1; })},
+        Case{"longer than a slot", with([](MessageFrame& f) { f.length = UINT32_MAX; })},
+        Case{"kind is unknown", with([](MessageFrame& f) { f.kind = FrameKind::credit; })},
+        Case{"kind is unknown", with([](MessageFrame& f) { f.kind = static_cast<FrameKind>(0x1000000); })},
+        Case{"flags are unknown", with([](MessageFrame& f) { f.flags = kSlotReference; })},
+        Case{"flags are unknown", with([](MessageFrame& f) { f.flags = kSlotPlaced; })}}) {
+    Receiving wire;
+    wire.put(each.frame);
+    EXPECT_EQ(wire.breaks, 1) << each.why;
+    EXPECT_THAT(wire.reason, HasSubstr(each.why));
+    EXPECT_TRUE(wire.end.poisoned());
+    Received received;
+    EXPECT_FALSE(wire.end.peek(received));
+    wire.path->kick();
+    wire.path->flush();
+    wire.path->poison();
+    EXPECT_EQ(wire.breaks, 1);
+  }
+}
+
+TEST(TcpReceiver, HoldsTheSenderToItsCredits) {
+  Receiving wire;
+  for (uint64_t k = 0; k < kShape.slots; ++k) wire.put(message(k, 0));
+  EXPECT_EQ(wire.breaks, 0);
+  wire.end.release();
+  wire.put(message(kShape.slots, 0));
+  EXPECT_EQ(wire.breaks, 0);
+  wire.put(message(kShape.slots + 1, 0));
+  EXPECT_EQ(wire.breaks, 1);
+  EXPECT_THAT(wire.reason, HasSubstr("credits"));
+}
+
+TEST(TcpReceiver, TakesBytesInPiecesOfAnySize) {
+  std::string stream;
+  for (uint64_t k = 0; k < kShape.slots; ++k) {
+    const uint32_t lengths[] = {0, kInlineBytes, kInlineBytes + 1, kShape.slotBytes};
+    const MessageFrame frame = message(k, lengths[k]);
+    stream.append(reinterpret_cast<const char*>(&frame), sizeof frame);
+    stream.append(lengths[k], static_cast<char>('a' + k));
+  }
+  for (size_t perWrite : {1ul, 3ul, 23ul, 25ul, 64ul, stream.size()}) {
+    for (size_t perCall : {size_t{1}, size_t{5}, SIZE_MAX}) {
+      Receiving wire(perCall);
+      for (size_t at = 0; at < stream.size(); at += perWrite)
+        wire.put(stream.data() + at, std::min(perWrite, stream.size() - at));
+      for (uint64_t k = 0; k < kShape.slots; ++k) {
+        Received received;
+        ASSERT_TRUE(wire.end.peek(received)) << k;
+        EXPECT_EQ(received.signature, 77u);
+        EXPECT_EQ(received.epoch, 3);
+        EXPECT_EQ(received.flags, kSlotLast);
+        EXPECT_EQ(std::string(reinterpret_cast<const char*>(received.data), received.length),
+                  std::string(received.length, static_cast<char>('a' + k)));
+        wire.end.release();
+      }
+      EXPECT_EQ(wire.breaks, 0);
+    }
+  }
+}
+
+TEST(TcpReceiver, TellsReleasesInBulkUnlessIdle) {
+  Receiving wire;
+  for (uint64_t k = 0; k < 4; ++k) wire.put(message(k, 0));
+  wire.end.release();
+  wire.path->kick();
+  EXPECT_EQ(wire.take(), "");
+  EXPECT_FALSE(wire.path->drained());
+  wire.end.release();
+  wire.path->kick();  // half of the slots
+  std::string credit = wire.take();
+  ASSERT_EQ(credit.size(), sizeof(CreditFrame));
+  EXPECT_EQ(reinterpret_cast<const CreditFrame*>(credit.data())->released, 2u);
+  EXPECT_TRUE(wire.path->drained());
+  wire.end.release();
+  wire.path->flush();
+  credit = wire.take();
+  ASSERT_EQ(credit.size(), sizeof(CreditFrame));
+  EXPECT_EQ(reinterpret_cast<const CreditFrame*>(credit.data())->released, 3u);
+  wire.path->flush();
+  EXPECT_EQ(wire.take(), "");
+}
+
+TEST(TcpReceiver, CutsCreditsWhereTheSocketDoes) {
+  Receiving wire(5);
+  wire.put(message(0, 0));
+  wire.end.release();
+  wire.path->flush();
+  EXPECT_FALSE(wire.path->drained());
+  const std::string credit = wire.take();
+  ASSERT_EQ(credit.size(), sizeof(CreditFrame));
+  EXPECT_EQ(reinterpret_cast<const CreditFrame*>(credit.data())->released, 1u);
+  EXPECT_TRUE(wire.path->drained());
+}
+
+// The end of the stream in the middle of a message that goes to the user's memory.
+TEST(TcpReceiver, WritesNothingIntoGrantedMemoryAfterPoison) {
+  Receiving wire;
+  auto* memory =
+      static_cast<std::byte*>(mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  ASSERT_NE(memory, MAP_FAILED);
+  wire.end.grant(kOwnAddressSpace, reinterpret_cast<uint64_t>(memory), 200);
+  wire.put(message(0, 200));
+  const std::string half(100, 'x');
+  wire.put(half.data(), half.size());
+  EXPECT_EQ(memory[99], std::byte{'x'});
+  wire.path->poison();
+  munmap(memory, 4096);
+  wire.put(half.data(), half.size());  // would end the process if it were written
+  const std::string said = wire.take();
+  ASSERT_EQ(said.size(), sizeof(CreditFrame));
+  EXPECT_EQ(reinterpret_cast<const CreditFrame*>(said.data())->kind, FrameKind::poison);
+  EXPECT_EQ(wire.breaks, 0);
+}
+
+TEST(TcpReceiver, SaysThatThePeerClosed) {
+  Receiving wire;
+  wire.put(message(0, 8));
+  wire.peer.reset();
+  while (wire.reactor.poll(0)) {}
+  EXPECT_EQ(wire.breaks, 1);
+  EXPECT_THAT(wire.reason, HasSubstr("closed"));
+  EXPECT_TRUE(wire.end.poisoned());
+}
+
+TEST(TcpReceiver, PoisonInBandIsNotABreak) {
+  Receiving wire;
+  wire.put(message(0, 0));
+  wire.put(MessageFrame{1, 0, 0, 0, 0, FrameKind::poison});
+  wire.peer.reset();
+  while (wire.reactor.poll(0)) {}
+  EXPECT_TRUE(wire.end.poisoned());
+  EXPECT_EQ(wire.breaks, 0);
+  Received received;
+  EXPECT_TRUE(wire.end.peek(received));
+}
+
+TEST(TcpSender, RefusesCreditsThatCannotBe) {
+  for (const CreditFrame& credit :
+       {CreditFrame{FrameKind::credit, 0, 3}, CreditFrame{FrameKind::credit, 0, ~0ull},
+        CreditFrame{FrameKind::credit, 1, 1}, CreditFrame{FrameKind::message, 0, 1},
+        CreditFrame{static_cast<FrameKind>(9), 0, 1}}) {
+    Sending wire;
+    for (int i = 0; i < 2; ++i) {
+      ASSERT_NE(wire.end.reserve(), nullptr);
+      wire.end.publish(0, 0, 0);
+    }
+    wire.path->kick();
+    wire.put(credit);
+    EXPECT_EQ(wire.breaks, 1);
+    EXPECT_THAT(wire.reason, HasSubstr("credit"));
+    EXPECT_TRUE(wire.end.poisoned());
+  }
+}
+
+TEST(TcpSender, NeverTakesACreditBack) {
+  Sending wire;
+  for (int i = 0; i < 2; ++i) wire.end.publish(0, 0, 0);
+  wire.path->kick();
+  wire.put(CreditFrame{FrameKind::credit, 0, 2});
+  EXPECT_TRUE(wire.path->drained());
+  wire.put(CreditFrame{FrameKind::credit, 0, 1});
+  EXPECT_EQ(wire.breaks, 1);
+}
+
+TEST(TcpSender, SendsReferencesFromWhereTheyLieWithoutSayingSo) {
+  Sending wire;
+  std::vector<std::byte> bytes(100, std::byte{'q'});
+  wire.end.referenceFrom = 50;
+  ASSERT_TRUE(trySend(wire.end, bytes, 5, true));
+  wire.path->kick();
+  const std::string stream = wire.take();
+  ASSERT_EQ(stream.size(), sizeof(MessageFrame) + 100);
+  MessageFrame frame;
+  std::memcpy(&frame, stream.data(), sizeof frame);
+  EXPECT_EQ(frame.flags, kSlotLast);
+  EXPECT_EQ(frame.length, 100u);
+  EXPECT_EQ(stream.substr(sizeof frame), std::string(100, 'q'));
+  EXPECT_FALSE(wire.end.referencesReleased());  // the kernel has it, the receiver not
+  wire.put(CreditFrame{FrameKind::credit, 0, 1});
+  EXPECT_TRUE(wire.end.referencesReleased());
+}
+
+// A reference is half sent when the rank fails: nothing of it may be read after poison() returns.
+TEST(TcpSender, ReadsNoUserMemoryAfterPoison) {
+  Sending wire(50);
+  auto* memory =
+      static_cast<std::byte*>(mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  ASSERT_NE(memory, MAP_FAILED);
+  Slot* slot = wire.end.reserve();
+  slot->offset = reinterpret_cast<uint64_t>(memory);
+  wire.end.publish(200, kSlotReference, 0);
+  wire.path->kick();
+  wire.path->poison();
+  munmap(memory, 4096);
+  wire.path->kick();
+  wire.path->flush();
+  const std::string stream = wire.take();
+  EXPECT_EQ(stream.size(), 50u);
+  EXPECT_EQ(wire.breaks, 0);
+  char byte;
+  EXPECT_EQ(read(wire.peer.get(), &byte, 1), 0);  // the end of the stream
+}
+
+TEST(TcpSender, GivesWayWhileTheSocketIsFull) {
+  Sending wire;
+  const int small = 1;
+  ASSERT_EQ(setsockopt(wire.peer.get(), SOL_SOCKET, SO_RCVBUF, &small, sizeof small), 0);
+  std::vector<std::byte> bytes(kShape.slotBytes, std::byte{'z'});
+  std::string stream;
+  for (uint64_t sent = 0, credited = 0; sent < 2000; ++sent) {
+    while (!trySend(wire.end, bytes, static_cast<uint32_t>(sent))) {
+      stream += wire.take();
+      const uint64_t whole = stream.size() / (sizeof(MessageFrame) + bytes.size());
+      if (whole > credited) wire.put(CreditFrame{FrameKind::credit, 0, credited = whole});
+    }
+    wire.path->kick();
+  }
+  for (std::string more; !(more = wire.take()).empty();) stream += more;
+  ASSERT_EQ(stream.size(), 2000 * (sizeof(MessageFrame) + bytes.size()));
+  for (uint64_t k = 0; k < 2000; ++k) {
+    MessageFrame frame;
+    std::memcpy(&frame, stream.data() + k * (sizeof frame + bytes.size()), sizeof frame);
+    ASSERT_EQ(frame.sequence, k);
+    ASSERT_EQ(frame.signature, k);
+  }
+  EXPECT_EQ(wire.breaks, 0);
+}
+
+TEST(TcpSender, PoisonInBandIsNotABreak) {
+  Sending wire;
+  wire.put(CreditFrame{FrameKind::poison, 0, 0});
+  wire.peer.reset();
+  while (wire.reactor.poll(0)) {}
+  EXPECT_TRUE(wire.end.poisoned());
+  EXPECT_EQ(wire.breaks, 0);
+}
+
+TEST(TcpSender, HearsThePeersLastWordsBeforeTheBreak) {
+  Sending wire;
+  const CreditFrame poison{FrameKind::poison, 0, 0};
+  ASSERT_EQ(write(wire.peer.get(), &poison, sizeof poison), static_cast<ssize_t>(sizeof poison));
+  wire.peer.reset();
+  wire.end.publish(0, 0, 0);
+  wire.path->kick();  // EPIPE
+  EXPECT_TRUE(wire.end.poisoned());
+  EXPECT_EQ(wire.breaks, 0);
+}
+
+}  // namespace
+}  // namespace eccl
