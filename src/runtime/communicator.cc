@@ -184,6 +184,7 @@ Status Communicator::deregisterMemory(void* handle) {
 }
 
 void Communicator::closeAfterFork() {
+  inherited_ = true;
   if (acceptor_ != nullptr) acceptor_->closeAfterFork();
   if (control_ != nullptr) control_->closeAfterFork();
   if (root_ != nullptr) root_->closeAfterFork();

@@ -87,6 +87,8 @@ class Communicator final : public ControlHandler,
   /// "rank 3 (node7 pid 123)".
   std::string describe(int rank) const;
   void closeAfterFork();
+  /// True in a forked child: the communicator is the parent's.
+  bool inherited() const { return inherited_; }
 
   // ControlHandler, EngineHandler
   void onMessage(int origin, uint16_t kind, std::string_view payload) override;
@@ -158,6 +160,7 @@ class Communicator final : public ControlHandler,
   std::vector<std::optional<PreMul>> ops_;
   std::map<void*, std::unique_ptr<Window>> registered_;  // by handle
   bool ended_ = false;
+  bool inherited_ = false;
 };
 
 }  // namespace eccl

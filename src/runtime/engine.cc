@@ -434,6 +434,7 @@ bool Engine::drain(TimePoint deadline) {
 bool Engine::serve() {
   {
     std::lock_guard lock(mutex_);
+    serveDeadline_ = TimePoint::max();  // whoever drives minds the time
     if (driving_ || waiting_ > 0) return false;
     driving_ = true;
   }

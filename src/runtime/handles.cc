@@ -48,7 +48,7 @@ Result<std::shared_ptr<Communicator>> communicatorOf(ecclComm_t comm, const char
   if (comm->communicator == nullptr) {
     return Status::error(Code::invalidArgument, "%s: the communicator has been destroyed or aborted", function);
   }
-  if (Process::get().forked()) {
+  if (comm->communicator->inherited()) {
     return Status::error(Code::invalidUsage,
                          "%s: this process was forked from a rank; communicators stay with the parent. "
                          "Make a new one here, in a process started by exec",

@@ -25,9 +25,13 @@ void Process::afterForkInParent() {
 
 void Process::afterForkInChild() {
   Process& process = get();
-  process.forked_ = true;
   for (auto& communicator : process.communicators_) communicator->closeAfterFork();
   for (auto& root : process.roots_) root->closeAfterFork();
+  // Their threads do not exist here, so they cannot be destroyed; the child starts with none of its own.
+  new auto(std::move(process.communicators_));
+  new auto(std::move(process.roots_));
+  process.communicators_.clear();
+  process.roots_.clear();
   process.mutex_.unlock();
 }
 

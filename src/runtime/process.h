@@ -21,8 +21,6 @@ class Process {
   std::vector<std::shared_ptr<Communicator>> communicators();
   /// Keeps a root until it has served its ranks.
   void keep(std::unique_ptr<Rendezvous> root);
-  /// True in a child that was forked after ECCL was first used: nothing of the parent's can be used there.
-  bool forked() const { return forked_; }
 
  private:
   Process();
@@ -33,7 +31,6 @@ class Process {
   std::mutex mutex_;
   std::vector<std::shared_ptr<Communicator>> communicators_;
   std::vector<std::unique_ptr<Rendezvous>> roots_;
-  bool forked_ = false;
 };
 
 }  // namespace eccl

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <fstream>
+#include <iterator>
 #include <random>
 
 #include "algorithms/algorithm.h"
@@ -104,6 +106,14 @@ TEST(ScheduleText, IsWhatTheHeaderSays) {
             "connection[0] post\n"
             "  step connection[1] -> output[0].part[0+(3-1*i)%4], connection[0] repeat 2\n"
             "  step connection[1] -> output[0].part[0+(1-1*i)%4]\n");
+}
+
+/// docs/schedule.md works this Program through.
+TEST(ScheduleText, IsWhatTheDocumentShows) {
+  std::ifstream file(std::string(ECCL_SOURCE_DIR) + "/docs/schedule.md");
+  const std::string document{std::istreambuf_iterator<char>(file), {}};
+  auto programs = buildAll(*findAlgorithm(Collective::allReduce, "ring"), {Collective::allReduce, 4, 0}, 1);
+  EXPECT_NE(document.find("```\n" + dump(programs[0]) + "```\n"), std::string::npos);
 }
 
 TEST(ScheduleText, ReadsCommentsBlankLinesAndAnySpacing) {

@@ -25,7 +25,9 @@ struct Difference {
   const char* oddText;
 };
 
-std::ostream& operator<<(std::ostream& out, const Difference& d) { return out << d.name; }
+std::ostream& operator<<(std::ostream& out, const Difference& d) {
+  return out << d.name;
+}
 
 class MismatchTiming : public ::testing::TestWithParam<std::tuple<const char*, Difference>> {};
 
@@ -66,26 +68,33 @@ TEST_P(MismatchTiming, EveryRankLearnsWhoCalledWhat) {
 }
 
 CallFunction allReduce(size_t count, ecclDataType_t type, ecclRedOp_t op) {
-  return [=](ecclComm_t comm, float* in, float* out) { return ecclAllReduce(in, out, count, type, op, comm, nullptr); };
+  return [=](ecclComm_t comm, float* in, float* out) {
+    return ecclAllReduce(in, out, count, type, op, comm, nullptr);
+  };
 }
 CallFunction broadcast(int root) {
-  return [=](ecclComm_t comm, float* in, float* out) { return ecclBroadcast(in, out, 1024, ecclFloat, root, comm, nullptr); };
+  return [=](ecclComm_t comm, float* in, float* out) {
+    return ecclBroadcast(in, out, 1024, ecclFloat, root, comm, nullptr);
+  };
 }
 
 const Difference kDifferences[] = {
-    {"Count", allReduce(1024, ecclFloat, ecclSum), allReduce(2048, ecclFloat, ecclSum), "AllReduce(count 1024, float, sum)",
-     "AllReduce(count 2048, float, sum)"},
-    {"SmallCount", allReduce(1024, ecclFloat, ecclSum), allReduce(1, ecclFloat, ecclSum), "AllReduce(count 1024, float, sum)",
-     "AllReduce(count 1, float, sum)"},
-    {"NoCount", allReduce(1024, ecclFloat, ecclSum), allReduce(0, ecclFloat, ecclSum), "AllReduce(count 1024, float, sum)",
-     "AllReduce(count 0, float, sum)"},
-    {"Type", allReduce(1024, ecclFloat, ecclSum), allReduce(1024, ecclInt32, ecclSum), "AllReduce(count 1024, float, sum)",
-     "AllReduce(count 1024, int32, sum)"},
-    {"Operation", allReduce(1024, ecclFloat, ecclSum), allReduce(1024, ecclFloat, ecclMax), "AllReduce(count 1024, float, sum)",
-     "AllReduce(count 1024, float, max)"},
-    {"Root", broadcast(0), broadcast(1), "Broadcast(count 1024, float, root 0)", "Broadcast(count 1024, float, root 1)"},
+    {"Count", allReduce(1024, ecclFloat, ecclSum), allReduce(2048, ecclFloat, ecclSum),
+     "AllReduce(count 1024, float, sum)", "AllReduce(count 2048, float, sum)"},
+    {"SmallCount", allReduce(1024, ecclFloat, ecclSum), allReduce(1, ecclFloat, ecclSum),
+     "AllReduce(count 1024, float, sum)", "AllReduce(count 1, float, sum)"},
+    {"NoCount", allReduce(1024, ecclFloat, ecclSum), allReduce(0, ecclFloat, ecclSum),
+     "AllReduce(count 1024, float, sum)", "AllReduce(count 0, float, sum)"},
+    {"Type", allReduce(1024, ecclFloat, ecclSum), allReduce(1024, ecclInt32, ecclSum),
+     "AllReduce(count 1024, float, sum)", "AllReduce(count 1024, int32, sum)"},
+    {"Operation", allReduce(1024, ecclFloat, ecclSum), allReduce(1024, ecclFloat, ecclMax),
+     "AllReduce(count 1024, float, sum)", "AllReduce(count 1024, float, max)"},
+    {"Root", broadcast(0), broadcast(1), "Broadcast(count 1024, float, root 0)",
+     "Broadcast(count 1024, float, root 1)"},
     {"Collective", allReduce(1024, ecclFloat, ecclSum),
-     [](ecclComm_t comm, float* in, float* out) { return ecclAllGather(in, out, 1024, ecclFloat, comm, nullptr); },
+     [](ecclComm_t comm, float* in, float* out) {
+       return ecclAllGather(in, out, 1024, ecclFloat, comm, nullptr);
+     },
      "AllReduce(count 1024, float, sum)", "AllGather(count 1024, float)"},
     {"CollectiveAndRecv", allReduce(1024, ecclFloat, ecclSum),
      [](ecclComm_t comm, float*, float* out) { return ecclRecv(out, 1024, ecclFloat, 0, comm, nullptr); },
@@ -93,7 +102,8 @@ const Difference kDifferences[] = {
 };
 
 INSTANTIATE_TEST_SUITE_P(Calls, MismatchTiming,
-                         ::testing::Combine(::testing::Values("thread,shm", "tcp"), ::testing::ValuesIn(kDifferences)),
+                         ::testing::Combine(::testing::Values("thread,shm", "tcp"),
+                                            ::testing::ValuesIn(kDifferences)),
                          [](const auto& info) {
                            return std::string(std::get<1>(info.param).name) +
                                   (std::string(std::get<0>(info.param)) == "tcp" ? "Tcp" : "Shm");

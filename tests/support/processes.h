@@ -21,7 +21,9 @@
 namespace eccl::test {
 
 using Seconds = std::chrono::duration<double>;
-inline double now() { return Seconds(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+inline double now() {
+  return Seconds(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
 
 /// Memory that the forked ranks share: an id, and whatever they need to agree on.
 struct Board {
@@ -41,7 +43,7 @@ struct Outcome {
   bool ended = false;  // by itself, in time
   int code = -1;       // exit code
   int signal = 0;
-  std::string text;    // what the body reported
+  std::string text;  // what the body reported
 };
 
 /// Runs body(rank, board, report) in `ranks` processes and waits at most `limit` seconds. What the body returns

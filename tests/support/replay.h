@@ -48,8 +48,9 @@ class Replay {
       task.count = elements(move, j);
       for (const auto& term : move.sources()) {
         if (term.operand->pre) task.pre[task.sources] = ranks_[static_cast<size_t>(move.rank)].pre;
-        task.source[task.sources++] =
-            term.message != nullptr ? term.message->payload.parts[static_cast<size_t>(j)].data() : memory(move, *term.operand, j);
+        task.source[task.sources++] = term.message != nullptr
+                                          ? term.message->payload.parts[static_cast<size_t>(j)].data()
+                                          : memory(move, *term.operand, j);
       }
       if (move.step->post) task.post = ranks_[static_cast<size_t>(move.rank)].post;
       for (const auto& term : move.destinations()) {
@@ -96,7 +97,9 @@ class Replay {
     int32_t position = program.map(operand.space).position(move.block);
     uint64_t element;
     if (operand.space == Space::scratch) {
-      element = (static_cast<uint64_t>(position) * static_cast<uint64_t>(cut_.parts) + static_cast<uint64_t>(move.part + j)) * cut_.tile;
+      element = (static_cast<uint64_t>(position) * static_cast<uint64_t>(cut_.parts) +
+                 static_cast<uint64_t>(move.part + j)) *
+                cut_.tile;
     } else {
       element = rank.extents[space][static_cast<size_t>(position)].offset + slice(move, j).begin;
     }

@@ -145,6 +145,10 @@ std::vector<Program> build(const Algorithm& algorithm, const Options& options) {
   return buildAll(algorithm, {algorithm.collective, options.ranks, root}, options.channels);
 }
 
+std::string nameOfFile(const std::string& path) {
+  return path == "-" ? "standard input" : path;
+}
+
 std::string readAll(const std::string& path) {
   FILE* file = path == "-" ? stdin : std::fopen(path.c_str(), "rb");
   if (file == nullptr) misused(path + " cannot be read: " + std::strerror(errno));
@@ -160,8 +164,7 @@ std::string readAll(const std::string& path) {
 std::vector<Program> programsIn(const std::string& path) {
   auto programs = eccl::parse(readAll(path));
   if (programs.ok()) return programs.take();
-  std::fprintf(stderr, "%s: %s\n", path == "-" ? "standard input" : path.c_str(),
-               programs.status().message().c_str());
+  std::fprintf(stderr, "%s: %s\n", nameOfFile(path).c_str(), programs.status().message().c_str());
   std::exit(1);
 }
 
@@ -195,7 +198,9 @@ int verifyPlaces(const std::string& name, const std::vector<Program>& programs, 
 }
 
 int verifyCommand(const Options& options) {
-  if (!options.file.empty()) return verifyPlaces("from " + options.file, programsIn(options.file), options);
+  if (!options.file.empty()) {
+    return verifyPlaces("from " + nameOfFile(options.file), programsIn(options.file), options);
+  }
   int result = 0;
   for (const Algorithm* algorithm : chosen(options)) {
     result |= verifyPlaces(algorithm->name, build(*algorithm, options), options);

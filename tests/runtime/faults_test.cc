@@ -1,0 +1,344 @@
+// Ranks that die, abort, leave, or are starved: the others are told, in time, and nothing is left behind.
+
+#include <arpa/inet.h>
+#include <dirent.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+
+#include <fstream>
+#include <random>
+#include <set>
+#include <thread>
+#include <vector>
+
+#include "support/processes.h"
+
+namespace eccl::test {
+namespace {
+
+using ::testing::AnyOf;
+using ::testing::HasSubstr;
+
+std::set<std::string> filesIn(const char* folder) {
+  std::set<std::string> names;
+  if (DIR* dir = opendir(folder)) {
+    while (dirent* entry = readdir(dir)) names.insert(entry->d_name);
+    closedir(dir);
+  }
+  return names;
+}
+
+class DeathTiming : public ::testing::TestWithParam<std::tuple<const char*, bool>> {};
+
+// Rank 1 is killed in the middle of a stream of collectives; with a forked child alive, too, which holds copies
+// of whatever descriptors it was given.
+TEST_P(DeathTiming, TheOthersNameTheDeadRankWithinASecond) {
+  const auto [transport, withChild] = GetParam();
+  auto before = filesIn("/dev/shm");
+  auto outcomes = runProcesses(
+      4, [&, transport = transport, withChild = withChild](int rank, Board& board, std::string& report) {
+        setenv("ECCL_TRANSPORT", transport, 1);
+        setenv("ECCL_DEBUG", "NONE", 1);
+        ecclComm_t comm = join(rank, 4, board, report);
+        if (comm == nullptr) return 2;
+        std::vector<float> data(100000, 1), out(data.size());
+        ecclResult_t result = ecclSuccess;
+        for (int i = 0; result == ecclSuccess; ++i) {
+          if (rank == 1 && i == 20) {
+            pid_t child = withChild ? fork() : -1;
+            if (child == 0) {
+              // In the child the communicator refuses to work; the parent's end must not be kept alive by it.
+              board.counter[2] = ecclAllReduce(data.data(), out.data(), 1, ecclFloat, ecclSum, comm, nullptr) ==
+                                         ecclInvalidUsage
+                                     ? 1
+                                     : -1;
+              for (int wait = 0; wait < 50; ++wait) usleep(100000);
+              _exit(0);
+            }
+            if (withChild) {
+              while (board.counter[2] == 0) usleep(1000);
+              usleep(50000);
+            }
+            board.time = now();
+            kill(getpid(), SIGKILL);
+          }
+          result = ecclAllReduce(data.data(), out.data(), data.size(), ecclFloat, ecclSum, comm, nullptr);
+        }
+        double took = now() - board.time;
+        report += ecclGetLastError(comm);
+        report += " [" + std::to_string(took) + " s]";
+        ecclCommAbort(comm);
+        return result != ecclRemoteError ? 3 : took > 1.0 ? 4 : withChild && board.counter[2] != 1 ? 5 : 0;
+      });
+  EXPECT_EQ(outcomes[1].signal, SIGKILL);
+  for (int rank : {0, 2, 3}) {
+    const Outcome& outcome = outcomes[static_cast<size_t>(rank)];
+    EXPECT_TRUE(outcome.ended) << "rank " << rank << " hung";
+    EXPECT_EQ(outcome.code, 0) << outcome.text;
+    EXPECT_THAT(outcome.text, HasSubstr("rank 1"));
+  }
+  EXPECT_EQ(filesIn("/dev/shm"), before);
+}
+
+INSTANTIATE_TEST_SUITE_P(Paths, DeathTiming,
+                         ::testing::Combine(::testing::Values("shm", "tcp"), ::testing::Bool()),
+                         [](const auto& info) {
+                           return std::string(std::get<0>(info.param)) +
+                                  (std::get<1>(info.param) ? "WithForkedChild" : "");
+                         });
+
+TEST(AbortTiming, EndsEveryWaitWithinATenthOfASecond) {
+  auto outcomes = runProcesses(2, [](int rank, Board& board, std::string& report) {
+    setenv("ECCL_DEBUG", "NONE", 1);
+    ecclComm_t comm = join(rank, 2, board, report);
+    if (comm == nullptr) return 2;
+    std::vector<float> data(10), out(10);
+    double began = 0;
+    std::thread aborter;
+    if (rank == 0) {
+      aborter = std::thread([&] {
+        usleep(300000);
+        began = now();
+        ecclCommAbort(comm);
+      });
+    }
+    if (rank == 1) {  // makes no call until it is told
+      ecclResult_t state = ecclSuccess;
+      for (int i = 0; i < 2000 && state == ecclSuccess; ++i) {
+        usleep(1000);
+        ecclCommGetAsyncError(comm, &state);
+      }
+      report += ecclGetLastError(comm);
+      ecclCommAbort(comm);
+      return state == ecclRemoteError ? 0 : 3;
+    }
+    ecclResult_t result = ecclRecv(out.data(), 10, ecclFloat, 1, comm, nullptr);
+    double ended = now();
+    aborter.join();
+    report += std::to_string(ended - began);
+    return result == ecclRemoteError && ended - began < 0.1 ? 0 : 3;
+  });
+  for (const Outcome& outcome : outcomes) EXPECT_EQ(outcome.code, 0) << outcome.text;
+  EXPECT_THAT(outcomes[1].text, HasSubstr("rank 0"));
+  EXPECT_THAT(outcomes[1].text, HasSubstr("aborted"));
+}
+
+TEST(Leaving, ARankThatWaitsForOneThatLeftIsTold) {
+  auto outcomes = runProcesses(2, [](int rank, Board& board, std::string& report) {
+    setenv("ECCL_DEBUG", "NONE", 1);
+    ecclComm_t comm = join(rank, 2, board, report);
+    if (comm == nullptr) return 2;
+    if (rank == 1) return ecclCommDestroy(comm) == ecclSuccess ? 0 : 3;
+    float x = 1;
+    ecclResult_t result = ecclAllReduce(&x, &x, 1, ecclFloat, ecclSum, comm, nullptr);
+    report += ecclGetLastError(comm);
+    ecclCommAbort(comm);
+    return result == ecclRemoteError ? 0 : 4;
+  });
+  for (const Outcome& outcome : outcomes) {
+    EXPECT_TRUE(outcome.ended);
+    EXPECT_EQ(outcome.code, 0) << outcome.text;
+  }
+  EXPECT_THAT(outcomes[0].text, HasSubstr("rank 1"));
+}
+
+// Everything said is received, even when the sender is gone by the time the receiver asks.
+TEST(Leaving, NothingSentIsLost) {
+  for (const char* transport : {"shm", "tcp"}) {
+    auto outcomes = runProcesses(2, [=](int rank, Board& board, std::string& report) {
+      setenv("ECCL_TRANSPORT", transport, 1);
+      setenv("ECCL_DEBUG", "NONE", 1);
+      ecclComm_t comm = join(rank, 2, board, report);
+      if (comm == nullptr) return 2;
+      std::vector<int> data(1000, 7 * rank);
+      if (rank == 0) {
+        std::fill(data.begin(), data.end(), 42);
+        if (ecclSend(data.data(), data.size(), ecclInt32, 1, comm, nullptr) != ecclSuccess) return 3;
+      } else {
+        usleep(400000);
+        ecclResult_t result = ecclRecv(data.data(), data.size(), ecclInt32, 0, comm, nullptr);
+        if (result != ecclSuccess) report += ecclGetLastError(comm);
+        if (result != ecclSuccess || data[999] != 42) return 4;
+      }
+      return ecclCommDestroy(comm) == ecclSuccess ? 0 : 5;
+    });
+    for (const Outcome& outcome : outcomes) EXPECT_EQ(outcome.code, 0) << transport << ": " << outcome.text;
+  }
+}
+
+double cpuSeconds() {
+  rusage usage;
+  getrusage(RUSAGE_SELF, &usage);
+  auto seconds = [](timeval t) {
+    return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_usec) * 1e-6;
+  };
+  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+}
+
+class BlockedTiming : public ::testing::TestWithParam<const char*> {};
+
+// A rank that waits long uses next to nothing of a core, whatever it waits on.
+TEST_P(BlockedTiming, UsesUnderTwoPercentOfACore) {
+  const char* transport = GetParam();
+  auto outcomes = runProcesses(3, [=](int rank, Board& board, std::string& report) {
+    // "mixed": rank 0 reaches rank 1 by shared memory and rank 2, which may not share, by TCP.
+    bool mixed = std::string(transport) == "mixed";
+    setenv("ECCL_TRANSPORT", mixed ? (rank == 2 ? "tcp" : "shm,tcp") : transport, 1);
+    setenv("ECCL_DEBUG", "NONE", 1);
+    setenv("ECCL_ALGO", "direct", 1);
+    ecclComm_t comm = join(rank, 3, board, report);
+    if (comm == nullptr) return 2;
+    std::vector<float> data(1000), out(1000);
+    if (ecclAllReduce(data.data(), out.data(), 1000, ecclFloat, ecclSum, comm, nullptr) != ecclSuccess)
+      return 3;
+    board.meet(0, 3);
+    if (rank == 2) sleep(2);
+    double cpu = cpuSeconds(), wall = now();
+    if (ecclAllReduce(data.data(), out.data(), 1000, ecclFloat, ecclSum, comm, nullptr) != ecclSuccess)
+      return 4;
+    cpu = cpuSeconds() - cpu;
+    wall = now() - wall;
+    report += std::to_string(100 * cpu / wall) + " % of a core over " + std::to_string(wall) + " s";
+    ecclCommDestroy(comm);
+    return rank == 2 || (wall > 1 && cpu < 0.02 * wall) ? 0 : 5;
+  });
+  for (const Outcome& outcome : outcomes) EXPECT_EQ(outcome.code, 0) << outcome.text;
+}
+
+INSTANTIATE_TEST_SUITE_P(Paths, BlockedTiming, ::testing::Values("shm", "tcp", "mixed"),
+                         [](const auto& info) { return std::string(info.param); });
+
+TEST(Oversubscription, SixteenProcessesFinish) {
+  auto outcomes = runProcesses(
+      16,
+      [](int rank, Board& board, std::string& report) {
+        setenv("ECCL_DEBUG", "NONE", 1);
+        ecclComm_t comm = join(rank, 16, board, report);
+        if (comm == nullptr) return 2;
+        for (size_t count : {1, 1000, 200000}) {
+          std::vector<int> data(count, rank + 1), out(count);
+          for (int i = 0; i < 10; ++i) {
+            if (ecclAllReduce(data.data(), out.data(), count, ecclInt32, ecclSum, comm, nullptr) !=
+                ecclSuccess) {
+              report += ecclGetLastError(comm);
+              return 3;
+            }
+            if (out[0] != 136 || out[count - 1] != 136) return 4;
+          }
+        }
+        return ecclCommDestroy(comm) == ecclSuccess ? 0 : 5;
+      },
+      120);
+  for (const Outcome& outcome : outcomes) EXPECT_EQ(outcome.code, 0) << outcome.text;
+}
+
+TEST(Settings, RanksThatChooseDifferentlyAreNamedAtInit) {
+  auto outcomes = runProcesses(3, [](int rank, Board& board, std::string& report) {
+    setenv("ECCL_DEBUG", "NONE", 1);
+    if (rank == 2)
+      setenv("ECCL_ALGO", "tree", 1);
+    else
+      setenv("ECCL_ALGO", "ring", 1);
+    ecclComm_t comm = join(rank, 3, board, report);
+    return comm == nullptr ? 0 : 1;
+  });
+  for (const Outcome& outcome : outcomes) {
+    EXPECT_EQ(outcome.code, 0);
+    EXPECT_THAT(outcome.text, HasSubstr("ECCL_ALGO=ring on rank 0"));
+    EXPECT_THAT(outcome.text, HasSubstr("ECCL_ALGO=tree on rank 2"));
+  }
+}
+
+TEST(Missing, RanksThatDoNotJoinAreNamed) {
+  auto outcomes = runProcesses(2, [](int rank, Board& board, std::string& report) {
+    setenv("ECCL_DEBUG", "NONE", 1);
+    setenv("ECCL_INIT_TIMEOUT", "1", 1);
+    return join(rank == 0 ? 0 : 2, 4, board, report) == nullptr ? 0 : 1;
+  });
+  for (const Outcome& outcome : outcomes) {
+    EXPECT_EQ(outcome.code, 0);
+    EXPECT_THAT(outcome.text, HasSubstr("ranks 1, 3"));
+  }
+}
+
+/// Every TCP port of this host that a process of ours listens on, by /proc/net/tcp.
+std::vector<int> listeningPorts() {
+  std::vector<int> ports;
+  std::ifstream table("/proc/net/tcp");
+  std::string line;
+  std::getline(table, line);
+  while (std::getline(table, line)) {
+    unsigned address, port, remote, remotePort, state;
+    if (sscanf(line.c_str(), " %*d: %x:%x %x:%x %x", &address, &port, &remote, &remotePort, &state) == 5 &&
+        state == 0x0a) {
+      ports.push_back(static_cast<int>(port));
+    }
+  }
+  return ports;
+}
+
+/// Connects to every listening port of the loopback and says `bytes`, or nothing.
+void pester(const std::vector<int>& ports, const std::string& bytes, std::vector<int>& keepOpen) {
+  for (int port : ports) {
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(static_cast<uint16_t>(port));
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof address);
+    usleep(200);
+    send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    keepOpen.push_back(fd);
+  }
+}
+
+TEST(Strangers, DoNotDisturbInitOrJob) {
+  auto portsBefore = listeningPorts();
+  auto outcomes = runProcesses(4, [&](int rank, Board& board, std::string& report) {
+    setenv("ECCL_DEBUG", "NONE", 1);
+    if (rank == 3) {  // the stranger
+      std::vector<int> sockets;
+      std::mt19937 random(1);
+      for (int round = 0; board.counter[1] < 3; ++round) {
+        std::vector<int> ports;
+        for (int port : listeningPorts()) {
+          if (std::find(portsBefore.begin(), portsBefore.end(), port) == portsBefore.end())
+            ports.push_back(port);
+        }
+        board.counter[2] = std::max<int>(board.counter[2], static_cast<int>(ports.size()));
+        std::string garbage(random() % 200, '\0');
+        for (char& c : garbage) c = static_cast<char>(random());
+        pester(ports, round % 3 == 0 ? "" : garbage, sockets);
+        while (sockets.size() > 200) {
+          close(sockets.front());
+          sockets.erase(sockets.begin());
+        }
+        usleep(5000);
+      }
+      return board.counter[2] > 0 ? 0 : 6;  // it did find doors to knock at
+    }
+    if (rank == 1) usleep(500000);  // the others wait at the door meanwhile
+    ecclComm_t comm = join(rank, 3, board, report);
+    int code = comm == nullptr ? 2 : 0;
+    for (int i = 0; i < 200 && code == 0; ++i) {
+      std::vector<int> data(5000, rank), out(5000);
+      if (ecclAllReduce(data.data(), out.data(), 5000, ecclInt32, ecclSum, comm, nullptr) != ecclSuccess) {
+        report += ecclGetLastError(comm);
+        code = 3;
+      } else if (out[4999] != 3) {
+        code = 4;
+      }
+      usleep(2000);
+    }
+    if (code == 0 && ecclCommDestroy(comm) != ecclSuccess) code = 5;
+    board.counter[1].fetch_add(1);
+    return code;
+  });
+  for (const Outcome& outcome : outcomes) EXPECT_EQ(outcome.code, 0) << outcome.text;
+}
+
+}  // namespace
+}  // namespace eccl::test

@@ -1,0 +1,266 @@
+// Groups, streams, splits, non-blocking communicators: the ways in which calls are made.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <thread>
+#include <vector>
+
+#include "eccl/eccl.h"
+#include "support/processes.h"
+
+namespace eccl::test {
+namespace {
+
+constexpr int kRanks = 4;
+
+class Groups : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    setenv("ECCL_DEBUG", "NONE", 1);
+    ASSERT_EQ(ecclCommInitAll(comms_, kRanks, nullptr), ecclSuccess) << ecclGetLastError(nullptr);
+    for (auto& stream : streams_) ASSERT_EQ(ecclStreamCreate(&stream), ecclSuccess);
+  }
+  void TearDown() override {
+    for (auto& stream : streams_) EXPECT_EQ(ecclStreamDestroy(stream), ecclSuccess);
+    // One thread destroys all ranks, one after the other, as programs with several ranks per thread do.
+    for (auto& comm : comms_) EXPECT_EQ(ecclCommDestroy(comm), ecclSuccess);
+  }
+  void synchronize() {
+    for (auto& stream : streams_)
+      ASSERT_EQ(ecclStreamSynchronize(stream), ecclSuccess) << ecclGetLastError(nullptr);
+  }
+  ecclComm_t comms_[kRanks] = {};
+  ecclStream_t streams_[kRanks] = {};
+};
+
+// One thread drives all ranks: without the group the first call would wait for the second for ever.
+TEST_F(Groups, OneThreadManyRanks) {
+  std::vector<std::vector<int>> data(kRanks, std::vector<int>(10000));
+  for (int rank = 0; rank < kRanks; ++rank) std::fill(data[rank].begin(), data[rank].end(), rank + 1);
+  ASSERT_EQ(ecclGroupStart(), ecclSuccess);
+  for (int rank = 0; rank < kRanks; ++rank) {
+    ASSERT_EQ(ecclAllReduce(data[rank].data(), data[rank].data(), 10000, ecclInt32, ecclSum, comms_[rank],
+                            streams_[rank]),
+              ecclSuccess);
+  }
+  ASSERT_EQ(ecclGroupEnd(), ecclSuccess) << ecclGetLastError(nullptr);
+  synchronize();
+  for (auto& each : data) EXPECT_THAT(each, ::testing::Each(10));
+}
+
+TEST_F(Groups, TheNullStreamInAGroupIsTheDefaultStream) {
+  std::vector<int> data(kRanks, 5);
+  ASSERT_EQ(ecclGroupStart(), ecclSuccess);
+  for (int rank = 0; rank < kRanks; ++rank) {
+    ASSERT_EQ(ecclAllReduce(&data[rank], &data[rank], 1, ecclInt32, ecclSum, comms_[rank], nullptr),
+              ecclSuccess);
+  }
+  ASSERT_EQ(ecclGroupEnd(), ecclSuccess);
+  ASSERT_EQ(ecclStreamSynchronize(nullptr), ecclSuccess);
+  EXPECT_THAT(data, ::testing::Each(20));
+}
+
+// Every rank sends to and receives from everybody, itself included, several messages per pair, in order.
+TEST_F(Groups, SendsAndReceivesGoOnTogether) {
+  constexpr int kEach = 3, kCount = 50000;
+  std::vector<int> out(kRanks * kRanks * kEach * kCount), in(out.size(), -1);
+  auto at = [&](std::vector<int>& v, int rank, int peer, int k) {
+    return &v[static_cast<size_t>(((rank * kRanks + peer) * kEach + k) * kCount)];
+  };
+  ASSERT_EQ(ecclGroupStart(), ecclSuccess);
+  for (int rank = 0; rank < kRanks; ++rank) {
+    for (int k = 0; k < kEach; ++k) {
+      for (int peer = 0; peer < kRanks; ++peer) {
+        std::fill_n(at(out, rank, peer, k), kCount, rank * 100 + peer * 10 + k);
+        ASSERT_EQ(ecclSend(at(out, rank, peer, k), kCount, ecclInt32, peer, comms_[rank], streams_[rank]),
+                  ecclSuccess);
+        ASSERT_EQ(ecclRecv(at(in, rank, peer, k), kCount, ecclInt32, peer, comms_[rank], streams_[rank]),
+                  ecclSuccess);
+      }
+    }
+  }
+  ASSERT_EQ(ecclGroupEnd(), ecclSuccess) << ecclGetLastError(nullptr);
+  synchronize();
+  for (int rank = 0; rank < kRanks; ++rank) {
+    for (int peer = 0; peer < kRanks; ++peer) {
+      for (int k = 0; k < kEach; ++k) {
+        EXPECT_EQ(*at(in, rank, peer, k), peer * 100 + rank * 10 + k);
+        EXPECT_EQ(at(in, rank, peer, k)[kCount - 1], peer * 100 + rank * 10 + k);
+      }
+    }
+  }
+}
+
+// Several collectives in one group, of different kinds and sizes, some sharing connections.
+TEST_F(Groups, CollectivesOfOneGroup) {
+  constexpr int kCalls = 6;
+  std::vector<std::vector<std::vector<int>>> data(kRanks, std::vector<std::vector<int>>(kCalls));
+  ASSERT_EQ(ecclGroupStart(), ecclSuccess);
+  for (int rank = 0; rank < kRanks; ++rank) {
+    for (int call = 0; call < kCalls; ++call) {
+      size_t count = call % 2 == 0 ? 7 : 300000;
+      auto& buffer = data[rank][call];
+      buffer.assign(count, rank + call);
+      if (call == 3) {
+        ASSERT_EQ(
+            ecclBroadcast(buffer.data(), buffer.data(), count, ecclInt32, 2, comms_[rank], streams_[rank]),
+            ecclSuccess);
+      } else {
+        ASSERT_EQ(ecclAllReduce(buffer.data(), buffer.data(), count, ecclInt32, ecclSum, comms_[rank],
+                                streams_[rank]),
+                  ecclSuccess);
+      }
+    }
+  }
+  ASSERT_EQ(ecclGroupEnd(), ecclSuccess);
+  synchronize();
+  for (int rank = 0; rank < kRanks; ++rank) {
+    for (int call = 0; call < kCalls; ++call) {
+      EXPECT_THAT(data[rank][call], ::testing::Each(call == 3 ? 5 : 6 + 4 * call)) << rank << " " << call;
+    }
+  }
+}
+
+// A stream is a queue: each operation sees what the one before it has left, across communicators as well.
+TEST_F(Groups, StreamsKeepOrder) {
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < kRanks; ++rank) {
+    threads.emplace_back([&, rank] {
+      std::vector<int64_t> data(20000, 1);
+      for (int i = 0; i < 10; ++i) {
+        ASSERT_EQ(ecclAllReduce(data.data(), data.data(), data.size(), ecclInt64, ecclSum, comms_[rank],
+                                streams_[rank]),
+                  ecclSuccess);
+      }
+      ASSERT_EQ(ecclStreamSynchronize(streams_[rank]), ecclSuccess);
+      EXPECT_EQ(ecclStreamQuery(streams_[rank]), ecclSuccess);
+      EXPECT_THAT(data, ::testing::Each(int64_t{1} << 20));  // 4^10
+    });
+  }
+  for (auto& thread : threads) thread.join();
+}
+
+// Asynchronous calls complete although nobody waits: the service thread drives.
+TEST_F(Groups, CallsCompleteInTheBackground) {
+  std::vector<std::vector<int>> data(kRanks, std::vector<int>(100000, 1));
+  for (int rank = 0; rank < kRanks; ++rank) {
+    ASSERT_EQ(ecclAllReduce(data[rank].data(), data[rank].data(), 100000, ecclInt32, ecclSum, comms_[rank],
+                            streams_[rank]),
+              ecclSuccess);
+  }
+  for (int rank = 0; rank < kRanks; ++rank) {
+    double limit = now() + 30;
+    while (ecclStreamQuery(streams_[rank]) == ecclInProgress && now() < limit) usleep(1000);
+    EXPECT_EQ(ecclStreamQuery(streams_[rank]), ecclSuccess);
+  }
+  for (auto& each : data) EXPECT_THAT(each, ::testing::Each(kRanks));
+}
+
+TEST_F(Groups, SplitByColorAndKey) {
+  ecclComm_t children[kRanks] = {};
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < kRanks; ++rank) {
+    threads.emplace_back([&, rank] {
+      // Ranks 0, 2 and 3 in reverse order; rank 1 stays out.
+      int color = rank == 1 ? ECCL_SPLIT_NOCOLOR : 5;
+      ASSERT_EQ(ecclCommSplit(comms_[rank], color, -rank, &children[rank], nullptr), ecclSuccess)
+          << ecclGetLastError(comms_[rank]);
+      if (rank == 1) {
+        EXPECT_EQ(children[rank], nullptr);
+        return;
+      }
+      int count = 0, newRank = -1;
+      ASSERT_EQ(ecclCommCount(children[rank], &count), ecclSuccess);
+      ASSERT_EQ(ecclCommUserRank(children[rank], &newRank), ecclSuccess);
+      EXPECT_EQ(count, 3);
+      EXPECT_EQ(newRank, rank == 3 ? 0 : rank == 2 ? 1 : 2);
+      int value = rank;
+      ASSERT_EQ(ecclAllReduce(&value, &value, 1, ecclInt32, ecclSum, children[rank], nullptr), ecclSuccess);
+      EXPECT_EQ(value, 5);
+      // The parent goes on as before.
+      EXPECT_EQ(ecclCommDestroy(children[rank]), ecclSuccess);
+    });
+  }
+  for (auto& thread : threads) thread.join();
+}
+
+TEST_F(Groups, SplitInsideAGroup) {
+  ecclComm_t children[kRanks] = {};
+  ASSERT_EQ(ecclGroupStart(), ecclSuccess);
+  for (int rank = 0; rank < kRanks; ++rank) {
+    ASSERT_EQ(ecclCommSplit(comms_[rank], rank % 2, rank, &children[rank], nullptr), ecclSuccess);
+  }
+  ASSERT_EQ(ecclGroupEnd(), ecclSuccess) << ecclGetLastError(nullptr);
+  for (auto& child : children) {
+    int count = 0;
+    ASSERT_EQ(ecclCommCount(child, &count), ecclSuccess);
+    EXPECT_EQ(count, 2);
+    EXPECT_EQ(ecclCommDestroy(child), ecclSuccess);
+  }
+}
+
+TEST(NonBlocking, InitReturnsAtOnceAndIsPolled) {
+  auto outcomes = runProcesses(2, [](int rank, Board& board, std::string& report) {
+    ecclConfig_t config = ECCL_CONFIG_INITIALIZER;
+    config.blocking = 0;
+    if (rank == 0) {
+      if (ecclGetUniqueId(&board.id) != ecclSuccess) return 2;
+      board.idReady = 1;
+    }
+    while (board.idReady == 0) usleep(1000);
+    if (rank == 1) usleep(300000);
+    ecclComm_t comm = nullptr;
+    double began = now();
+    if (ecclCommInitRankConfig(&comm, 2, board.id, rank, &config) != ecclInProgress) return 3;
+    if (now() - began > 0.2) return 4;
+    float x = 1;
+    if (rank == 0 && ecclAllReduce(&x, &x, 1, ecclFloat, ecclSum, comm, nullptr) != ecclInvalidUsage) return 5;
+    ecclResult_t state = ecclInProgress;
+    for (int i = 0; i < 20000 && state == ecclInProgress; ++i) {
+      usleep(1000);
+      if (ecclCommGetAsyncError(comm, &state) != ecclSuccess) return 6;
+    }
+    if (state != ecclSuccess) {
+      report += ecclGetLastError(comm);
+      return 7;
+    }
+    if (ecclAllReduce(&x, &x, 1, ecclFloat, ecclSum, comm, nullptr) != ecclSuccess) return 8;
+    if (ecclStreamSynchronize(nullptr) != ecclSuccess || x != 2) return 9;
+    if (ecclCommFinalize(comm) != ecclInProgress) return 10;
+    do {
+      usleep(1000);
+      ecclCommGetAsyncError(comm, &state);
+    } while (state == ecclInProgress);
+    if (state != ecclSuccess) return 11;
+    return ecclCommDestroy(comm) == ecclSuccess ? 0 : 12;
+  });
+  for (const Outcome& outcome : outcomes) {
+    EXPECT_TRUE(outcome.ended);
+    EXPECT_EQ(outcome.code, 0) << outcome.text;
+  }
+}
+
+TEST(ByAddress, HostAndPortWithASecret) {
+  std::string port = std::to_string(20000 + getpid() % 20000);
+  auto outcomes = runProcesses(3, [=](int rank, Board&, std::string& report) {
+    setenv("ECCL_COMM_ID", ("127.0.0.1:" + port).c_str(), 1);
+    setenv("ECCL_COMM_SECRET", "00112233445566778899aabbccddeeff", 1);
+    setenv("ECCL_DEBUG", "NONE", 1);
+    ecclUniqueId id;
+    ecclComm_t comm;
+    if (ecclGetUniqueId(&id) != ecclSuccess || ecclCommInitRank(&comm, 3, id, rank) != ecclSuccess) {
+      report += ecclGetLastError(nullptr);
+      return 2;
+    }
+    int value = 1;
+    if (ecclAllReduce(&value, &value, 1, ecclInt32, ecclSum, comm, nullptr) != ecclSuccess || value != 3)
+      return 3;
+    return ecclCommDestroy(comm) == ecclSuccess ? 0 : 4;
+  });
+  for (const Outcome& outcome : outcomes) EXPECT_EQ(outcome.code, 0) << outcome.text;
+}
+
+}  // namespace
+}  // namespace eccl::test
