@@ -442,8 +442,8 @@ bool Engine::serve() {
   reactor_.poll(0);
   TimePoint until = options_.clock->now() + kYield;
   while (drive() || (!active_.empty() && !failing() && options_.clock->now() < until)) {}
-  arm();
-  while (drive()) {}
+  // Armed anew after each move: a connection may have become ready, or of use, meanwhile.
+  do { arm(); } while (drive());
   checkStalls();
   if (failing()) failActive();
   TimePoint now = options_.clock->now();
