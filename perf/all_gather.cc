@@ -1,3 +1,5 @@
+// all_gather_perf: every rank gives a block and gets the blocks of all. In place, its own block already lies
+// where it belongs in the receive buffer.
 #include "common/collective.h"
 
 namespace eccl::perf {

@@ -1,3 +1,4 @@
+// all_reduce_perf: every rank gives a whole buffer and gets the reduction of all of them.
 #include "common/collective.h"
 
 namespace eccl::perf {

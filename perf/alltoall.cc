@@ -1,3 +1,4 @@
+// alltoall_perf: block d of rank s becomes block s of rank d.
 #include "common/collective.h"
 
 namespace eccl::perf {

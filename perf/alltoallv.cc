@@ -1,3 +1,5 @@
+// alltoallv_perf: as alltoall_perf, with blocks of different sizes. What goes where is common/traffic.h's
+// matter; every rank computes the whole of it, but passes the library its own row and column only.
 #include <cstdlib>
 #include <map>
 

@@ -1,3 +1,5 @@
+// broadcast_perf: every rank gets the root's buffer. Elsewhere the send buffer is not read, so it stays
+// unfilled: a tool that read it would find an older repetition's data.
 #include "common/collective.h"
 
 namespace eccl::perf {

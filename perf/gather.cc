@@ -1,3 +1,4 @@
+// gather_perf: the root gets the blocks of all ranks.
 #include "common/collective.h"
 
 namespace eccl::perf {

@@ -1,3 +1,4 @@
+// reduce_perf: the root gets the reduction of all buffers.
 #include "common/collective.h"
 
 namespace eccl::perf {

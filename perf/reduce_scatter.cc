@@ -1,3 +1,5 @@
+// reduce_scatter_perf: every rank gives a whole buffer and gets its block of the reduction. In place, the block
+// replaces the rank's own block of the input; the rest of the input is left alone.
 #include "common/collective.h"
 
 namespace eccl::perf {

@@ -1,3 +1,4 @@
+// scatter_perf: every rank gets its block of the root's buffer.
 #include "common/collective.h"
 
 namespace eccl::perf {

@@ -1,3 +1,4 @@
+// sendrecv_perf: point to point, around a ring.
 #include "common/collective.h"
 
 namespace eccl::perf {

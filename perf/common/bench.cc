@@ -18,6 +18,7 @@ std::vector<int> selected(int choice, int count) {
 }
 }  // namespace
 
+// Types outside, then operators, then roots: the order of nccl-tests' rows.
 Outcome Bench::run() {
   const Collective& collective = session_.collective;
   const std::vector<int> ops = collective.listsOps() ? selected(options_.op, kOps) : std::vector<int>{0};
@@ -29,6 +30,8 @@ Outcome Bench::run() {
   return {};
 }
 
+// All sizes for one type, operator and root. The barrier keeps a fast thread from issuing while a slow one
+// still makes its tables, which a time limit could take for a hang.
 Outcome Bench::sweep(const TypeInfo& type, int op, int root) {
   type_ = &type;
   op_ = op;
@@ -41,6 +44,7 @@ Outcome Bench::sweep(const TypeInfo& type, int op, int root) {
   return destroyOperators();
 }
 
+// mulsum's operators live for a whole sweep: making one is not part of what is timed.
 Outcome Bench::makeOperators(int op) {
   operators_.assign(members_.size(), static_cast<ecclRedOp_t>(op));  // the first five have ECCL's values
   if (static_cast<Op>(op) != Op::mulsum || !session_.collective.reduces()) return {};
@@ -62,6 +66,7 @@ Outcome Bench::destroyOperators() {
   return {};
 }
 
+// Warm-up first, at sizes that double, so that every connection and plan exists before the first row.
 Outcome Bench::sizes() {
   for (size_t bytes = options_.minBytes; bytes <= session_.maxBytes; bytes = std::max<size_t>(2 * bytes, 1)) {
     setSize(bytes);
@@ -96,6 +101,8 @@ Outcome Bench::measureBoth() {
   return {};
 }
 
+// One half of a row: fill, one untimed operation, the timed loop, and then the checked operations, each with
+// data of its own. Checking is apart from timing because comparing would disturb the caches.
 Outcome Bench::measure() {
   const bool checked = options_.check > 0 && !staged();
   if (options_.check > 0) fill();  // so that the timed operations work on ordinary numbers
@@ -121,6 +128,8 @@ Outcome Bench::measure() {
   return {};
 }
 
+// Seconds per operation: until the calls had returned, and until everything was complete. Where every iteration
+// ends with a barrier (-z 3) only the time outside of it counts.
 Outcome Bench::timeLoop(double* seconds, double* cpuSeconds, std::vector<double>* iterations) {
   double withoutBarriers = 0;
   const Clock::time_point start = Clock::now();
@@ -163,6 +172,7 @@ Outcome Bench::iterate(int iteration) {
   return {};
 }
 
+// One checked operation. Wrong elements of all ranks are summed, so that all ranks go on alike.
 Outcome Bench::check(int64_t* wrong) {
   fill();
   PERF_TRY(issue(0));
@@ -185,6 +195,7 @@ void Bench::fill() {
   }
 }
 
+// An iteration lasts until its slowest rank is done: the maximum over threads, then over processes.
 Outcome Bench::reportIterations(const std::vector<double>& iterations) {
   std::vector<double> rows;
   PERF_TRY(meet([&] { return session_.exchange.greatestRows(iterations, &rows); }));
@@ -198,12 +209,15 @@ Outcome Bench::reportIterations(const std::vector<double>& iterations) {
   return {};
 }
 
+// What a program does by hand when a call has no in-place form.
 void Bench::stage(int operation) {
   const size_t shift = shiftOf(operation);
   for (size_t i = 0; i < members_.size(); ++i)
     std::memcpy(sendBuffer(i, shift), receiveBuffer(i, shift), shape_.send * elementBytes());
 }
 
+// One operation on all ranks of this thread. Several ranks need a group: otherwise the first call could wait
+// for a rank that the same thread would only serve afterwards.
 Outcome Bench::issue(int operation) {
   if (session_.failed) return Outcome::error(Exit::internal, "another thread failed");
   session_.watchdog.begin(thread_);
@@ -278,6 +292,7 @@ char* Bench::receiveBuffer(size_t member, size_t shift) const {
          (inPlace_ ? shape_.receiveInPlace * static_cast<size_t>(m.rank) * elementBytes() : 0);
 }
 
+// For messages: what, how much, which ranks.
 std::string Bench::describe() const {
   std::string text =
       formatted("%s of %zu bytes (%s%s%s), %s, rank", session_.collective.call(), messageBytes(), type_->name,

@@ -1,6 +1,7 @@
 // One thread's part of the measurement: it drives its ranks through every type, operator, root and size.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <optional>

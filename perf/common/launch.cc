@@ -2,8 +2,10 @@
 
 #include <unistd.h>
 
+#include <cerrno>
 #include <climits>
 #include <cstdlib>
+#include <string_view>
 #include <vector>
 
 #include "common/id_file.h"

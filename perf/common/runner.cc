@@ -2,10 +2,14 @@
 
 #include <unistd.h>
 
+#include <atomic>
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <mutex>
+#include <optional>
 #include <thread>
 
 #include "common/bench.h"
@@ -77,6 +81,7 @@ class Run {
   }
 
   Outcome stages() {
+    PERF_TRY(readMinimum());
     PERF_TRY(openReport());
     memory_[0] = residentBytes();
     PERF_TRY(join());
@@ -85,6 +90,15 @@ class Run {
     memory_[1] = residentBytes();
     PERF_TRY(measure());
     return conclude();
+  }
+
+  Outcome readMinimum() {
+    const char* text = testsVariable("MIN_BW", ::getenv);
+    if (text == nullptr) return {};
+    char* end = nullptr;
+    minimum_ = std::strtod(text, &end);
+    if (end != text && *end == '\0' && minimum_ >= 0) return {};
+    return Outcome::error(Exit::usage, "NCCL_TESTS_MIN_BW takes a bandwidth in GB/s; got '%s'", text);
   }
 
   Outcome openReport() {
@@ -199,17 +213,12 @@ class Run {
 
   Outcome conclude() {
     const double average = totals_[0].measurements > 0 ? totals_[0].busBandwidth / totals_[0].measurements : 0;
-    const char* text = testsVariable("MIN_BW", ::getenv);
-    char* end = nullptr;
-    const double minimum = text != nullptr ? std::strtod(text, &end) : -1;
-    if (text != nullptr && (end == text || *end != '\0'))
-      return Outcome::error(Exit::usage, "NCCL_TESTS_MIN_BW takes a bandwidth in GB/s; got '%s'", text);
     if (report_ != nullptr) {
-      report_->footer(program_, outOfBounds_, average, minimum);
+      report_->footer(program_, outOfBounds_, average, minimum_);
       if (options_.memoryReport)
         report_->memory(memory_[1] - memory_[0], memory_[2] - memory_[1], memory_[3] - memory_[2]);
     }
-    if (outOfBounds_ != 0 || average < minimum * 0.9) verdict_ = Exit::results;
+    if (outOfBounds_ != 0 || average < minimum_ * 0.9) verdict_ = Exit::results;
     return {};
   }
 
@@ -231,6 +240,7 @@ class Run {
   std::atomic<int64_t> outOfBounds_{0};
   int64_t memory_[4] = {};  // resident: at the start, joined, with buffers, at the end
   Exit verdict_ = Exit::ok;
+  double minimum_ = -1;  // GB/s that the average must reach nine tenths of; < 0: none
 
   std::mutex mutex_;
   std::atomic<bool> failed_{false};

@@ -1,6 +1,7 @@
 #include "common/traffic.h"
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <cstdlib>
 #include <fstream>

@@ -181,6 +181,12 @@ def registration():
             table(name, run(name, "--procs", 2, "-R", mode, "-b", 64, "-e", "1M", "-f", 16, "-n", 2)[0], 2)
 
 
+def tcp():
+    for name in ("all_reduce", "alltoallv", "sendrecv"):
+        output, _ = run(name, "--procs", 3, "-b", 8, "-e", "2M", "-f", 64, "-n", 3, env={"ECCL_TRANSPORT": "tcp"})
+        table(name, output, 3)
+
+
 def launched(environments, *arguments, code=0):
     """One process per environment, at the same time; the output of the first."""
     base = {k: v for k, v in os.environ.items() if not k.startswith(("NCCL_", "ECCL_TESTS"))}
@@ -233,6 +239,7 @@ def split():
     rows = table("all_gather", output, 6)
     check(rows[0]["count"] == 256, "groups of different size: 4096 bytes of floats over 4 ranks", output)
     run("all_reduce", "--procs", 2, env={"NCCL_TESTS_SPLIT": "XOR 1"}, code=6)
+    run("all_reduce", env={"NCCL_TESTS_MIN_BW": "fast"}, code=6)
     output, _ = run("all_reduce", "-t", 2, "-b", 8, "-e", 8, env={"NCCL_TESTS_DEVICE": "5"})
     check(re.findall(r" device +(\d+) ", output) == ["5", "6"], "devices", output)
     output, _ = run("all_reduce", "-t", 2, "-b", 8, "-e", 8, env={"NCCL_TESTS_MIN_BW": "1e6"}, code=7)
@@ -282,7 +289,7 @@ def timeout():
           "what hung", errors)
 
 
-CASES = dict(options=options, types=types, roots=roots, json=json_output, registration=registration, launchers=launchers,
+CASES = dict(options=options, types=types, roots=roots, json=json_output, registration=registration, tcp=tcp, launchers=launchers,
              split=split, failures=failures, timeout=timeout)
 case = sys.argv[2]
 CASES[case]() if case in CASES else one_tool(case)

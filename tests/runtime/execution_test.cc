@@ -317,7 +317,9 @@ class Execution : public ::testing::TestWithParam<std::tuple<int, int>> {  // in
     size.streamTiles = [=](int block) { return static_cast<int>(cut.tiles(count(block))); };
     if (programs[0].streams) size.empty = nullptr;
     Machine<Replay> machine(programs, domain, size);
-    if (tiles > 0 || programs[0].streams) EXPECT_EQ(machine.runFair(), "");
+    if (tiles > 0 || programs[0].streams) {
+      EXPECT_EQ(machine.runFair(), "");
+    }
     std::vector<std::vector<std::byte>> outputs;
     for (auto& rank : state) outputs.push_back(std::move(rank.buffers[1]));
     return outputs;
@@ -373,7 +375,9 @@ class Execution : public ::testing::TestWithParam<std::tuple<int, int>> {  // in
                                    comms_[rank]);
         }
         results[rank] = issue(calls[rank].call, op, comms_[rank]);
-        if (c.op == RedOp::preMulSum) EXPECT_EQ(ecclRedOpDestroy(op, comms_[rank]), ecclSuccess);
+        if (c.op == RedOp::preMulSum) {
+          EXPECT_EQ(ecclRedOpDestroy(op, comms_[rank]), ecclSuccess);
+        }
       });
     }
     for (auto& thread : threads) thread.join();

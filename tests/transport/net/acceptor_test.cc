@@ -118,10 +118,10 @@ TEST_F(AcceptorTest, FallsBackToTcpWhenTheUnixSocketIsElsewhere) {
 TEST_F(AcceptorTest, StrangersAreDroppedAndMembersServed) {
   open();
   std::vector<Fd> strangers;
-  for (const char* text :
-       {"GET / HTTP/1.0\r\n\r\n garbage garbage", "\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0"}) {
+  for (const std::string& text :
+       {std::string("GET / HTTP/1.0\r\n\r\n garbage garbage"), std::string(30, '\0')}) {
     strangers.push_back(rawConnect(acceptor->endpoint().addresses[0]));
-    ASSERT_EQ(write(strangers.back().get(), text, 30), 30);
+    ASSERT_EQ(write(strangers.back().get(), text.data(), text.size()), static_cast<ssize_t>(text.size()));
   }
   strangers.push_back(rawConnect(acceptor->endpoint().addresses[0]));  // says nothing
   auto fd = dialHere(acceptor->endpoint());
