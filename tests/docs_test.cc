@@ -57,6 +57,18 @@ TEST(Docs, SettingsAreThoseOfTheTable) {
   EXPECT_EQ(documented, rows) << "the table of docs/settings.md has to be\n" << table;
 }
 
+TEST(Docs, ReadmeShowsTheExamplesAsTheyAre) {
+  const std::string readme = contentOf(fs::path(ECCL_SOURCE_DIR) / "README.md");
+  const std::string c = contentOf(fs::path(ECCL_SOURCE_DIR) / "examples/all_reduce.c");
+  EXPECT_NE(readme.find("```c\n" + c + "```\n"), readme.npos)
+      << "the program in README.md is not examples/all_reduce.c";
+  const std::string cc = contentOf(fs::path(ECCL_SOURCE_DIR) / "examples/all_reduce.cc");
+  const size_t from = cc.find("void run() {"), to = cc.find("\n}\n", from);
+  ASSERT_TRUE(from != cc.npos && to != cc.npos);
+  EXPECT_NE(readme.find("```cpp\n" + cc.substr(from, to - from) + "\n}\n```\n"), readme.npos)
+      << "run() in README.md is not that of examples/all_reduce.cc";
+}
+
 /// Every relative link of every document leads to a file.
 TEST(Docs, LinksLeadSomewhere) {
   std::vector<fs::path> documents = {"README.md", "CONTRIBUTING.md", "CHANGELOG.md"};

@@ -9,6 +9,8 @@ void Exchange::connect(ecclComm_t side, int procs) {
   procs_ = procs;
 }
 
+// contribute and take run under the lock, in every thread; conclude in the last one to arrive, also under the
+// lock: the others could do nothing but wait for its result anyway.
 Outcome Exchange::meet(const std::function<void(Slot&, bool)>& contribute,
                        const std::function<Outcome(Slot&)>& conclude,
                        const std::function<void(const Slot&)>& take) {

@@ -52,6 +52,7 @@ ProcessRecord thisProcess(int color) {
   return record;
 }
 
+// Host names alone would mix up containers that share one; boot ids alone, those that share a kernel.
 int localRank(const std::vector<ProcessRecord>& all, int proc) {
   return static_cast<int>(
       std::count_if(all.begin(), all.begin() + proc, [&](const auto& r) { return r.sameHost(all[proc]); }));
@@ -74,6 +75,7 @@ std::vector<DeviceLine> deviceLines(const std::vector<ProcessRecord>& all, int r
   return lines;
 }
 
+// Every process computes this from the same records, so all sweep the same sizes.
 size_t largestBuffer(const std::vector<ProcessRecord>& all, int ranksPerProcess) {
   size_t least = SIZE_MAX;
   for (int proc = 0; proc < static_cast<int>(all.size()); ++proc) {

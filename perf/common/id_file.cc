@@ -71,6 +71,7 @@ bool readId(const std::string& path, ecclUniqueId* id) {
   return words && start != 0 && startTime(pid) == start && fromHex(hex, id);
 }
 
+// The library's own limit for joining: waiting for the id is the first part of joining.
 long long waitSeconds() {
   const char* text = std::getenv("ECCL_INIT_TIMEOUT");
   long long seconds = kDefaultWaitSeconds;
@@ -112,6 +113,7 @@ Outcome FileRendezvous::id(ecclUniqueId* id) {
   return write(*id);
 }
 
+// The process number in the draft's name keeps two jobs that wrongly share a name from writing one file.
 Outcome FileRendezvous::write(const ecclUniqueId& id) {
   const std::string text = formatted("%d %llu %s\n", getpid(), startTime(getpid()), hexOf(id).c_str());
   const std::string draft = formatted("%s.%d", path_.c_str(), getpid());

@@ -27,6 +27,7 @@ size_t sequenceLength(const std::string& text, size_t at) {
 
 }  // namespace
 
+// The comma before a value, unless it is the first one or follows its key.
 void JsonWriter::separate() {
   if (afterKey_) {
     afterKey_ = false;

@@ -14,6 +14,8 @@
 namespace eccl::perf {
 namespace {
 
+// How one family of launchers says who is who. Order matters: Open MPI sets PMIx's variables too, and both may
+// run inside a Slurm job.
 struct Dialect {
   const char* name;
   const char* rank;
@@ -75,6 +77,7 @@ bool allOnOneSlurmNode(const Environment& environment) {
   return nodes != nullptr && std::string_view(nodes) == "1";
 }
 
+// A size the launcher does not give stays 0: unknown, and never taken for "all here".
 Outcome read(const Dialect& dialect, const Environment& environment, Launcher* launcher) {
   const char* sizeName = nullptr;
   const char* rankText = environment(dialect.rank);

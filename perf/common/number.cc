@@ -11,6 +11,7 @@
 
 namespace eccl::perf {
 
+// nccl-tests ignores what follows the unit; here it must be nothing, B or iB, so that "1Gb,2G" is an error.
 bool parseSize(const char* text, size_t* bytes) {
   char* end = nullptr;
   errno = 0;

@@ -13,6 +13,7 @@
 namespace eccl::perf {
 namespace {
 
+// One row per option: the help text, getopt's two tables and the error messages all come from it.
 struct Flag {
   int letter;  // above 255: no short form
   const char* name;
@@ -20,7 +21,7 @@ struct Flag {
   const char* help;
 };
 
-constexpr int kProcs = 256;
+constexpr int kProcs = 256;  // ECCL's own option has no letter, so that none is taken from nccl-tests
 
 constexpr Flag kFlags[] = {
     {'t', "nthreads", "count", "threads in each process (1)"},
@@ -111,6 +112,8 @@ Outcome jsonPath(const char* text, std::string* path) {
       Exit::usage, "--output_file: only JSON can be written, so the name must end in .json; got '%s'", text);
 }
 
+// Applies one option. An option without effect on host ranks still has its value checked: a typing error must
+// not pass because the option happens to do nothing.
 Outcome apply(int letter, const char* text, Options* o) {
   int ignored = 0;
   switch (letter) {
@@ -212,6 +215,7 @@ Outcome apply(int letter, const char* text, Options* o) {
   }
 }
 
+// What only makes sense in combination; called when all options are known.
 Outcome checkTogether(const Options& o) {
   if (o.minBytes > o.maxBytes)
     return Outcome::error(Exit::usage,

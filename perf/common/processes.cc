@@ -28,6 +28,8 @@ bool readAll(int fd, void* data, size_t bytes) {
   return got == static_cast<ssize_t>(bytes);
 }
 
+// A child's part: child 0 makes the id and sends it up, the parent sends it down to the others. An end of the
+// pipe that closes early means that its process has ended.
 class PipeRendezvous final : public Rendezvous {
  public:
   PipeRendezvous(int proc, int fromParent, int toParent)
@@ -65,6 +67,8 @@ class Parent {
   Parent(std::vector<Child> children, int fromFirst, int ranksPerProcess)
       : children_(std::move(children)), fromFirst_(fromFirst), ranksPerProcess_(ranksPerProcess) {}
 
+  // Waits without limit while all is well. After the first bad end the others get time to notice by themselves,
+  // because their own errors say more than a signal does.
   int run() {
     passId();
     for (bool told = false; alive() > 0;) {
@@ -106,6 +110,7 @@ class Parent {
            errno == EINTR;
   }
 
+  // One SIGCHLD may stand for several children: take all that have ended.
   void reap() {
     int status;
     for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;) {

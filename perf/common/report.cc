@@ -29,6 +29,7 @@ std::string timeOfDay() {
   return text;
 }
 
+// The document's object stays open until finish(); keys come in nccl-tests' order.
 void Report::beginDocument(int argc, char** argv, char** environment, int libraryVersion) {
   if (json_ == nullptr) return;
   json_->beginObject();
@@ -45,6 +46,7 @@ void Report::beginDocument(int argc, char** argv, char** environment, int librar
   json_->key("library").string("eccl");
 }
 
+// Spaces before line ends are nccl-tests' own; scripts that compare lines see no difference.
 void Report::banner(const char* program, int headerVersion, int libraryVersion) {
   const Options& o = options_;
   std::fprintf(out_, "# eccl-tests version %d.%d.%d eccl-headers=%d eccl-library=%d\n", headerVersion / 10000,
@@ -124,6 +126,7 @@ void Report::remark(const std::string& sentence) {
   std::fprintf(out_, "#\n# %s\n", sentence.c_str());
 }
 
+// Three lines whose columns stand over those of a row. The last field is the timestamp's, empty without -S.
 void Report::tableHeader() {
   const char* time = options_.cpuTime ? "cputime" : "time";
   const int stampWidth = options_.timestamps ? kTimeColumn : 0;
@@ -168,6 +171,7 @@ void Report::timestamp() {
 void Report::measurement(const Measurement& m, bool inPlace) {
   std::fprintf(out_, "  %7s  %6s  %6s", fitted(m.microseconds, 7).c_str(), fitted(m.algbw, 6).c_str(),
                fitted(m.busbw, 6).c_str());
+  // N/A stands one column further left than a number; that is how nccl-tests prints it.
   if (m.checked)
     std::fprintf(out_, "  %6g", static_cast<double>(m.wrong));
   else
@@ -227,6 +231,7 @@ void Report::endRow() {
   json_->end();
 }
 
+// A bandwidth passes from nine tenths of what was asked for.
 void Report::footer(const char* program, int64_t outOfBounds, double averageBusBandwidth, double minimum) {
   const bool enough = averageBusBandwidth >= minimum * 0.9;
   std::fprintf(out_, "# %-20s : %" PRId64 " %s\n", "Out of bounds values", outOfBounds,

@@ -101,6 +101,7 @@ class Run {
     return Outcome::error(Exit::usage, "NCCL_TESTS_MIN_BW takes a bandwidth in GB/s; got '%s'", text);
   }
 
+  // Before joining, so that a result file that cannot be written is known at once.
   Outcome openReport() {
     if (!isFirst()) return {};
     int version = 0;
@@ -115,6 +116,7 @@ class Run {
     return {};
   }
 
+  // From here on a failure of any rank reaches the others through the library.
   Outcome join() {
     ecclUniqueId id;
     PERF_TRY(rendezvous_->id(&id));
@@ -155,6 +157,7 @@ class Run {
     return {};
   }
 
+  // Ranks are numbered within their group, in the order of the processes; a group has the color of its members.
   Outcome planGroups() {
     const int color = records_[place_.proc].color;
     int before = 0, members = 0;
@@ -171,6 +174,7 @@ class Run {
     return collective_.prepare(nranks_, options_.minBytes, maxBytes_);
   }
 
+  // Thread 0 is this one, so that rank 0 prints from the thread that has printed all else.
   Outcome measure() {
     if (report_ != nullptr) report_->tableHeader();
     const Session session{options_, collective_, nranks_, maxBytes_, exchange_, watchdog_, failed_};
@@ -186,6 +190,7 @@ class Run {
     return failed_ ? failure_ : comms_.destroy();
   }
 
+  // Memory belongs to the thread that uses it: the first touch decides where its pages lie.
   Outcome runThread(const Session& session, int thread) {
     const int count = options_.ranksPerThread;
     std::vector<RankMemory> memory(count);
@@ -251,6 +256,7 @@ class Run {
   Watchdog watchdog_;
 };
 
+// Everything up to the run itself must come before any thread: forkProcesses and makeRendezvous need that.
 Outcome start(int argc, char** argv, Collective& collective, int* exitCode) {
   Options options;
   PERF_TRY(parseOptions(argc, argv, &options));

@@ -46,6 +46,7 @@ Outcome Traffic::fromEnvironment(const Environment& environment, int nranks, Tra
   return parseMatrix(text.str(), path, scale, nranks, traffic);
 }
 
+// Blank lines are skipped; a larger matrix than needed serves for its first ranks, as in nccl-tests.
 Outcome Traffic::parseMatrix(const std::string& text, const std::string& name, double scale, int nranks,
                              Traffic* traffic) {
   std::vector<std::vector<size_t>> matrix;
@@ -78,6 +79,8 @@ Outcome Traffic::parseMatrix(const std::string& text, const std::string& name, d
   return {};
 }
 
+// The formula of nccl-tests: a blend of an equal share and one that grows with the distance around the ring of
+// ranks, each rank sending `total` in all.
 size_t Traffic::bytes(int from, int to, int nranks, size_t total) const {
   if (isMatrix()) return matrix_[from][to];
   const double all = static_cast<double>(total);

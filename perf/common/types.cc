@@ -32,6 +32,8 @@ bool hasInfinity(const TypeInfo& type) {
   return type.type != ecclFloat8e4m3;
 }
 
+// Works in units of the last place: the magnitude as a whole number of them, rounded to even by nearbyint, is
+// the significand with its implicit bit.
 uint64_t encodeSmallFloat(const TypeInfo& type, double value) {
   const int mantissa = type.mantissaBits;
   const int bias = 1 - type.minExponent;

@@ -36,6 +36,7 @@ std::string Watchdog::late() {
   return text;
 }
 
+// Looks ten times a second: a limit is in whole seconds, so that is exact enough and costs nothing.
 void Watchdog::watch() {
   std::unique_lock<std::mutex> lock(mutex_);
   std::string text;

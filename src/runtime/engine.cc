@@ -4,42 +4,13 @@
 
 #include <algorithm>
 
-#include "base/interpreter.h"
 #include "base/log.h"
-#include "kernels/reduce.h"
 
 namespace eccl {
 namespace {
 
-/// Moves of one lane before the next lane gets its turn.
-constexpr int kBudget = 16;
 /// After spinning, a wait yields for this long before it sleeps: shorter than a sleep and a wake-up cost.
 constexpr Duration kYield = std::chrono::microseconds(50);
-
-/// The interpreter's device on the host: complete when submitted.
-class HostLanes {
- public:
-  explicit HostLanes(const Run& run) : run_(run) {}
-  void submit(int32_t, const MoveTask& move) {
-    ReduceTask task;
-    task.type = run_.call.type;
-    task.op = run_.call.op > RedOp::min ? RedOp::sum : run_.call.op;
-    task.sources = static_cast<uint8_t>(move.sources);
-    task.destinations = static_cast<uint8_t>(move.destinations);
-    task.count = move.elements;
-    for (int i = 0; i < move.sources; ++i) {
-      task.source[i] = move.source[i];
-      if ((move.preMask >> i & 1) != 0) task.pre[i] = run_.pre;
-    }
-    for (int i = 0; i < move.destinations; ++i) task.destination[i] = move.destination[i];
-    if (move.post) task.post = run_.post;
-    reduce(task);
-  }
-  bool test(int32_t) const { return true; }
-
- private:
-  const Run& run_;
-};
 
 }  // namespace
 
@@ -155,100 +126,6 @@ void Engine::takeQueued() {
   }
 }
 
-void Engine::begin(Run& run) {
-  const Plan& plan = *run.plan;
-  const Program& program = *plan.program;
-  run.begun = true;
-  run.lastProgress = options_.clock->now();
-  run.lanes.assign(program.lanes.size(), LaneState{});
-  run.scratch.resize(plan.scratchBytes);
-  run.relayed.assign(plan.relayFlags, 0);
-  run.view.plan = &plan.view;
-  run.view.buffers[static_cast<int>(Space::input)] = static_cast<std::byte*>(const_cast<void*>(run.call.send));
-  run.view.buffers[static_cast<int>(Space::output)] = static_cast<std::byte*>(run.call.receive);
-  run.view.buffers[static_cast<int>(Space::scratch)] = run.scratch.data();
-  if (program.collective == Collective::barrier) {  // its bytes are nobody's
-    run.scratch.resize(plan.scratchBytes + static_cast<size_t>(program.ranks) + 1);
-    run.view.buffers[static_cast<int>(Space::input)] = run.scratch.data() + plan.scratchBytes;
-    run.view.buffers[static_cast<int>(Space::output)] = run.scratch.data() + plan.scratchBytes + 1;
-    run.view.buffers[static_cast<int>(Space::scratch)] = run.scratch.data();
-  }
-  run.view.lanes = run.lanes.data();
-  run.view.relayed = run.relayed.data();
-  run.view.relayedAt = plan.relayedAt.data();
-  run.view.signature = run.record.signature;
-  if (run.call.op == RedOp::preMulSum) run.pre = run.call.preMul.scale();
-  if (run.call.op == RedOp::avg && isFloating(run.call.type)) run.pre = Scale::multiplyBy(1.0 / program.ranks);
-  if (run.call.op == RedOp::avg && !isFloating(run.call.type)) run.post = Scale::divideBy(program.ranks);
-}
-
-bool Engine::advanceLane(Run& run, int lane) {
-  auto& phase = run.phases[static_cast<size_t>(lane)];
-  const auto& connections = run.plan->laneConnections[static_cast<size_t>(lane)];
-  bool moved = false;
-  if (phase == Run::LanePhase::waiting) {
-    for (int c : connections) {
-      Connection& connection = *run.plan->connections[static_cast<size_t>(c)];
-      if (connection.state() == Connection::State::failed) {
-        handler_.onPeerFailed(&run, connection.peer(), connection.failure().message());
-        return false;
-      }
-      if (connection.state() != Connection::State::ready ||
-          !connection.serves(run.tickets[static_cast<size_t>(c)]))
-        return false;
-    }
-    phase = Run::LanePhase::running;
-    moved = true;
-  }
-  if (phase == Run::LanePhase::running) {
-    HostLanes device(run);
-    LaneAnswer answer = advance(run.view, lane, kBudget, device);
-    if (answer != LaneAnswer::blocked) {
-      for (int c : connections) run.plan->connections[static_cast<size_t>(c)]->path()->kick();
-    }
-    if (answer == LaneAnswer::failed) {
-      laneFailed(run, lane);
-      return true;
-    }
-    moved = moved || answer == LaneAnswer::progress;
-    if (answer == LaneAnswer::done) phase = Run::LanePhase::draining;
-  }
-  if (phase == Run::LanePhase::draining) {
-    for (int c : connections) {
-      Connection& connection = *run.plan->connections[static_cast<size_t>(c)];
-      if (!connection.sends() || connection.sendEnd.referencesReleased()) continue;
-      if (connection.sendEnd.poisoned()) {
-        handler_.onPeerFailed(&run, connection.peer(), "it has failed or aborted");
-      }
-      return moved;
-    }
-    for (int c : connections) {
-      Connection& connection = *run.plan->connections[static_cast<size_t>(c)];
-      connection.finishTicket();
-      if (!connection.sends()) connection.path()->flush();  // the sender may be waiting for the last credits
-    }
-    phase = Run::LanePhase::complete;
-    --run.incomplete;
-    moved = true;
-  }
-  return moved;
-}
-
-void Engine::laneFailed(Run& run, int lane) {
-  const LaneState& state = run.lanes[static_cast<size_t>(lane)];
-  const Connection& connection = *run.plan->connections[static_cast<size_t>(state.faultConnection)];
-  if (state.fault == LaneFault::signature || state.fault == LaneFault::length) {
-    handler_.onMismatch(run, connection.peer(), state);
-  } else if (state.fault == LaneFault::poisoned) {
-    handler_.onPeerFailed(&run, connection.peer(), "it has failed or aborted");
-  } else {
-    handler_.onPeerFailed(&run, connection.peer(),
-                          state.fault == LaneFault::epoch
-                              ? "it sent a message of an earlier life of the communicator"
-                              : "it sent a reference to memory it has not shown");
-  }
-}
-
 void Engine::complete(Run& run, Status status) {
   if (run.done.load(std::memory_order_relaxed)) return;
   run.status = std::move(status);
@@ -300,41 +177,6 @@ bool Engine::drive() {
     for (auto& run : done) complete(*run, {});
   }
   return moved;
-}
-
-std::vector<int> Engine::awaited(const Run& run) const {
-  std::vector<int> peers;
-  for (size_t lane = 0; lane < run.phases.size(); ++lane) {
-    if (run.phases[lane] == Run::LanePhase::complete) continue;
-    for (int c : run.plan->laneConnections[lane]) {
-      const Connection& connection = *run.plan->connections[static_cast<size_t>(c)];
-      // Waiting for a message, for a slot, or to be connected at all.
-      Received received;
-      auto& sender = const_cast<Connection&>(connection).sendEnd;
-      bool draining = run.phases[lane] == Run::LanePhase::draining;
-      bool waits =
-          connection.state() != Connection::State::ready ||
-          (connection.sends() ? sender.reserve() == nullptr || (draining && !sender.referencesReleased())
-                              : !draining && !connection.receiveEnd.peek(received));
-      if (waits) peers.push_back(connection.peer());
-    }
-  }
-  std::sort(peers.begin(), peers.end());
-  peers.erase(std::unique(peers.begin(), peers.end()), peers.end());
-  return peers;
-}
-
-void Engine::checkStalls() {
-  TimePoint now = options_.clock->now();
-  for (auto& run : active_) {
-    if (!run->begun) continue;
-    Duration stalled = now - run->lastProgress;
-    // Said after the stall time and then each time the stall has doubled.
-    if (stalled < options_.stallTime || stalled < 2 * run->stallReportedAt) continue;
-    run->stallReportedAt = stalled;
-    handler_.onStall(*run, stalled, awaited(*run));
-    if (failing()) return;
-  }
 }
 
 void Engine::arm() {

@@ -63,6 +63,15 @@ Connection* Connector::get(const ConnectionId& id) {
 }
 
 Link* Connector::Implementation::make(const ConnectionId& id) {
+  if ((id.from == options.rank) == (id.to == options.rank)) {
+    auto made = std::make_unique<IncomingLink>(context, id);
+    made->abandon(Status::error(Code::internal,
+                                "%s is no connection of rank %d with another rank; this is a defect "
+                                "of the plan, please report it",
+                                made->text().c_str(), options.rank));
+    ECCL_WARN("%s", made->connection.failure().message().c_str());
+    return links.emplace(id, std::move(made)).first->second.get();
+  }
   if (id.from != options.rank) {
     auto made = std::make_unique<IncomingLink>(context, id);
     IncomingLink* link = made.get();
@@ -178,7 +187,7 @@ void Connector::Implementation::report(int rank, const std::string& what, const 
     ECCL_INFO("%s", what.c_str());
     return;
   }
-  ECCL_WARN("%s", what.c_str());
+  ECCL_INFO("%s", what.c_str());
   if (options.onBroken) options.onBroken(rank, reason);
 }
 

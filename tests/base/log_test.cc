@@ -19,7 +19,7 @@ namespace {
 
 class LogDeathTest : public ::testing::Test {
  protected:
-  void SetUp() override { GTEST_FLAG_SET(death_test_style, "threadsafe"); }
+  void SetUp() override { ::testing::GTEST_FLAG(death_test_style) = "threadsafe";  // GTEST_FLAG_SET is newer than 1.11 }
 
   /// Logs one line of each level with the given setting, in a fresh process.
   [[noreturn]] static void logAll(const char* name, const char* level) {

@@ -4,6 +4,7 @@
 
 #include <csignal>
 
+#include "transport/peer_watch.h"
 #include "transport/traffic.h"
 
 namespace eccl {
@@ -92,6 +93,30 @@ TEST(PeerDeathTiming, IsNoticedOverTcp) {
 }
 TEST(PeerDeathTiming, IsNoticedOverTcpWhenItsChildHasLetGo) {
   killRankOne(tcp(), Child::letGo, "tcp");
+}
+
+// Where the kernel has no pidfd the end of a socket must do.
+TEST(PeerWatch, TakesASocketsEndForADeath) {
+  Reactor reactor;
+  ASSERT_TRUE(reactor.open().ok());
+  int dead = -1, calls = 0;
+  PeerWatch watch(reactor, [&](int rank, const std::string&) {
+    dead = rank;
+    ++calls;
+  });
+  Gates four, five;
+  watch.addSocket(4, std::move(four.side[0]));
+  watch.addSocket(5, std::move(five.side[0]));
+  EXPECT_TRUE(watch.add(4, five.side[1].get())) << "watched already, by whatever means";
+  EXPECT_FALSE(reactor.poll(0));
+  watch.forget(5);
+  five.side[1].reset();
+  EXPECT_FALSE(reactor.poll(0));
+  four.side[1].reset();
+  EXPECT_TRUE(reactor.poll(0));
+  EXPECT_EQ(dead, 4);
+  EXPECT_FALSE(reactor.poll(0));
+  EXPECT_EQ(calls, 1);
 }
 
 TEST(PeerDeath, IsNoNewsAfterAGoodbye) {

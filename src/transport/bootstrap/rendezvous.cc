@@ -3,6 +3,8 @@
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cerrno>
 
@@ -230,8 +232,12 @@ void Rendezvous::failAll(Code code, std::string why) {
   failure_ = std::move(why);
   failureCode_ = code;
   lingerUntil_ = Clock::system().now() + options_.linger;
-  for (auto& [fd, joiner] : joiners_) {
-    if (joiner.state == Joiner::State::joined) answer(joiner, FrameType::refusal, failure_);
+  // The rank in this very process comes last: its program may end at once, and this thread with it.
+  for (bool own : {false, true}) {
+    for (auto& [fd, joiner] : joiners_) {
+      if (joiner.state != Joiner::State::joined || (joiner.endpoint.pid == getpid()) != own) continue;
+      answer(joiner, FrameType::refusal, failure_);
+    }
   }
 }
 

@@ -1,0 +1,35 @@
+// What the two parties of a Connector's test usually do.
+#pragma once
+
+#include "transport/traffic.h"
+
+namespace eccl {
+
+using State = Connection::State;
+
+inline PartySetup allowing(bool thread, bool shm, bool tcp) {
+  PartySetup setup;
+  setup.thread = thread;
+  setup.shm = shm;
+  setup.tcp = tcp;
+  return setup;
+}
+
+inline Role sender(const std::string& path) {
+  return [path](Party& party) -> std::string {
+    Connection* connection = party.connect(party.sending());
+    PARTY_CHECK(connection->state() == State::ready);
+    if (path != connection->path()->name()) return "went by " + std::string(connection->path()->name());
+    return sendAll(party, *connection, 20);
+  };
+}
+inline Role receiver(const std::string& path) {
+  return [path](Party& party) -> std::string {
+    Connection* connection = party.connect(party.receiving());
+    PARTY_CHECK(connection->state() == State::ready);
+    if (path != connection->path()->name()) return "came by " + std::string(connection->path()->name());
+    return receiveAll(party, *connection, 20);
+  };
+}
+
+}  // namespace eccl
