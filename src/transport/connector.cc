@@ -182,13 +182,10 @@ void Connector::Implementation::died(int rank, const std::string& reason) {
 }
 
 void Connector::Implementation::report(int rank, const std::string& what, const std::string& reason) {
-  const bool news = ended.count(rank) == 0 && !poisoned && reported.insert(rank).second;
-  if (!news) {
-    ECCL_INFO("%s", what.c_str());
-    return;
-  }
+  // Whether this is bad news is for the owner to say, who may know of a goodbye.
   ECCL_INFO("%s", what.c_str());
-  if (options.onBroken) options.onBroken(rank, reason);
+  const bool news = ended.count(rank) == 0 && !poisoned && reported.insert(rank).second;
+  if (news && options.onBroken) options.onBroken(rank, reason);
 }
 
 void Connector::poison() {

@@ -19,7 +19,9 @@ namespace {
 
 class LogDeathTest : public ::testing::Test {
  protected:
-  void SetUp() override { ::testing::GTEST_FLAG(death_test_style) = "threadsafe";  // GTEST_FLAG_SET is newer than 1.11 }
+  void SetUp() override {
+    ::testing::GTEST_FLAG(death_test_style) = "threadsafe";  // GTEST_FLAG_SET is not in 1.11, Ubuntu 22.04's
+  }
 
   /// Logs one line of each level with the given setting, in a fresh process.
   [[noreturn]] static void logAll(const char* name, const char* level) {
