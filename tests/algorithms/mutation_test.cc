@@ -26,8 +26,10 @@ std::function<bool(int, int, int)> someEmpty(uint64_t seed, int tiles) {
   };
 }
 
-/// One random interleaving. "" or what went wrong.
-std::string replay(const std::vector<Program>& programs, bool inPlace, int slots, uint64_t seed) {
+constexpr uint64_t kAllRanks = ~uint64_t{0};
+
+/// One random interleaving. "" or what went wrong. `inPlace`: a bit per rank.
+std::string replay(const std::vector<Program>& programs, uint64_t inPlace, int slots, uint64_t seed) {
   std::mt19937_64 random(seed);
   ValuesOptions options{inPlace, seed % 2 == 1, seed, {}};
   const int tiles = 1 + static_cast<int>(seed / 2 % 4);
@@ -99,30 +101,38 @@ class Mutation : public testing::TestWithParam<Algorithm> {};
 TEST_P(Mutation, WhatIsAcceptedWorks) {
   Mutator mutator(2026);
   std::mt19937_64 random(11);
-  int accepted = 0, acceptedInOnePlace = 0, moves = 0;
+  int accepted = 0, acceptedInOnePlace = 0, interleavings = 0;
   for (int i = 0; i < kMutants; ++i) {
     const int ranks = 2 + static_cast<int>(random() % 5), channels = 1 + static_cast<int>(random() % 2);
     std::vector<Program> programs = buildAll(GetParam(), shapeOf(GetParam(), ranks, random()), channels);
     const std::string done = mutator.mutate(programs);
-    int places = 0;
+    int places = 0, slots = 0;
+    auto play = [&](uint64_t inPlace, uint64_t seed) {
+      ASSERT_EQ(replay(programs, inPlace, slots, seed), "")
+          << done << "in place " << inPlace << ", seed " << seed << "\n"
+          << dumpSchedule(programs);
+      ++interleavings;
+    };
     for (bool inPlace : {false, true}) {
       const Verdict verdict = verify(programs, inPlace);
       ASSERT_FALSE(verdict.gaveUp) << done << verdict.reason;
       if (!verdict.ok) continue;
       ++places;
-      for (uint64_t seed = 0; seed < kInterleavings; ++seed) {
-        ASSERT_EQ(replay(programs, inPlace, verdict.minSlots, seed), "")
-            << done << (inPlace ? "in place" : "out of place") << ", seed " << seed << "\n"
-            << dumpSchedule(programs);
-        ++moves;
-      }
+      slots = verdict.minSlots;
+      for (uint64_t seed = 0; seed < kInterleavings && !HasFatalFailure(); ++seed)
+        play(inPlace ? kAllRanks : 0, seed);
     }
+    // What is accepted both ways may be mixed.
+    for (uint64_t seed = 0; places == 2 && seed < kInterleavings / 4 && !HasFatalFailure(); ++seed) {
+      play(random(), seed);
+    }
+    if (HasFatalFailure()) return;
     accepted += places > 0;
     acceptedInOnePlace += places == 1;
   }
   std::cout << nameOf(GetParam()) << ": " << kMutants << " mutants, " << kMutants - accepted << " rejected, "
             << accepted << " accepted (" << acceptedInOnePlace
-            << " of them only in place or only out of place), " << moves << " interleavings\n";
+            << " of them only in place or only out of place), " << interleavings << " interleavings\n";
   EXPECT_GE(kMutants - accepted, kMutants / 2);
 }
 
@@ -134,7 +144,7 @@ TEST(ReplayValues, EveryAlgorithmComputesWhatItsCollectiveDefines) {
     for (int ranks : {1, 2, 3, 4, 5, 8, 9}) {
       std::vector<Program> programs = buildAll(algorithm, shapeOf(algorithm, ranks, 1), 2);
       for (uint64_t seed = 0; seed < 32; ++seed) {
-        ASSERT_EQ(replay(programs, seed % 3 == 0, 2, seed), "") << nameOf(algorithm) << " ranks " << ranks;
+        ASSERT_EQ(replay(programs, mixed(seed), 2, seed), "") << nameOf(algorithm) << " ranks " << ranks;
       }
     }
   }
@@ -147,7 +157,9 @@ TEST(ReplayValues, FindsWhatIsWrong) {
   };
   auto found = [](const std::vector<Program>& programs, bool inPlace) {
     int wrong = 0;
-    for (uint64_t seed = 0; seed < 32; ++seed) wrong += !replay(programs, inPlace, 2, seed).empty();
+    for (uint64_t seed = 0; seed < 32; ++seed) {
+      wrong += !replay(programs, inPlace ? kAllRanks : 0, 2, seed).empty();
+    }
     return wrong;
   };
   EXPECT_EQ(found(ring(), false), 0);

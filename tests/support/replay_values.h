@@ -26,7 +26,7 @@ inline uint64_t mixed(uint64_t x) {
 }
 
 struct ValuesOptions {
-  bool inPlace = false;
+  uint64_t inPlace = 0;      // bit r: rank r's input and output are one buffer, where the API allows it
   bool byReference = false;  // stable operands are read when they are received
   uint64_t seed = 1;
   MachineSize size;  // of the Machine this is a Domain of
@@ -98,7 +98,7 @@ class ReplayValues {
     return options_.size.empty && options_.size.empty(block, part, tile);
   }
   bool aliased(int rank, int block) const {
-    return options_.inPlace && shape_.mayBeInPlace(rank) && shape_.aliased(rank, block);
+    return (options_.inPlace >> rank & 1) != 0 && shape_.mayBeInPlace(rank) && shape_.aliased(rank, block);
   }
 
   template <class Visit>
