@@ -81,7 +81,7 @@ class Run {
   }
 
   Outcome stages() {
-    PERF_TRY(readMinimum());
+    PERF_TRY(readEnvironment());
     PERF_TRY(openReport());
     memory_[0] = residentBytes();
     PERF_TRY(join());
@@ -92,7 +92,14 @@ class Run {
     return conclude();
   }
 
-  Outcome readMinimum() {
+  // All of it before joining: a wrong variable is this process's mistake, not something its peers should have
+  // to hear of as a broken connection.
+  Outcome readEnvironment() {
+    PERF_TRY(splitColor(place_.proc, ::getenv, &color_));
+    const char* device = testsVariable("DEVICE", ::getenv);
+    if (device != nullptr && !parseInteger(device, 0, 1 << 20, &firstDevice_))
+      return Outcome::error(Exit::usage, "NCCL_TESTS_DEVICE takes the number of the first device; got '%s'",
+                            device);
     const char* text = testsVariable("MIN_BW", ::getenv);
     if (text == nullptr) return {};
     char* end = nullptr;
@@ -130,19 +137,12 @@ class Run {
 
   // Everybody learns where everybody is, so that all come to the same conclusions.
   Outcome describeJob() {
-    int color;
-    PERF_TRY(splitColor(place_.proc, ::getenv, &color));
-    const ProcessRecord mine = thisProcess(color);
+    const ProcessRecord mine = thisProcess(color_);
     records_.assign(place_.procs, mine);
     if (place_.procs > 1) PERF_TRY(exchange_.gather(&mine, sizeof mine, records_.data()));
 
-    long long firstDevice = -1;
-    const char* device = testsVariable("DEVICE", ::getenv);
-    if (device != nullptr && !parseInteger(device, 0, 1 << 20, &firstDevice))
-      return Outcome::error(Exit::usage, "NCCL_TESTS_DEVICE takes the number of the first device; got '%s'",
-                            device);
     if (report_ != nullptr)
-      report_->devices(deviceLines(records_, place_.perProcess, static_cast<int>(firstDevice)));
+      report_->devices(deviceLines(records_, place_.perProcess, static_cast<int>(firstDevice_)));
 
     maxBytes_ = options_.maxBytes;
     const size_t fits = largestBuffer(records_, place_.perProcess);
@@ -159,14 +159,13 @@ class Run {
 
   // Ranks are numbered within their group, in the order of the processes; a group has the color of its members.
   Outcome planGroups() {
-    const int color = records_[place_.proc].color;
     int before = 0, members = 0;
     for (int proc = 0; proc < place_.procs; ++proc) {
-      if (records_[proc].color != color) continue;
+      if (records_[proc].color != color_) continue;
       ++members;
       before += proc < place_.proc;
     }
-    if (members != place_.procs) PERF_TRY(comms_.split(color));
+    if (members != place_.procs) PERF_TRY(comms_.split(color_));
     firstRank_ = before * place_.perProcess;
     nranks_ = members * place_.perProcess;
     if (collective_.rooted() && options_.root >= nranks_)
@@ -245,7 +244,9 @@ class Run {
   std::atomic<int64_t> outOfBounds_{0};
   int64_t memory_[4] = {};  // resident: at the start, joined, with buffers, at the end
   Exit verdict_ = Exit::ok;
-  double minimum_ = -1;  // GB/s that the average must reach nine tenths of; < 0: none
+  int color_ = 0;               // which of the groups of NCCL_TESTS_SPLIT
+  long long firstDevice_ = -1;  // < 0: numbered from 0 on every host
+  double minimum_ = -1;         // GB/s that the average must reach nine tenths of; < 0: none
 
   std::mutex mutex_;
   std::atomic<bool> failed_{false};
