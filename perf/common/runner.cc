@@ -168,9 +168,24 @@ class Run {
     if (members != place_.procs) PERF_TRY(comms_.split(color_));
     firstRank_ = before * place_.perProcess;
     nranks_ = members * place_.perProcess;
+    return agree(checkPlan());
+  }
+
+  Outcome checkPlan() {
     if (collective_.rooted() && options_.root >= nranks_)
       return Outcome::error(Exit::usage, "--root %d: there are only %d ranks", options_.root, nranks_);
     return collective_.prepare(nranks_, options_.minBytes, maxBytes_);
+  }
+
+  // Everybody hears that somebody cannot go on before anybody leaves, so that each says its own reason and not
+  // that another one went.
+  Outcome agree(const Outcome& mine) {
+    const char failed = !mine.ok();
+    std::string all(place_.procs, failed);
+    if (place_.procs > 1) PERF_TRY(exchange_.gather(&failed, 1, all.data()));
+    const size_t proc = all.find(1);
+    if (!mine.ok() || proc == std::string::npos) return mine;
+    return Outcome::error(Exit::usage, "process %zu cannot go on; its own message says why", proc);
   }
 
   // Thread 0 is this one, so that rank 0 prints from the thread that has printed all else.

@@ -111,7 +111,9 @@ def options():
     run("all_reduce", "-b", 8, "-e", 4, code=6)
     run("all_reduce", "--nonsense", code=6)
     run("all_reduce", "-D", 1, code=5)
-    run("broadcast", "-t", 2, "-r", 2, "-b", 8, "-e", 8, code=6)
+    for ranks in (["-t", 2], ["--procs", 2]):
+        _, errors = run("broadcast", *ranks, "-r", 2, "-b", 8, "-e", 8, code=6)
+        check("--root 2: there are only 2 ranks" in errors, "reason", errors)
     run("all_reduce", "-h")
 
 
