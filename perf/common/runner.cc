@@ -178,13 +178,15 @@ class Run {
   }
 
   // Everybody hears that somebody cannot go on before anybody leaves, so that each says its own reason and not
-  // that another one went.
+  // that another one broke off.
   Outcome agree(const Outcome& mine) {
     const char failed = !mine.ok();
     std::string all(place_.procs, failed);
     if (place_.procs > 1) PERF_TRY(exchange_.gather(&failed, 1, all.data()));
     const size_t proc = all.find(1);
-    if (!mine.ok() || proc == std::string::npos) return mine;
+    if (proc == std::string::npos) return {};
+    static_cast<void>(comms_.destroy());  // all leave together; why is known already
+    if (!mine.ok()) return mine;
     return Outcome::error(Exit::usage, "process %zu cannot go on; its own message says why", proc);
   }
 

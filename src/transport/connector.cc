@@ -130,6 +130,7 @@ std::string Connector::Implementation::misfit(const Incoming& incoming) const {
   return "";
 }
 
+// Says why to the caller, which fails with these words, and to the log.
 void Connector::Implementation::turnAway(Incoming& incoming, const std::string& why) {
   int suppressed = 0;
   if (poisoned) {
@@ -170,6 +171,7 @@ void Connector::Implementation::broke(Link& link, const std::string& reason) {
   report(link.connection.peer(), what, reason);
 }
 
+// The process is gone: all its connections are, also those that never had a word to say.
 void Connector::Implementation::died(int rank, const std::string& reason) {
   const std::string what = format("%s lost %s: %s", context.describe(options.rank).c_str(),
                                   context.describe(rank).c_str(), reason.c_str());
@@ -181,6 +183,8 @@ void Connector::Implementation::died(int rank, const std::string& reason) {
   report(rank, what, reason);
 }
 
+// The first break of a rank is news; the rest follow from it, and those after a goodbye or an abort are
+// expected.
 void Connector::Implementation::report(int rank, const std::string& what, const std::string& reason) {
   // Whether this is bad news is for the owner to say, who may know of a goodbye.
   ECCL_INFO("%s", what.c_str());
@@ -190,6 +194,7 @@ void Connector::Implementation::report(int rank, const std::string& what, const 
 
 void Connector::poison() {
   Implementation& self = *implementation_;
+  // First, so that whatever breaks from here on is no news and nobody new is let in.
   if (std::exchange(self.poisoned, true)) return;
   for (auto& [id, link] : self.links) {
     if (link->connection.path() != nullptr)

@@ -28,6 +28,7 @@ bool IncomingLink::adopt(Incoming& incoming) {
   return true;
 }
 
+// An offer, then "go". The ring is used only after "go": until then the sender may change its mind.
 void IncomingLink::onReady(uint32_t) {
   Result<std::optional<SetupMessage>> message = socket_.receive();
   if (!message.ok()) return lose(message.status().message());
@@ -40,6 +41,7 @@ void IncomingLink::onReady(uint32_t) {
     lose("the peer's answer makes no sense");
 }
 
+// Reads the sender's nonce in the memory and writes one for it to read.
 void IncomingLink::takeOffer(const SetupMessage& offer) {
   const RingShape& shape = context_.options.ring;
   Result<RingMemory> memory = memoryOf(offer);
@@ -61,6 +63,7 @@ void IncomingLink::takeOffer(const SetupMessage& offer) {
   lose(status.message());
 }
 
+// Nothing in the offer is believed: kind, size, number of descriptors and what they are get checked.
 Result<RingMemory> IncomingLink::memoryOf(const SetupMessage& offer) {
   const ConnectorOptions& options = context_.options;
   const size_t bytes = ringMemoryBytes(options.ring);
@@ -76,6 +79,7 @@ Result<RingMemory> IncomingLink::memoryOf(const SetupMessage& offer) {
     return Status::error(Code::remote, "%llu bytes offered, %zu expected",
                          static_cast<unsigned long long>(offer.bytes), bytes);
   if (!thread_) return mapShared(socket_.fds[1].get(), bytes);
+  // The kernel has told who called; a stranger's "thread" must not reach into the table.
   RingMemory memory = pid_ == getpid() ? takeFromThread(offer.nonce) : nullptr;
   if (memory == nullptr) return Status::error(Code::remote, "the receiver finds no such ring in its process");
   return memory;
@@ -115,6 +119,7 @@ Status IncomingLink::useTcp() {
   return {};
 }
 
+// Not the end of the connection: the dialer hangs up too and comes by TCP, or its death is noticed.
 void IncomingLink::lose(const std::string& why) {
   ECCL_INFO("%s: a first attempt failed (%s), waiting for the peer to try another way", text().c_str(),
             why.c_str());

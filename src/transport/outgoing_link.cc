@@ -11,6 +11,7 @@
 namespace eccl {
 namespace {
 
+// The Dialer does not say which candidate it reached.
 int familyOf(int socket) {
   sockaddr_storage address{};
   socklen_t size = sizeof address;
@@ -56,6 +57,7 @@ void OutgoingLink::dial(Via via) {
   progress();
 }
 
+// The Dialer's descriptor leaves the reactor before it is closed.
 void OutgoingLink::stopDialing() {
   if (dialer_ == nullptr) return;
   context_.reactor.forget(dialer_->fd(), this);
@@ -94,6 +96,8 @@ void OutgoingLink::dialed(Fd socket) {
     fail(status.code(), status.message());
 }
 
+// The offer does not wait for the receiver to ask for the connection: it lies in the socket until then. Its
+// pages cost nothing before they are touched, and of a ring that is refused only the headers have been.
 Status OutgoingLink::offer() {
   const ConnectorOptions& options = context_.options;
   thread_ = options.allowThread && isThisProcess(socket_.fd());
@@ -140,6 +144,7 @@ void OutgoingLink::onReady(uint32_t) {
   if (*answer) onAnswer(**answer);
 }
 
+// What the acceptor says may come long after the offer; see Connector::get().
 void OutgoingLink::onAnswer(const SetupMessage& answer) {
   if (answer.kind == SetupKind::refused)
     return fail(Code::remote, "the peer refused: " + std::string(answer.why));
@@ -170,6 +175,7 @@ Status OutgoingLink::acceptMemory(const SetupMessage& answer) {
   SetupMessage go;
   go.kind = SetupKind::go;
   ECCL_TRY(socket_.send(go));
+  // From here on the receiver counts on this ring, and nothing below fails but for want of memory.
   std::shared_ptr<Fd> doorbell = context_.doorbellOf(connection.peer(), std::move(socket_.fds[0]));
   const char* name = thread_ ? "thread" : "shm";
   ECCL_TRY(establish(name, [&](SendEnd& end) -> Result<std::unique_ptr<Path>> {
@@ -179,7 +185,8 @@ Status OutgoingLink::acceptMemory(const SetupMessage& answer) {
     return std::unique_ptr<Path>(
         std::make_unique<MemoryPath>(name, memory_, &end, nullptr, std::move(doorbell)));
   }));
-  left_ = false;  // taken
+  // The nonce came back, so the ring was taken out of the hand-over table.
+  left_ = false;
   memory_.reset();
   context_.reactor.forget(socket_.fd(), this);
   Fd socket = socket_.take();
@@ -188,6 +195,7 @@ Status OutgoingLink::acceptMemory(const SetupMessage& answer) {
   return {};
 }
 
+// Under the decorator the lane gets a ring of its own, and the real path serves the decorator's end.
 template <class Make>
 Status OutgoingLink::establish(const char* name, const Make& make) {
   const FaultPlan* faults = context_.options.faults;

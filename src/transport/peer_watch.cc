@@ -21,6 +21,8 @@ PeerWatch::~PeerWatch() {
   for (auto& [rank, watch] : watches_) reactor_.forget(watch->fd.get(), watch.get());
 }
 
+// By the socket where the kernel can (the process it names is the one that connected, whatever became of its
+// id), else by the id that the kernel noted at connect.
 bool PeerWatch::add(int rank, int socket) {
   if (watches_.count(rank) != 0) return true;
   int pidfd = -1;

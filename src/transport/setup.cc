@@ -39,6 +39,7 @@ Status SetupSocket::send(const SetupMessage& message, std::initializer_list<int>
   return {};
 }
 
+// Asks for no byte beyond the message: what follows on TCP belongs to the path.
 Result<std::optional<SetupMessage>> SetupSocket::receive() {
   iovec part{reinterpret_cast<std::byte*>(&incoming_) + got_, sizeof incoming_ - got_};
   alignas(cmsghdr) char control[CMSG_SPACE(kMostFds * sizeof(int))];

@@ -33,7 +33,8 @@ class MismatchTiming : public ::testing::TestWithParam<std::tuple<const char*, D
 
 TEST_P(MismatchTiming, EveryRankLearnsWhoCalledWhat) {
   const auto& [transport, difference] = GetParam();
-  auto outcomes = runProcesses(kRanks, [&, transport = transport](int rank, Board& board, std::string& report) {
+  auto outcomes = runProcesses(kRanks, [&, transport = transport, &difference = difference](
+                                           int rank, Board& board, std::string& report) {
     setenv("ECCL_TRANSPORT", transport, 1);
     setenv("ECCL_DEBUG", "NONE", 1);
     ecclComm_t comm = join(rank, kRanks, board, report);

@@ -23,6 +23,8 @@ TEST_P(PathEventsInWeather, NobodySleepsThroughAMessage) {
       std::vector<std::byte> bytes(8);
       for (int k = 0; k < rounds; ++k) {
         party.spins = static_cast<int>(numbers.below(4));
+        // Long enough for the other side to be asleep for certain.
+        if (k % 50 == 25) std::this_thread::sleep_for(std::chrono::milliseconds(5));
         if (first || k > 0) {
           PARTY_CHECK(party.until([&] { return trySend(out->sendEnd, bytes, 1); }));
         }

@@ -202,7 +202,8 @@ void Rendezvous::join(Joiner& joiner) {
   if (joined == nranks_) welcomeAll();
 }
 
-// A restarted rank may be here before the end of its former connection has been noticed.
+// A restarted rank may be here before the end of its former connection has been noticed: a turn reads what has
+// come, and the end only in the next.
 bool Rendezvous::stillThere(Joiner& joiner) {
   char byte;
   const ssize_t count = recv(joiner.socket.fd(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);

@@ -27,6 +27,7 @@ Duration FaultPath::randomDelay() {
   return Duration(static_cast<int64_t>((random_ >> 33) % static_cast<uint64_t>(plan_.delay.count())));
 }
 
+// Gives every message or credit that is new the time at which it may pass.
 void FaultPath::admit(Way& way, uint64_t upTo, bool mayStall) {
   for (; way.seen != upTo; ++way.seen) {
     TimePoint due = clock_.now() + randomDelay();
@@ -79,6 +80,7 @@ TimePoint FaultPath::nextDue() const {
   return next;
 }
 
+// Credits first: they make room for messages.
 void FaultPath::kick() {
   const TimePoint now = clock_.now();
   moveCredits(now);

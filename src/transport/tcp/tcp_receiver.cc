@@ -29,6 +29,7 @@ void TcpReceiver::onReady(uint32_t events) {
   }
 }
 
+// Frames and the beginnings of payloads; leaves at most a part of a frame in the stage.
 void TcpReceiver::takeStage() {
   const std::byte* at = stage_;
   const std::byte* const stop = stage_ + staged_;
@@ -103,6 +104,7 @@ void TcpReceiver::flush() {
   if (end_.next != told_) sendCredit();
 }
 
+// Tells all releases up to now, unless the end of an earlier credit is still to go: then that first.
 void TcpReceiver::sendCredit() {
   if (!live()) return;
   while (creditLeft_ > 0 || end_.next != told_) {

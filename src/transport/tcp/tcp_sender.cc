@@ -28,6 +28,8 @@ void TcpSender::kick() {
   if (end_.next != sent_ && !blocked_ && live()) sendMessages();
 }
 
+// Until all is sent or the socket is full. Headers are made anew for every call: slots keep their content until
+// their credit comes, so a message cut short is continued from there.
 void TcpSender::sendMessages() {
   while (end_.next != sent_) {
     MessageFrame frames[kBatch];
@@ -71,6 +73,7 @@ void TcpSender::onReady(uint32_t events) {
   }
 }
 
+// Credits are cumulative and small; one call takes many.
 void TcpSender::receiveCredits() {
   if (!live()) return;
   iovec part{reinterpret_cast<std::byte*>(credits_) + creditBytes_, sizeof credits_ - creditBytes_};
@@ -83,6 +86,7 @@ void TcpSender::receiveCredits() {
   std::memmove(credits_, credits_ + count, creditBytes_);
 }
 
+// Only messages that were sent whole can have been released; false ends the connection.
 bool TcpSender::take(const CreditFrame& credit) {
   if (credit.kind == FrameKind::poison) {
     onPeerPoison();

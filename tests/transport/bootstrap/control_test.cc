@@ -42,6 +42,19 @@ TEST(Control, FloodsReachEverybodyElseOnceAndInOrder) {
   }
 }
 
+TEST(Control, WhatComesBeforeTheParentIsConnectedIsKept) {
+  // Rank 9 is below rank 1: it may be complete, and speak to all, while rank 1 still looks for rank 0.
+  const UniqueId id = UniqueId::random();
+  Node top(id, 0, 10), middle(id, 1, 10), low(id, 9, 10);
+  ASSERT_TRUE(low.control().connect(middle.acceptor().endpoint(), Wait::within(5s)).ok());
+  ASSERT_TRUE(low.control().flood(7, "early").ok());
+  ASSERT_TRUE(eventually([&] { return middle.messages().size() == 1; }));
+  ASSERT_TRUE(middle.control().connect(top.acceptor().endpoint(), Wait::within(5s)).ok());
+  ASSERT_TRUE(eventually([&] { return top.messages().size() == 1; }));
+  EXPECT_EQ(top.messages()[0].origin, 9);
+  EXPECT_EQ(top.messages()[0].payload, "early");
+}
+
 TEST(Control, SendsBetweenEveryPair) {
   Cluster cluster(20);
   cluster.each([](Node& node) {

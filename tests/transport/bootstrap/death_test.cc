@@ -1,14 +1,12 @@
 // Deaths of real processes, with and without children of their own.
 #include <fcntl.h>
-#include <net/if.h>
 #include <sched.h>
-#include <sys/ioctl.h>
 #include <sys/wait.h>
 
 #include <csignal>
-#include <cstring>
 
 #include "transport/bootstrap/node.h"
+#include "transport/net/loopback.h"
 
 namespace eccl::test {
 namespace {
@@ -132,16 +130,6 @@ TEST(Death, AStoppedProcessIsNotDead) {
   cluster.kill(2, SIGCONT);
   std::this_thread::sleep_for(300ms);
   EXPECT_TRUE(cluster.node().lost().empty());
-}
-
-/// Raises or lowers the loopback interface of this process's network namespace.
-bool setLoopback(bool up) {
-  Fd any(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-  ifreq request{};
-  strcpy(request.ifr_name, "lo");
-  if (ioctl(any.get(), SIOCGIFFLAGS, &request) != 0) return false;
-  request.ifr_flags = static_cast<short>(up ? request.ifr_flags | IFF_UP : request.ifr_flags & ~IFF_UP);
-  return ioctl(any.get(), SIOCSIFFLAGS, &request) == 0;
 }
 
 /// Two ranks on a loopback interface that goes down: no end of a connection arrives anywhere.

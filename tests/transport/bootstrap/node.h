@@ -21,7 +21,7 @@ using namespace std::chrono_literals;
 class Node : public ControlHandler {
  public:
   Node(const UniqueId& id, int rank, int nranks, Control::Options options = {})
-      : id_(id), rank_(rank), nranks_(nranks) {
+      : id_(id), rank_(rank), nranks_(nranks), longestSleepMs_(options.clock == &Clock::system() ? 50 : 5) {
     control_ = std::make_unique<Control>(id.communicator, id.secret, rank, nranks, options, this);
     EXPECT_TRUE(control_->open().ok());
     auto acceptor = Acceptor::open(id.secret, {}, [this](Incoming in) { control_->adopt(std::move(in)); });
@@ -46,6 +46,11 @@ class Node : public ControlHandler {
   void leave() { control_->goodbye(Wait::within(2s)); }
   /// Stops or resumes the service thread: a process in a debugger.
   void freeze(bool frozen) { frozen_ = frozen; }
+
+  /// Returns when the service thread has done a whole turn since the call.
+  void awaitTurn() {
+    for (const int begun = turns_; turns_ < begun + 2;) std::this_thread::sleep_for(1ms);
+  }
 
   Control& control() { return *control_; }
   Acceptor& acceptor() { return *acceptor_; }
@@ -78,7 +83,8 @@ class Node : public ControlHandler {
       const TimePoint next = std::min(control_->nextDeadline(), acceptor_->nextDeadline());
       const auto left = std::chrono::ceil<std::chrono::milliseconds>(next - Clock::system().now()).count();
       pollfd fds[] = {{control_->fd(), POLLIN, 0}, {acceptor_->fd(), POLLIN, 0}};
-      poll(fds, 2, static_cast<int>(std::clamp<long>(left, 0, 50)));
+      poll(fds, 2, static_cast<int>(std::clamp<long>(left, 0, longestSleepMs_)));
+      ++turns_;
       if (frozen_) {
         std::this_thread::sleep_for(5ms);
         continue;
@@ -90,6 +96,8 @@ class Node : public ControlHandler {
 
   const UniqueId id_;
   const int rank_, nranks_;
+  const int longestSleepMs_;  // short on a clock that no sleep can follow
+  std::atomic<int> turns_{0};
   std::unique_ptr<Control> control_;
   std::unique_ptr<Acceptor> acceptor_;
   std::atomic<bool> stop_{false}, frozen_{false};

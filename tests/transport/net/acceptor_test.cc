@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <sched.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -12,6 +13,7 @@
 
 #include "transport/net/dialer.h"
 #include "transport/net/fake_clock.h"
+#include "transport/net/loopback.h"
 
 namespace eccl::test {
 namespace {
@@ -372,6 +374,29 @@ TEST(Dialer, DoesNotMistakeItselfForAListener) {
   EXPECT_EQ(connect(self.get(), reinterpret_cast<sockaddr*>(&local), size), 0);
   EXPECT_TRUE(connectedToItself(self.get()));
   EXPECT_FALSE(connectedToItself(-1));
+}
+
+TEST(Dialer, ReportsNobodyWhereItWouldReachItself) {
+  constexpr int kNoNamespace = 77;
+  const pid_t child = fork();
+  if (child == 0) {
+    // A network whose only ephemeral port is the one that is dialled: connect() picks it as its own.
+    if (unshare(CLONE_NEWNET) != 0 && unshare(CLONE_NEWUSER | CLONE_NEWNET) != 0) _exit(kNoNamespace);
+    Fd range(open("/proc/sys/net/ipv4/ip_local_port_range", O_WRONLY | O_CLOEXEC));
+    if (!setLoopback(true) || !range || write(range.get(), "40000 40000", 11) != 11) _exit(kNoNamespace);
+    Endpoint endpoint;
+    endpoint.addresses = {SocketAddress::resolve("127.0.0.1:40000")->front()};
+    auto fd = dial(endpoint, {}, {}, {.peer = "rank 1"}, Wait::within(5s));
+    const bool good = fd.status().message().find("127.0.0.1:40000: nobody listens there") != std::string::npos;
+    if (!good) std::fprintf(stderr, "%s\n", fd.status().message().c_str());
+    _exit(good ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  if (WEXITSTATUS(status) == kNoNamespace) {
+    GTEST_SKIP() << "no network namespace may be made here (needs root or user namespaces)";
+  }
+  EXPECT_EQ(status, 0);
 }
 
 }  // namespace

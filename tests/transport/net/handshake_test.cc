@@ -166,6 +166,51 @@ TEST_F(HandshakeTest, TheAuthenticatedHelloCannotBeAltered) {
   }
 }
 
+/// The dialing side written a second time, from the protocol's description in handshake.h.
+struct HandMadeDialer {
+  const Secret secret;
+  const Identity identity;
+  Greeting greeting;
+  std::array<uint8_t, 16> acceptorNonce{};
+
+  Tag proof(char role, std::string_view covered) const {
+    ByteWriter message;
+    message.raw("ECCL handshake 1").put(role).put(identity).put(greeting).put(acceptorNonce).raw(covered);
+    return secret.mac(message.take());
+  }
+  /// Reads the challenge and answers with `hello`, authenticated. True when the acceptor's proof is right.
+  bool answer(int fd, const Hello& hello) {
+    char challenge[40];
+    if (read(fd, challenge, sizeof challenge) != 40) return false;
+    std::memcpy(acceptorNonce.data(), challenge + 8, 16);
+    const Tag theirs = proof('A', {}), mine = proof('D', bytesOf(hello));
+    if (write(fd, &hello, sizeof hello) != sizeof hello || write(fd, mine.data(), 16) != 16) return false;
+    return std::memcmp(theirs.data(), challenge + 24, 16) == 0;
+  }
+};
+
+TEST_F(HandshakeTest, SpeaksTheDocumentedProtocol) {
+  Handshake acceptor = accepting();
+  HandMadeDialer dialer{secret, identity};
+  dialer.greeting.purpose = Purpose::control;
+  ASSERT_EQ(write(pair.dialer.get(), &dialer.greeting, sizeof(Greeting)), 24);
+  acceptor.advance();
+  EXPECT_TRUE(dialer.answer(pair.dialer.get(), sampleHello()));
+  EXPECT_EQ(acceptor.advance(), State::done) << acceptor.why();
+  EXPECT_EQ(acceptor.hello().rank, sampleHello().rank);
+}
+
+TEST_F(HandshakeTest, APurposeOtherThanTheGreetingsIsRefused) {
+  Handshake acceptor = accepting();
+  HandMadeDialer dialer{secret, identity};
+  dialer.greeting.purpose = Purpose::data;
+  ASSERT_EQ(write(pair.dialer.get(), &dialer.greeting, sizeof(Greeting)), 24);
+  acceptor.advance();
+  EXPECT_TRUE(dialer.answer(pair.dialer.get(), sampleHello()));  // whose purpose is control
+  EXPECT_EQ(acceptor.advance(), State::failed);
+  EXPECT_NE(acceptor.why().find("purpose"), std::string::npos) << acceptor.why();
+}
+
 TEST_F(HandshakeTest, WorksByteByByte) {
   Pair left, right;
   Handshake dialer = Handshake::dialing(std::move(left.dialer), secret, identity, sampleHello());
