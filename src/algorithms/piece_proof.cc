@@ -181,8 +181,8 @@ const char* PieceProof::deliver(int32_t event, std::span<const int32_t> arrivals
     if (operands[i].space == Space::connection) continue;
     Cell& target = cell(rank, operands[i].space, tile);
     // In place, executors skip a copy of a place onto itself: no write happens.
-    const bool onto = !reducing_ && operands[0].space != Space::connection &&
-                      &cell(rank, operands[0].space, tile) == &target;
+    const bool onto =
+        !reducing_ && operands[0].space != Space::connection && &cell(rank, operands[0].space, tile) == &target;
     if (!onto) write(target, event, arrivals);
     target.value = events_[event].value;
   }

@@ -262,10 +262,12 @@ void parseLine(Line& line, std::vector<Program>& programs) {
 }  // namespace
 
 std::string dump(const Program& program) {
-  const std::string longest = program.messageParts == 1 ? "" : format(" message-parts %d", program.messageParts);
-  std::string text = format("program %s rank %d of %d root %d parts %d channels %d%s%s\n",
-                            nameOf(program.collective), program.rank, program.ranks, program.root,
-                            program.parts, program.channels, longest.c_str(), program.streams ? " streams" : "");
+  const std::string longest =
+      program.messageParts == 1 ? "" : format(" message-parts %d", program.messageParts);
+  std::string text =
+      format("program %s rank %d of %d root %d parts %d channels %d%s%s\n", nameOf(program.collective),
+             program.rank, program.ranks, program.root, program.parts, program.channels, longest.c_str(),
+             program.streams ? " streams" : "");
   for (int space = 0; space < kMemorySpaces; ++space) {
     const BlockMap& map = program.maps[space];
     if (map == BlockMap{}) continue;

@@ -30,7 +30,8 @@ std::string checkOperand(const Program& program, const Step& step, int i) {
     return format("count %d is out of range", operand.count);
   }
   if (operand.count > program.messageParts) {
-    return format("count %d is more than the %d parts a message may carry", operand.count, program.messageParts);
+    return format("count %d is more than the %d parts a message may carry", operand.count,
+                  program.messageParts);
   }
   if (!source && operand.space == Space::input) return "writes the input";
   // In place, input and output are the same memory: two sources would be one contribution twice, and is found.

@@ -43,6 +43,7 @@ void Process::add(const std::shared_ptr<Communicator>& communicator) {
 void Process::remove(const Communicator* communicator) {
   std::lock_guard lock(mutex_);
   std::erase_if(communicators_, [=](const auto& each) { return each.get() == communicator; });
+  std::erase_if(roots_, [](const auto& each) { return each->done(); });
 }
 
 std::vector<std::shared_ptr<Communicator>> Process::communicators() {

@@ -5,6 +5,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <ctime>
+
 #include "algorithms/algorithm.h"
 #include "support/schedules.h"
 
@@ -323,6 +325,21 @@ TEST(Verify, SaysWhenItGivesUp) {
   EXPECT_EQ(limited({.pieces = 100}), "272 pieces of data are more than the 100 that would be verified");
   EXPECT_EQ(limited({.work = 500}), "too many steps wait for each other to verify");
   EXPECT_FALSE(verify(programs, true, {.moves = 496, .pieces = 272}).gaveUp);
+}
+
+// The aim of perf/micro/verify_bench.cc, in time of the processor: the machine may be busy.
+TEST(VerifyTiming, ARingOver512RanksTakesLessThanASecond) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || !defined(__OPTIMIZE__)
+  GTEST_SKIP() << "measures optimised code without sanitizers only";
+#endif
+  const auto programs =
+      buildAll(*findAlgorithm(Collective::allReduce, "ring"), {Collective::allReduce, 512, 0}, 1);
+  const std::clock_t begin = std::clock();
+  const Verdict verdict = verify(programs, true);
+  const double seconds = static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;
+  EXPECT_TRUE(verdict.ok) << verdict.reason;
+  EXPECT_EQ(verdict.moves, 512 * (2 * 512 - 1));
+  EXPECT_LT(seconds, 1.0);
 }
 
 }  // namespace
