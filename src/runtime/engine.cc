@@ -244,7 +244,8 @@ void Engine::wait(Run& run) {
     changed_.notify_all();
   }
   --waiting_;
-  bool left = (!active_.empty() || !queued_.empty()) && waiting_ == 0 && !driving_;
+  // active_ is the driver's: it may be looked at only while there is none.
+  bool left = !driving_ && waiting_ == 0 && (!active_.empty() || !queued_.empty());
   lock.unlock();
   if (left) handler_.wakeService();
 }

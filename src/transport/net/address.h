@@ -47,10 +47,10 @@ class SocketAddress {
   bool operator==(const SocketAddress& other) const { return text() == other.text(); }
 
  private:
-  union {
-    sockaddr base;
-    sockaddr_in v4;
+  union {  // the largest comes first: initialising the union zeroes its first member
     sockaddr_in6 v6;
+    sockaddr_in v4;
+    sockaddr base;
   } u_{};
 };
 
