@@ -93,6 +93,7 @@ TEST(Connector, TurnsAwayASecondCallForTheSameConnection) {
         PARTY_CHECK(late.kind == SetupKind::refused);
         PARTY_CHECK(std::string(late.why).find("already") != std::string::npos);
         party.signal();
+        PARTY_CHECK(party.await());  // hangs up only now
         return "";
       },
       [](Party& party) -> std::string {
@@ -101,6 +102,7 @@ TEST(Connector, TurnsAwayASecondCallForTheSameConnection) {
         PARTY_CHECK(connection->state() == State::ready);
         PARTY_CHECK(party.await());
         PARTY_CHECK(connection->state() == State::ready);
+        party.signal();
         return "";
       });
 }
