@@ -31,7 +31,8 @@ std::string Watchdog::late() {
   for (const Task& task : tasks_) {
     const int64_t since = task.since.load(std::memory_order_relaxed);
     if (since == kIdle || now() - since <= std::chrono::nanoseconds(limit_).count()) continue;
-    text += (text.empty() ? "" : "; ") + task.what;
+    text += text.empty() ? "" : "; ";
+    text += (task.meeting.load(std::memory_order_relaxed) ? "waiting for the other ranks at " : "") + task.what;
   }
   return text;
 }

@@ -29,14 +29,12 @@ class Watchdog {
   void describe(int thread, std::string what);
   /// `thread` enters and leaves an operation. One store of a clock reading; nothing when there is no limit.
   void begin(int thread) {
-    if (limit_.count() > 0) tasks_[thread].since.store(now(), std::memory_order_relaxed);
+    if (limit_.count() > 0) enter(thread, false, std::chrono::nanoseconds(0));
   }
   /// As begin(), for waiting until all others have come as far: they may be checking their results, so the
   /// limit is three times as long and half a minute.
   void beginMeeting(int thread) {
-    if (limit_.count() == 0) return;
-    const std::chrono::nanoseconds grace = 2 * limit_ + std::chrono::seconds(30);
-    tasks_[thread].since.store(now() + grace.count(), std::memory_order_relaxed);
+    if (limit_.count() > 0) enter(thread, true, 2 * limit_ + std::chrono::seconds(30));
   }
   void end(int thread) {
     if (limit_.count() > 0) tasks_[thread].since.store(kIdle, std::memory_order_relaxed);
@@ -45,10 +43,15 @@ class Watchdog {
  private:
   static constexpr int64_t kIdle = 0;
   struct Task {
+    std::atomic<bool> meeting{false};
     std::atomic<int64_t> since{kIdle};  // steady nanoseconds
     std::string what;                   // guarded by mutex_
   };
   static int64_t now() { return std::chrono::steady_clock::now().time_since_epoch().count(); }
+  void enter(int thread, bool meeting, std::chrono::nanoseconds grace) {
+    tasks_[thread].meeting.store(meeting, std::memory_order_relaxed);
+    tasks_[thread].since.store(now() + grace.count(), std::memory_order_relaxed);
+  }
   void watch();
   std::string late();
 

@@ -118,6 +118,7 @@ void PieceProof::order(const TracedMove& move, const Event& event, std::span<con
   order_.add(predecessors_);
 }
 
+/// Reads the sources and works out what the move delivers.
 const char* PieceProof::combine(int32_t event, std::span<const int32_t> arrivals) {
   const int rank = events_[event].rank, tile = events_[event].tile;
   const Step& step = *events_[event].step;
@@ -162,6 +163,7 @@ const char* PieceProof::take(const Operand& operand, Value from, bool several, V
   return sets_.unite(sum.set, from.set, sum.set) ? nullptr : "adds one contribution twice";
 }
 
+/// Puts the value where the move's destinations are. Messages need nothing: receivers look at the event.
 const char* PieceProof::deliver(int32_t event, std::span<const int32_t> arrivals) {
   const int rank = events_[event].rank, tile = events_[event].tile;
   const Step& step = *events_[event].step;
@@ -189,6 +191,9 @@ const char* PieceProof::deliver(int32_t event, std::span<const int32_t> arrivals
   return nullptr;
 }
 
+// For races it is enough to remember the last write and what was read since: whatever conflicts with something
+// earlier also conflicts with one of these, or a race was found before (C. Flanagan, S. N. Freund, "FastTrack:
+// efficient and precise dynamic race detection", PLDI 2009).
 void PieceProof::read(Cell& cell, int32_t event) {
   const int32_t lane = events_[event].lane;
   if (cell.writer >= 0 && events_[cell.writer].lane != lane) order_.ask(cell.writer, event, kRead);
@@ -211,6 +216,7 @@ void PieceProof::write(Cell& cell, int32_t event, std::span<const int32_t> arriv
   for (int32_t at = cell.exposures; at >= 0; at = links_[at].next) {
     const auto [sender, operand, next] = links_[at];
     const Step& exposing = *events_[sender].step;
+    // A receiver that has not read by now is not known to read before this write.
     int32_t outstanding = 0;
     for (int i = exposing.sources; i < exposing.sources + exposing.destinations; ++i) {
       outstanding += program.operands[exposing.firstOperand + i].space == Space::connection;
@@ -244,6 +250,7 @@ std::string PieceProof::checkOrder() {
   return "";
 }
 
+/// A result can only have come of a complete sum (see combine), so its set need not be looked at again.
 std::string PieceProof::checkOutputs(std::span<const int32_t> holders) {
   static constexpr const char* kStates[] = {"nothing", "raw values", "an unfinished reduction", "a result"};
   work_ += static_cast<int64_t>(holders.size());

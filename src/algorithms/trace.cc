@@ -15,6 +15,8 @@ Trace::Trace(const std::vector<Program>& programs, int64_t most) : parts_(progra
   }
 }
 
+/// Only who moved, what was moved and which moves it came from are kept: what it means for data is worked out
+/// piece by piece afterwards, when each piece's few moves are together in the cache.
 const char* Trace::execute(const Move<Payload>& move) {
   left_ -= move.count;
   if (full()) return "too many moves to verify";
@@ -33,6 +35,8 @@ const char* Trace::execute(const Move<Payload>& move) {
   return nullptr;
 }
 
+/// A wait makes known the step waited for and, with it, all that its lane had learned by waiting until then. A
+/// lane's knowledge only grows, so one entry per wait describes it.
 void Trace::waited(const LaneWait& wait) {
   LaneOf& lane = lanes_[wait.lane];
   LaneOf& other = lanes_[wait.onLane];
@@ -65,6 +69,7 @@ std::string Trace::where(const TracedMove& move) const {
                 move.place % lane.steps, move.repeat, tile(move));
 }
 
+// A counting sort: pieces are small numbers, and the order of execution within a piece stays as it was.
 Trace::ByPiece::ByPiece(const Trace& trace, int32_t pieces) : begin_(static_cast<size_t>(pieces) + 1, 0) {
   for (const TracedMove& move : trace.moves()) {
     for (int32_t j = 0; j < move.count; ++j) ++begin_[move.piece + j + 1];

@@ -61,6 +61,8 @@ int64_t piecesOf(const CollectiveShape& shape, int parts) {
 }
 
 /// Finds the least number of slots that every number of tiles can be run with.
+/// More slots never hurt, so the first number that works is the least. A failure that is no deadlock is final:
+/// it would come up with any number.
 void runControl(const std::vector<Program>& programs, const VerifyLimits& limits, Verdict& verdict) {
   for (int slots = 1; slots <= kMostSlots; ++slots) {
     bool deadlocked = false;

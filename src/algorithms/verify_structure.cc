@@ -83,7 +83,8 @@ std::string checkConnection(const Program& program, const Step& step, int i, int
   return "";
 }
 
-/// The repetitions of a step: connections exist, memory is inside its buffer, and all is the same parts.
+/// The repetitions of a step: connections exist, memory is inside its buffer, and all is the same parts. Looked at
+/// once and here, so that the Machine can rely on it in every tile.
 std::string checkRepeats(const Program& program, const Step& step, int blocks, int lane,
                          std::vector<int>& owner) {
   const Operand* operands = &program.operands[step.firstOperand];
@@ -117,7 +118,8 @@ std::string checkRepeats(const Program& program, const Step& step, int blocks, i
   return "";
 }
 
-/// Lanes, steps and operands lie one after the other; each step makes sense.
+/// Lanes, steps and operands lie one after the other, as Builders lay them out and the text form can say it;
+/// each step makes sense.
 std::string checkLanes(const Program& program, int blocks, std::vector<int>& owner) {
   size_t nextStep = 0, nextOperand = 0;
   for (size_t lane = 0; lane < program.lanes.size(); ++lane) {
