@@ -181,11 +181,12 @@ ECCL_DEVICE inline Readiness resolve(const RunView& run, LaneState& lane, const 
 }
 
 /// Whether a destination connection can be given a reference to the only source instead of its data.
-ECCL_DEVICE inline bool byReference(const PlanView& plan, const Step& step, const Resolved& move,
+ECCL_DEVICE inline bool byReference(const RunView& run, const Step& step, const Resolved& move,
                                     const SendEnd& end) {
-  const Operand& source = plan.operands[step.firstOperand];
-  // A raw contribution may have to be scaled before it is sent.
-  return source.stable && !source.pre && move.length >= end.referenceFrom && onePiece(plan, move);
+  const Operand& source = run.plan->operands[step.firstOperand];
+  // What has to be scaled before it is sent is not in memory as the receiver has to see it.
+  return source.stable && !(source.pre && run.scales) && move.length >= end.referenceFrom &&
+         onePiece(*run.plan, move);
 }
 
 /// Brackets the use of memory that received references name. False: a sender has revoked its references.
@@ -231,7 +232,7 @@ ECCL_DEVICE void submit(const RunView& run, int32_t laneIndex, const Step& step,
         continue;
       }
       SendEnd& end = *plan.senders[operand.index.at(lane.repeat)];
-      if (byReference(plan, step, move, end)) continue;
+      if (byReference(run, step, move, end)) continue;
       Slot* slot = end.reserve();
       std::byte* data = move.length <= kInlineBytes ? slot->inlineData : slot->data();
       task.destination[task.destinations++] = data + messageAt;
@@ -276,7 +277,7 @@ ECCL_DEVICE inline void commit(const RunView& run, LaneState& lane, const Step& 
     if (operands[i].space != Space::connection) continue;
     SendEnd& end = *plan.senders[operands[i].index.at(lane.repeat)];
     uint16_t flags = move.last ? kSlotLast : 0;
-    if (byReference(plan, step, move, end)) {
+    if (byReference(run, step, move, end)) {
       Slice slice = plan.cut.slice(move.elements, move.part, lane.tile);
       uint64_t element = operands[0].space == Space::scratch ? 0 : slice.begin;
       std::byte* at = memoryAt(run, operands[0], move.extent[0], move.part, element);

@@ -105,6 +105,7 @@ struct RunView {
   uint8_t* relayed = nullptr;          // streams: a flag per repetition of every step
   const int32_t* relayedAt = nullptr;  // streams: first flag of each step
   uint32_t signature = 0;
+  bool scales = false;  // raw contributions are scaled as they are read
 };
 
 /// What a device is asked to do: destinations = reduction of sources.

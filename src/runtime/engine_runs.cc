@@ -63,6 +63,7 @@ void Engine::begin(Run& run) {
   run.view.signature = run.record.signature;
   if (run.call.op == RedOp::preMulSum) run.pre = run.call.preMul.scale();
   if (run.call.op == RedOp::avg && isFloating(run.call.type)) run.pre = Scale::multiplyBy(1.0 / program.ranks);
+  run.view.scales = run.pre.kind != Scale::Kind::none;
   if (run.call.op == RedOp::avg && !isFloating(run.call.type)) run.post = Scale::divideBy(program.ranks);
 }
 
