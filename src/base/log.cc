@@ -9,8 +9,6 @@
 #include <cstdlib>
 #include <string>
 
-#include "base/status.h"
-
 namespace eccl {
 namespace {
 
@@ -35,9 +33,14 @@ int openSink() {
   char host[256] = "unknown";
   gethostname(host, sizeof host - 1);
   for (const char* c = path; *c != '\0'; ++c) {
-    if (*c == '%' && c[1] == 'h') { name += host; ++c; }
-    else if (*c == '%' && c[1] == 'p') { name += std::to_string(getpid()); ++c; }
-    else name += *c;
+    if (*c == '%' && c[1] == 'h') {
+      name += host;
+      ++c;
+    } else if (*c == '%' && c[1] == 'p') {
+      name += std::to_string(getpid());
+      ++c;
+    } else
+      name += *c;
   }
   int fd = open(name.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
   return fd >= 0 ? fd : STDERR_FILENO;
@@ -56,8 +59,8 @@ void log(LogLevel level, const char* fmt, ...) {
   static constexpr const char* names[] = {"", "WARN", "INFO", "TRACE"};
   char host[64] = "unknown";
   gethostname(host, sizeof host - 1);
-  std::string line = format("eccl %s %s:%d:%ld ", names[static_cast<int>(level)], host, getpid(),
-                            syscall(SYS_gettid));
+  std::string line =
+      format("eccl %s %s:%d:%ld ", names[static_cast<int>(level)], host, getpid(), syscall(SYS_gettid));
   va_list args;
   va_start(args, fmt);
   line += formatList(fmt, args);
@@ -65,6 +68,11 @@ void log(LogLevel level, const char* fmt, ...) {
   line += '\n';
   // A log that cannot be written must not end the job that wanted to write it.
   [[maybe_unused]] ssize_t written = write(sink, line.data(), line.size());
+}
+
+Status logged(Status status) {
+  if (!status.ok()) ECCL_WARN("%s", status.message().c_str());
+  return status;
 }
 
 }  // namespace eccl

@@ -228,9 +228,7 @@ Result<Settings> load(std::vector<SettingValue>* explained) {
 }  // namespace
 
 Result<Settings> loadSettings(std::vector<SettingValue>* explained) {
-  Result<Settings> settings = load(explained);
-  if (!settings.ok()) ECCL_WARN("%s", settings.status().message().c_str());
-  return settings;
+  return logged(load(explained));
 }
 
 Result<Settings> parseSettings(const std::function<const char*(const char* name)>& environment,

@@ -36,12 +36,10 @@ Result<void*> HostDevice::allocate(size_t bytes) {
   void* memory = nullptr;
   const int error = posix_memalign(&memory, kAlignment, bytes);
   if (error == 0) return memory;
-  Status status = Status::fromErrno(error,
-                                    "the host device could not allocate %zu bytes; free memory or raise "
-                                    "the limit (ulimit -v, cgroup)",
-                                    bytes);
-  ECCL_WARN("%s", status.message().c_str());
-  return status;
+  return logged(Status::fromErrno(error,
+                                  "the host device could not allocate %zu bytes; free memory or raise the "
+                                  "limit (ulimit -v, cgroup)",
+                                  bytes));
 }
 
 void HostDevice::release(void* memory) {
@@ -50,14 +48,12 @@ void HostDevice::release(void* memory) {
 
 Result<Ticket> HostDevice::submit(const ReduceTask& task) {
   if (const char* defect = defectOf(task)) {
-    Status status =
-        Status::error(Code::internal,
-                      "the host device refused a task (type %d, operation %d, %d sources, %d "
-                      "destinations, %zu elements): %s; this is a defect of the executor, please report it",
-                      static_cast<int>(task.type), static_cast<int>(task.op), task.sources, task.destinations,
-                      task.count, defect);
-    ECCL_WARN("%s", status.message().c_str());
-    return status;
+    return logged(Status::error(
+        Code::internal,
+        "the host device refused a task (type %d, operation %d, %d sources, %d destinations, %zu elements): "
+        "%s; this is a defect of the executor, please report it",
+        static_cast<int>(task.type), static_cast<int>(task.op), task.sources, task.destinations, task.count,
+        defect));
   }
   reduce(task);
   return Ticket{};

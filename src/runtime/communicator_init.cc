@@ -94,8 +94,8 @@ Status Communicator::split(Communicator& parent, int color, int key, bool* isMem
       auto itsKey = reader.get<int32_t>();
       std::string_view bytes = reader.text(4096);
       if (!reader.finished()) {
-        return Status::error(Code::remote, "ecclCommSplit: %s sent something that is no part of a split",
-                             parent.describe(static_cast<int>(old)).c_str());
+        return logged(Status::error(Code::remote, "ecclCommSplit: %s sent something that is no part of a split",
+                                    parent.describe(static_cast<int>(old)).c_str()));
       }
       if (itsColor != color) continue;
       ECCL_ASSIGN(Endpoint endpoint, Endpoint::decode(bytes));
@@ -147,15 +147,15 @@ Status Communicator::exchange() {
     ByteReader reader(parts[rank]);
     auto protocol = reader.get<uint32_t>();
     if (protocol != kProtocol) {
-      return Status::error(Code::invalidUsage,
-                           "rank %zu speaks protocol %u and rank %d protocol %u: all ranks need the same "
-                           "version of ECCL",
-                           rank, protocol, rank_, kProtocol);
+      return logged(Status::error(Code::invalidUsage,
+                                  "rank %zu speaks protocol %u and rank %d protocol %u: all ranks need the "
+                                  "same version of ECCL",
+                                  rank, protocol, rank_, kProtocol));
     }
     std::string endpointBytes(reader.text(4096));
     wires.emplace_back(reader.text(1 << 16));
     if (!reader.finished())
-      return Status::error(Code::remote, "rank %zu introduced itself with something unreadable", rank);
+      return logged(Status::error(Code::remote, "rank %zu introduced itself with something unreadable", rank));
     ECCL_ASSIGN(Endpoint endpoint, Endpoint::decode(endpointBytes));
     endpoints_.push_back(std::move(endpoint));
   }
@@ -164,7 +164,7 @@ Status Communicator::exchange() {
   context.rank = rank_;
   context.ranks = ranks_;
   context.ring = {static_cast<uint32_t>(settings.slots), static_cast<uint32_t>(settings.slotBytes)};
-  ECCL_ASSIGN(context.selection, parseSelection(settings.algo));
+  ECCL_ASSIGN(context.selection, logged(parseSelection(settings.algo)));
   context.channels = static_cast<int>(settings.channels);
   context.minChannels = options_.minChannels;
   context.maxChannels = options_.maxChannels;
@@ -189,12 +189,10 @@ Status Communicator::compareSettings(const std::vector<std::string>& wires) cons
     if (!others.empty()) {
       std::string text;
       for (auto& [line, ranks] : others) text += format("; %s on %s", line.c_str(), nameRanks(ranks).c_str());
-      Status status = Status::error(Code::invalidUsage,
-                                    "ranks disagree about a setting that must be the same everywhere: %s "
-                                    "on rank 0%s",
-                                    first.c_str(), text.c_str());
-      ECCL_WARN("%s", status.message().c_str());
-      return status;
+      return logged(Status::error(Code::invalidUsage,
+                                  "ranks disagree about a setting that must be the same everywhere: %s on "
+                                  "rank 0%s",
+                                  first.c_str(), text.c_str()));
     }
     begin = end + 1;
   }

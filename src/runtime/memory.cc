@@ -10,12 +10,12 @@
 
 namespace eccl {
 
-SharedMemory& SharedMemory::get() {
-  static SharedMemory* memory = new SharedMemory;
+UserMemory& UserMemory::get() {
+  static UserMemory* memory = new UserMemory;
   return *memory;
 }
 
-Result<void*> SharedMemory::allocate(size_t bytes) {
+Result<void*> UserMemory::allocate(size_t bytes) {
   size_t page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
   if (bytes > SIZE_MAX - page)
     return Status::error(Code::invalidArgument, "ecclMemAlloc: %zu bytes is beyond memory", bytes);
@@ -35,7 +35,7 @@ Result<void*> SharedMemory::allocate(size_t bytes) {
   return pointer;
 }
 
-Status SharedMemory::free(void* pointer) {
+Status UserMemory::free(void* pointer) {
   size_t size;
   {
     std::lock_guard lock(mutex_);

@@ -11,9 +11,9 @@ namespace eccl {
 
 /// Anonymous shared mappings by address. One per process, because ecclMemFree is given nothing but the pointer.
 /// Any thread.
-class SharedMemory {
+class UserMemory {
  public:
-  static SharedMemory& get();
+  static UserMemory& get();
   Result<void*> allocate(size_t bytes);
   Status free(void* pointer);
 

@@ -112,11 +112,9 @@ Result<std::shared_ptr<const Program>> Planner::program(const Algorithm& algorit
         std::string why = verdict.ok ? format("it needs %d slots per connection and ECCL_SLOTS is %u",
                                               verdict.minSlots, context_.ring.slots)
                                      : verdict.reason;
-        Status status = Status::error(
-            verdict.ok ? Code::invalidUsage : Code::internal, "the schedule %s %s for %d ranks is refuted: %s",
-            nameOf(algorithm.collective), algorithm.name, context_.ranks, why.c_str());
-        ECCL_WARN("%s", status.message().c_str());
-        return status;
+        return logged(Status::error(verdict.ok ? Code::invalidUsage : Code::internal,
+                                    "the schedule %s %s for %d ranks is refuted: %s",
+                                    nameOf(algorithm.collective), algorithm.name, context_.ranks, why.c_str()));
       }
     }
   }

@@ -65,11 +65,10 @@ Connection* Connector::get(const ConnectionId& id) {
 Link* Connector::Implementation::make(const ConnectionId& id) {
   if ((id.from == options.rank) == (id.to == options.rank)) {
     auto made = std::make_unique<IncomingLink>(context, id);
-    made->abandon(Status::error(Code::internal,
-                                "%s is no connection of rank %d with another rank; this is a defect "
-                                "of the plan, please report it",
-                                made->text().c_str(), options.rank));
-    ECCL_WARN("%s", made->connection.failure().message().c_str());
+    made->abandon(logged(Status::error(Code::internal,
+                                       "%s is no connection of rank %d with another rank; this is a defect "
+                                       "of the plan, please report it",
+                                       made->text().c_str(), options.rank)));
     return links.emplace(id, std::move(made)).first->second.get();
   }
   if (id.from != options.rank) {

@@ -38,9 +38,7 @@ void Link::hangUp() {
 }
 
 void Link::fail(Code code, const std::string& why) {
-  Status status = Status::error(code, "no connection from %s: %s", text().c_str(), why.c_str());
-  ECCL_WARN("%s", status.message().c_str());
-  abandon(status);
+  abandon(logged(Status::error(code, "no connection from %s: %s", text().c_str(), why.c_str())));
 }
 
 void Link::abandon(const Status& why) {

@@ -23,6 +23,15 @@ class LogDeathTest : public ::testing::Test {
     ::testing::GTEST_FLAG(death_test_style) = "threadsafe";  // GTEST_FLAG_SET is not in 1.11, Ubuntu 22.04's
   }
 
+  /// What goes through logged(): an error in either form, and success in either form.
+  [[noreturn]] static void logFailures() {
+    Status failure = logged(Status::error(Code::invalidUsage, "a warning"));
+    Result<int> result = logged(Result<int>(Status::error(Code::invalidUsage, "a second one")));
+    const bool passed = logged(Status()).ok() && *logged(Result<int>(7)) == 7;
+    const bool same = failure.message() == "a warning" && result.status().message() == "a second one";
+    std::_Exit(passed && same ? 0 : 1);
+  }
+
   /// Logs one line of each level with the given setting, in a fresh process.
   [[noreturn]] static void logAll(const char* name, const char* level) {
     unsetenv("ECCL_DEBUG_FILE");
@@ -52,6 +61,11 @@ TEST_F(LogDeathTest, WarnsUnlessToldOtherwise) {
   EXPECT_EXIT(logAll("ECCL_DEBUG", "TRACE"), well, HoldsTheFirst(3));
   EXPECT_EXIT(logAll("NCCL_DEBUG", "INFO"), well, HoldsTheFirst(2));
   EXPECT_EXIT(logAll("NCCL_DEBUG", "VERSION"), well, HoldsTheFirst(1));
+}
+
+TEST_F(LogDeathTest, FailuresAreLoggedAndPassedOn) {
+  EXPECT_EXIT(logFailures(), ::testing::ExitedWithCode(0),
+              "^eccl WARN [^\n]* a warning\neccl WARN [^\n]* a second one\n$");
 }
 
 TEST_F(LogDeathTest, LinesNameHostProcessAndThread) {

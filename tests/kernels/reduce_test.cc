@@ -6,7 +6,7 @@
 #include <string>
 #include <tuple>
 
-#include "kernels/elements.h"
+#include "support/elements.h"
 
 namespace eccl {
 namespace {

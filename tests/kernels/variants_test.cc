@@ -5,8 +5,8 @@
 #include <string>
 #include <tuple>
 
-#include "kernels/elements.h"
 #include "kernels/reduce.h"
+#include "support/elements.h"
 
 namespace eccl {
 namespace {

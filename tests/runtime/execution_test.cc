@@ -7,130 +7,33 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <random>
 #include <thread>
 
 #include "algorithms/select.h"
-#include "base/low_precision.h"
 #include "eccl/eccl.h"
 #include "runtime/plan.h"
+#include "support/elements.h"
+#include "support/guarded_buffer.h"
 #include "support/replay.h"
 
 namespace eccl::test {
 namespace {
 
 constexpr uint32_t kSlots = 2;
-using Random = std::mt19937_64;
 
-/// Converts a double to one element of a type, in place.
+using elements::Random;
+
+/// A number that every type can hold, if need be rounded; what becomes of fractions in integers is all the
+/// same.
 void store(DataType type, double value, std::byte* to) {
-  auto put = [to](auto x) { std::memcpy(to, &x, sizeof x); };
-  switch (type) {
-    case DataType::int8:
-      return put(static_cast<int8_t>(value));
-    case DataType::uint8:
-      return put(static_cast<uint8_t>(static_cast<int>(value)));
-    case DataType::int32:
-      return put(static_cast<int32_t>(value));
-    case DataType::uint32:
-      return put(static_cast<uint32_t>(static_cast<int64_t>(value)));
-    case DataType::int64:
-      return put(static_cast<int64_t>(value));
-    case DataType::uint64:
-      return put(static_cast<uint64_t>(static_cast<int64_t>(value)));
-    case DataType::float16:
-      return put(narrow<Half>(static_cast<float>(value)));
-    case DataType::bfloat16:
-      return put(narrow<Bfloat16>(static_cast<float>(value)));
-    case DataType::float8e4m3:
-      return put(narrow<Float8e4m3>(static_cast<float>(value)));
-    case DataType::float8e5m2:
-      return put(narrow<Float8e5m2>(static_cast<float>(value)));
-    case DataType::float32:
-      return put(static_cast<float>(value));
-    case DataType::float64:
-      return put(value);
-  }
-}
-
-double load(DataType type, const std::byte* from) {
-  auto get = [from](auto x) {
-    std::memcpy(&x, from, sizeof x);
-    return x;
-  };
-  switch (type) {
-    case DataType::float16:
-      return widen(get(Half{}));
-    case DataType::bfloat16:
-      return widen(get(Bfloat16{}));
-    case DataType::float8e4m3:
-      return widen(get(Float8e4m3{}));
-    case DataType::float8e5m2:
-      return widen(get(Float8e5m2{}));
-    case DataType::float32:
-      return static_cast<double>(get(float{}));
-    case DataType::float64:
-      return get(double{});
-    default:
-      return NAN;
-  }
+  if (isFloating(type)) return elements::putReal(type, value, to);
+  elements::putInteger(type, static_cast<uint64_t>(value), to);
 }
 
 /// Half the distance between 1 and the next number: the relative error of one rounding.
 double roundoff(DataType type) {
-  switch (type) {
-    case DataType::float16:
-      return 0x1p-11;
-    case DataType::bfloat16:
-      return 0x1p-8;
-    case DataType::float8e4m3:
-      return 0x1p-4;
-    case DataType::float8e5m2:
-      return 0x1p-3;
-    case DataType::float32:
-      return 0x1p-24;
-    default:
-      return 0x1p-53;
-  }
+  return std::ldexp(1, -elements::formatOf(type).mantissa - 1);
 }
-
-/// Some elements of the user's, at any alignment; the bytes around them must not change.
-class Buffer {
- public:
-  Buffer(size_t bytes, size_t misalignment, bool shared) : bytes_(bytes), misalignment_(misalignment) {
-    size_t whole = bytes + 2 * kMargin + misalignment;
-    void* memory = nullptr;
-    if (shared) {
-      EXPECT_EQ(ecclMemAlloc(&memory, whole), ecclSuccess);
-      shared_ = static_cast<std::byte*>(memory);
-    } else {
-      plain_.resize(whole);
-    }
-    std::memset(base(), 0x5a, whole);
-  }
-  ~Buffer() {
-    if (shared_ != nullptr) ecclMemFree(shared_);
-  }
-  Buffer(const Buffer&) = delete;
-  std::byte* data() { return base() + kMargin + misalignment_; }
-  size_t size() const { return bytes_; }
-  bool marginsIntact() {
-    for (size_t i = 0; i < kMargin + misalignment_; ++i) {
-      if (base()[i] != std::byte{0x5a}) return false;
-    }
-    for (size_t i = 0; i < kMargin; ++i) {
-      if (data()[bytes_ + i] != std::byte{0x5a}) return false;
-    }
-    return true;
-  }
-
- private:
-  static constexpr size_t kMargin = 64;
-  std::byte* base() { return shared_ != nullptr ? shared_ : plain_.data(); }
-  size_t bytes_, misalignment_;
-  std::vector<std::byte> plain_;
-  std::byte* shared_ = nullptr;
-};
 
 struct Case {
   DataType type = DataType::float32;
@@ -144,7 +47,7 @@ struct Case {
 /// One rank's part of a call: what the user passes, made from the case alone.
 struct RankCall {
   Call call;
-  std::unique_ptr<Buffer> in, out;  // in place: `out` alone, or `in` alone where the input is the larger
+  std::unique_ptr<GuardedBuffer> in, out;  // in place: `out` alone, or `in` alone where the input is the larger
   double scalar = 1;
 };
 
@@ -217,8 +120,8 @@ class Execution : public ::testing::TestWithParam<std::tuple<int, int>> {  // in
         store(c.type, static_cast<double>(random() % 33) / 4 - (isFloating(c.type) ? 4 : 0), to + at);
       }
     };
-    made.in = std::make_unique<Buffer>(inBytes, random() % 5, shared);
-    made.out = std::make_unique<Buffer>(outBytes, random() % 5, shared);
+    made.in = std::make_unique<GuardedBuffer>(inBytes, random() % 5, shared);
+    made.out = std::make_unique<GuardedBuffer>(outBytes, random() % 5, shared);
     fill(made.in->data(), inBytes);
     call.send = inBytes > 0 || random() % 2 == 0 ? made.in->data() : nullptr;
     call.receive = outBytes > 0 || random() % 2 == 0 ? made.out->data() : nullptr;
@@ -323,9 +226,7 @@ class Execution : public ::testing::TestWithParam<std::tuple<int, int>> {  // in
     size.streamTiles = [=](int block) { return static_cast<int>(cut.tiles(count(block))); };
     if (programs[0].streams) size.empty = nullptr;
     Machine<Replay> machine(programs, domain, size);
-    if (tiles > 0 || programs[0].streams) {
-      EXPECT_EQ(machine.runFair(), "");
-    }
+    if (tiles > 0 || programs[0].streams) { EXPECT_EQ(machine.runFair(), ""); }
     std::vector<std::vector<std::byte>> outputs;
     for (auto& rank : state) outputs.push_back(std::move(rank.buffers[1]));
     return outputs;
@@ -344,7 +245,7 @@ class Execution : public ::testing::TestWithParam<std::tuple<int, int>> {  // in
     for (size_t i = 0; i < output.size() / element; ++i) {
       double exact = 0, magnitude = 0;
       for (size_t rank = 0; rank < inputs.size(); ++rank) {
-        double x = load(c.type, inputs[rank].data() + (first + i) * element);
+        double x = elements::realAt(c.type, inputs[rank].data() + (first + i) * element);
         if (c.op == RedOp::preMulSum) x *= calls[rank].scalar;
         if (c.op == RedOp::avg) x /= ranks();
         exact += x;
@@ -352,7 +253,7 @@ class Execution : public ::testing::TestWithParam<std::tuple<int, int>> {  // in
       }
       double bound =
           (ranks() + 1) * roundoff(c.type) * magnitude * 1.25 + 0x1p-16;  // second order; subnormals of fp8
-      ASSERT_NEAR(load(c.type, output.data() + i * element), exact, bound)
+      ASSERT_NEAR(elements::realAt(c.type, output.data() + i * element), exact, bound)
           << nameOf(c.type) << " element " << i;
     }
   }
@@ -381,9 +282,7 @@ class Execution : public ::testing::TestWithParam<std::tuple<int, int>> {  // in
                                    comms_[rank]);
         }
         results[rank] = issue(calls[rank].call, op, comms_[rank]);
-        if (c.op == RedOp::preMulSum) {
-          EXPECT_EQ(ecclRedOpDestroy(op, comms_[rank]), ecclSuccess);
-        }
+        if (c.op == RedOp::preMulSum) { EXPECT_EQ(ecclRedOpDestroy(op, comms_[rank]), ecclSuccess); }
       });
     }
     for (auto& thread : threads) thread.join();
@@ -439,9 +338,7 @@ TEST_P(Execution, NothingIsLegal) {
   Case c;
   c.seed = 1;
   if (algorithm().collective == Collective::barrier) c.count = 1, c.type = DataType::uint8;
-  if (varies()) {
-    c.counts.assign(static_cast<size_t>(shape(0).blocks()), 0);
-  }
+  if (varies()) { c.counts.assign(static_cast<size_t>(shape(0).blocks()), 0); }
   run(c);
 }
 

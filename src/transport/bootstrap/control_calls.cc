@@ -88,8 +88,7 @@ Status Control::connect(const std::optional<Endpoint>& parent, const Wait& wait)
     }
   }
   if (status.ok()) status = awaitNeighbours(wait);
-  if (!status.ok()) ECCL_WARN("%s", status.message().c_str());
-  return status;
+  return logged(status);
 }
 
 // Sleeps in slices, because an abort flag cannot notify.

@@ -82,9 +82,7 @@ Result<std::optional<Endpoint>> joinOnce(const UniqueId& id, const JoinRequest& 
 }  // namespace
 
 Result<std::optional<Endpoint>> rendezvous(const UniqueId& id, const JoinRequest& request, const Wait& wait) {
-  Result<std::optional<Endpoint>> parent = joinOnce(id, request, wait);
-  if (!parent.ok()) ECCL_WARN("%s", parent.status().message().c_str());
-  return parent;
+  return logged(joinOnce(id, request, wait));
 }
 
 }  // namespace eccl

@@ -25,13 +25,11 @@ uint32_t checksum(std::string_view bytes) {
 }
 
 Status bad(const char* what) {
-  Status status =
+  return logged(
       Status::error(Code::invalidArgument,
-                    "this is not a unique id (%s): it must be the 128 bytes that ecclGetUniqueId filled in "
-                    "on one rank, copied whole to all others",
-                    what);
-  ECCL_WARN("%s", status.message().c_str());
-  return status;
+                    "this is not a unique id (%s): it must be the 128 bytes that ecclGetUniqueId filled in on "
+                    "one rank, copied whole to all others",
+                    what));
 }
 
 Result<std::string> readSecretFile(const std::string& path) {
@@ -162,9 +160,7 @@ Endpoint UniqueId::root() const {
 }
 
 Result<UniqueId> uniqueIdFromSettings(const CommIdSettings& settings) {
-  Result<UniqueId> id = fromSettings(settings);
-  if (!id.ok()) ECCL_WARN("%s", id.status().message().c_str());
-  return id;
+  return logged(fromSettings(settings));
 }
 
 }  // namespace eccl

@@ -35,10 +35,7 @@ Acceptor::Acceptor(const Secret& secret, const Options& options, OnIncoming onIn
 Result<std::unique_ptr<Acceptor>> Acceptor::open(const Secret& secret, const Options& options,
                                                  OnIncoming onIncoming) {
   std::unique_ptr<Acceptor> acceptor(new Acceptor(secret, options, std::move(onIncoming)));
-  if (Status status = acceptor->listen(); !status.ok()) {
-    ECCL_WARN("%s", status.message().c_str());
-    return status;
-  }
+  ECCL_TRY(logged(acceptor->listen()));
   return acceptor;
 }
 

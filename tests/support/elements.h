@@ -45,14 +45,14 @@ inline FloatFormat formatOf(DataType type) {
 }
 
 template <class T>
-T get(const uint8_t* at) {
+T get(const void* at) {
   T value;
   std::memcpy(&value, at, sizeof value);
   return value;
 }
 
 /// The float element at `at`; every value of every type is exact in a double.
-inline double realAt(DataType type, const uint8_t* at) {
+inline double realAt(DataType type, const void* at) {
   switch (type) {
     case DataType::float16:
       return widen(get<Half>(at));
@@ -70,7 +70,7 @@ inline double realAt(DataType type, const uint8_t* at) {
 }
 
 /// Writes `value`, rounded.
-inline void putReal(DataType type, double value, uint8_t* at) {
+inline void putReal(DataType type, double value, void* at) {
   const auto put = [at](auto element) { std::memcpy(at, &element, sizeof element); };
   const float single = static_cast<float>(value);
   switch (type) {
@@ -90,12 +90,12 @@ inline void putReal(DataType type, double value, uint8_t* at) {
 }
 
 /// The integer element at `at`, sign- or zero-extended.
-inline uint64_t integerAt(DataType type, const uint8_t* at) {
+inline uint64_t integerAt(DataType type, const void* at) {
   switch (type) {
     case DataType::int8:
       return static_cast<uint64_t>(int64_t{get<int8_t>(at)});
     case DataType::uint8:
-      return *at;
+      return get<uint8_t>(at);
     case DataType::int32:
       return static_cast<uint64_t>(int64_t{get<int32_t>(at)});
     case DataType::uint32:
@@ -103,6 +103,11 @@ inline uint64_t integerAt(DataType type, const uint8_t* at) {
     default:
       return get<uint64_t>(at);
   }
+}
+
+/// Writes `value`, which the type can hold.
+inline void putInteger(DataType type, uint64_t value, void* at) {
+  std::memcpy(at, &value, sizeOf(type));  // little-endian, as everything ECCL runs on
 }
 
 /// `count` elements of any bits: all exponents, subnormals, infinities, NaNs.
