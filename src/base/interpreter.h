@@ -245,8 +245,8 @@ ECCL_DEVICE void submit(const RunView& run, int32_t laneIndex, const Step& step,
         if ((received.flags & kSlotPlaced) != 0) {
           from = task.destination[0];  // only whole messages for memory are granted a place
         } else if ((received.flags & kSlotReference) != 0) {
-          from = plan.receivers[operand.index.at(lane.repeat)]->windows[received.window].base +
-                 received.offset + messageAt;
+          from = plan.receivers[operand.index.at(lane.repeat)]->windows[received.window].at(received.offset) +
+                 messageAt;
         } else {
           from = received.data + messageAt;
         }

@@ -70,6 +70,10 @@ struct RingControl {
 struct Window {
   std::byte* base;
   uint64_t size;
+  /// By numbers: base may be null, to which nothing can be added.
+  ECCL_DEVICE std::byte* at(uint64_t offset) const {
+    return reinterpret_cast<std::byte*>(reinterpret_cast<uintptr_t>(base) + offset);
+  }
 };
 inline constexpr uint32_t kOwnAddressSpace = 0;
 
