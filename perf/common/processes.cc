@@ -71,12 +71,12 @@ class Parent {
   // because their own errors say more than a signal does.
   int run() {
     passId();
-    for (bool told = false; alive() > 0;) {
+    while (alive() > 0) {
       if (exitCode_ == 0) {
         waitForChild(-1);
-      } else if (!waitForChild(told ? 2 : kGraceSeconds)) {
-        signalAll(told ? SIGKILL : SIGTERM);
-        told = true;
+      } else if (!waitForChild(told_ ? 2 : kGraceSeconds)) {
+        signalAll(told_ ? SIGKILL : SIGTERM);
+        told_ = true;
       }
       reap();
     }
@@ -131,7 +131,8 @@ class Parent {
     if (WIFSIGNALED(status)) {
       std::fprintf(stderr, "%s died by signal %d (%s)\n", who.c_str(), WTERMSIG(status),
                    strsignal(WTERMSIG(status)));
-      if (exitCode_ == 0) exitCode_ = 128 + WTERMSIG(status);
+      // The others end because of it, and may be seen to end before it.
+      if (exitCode_ == 0 || (exitCode_ < 128 && !told_)) exitCode_ = 128 + WTERMSIG(status);
     } else if (WEXITSTATUS(status) != 0) {
       std::fprintf(stderr, "%s ended with exit code %d\n", who.c_str(), WEXITSTATUS(status));
       if (exitCode_ == 0) exitCode_ = WEXITSTATUS(status);
@@ -147,6 +148,7 @@ class Parent {
   const int fromFirst_;
   const int ranksPerProcess_;
   int exitCode_ = 0;
+  bool told_ = false;  // to end, by this process
 };
 
 }  // namespace

@@ -13,7 +13,7 @@ Program allGatherDirect(const CollectiveShape& shape, int rank, int channels) {
     if (n > 1) {
       int receives = receiveFromOthers(b, rank, n, channel);
       b.lane(channel);
-      b.step({inTurn(receives)}, {output().part(channel).block(behind(rank, n))}).repeat(n - 1);
+      b.step({inTurn(receives)}, {output().part(channel).block(behind(rank, n)).posted()}).repeat(n - 1);
     }
     b.lane(channel);
     if (n > 1) {

@@ -25,7 +25,7 @@ Program allGatherRecursive(const CollectiveShape& shape, int rank, int channels)
     const int receiving = b.lane(channel);
     for (int held = 1; held < n; held *= 2) {
       Operand from = connection(b.receiveFrom((rank + held) % n, channel));
-      b.step({from}, {blocks(held)}).repeat(std::min(held, n - held));
+      b.step({from}, {blocks(held).posted()}).repeat(std::min(held, n - held));
     }
     b.lane(channel);
     int round = 0;

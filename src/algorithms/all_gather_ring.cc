@@ -18,7 +18,7 @@ Program allGatherRing(const CollectiveShape& shape, int rank, int channels) {
     Operand next = connection(b.sendTo((rank + 1) % n, channel));
     Operand previous = connection(b.receiveFrom(mod(rank - 1, n), channel));
     b.step({own.stable()}, {copy, next});
-    auto received = output().part(channel);
+    auto received = output().part(channel).posted();
     if (n > 2) b.step({previous}, {received.block(behind(rank, n)), next}).repeat(n - 2);
     b.step({previous}, {received.block(mod(rank + 1, n))});
   }

@@ -1,6 +1,13 @@
 // AllReduce in two rounds: rank p collects part p from everybody and reduces it, then hands the result to
-// everybody. The ring's volume in 2 rounds instead of 2(n-1), for 2(n-1) connections per rank. Each part is
+// everybody. The ring's volume in 2 rounds instead of 2(n-1), for 4(n-1) connections per rank. Each part is
 // reduced on one rank only, so all ranks end with the same bits.
+//
+// Among as many ranks as a step has operands, one step reduces and hands out. Where ranks reach each other's
+// memory it reads all contributions and writes all results in place: no byte is moved that need not be.
+// The two rounds have connections of their own, so that a rank sends what later tiles need before it has got
+// the results of the earlier ones.
+#include <vector>
+
 #include "algorithms/builders.h"
 #include "algorithms/patterns.h"
 
@@ -20,17 +27,23 @@ Program allReduceDirect(const CollectiveShape& shape, int rank, int channels) {
       b.step({input().part(mine).pre()}, {output().part(mine)}).post();
       continue;
     }
-    const int sends = sendToOthers(b, rank, n, channel), receives = receiveFromOthers(b, rank, n, channel);
-
-    const int receiving = b.lane(channel);
-    Operand result = output().part(mine);
-    int reduced =
-        reduceAll(b, input().part(mine).pre(), receives, n - 1, result, std::span(&result, 1)).post().index();
-    b.step({inTurn(receives)}, {output().part(shifted(behind(rank, n)))}).repeat(n - 1);
+    const bool atOnce = n <= kMaxOperands;
+    b.lane(channel);
+    b.step({input().part(shifted(ahead(rank, n))).pre().stable()}, {inTurn(sendToOthers(b, rank, n, channel))})
+        .repeat(n - 1);
 
     b.lane(channel);
-    b.step({input().part(shifted(ahead(rank, n))).pre().stable()}, {inTurn(sends)}).repeat(n - 1);
-    b.step({output().part(mine).stable()}, {inTurn(sends)}).repeat(n - 1).after(receiving, reduced);
+    const int contributions = receiveFromOthers(b, rank, n, channel),
+              results = sendToOthers(b, rank, n, channel, 1);
+    std::vector<Operand> destinations = {output().part(mine)};
+    for (int i = 0; atOnce && i < n - 1; ++i) destinations.push_back(connection(results + i));
+    reduceAll(b, input().part(mine).pre(), contributions, n - 1, destinations[0], destinations).post();
+    if (!atOnce) b.step({output().part(mine).stable()}, {inTurn(results)}).repeat(n - 1);
+
+    b.lane(channel);
+    b.step({inTurn(receiveFromOthers(b, rank, n, channel, 1))},
+           {output().part(shifted(behind(rank, n))).posted()})
+        .repeat(n - 1);
   }
   return b.take();
 }

@@ -36,7 +36,7 @@ Program allReduceRecursive(const CollectiveShape& shape, int rank, int channels)
     }
     if (rank >= power) {
       b.step({parts(input(), 0, power).pre().stable()}, {connection(b.sendTo(rank - power, channel))});
-      b.step({connection(b.receiveFrom(rank - power, channel))}, {parts(output(), 0, power)});
+      b.step({connection(b.receiveFrom(rank - power, channel))}, {parts(output(), 0, power).posted()});
       continue;
     }
     // Where this rank's sum lies so far: raw in the input, or already in the output.
@@ -65,7 +65,7 @@ Program allReduceRecursive(const CollectiveShape& shape, int rank, int channels)
     std::reverse(exchanges.begin(), exchanges.end());
     for (const Exchange& e : exchanges) {
       b.step({parts(output(), e.mine, e.count).stable()}, {e.send});
-      b.step({e.receive}, {parts(output(), e.theirs, e.count)});
+      b.step({e.receive}, {parts(output(), e.theirs, e.count).posted()});
     }
     if (folds) { b.step({parts(output(), 0, power).stable()}, {connection(b.sendTo(rank + power, channel))}); }
   }

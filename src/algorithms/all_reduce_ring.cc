@@ -26,8 +26,8 @@ Program allReduceRing(const CollectiveShape& shape, int rank, int channels) {
     b.step({input().part(behind(1)).pre().stable()}, {next});
     if (n > 2) b.step({previous, input().part(behind(2)).pre()}, {next}).repeat(n - 2);
     b.step({previous, input().part(behind(0)).pre()}, {output().part(behind(0)), next}).post();
-    if (n > 2) b.step({previous}, {output().part(behind(1)), next}).repeat(n - 2);
-    b.step({previous}, {output().part(behind(n - 1))});
+    if (n > 2) b.step({previous}, {output().part(behind(1)).posted(), next}).repeat(n - 2);
+    b.step({previous}, {output().part(behind(n - 1)).posted()});
   }
   return b.take();
 }

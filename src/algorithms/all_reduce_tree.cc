@@ -37,6 +37,7 @@ Program allReduceTree(const CollectiveShape& shape, int rank, int channels) {
     Operand up = connection(b.sendTo(rankOf(node.parent), channel, tree));
     reduceAll(b, own, firstChild, children, output().part(part), std::span(&up, 1));
     b.lane(channel);
+    down[0].posted = true;
     Operand result = connection(b.receiveFrom(rankOf(node.parent), channel, tree));
     b.step(std::span(&result, 1), down);
   }

@@ -16,7 +16,10 @@ Program allToAllDirect(const CollectiveShape& shape, int rank, int channels) {
       b.lane(channel);
       // Block s*n+rank, for the ranks s behind this one.
       Walk arriving{rank, mod(rank - 1, n) * n, -n, n * n};
-      b.step({inTurn(receives)}, {output().part(channel).block(arriving)}).repeat(n - 1);
+      Reference arrived = output().part(channel).block(arriving);
+      // Only who knows the length of a message can grant it memory.
+      if (shape.collective == Collective::allToAll) arrived.posted();
+      b.step({inTurn(receives)}, {arrived}).repeat(n - 1);
     }
     b.lane(channel);
     if (n > 1) {

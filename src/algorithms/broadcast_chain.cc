@@ -10,7 +10,9 @@ Program broadcastChain(const CollectiveShape& shape, int rank, int channels) {
   Builder b(shape, rank, channels, channels);
   for (int channel = 0; channel < channels; ++channel) {
     b.lane(channel);
-    std::vector<Operand> destinations = {output().part(channel)};
+    Reference result = output().part(channel);
+    if (place > 0) result.posted();
+    std::vector<Operand> destinations = {result};
     if (place + 1 < n) destinations.push_back(connection(b.sendTo((rank + 1) % n, channel)));
     Reference own = input().part(channel);
     if (n > 1) own.stable();

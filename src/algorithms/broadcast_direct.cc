@@ -12,7 +12,7 @@ Program broadcastDirect(const CollectiveShape& shape, int rank, int channels) {
     b.lane(channel);
     Reference result = output().part(channel);
     if (rank != shape.root) {
-      b.step({connection(b.receiveFrom(shape.root, channel))}, {result});
+      b.step({connection(b.receiveFrom(shape.root, channel))}, {result.posted()});
       continue;
     }
     Reference own = input().part(channel);

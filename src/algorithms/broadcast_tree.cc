@@ -15,7 +15,9 @@ Program broadcastTree(const CollectiveShape& shape, int rank, int channels) {
   Builder b(shape, rank, channels, channels);
   for (int channel = 0; channel < channels; ++channel) {
     b.lane(channel);
-    std::vector<Operand> destinations = {output().part(channel)};
+    Reference result = output().part(channel);
+    if (node.parent >= 0) result.posted();
+    std::vector<Operand> destinations = {result};
     int first = 0;
     for (int i = 0; i < children; ++i) {
       int index = b.sendTo((node.children[i] + shape.root) % n, channel);

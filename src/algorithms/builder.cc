@@ -39,7 +39,8 @@ Builder::StepRef Builder::step(std::span<const Operand> sources, std::span<const
   program_.operands.insert(program_.operands.end(), destinations.begin(), destinations.end());
   program_.steps.push_back(step);
   for (const Operand& operand : sources) program_.messageParts = std::max(program_.messageParts, operand.count);
-  for (const Operand& operand : destinations) program_.messageParts = std::max(program_.messageParts, operand.count);
+  for (const Operand& operand : destinations)
+    program_.messageParts = std::max(program_.messageParts, operand.count);
   int index = program_.lanes.back().steps++;
   return StepRef(program_, static_cast<int>(program_.steps.size()) - 1, index);
 }

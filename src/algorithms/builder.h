@@ -49,6 +49,11 @@ class Reference {
     operand_.stable = true;
     return *this;
   }
+  /// See Operand::posted.
+  Reference& posted() {
+    operand_.posted = true;
+    return *this;
+  }
 
  private:
   Operand operand_;

@@ -17,7 +17,7 @@ Program gatherDirect(const CollectiveShape& shape, int rank, int channels) {
     b.step({own}, {output(rank).part(channel)});  // first: the others need time to arrive
     if (n == 1) continue;
     int receives = receiveFromOthers(b, rank, n, channel);
-    b.step({inTurn(receives)}, {output().part(channel).block(behind(rank, n))}).repeat(n - 1);
+    b.step({inTurn(receives)}, {output().part(channel).block(behind(rank, n)).posted()}).repeat(n - 1);
   }
   return b.take();
 }

@@ -2,15 +2,15 @@
 
 namespace eccl {
 
-int sendToOthers(Builder& b, int rank, int n, int channel) {
-  int first = b.sendTo(mod(rank + 1, n), channel);
-  for (int i = 2; i < n; ++i) b.sendTo(mod(rank + i, n), channel);
+int sendToOthers(Builder& b, int rank, int n, int channel, int tag) {
+  int first = b.sendTo(mod(rank + 1, n), channel, tag);
+  for (int i = 2; i < n; ++i) b.sendTo(mod(rank + i, n), channel, tag);
   return first;
 }
 
-int receiveFromOthers(Builder& b, int rank, int n, int channel) {
-  int first = b.receiveFrom(mod(rank - 1, n), channel);
-  for (int i = 2; i < n; ++i) b.receiveFrom(mod(rank - i, n), channel);
+int receiveFromOthers(Builder& b, int rank, int n, int channel, int tag) {
+  int first = b.receiveFrom(mod(rank - 1, n), channel, tag);
+  for (int i = 2; i < n; ++i) b.receiveFrom(mod(rank - i, n), channel, tag);
   return first;
 }
 

@@ -29,8 +29,8 @@ inline Reference inTurn(int first) {
 
 /// n-1 ends each, in the order ahead() and behind() visit: in round i everybody sends to the rank i+1 ahead
 /// and receives from the rank i+1 behind, so that no rank is the target of two. Both return the first index.
-int sendToOthers(Builder& b, int rank, int n, int channel);
-int receiveFromOthers(Builder& b, int rank, int n, int channel);
+int sendToOthers(Builder& b, int rank, int n, int channel, int tag = 0);
+int receiveFromOthers(Builder& b, int rank, int n, int channel, int tag = 0);
 
 /// Reduces `own` and one message from each of `peers` connections, `first` on, into `destinations`, in that
 /// order of summation. At most 3 steps for any number of peers: more than fit one step are summed up in

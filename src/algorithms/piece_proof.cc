@@ -7,8 +7,9 @@
 namespace eccl {
 namespace {
 
-// Subjects of questions about order; others are the operand that wants to be stable.
-constexpr int32_t kRead = -1, kWrite = -2;
+// Subjects of questions about order. From 0: the operand that wants to be stable. From kPosted down: the link
+// of the move and its operand that wants to be posted.
+constexpr int32_t kRead = -1, kWrite = -2, kPosted = -3;
 
 /// Whether a step's only source is this kind of operand and passes through unchanged.
 bool passes(const Program& program, const Step& step, bool fromConnection) {
@@ -32,7 +33,7 @@ PieceProof::PieceProof(const std::vector<Program>& programs, bool inPlace, int t
   size_t lanes = 0;
   for (const Program& program : programs) {
     unstable_.emplace_back(program.operands.size());
-    unplaceable_.emplace_back(program.operands.size());
+    unposted_.emplace_back(program.operands.size());
     lanes += program.lanes.size();
   }
   latest_.resize(lanes);
@@ -185,7 +186,9 @@ const char* PieceProof::deliver(int32_t event, std::span<const int32_t> arrivals
     // In place, executors skip a copy of a place onto itself: no write happens.
     const bool onto =
         !reducing_ && operands[0].space != Space::connection && &cell(rank, operands[0].space, tile) == &target;
-    if (!onto) write(target, event, arrivals);
+    if (!onto && i == step.sources && passes(program, step, true))
+      writeAhead(target, event, step.firstOperand + i, arrivals[0]);
+    if (!onto) write(target, event);
     target.value = events_[event].value;
   }
   return nullptr;
@@ -205,9 +208,8 @@ void PieceProof::read(Cell& cell, int32_t event) {
   cell.readers = link({event, 0, cell.readers});
 }
 
-void PieceProof::write(Cell& cell, int32_t event, std::span<const int32_t> arrivals) {
+void PieceProof::write(Cell& cell, int32_t event) {
   const int32_t lane = events_[event].lane, rank = events_[event].rank;
-  const Step& step = *events_[event].step;
   const Program& program = programs_[rank];
   if (cell.writer >= 0 && events_[cell.writer].lane != lane) order_.ask(cell.writer, event, kWrite);
   for (int32_t at = cell.readers; at >= 0; at = links_[at].next, ++work_) {
@@ -222,12 +224,7 @@ void PieceProof::write(Cell& cell, int32_t event, std::span<const int32_t> arriv
       outstanding += program.operands[exposing.firstOperand + i].space == Space::connection;
     }
     for (int32_t c = events_[sender].consumers; c >= 0; c = links_[c].next, --outstanding, ++work_) {
-      const int32_t consumer = links_[c].event;
-      order_.ask(consumer, event, operand);
-      // The peer would read the reference and write the place it refers to, in one move.
-      if (program.operands[operand].stable && passes(program, step, true) && consumer == arrivals[0]) {
-        unplaceable_[rank][step.firstOperand] = true;
-      }
+      order_.ask(links_[c].event, event, operand);
     }
     if (outstanding > 0) unstable_[rank][operand] = true;
   }
@@ -235,9 +232,36 @@ void PieceProof::write(Cell& cell, int32_t event, std::span<const int32_t> arriv
   cell.readers = cell.exposures = -1;
 }
 
+/// As if the move that sends the message wrote to its receiver's memory: what uses that must have happened
+/// before. The sender may read it too, by a reference, in the same move: what it writes there is made of what
+/// it read.
+void PieceProof::writeAhead(Cell& cell, int32_t event, int32_t operand, int32_t sender) {
+  const int32_t rank = events_[event].rank;
+  if (unposted_[rank][operand]) return;
+  const int32_t subject = kPosted - link({event, operand, -1});
+  auto happenedBefore = [&](int32_t use) {
+    ++work_;
+    if (use > sender) unposted_[rank][operand] = true;
+    if (use < sender) order_.ask(use, sender, subject);
+  };
+  if (cell.writer >= 0) happenedBefore(cell.writer);
+  for (int32_t at = cell.readers; at >= 0; at = links_[at].next) happenedBefore(links_[at].event);
+  for (int32_t at = cell.exposures; at >= 0; at = links_[at].next) {
+    if (!programs_[rank].operands[links_[at].operand].stable) continue;
+    for (int32_t c = events_[links_[at].event].consumers; c >= 0; c = links_[c].next) {
+      happenedBefore(links_[c].event);
+    }
+  }
+}
+
 std::string PieceProof::checkOrder() {
   for (const HappensBefore::Question& question : order_.unordered(mostWork_)) {
     const TracedMove& after = trace_[events_[question.after].move];
+    if (question.subject <= kPosted) {
+      const Link& posted = links_[kPosted - question.subject];
+      unposted_[events_[posted.event].rank][posted.operand] = true;
+      continue;
+    }
     if (question.subject >= 0) {
       unstable_[events_[question.after].rank][question.subject] = true;
       continue;

@@ -5,7 +5,7 @@
 //    and finished (post) exactly once.
 //  - Conflicting accesses to memory are ordered, by events of this piece and waits alone: a message about
 //    another piece does not count, because that piece may be empty and its messages are then not sent.
-//  - Which memory may be handed out instead of copies (Verdict::stable, Verdict::placeable).
+//  - Which memory may be handed out instead of copies (Verdict::stable, Verdict::posted).
 #pragma once
 
 #include <cstdint>
@@ -30,10 +30,10 @@ class PieceProof {
   std::string prove(int32_t block, int32_t part, std::span<const int32_t> moves,
                     std::span<const int32_t> holders);
 
-  /// By rank and operand: sources that were written, or destinations that were read, before a reference to them
-  /// was out of use.
+  /// By rank and operand: sources that were written before a reference to them was out of use; destinations
+  /// that were in use when the message for them was sent.
   const std::vector<std::vector<bool>>& unstable() const { return unstable_; }
-  const std::vector<std::vector<bool>>& unplaceable() const { return unplaceable_; }
+  const std::vector<std::vector<bool>>& unposted() const { return unposted_; }
   /// It has taken more than mostWork elementary operations; prove() then says so.
   bool gaveUp() const { return work_ + order_.work() > mostWork_; }
 
@@ -74,7 +74,8 @@ class PieceProof {
   const char* take(const Operand& operand, Value from, bool several, Value& sum);
   const char* deliver(int32_t event, std::span<const int32_t> arrivals);
   void read(Cell& cell, int32_t event);
-  void write(Cell& cell, int32_t event, std::span<const int32_t> arrivals);
+  void write(Cell& cell, int32_t event);
+  void writeAhead(Cell& cell, int32_t event, int32_t operand, int32_t sender);
   std::string checkOrder();
   std::string checkOutputs(std::span<const int32_t> holders);
 
@@ -92,7 +93,7 @@ class PieceProof {
   const int tiles_;
   const Trace& trace_;
   const int64_t mostWork_;
-  std::vector<std::vector<bool>> unstable_, unplaceable_;
+  std::vector<std::vector<bool>> unstable_, unposted_;
 
   // Of the piece under proof.
   int64_t piece_ = -1;  // counts

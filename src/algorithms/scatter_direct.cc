@@ -11,7 +11,7 @@ Program scatterDirect(const CollectiveShape& shape, int rank, int channels) {
     b.lane(channel);
     Reference result = output(rank).part(channel);
     if (rank != shape.root) {
-      b.step({connection(b.receiveFrom(shape.root, channel))}, {result});
+      b.step({connection(b.receiveFrom(shape.root, channel))}, {result.posted()});
       continue;
     }
     Reference blocks = input().part(channel);

@@ -25,6 +25,7 @@ std::string textOf(const Operand& operand) {
   if (operand.count != 1) text += format(" count %d", operand.count);
   if (operand.pre) text += " pre";
   if (operand.stable) text += " stable";
+  if (operand.posted) text += " posted";
   return text;
 }
 
@@ -154,6 +155,7 @@ Operand parseOperand(Line& line) {
   if (line.accept("count")) operand.count = line.number();
   operand.pre = line.accept("pre");
   operand.stable = line.accept("stable");
+  operand.posted = line.accept("posted");
   return operand;
 }
 

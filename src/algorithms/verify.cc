@@ -84,26 +84,26 @@ void runControl(const std::vector<Program>& programs, const VerifyLimits& limits
 void judgeReferences(const std::vector<Program>& programs, const PieceProof& proof, Verdict& verdict) {
   for (const Program& program : programs) {
     for (const Step& step : program.steps) {
-      const Operand* operands = &program.operands[step.firstOperand];
-      const bool fromMemory = operands[0].space != Space::connection;
-      bool candidate = false;
-      for (int i = step.sources; i < step.sources + step.destinations; ++i) {
-        const bool toMemory = operands[i].space != Space::connection;
-        if (toMemory && !fromMemory) {
-          if (step.sources == 1 && !step.post && !proof.unplaceable()[program.rank][step.firstOperand]) {
-            verdict.placeable.emplace_back(program.rank, step.firstOperand + i);
-          }
-        }
-        candidate |= !toMemory;
+      if (step.sources > 1 || step.post) continue;  // and nothing is claimed
+      const int32_t source = step.firstOperand, first = source + 1;
+      const Operand* operands = program.operands.data();
+      const bool fromMemory = operands[source].space != Space::connection;
+      bool sends = false;
+      for (int i = 0; i < step.destinations; ++i) sends |= operands[first + i].space == Space::connection;
+      const auto wrong = [&](const char* claim) {
+        verdict.reason = format("rank %d step %d claims its %s", program.rank,
+                                static_cast<int>(&step - program.steps.data()), claim);
+      };
+      if (sends && fromMemory && !proof.unstable()[program.rank][source]) {
+        verdict.stable.emplace_back(program.rank, source);
+      } else if (operands[source].stable) {
+        return wrong("source stable, but that may be written before the receiver has read it");
       }
-      candidate = candidate && fromMemory && step.sources == 1 && !step.post;
-      if (candidate && !proof.unstable()[program.rank][step.firstOperand]) {
-        verdict.stable.emplace_back(program.rank, step.firstOperand);
-      } else if (operands[0].stable) {
-        verdict.reason = format(
-            "rank %d step %d claims its source stable, but that may be written before the receiver has read it",
-            program.rank, static_cast<int>(&step - program.steps.data()));
-        return;
+      if (step.destinations == 0 || fromMemory || program.streams) continue;
+      if (operands[first].space != Space::connection && !proof.unposted()[program.rank][first]) {
+        verdict.posted.emplace_back(program.rank, first);
+      } else if (operands[first].posted) {
+        return wrong("destination posted, but that may be in use when the message for it is sent");
       }
     }
   }

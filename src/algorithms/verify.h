@@ -8,7 +8,8 @@
 //  - Conflicting accesses to memory are ordered, whatever pieces of the data are empty.
 //  - Every output block ends with exactly the contributions the collective asks for, none twice, each
 //    scaled (pre) and finished (post) exactly once.
-//  - Every operand claimed stable is: its memory is not written before the receiver has read it.
+//  - Every operand claimed stable is: its memory is not written before the receiver has read it. Every operand
+//    claimed posted is: its memory is not in use any more when the message for it is sent.
 // Control is run with 1, 2 and minSlots+1 tiles, and data is followed through as many as can meet in memory.
 // docs/schedule.md argues why that suffices for any number of tiles, any slots from minSlots on, any lengths,
 // and for ranks of which some are in place and others not, if both are verified.
@@ -42,9 +43,8 @@ struct Verdict {
   /// (rank, index into Program::operands) of sources whose memory the receiver may read in place of a copy.
   /// The operands claimed stable are among them.
   std::vector<std::pair<int, int>> stable;
-  /// The same of destinations that the sender may write in place of a slot, once the receiving lane has come to
-  /// that move.
-  std::vector<std::pair<int, int>> placeable;
+  /// The same of destinations that the sender may write in place of a slot, from the beginning of the tile on.
+  std::vector<std::pair<int, int>> posted;
 };
 
 /// The most slots a schedule may need; more is taken for a deadlock.

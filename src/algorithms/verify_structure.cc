@@ -10,6 +10,10 @@ namespace {
 constexpr int kMostRanks = 1 << 15;  // blocks, their square, are counted in 32 bits
 constexpr int kMostParts = 1 << 20, kMostRepeats = 1 << 20;
 
+bool copiesAMessage(const Program& program, const Step& step) {
+  return step.sources == 1 && !step.post && program.operands[step.firstOperand].space == Space::connection;
+}
+
 /// What holds for an operand in every repetition.
 std::string checkOperand(const Program& program, const Step& step, int i) {
   const Operand& operand = program.operands[step.firstOperand + i];
@@ -20,11 +24,15 @@ std::string checkOperand(const Program& program, const Step& step, int i) {
     return "pre belongs to an input source of a reduction";
   }
   if (operand.space == Space::connection) {
-    if (operand.stable || operand.count != 1 || operand.part != Walk{}) return "parts belong to memory";
+    if (operand.stable || operand.posted || operand.count != 1 || operand.part != Walk{})
+      return "parts belong to memory";
     return "";
   }
   if (operand.stable && (!source || step.sources != 1 || step.post)) {
     return "stable belongs to the only source of a step without post";
+  }
+  if (operand.posted && (i != step.sources || !copiesAMessage(program, step) || program.streams)) {
+    return "posted belongs to the first destination of a step that copies a message";
   }
   if (operand.count < 1 || operand.count > program.parts) {
     return format("count %d is out of range", operand.count);
@@ -83,8 +91,8 @@ std::string checkConnection(const Program& program, const Step& step, int i, int
   return "";
 }
 
-/// The repetitions of a step: connections exist, memory is inside its buffer, and all is the same parts. Looked at
-/// once and here, so that the Machine can rely on it in every tile.
+/// The repetitions of a step: connections exist, memory is inside its buffer, and all is the same parts. Looked
+/// at once and here, so that the Machine can rely on it in every tile.
 std::string checkRepeats(const Program& program, const Step& step, int blocks, int lane,
                          std::vector<int>& owner) {
   const Operand* operands = &program.operands[step.firstOperand];

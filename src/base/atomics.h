@@ -82,4 +82,13 @@ ECCL_DEVICE inline T loadFenced(T* word) {
 #endif
 }
 
+/// Between two looks at memory that another core is to change.
+inline void relaxProcessor() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
 }  // namespace eccl

@@ -9,7 +9,7 @@
 //   bool test(int32_t lane);                     // true when all tasks of the lane's move are complete
 #pragma once
 
-#include "base/plan_view.h"
+#include "base/direct_memory.h"
 
 namespace eccl {
 
@@ -17,41 +17,7 @@ enum class LaneAnswer : uint8_t { progress, blocked, done, failed };
 
 namespace interpreter {
 
-/// The current move with its operands resolved.
-struct Resolved {
-  int32_t part = 0, count = 0;
-  BlockExtent extent[2 * kMaxOperands];  // of memory operands
-  Received received[kMaxOperands];       // of connection sources
-  uint64_t elements = 0;                 // of the block
-  uint32_t length = 0;                   // of the message, bytes
-  bool last = true;
-  bool scratch = false;        // some operand is in scratch, where parts do not adjoin
-  uint8_t* relayed = nullptr;  // streams: to be set when a relay has passed the last message on
-};
-
 enum class Readiness : uint8_t { ready, blocked, skip, failed };
-
-/// Contiguous in memory: a single part, or all of them because one tile covers every part.
-ECCL_DEVICE inline bool onePiece(const PlanView& plan, const Resolved& move) {
-  return move.count == 1 || (!move.scratch && plan.cut.tiles(move.elements) <= 1);
-}
-
-ECCL_DEVICE inline uint64_t lengthOf(const PlanView& plan, const Resolved& move, uint64_t tile) {
-  uint64_t elements = 0;
-  for (int32_t j = 0; j < move.count; ++j)
-    elements += plan.cut.slice(move.elements, move.part + j, tile).size();
-  return elements * plan.elementBytes;
-}
-
-ECCL_DEVICE inline std::byte* memoryAt(const RunView& run, const Operand& operand, const BlockExtent& extent,
-                                       uint64_t part, uint64_t element) {
-  const PlanView& plan = *run.plan;
-  if (operand.space == Space::scratch) {  // scratch holds one tile: `element` counts from the part's slice
-    return run.buffers[static_cast<int>(Space::scratch)] +
-           (extent.offset + part * plan.cut.tile + element) * plan.elementBytes;
-  }
-  return run.buffers[static_cast<int>(operand.space)] + (extent.offset + element) * plan.elementBytes;
-}
 
 ECCL_DEVICE inline Readiness fail(LaneState& lane, LaneFault fault, int32_t connection, uint64_t expected,
                                   uint64_t found) {
@@ -60,51 +26,6 @@ ECCL_DEVICE inline Readiness fail(LaneState& lane, LaneFault fault, int32_t conn
   lane.expected = expected;
   lane.found = found;
   return Readiness::failed;
-}
-
-/// What the memory operands say about the move; false if there is none.
-ECCL_DEVICE inline bool identify(const PlanView& plan, const LaneState& lane, const Step& step,
-                                 Resolved& move) {
-  bool identified = false;
-  const Operand* operands = plan.operands + step.firstOperand;
-  for (int i = 0; i < step.sources + step.destinations; ++i) {
-    const Operand& operand = operands[i];
-    if (operand.space == Space::connection) continue;
-    int32_t block = operand.index.at(lane.repeat);
-    if (operand.space == Space::scratch) {
-      move.scratch = true;
-      // Offsets in scratch are laid out by tile; its blocks' sizes are another operand's to tell.
-      int32_t position = plan.maps[static_cast<int>(Space::scratch)].position(block);
-      move.extent[i] = {static_cast<uint64_t>(position) * plan.cut.parts * plan.cut.tile, plan.blockElements};
-      if (plan.extents[static_cast<int>(Space::scratch)] != nullptr) {
-        move.extent[i].elements = plan.extents[static_cast<int>(Space::scratch)][position].elements;
-      }
-    } else {
-      move.extent[i] = plan.extent(operand.space, block);
-    }
-    if (!identified) {
-      move.part = operand.part.at(lane.repeat);
-      move.count = operand.count;
-      move.elements = move.extent[i].elements;
-      identified = true;
-    }
-  }
-  return identified;
-}
-
-/// Grants the user's memory to a message that only has to be copied there.
-ECCL_DEVICE inline void grantDestination(const RunView& run, const LaneState& lane, const Step& step,
-                                         const Resolved& move, ReceiveEnd& end) {
-  const PlanView& plan = *run.plan;
-  const Operand& destination = plan.operands[step.firstOperand + step.sources];
-  if (step.sources != 1 || step.destinations == 0 || step.post || destination.space == Space::connection ||
-      move.length <= kInlineBytes || end.granted() || !onePiece(plan, move)) {
-    return;
-  }
-  Slice slice = plan.cut.slice(move.elements, move.part, lane.tile);
-  uint64_t element = destination.space == Space::scratch ? 0 : slice.begin;
-  std::byte* at = memoryAt(run, destination, move.extent[step.sources], move.part, element);
-  end.grant(kOwnAddressSpace, reinterpret_cast<uint64_t>(at), move.length);
 }
 
 ECCL_DEVICE inline Readiness checkReceived(const RunView& run, LaneState& lane, int32_t connection,
@@ -120,11 +41,11 @@ ECCL_DEVICE inline Readiness checkReceived(const RunView& run, LaneState& lane, 
   if (received.length > end.shape.slotBytes) {
     return fail(lane, LaneFault::length, connection, end.shape.slotBytes, received.length);
   }
-  if ((received.flags & kSlotReference) != 0) {
-    if (received.window >= end.windowCount || received.length > end.windows[received.window].size ||
-        received.offset > end.windows[received.window].size - received.length) {
-      return fail(lane, LaneFault::reference, connection, end.windowCount, received.window);
-    }
+  if ((received.flags & kSlotReference) != 0 && !end.theirs.holds(received.offset, received.length)) {
+    return fail(lane, LaneFault::reference, connection, end.theirs.size, received.offset);
+  }
+  if ((received.flags & kSlotPlaced) != 0 && !end.granted()) {
+    return fail(lane, LaneFault::reference, connection, 0, received.length);
   }
   return Readiness::ready;
 }
@@ -156,7 +77,7 @@ ECCL_DEVICE inline Readiness resolve(const RunView& run, LaneState& lane, const 
     ReceiveEnd& end = *plan.receivers[connection];
     if (!end.peek(move.received[i])) {
       if (end.poisoned()) return fail(lane, LaneFault::poisoned, connection, 0, 0);
-      if (identified) grantDestination(run, lane, step, move, end);
+      if (identified && !end.granted()) grantDestination(run, step, move, lane.tile, end, end.next);
       blocked = true;
       continue;
     }
@@ -178,15 +99,6 @@ ECCL_DEVICE inline Readiness resolve(const RunView& run, LaneState& lane, const 
     blocked = true;
   }
   return blocked ? Readiness::blocked : Readiness::ready;
-}
-
-/// Whether a destination connection can be given a reference to the only source instead of its data.
-ECCL_DEVICE inline bool byReference(const RunView& run, const Step& step, const Resolved& move,
-                                    const SendEnd& end) {
-  const Operand& source = run.plan->operands[step.firstOperand];
-  // What has to be scaled before it is sent is not in memory as the receiver has to see it.
-  return source.stable && !(source.pre && run.scales) && move.length >= end.referenceFrom &&
-         onePiece(*run.plan, move);
 }
 
 /// Brackets the use of memory that received references name. False: a sender has revoked its references.
@@ -212,7 +124,9 @@ template <class Device>
 ECCL_DEVICE void submit(const RunView& run, int32_t laneIndex, const Step& step, const Resolved& move,
                         Device& device) {
   const PlanView& plan = *run.plan;
-  const LaneState& lane = run.lanes[laneIndex];
+  LaneState& lane = run.lanes[laneIndex];
+  std::byte* messages[kMaxOperands];
+  placeMessages(run, lane, step, move, messages);
   const Operand* operands = plan.operands + step.firstOperand;
   bool whole = onePiece(plan, move);
   int32_t pieces = whole ? 1 : move.count;
@@ -231,11 +145,7 @@ ECCL_DEVICE void submit(const RunView& run, int32_t laneIndex, const Step& step,
             memoryAt(run, operand, move.extent[step.sources + i], part, element);
         continue;
       }
-      SendEnd& end = *plan.senders[operand.index.at(lane.repeat)];
-      if (byReference(run, step, move, end)) continue;
-      Slot* slot = end.reserve();
-      std::byte* data = move.length <= kInlineBytes ? slot->inlineData : slot->data();
-      task.destination[task.destinations++] = data + messageAt;
+      if (messages[i] != nullptr) task.destination[task.destinations++] = messages[i] + messageAt;
     }
     for (int i = 0; i < step.sources; ++i) {
       const Operand& operand = operands[i];
@@ -245,8 +155,7 @@ ECCL_DEVICE void submit(const RunView& run, int32_t laneIndex, const Step& step,
         if ((received.flags & kSlotPlaced) != 0) {
           from = task.destination[0];  // only whole messages for memory are granted a place
         } else if ((received.flags & kSlotReference) != 0) {
-          from = plan.receivers[operand.index.at(lane.repeat)]->windows[received.window].at(received.offset) +
-                 messageAt;
+          from = plan.receivers[operand.index.at(lane.repeat)]->theirs.at(received.offset) + messageAt;
         } else {
           from = received.data + messageAt;
         }
@@ -277,13 +186,11 @@ ECCL_DEVICE inline void commit(const RunView& run, LaneState& lane, const Step& 
     if (operands[i].space != Space::connection) continue;
     SendEnd& end = *plan.senders[operands[i].index.at(lane.repeat)];
     uint16_t flags = move.last ? kSlotLast : 0;
-    if (byReference(run, step, move, end)) {
-      Slice slice = plan.cut.slice(move.elements, move.part, lane.tile);
-      uint64_t element = operands[0].space == Space::scratch ? 0 : slice.begin;
-      std::byte* at = memoryAt(run, operands[0], move.extent[0], move.part, element);
-      Slot* slot = end.reserve();
-      slot->window = kOwnAddressSpace;
-      slot->offset = reinterpret_cast<uint64_t>(at);
+    if ((lane.placed >> (i - step.sources) & 1) != 0) {
+      end.endWriting();
+      flags |= kSlotPlaced;
+    } else if (uint64_t offset; byReference(run, lane, step, move, end, &offset)) {
+      end.reserve()->offset = offset;
       flags |= kSlotReference;
     }
     end.publish(move.length, flags, run.signature);
@@ -335,6 +242,7 @@ ECCL_DEVICE LaneAnswer advance(const RunView& run, int32_t laneIndex, int budget
     if (!lane.entered) {
       if (!waitOver(run, lane, step)) break;
       lane.entered = true;
+      if (lane.step == 0) post(run, laneIndex, lane);
     }
     Resolved move;
     Readiness readiness = resolve(run, lane, step, stepIndex, move);

@@ -61,6 +61,9 @@ struct PlanView {
   /// By position in the buffer; nullptr: every block has blockElements, one after the other.
   const BlockExtent* extents[kMemorySpaces] = {};
   uint64_t blockElements = 0;
+  /// By lane: for how many tiles after the current one memory is granted ahead; -1: nothing is posted. nullptr:
+  /// nothing in any lane.
+  const int8_t* ahead = nullptr;
   /// Each connection's own end; the other pointer is null.
   SendEnd* const* senders = nullptr;
   ReceiveEnd* const* receivers = nullptr;
@@ -89,6 +92,8 @@ struct LaneState {
   bool entered = false;    // the current step's wait is over
   bool live = false;       // streams: something goes on in the next tile
   bool submitted = false;  // the move is with the device
+  uint8_t placed = 0;      // its messages that go to granted memory, by destination
+  uint64_t postedTiles = 0;
   bool finished = false;
   uint64_t done = 0;  // steps completed: tile * steps + step
   uint64_t moves = 0;

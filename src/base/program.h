@@ -53,6 +53,10 @@ struct Operand {
   /// This source memory may be handed to the receiver instead of a copy: the program does not write it
   /// before the receiver has read it. A claim of the builder, proved by the verifier.
   bool stable = false;
+  /// This destination memory may be written by the sender of the only source, a message, from the beginning of
+  /// the tile on: the program does nothing with it that does not happen before that message is sent. A claim of
+  /// the builder, proved by the verifier.
+  bool posted = false;
   int32_t count = 1;
   Walk index;
   Walk part;
@@ -107,7 +111,8 @@ struct Program {
   int32_t rank = 0, ranks = 1, root = 0;
   int32_t parts = 1;  // each block is cut into this many
   int32_t channels = 1;
-  /// The most parts that one message of any rank carries. All ranks cut tiles by it, so that a message fits a slot.
+  /// The most parts that one message of any rank carries. All ranks cut tiles by it, so that a message fits a
+  /// slot.
   int32_t messageParts = 1;
   /// Streams: the length of a block is known only to the ranks that hold it in memory; every message
   /// carries its length and whether it is the block's last, and every block sends at least one message.

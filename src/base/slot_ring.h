@@ -8,7 +8,8 @@
 // (inline in the header) costs one line. A slot is returned by storing the count of released messages.
 //
 // Instead of data a slot may carry a reference to the sender's memory (pull). Conversely a receiver may
-// grant its own memory for the next message (push); the sender then marks the slot as placed.
+// grant its own memory for a message to come (push): a sender that finds the grant writes there and marks the
+// slot as placed. Both count from the beginning of a Window, which the other side may have mapped elsewhere.
 //
 // Sequence numbers are 64 bits and only compared for equality or by difference, so they may wrap. Slot k of
 // lap L is published when its word is (number of the message) + 1.
@@ -29,7 +30,7 @@ inline constexpr uint32_t kInlineBytes = 40;
 
 enum SlotFlag : uint16_t {
   kSlotLast = 1,       // the last message of a stream
-  kSlotReference = 2,  // `offset` in window `window` of the sender holds the data
+  kSlotReference = 2,  // the data is at `offset` in the sender's window
   kSlotPlaced = 4,     // the data is already where the receiver's grant said
 };
 
@@ -38,7 +39,6 @@ struct alignas(kCacheLine) Slot {
   uint32_t length;     // bytes
   uint32_t signature;  // of the call the message belongs to
   uint16_t flags, epoch;
-  uint32_t window;
   union {
     std::byte inlineData[kInlineBytes];
     uint64_t offset;
@@ -49,16 +49,17 @@ struct alignas(kCacheLine) Slot {
 };
 static_assert(sizeof(Slot) == kCacheLine);
 
-/// Where the receiver wants message number `sequence` - 1.
+/// Where the receiver wants message number `sequence` - 1: at `offset` in its window.
 struct alignas(32) Grant {
   uint64_t sequence, offset;
-  uint32_t window, length;
+  uint32_t length;
 };
 
 struct RingControl {
   // Written by the sender.
   alignas(kCacheLine) uint32_t senderAsleep;  // ring its doorbell when a slot is released
   uint32_t senderPoison;                      // not 0: the sender has failed; nothing more will come
+  uint32_t writing;                           // it is writing to memory that a grant named
   // Written by the receiver.
   alignas(kCacheLine) uint64_t released;
   uint32_t receiverAsleep;  // ring its doorbell when a message is published
@@ -66,16 +67,24 @@ struct RingControl {
   uint32_t reading;         // it is looking at memory that a reference named
 };
 
-/// Memory that references may point into. base == nullptr and size == max: the process's own address space.
+/// Memory that references and grants count from, as this side has mapped it. Size 0: there is none.
 struct Window {
-  std::byte* base;
-  uint64_t size;
-  /// By numbers: base may be null, to which nothing can be added.
+  std::byte* base = nullptr;
+  uint64_t size = 0;
+
+  ECCL_DEVICE bool holds(uint64_t offset, uint64_t length) const {
+    return length <= size && offset <= size - length;
+  }
+  // By numbers: base may be null, from which nothing can be counted.
+  ECCL_DEVICE uint64_t offsetOf(const std::byte* memory) const {
+    return reinterpret_cast<uintptr_t>(memory) - reinterpret_cast<uintptr_t>(base);
+  }
   ECCL_DEVICE std::byte* at(uint64_t offset) const {
     return reinterpret_cast<std::byte*>(reinterpret_cast<uintptr_t>(base) + offset);
   }
 };
-inline constexpr uint32_t kOwnAddressSpace = 0;
+/// For threads of one process, and for paths that read and write memory on this side's behalf.
+inline constexpr Window kOwnAddressSpace{nullptr, UINT64_MAX};
 
 struct RingShape {
   uint32_t slots = 0;      // a power of two
@@ -96,6 +105,8 @@ struct RingEnd {
   RingShape shape;
   uint64_t next = 0;  // messages this end has published, or taken
   uint16_t epoch = 0;
+  Window mine;    // this side's memory that the other can get at
+  Window theirs;  // the other's
 
   ECCL_DEVICE Slot* slot(uint64_t message) const {
     return reinterpret_cast<Slot*>(slots + (message & (shape.slots - 1)) * shape.stride());
@@ -129,8 +140,8 @@ struct SendEnd : RingEnd {
   uint64_t releasedSeen = 0;   // at least this many are released
   uint64_t lastReference = 0;  // one past the last message that was a reference, if any was
   bool referred = false;
-  /// Messages of at least this many bytes may be references into the sender's own address space.
-  uint32_t referenceFrom = UINT32_MAX;
+  /// Messages of at least this many bytes may be references, or placed where the receiver wants them.
+  uint32_t directFrom = UINT32_MAX;
 
   /// The slot of the next message, or nullptr while all are in use.
   ECCL_DEVICE Slot* reserve() {
@@ -162,6 +173,25 @@ struct SendEnd : RingEnd {
     releasedSeen = loadAcquire(&control->released);
     return static_cast<int64_t>(releasedSeen - lastReference) >= 0;
   }
+  /// Whether `length` bytes from `memory` on can be sent as a reference; *offset: for the slot.
+  ECCL_DEVICE bool reaches(const std::byte* memory, uint32_t length, uint64_t* offset) const {
+    *offset = mine.offsetOf(memory);
+    return length >= directFrom && mine.holds(*offset, length);
+  }
+  /// Where the receiver wants the next message, of `length` bytes; nullptr: in a slot.
+  ECCL_DEVICE std::byte* granted(uint32_t length) const {
+    const Grant& at = grants[next & (shape.slots - 1)];
+    // Pairs with ReceiveEnd::grant.
+    if (theirs.size == 0 || length < directFrom || loadAcquire(&at.sequence) != next + 1) return nullptr;
+    const uint64_t offset = at.offset;  // read once: the receiver's memory may change under us
+    return at.length == length && theirs.holds(offset, length) ? theirs.at(offset) : nullptr;
+  }
+  /// Brackets writing to granted memory. False: the receiver has failed, and takes its grants back.
+  ECCL_DEVICE bool beginWriting() {
+    storeFenced(&control->writing, 1u);
+    return loadFenced(&control->receiverPoison) == 0;
+  }
+  ECCL_DEVICE void endWriting() { storeRelease(&control->writing, 0u); }
   ECCL_DEVICE bool poisoned() const { return loadRelaxed(&control->receiverPoison) != 0; }
 };
 
@@ -174,13 +204,12 @@ inline void attachRing(SendEnd& end, void* memory, RingShape shape, uint64_t fir
 struct Received {
   const std::byte* data;  // in the slot; meaningless for references and placed messages
   uint64_t offset;
-  uint32_t length, signature, window;
+  uint32_t length, signature;
   uint16_t flags, epoch;
 };
 
 struct ReceiveEnd : RingEnd {
-  const Window* windows = nullptr;  // what references may point into
-  uint32_t windowCount = 0;
+  uint64_t considered = 0;  // messages before this one have been considered for a grant
 
   /// Copies the next message's header. False while there is none.
   ECCL_DEVICE bool peek(Received& received) const {
@@ -190,7 +219,6 @@ struct ReceiveEnd : RingEnd {
     received.signature = at->signature;
     received.flags = at->flags;
     received.epoch = at->epoch;
-    received.window = at->window;
     received.offset = at->offset;
     received.data = received.length <= kInlineBytes ? at->inlineData : at->data();
     return true;
@@ -202,14 +230,17 @@ struct ReceiveEnd : RingEnd {
     storeRelease(&control->released, next);  // pairs with SendEnd::reserve
   }
 
-  /// Offers memory for the next message. Valid until that message is released.
-  ECCL_DEVICE void grant(uint32_t window, uint64_t offset, uint32_t length) {
-    Grant& at = grants[next & (shape.slots - 1)];
+  /// Offers `length` bytes from `memory` on for message number `message`, which is less than a ring's length
+  /// ahead. Valid until that message is released. Nothing happens where the other side cannot get at it.
+  ECCL_DEVICE void grant(uint64_t message, const std::byte* memory, uint32_t length) {
+    const uint64_t offset = mine.offsetOf(memory);
+    if (!mine.holds(offset, length)) return;
+    Grant& at = grants[message & (shape.slots - 1)];
     at.offset = offset;
-    at.window = window;
     at.length = length;
-    storeRelease(&at.sequence, next + 1);  // pairs with the transport's look at granted()
+    storeRelease(&at.sequence, message + 1);  // pairs with SendEnd::granted and the paths' look at it
   }
+  /// Whether the next message has been offered memory.
   ECCL_DEVICE bool granted() const { return grants[next & (shape.slots - 1)].sequence == next + 1; }
 
   /// Brackets every use of referenced memory. False: the sender has revoked its references.

@@ -14,7 +14,14 @@ namespace eccl {
 
 /// Values are ecclResult_t's.
 enum class Code : uint8_t {
-  ok = 0, system = 2, internal = 3, invalidArgument = 4, invalidUsage = 5, remote = 6, inProgress = 7, timeout = 8,
+  ok = 0,
+  system = 2,
+  internal = 3,
+  invalidArgument = 4,
+  invalidUsage = 5,
+  remote = 6,
+  inProgress = 7,
+  timeout = 8,
 };
 
 std::string format(const char* fmt, ...) __attribute__((format(printf, 1, 2)));
@@ -41,8 +48,8 @@ class [[nodiscard]] Status {
 template <class T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : value_(std::move(value)) {}           // NOLINT: implicit by design
-  Result(Status status) : status_(std::move(status)) {}   // NOLINT
+  Result(T value) : value_(std::move(value)) {}          // NOLINT: implicit by design
+  Result(Status status) : status_(std::move(status)) {}  // NOLINT
   bool ok() const { return value_.has_value(); }
   const Status& status() const { return status_; }
   T& operator*() { return *value_; }
@@ -59,8 +66,8 @@ class [[nodiscard]] Result {
 #define ECCL_CONCAT_(a, b) a##b
 #define ECCL_CONCAT(a, b) ECCL_CONCAT_(a, b)
 /// Returns the Status of `expression` from this function unless it is ok.
-#define ECCL_TRY(expression)                                      \
-  do {                                                            \
+#define ECCL_TRY(expression)                                                                 \
+  do {                                                                                       \
     if (::eccl::Status eccl_status_ = (expression); !eccl_status_.ok()) return eccl_status_; \
   } while (0)
 /// `ECCL_ASSIGN(auto x, f());`: x = the value, or return the Status.

@@ -7,8 +7,18 @@
 namespace eccl {
 
 enum class DataType : uint8_t {
-  int8 = 0, uint8 = 1, int32 = 2, uint32 = 3, int64 = 4, uint64 = 5,
-  float16 = 6, float32 = 7, float64 = 8, bfloat16 = 9, float8e4m3 = 10, float8e5m2 = 11,
+  int8 = 0,
+  uint8 = 1,
+  int32 = 2,
+  uint32 = 3,
+  int64 = 4,
+  uint64 = 5,
+  float16 = 6,
+  float32 = 7,
+  float64 = 8,
+  bfloat16 = 9,
+  float8e4m3 = 10,
+  float8e5m2 = 11,
 };
 inline constexpr int kDataTypes = 12;
 
@@ -17,8 +27,20 @@ enum class RedOp : uint8_t { sum = 0, prod = 1, max = 2, min = 3, avg = 4, preMu
 inline constexpr int kRedOps = 6;
 
 enum class Collective : uint8_t {
-  allReduce, allGather, reduceScatter, broadcast, reduce, gather, scatter, allToAll,
-  allToAllv, allGatherv, reduceScatterv, barrier, send, receive,
+  allReduce,
+  allGather,
+  reduceScatter,
+  broadcast,
+  reduce,
+  gather,
+  scatter,
+  allToAll,
+  allToAllv,
+  allGatherv,
+  reduceScatterv,
+  barrier,
+  send,
+  receive,
 };
 inline constexpr int kCollectives = 14;
 
@@ -28,7 +50,9 @@ constexpr size_t sizeOf(DataType type) {
   return bytes[static_cast<int>(type)];
 }
 
-constexpr bool isFloating(DataType type) { return type >= DataType::float16; }
+constexpr bool isFloating(DataType type) {
+  return type >= DataType::float16;
+}
 constexpr bool isSigned(DataType type) {
   return type == DataType::int8 || type == DataType::int32 || type == DataType::int64;
 }

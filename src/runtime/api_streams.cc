@@ -1,8 +1,8 @@
 // The C API: memory and host streams.
 
 #include "runtime/handles.h"
-#include "runtime/memory.h"
 #include "runtime/process.h"
+#include "transport/shm/shared_heap.h"
 
 using namespace eccl;
 
@@ -45,14 +45,14 @@ Status askStreams(ecclStream_t stream, const char* function, Ask&& ask) {
 ecclResult_t ecclMemAlloc(void** ptr, size_t size) {
   if (ptr == nullptr) return report(Status::error(Code::invalidArgument, "ecclMemAlloc: ptr is NULL"));
   *ptr = nullptr;
-  auto memory = UserMemory::get().allocate(size);
+  auto memory = SharedHeap::ofThisProcess().allocate(size);
   if (!memory.ok()) return report(memory.status());
   *ptr = *memory;
   return ecclSuccess;
 }
 
 ecclResult_t ecclMemFree(void* ptr) {
-  return ptr == nullptr ? ecclSuccess : report(UserMemory::get().free(ptr));
+  return ptr == nullptr ? ecclSuccess : report(SharedHeap::ofThisProcess().free(ptr));
 }
 
 ecclResult_t ecclCommRegister(ecclComm_t comm, void* buff, size_t size, void** handle) {

@@ -1,7 +1,5 @@
 #include "runtime/communicator.h"
 
-#include <thread>
-
 #include "base/log.h"
 
 namespace eccl {
@@ -14,12 +12,7 @@ Duration secondsOf(double seconds) {
 EngineOptions engineOptions(const Settings& settings) {
   EngineOptions options;
   options.stallTime = secondsOf(settings.stallTime);
-  // Looking costs nobody anything only while every rank has a core to itself; nobody knows how many ranks share
-  // this host before they have met, so look briefly.
-  bool alone = std::thread::hardware_concurrency() > 1;
-  options.spin = std::chrono::microseconds(settings.spinMicroseconds >= 0 ? settings.spinMicroseconds
-                                           : alone                        ? 5
-                                                                          : 0);
+  if (settings.spinMicroseconds > 0) options.spin = std::chrono::microseconds(settings.spinMicroseconds);
   return options;
 }
 

@@ -121,6 +121,7 @@ class Communicator final : public ControlHandler,
   template <class FindMembership>
   Status establish(uint64_t id, const Secret& secret, FindMembership&& findMembership);
   Status exchange();
+  void chooseSpin();
   Status compareSettings(const std::vector<std::string>& wires) const;
   ConnectorOptions connectorOptions() const;
   Status openEngine();

@@ -1,5 +1,8 @@
 // How a communicator comes to be: by unique id, or by splitting another.
 
+#include <sched.h>
+#include <unistd.h>
+
 #include <algorithm>
 
 #include "base/log.h"
@@ -123,7 +126,7 @@ Status Communicator::openEngine() {
   options.rank = rank_;
   options.ring = {static_cast<uint32_t>(settings.slots), static_cast<uint32_t>(settings.slotBytes)};
   options.connectLimit = initLimit();
-  options.allowThread = !settings.p2pDisable;
+  options.allowThread = options.allowDirect = !settings.p2pDisable;
   options.allowShm = !settings.shmDisable;
   if (!settings.transport.empty()) {
     std::string list = "," + settings.transport + ",";
@@ -160,6 +163,7 @@ Status Communicator::exchange() {
     endpoints_.push_back(std::move(endpoint));
   }
   ECCL_TRY(compareSettings(wires));
+  chooseSpin();
   PlanContext context;
   context.rank = rank_;
   context.ranks = ranks_;
@@ -173,6 +177,20 @@ Status Communicator::exchange() {
   context.verify = settings.verify == "always" || (settings.verify != "never" && ranks_ <= kVerifiedRanks);
   planner_ = std::make_unique<Planner>(std::move(context));
   return {};
+}
+
+/// Looking without yielding is free while every rank on this host has a core to itself.
+void Communicator::chooseSpin() {
+  if (options_.settings.spinMicroseconds >= 0) return;
+  constexpr Duration kAlone = std::chrono::microseconds(50);
+  const Endpoint& mine = endpoints_[static_cast<size_t>(rank_)];
+  const auto here = std::count_if(endpoints_.begin(), endpoints_.end(), [&](const Endpoint& endpoint) {
+    return endpoint.host == mine.host && endpoint.bootId == mine.bootId;
+  });
+  cpu_set_t cores;
+  const int usable = sched_getaffinity(0, sizeof cores, &cores) == 0 ? CPU_COUNT(&cores) : 1;
+  // Pinned to one core, it is this rank's own or that cannot be known.
+  if (here <= std::max<long>(usable, usable == 1 ? sysconf(_SC_NPROCESSORS_ONLN) : 1)) engine_.setSpin(kAlone);
 }
 
 /// All ranks come to the same verdict, each from the same texts.

@@ -4,15 +4,25 @@
 
 #include <algorithm>
 
+#include "base/atomics.h"
 #include "base/log.h"
 
 namespace eccl {
 namespace {
 
-/// After spinning, a wait yields for this long before it sleeps: shorter than a sleep and a wake-up cost.
-constexpr Duration kYield = std::chrono::microseconds(50);
+/// A wait gives up the processor after each look for this long before it sleeps: long against what a sleep and
+/// a wake-up cost (some 50 us, during which the peer falls asleep in turn), short against what counts as
+/// waiting.
+constexpr Duration kYield = std::chrono::milliseconds(1);
+/// The service thread has others to serve and looks for less long.
+constexpr Duration kServeYield = std::chrono::microseconds(50);
+/// While yielding, descriptors are asked for news once in so many looks: that costs more than a look.
+constexpr int kLooksPerPoll = 4;
 
 }  // namespace
+
+Engine::Engine(EngineOptions options, EngineHandler& handler)
+    : options_(options), handler_(handler), spin_(options.spin) {}
 
 Status Engine::open(ConnectorOptions connectorOptions) {
   ECCL_TRY(reactor_.open());
@@ -208,14 +218,13 @@ void Engine::sleep() {
 }
 
 void Engine::idle(TimePoint idleSince) {
-  Duration idle = options_.clock->now() - idleSince;
-  if (idle < options_.spin) return;
-  if (idle < options_.spin + kYield) {
-    reactor_.poll(0);
+  const Duration idle = options_.clock->now() - idleSince, spin = spin_.load(std::memory_order_relaxed);
+  if (idle >= spin + kYield) return sleep();
+  if (++looks_ % kLooksPerPoll == 0) reactor_.poll(0);
+  if (idle >= spin)
     sched_yield();
-    return;
-  }
-  sleep();
+  else
+    relaxProcessor();
 }
 
 void Engine::wait(Run& run) {
@@ -283,7 +292,7 @@ bool Engine::serve() {
   }
   disarm();
   reactor_.poll(0);
-  TimePoint until = options_.clock->now() + kYield;
+  TimePoint until = options_.clock->now() + kServeYield;
   while (drive() || (!active_.empty() && !failing() && options_.clock->now() < until)) {}
   // Armed anew after each move: a connection may have become ready, or of use, meanwhile.
   do { arm(); } while (drive());

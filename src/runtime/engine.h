@@ -38,17 +38,19 @@ class EngineHandler {
 
 struct EngineOptions {
   Duration stallTime = std::chrono::milliseconds(100);
-  Duration spin{};  // how long a wait looks before it yields
+  Duration spin{};  // until setSpin()
   const Clock* clock = &Clock::system();
 };
 
 /// Owner: the communicator.
 class Engine {
  public:
-  Engine(EngineOptions options, EngineHandler& handler) : options_(options), handler_(handler) {}
+  Engine(EngineOptions options, EngineHandler& handler);
   /// Needed before anything else; `connector` is for Reactor users only.
   Status open(ConnectorOptions connectorOptions);
 
+  /// How long a wait looks before it yields. Any thread.
+  void setSpin(Duration spin) { spin_.store(spin, std::memory_order_relaxed); }
   /// Queues a Run; it begins when it is released. Any thread.
   void submit(std::shared_ptr<Run> run);
   /// Lets a Run begin. Any thread.
@@ -108,7 +110,10 @@ class Engine {
   std::atomic<bool> news_{false};  // something of the above is new
   std::atomic<bool> failing_{false};
 
+  std::atomic<Duration> spin_;
+
   // The driver's.
+  unsigned looks_ = 0;
   std::vector<std::shared_ptr<Run>> active_;
   bool poisoned_ = false;
   bool armed_ = false;                          // peers have been asked to ring

@@ -65,6 +65,30 @@ void findConnections(const Program& program, Plan& plan) {
   }
 }
 
+/// How many tiles' worth of messages a connection's grants are enough for.
+void findPosts(const Program& program, uint32_t slots, Plan& plan) {
+  bool any = false;
+  for (const Lane& lane : program.lanes) {
+    std::vector<int> messages(program.connections.size(), 0);
+    bool posts = false;
+    for (int s = lane.firstStep; s < lane.firstStep + lane.steps; ++s) {
+      const Step& step = program.steps[static_cast<size_t>(s)];
+      const Operand* operands = &program.operands[static_cast<size_t>(step.firstOperand)];
+      posts |= step.destinations > 0 && operands[step.sources].posted;
+      for (int i = 0; i < step.sources; ++i) {
+        if (operands[i].space != Space::connection) continue;
+        for (int repeat = 0; repeat < step.repeat; ++repeat)
+          ++messages[static_cast<size_t>(operands[i].index.at(repeat))];
+      }
+    }
+    const int most = posts ? *std::max_element(messages.begin(), messages.end()) : 1;
+    plan.ahead.push_back(posts ? static_cast<int8_t>(std::clamp(static_cast<int>(slots) / most - 1, 0, 64))
+                               : -1);
+    any |= posts;
+  }
+  if (any) plan.view.ahead = plan.ahead.data();
+}
+
 }  // namespace
 
 void Plan::bind(Connector& connector) {
@@ -164,6 +188,7 @@ Result<std::shared_ptr<Plan>> Planner::make(const Call& call, std::shared_ptr<co
   plan->scratchBytes = static_cast<size_t>(program->map(Space::scratch).number) *
                        static_cast<size_t>(program->parts) * view.cut.tile * view.elementBytes;
   findConnections(*program, *plan);
+  if (!program->streams) findPosts(*program, context_.ring.slots, *plan);
   return plan;
 }
 

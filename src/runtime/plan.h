@@ -23,6 +23,7 @@ struct Plan {
   size_t scratchBytes = 0;
   size_t relayFlags = 0;
   std::vector<int32_t> relayedAt;                 // by step
+  std::vector<int8_t> ahead;                      // by lane; see PlanView
   std::vector<std::vector<int>> laneConnections;  // by lane: indices of Program::connections
   const char* algorithm = "";
 

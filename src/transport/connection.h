@@ -4,9 +4,10 @@
 // ReceiveEnd, plain data over a ring of slots (base/slot_ring.h). For shared memory both ends look at one
 // ring. For TCP each side has a ring of its own, and the path moves slots from one to the other.
 //
-// Direct, two modes. Pull: a slot refers to the sender's memory (SendEnd::referenceFrom says from which size);
-// it is released when the receiver has read it. Push: the receiving lane grants its destination; a path may
-// deliver the message there and mark the slot as placed (a TCP socket reads into the user's buffer).
+// Direct, two modes, for messages of at least SendEnd::directFrom bytes in memory that a Window shows. Pull: a
+// slot refers to the sender's memory; it is released when the receiver has read it. Push: the receiving lane
+// grants its destination, and the message is delivered there and its slot marked as placed: by the sender on
+// the same host, by the path where a TCP socket reads into the user's buffer.
 //
 // Slots of a message are given back by the receiver's release, which travels as a credit; never by a socket's
 // acceptance of the bytes.

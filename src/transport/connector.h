@@ -30,7 +30,8 @@ struct ConnectorOptions {
   uint16_t epoch = 0;
   bool allowThread = true, allowShm = true, allowTcp = true;
   std::string restrictions;       // the settings that forbid paths ("ECCL_TRANSPORT=shm"), for messages
-  uint32_t pullFrom = 8192;       // bytes from which threads of one process hand out references
+  bool allowDirect = true;        // ranks on this host read and write each other's user memory
+  uint32_t directFrom = 4096;     // bytes from which they do
   uint32_t zeroCopyFrom = 16384;  // bytes from which TCP sends straight from the user's memory
   Duration connectLimit = std::chrono::seconds(20);  // to reach a peer's door; see get()
   size_t mostUnasked = 1024;                         // callers kept until somebody asks for their connections

@@ -8,10 +8,6 @@
 #include "transport/thread/hand_over.h"
 
 namespace eccl {
-namespace {
-const Window kWholeAddressSpace{nullptr, UINT64_MAX};
-}
-
 bool IncomingLink::adopt(Incoming& incoming) {
   if (connection.state() != Connection::State::connecting) return false;
   if (socket_.fd() >= 0) lose("the peer calls anew");
@@ -36,7 +32,7 @@ void IncomingLink::onReady(uint32_t) {
   if (memory_ == nullptr)
     takeOffer(**message);
   else if ((*message)->kind == SetupKind::go)
-    useMemory();
+    useMemory((*message)->mapped != 0);
   else
     lose("the peer's answer makes no sense");
 }
@@ -52,8 +48,13 @@ void IncomingLink::takeOffer(const SetupMessage& offer) {
   if (status.ok()) {
     randomBytes(answer.nonce.data(), answer.nonce.size());
     proofIn(memory->get(), shape).receiver = answer.nonce;
-    if (!thread_) context_.peers.add(connection.peer(), socket_.fd());
-    status = socket_.send(answer, {context_.reactor.doorbell()});
+    std::vector<int> fds = {context_.reactor.doorbell()};
+    if (!thread_) {
+      context_.peers.add(connection.peer(), socket_.fd());
+      answer.mapped = takeHeap(offer);
+      giveHeap(answer, fds);
+    }
+    status = socket_.send(answer, fds);
   }
   if (status.ok()) {
     memory_ = memory.take();
@@ -73,7 +74,7 @@ Result<RingMemory> IncomingLink::memoryOf(const SetupMessage& offer) {
   if (!(thread_ ? options.allowThread : options.allowShm))
     return Status::error(Code::invalidUsage, "the receiver's settings forbid it%s",
                          context_.restrictions().c_str());
-  if (socket_.fds.size() != (thread_ ? 1u : 2u))
+  if (socket_.fds.size() != (thread_ ? 1u : offer.heapBytes > 0 ? 3u : 2u))
     return Status::error(Code::system, "descriptors got lost on the way (raise 'ulimit -n' of the receiver?)");
   if (offer.bytes != bytes)
     return Status::error(Code::remote, "%llu bytes offered, %zu expected",
@@ -85,20 +86,19 @@ Result<RingMemory> IncomingLink::memoryOf(const SetupMessage& offer) {
   return memory;
 }
 
-void IncomingLink::useMemory() {
+void IncomingLink::useMemory(bool heapIsMapped) {
   ReceiveEnd& end = connection.receiveEnd;
+  if (heapIsMapped) mine_ = SharedHeap::ofThisProcess().window();
+  if (thread_ && context_.options.allowDirect) mine_ = theirs_.window = kOwnAddressSpace;
   attach(end, memory_.get());
-  if (thread_) {
-    end.windows = &kWholeAddressSpace;
-    end.windowCount = 1;
-  }
   std::shared_ptr<Fd> doorbell = context_.doorbellOf(connection.peer(), std::move(socket_.fds[0]));
   context_.reactor.forget(socket_.fd(), this);
+  socket_.fds.clear();
   Fd socket = socket_.take();
   if (!thread_ && !context_.peers.add(connection.peer(), socket.get()))
     context_.peers.addSocket(connection.peer(), std::move(socket));
-  connection.becomeReady(std::make_unique<MemoryPath>(thread_ ? "thread" : "shm", std::move(memory_), nullptr,
-                                                      &end, std::move(doorbell)));
+  connection.becomeReady(std::make_unique<MemoryPath>(thread_ ? "thread" : "shm", std::move(memory_),
+                                                      theirs_.memory, nullptr, &end, std::move(doorbell)));
 }
 
 Status IncomingLink::useTcp() {
@@ -112,6 +112,7 @@ Status IncomingLink::useTcp() {
   formatRing(memory.get(), options.ring, options.firstMessage);
   ECCL_TRY(socket_.send(saying(SetupKind::accepted, "")));
   ReceiveEnd& end = connection.receiveEnd;
+  mine_ = kOwnAddressSpace;  // the path writes there for the peer
   attach(end, memory.get());
   auto path = std::make_unique<TcpReceiver>(tcpWiring(socket_.take(), std::move(memory)), end);
   ECCL_TRY(path->open());

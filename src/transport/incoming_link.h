@@ -19,7 +19,7 @@ class IncomingLink final : public Link {
   void onReady(uint32_t events) override;
   void takeOffer(const SetupMessage& offer);
   Result<RingMemory> memoryOf(const SetupMessage& offer);
-  void useMemory();
+  void useMemory(bool heapIsMapped);
   Status useTcp();
   void lose(const std::string& why);
 

@@ -31,6 +31,24 @@ TcpPath::Wiring Link::tcpWiring(Fd socket, RingMemory memory) {
   return wiring;
 }
 
+void Link::giveHeap(SetupMessage& message, std::vector<int>& fds) const {
+  if (!context_.options.allowDirect) return;
+  message.heapBytes = SharedHeap::ofThisProcess().window().size;
+  if (message.heapBytes > 0) fds.push_back(SharedHeap::ofThisProcess().fd());
+}
+
+bool Link::takeHeap(const SetupMessage& message) {
+  theirs_ = {};
+  if (message.heapBytes == 0 || !context_.options.allowDirect || socket_.fds.empty()) return false;
+  Result<PeerHeap> heap = mapPeerHeap(socket_.fds.back().get(), message.heapBytes);
+  if (heap.ok())
+    theirs_ = heap.take();
+  else
+    ECCL_INFO("%s: the peer's memory is not used in place: %s", text().c_str(),
+              heap.status().message().c_str());
+  return theirs_.window.size > 0;
+}
+
 void Link::hangUp() {
   if (socket_.fd() < 0) return;
   context_.reactor.forget(socket_.fd(), this);

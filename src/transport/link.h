@@ -7,6 +7,7 @@
 #include "transport/connector.h"
 #include "transport/peer_watch.h"
 #include "transport/setup.h"
+#include "transport/shm/shared_heap.h"
 #include "transport/tcp/tcp_path.h"
 
 namespace eccl {
@@ -54,7 +55,13 @@ class Link : public ReadyHandler {
   void attach(End& end, void* memory) const {
     const ConnectorOptions& options = context_.options;
     attachRing(end, memory, options.ring, options.firstMessage, options.epoch);
+    end.mine = mine_;
+    end.theirs = theirs_.window;
   }
+  /// Adds this process's heap to what the peer, another process, is given.
+  void giveHeap(SetupMessage& message, std::vector<int>& fds) const;
+  /// Maps the peer's heap, if the message came with one. False: without it.
+  bool takeHeap(const SetupMessage& message);
   void hangUp();
   /// Logged.
   void fail(Code code, const std::string& why);
@@ -62,6 +69,8 @@ class Link : public ReadyHandler {
 
   LinkContext& context_;
   SetupSocket socket_;
+  Window mine_;      // what the peer can get at
+  PeerHeap theirs_;  // what this side can get at
 };
 
 }  // namespace eccl

@@ -109,7 +109,7 @@ Status OutgoingLink::offer() {
   if (thread_) {
     ECCL_ASSIGN(memory_, mapPrivate(bytes));
   } else {
-    ECCL_ASSIGN(SharedMemory shared, createShared(bytes));
+    ECCL_ASSIGN(SharedMemory shared, createShared("eccl-ring", bytes));
     file = std::move(shared.fd);
     memory_ = std::move(shared.memory);
     context_.peers.add(connection.peer(), socket_.fd());
@@ -121,10 +121,15 @@ Status OutgoingLink::offer() {
   message.kind = thread_ ? SetupKind::thread : SetupKind::shm;
   message.bytes = bytes;
   message.nonce = nonce_;
-  if (!thread_) return socket_.send(message, {context_.reactor.doorbell(), file.get()});
+  std::vector<int> fds = {context_.reactor.doorbell()};
+  if (!thread_) {
+    fds.push_back(file.get());
+    giveHeap(message, fds);
+    return socket_.send(message, fds);
+  }
   leaveForThread(nonce_, memory_);
   left_ = true;
-  return socket_.send(message, {context_.reactor.doorbell()});
+  return socket_.send(message, fds);
 }
 
 void OutgoingLink::withdraw() {
@@ -159,8 +164,9 @@ void OutgoingLink::onAnswer(const SetupMessage& answer) {
   if (!memory.ok()) return fail(memory.status().code(), memory.status().message());
   formatRing(memory->get(), context_.options.ring, context_.options.firstMessage);
   Status status = establish("tcp", [&](SendEnd& end) -> Result<std::unique_ptr<Path>> {
+    mine_ = kOwnAddressSpace;  // the path reads it for the peer
     attach(end, memory->get());
-    end.referenceFrom = context_.options.zeroCopyFrom;
+    end.directFrom = context_.options.zeroCopyFrom;
     auto path = std::make_unique<TcpSender>(tcpWiring(socket_.take(), *memory), end);
     ECCL_TRY(path->open());
     return std::unique_ptr<Path>(std::move(path));
@@ -169,26 +175,30 @@ void OutgoingLink::onAnswer(const SetupMessage& answer) {
 }
 
 Status OutgoingLink::acceptMemory(const SetupMessage& answer) {
-  if (socket_.fds.size() != 1) return Status::error(Code::remote, "the peer's doorbell did not come through");
+  if (socket_.fds.size() != (answer.heapBytes > 0 ? 2u : 1u))
+    return Status::error(Code::remote, "the peer's descriptors did not come through");
   if (proofIn(memory_.get(), context_.options.ring).receiver != answer.nonce)
     return Status::error(Code::remote, "what the peer wrote does not show in the shared memory");
   SetupMessage go;
   go.kind = SetupKind::go;
+  go.mapped = takeHeap(answer);
+  if (answer.mapped != 0) mine_ = SharedHeap::ofThisProcess().window();
+  if (thread_ && context_.options.allowDirect) mine_ = theirs_.window = kOwnAddressSpace;
   ECCL_TRY(socket_.send(go));
   // From here on the receiver counts on this ring, and nothing below fails but for want of memory.
   std::shared_ptr<Fd> doorbell = context_.doorbellOf(connection.peer(), std::move(socket_.fds[0]));
   const char* name = thread_ ? "thread" : "shm";
   ECCL_TRY(establish(name, [&](SendEnd& end) -> Result<std::unique_ptr<Path>> {
     attach(end, memory_.get());
-    // Only threads can follow a reference into this address space.
-    end.referenceFrom = thread_ ? context_.options.pullFrom : UINT32_MAX;
+    end.directFrom = context_.options.directFrom;
     return std::unique_ptr<Path>(
-        std::make_unique<MemoryPath>(name, memory_, &end, nullptr, std::move(doorbell)));
+        std::make_unique<MemoryPath>(name, memory_, theirs_.memory, &end, nullptr, std::move(doorbell)));
   }));
   // The nonce came back, so the ring was taken out of the hand-over table.
   left_ = false;
   memory_.reset();
   context_.reactor.forget(socket_.fd(), this);
+  socket_.fds.clear();
   Fd socket = socket_.take();
   if (!thread_ && !context_.peers.add(connection.peer(), socket.get()))
     context_.peers.addSocket(connection.peer(), std::move(socket));
@@ -211,7 +221,8 @@ Status OutgoingLink::establish(const char* name, const Make& make) {
   }
   ECCL_ASSIGN(std::unique_ptr<Path> path, make(*end));
   if (decorator != nullptr) {
-    connection.sendEnd.referenceFrom = end->referenceFrom;
+    connection.sendEnd.directFrom = end->directFrom;
+    connection.sendEnd.mine = end->mine;
     fault_ = decorator.get();
     decorator->wrap(std::move(path));
     path = std::move(decorator);

@@ -7,7 +7,7 @@
 
 namespace eccl {
 namespace {
-constexpr size_t kMostFds = 2;
+constexpr size_t kMostFds = 3;
 }
 
 SetupMessage saying(SetupKind kind, const std::string& why) {
@@ -17,7 +17,7 @@ SetupMessage saying(SetupKind kind, const std::string& why) {
   return message;
 }
 
-Status SetupSocket::send(const SetupMessage& message, std::initializer_list<int> list) {
+Status SetupSocket::send(const SetupMessage& message, std::span<const int> list) {
   iovec part{const_cast<SetupMessage*>(&message), sizeof message};
   alignas(cmsghdr) char control[CMSG_SPACE(kMostFds * sizeof(int))] = {};
   msghdr header{};
@@ -30,7 +30,7 @@ Status SetupSocket::send(const SetupMessage& message, std::initializer_list<int>
     rights->cmsg_level = SOL_SOCKET;
     rights->cmsg_type = SCM_RIGHTS;
     rights->cmsg_len = CMSG_LEN(list.size() * sizeof(int));
-    std::memcpy(CMSG_DATA(rights), list.begin(), list.size() * sizeof(int));
+    std::memcpy(CMSG_DATA(rights), list.data(), list.size() * sizeof(int));
   }
   const ssize_t sent = sendmsg(socket_.get(), &header, MSG_NOSIGNAL | MSG_DONTWAIT);
   if (sent < 0) return Status::fromErrno(errno, "cannot answer");

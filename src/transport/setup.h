@@ -1,17 +1,19 @@
 // What two Connectors say to each other between the handshake and the first message.
 //
-//   unix:  dialer → thread | shm { nonce, bytes } + doorbell [+ memfd]
-//          acceptor → accepted { nonce } + doorbell | otherWay { why } | refused { why }
+//   unix:  dialer → thread | shm { nonce, bytes } + doorbell [+ ring [+ heap]]
+//          acceptor → accepted { nonce } + doorbell [+ heap] | otherWay { why } | refused { why }
 //          dialer → go
 //   tcp:   acceptor → accepted | refused { why }
 //
 // Both nonces are also written into the memory itself and read there by the other side. After otherWay, or if
-// the dialer does not find the acceptor's nonce, it hangs up and comes back by TCP.
+// the dialer does not find the acceptor's nonce, it hangs up and comes back by TCP. Each side gives the heap
+// from which its user memory comes, if it has one, and says whether it has mapped the other's: without that no
+// references and grants into it are sent.
 #pragma once
 
 #include <array>
-#include <initializer_list>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "transport/connection.h"
@@ -37,9 +39,11 @@ enum class SetupKind : uint32_t { thread = 1, shm = 2, accepted = 3, go = 4, oth
 struct SetupMessage {
   uint32_t magic = kWireMagic;
   SetupKind kind{};
-  uint64_t bytes = 0;
+  uint64_t bytes = 0;      // of the ring
+  uint64_t heapBytes = 0;  // of the heap whose descriptor comes last; 0: none does
   Nonce nonce{};
-  char why[96] = {};
+  uint32_t mapped = 0;  // 1: the heap that was given can be used here
+  char why[84] = {};
 };
 static_assert(sizeof(SetupMessage) == 128);
 SetupMessage saying(SetupKind kind, const std::string& why);
@@ -52,7 +56,7 @@ class SetupSocket {
   int fd() const { return socket_.get(); }
   Fd take() { return std::move(socket_); }
   /// Whole or not at all: a fresh socket has room, so that none is an error.
-  Status send(const SetupMessage& message, std::initializer_list<int> fds = {});
+  Status send(const SetupMessage& message, std::span<const int> fds = {});
   /// Nothing while incomplete. Reads no byte after the message. Errors: the end of the stream, and garbage.
   Result<std::optional<SetupMessage>> receive();
   /// Descriptors that came with messages, in order.

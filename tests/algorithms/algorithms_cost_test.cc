@@ -130,7 +130,7 @@ INSTANTIATE_TEST_SUITE_P(Ranks, Costs, ::testing::Values(2, 3, 4, 5, 7, 8, 9, 16
 TEST_P(Costs, AllReduce) {
   const double bandwidthOptimal = 2.0 * (n - 1) / n;
   expectEach(Collective::allReduce, "ring", 2 * (n - 1), bandwidthOptimal, 2 * (n - 1), 2);
-  expectEach(Collective::allReduce, "direct", 2 * (n - 1), bandwidthOptimal, 2, 2 * (n - 1));
+  expectEach(Collective::allReduce, "direct", 2 * (n - 1), bandwidthOptimal, 2, 4 * (n - 1));
   expectEach(Collective::allReduce, "oneshot", n - 1, n - 1, 1, 2 * (n - 1));
 }
 

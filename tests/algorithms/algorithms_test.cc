@@ -27,18 +27,24 @@ std::vector<int> rootsToTry(Collective collective, int ranks) {
   return {roots.begin(), roots.end()};
 }
 
-Operands claimedStable(const std::vector<Program>& programs) {
-  Operands claimed;
+Operands claimed(const std::vector<Program>& programs, bool Operand::*claim) {
+  Operands found;
   for (const Program& program : programs) {
     for (size_t i = 0; i < program.operands.size(); ++i) {
-      if (program.operands[i].stable) claimed.insert({program.rank, static_cast<int>(i)});
+      if (program.operands[i].*claim) found.insert({program.rank, static_cast<int>(i)});
     }
   }
-  return claimed;
+  return found;
 }
 
-/// Proves a schedule in and out of place; then what is claimed stable must be all that is so in both: a claim
-/// that is forgotten costs a copy for nothing.
+Operands inBoth(const std::vector<std::pair<int, int>>& some, const std::vector<std::pair<int, int>>& others) {
+  Operands found(some.begin(), some.end()), second(others.begin(), others.end());
+  std::erase_if(found, [&](const auto& operand) { return second.count(operand) == 0; });
+  return found;
+}
+
+/// Proves a schedule in and out of place; then what is claimed stable or posted must be all that is so in both:
+/// a claim that is forgotten costs a copy for nothing.
 void prove(const Algorithm& algorithm, const CollectiveShape& shape, int channels) {
   SCOPED_TRACE(format("%s %s ranks %d root %d channels %d", nameOf(shape.collective), algorithm.name,
                       shape.ranks, shape.root, channels));
@@ -47,11 +53,8 @@ void prove(const Algorithm& algorithm, const CollectiveShape& shape, int channel
   ASSERT_TRUE(apart.ok) << "out of place: " << apart.reason;
   ASSERT_TRUE(inPlace.ok) << "in place: " << inPlace.reason;
   EXPECT_LE(std::max(apart.minSlots, inPlace.minSlots), 2);
-
-  Operands inferred(apart.stable.begin(), apart.stable.end());
-  Operands alsoInPlace(inPlace.stable.begin(), inPlace.stable.end());
-  std::erase_if(inferred, [&](const auto& operand) { return alsoInPlace.count(operand) == 0; });
-  EXPECT_EQ(claimedStable(programs), inferred);
+  EXPECT_EQ(claimed(programs, &Operand::stable), inBoth(apart.stable, inPlace.stable));
+  EXPECT_EQ(claimed(programs, &Operand::posted), inBoth(apart.posted, inPlace.posted));
 }
 
 /// Prints as "AllReduce_ring", in the names of the tests too.

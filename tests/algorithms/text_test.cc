@@ -67,8 +67,8 @@ Program randomProgram(std::mt19937_64& random) {
       step.post = random() % 2 == 0, step.waitPreviousTile = random() % 2 == 0;
       step.repeat = any(), step.waitLane = any(), step.waitStep = any();
       for (int i = 0; i < step.sources + step.destinations; ++i) {
-        program.operands.push_back(
-            {static_cast<Space>(random() % 4), random() % 2 == 0, random() % 2 == 0, any(), walk(), walk()});
+        program.operands.push_back({static_cast<Space>(random() % 4), random() % 2 == 0, random() % 2 == 0,
+                                    random() % 2 == 0, any(), walk(), walk()});
       }
       program.steps.push_back(step);
     }
@@ -104,8 +104,8 @@ TEST(ScheduleText, IsWhatTheHeaderSays) {
             "  step connection[1], input[0].part[0+(2-1*i)%4] pre -> connection[0] repeat 2\n"
             "  step connection[1], input[0].part[0+(0-1*i)%4] pre -> output[0].part[0+(0-1*i)%4], "
             "connection[0] post\n"
-            "  step connection[1] -> output[0].part[0+(3-1*i)%4], connection[0] repeat 2\n"
-            "  step connection[1] -> output[0].part[0+(1-1*i)%4]\n");
+            "  step connection[1] -> output[0].part[0+(3-1*i)%4] posted, connection[0] repeat 2\n"
+            "  step connection[1] -> output[0].part[0+(1-1*i)%4] posted\n");
 }
 
 /// docs/schedule.md works this Program through.

@@ -89,19 +89,63 @@ TEST(SlotRing, KnowsWhenReferencesAreReleasedAtEveryStart) {
   }
 }
 
-TEST(SlotRing, OffersAGrantForTheNextMessageOnly) {
+TEST(SlotRing, GrantsAreForOneMessageAndOneLength) {
   for (uint64_t first : kFirsts) {
     SCOPED_TRACE(first);
-    Ring ring({2, 64}, first);
-    for (int k = 0; k < 5; ++k) {
+    Ring ring({4, 64}, first);
+    std::byte memory[100];
+    ring.receiver.mine = {memory, 100};
+    std::byte elsewhere[100];  // where the sender has mapped it
+    ring.sender.theirs = {elsewhere, 100};
+    ring.sender.directFrom = 50;
+    for (int k = 0; k < 9; ++k) {
       EXPECT_FALSE(ring.receiver.granted());
-      ring.receiver.grant(kOwnAddressSpace, 1000, 50);
-      EXPECT_TRUE(ring.receiver.granted());
-      ASSERT_NE(ring.sender.reserve(), nullptr);
-      ring.sender.publish(50, 0, 0);
-      ring.receiver.release();
+      EXPECT_EQ(ring.sender.granted(60), nullptr);
+      ring.receiver.grant(ring.receiver.next + 1, memory + 40, 60);
+      EXPECT_EQ(ring.sender.granted(60), nullptr);  // that is for the message after it
+      for (int message = 0; message < 2; ++message) {
+        ASSERT_NE(ring.sender.reserve(), nullptr);
+        EXPECT_EQ(ring.sender.granted(60), message == 1 ? elsewhere + 40 : nullptr);
+        EXPECT_EQ(ring.sender.granted(59), nullptr);
+        ring.sender.publish(60, 0, 0);
+        EXPECT_EQ(ring.receiver.granted(), message == 1);
+        ring.receiver.release();
+      }
     }
   }
+}
+
+TEST(SlotRing, NothingOutsideAWindowIsGrantedOrReferredTo) {
+  Ring ring({2, 64});
+  std::byte memory[100];
+  ring.receiver.mine = {memory + 10, 50};
+  ring.receiver.grant(ring.receiver.next, memory + 9, 20);
+  ring.receiver.grant(ring.receiver.next, memory + 41, 20);
+  EXPECT_FALSE(ring.receiver.granted());
+  ring.sender.mine = {memory + 10, 50};
+  ring.sender.directFrom = 1;
+  uint64_t offset;
+  EXPECT_FALSE(ring.sender.reaches(memory + 9, 20, &offset));
+  EXPECT_FALSE(ring.sender.reaches(memory + 41, 20, &offset));
+  ASSERT_TRUE(ring.sender.reaches(memory + 40, 20, &offset));
+  EXPECT_EQ(offset, 30u);
+  // A receiver that grants what it has not shown.
+  ring.sender.theirs = {memory, 60};
+  ring.receiver.mine = kOwnAddressSpace;
+  ring.receiver.grant(ring.receiver.next, reinterpret_cast<std::byte*>(41), 20);
+  EXPECT_EQ(ring.sender.granted(20), nullptr);
+  ring.receiver.grant(ring.receiver.next, reinterpret_cast<std::byte*>(40), 20);
+  EXPECT_EQ(ring.sender.granted(20), memory + 40);
+}
+
+TEST(SlotRing, RefusesWritingAfterTheReceiversPoison) {
+  Ring ring({2, 64});
+  EXPECT_TRUE(ring.sender.beginWriting());
+  EXPECT_EQ(ring.sender.control->writing, 1u);
+  ring.sender.endWriting();
+  EXPECT_EQ(ring.sender.control->writing, 0u);
+  storeRelease(&ring.receiver.control->receiverPoison, 1u);
+  EXPECT_FALSE(ring.sender.beginWriting());
 }
 
 TEST(SlotRing, CarriesTheSendersEpoch) {

@@ -5,11 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#if defined(__has_feature)  // Clang
-#define ECCL_SANITIZED __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#elif defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define ECCL_SANITIZED 1
-#endif
+#include "support/sanitizers.h"
 
 namespace eccl {
 namespace {
@@ -53,9 +49,7 @@ TEST_F(HostDeviceTest, AllocatesAlignedMemory) {
 }
 
 TEST_F(HostDeviceTest, ReportsExhaustedMemory) {
-#if ECCL_SANITIZED
-  GTEST_SKIP() << "the sanitizer ends the process when an allocation is too large";
-#endif
+  if (kSanitized) GTEST_SKIP() << "the sanitizer ends the process when an allocation is too large";
   Result<void*> memory = device_.allocate(SIZE_MAX / 2);
   ASSERT_FALSE(memory.ok());
   EXPECT_EQ(Code::system, memory.status().code());

@@ -219,7 +219,7 @@ class Mutator {
                      if (found == nullptr || like == nullptr) return;
                      Operand added = *like;
                      added.space = Space::output;
-                     added.pre = added.stable = false;
+                     added.pre = added.stable = added.posted = false;
                      found->destinations.push_back(added);
                    }});
     all.push_back({"mis-stride a walk over parts", [](Draft& draft, const Place& at) {
@@ -260,6 +260,22 @@ class Mutator {
                      auto* found = step(draft, at);
                      if (found != nullptr && !found->sources.empty()) {
                        found->sources[0].stable = !found->sources[0].stable;
+                     }
+                   }});
+    all.push_back({"flip posted", [](Draft& draft, const Place& at) {
+                     auto* found = step(draft, at);
+                     if (found != nullptr && !found->destinations.empty()) {
+                       found->destinations[0].posted = !found->destinations[0].posted;
+                     }
+                   }});
+    all.push_back({"claim everything posted", [](Draft& draft, const Place&) {
+                     for (auto& of : draft.lanes) {
+                       for (auto& move : of.steps) {
+                         if (move.sources.size() == 1 && move.sources[0].space == Space::connection &&
+                             !move.destinations.empty() && !move.step.post && !draft.head.streams) {
+                           move.destinations[0].posted = move.destinations[0].space != Space::connection;
+                         }
+                       }
                      }
                    }});
     all.push_back({"claim everything stable", [](Draft& draft, const Place&) {

@@ -1,12 +1,15 @@
 // Programs replayed on random numbers, one per piece of data, to see what a schedule really does.
 //
 // Sums wrap modulo 2^64; scaling and finishing are such that leaving one out or doing it twice shows. Memory
-// nobody has written holds garbage. What a reference is claimed for is read when the receiver takes it. The
-// expected outputs come from the collective's definition alone.
+// nobody has written holds garbage. What a reference is claimed for is read when the receiver takes it, and
+// what is claimed posted is written when the message for it is sent. The expected outputs come from the
+// collective's definition alone.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -27,7 +30,7 @@ inline uint64_t mixed(uint64_t x) {
 
 struct ValuesOptions {
   uint64_t inPlace = 0;      // bit r: rank r's input and output are one buffer, where the API allows it
-  bool byReference = false;  // stable operands are read when they are received
+  bool byReference = false;  // stable operands are read when received, posted ones written when sent
   uint64_t seed = 1;
   MachineSize size;  // of the Machine this is a Domain of
 };
@@ -56,6 +59,7 @@ class ReplayValues {
     eachPiece(Space::input, [&](int rank, int block, int part, int tile) {
       *cell(rank, Space::input, block, part, tile) = contribution(rank, block, part, tile);
     });
+    if (options_.byReference) listArrivals();
   }
 
   const char* execute(const Move<Payload>& move) {
@@ -63,6 +67,10 @@ class ReplayValues {
       if (destination.message == nullptr) continue;
       destination.message->payload.numbers.assign(move.count, 0);
       destination.message->payload.references.assign(move.count, nullptr);
+    }
+    ahead_.clear();
+    for (const auto& destination : move.destinations()) {
+      if (destination.message != nullptr) ahead_.push_back(postedFor(move, *destination.operand));
     }
     for (int j = 0; j < move.count; ++j) {
       if (!isEmpty(move.block, move.part + j, move.tile)) movePart(move, j);
@@ -158,11 +166,14 @@ class ReplayValues {
     }
     if (move.step->post) sum = finished(sum);
     const Operand& first = *move.sources()[0].operand;
+    size_t sent = 0;
     for (const auto& destination : move.destinations()) {
       if (destination.message == nullptr) {
         *cell(move.rank, destination.operand->space, move.block, part, move.tile) = sum;
         continue;
       }
+      const Ahead& ahead = ahead_[sent++];
+      if (ahead.rank >= 0 && !first.stable) *cell(ahead.rank, ahead.space, move.block, part, move.tile) = sum;
       destination.message->payload.numbers[j] = sum;
       if (options_.byReference && first.stable) {
         destination.message->payload.references[j] = cell(move.rank, first.space, move.block, part, move.tile);
@@ -171,10 +182,63 @@ class ReplayValues {
     }
   }
 
+  /// A receive, in the order of a tile.
+  struct Arrival {
+    int32_t block, part, count;
+    Space space;
+    bool posted;
+  };
+  /// Where the sender writes; rank -1: nowhere.
+  struct Ahead {
+    int rank = -1;
+    Space space = Space::output;
+  };
+  using Name = std::array<int, 4>;  // from, to, channel, tag
+
+  void listArrivals() {
+    for (const Program& program : programs_) {
+      for (const Step& step : program.steps) {
+        const Operand* operands = &program.operands[step.firstOperand];
+        const Operand* first = step.destinations > 0 ? operands + step.sources : nullptr;
+        const Operand* memory = nullptr;
+        for (int i = 0; i < step.sources + step.destinations; ++i) {
+          if (operands[i].space != Space::connection) memory = operands + i;
+        }
+        for (int repeat = 0; repeat < step.repeat; ++repeat) {
+          for (int i = 0; i < step.sources && memory != nullptr; ++i) {
+            if (operands[i].space != Space::connection) continue;
+            const ConnectionSpec& spec = program.connections[operands[i].index.at(repeat)];
+            arrivals_[{spec.peer, program.rank, spec.channel, spec.tag}].push_back(
+                {memory->index.at(repeat), memory->part.at(repeat), memory->count,
+                 first != nullptr ? first->space : Space::output, first != nullptr && first->posted});
+          }
+        }
+      }
+    }
+  }
+
+  /// The receive that the message of this move is for: as many before it in the tile have not been empty.
+  Ahead postedFor(const Move<Payload>& move, const Operand& destination) {
+    if (!options_.byReference) return {};
+    const ConnectionSpec& spec = programs_[move.rank].connections[destination.index.at(move.repeat)];
+    const Name name = {move.rank, spec.peer, spec.channel, spec.tag};
+    size_t before = sent_[{name, move.tile}]++;
+    for (const Arrival& arrival : arrivals_[name]) {
+      bool empty = true;
+      for (int j = 0; j < arrival.count; ++j) empty &= isEmpty(arrival.block, arrival.part + j, move.tile);
+      if (empty || before-- > 0) continue;
+      return arrival.posted ? Ahead{spec.peer, arrival.space} : Ahead{};
+    }
+    return {};
+  }
+
   const std::vector<Program>& programs_;
   const CollectiveShape shape_;
   const ValuesOptions options_;
-  std::vector<size_t> begin_;  // of each rank's spaces, in cells_
+  std::map<Name, std::vector<Arrival>> arrivals_;
+  std::map<std::pair<Name, int>, size_t> sent_;  // by connection and tile
+  std::vector<Ahead> ahead_;                     // of the move under way, by message
+  std::vector<size_t> begin_;                    // of each rank's spaces, in cells_
   std::vector<uint64_t> cells_;
 };
 

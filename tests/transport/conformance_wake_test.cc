@@ -179,6 +179,40 @@ TEST(ThreadPath, SenderPoisonWaitsForTheReader) {
       });
 }
 
+// The other way round, a sender is not cut off in the middle of writing to granted memory. A process gets less
+// time than a thread: it may have died there.
+TEST(SharedMemoryPath, ReceiverPoisonWaitsForTheWriter) {
+  runTwo(
+      setupFor(Way::shm), true,
+      [&](Party& party) -> std::string {
+        CONNECT(connection, party.sending());
+        SendEnd& end = connection->sendEnd;
+        PARTY_CHECK(party.await());
+        std::byte* place = end.granted(2000);
+        PARTY_CHECK(place != nullptr && end.beginWriting());
+        std::memset(place, 1, 1000);
+        party.signal();
+        PARTY_CHECK(party.until([&] { return end.poisoned(); }));
+        std::this_thread::sleep_for(std::chrono::milliseconds(30));
+        std::memset(place + 1000, 2, 1000);
+        end.endWriting();
+        PARTY_CHECK(!end.beginWriting());
+        PARTY_CHECK(party.await());
+        return "";
+      },
+      [&](Party& party) -> std::string {
+        CONNECT(connection, party.receiving());
+        HeapMemory memory(2000, std::byte{0});
+        connection->receiveEnd.grant(connection->receiveEnd.next, memory.data(), 2000);
+        party.signal();
+        PARTY_CHECK(party.await());
+        party.connector->poison();
+        PARTY_CHECK(memory.data()[1999] == std::byte{2});
+        party.signal();
+        return "";
+      });
+}
+
 TEST_P(PathEvents, DestructionIsAnEndForThePeer) {
   run(
       setupFor(way()),

@@ -142,7 +142,8 @@ TEST(Connector, RefusesMemoryThatIsNotWhatWasAgreedOn) {
         const size_t bytes = ringMemoryBytes({8, 4096});
         Fd unsealed(memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING));
         PARTY_CHECK(ftruncate(unsealed.get(), static_cast<off_t>(bytes)) == 0);
-        Result<SharedMemory> good = createShared(bytes), small = createShared(bytes - 64);
+        Result<SharedMemory> good = createShared("eccl-test", bytes),
+                             small = createShared("eccl-test", bytes - 64);
         PARTY_CHECK(good.ok() && small.ok());
         struct Offer {
           SetupKind kind;
@@ -165,8 +166,8 @@ TEST(Connector, RefusesMemoryThatIsNotWhatWasAgreedOn) {
           message.kind = offer.kind;
           message.bytes = offer.bytes;
           message.nonce.fill(offer.nonce);
-          Status sent = offer.fd >= 0 ? caller.socket.send(message, {bell, offer.fd})
-                                      : caller.socket.send(message, {bell});
+          Status sent = offer.fd >= 0 ? caller.socket.send(message, std::vector<int>{bell, offer.fd})
+                                      : caller.socket.send(message, std::vector<int>{bell});
           PARTY_CHECK(sent.ok());
           const SetupMessage answer = caller.answer(party);
           PARTY_CHECK(answer.kind == SetupKind::otherWay);

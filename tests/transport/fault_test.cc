@@ -24,7 +24,7 @@ struct Decorated {
         std::make_unique<FaultPath>(plan, clock, outside, lane, [this](const std::string& why) { cut = why; });
     inside = attached(path->inner());
     attachRing(receiver, inside.get(), kShape, first, 0);
-    path->wrap(std::make_unique<MemoryPath>("thread", inside, &path->inner(), nullptr,
+    path->wrap(std::make_unique<MemoryPath>("thread", inside, nullptr, &path->inner(), nullptr,
                                             std::make_shared<Fd>(eventfdOf())));
   }
   int eventfdOf() {
@@ -141,7 +141,8 @@ TEST(FaultPath, CutsAfterWhatArrived) {
 
 TEST(FaultPath, PassesReferencesAndPoisonOn) {
   Decorated decorated(FaultPlan{});
-  decorated.lane.referenceFrom = 100;
+  decorated.lane.mine = kOwnAddressSpace;
+  decorated.lane.directFrom = 100;
   std::vector<std::byte> bytes(100);
   ASSERT_TRUE(trySend(decorated.lane, bytes, 1));
   decorated.path->kick();

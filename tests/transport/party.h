@@ -15,16 +15,13 @@
 #include <vector>
 
 #include "base/log.h"
+#include "support/sanitizers.h"
 #include "transport/connector.h"
 #include "transport/fault/fault_plan.h"
 
 namespace eccl {
 
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-inline constexpr int kSlower = 10;  // sanitizers
-#else
-inline constexpr int kSlower = 1;
-#endif
+inline constexpr int kSlower = kSanitized ? 10 : 1;
 
 /// What may differ between two parties.
 struct PartySetup {
@@ -34,7 +31,7 @@ struct PartySetup {
   RingShape ring{8, 4096};
   uint64_t first = 0;
   uint16_t epoch = 1;
-  uint32_t referenceFrom = 1000;
+  uint32_t directFrom = 1000;
   FaultPlan faults;
   bool faulty = false;
   Duration connectLimit = std::chrono::seconds(20);
@@ -68,7 +65,7 @@ class Party {
     choices.allowShm = setup.shm;
     choices.allowTcp = setup.tcp;
     choices.restrictions = setup.restrictions;
-    choices.pullFrom = choices.zeroCopyFrom = setup.referenceFrom;
+    choices.directFrom = choices.zeroCopyFrom = setup.directFrom;
     choices.connectLimit = setup.connectLimit;
     choices.mostUnasked = setup.mostUnasked;
     choices.describe = [](int r) { return format("rank %d (test)", r); };

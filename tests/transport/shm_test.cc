@@ -25,7 +25,7 @@ TEST(RingMemory, PrivateMemoryIsZeroAndAligned) {
 }
 
 TEST(RingMemory, WhatOneMappingWritesTheOtherReads) {
-  Result<SharedMemory> shared = createShared(10'000);
+  Result<SharedMemory> shared = createShared("eccl-test", 10'000);
   ASSERT_TRUE(shared.ok()) << shared.status().message();
   Result<RingMemory> other = mapShared(shared->fd.get(), 10'000);
   ASSERT_TRUE(other.ok()) << other.status().message();
@@ -38,7 +38,7 @@ TEST(RingMemory, WhatOneMappingWritesTheOtherReads) {
 }
 
 TEST(RingMemory, SharedMemoryCanNeitherShrinkNorGrowNorLoseItsSeals) {
-  Result<SharedMemory> shared = createShared(10'000);
+  Result<SharedMemory> shared = createShared("eccl-test", 10'000);
   ASSERT_TRUE(shared.ok());
   EXPECT_EQ(ftruncate(shared->fd.get(), 0), -1);
   EXPECT_EQ(errno, EPERM);
@@ -53,7 +53,7 @@ TEST(RingMemory, RefusesWhatCouldShrinkOrHasAnotherSize) {
   EXPECT_FALSE(mapShared(unsealed.get(), 10'000).ok());
   ASSERT_EQ(fcntl(unsealed.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW), 0);
   EXPECT_FALSE(mapShared(unsealed.get(), 10'000).ok()) << "its seals may still change";
-  Result<SharedMemory> shared = createShared(10'000);
+  Result<SharedMemory> shared = createShared("eccl-test", 10'000);
   ASSERT_TRUE(shared.ok());
   EXPECT_FALSE(mapShared(shared->fd.get(), 9'999).ok());
   EXPECT_FALSE(mapShared(shared->fd.get(), 10'001).ok());
@@ -88,6 +88,7 @@ size_t openDescriptors() {
 
 TEST(SharedMemory, HasNoNameAndLeavesNothing) {
   const std::set<std::string> before = entriesOf("/dev/shm");
+  SharedHeap::ofThisProcess().window();  // one descriptor for the life of the process
   const size_t descriptors = openDescriptors();
   PartySetup setup;
   setup.shm = true;
@@ -140,9 +141,9 @@ struct Ends {
     attachRing(receive, memory.get(), shape, 0, 0);
     EXPECT_TRUE(senders.open().ok());
     EXPECT_TRUE(receivers.open().ok());
-    out = std::make_unique<MemoryPath>("shm", memory, &send, nullptr,
+    out = std::make_unique<MemoryPath>("shm", memory, nullptr, &send, nullptr,
                                        std::make_shared<Fd>(dup(receivers.doorbell())));
-    in = std::make_unique<MemoryPath>("shm", memory, nullptr, &receive,
+    in = std::make_unique<MemoryPath>("shm", memory, nullptr, nullptr, &receive,
                                       std::make_shared<Fd>(dup(senders.doorbell())));
   }
   RingMemory memory;

@@ -178,7 +178,8 @@ TEST(TcpReceiver, WritesNothingIntoGrantedMemoryAfterPoison) {
   auto* memory =
       static_cast<std::byte*>(mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
   ASSERT_NE(memory, MAP_FAILED);
-  wire.end.grant(kOwnAddressSpace, reinterpret_cast<uint64_t>(memory), 200);
+  wire.end.mine = kOwnAddressSpace;
+  wire.end.grant(wire.end.next, memory, 200);
   wire.put(message(0, 200));
   const std::string half(100, 'x');
   wire.put(half.data(), half.size());
@@ -245,7 +246,8 @@ TEST(TcpSender, NeverTakesACreditBack) {
 TEST(TcpSender, SendsReferencesFromWhereTheyLieWithoutSayingSo) {
   Sending wire;
   std::vector<std::byte> bytes(100, std::byte{'q'});
-  wire.end.referenceFrom = 50;
+  wire.end.mine = kOwnAddressSpace;
+  wire.end.directFrom = 50;
   ASSERT_TRUE(trySend(wire.end, bytes, 5, true));
   wire.path->kick();
   const std::string stream = wire.take();

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <cstring>
+#include <span>
 #include <vector>
 
 #include "transport/party.h"
+#include "transport/shm/shared_heap.h"
 
 namespace eccl {
 
@@ -30,24 +32,30 @@ inline std::vector<std::byte> content(uint64_t k, uint32_t slotBytes) {
   return bytes;
 }
 
-/// Publishes if there is a slot. By reference where the path allows and `bytes` are long enough.
-inline bool trySend(SendEnd& end, const std::vector<std::byte>& bytes, uint32_t signature, bool last = false) {
+/// Publishes if there is a slot. By reference or to granted memory where the path allows and `bytes` are long
+/// enough.
+inline bool trySend(SendEnd& end, std::span<const std::byte> bytes, uint32_t signature, bool last = false) {
   Slot* slot = end.reserve();
   if (slot == nullptr) return false;
   uint16_t flags = last ? kSlotLast : 0;
-  if (bytes.size() >= end.referenceFrom) {
-    slot->window = kOwnAddressSpace;
-    slot->offset = reinterpret_cast<uint64_t>(bytes.data());
+  const auto length = static_cast<uint32_t>(bytes.size());
+  if (uint64_t offset; end.reaches(bytes.data(), length, &offset)) {
+    slot->offset = offset;
     flags |= kSlotReference;
+  } else if (std::byte* place = end.granted(length); place != nullptr) {
+    if (!end.beginWriting()) return false;
+    std::memcpy(place, bytes.data(), bytes.size());
+    end.endWriting();
+    flags |= kSlotPlaced;
   } else if (!bytes.empty()) {
     std::memcpy(bytes.size() <= kInlineBytes ? slot->inlineData : slot->data(), bytes.data(), bytes.size());
   }
-  end.publish(static_cast<uint32_t>(bytes.size()), flags, signature);
+  end.publish(length, flags, signature);
   return true;
 }
 
 /// Whether the message peeked at has this content. `granted`: where a placed message would be.
-inline bool holds(ReceiveEnd& end, const Received& received, const std::vector<std::byte>& expected,
+inline bool holds(ReceiveEnd& end, const Received& received, std::span<const std::byte> expected,
                   const std::byte* granted = nullptr) {
   if (received.length != expected.size()) return false;
   if (expected.empty()) return true;
@@ -57,13 +65,30 @@ inline bool holds(ReceiveEnd& end, const Received& received, const std::vector<s
     if (granted == nullptr) return false;
     at = granted;
   } else if (reference) {
-    if (received.window >= end.windowCount || !end.beginReading()) return false;
-    at = reinterpret_cast<const std::byte*>(received.offset);
+    if (!end.theirs.holds(received.offset, received.length) || !end.beginReading()) return false;
+    at = end.theirs.at(received.offset);
   }
   const bool same = std::memcmp(at, expected.data(), expected.size()) == 0;
   if (reference) end.endReading();
   return same;
 }
+
+/// User memory that other processes can reach, all bytes `value`; freed with the object.
+class HeapMemory {
+ public:
+  HeapMemory(size_t bytes, std::byte value) : bytes_(bytes) {
+    memory_ = static_cast<std::byte*>(SharedHeap::ofThisProcess().allocate(bytes).take());
+    std::fill_n(memory_, bytes, value);
+  }
+  ~HeapMemory() { SharedHeap::ofThisProcess().free(memory_).ignore(); }
+  HeapMemory(const HeapMemory&) = delete;
+  std::byte* data() { return memory_; }
+  std::span<const std::byte> bytes() const { return {memory_, bytes_}; }
+
+ private:
+  std::byte* memory_;
+  const size_t bytes_;
+};
 
 /// Sends messages [0, count) as content() makes them, and waits until all are released.
 inline std::string sendAll(Party& party, Connection& connection, uint64_t count) {

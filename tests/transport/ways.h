@@ -40,7 +40,7 @@ inline PartySetup setupFor(Way way, Weather weather = Weather::bare) {
   if (weather == Weather::partial) {
     setup.faults.bytesPerCall = 7;
     setup.ring.slotBytes = 256;
-    setup.referenceFrom = 100;
+    setup.directFrom = 100;
   }
   if (weather == Weather::stall) {
     setup.faults.stallAt = 20;

@@ -51,7 +51,6 @@ void FaultPath::moveMessages(TimePoint now) {
     Slot* to = inner_.reserve();
     if (to == nullptr) return;
     const Slot* from = outer_.slot(message);
-    to->window = from->window;
     std::memcpy(to->inlineData, from->inlineData, sizeof to->inlineData);  // or the offset of a reference
     if ((from->flags & kSlotReference) == 0 && from->length > kInlineBytes)
       std::memcpy(to->data(), from->data(), from->length);

@@ -3,21 +3,25 @@
 #include <sched.h>
 #include <time.h>
 
+#include <cstring>
+
 #include "base/clock.h"
 #include "base/log.h"
 
 namespace eccl {
 namespace {
 
-/// A reader is in the middle of copying one slot; even preempted it comes back long before this.
-constexpr Duration kReaderLimit = std::chrono::seconds(1);
+/// The peer is in the middle of one message; even preempted it comes back before this. A process may also have
+/// died or been stopped there, and whoever aborts waits for it: not longer than that may take.
+constexpr Duration kThreadLimit = std::chrono::seconds(1), kProcessLimit = std::chrono::milliseconds(80);
 
 }  // namespace
 
-MemoryPath::MemoryPath(const char* name, RingMemory memory, SendEnd* sendEnd, ReceiveEnd* receiveEnd,
-                       std::shared_ptr<Fd> doorbell)
+MemoryPath::MemoryPath(const char* name, RingMemory memory, RingMemory peerHeap, SendEnd* sendEnd,
+                       ReceiveEnd* receiveEnd, std::shared_ptr<Fd> doorbell)
     : name_(name),
       memory_(std::move(memory)),
+      peerHeap_(std::move(peerHeap)),
       sendEnd_(sendEnd),
       receiveEnd_(receiveEnd),
       control_(end().control),
@@ -63,30 +67,36 @@ bool MemoryPath::drained() const {
 void MemoryPath::poison() {
   if (poisoned_ || doorbell_ == nullptr) return;
   poisoned_ = true;
+  // The driver is stopped, so a move of this side that failed half-way reads and writes no more; the peer may
+  // be waiting for that.
   if (sendEnd_ != nullptr) {
     storeFenced(&control_->senderPoison, 1u);  // pairs with ReceiveEnd::beginReading
+    storeRelease(&control_->writing, 0u);
   } else {
-    storeFenced(&control_->receiverPoison, 1u);
-    // The driver is stopped, so a move that failed half-way reads no more; the sender may be waiting for that.
+    storeFenced(&control_->receiverPoison, 1u);  // pairs with SendEnd::beginWriting
     storeRelease(&control_->reading, 0u);
   }
   ringPeer();
-  if (sendEnd_ != nullptr && !sendEnd_->referencesReleased()) awaitReader();
+  if (sendEnd_ != nullptr && !sendEnd_->referencesReleased()) awaitPeer(&control_->reading, "reads");
+  if (sendEnd_ == nullptr && end().mine.size > 0) awaitPeer(&control_->writing, "writes to");
 }
 
-// Until the receiver is not in the middle of reading this side's memory. New reads are refused by the poison.
-void MemoryPath::awaitReader() {
-  const TimePoint limit = Clock::system().now() + kReaderLimit;
-  for (int turn = 0; loadAcquire(&control_->reading) != 0; ++turn) {  // pairs with endReading()
+// Until the peer is not in the middle of using this side's memory. New uses are refused by the poison.
+void MemoryPath::awaitPeer(const uint32_t* busy, const char* doing) const {
+  const bool thread = std::strcmp(name_, "thread") == 0;
+  const Duration patience = thread ? kThreadLimit : kProcessLimit;
+  const TimePoint limit = Clock::system().now() + patience;
+  for (int turn = 0; loadAcquire(busy) != 0; ++turn) {  // pairs with endReading() and endWriting()
     if (turn < 100) {
       sched_yield();
       continue;
     }
     if (Clock::system().now() >= limit) {
       ECCL_WARN(
-          "a thread of this process still reads this rank's memory %d s after it was told to stop; memory "
-          "handed to the failed operation must not be freed yet",
-          static_cast<int>(kReaderLimit / std::chrono::seconds(1)));
+          "a %s that is stopped, or has died, still %s this rank's memory %d ms after it was told to leave it; "
+          "memory handed to the failed operation must not be freed while that can go on",
+          thread ? "thread of this process" : "process on this host", doing,
+          static_cast<int>(patience / std::chrono::milliseconds(1)));
       return;
     }
     const timespec rest{0, 100'000};

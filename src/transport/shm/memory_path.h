@@ -17,9 +17,10 @@ namespace eccl {
 /// Owner: the Connection. Threads: the driver's. Failure: none of its own; a dead peer is found by PeerWatch.
 class MemoryPath final : public Path {
  public:
-  /// `name` is "thread" or "shm". One of `sendEnd`, `receiveEnd` is this side's, attached to `memory`; it
-  /// outlives the path. `doorbell` is the peer's.
-  MemoryPath(const char* name, RingMemory memory, SendEnd* sendEnd, ReceiveEnd* receiveEnd,
+  /// `name` is "thread" or "shm". `peerHeap`: what the end's window `theirs` is in, if anything. One of
+  /// `sendEnd`, `receiveEnd` is this side's, attached to `memory`; it outlives the path. `doorbell` is the
+  /// peer's.
+  MemoryPath(const char* name, RingMemory memory, RingMemory peerHeap, SendEnd* sendEnd, ReceiveEnd* receiveEnd,
              std::shared_ptr<Fd> doorbell);
   /// Poisons: whoever is still there must not wait for this side.
   ~MemoryPath() override;
@@ -35,10 +36,10 @@ class MemoryPath final : public Path {
  private:
   const RingEnd& end() const { return sendEnd_ != nullptr ? static_cast<RingEnd&>(*sendEnd_) : *receiveEnd_; }
   void ringPeer();
-  void awaitReader();
+  void awaitPeer(const uint32_t* busy, const char* doing) const;
 
   const char* const name_;
-  const RingMemory memory_;
+  const RingMemory memory_, peerHeap_;
   SendEnd* const sendEnd_;
   ReceiveEnd* const receiveEnd_;
   RingControl* const control_;

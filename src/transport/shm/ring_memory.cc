@@ -15,8 +15,8 @@ Result<RingMemory> map(int fd, size_t bytes) {
   const int flags = fd >= 0 ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS;
   void* at = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, flags, fd, 0);
   if (at == MAP_FAILED) {
-    return Status::fromErrno(
-        errno, "cannot map %zu bytes for a connection's ring (free memory, or raise the limit)", bytes);
+    return Status::fromErrno(errno, "cannot map %zu bytes of memory (free some, or raise the limit: ulimit -v)",
+                             bytes);
   }
   return RingMemory(at, [bytes](void* memory) { munmap(memory, bytes); });
 }
@@ -27,9 +27,9 @@ Result<RingMemory> mapPrivate(size_t bytes) {
   return map(-1, bytes);
 }
 
-Result<SharedMemory> createShared(size_t bytes) {
+Result<SharedMemory> createShared(const char* name, size_t bytes) {
   SharedMemory shared;
-  shared.fd.reset(memfd_create("eccl-ring", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  shared.fd.reset(memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!shared.fd) return Status::fromErrno(errno, "memfd_create");
   if (ftruncate(shared.fd.get(), static_cast<off_t>(bytes)) != 0)
     return Status::fromErrno(errno, "cannot give shared memory %zu bytes", bytes);

@@ -1,4 +1,4 @@
-// Memory for rings: private to the process, or shared with one other.
+// Memory for rings and heaps: private to the process, or shared with others.
 #pragma once
 
 #include <array>
@@ -36,7 +36,8 @@ struct SharedMemory {
   Fd fd;
   RingMemory memory;
 };
-Result<SharedMemory> createShared(size_t bytes);
+/// `name` shows in /proc only.
+Result<SharedMemory> createShared(const char* name, size_t bytes);
 
 /// Maps what the peer created, after checking that it has the size agreed on and can never shrink: touching
 /// pages of a file that was cut would end this process (SIGBUS).

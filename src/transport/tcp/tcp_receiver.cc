@@ -80,8 +80,8 @@ bool TcpReceiver::begin(const MessageFrame& frame) {
   Slot* slot = producer_.slot(message);
   const Grant& grant = end_.grants[message & (end_.shape.slots - 1)];
   // Pairs with ReceiveEnd::grant. A grant that comes later than this is not used.
-  const bool granted = loadAcquire(&grant.sequence) == message + 1 && grant.window == kOwnAddressSpace &&
-                       grant.length == frame.length && frame.length > kInlineBytes;
+  const bool granted = loadAcquire(&grant.sequence) == message + 1 && grant.length == frame.length &&
+                       frame.length > kInlineBytes;
   placed_ = granted ? kSlotPlaced : 0;
   if (granted)
     target_ = reinterpret_cast<std::byte*>(grant.offset);
