@@ -342,30 +342,38 @@ TEST_P(Execution, NothingIsLegal) {
   run(c);
 }
 
-/// Messages that are long enough for the receiver to be told where they are instead of being sent them.
+/// Messages that are long enough to go from memory to memory, on each path: threads reach all memory, others
+/// what comes from ecclMemAlloc.
 class LongMessages : public Execution {
  protected:
   LongMessages() : Execution(32768) {}
+  void SetUp() override {}
+  void TearDown() override { unsetenv("ECCL_TRANSPORT"); }
 };
 
-TEST_P(LongMessages, EqualTheReplay) {
+TEST_P(LongMessages, EqualTheReplayOnEveryPath) {
   Random random(static_cast<Random::result_type>(std::get<0>(GetParam()) * 1000 + ranks()));
   if (algorithm().collective == Collective::barrier) return;  // sends no more than a byte
-  for (DataType type : {DataType::int32, DataType::float16, DataType::float32}) {
-    for (int op = 0; op < (reduces(algorithm().collective) ? kRedOps : 1); ++op) {
-      Case c;
-      c.type = type;
-      c.op = static_cast<RedOp>(op);
-      c.count = 20000 + random() % 10000;
-      c.root = hasRoot(algorithm().collective) ? ranks() - 1 : 0;
-      c.seed = random();
-      if (varies()) {
-        for (int block = 0; block < shape(0).blocks(); ++block) c.counts.push_back(random() % c.count);
-        c.count = 0;
+  for (const char* path : {"thread", "shm", "tcp"}) {
+    SCOPED_TRACE(path);
+    setenv("ECCL_TRANSPORT", path, 1);
+    Execution::SetUp();
+    for (DataType type : {DataType::int32, DataType::float16, DataType::float32}) {
+      for (int op = 0; op < (reduces(algorithm().collective) ? kRedOps : 1) && !HasFatalFailure(); ++op) {
+        Case c;
+        c.type = type;
+        c.op = static_cast<RedOp>(op);
+        c.count = 20000 + random() % 10000;
+        c.root = hasRoot(algorithm().collective) ? ranks() - 1 : 0;
+        c.seed = random();
+        if (varies()) {
+          for (int block = 0; block < shape(0).blocks(); ++block) c.counts.push_back(random() % c.count);
+          c.count = 0;
+        }
+        run(c);
       }
-      run(c);
-      if (HasFatalFailure()) return;
     }
+    Execution::TearDown();
   }
 }
 
