@@ -27,7 +27,12 @@ Program allReduceDirect(const CollectiveShape& shape, int rank, int channels) {
       b.step({input().part(mine).pre()}, {output().part(mine)}).post();
       continue;
     }
-    const bool atOnce = n <= kMaxOperands;
+    // First of all, so that the places for results are known to those who then get the contributions.
+    b.lane(channel);
+    b.step({inTurn(receiveFromOthers(b, rank, n, channel, 1))},
+           {output().part(shifted(behind(rank, n))).posted()})
+        .repeat(n - 1);
+
     b.lane(channel);
     b.step({input().part(shifted(ahead(rank, n))).pre().stable()}, {inTurn(sendToOthers(b, rank, n, channel))})
         .repeat(n - 1);
@@ -35,15 +40,11 @@ Program allReduceDirect(const CollectiveShape& shape, int rank, int channels) {
     b.lane(channel);
     const int contributions = receiveFromOthers(b, rank, n, channel),
               results = sendToOthers(b, rank, n, channel, 1);
+    const bool atOnce = n <= kMaxOperands;
     std::vector<Operand> destinations = {output().part(mine)};
     for (int i = 0; atOnce && i < n - 1; ++i) destinations.push_back(connection(results + i));
     reduceAll(b, input().part(mine).pre(), contributions, n - 1, destinations[0], destinations).post();
     if (!atOnce) b.step({output().part(mine).stable()}, {inTurn(results)}).repeat(n - 1);
-
-    b.lane(channel);
-    b.step({inTurn(receiveFromOthers(b, rank, n, channel, 1))},
-           {output().part(shifted(behind(rank, n))).posted()})
-        .repeat(n - 1);
   }
   return b.take();
 }

@@ -41,7 +41,7 @@ ECCL_DEVICE inline void postTile(const RunView& run, const Lane& form, uint64_t 
         ReceiveEnd& end = *plan.receivers[operands[s].index.at(at.repeat)];
         const uint64_t message = end.considered > end.next ? end.considered : end.next;
         end.considered = message + 1;
-        if (posted && message - end.next < end.shape.slots)
+        if (posted && message - end.next < end.shape.grants())
           grantDestination(run, step, move, tile, end, message);
       }
     }

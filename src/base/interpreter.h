@@ -141,10 +141,12 @@ ECCL_DEVICE void submit(const RunView& run, int32_t laneIndex, const Step& step,
       const Operand& operand = operands[step.sources + i];
       if (operand.space != Space::connection) {
         uint64_t element = operand.space == Space::scratch ? 0 : slice.begin;
+        if (operand.space != Space::scratch) task.userMask |= static_cast<uint8_t>(1u << task.destinations);
         task.destination[task.destinations++] =
             memoryAt(run, operand, move.extent[step.sources + i], part, element);
         continue;
       }
+      if ((lane.placed >> i & 1) != 0) task.userMask |= static_cast<uint8_t>(1u << task.destinations);
       if (messages[i] != nullptr) task.destination[task.destinations++] = messages[i] + messageAt;
     }
     for (int i = 0; i < step.sources; ++i) {

@@ -117,7 +117,8 @@ struct RunView {
 struct MoveTask {
   int sources = 0, destinations = 0;
   bool post = false;
-  uint8_t preMask = 0;  // bit i: source i is a raw contribution
+  uint8_t preMask = 0;   // bit i: source i is a raw contribution
+  uint8_t userMask = 0;  // bit i: destination i is memory of a user, this rank's or the receiver's
   uint64_t elements = 0;
   const std::byte* source[kMaxOperands] = {};
   std::byte* destination[kMaxOperands] = {};

@@ -90,9 +90,11 @@ struct RingShape {
   uint32_t slots = 0;      // a power of two
   uint32_t slotBytes = 0;  // data per slot, a multiple of the cache line
   ECCL_DEVICE constexpr size_t stride() const { return sizeof(Slot) + slotBytes; }
+  /// More than slots, so that a sender finds the grant for a message when it finds the slot for it free.
+  ECCL_DEVICE constexpr uint32_t grants() const { return 2 * slots; }
   ECCL_DEVICE constexpr size_t grantsAt() const { return sizeof(RingControl); }
   ECCL_DEVICE constexpr size_t slotsAt() const {
-    return (grantsAt() + slots * sizeof(Grant) + kCacheLine - 1) / kCacheLine * kCacheLine;
+    return (grantsAt() + grants() * sizeof(Grant) + kCacheLine - 1) / kCacheLine * kCacheLine;
   }
   ECCL_DEVICE constexpr size_t bytes() const { return slotsAt() + slots * stride(); }
 };
@@ -122,8 +124,9 @@ inline void formatRing(void* memory, RingShape shape, uint64_t first) {
     auto* slot =
         reinterpret_cast<Slot*>(bytes + shape.slotsAt() + (message & (shape.slots - 1)) * shape.stride());
     slot->sequence = message + 1 - shape.slots;  // as if published one lap ago
-    reinterpret_cast<Grant*>(bytes + shape.grantsAt())[i].sequence = first;
   }
+  for (uint32_t i = 0; i < shape.grants(); ++i)
+    reinterpret_cast<Grant*>(bytes + shape.grantsAt())[i].sequence = first;
 }
 
 inline void attachRing(RingEnd& end, void* memory, RingShape shape, uint64_t first, uint16_t epoch) {
@@ -180,7 +183,7 @@ struct SendEnd : RingEnd {
   }
   /// Where the receiver wants the next message, of `length` bytes; nullptr: in a slot.
   ECCL_DEVICE std::byte* granted(uint32_t length) const {
-    const Grant& at = grants[next & (shape.slots - 1)];
+    const Grant& at = grants[next & (shape.grants() - 1)];
     // Pairs with ReceiveEnd::grant.
     if (theirs.size == 0 || length < directFrom || loadAcquire(&at.sequence) != next + 1) return nullptr;
     const uint64_t offset = at.offset;  // read once: the receiver's memory may change under us
@@ -230,18 +233,18 @@ struct ReceiveEnd : RingEnd {
     storeRelease(&control->released, next);  // pairs with SendEnd::reserve
   }
 
-  /// Offers `length` bytes from `memory` on for message number `message`, which is less than a ring's length
-  /// ahead. Valid until that message is released. Nothing happens where the other side cannot get at it.
+  /// Offers `length` bytes from `memory` on for message number `message`, less than shape.grants() ahead. Valid
+  /// until that message is released. Nothing happens where the other side cannot get at it.
   ECCL_DEVICE void grant(uint64_t message, const std::byte* memory, uint32_t length) {
     const uint64_t offset = mine.offsetOf(memory);
     if (!mine.holds(offset, length)) return;
-    Grant& at = grants[message & (shape.slots - 1)];
+    Grant& at = grants[message & (shape.grants() - 1)];
     at.offset = offset;
     at.length = length;
     storeRelease(&at.sequence, message + 1);  // pairs with SendEnd::granted and the paths' look at it
   }
   /// Whether the next message has been offered memory.
-  ECCL_DEVICE bool granted() const { return grants[next & (shape.slots - 1)].sequence == next + 1; }
+  ECCL_DEVICE bool granted() const { return grants[next & (shape.grants() - 1)].sequence == next + 1; }
 
   /// Brackets every use of referenced memory. False: the sender has revoked its references.
   ECCL_DEVICE bool beginReading() {

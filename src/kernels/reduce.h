@@ -60,6 +60,9 @@ struct ReduceTask {
   RedOp op = RedOp::sum;     ///< sum, prod, max or min; not looked at by a copy
   uint8_t sources = 0;       ///< 1 … kMaxOperands
   uint8_t destinations = 0;  ///< 1 … kMaxOperands
+  /// Bit d: destination d will not be read again while it is in a cache; it may be written past them, which
+  /// spares reading it first. Visible to others like any other store once reduce() has returned and a release.
+  uint8_t streamed = 0;
   size_t count = 0;          ///< elements, 0 included
   const void* source[kMaxOperands] = {};
   void* destination[kMaxOperands] = {};

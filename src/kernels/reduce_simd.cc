@@ -10,6 +10,8 @@
 #include "hwy/foreach_target.h"  // re-includes this file per target; must precede highway.h
 #include "hwy/highway.h"
 
+#include <hwy/cache_control.h>
+
 #include <cstring>
 
 #include "kernels/reduce_codec-inl.h"
@@ -86,7 +88,8 @@ struct Factor {
 
 template <class T>
 struct Operands {
-  int sources, destinations;
+  int sources, destinations;  // of these the first `cached` ordinarily, the others past the caches
+  int cached;
   const uint8_t* from[kMaxOperands];
   uint8_t* to[kMaxOperands];
   Factor<T> pre[kMaxOperands], post;
@@ -108,8 +111,11 @@ HWY_NOINLINE void reduceChunks(const Operands<T>& o, size_t bytes) {
     o.post.apply(result);
     Vec<uint8_t> raw[C::kRaw];
     C::encode(result, raw);
-    for (int d = 0; d < o.destinations; ++d) {
+    for (int d = 0; d < o.cached; ++d) {
       for (int i = 0; i < C::kRaw; ++i) hn::StoreU(raw[i], Tag<uint8_t>(), o.to[d] + at + i * kVectorBytes);
+    }
+    for (int d = o.cached; d < o.destinations; ++d) {
+      for (int i = 0; i < C::kRaw; ++i) hn::Stream(raw[i], Tag<uint8_t>(), o.to[d] + at + i * kVectorBytes);
     }
   }
 }
@@ -130,8 +136,16 @@ void reduceTyped(const ReduceTask& task) {
     operands.from[s] = static_cast<const uint8_t*>(task.source[s]);
     operands.pre[s] = Factor<T>(task.pre[s]);
   }
-  for (int d = 0; d < task.destinations; ++d) operands.to[d] = static_cast<uint8_t*>(task.destination[d]);
+  operands.cached = 0;
+  int last = task.destinations;
+  for (int d = 0; d < task.destinations; ++d) {
+    auto* to = static_cast<uint8_t*>(task.destination[d]);
+    // Only whole aligned vectors can be written past the caches.
+    const bool streams = (task.streamed >> d & 1) != 0 && reinterpret_cast<uintptr_t>(to) % kVectorBytes == 0;
+    operands.to[streams ? --last : operands.cached++] = to;
+  }
   reduceChunks<E, kOp, T>(operands, end);
+  if (operands.cached < task.destinations) hwy::FlushStream();
   if (rest == 0) return;
   if constexpr (!kIsLowPrecision<E>) return reduceReferenceFrom(task, end / sizeof(E));
 
@@ -142,7 +156,7 @@ void reduceTyped(const ReduceTask& task) {
     operands.from[s] = padded[s];
   }
   operands.to[0] = padded[0];
-  operands.destinations = 1;
+  operands.destinations = operands.cached = 1;
   reduceChunks<E, kOp, T>(operands, kChunkBytes);
   for (int d = 0; d < task.destinations; ++d) {
     std::memcpy(static_cast<uint8_t*>(task.destination[d]) + end, padded[0], rest);
@@ -179,6 +193,15 @@ void reduceByType(const ReduceTask& task) {
   }
 }
 
+/// memcpy is the best copy, but for one past the caches.
+void copySimd(const ReduceTask& task) {
+  if (task.streamed == 0) return reduceReference(task);
+  ReduceTask bytes = task;
+  bytes.type = DataType::uint8;
+  bytes.count *= sizeOf(task.type);
+  reduceTyped<uint8_t, RedOp::sum>(bytes);
+}
+
 bool divides(const ReduceTask& task) {
   bool any = task.post.kind == Scale::Kind::divide;
   for (int s = 0; s < task.sources; ++s) any |= task.pre[s].kind == Scale::Kind::divide;
@@ -188,8 +211,9 @@ bool divides(const ReduceTask& task) {
 }  // namespace
 
 void reduceSimd(const ReduceTask& task) {
-  // memcpy is the best copy, and no instruction set divides integers.
-  if (isCopy(task) || (!isFloating(task.type) && divides(task))) return reduceReference(task);
+  if (isCopy(task)) return copySimd(task);
+  // No instruction set divides integers.
+  if (!isFloating(task.type) && divides(task)) return reduceReference(task);
   switch (task.op) {
     case RedOp::prod:
       return reduceByType<RedOp::prod>(task);

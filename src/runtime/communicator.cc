@@ -100,6 +100,13 @@ Result<std::vector<StreamItem>> Communicator::prepare(std::vector<Call> calls, b
   return items;
 }
 
+Status Communicator::execute(Call call) {
+  ECCL_TRY(usable());
+  ECCL_ASSIGN(auto run, makeRun(std::move(call), true));
+  engine_.execute(run);
+  return run->status;
+}
+
 Status Communicator::finalize() {
   if (state() == State::finalised) return {};
   ECCL_TRY(usable());

@@ -64,6 +64,8 @@ class Communicator final : public ControlHandler,
 
   /// Makes Runs of validated calls, in order. The caller puts them into a stream.
   Result<std::vector<StreamItem>> prepare(std::vector<Call> calls, bool callerBlocked);
+  /// Makes a validated call and waits for its end; no stream has work that comes before it.
+  Status execute(Call call);
   const std::shared_ptr<Stream>& defaultStream() const { return defaultStream_; }
 
   /// Waits for outstanding work and until peers have taken what was sent.

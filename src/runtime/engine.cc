@@ -33,43 +33,49 @@ Status Engine::open(ConnectorOptions connectorOptions) {
   return {};
 }
 
-void Engine::submit(std::shared_ptr<Run> run) {
+void Engine::submit(std::shared_ptr<Run> run, bool released) {
   std::lock_guard lock(mutex_);
+  if (released) released_.push_back(run);
   queued_.push_back(std::move(run));
+  announce(waiting_ == 0);
+}
+
+void Engine::release(std::shared_ptr<Run> run) {
+  std::lock_guard lock(mutex_);
+  released_.push_back(std::move(run));
+  announce(waiting_ == 0);
+}
+
+void Engine::execute(const std::shared_ptr<Run>& run) {
+  {
+    std::lock_guard lock(mutex_);
+    queued_.push_back(run);
+    released_.push_back(run);
+    announce(false);
+  }
+  wait(*run);
+}
+
+// Under the mutex: the driver, if there is one, is to look at what is new, else the service thread if asked
+// for.
+void Engine::announce(bool toService) {
   news_.store(true, std::memory_order_release);
   if (driving_)
     reactor_.ring();
-  else if (waiting_ == 0)
-    handler_.wakeService();
-}
-
-void Engine::release(Run& run) {
-  run.released.store(true, std::memory_order_release);
-  std::lock_guard lock(mutex_);
-  if (driving_)
-    reactor_.ring();
-  else if (waiting_ == 0)
+  else if (toService)
     handler_.wakeService();
 }
 
 void Engine::adopt(Incoming incoming) {
   std::lock_guard lock(mutex_);
   incoming_.push_back(std::move(incoming));
-  news_.store(true, std::memory_order_release);
-  if (driving_)
-    reactor_.ring();
-  else
-    handler_.wakeService();
+  announce(true);
 }
 
 void Engine::expectEnd(int rank) {
   std::lock_guard lock(mutex_);
   leaving_.push_back(rank);
-  news_.store(true, std::memory_order_release);
-  if (driving_)
-    reactor_.ring();
-  else
-    handler_.wakeService();
+  announce(true);
 }
 
 void Engine::fail(const Status& why) {
@@ -100,24 +106,28 @@ void Engine::failActive() {
   }
   auto ended = std::move(active_);
   active_.clear();
+  for (auto& [run, kept] : pending_) ended.push_back(kept);
+  pending_.clear();
   Status why;
   {
     std::lock_guard lock(mutex_);
     why = failure_;
     ended.insert(ended.end(), queued_.begin(), queued_.end());
     queued_.clear();
+    released_.clear();
     incoming_.clear();
   }
   for (auto& run : ended) complete(*run, why);
 }
 
 void Engine::takeQueued() {
-  std::deque<std::shared_ptr<Run>> queued;
+  std::vector<std::shared_ptr<Run>> queued, released;
   std::vector<Incoming> incoming;
   std::vector<int> leaving;
   {
     std::lock_guard lock(mutex_);
     queued.swap(queued_);
+    released.swap(released_);
     incoming.swap(incoming_);
     leaving.swap(leaving_);
     news_.store(false, std::memory_order_relaxed);
@@ -131,8 +141,16 @@ void Engine::takeQueued() {
     run->incomplete = lanes;
     run->tickets.clear();
     for (Connection* connection : run->plan->connections) run->tickets.push_back(connection->takeTicket());
-    run->lastProgress = options_.clock->now();
-    active_.push_back(std::move(run));
+    pending_.emplace(run.get(), run);
+  }
+  for (auto& run : released) run->released = true;
+  for (auto* list : {&released, &queued}) {
+    for (auto& run : *list) {
+      // A stream may release a Run while another thread is about to submit it.
+      if (run == nullptr || !run->released || pending_.erase(run.get()) == 0) continue;
+      begin(*run);
+      active_.push_back(std::move(run));
+    }
   }
 }
 
@@ -159,10 +177,6 @@ bool Engine::drive() {
   bool finished = false;
   for (size_t i = 0; i < active_.size(); ++i) {
     Run& run = *active_[i];
-    if (!run.begun) {
-      if (!run.released.load(std::memory_order_acquire)) continue;
-      begin(run);
-    }
     bool runMoved = false;
     for (size_t lane = 0; lane < run.phases.size(); ++lane) {
       if (run.phases[lane] == Run::LanePhase::complete) continue;
@@ -180,7 +194,7 @@ bool Engine::drive() {
   if (finished) {
     std::vector<std::shared_ptr<Run>> done;
     std::erase_if(active_, [&](const std::shared_ptr<Run>& run) {
-      if (!run->begun || run->incomplete > 0) return false;
+      if (run->incomplete > 0) return false;
       done.push_back(run);
       return true;
     });
@@ -254,7 +268,7 @@ void Engine::wait(Run& run) {
   }
   --waiting_;
   // active_ is the driver's: it may be looked at only while there is none.
-  bool left = !driving_ && waiting_ == 0 && (!active_.empty() || !queued_.empty());
+  bool left = !driving_ && waiting_ == 0 && (!active_.empty() || news_.load(std::memory_order_relaxed));
   lock.unlock();
   if (left) handler_.wakeService();
 }
@@ -266,7 +280,8 @@ bool Engine::drain(TimePoint deadline) {
   lock.unlock();
   bool drained = false;
   while (!failing() &&
-         !(drained = active_.empty() && !news_.load(std::memory_order_acquire) && connector_->drained()) &&
+         !(drained = active_.empty() && pending_.empty() && !news_.load(std::memory_order_acquire) &&
+                     connector_->drained()) &&
          options_.clock->now() < deadline) {
     if (drive()) continue;
     connector_->forEach([](Connection& connection) {

@@ -10,10 +10,10 @@
 #pragma once
 
 #include <condition_variable>
-#include <deque>
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <unordered_map>
 #include <vector>
 
 #include "runtime/run.h"
@@ -51,10 +51,12 @@ class Engine {
 
   /// How long a wait looks before it yields. Any thread.
   void setSpin(Duration spin) { spin_.store(spin, std::memory_order_relaxed); }
-  /// Queues a Run; it begins when it is released. Any thread.
-  void submit(std::shared_ptr<Run> run);
+  /// Queues a Run; it begins when it is released, which may be at once. Any thread.
+  void submit(std::shared_ptr<Run> run, bool released);
   /// Lets a Run begin. Any thread.
-  void release(Run& run);
+  void release(std::shared_ptr<Run> run);
+  /// Submits, releases and waits: nobody else need be woken.
+  void execute(const std::shared_ptr<Run>& run);
   /// Returns when the Run is done; drives meanwhile if nobody else does.
   void wait(Run& run);
   /// Drives until everything sent has been taken by its receivers, or the engine failed, or `deadline`.
@@ -90,6 +92,7 @@ class Engine {
   void sleep();
   void failActive();
   bool failing() const { return failing_.load(std::memory_order_acquire); }
+  void announce(bool toService);
   void arm();
   void disarm();
   std::vector<int> awaited(const Run& run) const;
@@ -103,7 +106,7 @@ class Engine {
   std::condition_variable changed_;  // a Run is done, or the driver's role is free
   bool driving_ = false;
   int waiting_ = 0;  // threads in wait()
-  std::deque<std::shared_ptr<Run>> queued_;
+  std::vector<std::shared_ptr<Run>> queued_, released_;
   std::vector<Incoming> incoming_;
   std::vector<int> leaving_;
   Status failure_;
@@ -114,6 +117,7 @@ class Engine {
 
   // The driver's.
   unsigned looks_ = 0;
+  std::unordered_map<const Run*, std::shared_ptr<Run>> pending_;  // not released yet
   std::vector<std::shared_ptr<Run>> active_;
   bool poisoned_ = false;
   bool armed_ = false;                          // peers have been asked to ring

@@ -39,6 +39,10 @@ Group& Group::ofThisThread() {
 
 Status Group::add(ecclComm_t comm, std::shared_ptr<Communicator> communicator, std::shared_ptr<Stream> stream,
                   bool nullStream, Call call) {
+  const bool toSelf = call.pointToPoint() && call.root == communicator->rank();
+  if (!open() && nullStream && communicator->options().blocking && !toSelf && stream->idle()) {
+    return communicator->execute(std::move(call));
+  }
   std::vector<Entry> one;
   auto& entries = open() ? entries_ : one;
   entries.push_back({comm, std::move(communicator), std::move(stream), nullStream, std::move(call)});

@@ -43,6 +43,18 @@ uint64_t largestBlock(const Call& call) {
   return known.empty() ? 0 : *std::max_element(known.begin(), known.end());
 }
 
+/// Bytes of the larger of the rank's buffers.
+size_t largestBuffer(const Plan& plan) {
+  size_t most = 0;
+  for (Space space : {Space::input, Space::output}) {
+    const BlockMap& map = plan.program->map(space);
+    size_t elements = 0;
+    for (int i = 0; i < map.number; ++i) elements += plan.view.extent(space, map.block(i)).elements;
+    most = std::max(most, elements * plan.view.elementBytes);
+  }
+  return most;
+}
+
 void findConnections(const Program& program, Plan& plan) {
   for (const Lane& lane : program.lanes) {
     std::vector<bool> used(program.connections.size(), false);
@@ -66,7 +78,7 @@ void findConnections(const Program& program, Plan& plan) {
 }
 
 /// How many tiles' worth of messages a connection's grants are enough for.
-void findPosts(const Program& program, uint32_t slots, Plan& plan) {
+void findPosts(const Program& program, uint32_t grants, Plan& plan) {
   bool any = false;
   for (const Lane& lane : program.lanes) {
     std::vector<int> messages(program.connections.size(), 0);
@@ -82,7 +94,7 @@ void findPosts(const Program& program, uint32_t slots, Plan& plan) {
       }
     }
     const int most = posts ? *std::max_element(messages.begin(), messages.end()) : 1;
-    plan.ahead.push_back(posts ? static_cast<int8_t>(std::clamp(static_cast<int>(slots) / most - 1, 0, 64))
+    plan.ahead.push_back(posts ? static_cast<int8_t>(std::clamp(static_cast<int>(grants) / most - 1, 0, 64))
                                : -1);
     any |= posts;
   }
@@ -187,8 +199,9 @@ Result<std::shared_ptr<Plan>> Planner::make(const Call& call, std::shared_ptr<co
   }
   plan->scratchBytes = static_cast<size_t>(program->map(Space::scratch).number) *
                        static_cast<size_t>(program->parts) * view.cut.tile * view.elementBytes;
+  plan->largestBuffer = largestBuffer(*plan);
   findConnections(*program, *plan);
-  if (!program->streams) findPosts(*program, context_.ring.slots, *plan);
+  if (!program->streams) findPosts(*program, context_.ring.grants(), *plan);
   return plan;
 }
 

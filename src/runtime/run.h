@@ -19,8 +19,6 @@ struct Run : std::enable_shared_from_this<Run> {
   Call call;
   CallRecord record;
 
-  /// May lanes start? Set once, by the stream whose turn it is. Any thread.
-  std::atomic<bool> released{false};
   /// Set once, under the engine's mutex; read by anybody.
   std::atomic<bool> done{false};
   /// Valid once done.
@@ -28,12 +26,13 @@ struct Run : std::enable_shared_from_this<Run> {
   /// Called once by the driver, no lock held, after done is set.
   std::function<void(Run&)> onDone;
 
+  bool released = false;
   RunView view;
   std::vector<LaneState> lanes;
   std::vector<std::byte> scratch;
   std::vector<uint8_t> relayed;
   Scale pre, post;
-  bool begun = false;
+  bool streams = false;  // results are written past the caches
 
   enum class LanePhase : uint8_t { waiting, running, draining, complete };
   std::vector<LanePhase> phases;

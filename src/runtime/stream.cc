@@ -17,12 +17,11 @@ void Stream::enqueue(std::vector<StreamItem> items) {
     first = batches_.empty();
     batches_.push_back(batch);
   }
-  for (StreamItem& item : batch->items) item.engine->submit(item.run);
-  if (first) release(*batch);
+  for (StreamItem& item : batch->items) item.engine->submit(item.run, first);
 }
 
 void Stream::release(Batch& batch) {
-  for (StreamItem& item : batch.items) item.engine->release(*item.run);
+  for (StreamItem& item : batch.items) item.engine->release(item.run);
 }
 
 void Stream::onRunDone(Batch& batch, Run& run) {
@@ -52,6 +51,11 @@ Status Stream::synchronize() {
   }
   std::lock_guard lock(mutex_);
   return std::exchange(error_, Status());
+}
+
+bool Stream::idle() {
+  std::lock_guard lock(mutex_);
+  return batches_.empty() && error_.ok();
 }
 
 Status Stream::query() {

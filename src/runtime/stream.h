@@ -24,6 +24,8 @@ class Stream : public std::enable_shared_from_this<Stream> {
  public:
   /// Appends a batch: submits its Runs to their engines in order, and releases them when their turn comes.
   void enqueue(std::vector<StreamItem> batch);
+  /// Nothing is queued, and no error waits to be told.
+  bool idle();
   /// Waits for all that was queued before the call. The first error since the last synchronize(), if any.
   Status synchronize();
   /// Code::inProgress while anything is queued, else like synchronize().

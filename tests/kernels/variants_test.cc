@@ -36,11 +36,14 @@ void applyScaling(Scaling scaling, ReduceTask& task, Random& random) {
   if (scaling == Scaling::divide) task.post = divisor();
 }
 
-/// Bytes at an odd offset, between guards that nobody may touch.
+/// Bytes at an odd offset, or at a cache line, between guards that nobody may touch.
 class Guarded {
  public:
-  Guarded(const Bytes& content, size_t offset) : offset_(kGuard + offset), size_(content.size()) {
-    memory_.assign(offset_ + size_ + kGuard, 0xa5);
+  Guarded(const Bytes& content, Random& random) : size_(content.size()) {
+    constexpr size_t kLine = 64;
+    memory_.assign(kGuard + kLine + size_ + kGuard + kLine, 0xa5);
+    const size_t toLine = kLine - reinterpret_cast<uintptr_t>(memory_.data() + kGuard) % kLine;
+    offset_ = kGuard + (random() % 2 == 0 ? toLine : random() % kLine);
     std::copy(content.begin(), content.end(), data());
   }
   uint8_t* data() { return memory_.data() + offset_; }
@@ -48,7 +51,7 @@ class Guarded {
   bool guardsIntact() const {
     const auto guard = [](uint8_t byte) { return byte == 0xa5; };
     return std::all_of(memory_.begin(), memory_.begin() + static_cast<ptrdiff_t>(offset_), guard) &&
-           std::all_of(memory_.end() - kGuard, memory_.end(), guard);
+           std::all_of(memory_.begin() + static_cast<ptrdiff_t>(offset_ + size_), memory_.end(), guard);
   }
 
  private:
@@ -57,16 +60,16 @@ class Guarded {
   Bytes memory_;
 };
 
-/// Runs `task` by `variant` on copies of `inputs` at random offsets, into `task.destinations` buffers of which
-/// the first is source `inPlace` unless that is negative. Returns the result after having checked everything
-/// else.
+/// Runs `task` by `variant` on copies of `inputs` at random offsets, past the caches or not, into
+/// `task.destinations` buffers of which the first is source `inPlace` unless that is negative. Returns the
+/// result after having checked everything else.
 Bytes run(const ReduceVariant& variant, ReduceTask task, const std::vector<Bytes>& inputs, int inPlace,
           Random& random) {
   std::vector<Guarded> buffers;
-  for (const Bytes& input : inputs) buffers.emplace_back(input, random() % 67);
+  for (const Bytes& input : inputs) buffers.emplace_back(input, random);
   const int first = inPlace >= 0 ? 1 : 0;
-  for (int d = first; d < task.destinations; ++d)
-    buffers.emplace_back(Bytes(inputs[0].size(), 0x5a), random() % 67);
+  for (int d = first; d < task.destinations; ++d) buffers.emplace_back(Bytes(inputs[0].size(), 0x5a), random);
+  task.streamed = static_cast<uint8_t>(random());
   for (int s = 0; s < task.sources; ++s) task.source[s] = buffers[s].data();
   for (int d = first; d < task.destinations; ++d) {
     task.destination[d] = buffers[task.sources + d - first].data();

@@ -131,6 +131,31 @@ TEST_F(Groups, CollectivesOfOneGroup) {
 }
 
 // A stream is a queue: each operation sees what the one before it has left, across communicators as well.
+// Far more than can be under way: what is queued costs nothing until its turn comes, and every turn does come,
+// although it may be another thread that finds the stream free while a call is being added to it.
+TEST_F(Groups, ThousandsOfQueuedCallsComeToAnEnd) {
+  constexpr int kCalls = 5000;
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < kRanks; ++rank) {
+    threads.emplace_back([&, rank] {
+      std::vector<int> sent(kCalls), received(kCalls, -1);
+      for (int i = 0; i < kCalls; ++i) {
+        sent[i] = 10 * i + rank;
+        ASSERT_EQ(ecclGroupStart(), ecclSuccess);
+        ASSERT_EQ(ecclSend(&sent[i], 1, ecclInt32, (rank + 1) % kRanks, comms_[rank], streams_[rank]),
+                  ecclSuccess);
+        ASSERT_EQ(
+            ecclRecv(&received[i], 1, ecclInt32, (rank + kRanks - 1) % kRanks, comms_[rank], streams_[rank]),
+            ecclSuccess);
+        ASSERT_EQ(ecclGroupEnd(), ecclSuccess);
+      }
+      ASSERT_EQ(ecclStreamSynchronize(streams_[rank]), ecclSuccess) << ecclGetLastError(comms_[rank]);
+      for (int i = 0; i < kCalls; ++i) ASSERT_EQ(received[i], 10 * i + (rank + kRanks - 1) % kRanks);
+    });
+  }
+  for (auto& thread : threads) thread.join();
+}
+
 TEST_F(Groups, StreamsKeepOrder) {
   std::vector<std::thread> threads;
   for (int rank = 0; rank < kRanks; ++rank) {

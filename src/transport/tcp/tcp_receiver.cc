@@ -78,7 +78,7 @@ bool TcpReceiver::begin(const MessageFrame& frame) {
   frame_ = frame;
   missing_ = frame.length;
   Slot* slot = producer_.slot(message);
-  const Grant& grant = end_.grants[message & (end_.shape.slots - 1)];
+  const Grant& grant = end_.grants[message & (end_.shape.grants() - 1)];
   // Pairs with ReceiveEnd::grant. A grant that comes later than this is not used.
   const bool granted = loadAcquire(&grant.sequence) == message + 1 && grant.length == frame.length &&
                        frame.length > kInlineBytes;
