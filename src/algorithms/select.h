@@ -23,6 +23,7 @@ struct Choice {
 struct SelectionTable {
   std::array<const Algorithm*, kCollectives> forced{};  // by collective; nullptr: chosen by size
   int channels = 0;                                     // 0: chosen
+  bool oneHost = false;                                 // all ranks are on one: they reach each other's memory
 };
 
 /// Reads ECCL_ALGO: `[collective:]name[,…]`, as in "ring" or "allreduce:tree,broadcast:chain".

@@ -123,6 +123,7 @@ class Communicator final : public ControlHandler,
   template <class FindMembership>
   Status establish(uint64_t id, const Secret& secret, FindMembership&& findMembership);
   Status exchange();
+  int ranksHere() const;
   void chooseSpin();
   Status compareSettings(const std::vector<std::string>& wires) const;
   ConnectorOptions connectorOptions() const;

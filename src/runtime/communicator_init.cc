@@ -169,6 +169,7 @@ Status Communicator::exchange() {
   context.ranks = ranks_;
   context.ring = {static_cast<uint32_t>(settings.slots), static_cast<uint32_t>(settings.slotBytes)};
   ECCL_ASSIGN(context.selection, logged(parseSelection(settings.algo)));
+  context.selection.oneHost = ranksHere() == ranks_;
   context.channels = static_cast<int>(settings.channels);
   context.minChannels = options_.minChannels;
   context.maxChannels = options_.maxChannels;
@@ -179,18 +180,24 @@ Status Communicator::exchange() {
   return {};
 }
 
+/// By what they say of themselves: good enough for choices that any answer is safe for. What can really be
+/// shared is found by trial.
+int Communicator::ranksHere() const {
+  const Endpoint& mine = endpoints_[static_cast<size_t>(rank_)];
+  return static_cast<int>(std::count_if(endpoints_.begin(), endpoints_.end(), [&](const Endpoint& endpoint) {
+    return endpoint.host == mine.host && endpoint.bootId == mine.bootId;
+  }));
+}
+
 /// Looking without yielding is free while every rank on this host has a core to itself.
 void Communicator::chooseSpin() {
   if (options_.settings.spinMicroseconds >= 0) return;
   constexpr Duration kAlone = std::chrono::microseconds(50);
-  const Endpoint& mine = endpoints_[static_cast<size_t>(rank_)];
-  const auto here = std::count_if(endpoints_.begin(), endpoints_.end(), [&](const Endpoint& endpoint) {
-    return endpoint.host == mine.host && endpoint.bootId == mine.bootId;
-  });
   cpu_set_t cores;
   const int usable = sched_getaffinity(0, sizeof cores, &cores) == 0 ? CPU_COUNT(&cores) : 1;
   // Pinned to one core, it is this rank's own or that cannot be known.
-  if (here <= std::max<long>(usable, usable == 1 ? sysconf(_SC_NPROCESSORS_ONLN) : 1)) engine_.setSpin(kAlone);
+  if (ranksHere() <= std::max<long>(usable, usable == 1 ? sysconf(_SC_NPROCESSORS_ONLN) : 1))
+    engine_.setSpin(kAlone);
 }
 
 /// All ranks come to the same verdict, each from the same texts.
