@@ -30,9 +30,8 @@ def median(times):
 
 
 def spread(times):
-    """Half of what lies between the fastest and the slowest repetition, as a share of the median."""
     present = [time for time in times if time is not None]
-    return (max(present) - min(present)) / 2 / statistics.median(present)
+    return min(present), max(present)
 
 
 class Results:

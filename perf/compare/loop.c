@@ -23,11 +23,12 @@ struct Shared { /* all zero at first: a new file */
 };
 
 void loopFail(const char* format, ...) {
+  char text[1024];
   va_list arguments;
   va_start(arguments, format);
-  vfprintf(stderr, format, arguments);
+  vsnprintf(text, sizeof text, format, arguments);
   va_end(arguments);
-  fputc('\n', stderr);
+  dprintf(STDERR_FILENO, "%s\n", text); /* in one piece, whoever else fails */
   exit(EXIT_FAILURE);
 }
 

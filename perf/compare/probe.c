@@ -1,11 +1,11 @@
 /* The limit: what an operation costs when all ranks share all buffers and do the least memory work it needs,
  * with plain flags to wait for each other. WORLD_SIZE processes that this one forks.
  *
- * Ways, of which the fastest at a size is the limit there:
- *   own        each rank makes its own output, from all inputs
- *   split      each rank does its part of the work for all: a slice of a sum or a broadcast, the block it has
- * to give mailbox    small messages: as own, from copies of the inputs, so that nobody waits for those who read
- * them streaming  with non-temporal stores */
+ * There are several ways, of which the fastest at a size is the limit there:
+ *  - own: each rank makes its own output, from all inputs.
+ *  - split: each rank does its part for all: a slice of a sum or a broadcast, or the block that it has to give.
+ *  - mailbox: small messages; as own, from copies of the inputs, so that nobody waits for those who read them.
+ *  - streaming: with non-temporal stores. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <stdatomic.h>
@@ -26,7 +26,8 @@ typedef struct {
   int streaming;
 } Variant;
 
-enum { kMailboxBytes = 16 << 10, kStreamingBytes = 256 << 10 };
+/* Mailboxes enough for two iterations of kBandwidth. */
+enum { kMailboxBytes = 16 << 10, kMailboxes = 32, kStreamingBytes = 256 << 10 };
 
 /* Counts up with each message. */
 typedef struct {
@@ -37,7 +38,7 @@ typedef struct {
  */
 static struct Common {
   Flag ready[kMostRanks], done[kMostRanks];
-  float mailbox[2][kMostRanks][kMailboxBytes / sizeof(float)];
+  float mailbox[kMailboxes][kMostRanks][kMailboxBytes / sizeof(float)];
 } * common;
 static char* memory;
 static size_t memoryBytes; /* of a rank */
@@ -56,8 +57,7 @@ static Variant variantOf(const Task* t, int index) {
   for (size_t i = 0; i < sizeof ways / sizeof *ways; ++i) {
     const Variant* v = &ways[i];
     if (v->way == kSplit && (t->operation == kReduceScatter || t->operation >= kLatency)) continue;
-    if (v->way == kMailbox && (t->operation == kBandwidth || t->inputCount * sizeof(float) > kMailboxBytes))
-      continue;
+    if (v->way == kMailbox && t->inputCount * sizeof(float) > kMailboxBytes) continue;
     if (v->streaming && (!kHaveStreaming || bytes < kStreamingBytes)) continue;
     if (left-- == 0) return *v;
   }
@@ -136,7 +136,7 @@ static void collective(const Task* t, Variant v) {
   const int n = t->ranks, rank = t->rank;
   float *inputs[kMostRanks], *outputs[kMostRanks];
   for (int r = 0; r < n; ++r) {
-    inputs[r] = v.way == kMailbox ? common->mailbox[epoch % 2][r] : of(r, t->input);
+    inputs[r] = v.way == kMailbox ? common->mailbox[epoch % kMailboxes][r] : of(r, t->input);
     outputs[r] = of(r, t->output);
   }
   if (v.way == kMailbox) memcpy(inputs[rank], t->input, t->inputCount * sizeof(float));
@@ -150,21 +150,22 @@ static void collective(const Task* t, Variant v) {
     own(t, inputs, v.streaming);
   }
   if (v.streaming) streamed();
-  if (v.way == kMailbox) return; /* inputs may be written at once; mailboxes, after the next but one is ready */
+  if (v.way == kMailbox) return; /* inputs may be written at once; mailboxes are used again much later */
   raise_(&common->done[rank], epoch);
   if (needed == 1 && rank != 0) return; /* nobody reads or writes what this rank has */
   for (int r = 0; r < n; ++r) await(&common->done[r], epoch);
 }
 
 static void send(const Task* t, Variant v) {
-  if (v.way == kMailbox) memcpy(common->mailbox[epoch % 2][t->rank], t->input, t->count * sizeof(float));
+  if (v.way == kMailbox)
+    memcpy(common->mailbox[epoch % kMailboxes][t->rank], t->input, t->count * sizeof(float));
   raise_(&common->ready[t->rank], epoch);
 }
 
 static void receive(const Task* t, Variant v) {
   const int peer = t->rank ^ 1;
   await(&common->ready[peer], epoch);
-  const float* source = v.way == kMailbox ? common->mailbox[epoch % 2][peer] : of(peer, t->input);
+  const float* source = v.way == kMailbox ? common->mailbox[epoch % kMailboxes][peer] : of(peer, t->input);
   combine(&source, 1, &t->output, 1, 0, t->count, v.streaming);
   if (v.streaming) streamed();
   raise_(&common->done[t->rank], epoch);
@@ -188,7 +189,7 @@ static void window(const Task* t, Variant v) {
     }
   }
   --epoch;
-  if (t->rank % 2 == 0) await(&common->done[t->rank ^ 1], epoch);
+  if (t->rank % 2 == 0 && v.way != kMailbox) await(&common->done[t->rank ^ 1], epoch);
 }
 
 static void call(const Task* t) {

@@ -1,13 +1,14 @@
 """The tables, in Markdown."""
 
 from figures import PROBE, median, spread
+from session import WITHOUT_FAULT
 from targets import PEER, TARGETS, evaluate
 from words import OPERATIONS, bytes_in_words, microseconds
 
 
-def table(header, rows):
-    """The first column to the left, the others to the right."""
-    lines = [header, ["---"] + ["---:"] * (len(header) - 1), *rows]
+def table(header, rows, numbers=True):
+    """The first column to the left, the others to the right if they hold numbers."""
+    lines = [header, ["---"] + ["---:" if numbers else "---"] * (len(header) - 1), *rows]
     return ["| %s |" % " | ".join(line) for line in lines] + [""]
 
 
@@ -18,17 +19,21 @@ def marked(ratio):
 
 def time_of(results, operation, ranks, size, contender):
     times = results.times(operation, ranks, size, contender)
-    if not times:
-        reason = results.reason(operation, ranks, size, contender)
-        return reason.split(":")[0] if reason else "-"
-    return "%s ±%.0f%%" % (microseconds(median(times)), 100 * spread(times))
+    if times:
+        low, high = spread(times)
+        text = microseconds(median(times))
+        return text if low == high else "%s (%s–%s)" % (text, microseconds(low), microseconds(high))
+    reason = results.reason(operation, ranks, size, contender)
+    if reason is None:
+        return "-"
+    return reason.split(":")[0] if reason.startswith(WITHOUT_FAULT) else "FAILED"
 
 
 def head(results):
     document = results.document
     lines = ["# ECCL against others on one host", ""]
     lines += ["`%s`" % document["command"], ""]
-    lines += table(["", ""], [[key, str(value)] for key, value in document["machine"].items()])
+    lines += table(["", ""], [[key, str(value)] for key, value in document["machine"].items()], numbers=False)
     for name, reason in document["left_out"].items():
         lines += ["**%s is left out:** %s" % (name, reason), ""]
     for failure in document["failures"]:
@@ -57,14 +62,14 @@ def summary(results):
 def targets(results):
     rows = [[str(target), str(verdict)] for target in TARGETS
             if (verdict := evaluate(target, results)).cells]
-    return ["## Targets", "", *table(["target", ""], rows)] if rows else []
+    return ["## Targets", "", *table(["target", ""], rows, numbers=False)] if rows else []
 
 
 def details(results):
     lines = ["## Times", "",
-             "Microseconds, median over the repetitions, ± half the distance from fastest to slowest. The ratios say how "
-             "many times as fast `eccl` is, `~` where the spread hides which is faster; they are formed within each "
-             "repetition. The best peer is in bold.", ""]
+             "Microseconds: the median over the repetitions (the fastest–the slowest); per message for Send/Recv. The ratios "
+             "say how many times as fast `eccl` is, `~` where the spread hides which is faster; they are formed within "
+             "each repetition. The best peer is in bold.", ""]
     for operation, ranks in results.groups():
         contenders = results.contenders()
         rows = []

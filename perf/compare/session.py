@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 SHARED_MEMORY = "/dev/shm"
 UNSUPPORTED = 77  # the exit code of a program whose library lacks the operation
-TOO_SLOW = "too slow"
+WITHOUT_FAULT = ("unsupported", "too slow")  # how reasons begin that are no failures
 GRACE = 3  # seconds that launchers have to end their ranks
 
 
@@ -80,7 +80,7 @@ def launch(contender, folder, operation, ranks, sizes, seconds, limit):
         except FileNotFoundError:
             figures = []
     if code is None:
-        return Outcome(figures, "%s: not done within %g s" % (TOO_SLOW, limit), failed=False)
+        return Outcome(figures, "too slow: not done within %g s" % limit, failed=False)
     if code != 0:
         return Outcome(figures, sentence(said), failed=code != UNSUPPORTED)
     return Outcome(figures, "", failed=False)

@@ -6,8 +6,9 @@
 enum { kWindow = 16, kWindowBytes = 64 << 20 };
 
 Operation operationNamed(const char* name) {
-  static const char* const names[kOperations] = {"all_reduce", "all_gather", "reduce_scatter", "broadcast",
-                                                 "alltoall",   "latency",    "bandwidth"};
+  static const char* const names[kOperations] = {"all_reduce",        "all_gather", "reduce_scatter",
+                                                 "broadcast",         "alltoall",   "sendrecv_latency",
+                                                 "sendrecv_bandwidth"};
   int operation = 0;
   while (operation < kOperations && strcmp(name, names[operation]) != 0) ++operation;
   return (Operation)operation;
