@@ -5,7 +5,9 @@ import json
 import os
 import platform
 import re
+import resource
 import subprocess
+import time
 
 from build import ROOT
 
@@ -62,3 +64,25 @@ def description(folder, contenders):
         "ECCL": "%s%s" % (first_line("git", "describe", "--always", "--dirty"), settings and ", " + settings),
         **{contender.name: first_line(*contender.version) for contender in contenders if contender.version},
     }
+
+
+class Neighbours:
+    """What else used the cores since this was made: with much of that, the figures say little."""
+
+    def __init__(self):
+        self.begun = time.monotonic()
+        self.before = self._seconds()
+
+    @staticmethod
+    def _seconds():
+        """Of the cores for processes that are not ours; taken by the hypervisor."""
+        fields = [int(field) / os.sysconf("SC_CLK_TCK") for field in content("/proc/stat").splitlines()[0].split()[1:]]
+        user, nice, system, _, _, interrupts, soft_interrupts, stolen = fields[:8]
+        ours = sum(usage.ru_utime + usage.ru_stime for usage in
+                   (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)))
+        return user + nice + system + interrupts + soft_interrupts - ours, stolen
+
+    def __str__(self):
+        passed = time.monotonic() - self.begun
+        others, stolen = ((now - before) / passed for now, before in zip(self._seconds(), self.before))
+        return "other processes used %.2f cores, the hypervisor took %.2f" % (max(others, 0), stolen)
