@@ -78,10 +78,9 @@ def call(pointer):
     except BaseException as error:
         missing = "does not support" in str(error)
         if missing:
-            print("unsupported: %s" % error, file=sys.stderr)
+            os.write(sys.stderr.fileno(), b"unsupported: %s\n" % str(error).encode())  # in one piece: all ranks say so
         else:
             traceback.print_exc()
-        sys.stderr.flush()
         os._exit(UNSUPPORTED if missing else 1)
 
 

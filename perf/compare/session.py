@@ -93,8 +93,8 @@ def fitting(operation, ranks, sizes):
 
 
 def run(results, contenders, folder, options, say):
-    """Fills `results`. What failed, as sentences."""
-    failures, doable = [], {}
+    """Fills `results`, and its `failures` with sentences."""
+    doable = {}
     for repetition in range(options.repetitions):
         first = repetition % len(contenders)  # nobody always comes after the same neighbour
         for ranks in options.ranks:
@@ -119,7 +119,6 @@ def run(results, contenders, folder, options, say):
                     what = "%s, %s, %d ranks: %s" % (contender.name, operation, ranks, outcome.reason)
                     say(what)
                     if outcome.failed:
-                        failures.append(what)
+                        results.document["failures"].append(what)
                 say("%d/%d %s, %d ranks; seconds: %s" % (repetition + 1, options.repetitions, operation, ranks,
                                                          ", ".join(took)))
-    return failures
