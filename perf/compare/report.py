@@ -3,7 +3,7 @@
 from figures import PROBE, median, spread
 from session import WITHOUT_FAULT
 from targets import PEER, TARGETS, evaluate
-from words import OPERATIONS, bytes_in_words, microseconds
+from words import OPERATIONS, bytes_in_words, microseconds, times_as_fast
 
 
 def table(header, rows, numbers=True):
@@ -14,7 +14,7 @@ def table(header, rows, numbers=True):
 
 def marked(ratio):
     """With ~ where the spread hides which is faster."""
-    return "-" if ratio is None else "%s%.2f" % ("~" if ratio.hidden() else "", ratio.median)
+    return "-" if ratio is None else ("~" if ratio.hidden() else "") + times_as_fast(ratio.median)
 
 
 def time_of(results, operation, ranks, size, contender):
@@ -51,7 +51,7 @@ def summary(results):
             for part in ([size for size in sizes if size < 65536], [size for size in sizes if size >= 65536]):
                 ratios = [ratio.median for size in part
                           if (ratio := results.speed(operation, ranks, size, contender, against))]
-                row.append("%.2f – %.2f" % (min(ratios), max(ratios)) if ratios else "-")
+                row.append("%s – %s" % (times_as_fast(min(ratios)), times_as_fast(max(ratios))) if ratios else "-")
         rows.append(row)
     columns = ["%s : %s, %s" % (contender, against, part) for contender, against in
                (("eccl", PEER), ("eccl-plain", PEER), ("eccl", PROBE)) for part in ("< 64 KiB", "from 64 KiB")]

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Callable
 
 from figures import PROBE
-from words import OPERATIONS, bytes_in_words
+from words import OPERATIONS, bytes_in_words, times_as_fast
 
 KIB, ALL_SIZES = 1024, range(0, 1 << 62)
 FROM_64K = range(64 * KIB, 1 << 62)
@@ -89,8 +89,8 @@ class Verdict:
         if len(self.target.operations) > 1:
             where = OPERATIONS[operation] + " " + where
         least = self.target.least or 1
-        words = "short in %d of %d: %.2f x at %s, %.0f %% of the target" % (
-            len(self.short), self.cells, ratio.median, where, 100 * ratio.median / least)
+        words = "short in %d of %d: %s x at %s, %.0f %% of the target" % (
+            len(self.short), self.cells, times_as_fast(ratio.median), where, 100 * ratio.median / least)
         if all(ratio.high >= least for *_, ratio in self.short):
             words += "; within the spread"
         return words

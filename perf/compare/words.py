@@ -30,3 +30,7 @@ def bytes_of(text):
 def microseconds(us):
     """Three digits that mean something."""
     return "{:,.{}f}".format(us, 2 if us < 10 else 1 if us < 100 else 0)
+
+
+def times_as_fast(ratio):
+    return "%.2f" % ratio if ratio >= 0.1 else "%.1g" % ratio

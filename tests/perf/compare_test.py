@@ -101,8 +101,9 @@ class Words(unittest.TestCase):
             with self.assertRaises(ValueError):
                 words.bytes_of(wrong)
 
-    def test_times(self):
+    def test_times_and_ratios(self):
         self.assertEqual([words.microseconds(us) for us in (0.567, 12.34, 1234.5)], ["0.57", "12.3", "1,234"])
+        self.assertEqual([words.times_as_fast(ratio) for ratio in (12.345, 0.123, 0.0123)], ["12.35", "0.12", "0.01"])
 
 
 class Session(unittest.TestCase):
