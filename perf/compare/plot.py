@@ -7,6 +7,7 @@ from figures import OWN, PROBE, median, spread
 from words import OPERATIONS, bytes_in_words
 
 matplotlib.use("Agg")
+matplotlib.rcParams["svg.fonttype"] = "none"  # text stays text
 from matplotlib import pyplot  # noqa: E402
 
 MOST = 1000  # times the probe; what is slower leaves the panel

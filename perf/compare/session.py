@@ -12,6 +12,7 @@ from typing import NamedTuple
 SHARED_MEMORY = "/dev/shm"
 UNSUPPORTED = 77  # the exit code of a program whose library lacks the operation
 WITHOUT_FAULT = ("unsupported", "too slow")  # how reasons begin that are no failures
+POLL = 0.01  # seconds
 GRACE = 3  # seconds that launchers have to end their ranks
 
 
@@ -30,22 +31,20 @@ def end(processes):
                 pass
         deadline = time.monotonic() + GRACE
         while time.monotonic() < deadline and any(process.poll() is None for process in processes):
-            time.sleep(0.01)
+            time.sleep(POLL)
 
 
 def wait(processes, limit):
     """The first exit code other than 0, or 0; None at the limit."""
-    deadline = time.monotonic() + limit
-    while True:
+    for _ in range(round(limit / POLL)):  # not by the clock, which goes on while a virtual machine is halted
         codes = [process.poll() for process in processes]
         bad = [code for code in codes if code]
         if bad:
             return bad[0]
         if None not in codes:
             return 0
-        if time.monotonic() > deadline:
-            return None
-        time.sleep(0.01)
+        time.sleep(POLL)
+    return None
 
 
 def sentence(errors):
