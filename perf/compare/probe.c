@@ -31,7 +31,7 @@ enum { kMailboxBytes = 16 << 10, kMailboxes = 32, kStreamingBytes = 256 << 10 };
 
 /* Counts up with each message. */
 typedef struct {
-  _Alignas(64) atomic_ulong value;
+  _Alignas(128) atomic_ulong value;
 } Flag;
 
 /* What the ranks share; each rank's memory holds its input and its output, at the same places as the others'.
