@@ -33,4 +33,4 @@ def microseconds(us):
 
 
 def times_as_fast(ratio):
-    return "%.2f" % ratio if ratio >= 0.1 else "%.1g" % ratio
+    return "%.2f" % ratio if ratio >= 0.1 else "%.2g" % ratio

@@ -103,7 +103,7 @@ class Words(unittest.TestCase):
 
     def test_times_and_ratios(self):
         self.assertEqual([words.microseconds(us) for us in (0.567, 12.34, 1234.5)], ["0.57", "12.3", "1,234"])
-        self.assertEqual([words.times_as_fast(ratio) for ratio in (12.345, 0.123, 0.0123)], ["12.35", "0.12", "0.01"])
+        self.assertEqual([words.times_as_fast(ratio) for ratio in (12.346, 0.123, 0.0123)], ["12.35", "0.12", "0.012"])
 
 
 class Session(unittest.TestCase):
