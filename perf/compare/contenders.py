@@ -1,0 +1,71 @@
+"""What is compared: how each contender is started, and what has to be installed for it."""
+
+import os
+import secrets
+import shutil
+import socket
+import subprocess
+import sys
+from dataclasses import dataclass
+from typing import Callable
+
+from figures import PROBE
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def rendezvous():
+    return {"ECCL_COMM_ID": "127.0.0.1:%d" % free_port(), "ECCL_COMM_SECRET": secrets.token_hex(16)}
+
+
+def openmpi(folder, ranks, crowded):
+    # Shared memory only, with the single-copy mechanism it finds; the loop pins the ranks itself.
+    return ["mpirun.openmpi", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "--mca", "pml", "ob1",
+            "--mca", "btl", "self,vader", "--mca", "mpi_yield_when_idle", "1" if crowded else "0",
+            "-np", str(ranks), os.path.join(folder, "mpi_openmpi")]
+
+
+def mpich(folder, ranks, crowded):
+    del crowded  # it always spins
+    return ["mpiexec.mpich", "-n", str(ranks), os.path.join(folder, "mpi_mpich")]
+
+
+def gloo_is_there():
+    test = "import torch.distributed as d; assert d.is_gloo_available()"
+    return subprocess.run([sys.executable, "-c", test], stderr=subprocess.DEVNULL).returncode == 0
+
+
+@dataclass(frozen=True)
+class Contender:
+    name: str
+    command: Callable  # (folder of the programs, ranks, whether they outnumber the cores) -> arguments
+    own_ranks: bool = False  # starts its ranks itself; otherwise the command is run once for each
+    environment: Callable = dict
+    packages: tuple = ()  # Debian's
+    present: Callable = lambda: True
+    compiler: str = ""  # of mpi_loop.c
+    version: tuple = ()  # a command whose first line says it
+
+
+ALL = {contender.name: contender for contender in (
+    Contender("eccl", lambda folder, *_: [os.path.join(folder, "compare_eccl")], environment=rendezvous),
+    Contender("eccl-plain", lambda folder, *_: [os.path.join(folder, "compare_eccl"), "plain"],
+              environment=rendezvous),
+    Contender("openmpi", openmpi, own_ranks=True, packages=("openmpi-bin", "libopenmpi-dev"),
+              present=lambda: bool(shutil.which("mpicc.openmpi") and shutil.which("mpirun.openmpi")),
+              compiler="mpicc.openmpi", version=("mpirun.openmpi", "--version")),
+    Contender("mpich", mpich, own_ranks=True, packages=("mpich", "libmpich-dev"),
+              present=lambda: bool(shutil.which("mpicc.mpich") and shutil.which("mpiexec.mpich")),
+              compiler="mpicc.mpich", version=("mpichversion",)),
+    Contender("gloo", lambda folder, *_: [sys.executable, os.path.join(HERE, "gloo_loop.py"), folder],
+              environment=lambda: {"GLOO_SOCKET_IFNAME": "lo"}, packages=("python3-torch",), present=gloo_is_there,
+              version=(sys.executable, "-c", "import torch; print('gloo of PyTorch', torch.__version__)")),
+    Contender(PROBE, lambda folder, *_: [os.path.join(folder, "compare_probe")], own_ranks=True),
+)}
+PEERS = [name for name, contender in ALL.items() if contender.packages]

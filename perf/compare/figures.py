@@ -1,0 +1,111 @@
+"""The figures of a run: times by repetition, their medians and spreads, and ratios of them."""
+
+import json
+import statistics
+from typing import NamedTuple
+
+OWN = ("eccl", "eccl-plain")
+PROBE = "probe"
+
+
+class Ratio(NamedTuple):
+    """Formed within each repetition, whose runs follow each other: what slows the machine for a while cancels out."""
+    median: float
+    low: float
+    high: float
+
+    def hidden(self):
+        """Whether the spread hides which of the two is faster."""
+        return self.low <= 1 <= self.high
+
+
+def ratio(numerators, denominators):
+    """None where no repetition has both."""
+    each = [n / d for n, d in zip(numerators, denominators) if n is not None and d is not None]
+    return Ratio(statistics.median(each), min(each), max(each)) if each else None
+
+
+def median(times):
+    return statistics.median([time for time in times if time is not None])
+
+
+def spread(times):
+    present = [time for time in times if time is not None]
+    return min(present), max(present)
+
+
+class Results:
+    """A document of JSON: `cells` holds the times, in microseconds, of one contender, operation and size, in one of
+    the contender's variants, with a place for each repetition; the rest says where they come from."""
+
+    def __init__(self, document):
+        self.document = document
+        self.document.setdefault("cells", [])
+        self.cells = {self._key(cell): cell for cell in self.document["cells"]}
+
+    @staticmethod
+    def _key(cell):
+        return cell["operation"], cell["ranks"], cell["bytes"], cell["contender"], cell["variant"]
+
+    @classmethod
+    def load(cls, path):
+        with open(path) as file:
+            return cls(json.load(file))
+
+    def save(self, path):
+        with open(path, "w") as file:
+            json.dump(self.document, file, indent=1)
+            file.write("\n")
+
+    def add(self, repetition, operation, ranks, size, contender, variant="", us=None, iterations=None, reason=None):
+        """A time, or the reason why there is none."""
+        key = operation, ranks, size, contender, variant
+        if key not in self.cells:
+            self.cells[key] = dict(operation=operation, ranks=ranks, bytes=size, contender=contender, variant=variant,
+                                   us=[], iterations=[], reason=None)
+            self.document["cells"].append(self.cells[key])
+        cell = self.cells[key]
+        missing = repetition - len(cell["us"])
+        cell["us"] += [None] * missing + [us]
+        cell["iterations"] += [None] * missing + [iterations]
+        cell["reason"] = cell["reason"] or reason
+
+    def groups(self):
+        """(operation, ranks) in the order of the run."""
+        return list(dict.fromkeys(key[:2] for key in self.cells))
+
+    def sizes(self, operation, ranks):
+        return sorted({key[2] for key in self.cells if key[:2] == (operation, ranks)})
+
+    def contenders(self):
+        return list(dict.fromkeys(key[3] for key in self.cells))
+
+    def peers(self):
+        return [name for name in self.contenders() if name not in OWN and name != PROBE]
+
+    def cell(self, operation, ranks, size, contender):
+        """The cell of the contender's fastest variant; None if there is no time."""
+        timed = [cell for key, cell in self.cells.items()
+                 if key[:4] == (operation, ranks, size, contender) and any(us is not None for us in cell["us"])]
+        return min(timed, key=lambda cell: median(cell["us"]), default=None)
+
+    def times(self, operation, ranks, size, contender):
+        """By repetition; none if the contender has no time there."""
+        cell = self.cell(operation, ranks, size, contender)
+        return cell["us"] if cell else []
+
+    def reason(self, operation, ranks, size, contender):
+        reasons = [cell["reason"] for key, cell in self.cells.items()
+                   if key[:4] == (operation, ranks, size, contender) and cell["reason"]]
+        return reasons[0] if reasons else None
+
+    def best_peer(self, operation, ranks, size):
+        timed = [(median(times), peer) for peer in self.peers()
+                 if (times := self.times(operation, ranks, size, peer))]
+        return min(timed)[1] if timed else None
+
+    def speed(self, operation, ranks, size, contender, against):
+        """How many times as fast as `against`: a contender, or "best peer". None if either has no time."""
+        if against == "best peer":
+            against = self.best_peer(operation, ranks, size)
+        return ratio(self.times(operation, ranks, size, against), self.times(operation, ranks, size, contender))

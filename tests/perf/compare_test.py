@@ -1,0 +1,221 @@
+#!/usr/bin/env python3
+"""perf/compare: its arithmetic and its tables on made-up figures; and, given the folder of its programs, a small run.
+compare_test.py <root of the sources> [folder]"""
+
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+ROOT = sys.argv.pop(1)
+PROGRAMS = sys.argv.pop(1) if len(sys.argv) > 1 and not sys.argv[1].startswith("-") else None
+COMPARE = os.path.join(ROOT, "perf", "compare")
+sys.path.insert(0, COMPARE)
+sys.dont_write_bytecode = True
+
+import check  # noqa: E402
+import figures  # noqa: E402
+import report  # noqa: E402
+import session  # noqa: E402
+import targets  # noqa: E402
+import words  # noqa: E402
+
+
+def made_up(**times):
+    """AllReduce at 64 KiB between 2 ranks, by contender (with _ for -)."""
+    results = figures.Results({"command": "compare", "machine": {"processor": "abacus"}, "left_out": {"gloo": "no apt"},
+                               "failures": ["mpich: wrong"]})
+    for contender, values in times.items():
+        for repetition, us in enumerate(values):
+            results.add(repetition, "all_reduce", 2, 65536, contender.replace("_", "-"), us=us, iterations=5)
+    return results
+
+
+WHERE = "all_reduce", 2, 65536
+
+
+class Figures(unittest.TestCase):
+    def test_ratios_are_formed_within_each_repetition(self):
+        # Everything takes ten times as long in the second repetition: the ratio does not know.
+        self.assertEqual(figures.ratio([4, 40, 8], [2, 20, 4]), (2, 2, 2))
+        self.assertEqual(figures.ratio([1, 9, 4], [1, 3, 1]), (3, 1, 4))
+
+    def test_repetitions_without_both_times_do_not_count(self):
+        self.assertEqual(figures.ratio([None, 6, 8], [1, 3, None]), (2, 2, 2))
+        self.assertIsNone(figures.ratio([None, 6], [1, None]))
+        self.assertIsNone(figures.ratio([], [1]))
+
+    def test_a_ratio_is_hidden_when_some_repetition_says_otherwise(self):
+        self.assertTrue(figures.Ratio(1.5, 0.9, 2).hidden())
+        self.assertTrue(figures.Ratio(1.5, 1, 2).hidden())
+        self.assertFalse(figures.Ratio(1.5, 1.1, 2).hidden())
+        self.assertFalse(figures.Ratio(0.5, 0.4, 0.9).hidden())
+
+    def test_median_and_spread(self):
+        self.assertEqual(figures.median([3, None, 1, 2]), 2)
+        self.assertEqual(figures.spread([3, None, 1, 2]), (1, 3))
+
+    def test_the_best_peer_is_neither_eccl_nor_the_probe(self):
+        results = made_up(eccl=[1], probe=[1], openmpi=[5], mpich=[4, 4], gloo=[None])
+        self.assertEqual(results.best_peer(*WHERE), "mpich")
+        self.assertEqual(results.speed(*WHERE, "eccl", "best peer"), (4, 4, 4))
+        self.assertIsNone(made_up(eccl=[1]).speed(*WHERE, "eccl", "best peer"))
+
+    def test_the_fastest_variant_counts_as_a_whole(self):
+        results = made_up(eccl=[10, 10, 10])
+        for repetition, (own, split) in enumerate([(6, 5), (1, 5), (6, 5)]):
+            for variant, us in (("own", own), ("split", split)):
+                results.add(repetition, *WHERE, "probe", variant, us=us)
+        self.assertEqual(results.cell(*WHERE, "probe")["variant"], "split")
+        self.assertEqual(results.speed(*WHERE, "eccl", "probe"), (0.5, 0.5, 0.5))
+
+    def test_a_missed_repetition_leaves_a_gap(self):
+        results = made_up(eccl=[1])
+        results.add(2, *WHERE, "eccl", us=3)
+        self.assertEqual(results.times(*WHERE, "eccl"), [1, None, 3])
+
+    def test_a_reason_stands_where_there_is_no_time(self):
+        results = made_up(eccl=[1])
+        results.add(0, *WHERE, "gloo", reason="unsupported: so it says")
+        self.assertEqual(results.times(*WHERE, "gloo"), [])
+        self.assertEqual(results.reason(*WHERE, "gloo"), "unsupported: so it says")
+
+    def test_saved_and_loaded_it_is_the_same(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "r.json")
+            results = made_up(eccl=[1, 2], probe=[None, 1])
+            results.save(path)
+            loaded = figures.Results.load(path)
+        self.assertEqual(loaded.document, results.document)
+        self.assertEqual(loaded.times(*WHERE, "eccl"), [1, 2])
+
+
+class Words(unittest.TestCase):
+    def test_sizes(self):
+        for text, size in (("8", 8), ("64K", 65536), ("64KiB", 65536), ("1m", 1 << 20), ("3G", 3 << 30), ("16B", 16)):
+            self.assertEqual(words.bytes_of(text), size)
+        self.assertEqual([words.bytes_in_words(size) for size in (8, 1000, 1024, 65536, 3 << 20)],
+                         ["8 B", "1000 B", "1 KiB", "64 KiB", "3 MiB"])
+        for wrong in ("", "K", "8X", "1.5K"):
+            with self.assertRaises(ValueError):
+                words.bytes_of(wrong)
+
+    def test_times_and_ratios(self):
+        self.assertEqual([words.microseconds(us) for us in (0.567, 12.34, 1234.5)], ["0.57", "12.3", "1,234"])
+        self.assertEqual([words.times_as_fast(ratio) for ratio in (12.346, 0.123, 0.0123)], ["12.35", "0.12", "0.012"])
+
+
+class Session(unittest.TestCase):
+    def test_sizes_are_whole_floats_for_each_rank(self):
+        self.assertEqual(session.fitting("all_reduce", 8, [2, 8, 10]), [8])
+        self.assertEqual(session.fitting("all_gather", 8, [8, 32, 100]), [32, 96])
+
+    def test_the_telling_line_is_the_reason(self):
+        self.assertEqual(session.sentence("x\nECCL: rank 1 is lost\nmpirun: aborted\n"), "ECCL: rank 1 is lost")
+        self.assertEqual(session.sentence("x\ny\n\n"), "y")
+        self.assertEqual(session.sentence(""), "no message")
+
+
+class Targets(unittest.TestCase):
+    def evaluate(self, results, **changes):
+        fields = dict(operations=("all_reduce",), ranks=(2,), sizes=targets.FROM_64K, contender="eccl",
+                      against=targets.PEER, least=2)
+        return targets.evaluate(targets.Target(**{**fields, **changes}), results)
+
+    def test_reached(self):
+        self.assertEqual(str(self.evaluate(made_up(eccl=[1, 1], gloo=[2, 2]))), "PASS")
+
+    def test_short_and_by_how_much(self):
+        verdict = self.evaluate(made_up(eccl=[2, 2, 2], gloo=[2, 2, 2.4]))
+        self.assertEqual(str(verdict), "short in 1 of 1: 1.00 x at 64 KiB, 50 % of the target")
+        self.assertIn("within the spread", str(self.evaluate(made_up(eccl=[2, 2, 1], gloo=[2, 2, 2]))))
+
+    def test_not_slower_means_not_in_every_repetition(self):
+        self.assertEqual(str(self.evaluate(made_up(eccl=[3, 3, 2], gloo=[2, 2, 2]), least=None)), "PASS")
+        self.assertIn("0.67 x", str(self.evaluate(made_up(eccl=[3, 3, 3], gloo=[2, 2, 2]), least=None)))
+
+    def test_other_cells_do_not_count(self):
+        results = made_up(eccl=[9], gloo=[1])
+        for changes in (dict(ranks=(4,)), dict(operations=("broadcast",)), dict(sizes=range(8, 257)),
+                        dict(applies=lambda *_: False), dict(against="mpich")):
+            self.assertEqual(str(self.evaluate(results, **changes)), "not measured")
+
+    def test_the_condition_on_the_probe(self):
+        self.assertTrue(targets.probe_is_five_times_a_peer(made_up(probe=[1], gloo=[5]), *WHERE))
+        self.assertFalse(targets.probe_is_five_times_a_peer(made_up(probe=[1], gloo=[4.9]), *WHERE))
+        self.assertFalse(targets.probe_is_five_times_a_peer(made_up(probe=[1]), *WHERE))
+
+    def test_each_has_words_of_its_own(self):
+        self.assertEqual(len({str(target) for target in targets.TARGETS}), len(targets.TARGETS))
+        self.assertEqual(str(targets.TARGETS[0]), "AllReduce: eccl, 2 ranks, from 64 KiB: 0.85 x probe")
+
+
+class Report(unittest.TestCase):
+    def test_rows(self):
+        results = made_up(eccl=[2, 2.2], eccl_plain=[3, 3], openmpi=[8, 8.8], mpich=[9, 9], probe=[2.5, 2])
+        results.add(0, *WHERE, "gloo", reason="unsupported: so it says")
+        text = report.markdown(results)
+        self.assertIn("| 64 KiB | 2.10 (2.00–2.20) | 3.00 | **8.40 (8.00–8.80)** | 9.00 | 2.25 (2.00–2.50) | unsupported"
+                      " | 4.00 | ~1.08 |", text)
+        self.assertIn("gloo: unsupported: so it says", text)
+
+    def test_what_is_missing_or_wrong_is_said_first(self):
+        text = report.markdown(made_up(eccl=[1]))
+        for line in ("**gloo is left out:** no apt", "**FAILED** mpich: wrong", "abacus"):
+            self.assertLess(text.index(line), text.index("## Summary"))
+
+    def test_failures_are_not_taken_for_gaps(self):
+        results = made_up(eccl=[1])
+        results.add(0, *WHERE, "gloo", reason="wrong result: 65536 bytes")
+        self.assertIn("| FAILED |", report.markdown(results))
+
+
+class Check(unittest.TestCase):
+    def regressions(self, now, earlier):
+        return check.regressions(made_up(**now), made_up(**earlier))
+
+    def test_slower_machines_are_no_regressions(self):
+        self.assertEqual(self.regressions(dict(eccl=[20, 22], probe=[10, 11]), dict(eccl=[2, 2], probe=[1, 1])), ([], 1))
+
+    def test_worse_ratios_are(self):
+        found, compared = self.regressions(dict(eccl=[3, 3], probe=[1, 1.2]), dict(eccl=[2, 2], probe=[1, 1]))
+        self.assertEqual(compared, 1)
+        self.assertEqual(found, ["AllReduce, 2 ranks, 64 KiB, eccl: 0.37 of the probe (0.33 to 0.40), "
+                                 "was 0.50 (0.50 to 0.50)"])
+
+    def test_the_spread_excuses(self):
+        self.assertEqual(self.regressions(dict(eccl=[3, 3], probe=[1, 1.5]), dict(eccl=[2, 2], probe=[1, 1])), ([], 1))
+        self.assertEqual(self.regressions(dict(eccl=[3], probe=[1]), dict(eccl=[2, 3], probe=[1, 1])), ([], 1))
+
+    def test_cells_of_one_run_only_do_not_count(self):
+        self.assertEqual(self.regressions(dict(eccl=[3], probe=[1]), dict(eccl_plain=[2], probe=[1])), ([], 0))
+
+
+@unittest.skipUnless(PROGRAMS, "no programs")
+class SmallRun(unittest.TestCase):
+    def compare(self, folder, *arguments):
+        return subprocess.run([sys.executable, os.path.join(COMPARE, "compare"), "--output", folder, *arguments],
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=120)
+
+    def test_eccl_and_the_probe(self):
+        with tempfile.TemporaryDirectory() as folder:
+            done = self.compare(folder, "--programs", PROGRAMS, "--no-install", "--peers", "none", "--ops",
+                                "all_reduce,sendrecv_bandwidth", "--ranks", "2", "--sizes", "8,64K", "--repetitions", "2",
+                                "--seconds", "0.01")
+            self.assertEqual(done.returncode, 0, done.stdout)
+            path = os.path.join(folder, "compare.json")
+            results = figures.Results.load(path)
+            self.assertEqual(results.contenders(), ["eccl", "eccl-plain", "probe"])
+            for operation in ("all_reduce", "sendrecv_bandwidth"):
+                self.assertEqual(results.sizes(operation, 2), [8, 65536])
+                for cell in results.cells.values():
+                    self.assertEqual(len([us for us in cell["us"] if us > 0]), 2, cell)
+                    self.assertGreaterEqual(min(cell["iterations"]), 5)
+            self.assertTrue(os.path.getsize(os.path.join(folder, "compare.md")))
+            again = self.compare(folder, "--from", path, "--check", path)
+            self.assertEqual(again.returncode, 0, again.stdout)
+            self.assertIn("0 of 8 ratios to the probe got worse", again.stdout)
+
+
+unittest.main()
