@@ -193,9 +193,9 @@ void reduceByType(const ReduceTask& task) {
   }
 }
 
-/// memcpy is the best copy, but for one past the caches.
+/// memcpy is the best copy, but for one past the caches; what is in its place already is not copied at all.
 void copySimd(const ReduceTask& task) {
-  if (task.streamed == 0) return reduceReference(task);
+  if (task.streamed == 0 || task.source[0] == task.destination[0]) return reduceReference(task);
   ReduceTask bytes = task;
   bytes.type = DataType::uint8;
   bytes.count *= sizeOf(task.type);

@@ -9,11 +9,13 @@
 namespace eccl {
 namespace {
 
-/// FNV-1a over 64-bit words, folded to 32 bits; never 0. (G. Fowler, L. C. Noll, K.-P. Vo.)
+/// FNV-1a's scheme over 64-bit words at once, each mixed down before the next; folded to 32 bits, never 0.
+/// (G. Fowler, L. C. Noll, K.-P. Vo; the mixing step is that of MurmurHash3's finalizer, A. Appleby.)
 class Hash {
  public:
   Hash& add(uint64_t word) {
-    for (int i = 0; i < 8; ++i) { state_ = (state_ ^ (word >> (8 * i) & 0xff)) * 0x100000001b3ull; }
+    state_ = (state_ ^ word) * 0xff51afd7ed558ccdull;
+    state_ ^= state_ >> 33;
     return *this;
   }
   uint32_t value() const {

@@ -67,8 +67,7 @@ Status Communicator::usable() const {
   }
 }
 
-Result<std::shared_ptr<Run>> Communicator::makeRun(Call call, bool callerBlocked) {
-  auto run = std::make_shared<Run>();
+Status Communicator::prepare(const std::shared_ptr<Run>& run, Call call, bool callerBlocked) {
   ECCL_ASSIGN(run->plan, planner_->plan(call));
   uint64_t scope = 0;
   if (call.pointToPoint()) {
@@ -80,21 +79,22 @@ Result<std::shared_ptr<Run>> Communicator::makeRun(Call call, bool callerBlocked
   run->record = recordOf(call, rank_, local ? 0 : history_.next(scope));
   run->record.callerBlocked = callerBlocked;
   run->call = std::move(call);
-  if (local) return run;
+  if (local) return {};
   if (auto mismatch = history_.add(run->record)) {
     tellMismatch(*mismatch);
     return asyncStatus();
   }
   ECCL_TRACE("%s: %s number %llu by %s", options_.name.c_str(), run->record.text().c_str(),
              static_cast<unsigned long long>(run->record.sequence), run->plan->algorithm);
-  return run;
+  return {};
 }
 
 Result<std::vector<StreamItem>> Communicator::prepare(std::vector<Call> calls, bool callerBlocked) {
   ECCL_TRY(usable());
   std::vector<StreamItem> items;
   for (Call& call : calls) {
-    ECCL_ASSIGN(auto run, makeRun(std::move(call), callerBlocked));
+    auto run = std::make_shared<Run>();
+    ECCL_TRY(prepare(run, std::move(call), callerBlocked));
     items.push_back({shared_from_this(), &engine_, std::move(run)});
   }
   return items;
@@ -102,9 +102,12 @@ Result<std::vector<StreamItem>> Communicator::prepare(std::vector<Call> calls, b
 
 Status Communicator::execute(Call call) {
   ECCL_TRY(usable());
-  ECCL_ASSIGN(auto run, makeRun(std::move(call), true));
-  engine_.execute(run);
-  return run->status;
+  // Nothing is allocated for a call like the one before. Others may still look at a Run that stalled.
+  if (spare_ == nullptr || spare_.use_count() > 1) spare_ = std::make_shared<Run>();
+  spare_->reset();
+  ECCL_TRY(prepare(spare_, std::move(call), true));
+  engine_.execute(spare_);
+  return spare_->status;
 }
 
 Status Communicator::finalize() {

@@ -129,7 +129,7 @@ class Communicator final : public ControlHandler,
   ConnectorOptions connectorOptions() const;
   Status openEngine();
   void onIncoming(Incoming incoming);
-  Result<std::shared_ptr<Run>> makeRun(Call call, bool callerBlocked);
+  Status prepare(const std::shared_ptr<Run>& run, Call call, bool callerBlocked);
   void tick();
   void tellMismatch(const Mismatch& mismatch);
   void sendComparison(int peer, const CallRecord& record);
@@ -160,6 +160,7 @@ class Communicator final : public ControlHandler,
   Service service_;
   std::unique_ptr<Planner> planner_;
   CallHistory history_;
+  std::shared_ptr<Run> spare_;  // of the blocking call before
   std::shared_ptr<Stream> defaultStream_ = std::make_shared<Stream>();
   std::vector<std::optional<PreMul>> ops_;
   std::map<void*, std::unique_ptr<Window>> registered_;  // by handle

@@ -18,6 +18,8 @@ constexpr Duration kYield = std::chrono::milliseconds(1);
 constexpr Duration kServeYield = std::chrono::microseconds(50);
 /// While yielding, descriptors are asked for news once in so many looks: that costs more than a look.
 constexpr int kLooksPerPoll = 4;
+/// While spinning, the clock once in so many.
+constexpr int kLooksPerClock = 16;
 
 }  // namespace
 
@@ -47,12 +49,21 @@ void Engine::release(std::shared_ptr<Run> run) {
 }
 
 void Engine::execute(const std::shared_ptr<Run>& run) {
-  {
-    std::lock_guard lock(mutex_);
-    queued_.push_back(run);
-    released_.push_back(run);
-    announce(false);
+  std::unique_lock lock(mutex_);
+  if (!driving_ && !news_.load(std::memory_order_relaxed)) {  // nothing comes before it: no need to queue
+    ++waiting_;
+    driving_ = true;
+    lock.unlock();
+    admit(*run);
+    begin(*run);
+    active_.push_back(run);
+    driveFor(*run, lock);
+    return stopWaiting(lock);
   }
+  queued_.push_back(run);
+  released_.push_back(run);
+  announce(false);
+  lock.unlock();
   wait(*run);
 }
 
@@ -135,12 +146,7 @@ void Engine::takeQueued() {
   for (int rank : leaving) connector_->expectEnd(rank);
   for (Incoming& each : incoming) connector_->adopt(std::move(each));
   for (auto& run : queued) {
-    run->plan->bind(*connector_);
-    size_t lanes = run->plan->program->lanes.size();
-    run->phases.assign(lanes, Run::LanePhase::waiting);
-    run->incomplete = lanes;
-    run->tickets.clear();
-    for (Connection* connection : run->plan->connections) run->tickets.push_back(connection->takeTicket());
+    admit(*run);
     pending_.emplace(run.get(), run);
   }
   for (auto& run : released) run->released = true;
@@ -152,6 +158,16 @@ void Engine::takeQueued() {
       active_.push_back(std::move(run));
     }
   }
+}
+
+// In the order of the calls, the same on all ranks: from here on the Run has its place at its connections.
+void Engine::admit(Run& run) {
+  run.plan->bind(*connector_);
+  const size_t lanes = run.plan->program->lanes.size();
+  run.phases.assign(lanes, Run::LanePhase::waiting);
+  run.incomplete = lanes;
+  run.tickets.clear();
+  for (Connection* connection : run.plan->connections) run.tickets.push_back(connection->takeTicket());
 }
 
 void Engine::complete(Run& run, Status status) {
@@ -184,11 +200,8 @@ bool Engine::drive() {
       runMoved |= advanceLane(run, static_cast<int>(lane));
       if (failing()) return true;
     }
-    if (runMoved) {
-      run.lastProgress = options_.clock->now();
-      run.stallReportedAt = {};
-      moved = true;
-    }
+    run.moved |= runMoved;
+    moved |= runMoved;
     finished |= run.incomplete == 0;
   }
   if (finished) {
@@ -231,14 +244,44 @@ void Engine::sleep() {
   checkStalls();
 }
 
-void Engine::idle(TimePoint idleSince) {
-  const Duration idle = options_.clock->now() - idleSince, spin = spin_.load(std::memory_order_relaxed);
-  if (idle >= spin + kYield) return sleep();
-  if (++looks_ % kLooksPerPoll == 0) reactor_.poll(0);
-  if (idle >= spin)
-    sched_yield();
-  else
-    relaxProcessor();
+void Engine::idle(Looks& looks) {
+  ++looks.made;
+  const Duration spin = spin_.load(std::memory_order_relaxed);
+  // The clock takes as long as a look: while spinning it is asked now and then.
+  if (looks.made == 1 || looks.yielding || looks.made % kLooksPerClock == 0) {
+    const TimePoint now = options_.clock->now();
+    if (looks.made == 1) looks.since = now;
+    looks.yielding = now - looks.since >= spin;
+    if (now - looks.since >= spin + kYield) return sleep();
+  }
+  if (!looks.yielding) return relaxProcessor();
+  if (looks.made % kLooksPerPoll == 0) reactor_.poll(0);
+  sched_yield();
+}
+
+// The caller has taken the driver's role.
+void Engine::driveFor(Run& run, std::unique_lock<std::mutex>& lock) {
+  disarm();
+  Looks looks;
+  while (!run.done.load(std::memory_order_acquire)) {
+    if (drive())
+      looks = {};
+    else if (!run.done.load(std::memory_order_acquire))
+      idle(looks);
+    if (failing()) break;
+  }
+  if (failing()) failActive();
+  lock.lock();
+  driving_ = false;
+  changed_.notify_all();
+}
+
+void Engine::stopWaiting(std::unique_lock<std::mutex>& lock) {
+  --waiting_;
+  // active_ is the driver's: it may be looked at only while there is none.
+  const bool left = !driving_ && waiting_ == 0 && (!active_.empty() || news_.load(std::memory_order_relaxed));
+  lock.unlock();
+  if (left) handler_.wakeService();
 }
 
 void Engine::wait(Run& run) {
@@ -251,26 +294,9 @@ void Engine::wait(Run& run) {
     }
     driving_ = true;
     lock.unlock();
-    disarm();
-    TimePoint idleSince = options_.clock->now();
-    while (!run.done.load(std::memory_order_acquire)) {
-      if (drive()) {
-        idleSince = options_.clock->now();
-      } else if (!run.done.load(std::memory_order_acquire)) {
-        idle(idleSince);
-      }
-      if (failing()) break;
-    }
-    if (failing()) failActive();
-    lock.lock();
-    driving_ = false;
-    changed_.notify_all();
+    driveFor(run, lock);
   }
-  --waiting_;
-  // active_ is the driver's: it may be looked at only while there is none.
-  bool left = !driving_ && waiting_ == 0 && (!active_.empty() || news_.load(std::memory_order_relaxed));
-  lock.unlock();
-  if (left) handler_.wakeService();
+  stopWaiting(lock);
 }
 
 bool Engine::drain(TimePoint deadline) {

@@ -83,12 +83,21 @@ class Engine {
  private:
   bool drive();  // one pass; true if anything moved
   void takeQueued();
+  void admit(Run& run);
   void begin(Run& run);
   bool advanceLane(Run& run, int lane);
   void laneFailed(Run& run, int lane);
   void complete(Run& run, Status status);
   void checkStalls();
-  void idle(TimePoint idleSince);
+  /// Of a driver, since something last moved.
+  struct Looks {
+    unsigned made = 0;
+    bool yielding = false;
+    TimePoint since{};
+  };
+  void idle(Looks& looks);
+  void driveFor(Run& run, std::unique_lock<std::mutex>& lock);
+  void stopWaiting(std::unique_lock<std::mutex>& lock);
   void sleep();
   void failActive();
   bool failing() const { return failing_.load(std::memory_order_acquire); }
@@ -116,7 +125,6 @@ class Engine {
   std::atomic<Duration> spin_;
 
   // The driver's.
-  unsigned looks_ = 0;
   std::unordered_map<const Run*, std::shared_ptr<Run>> pending_;  // not released yet
   std::vector<std::shared_ptr<Run>> active_;
   bool poisoned_ = false;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <utility>
 
 #include "base/interpreter.h"
 #include "kernels/reduce.h"
@@ -50,7 +51,7 @@ class HostLanes {
 void Engine::begin(Run& run) {
   const Plan& plan = *run.plan;
   const Program& program = *plan.program;
-  run.lastProgress = options_.clock->now();
+  run.moved = true;
   run.lanes.assign(program.lanes.size(), LaneState{});
   run.scratch.resize(plan.scratchBytes);
   run.relayed.assign(plan.relayFlags, 0);
@@ -167,6 +168,10 @@ std::vector<int> Engine::awaited(const Run& run) const {
 void Engine::checkStalls() {
   TimePoint now = options_.clock->now();
   for (auto& run : active_) {
+    if (std::exchange(run->moved, false)) {
+      run->lastProgress = now;
+      run->stallReportedAt = {};
+    }
     Duration stalled = now - run->lastProgress;
     // Said after the stall time and then each time the stall has doubled.
     if (stalled < options_.stallTime || stalled < 2 * run->stallReportedAt) continue;

@@ -38,8 +38,19 @@ struct Run : std::enable_shared_from_this<Run> {
   std::vector<LanePhase> phases;
   std::vector<uint64_t> tickets;  // by connection of the plan
   size_t incomplete = 0;          // lanes
+  bool moved = false;             // since its progress was last looked at
   TimePoint lastProgress{};
   Duration stallReportedAt{};  // how long it had stalled when that was last said
+
+  /// As new, but for the memory of its lists. It must have ended, or not begun.
+  void reset() {
+    done.store(false, std::memory_order_relaxed);
+    status = {};
+    onDone = nullptr;
+    released = moved = streams = false;
+    pre = post = {};
+    stallReportedAt = {};
+  }
 };
 
 }  // namespace eccl

@@ -170,6 +170,20 @@ TEST(Select, LongMessagesTakeTheAlgorithmsThatSendEachByteOnce) {
 }
 
 /// No rank knows the others' counts: the choice must not depend on its own.
+// Where all reach each other's memory: one of the algorithms that then moves no byte more than it must.
+TEST(Select, OnOneHostFewRanksGoDirect) {
+  SelectionTable table;
+  table.oneHost = true;
+  for (Collective collective : {Collective::allReduce, Collective::allGather, Collective::reduceScatter}) {
+    for (int ranks : {3, 8}) EXPECT_STREQ(select(collective, 64 << 20, ranks, table).algorithm->name, "direct");
+    EXPECT_STREQ(select(collective, 64 << 20, 9, table).algorithm->name, "ring");
+    EXPECT_STREQ(select(collective, 64 << 20, 8, {}).algorithm->name, "ring");
+  }
+  EXPECT_STREQ(select(Collective::allReduce, 8, 2, table).algorithm->name, "oneshot");
+  EXPECT_STREQ(select(Collective::allReduce, 64 << 10, 2, table).algorithm->name, "direct");
+  EXPECT_STREQ(select(Collective::allReduce, 64 << 20, 2, table).algorithm->name, "ring");
+}
+
 TEST(Select, AllToAllvDependsOnTheRanksOnly) {
   for (int ranks : {1, 8, 64, 65, 1000}) {
     for (size_t bytes : {size_t{1}, size_t{1} << 20, SIZE_MAX}) {

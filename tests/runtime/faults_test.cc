@@ -1,13 +1,13 @@
 // Ranks that die, abort, leave, or are starved: the others are told, in time, and nothing is left behind.
 
 #include <arpa/inet.h>
-#include <filesystem>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 
+#include <filesystem>
 #include <fstream>
 #include <random>
 #include <set>
