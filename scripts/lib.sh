@@ -50,3 +50,18 @@ report_skipped() {
       skipped = 0
     }' "$1"
 }
+
+# report_mutants REPORT: what the verifier said to the mutants of schedules, over all algorithms.
+report_mutants() {
+  awk '
+    / mutants, [0-9]+ rejected, / {
+      for (i = 2; i <= NF; ++i) {
+        if ($i ~ /^mutants/) made += $(i - 1)
+        if ($i ~ /^rejected/) rejected += $(i - 1)
+      }
+      ++schedules
+    }
+    END {
+      if (made) printf "%d schedules were mutated: %d mutants, %d rejected, %d accepted and run\n", schedules, made, rejected, made - rejected
+    }' "$1"
+}

@@ -55,16 +55,20 @@ struct alignas(32) Grant {
   uint32_t length;
 };
 
+/// What a side writes with each message lies apart from what it writes rarely and the other reads with each message:
+/// else every look would fetch a line that was just written.
 struct RingControl {
-  // Written by the sender.
+  // Written by the sender, rarely.
   alignas(kCacheLine) uint32_t senderAsleep;  // ring its doorbell when a slot is released
   uint32_t senderPoison;                      // not 0: the sender has failed; nothing more will come
-  uint32_t writing;                           // it is writing to memory that a grant named
+  // Written by the sender.
+  alignas(kCacheLine) uint32_t writing;  // it is writing to memory that a grant named
+  // Written by the receiver, rarely.
+  alignas(kCacheLine) uint32_t receiverAsleep;  // ring its doorbell when a message is published
+  uint32_t receiverPoison;                      // not 0: the receiver has failed; nothing more will be taken
   // Written by the receiver.
   alignas(kCacheLine) uint64_t released;
-  uint32_t receiverAsleep;  // ring its doorbell when a message is published
-  uint32_t receiverPoison;  // not 0: the receiver has failed; nothing more will be taken
-  uint32_t reading;         // it is looking at memory that a reference named
+  uint32_t reading;  // it is looking at memory that a reference named
 };
 
 /// Memory that references and grants count from, as this side has mapped it. Size 0: there is none.

@@ -3,8 +3,8 @@
 namespace eccl {
 
 const char* nameOf(DataType type) {
-  static constexpr const char* names[kDataTypes] = {"int8", "uint8",  "int32",    "uint32", "int64",  "uint64",
-                                                    "half", "float",  "double",   "bfloat16", "f8e4m3", "f8e5m2"};
+  static constexpr const char* names[kDataTypes] = {"int8", "uint8", "int32",  "uint32",   "int64",  "uint64",
+                                                    "half", "float", "double", "bfloat16", "f8e4m3", "f8e5m2"};
   return names[static_cast<int>(type)];
 }
 
@@ -13,11 +13,16 @@ const char* nameOf(RedOp op) {
   return names[static_cast<int>(op)];
 }
 
-const char* nameOf(Collective collective) {
+const char* apiNameOf(Collective collective) {
   static constexpr const char* names[kCollectives] = {
-      "AllReduce", "AllGather", "ReduceScatter", "Broadcast",  "Reduce",         "Gather",  "Scatter",
-      "AlltoAll",  "AlltoAllv", "AllGatherv",    "ReduceScatterv", "Barrier", "Send",    "Recv"};
+      "ecclAllReduce",      "ecclAllGather", "ecclReduceScatter", "ecclBroadcast", "ecclReduce",
+      "ecclGather",         "ecclScatter",   "ecclAlltoAll",      "ecclAlltoAllv", "ecclAllGatherv",
+      "ecclReduceScatterv", "ecclBarrier",   "ecclSend",          "ecclRecv"};
   return names[static_cast<int>(collective)];
+}
+
+const char* nameOf(Collective collective) {
+  return apiNameOf(collective) + sizeof("eccl") - 1;
 }
 
 }  // namespace eccl

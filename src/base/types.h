@@ -63,6 +63,8 @@ const char* nameOf(DataType type);
 const char* nameOf(RedOp op);
 /// "AllReduce", "AlltoAllv", "Send", …: the API's spelling.
 const char* nameOf(Collective collective);
+/// "ecclAllReduce", …: the function of the C API.
+const char* apiNameOf(Collective collective);
 
 /// True for the operations that combine contributions with a RedOp.
 constexpr bool reduces(Collective c) {

@@ -34,11 +34,11 @@ Status checkTypes(const char* function, int datatype, int op, const Communicator
 template <class Fill>
 ecclResult_t make(Collective collective, const void* send, void* receive, size_t count, int datatype, int op,
                   int root, ecclComm_t comm, ecclStream_t stream, Fill&& fill) {
-  std::string function = std::string("eccl") + nameOf(collective);
+  const char* function = apiNameOf(collective);
   Group& group = Group::ofThisThread();
   auto run = [&]() -> Status {
-    ECCL_ASSIGN(auto communicator, communicatorOf(comm, function.c_str()));
-    ECCL_ASSIGN(auto queue, streamOf(stream, *communicator, function.c_str()));
+    ECCL_ASSIGN(auto communicator, communicatorOf(comm, function));
+    ECCL_ASSIGN(auto queue, streamOf(stream, *communicator, function));
     ECCL_TRY(communicator->usable());
     Call call;
     call.collective = collective;
@@ -46,7 +46,7 @@ ecclResult_t make(Collective collective, const void* send, void* receive, size_t
     call.receive = receive;
     call.count = count;
     call.root = root;
-    ECCL_TRY(checkTypes(function.c_str(), datatype, op, *communicator, call));
+    ECCL_TRY(checkTypes(function, datatype, op, *communicator, call));
     ECCL_TRY(fill(call, *communicator));
     ECCL_TRY(validate(call, communicator->rank(), communicator->ranks()));
     return group.add(comm, std::move(communicator), std::move(queue), stream == nullptr, std::move(call));

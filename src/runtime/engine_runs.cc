@@ -15,9 +15,10 @@ namespace {
 constexpr int kBudget = 16;
 
 /// Results of this size are written past the caches: the first of them would be out of the caches again before
-/// the last is there. Copies of 4 MiB and more take 0.7 of the time (AMD EPYC, 1 MiB of L2 and 32 MiB of L3 for
-/// two cores, November 2026: perf/compare, AllGather and Broadcast); of 512 KiB, as long or longer.
-constexpr size_t kStreamFrom = size_t{4} << 20;
+/// the last is there. AMD EPYC, 1 MiB of L2 and 32 MiB of L3 for two cores, November 2026: copies of 4 MiB and
+/// more take 0.7 of the time, of 512 KiB as long or longer (AllGather, Broadcast); writing to two places at
+/// once takes 1.05 of the time at 16 MiB and 0.8 at 64 MiB (AllReduce of 2 ranks).
+constexpr size_t kStreamFrom = size_t{4} << 20, kStreamSeveralFrom = size_t{32} << 20;
 
 /// The interpreter's device on the host: complete when submitted.
 class HostLanes {
@@ -36,8 +37,8 @@ class HostLanes {
     }
     for (int i = 0; i < move.destinations; ++i) task.destination[i] = move.destination[i];
     if (move.post) task.post = run_.post;
-    // Several streams of writes past the caches take longer than reading the destinations first.
-    if (run_.streams && std::has_single_bit(move.userMask)) task.streamed = move.userMask;
+    const bool several = !std::has_single_bit(move.userMask);
+    if (run_.plan->largestBuffer >= (several ? kStreamSeveralFrom : kStreamFrom)) task.streamed = move.userMask;
     reduce(task);
   }
   bool test(int32_t) const { return true; }
@@ -71,7 +72,6 @@ void Engine::begin(Run& run) {
   run.view.signature = run.record.signature;
   if (run.call.op == RedOp::preMulSum) run.pre = run.call.preMul.scale();
   if (run.call.op == RedOp::avg && isFloating(run.call.type)) run.pre = Scale::multiplyBy(1.0 / program.ranks);
-  run.streams = plan.largestBuffer >= kStreamFrom;
   run.view.scales = run.pre.kind != Scale::Kind::none;
   if (run.call.op == RedOp::avg && !isFloating(run.call.type)) run.post = Scale::divideBy(program.ranks);
 }

@@ -32,7 +32,6 @@ struct Run : std::enable_shared_from_this<Run> {
   std::vector<std::byte> scratch;
   std::vector<uint8_t> relayed;
   Scale pre, post;
-  bool streams = false;  // results are written past the caches
 
   enum class LanePhase : uint8_t { waiting, running, draining, complete };
   std::vector<LanePhase> phases;
@@ -47,7 +46,7 @@ struct Run : std::enable_shared_from_this<Run> {
     done.store(false, std::memory_order_relaxed);
     status = {};
     onDone = nullptr;
-    released = moved = streams = false;
+    released = moved = false;
     pre = post = {};
     stallReportedAt = {};
   }

@@ -28,8 +28,15 @@ const uint64_t kFirsts[] = {0,           5, (uint64_t{1} << 32) - 3, (uint64_t{1
                             ~uint64_t{0}};
 
 TEST(SlotRing, SeparatesTheWordsOfTheTwoSides) {
-  EXPECT_EQ(offsetof(RingControl, senderAsleep) / kCacheLine, offsetof(RingControl, senderPoison) / kCacheLine);
-  EXPECT_NE(offsetof(RingControl, senderPoison) / kCacheLine, offsetof(RingControl, released) / kCacheLine);
+  // What one side reads with each message is on no line that the other writes with each.
+  const auto line = [](size_t offset) { return offset / kCacheLine; };
+  const size_t written[] = {line(offsetof(RingControl, writing)), line(offsetof(RingControl, released))};
+  for (size_t rare : {line(offsetof(RingControl, senderAsleep)), line(offsetof(RingControl, senderPoison)),
+                      line(offsetof(RingControl, receiverAsleep)), line(offsetof(RingControl, receiverPoison))}) {
+    EXPECT_NE(rare, written[0]);
+    EXPECT_NE(rare, written[1]);
+  }
+  EXPECT_NE(written[0], written[1]);
   const RingShape shape{4, 128};
   EXPECT_EQ(shape.slotsAt() % kCacheLine, 0u);
   EXPECT_EQ(shape.bytes(), shape.slotsAt() + 4 * (sizeof(Slot) + 128));

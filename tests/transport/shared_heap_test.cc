@@ -71,14 +71,17 @@ TEST(SharedHeap, RefusesWhatItCannotGiveAndWhatItDidNot) {
   EXPECT_FALSE(heap.free(memory).ok());
 }
 
-TEST(SharedHeap, IsFoundInItsOwnProcessAndMappedOnceInAnother) {
+TEST(SharedHeap, IsMappedOnceByItsPeers) {
   SharedHeap& heap = SharedHeap::ofThisProcess();
   const Window window = heap.window();
   std::byte* memory = allocate(100);
   memory[99] = std::byte{7};
-  Result<PeerHeap> own = mapPeerHeap(heap.fd(), window.size);
-  ASSERT_TRUE(own.ok());
-  EXPECT_EQ(own->window.base, window.base);
+  {
+    Result<PeerHeap> first = mapPeerHeap(heap.fd(), window.size), second = mapPeerHeap(heap.fd(), window.size);
+    ASSERT_TRUE(first.ok() && second.ok());
+    EXPECT_EQ(first->window.base, second->window.base);
+    EXPECT_EQ(first->window.at(window.offsetOf(memory))[99], std::byte{7});
+  }
   const int passed = dup(heap.fd());
   const uint64_t at = window.offsetOf(memory);
   const pid_t child = fork();

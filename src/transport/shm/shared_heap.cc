@@ -142,11 +142,6 @@ Result<PeerHeap> mapPeerHeap(int fd, uint64_t bytes) {
   static std::mutex* mutex = new std::mutex;
   static auto* known = new std::map<FileId, std::weak_ptr<void>>;
   ECCL_ASSIGN(const FileId id, identify(fd));
-  SharedHeap& own = SharedHeap::ofThisProcess();
-  if (own.fd() >= 0) {
-    ECCL_ASSIGN(const FileId mine, identify(own.fd()));
-    if (mine == id) return PeerHeap{nullptr, own.window()};
-  }
   std::lock_guard lock(*mutex);
   std::weak_ptr<void>& kept = (*known)[id];
   RingMemory memory = kept.lock();

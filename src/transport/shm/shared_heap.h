@@ -50,7 +50,7 @@ struct PeerHeap {
   RingMemory memory;
   Window window;
 };
-/// `fd` came from the peer; size and seals are checked. The process's own heap is found to be that.
+/// `fd` came from the peer; size and seals are checked.
 Result<PeerHeap> mapPeerHeap(int fd, uint64_t bytes);
 
 }  // namespace eccl
