@@ -15,6 +15,7 @@
 #include "support/elements.h"
 #include "support/guarded_buffer.h"
 #include "support/replay.h"
+#include "support/sanitizers.h"
 
 namespace eccl::test {
 namespace {
@@ -355,6 +356,9 @@ TEST_P(LongMessages, EqualTheReplayOnEveryPath) {
   Random random(static_cast<Random::result_type>(std::get<0>(GetParam()) * 1000 + ranks()));
   if (algorithm().collective == Collective::barrier) return;  // sends no more than a byte
   for (const char* path : {"thread", "shm", "tcp"}) {
+    // ThreadSanitizer does not see that what two ranks of one process have mapped is the same memory, and so
+    // not that one has waited for the other.
+    if (kThreadSanitizer && path == std::string("shm")) continue;
     SCOPED_TRACE(path);
     setenv("ECCL_TRANSPORT", path, 1);
     Execution::SetUp();
