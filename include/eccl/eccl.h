@@ -170,7 +170,7 @@ ECCL_API ecclResult_t ecclCommUserRank(ecclComm_t comm, int* rank);
 /* ---- Memory ------------------------------------------------------------------------------------- */
 
 /* Memory that ranks of this process's communicators on this host read and write in place, instead of copying through
- * the library's own: the fastest there is for large messages. Zeroed, aligned to a page. Free with ecclMemFree, not
+ * the library's own. Zeroed, aligned to a page. Free with ecclMemFree, not
  * before the calls that use it are complete. A forked child shares what its parent had allocated. */
 ECCL_API ecclResult_t ecclMemAlloc(void** ptr, size_t size);
 ECCL_API ecclResult_t ecclMemFree(void* ptr);

@@ -31,7 +31,7 @@ constexpr int kFew = kMaxOperands;
 constexpr Rule kRules[] = {
     {Collective::allReduce, kFew, 4 * KiB, "oneshot"},
     // In memory that all reach, direct moves no byte more than it must; of two ranks the ring does so as well,
-    // in lock-step, and finds what it just wrote in the caches (8.1 to 8.9 ms for 64 MiB, AMD EPYC, 2026).
+    // in lock-step, and finds what it just wrote in the caches (6.7 to 7.7 ms for 64 MiB, AMD EPYC, 2026).
     {Collective::allReduce, 2, 1 * MiB, "direct", kOneHost},
     {Collective::allReduce, 2, kAnySize, "ring", kOneHost},
     {Collective::allReduce, kFew, kAnySize, "direct", kOneHost},

@@ -16,8 +16,7 @@ ECCL_DEVICE inline void grantDestination(const RunView& run, const Step& step, c
     return;
   }
   Slice slice = plan.cut.slice(move.elements, move.part, tile);
-  uint64_t element = destination.space == Space::scratch ? 0 : slice.begin;
-  end.grant(message, memoryAt(run, destination, move.extent[step.sources], move.part, element), move.length);
+  end.grant(message, memoryAt(run, destination, move.extent[step.sources], move.part, slice), move.length);
 }
 
 /// Grants what the lane's steps claim to be posted in a tile.
@@ -68,8 +67,7 @@ ECCL_DEVICE inline bool byReference(const RunView& run, const LaneState& lane, c
   if (!source.stable || (source.pre && run.scales) || move.length < end.directFrom || !onePiece(plan, move))
     return false;
   Slice slice = plan.cut.slice(move.elements, move.part, lane.tile);
-  uint64_t element = source.space == Space::scratch ? 0 : slice.begin;
-  return end.reaches(memoryAt(run, source, move.extent[0], move.part, element), move.length, offset);
+  return end.reaches(memoryAt(run, source, move.extent[0], move.part, slice), move.length, offset);
 }
 
 /// Where the data of each message goes; nullptr: nowhere, a reference is sent. Remembers what is placed: a

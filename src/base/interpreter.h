@@ -140,10 +140,9 @@ ECCL_DEVICE void submit(const RunView& run, int32_t laneIndex, const Step& step,
     for (int i = 0; i < step.destinations; ++i) {
       const Operand& operand = operands[step.sources + i];
       if (operand.space != Space::connection) {
-        uint64_t element = operand.space == Space::scratch ? 0 : slice.begin;
         if (operand.space != Space::scratch) task.userMask |= static_cast<uint8_t>(1u << task.destinations);
         task.destination[task.destinations++] =
-            memoryAt(run, operand, move.extent[step.sources + i], part, element);
+            memoryAt(run, operand, move.extent[step.sources + i], part, slice);
         continue;
       }
       if ((lane.placed >> i & 1) != 0) task.userMask |= static_cast<uint8_t>(1u << task.destinations);
@@ -162,8 +161,7 @@ ECCL_DEVICE void submit(const RunView& run, int32_t laneIndex, const Step& step,
           from = received.data + messageAt;
         }
       } else {
-        uint64_t element = operand.space == Space::scratch ? 0 : slice.begin;
-        from = memoryAt(run, operand, move.extent[i], part, element);
+        from = memoryAt(run, operand, move.extent[i], part, slice);
       }
       task.source[i] = from;
       if (operand.pre) task.preMask |= static_cast<uint8_t>(1u << i);

@@ -29,14 +29,13 @@ ECCL_DEVICE inline uint64_t lengthOf(const PlanView& plan, const Resolved& move,
   return elements * plan.elementBytes;
 }
 
+/// Where a slice of a part lies.
 ECCL_DEVICE inline std::byte* memoryAt(const RunView& run, const Operand& operand, const BlockExtent& extent,
-                                       uint64_t part, uint64_t element) {
+                                       uint64_t part, const Slice& slice) {
   const PlanView& plan = *run.plan;
-  if (operand.space == Space::scratch) {  // scratch holds one tile: `element` counts from the part's slice
-    return run.buffers[static_cast<int>(Space::scratch)] +
-           (extent.offset + part * plan.cut.tile + element) * plan.elementBytes;
-  }
-  return run.buffers[static_cast<int>(operand.space)] + (extent.offset + element) * plan.elementBytes;
+  // Scratch holds one tile: the slice is all of the part there is.
+  const uint64_t within = operand.space == Space::scratch ? part * plan.cut.tile : slice.begin;
+  return run.buffers[static_cast<int>(operand.space)] + (extent.offset + within) * plan.elementBytes;
 }
 
 /// What the memory operands say about the move; false if there is none.

@@ -34,7 +34,7 @@ struct Settings {
   int64_t slots = 8;            // ECCL_SLOTS (wire): per connection, a power of two
   int64_t slotBytes = 131072;   // ECCL_SLOT_BYTES (wire): data per slot, a multiple of 64
   bool shmDisable = false;      // ECCL_SHM_DISABLE: no memory shared between processes
-  bool p2pDisable = false;      // ECCL_P2P_DISABLE: no direct reads between threads of one process
+  bool p2pDisable = false;      // ECCL_P2P_DISABLE: ranks on one host leave each other's buffers alone
   std::string transport;        // ECCL_TRANSPORT: comma list of thread, shm, tcp; empty: all
   bool blocking = true;         // ECCL_COMM_BLOCKING: overrides the config's blocking
   bool blockingSet = false;

@@ -55,8 +55,8 @@ struct alignas(32) Grant {
   uint32_t length;
 };
 
-/// What a side writes with each message lies apart from what it writes rarely and the other reads with each message:
-/// else every look would fetch a line that was just written.
+/// What a side writes with each message lies apart from what it writes rarely and the other reads with each
+/// message: else every look would fetch a line that was just written.
 struct RingControl {
   // Written by the sender, rarely.
   alignas(kCacheLine) uint32_t senderAsleep;  // ring its doorbell when a slot is released

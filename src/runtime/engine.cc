@@ -153,7 +153,7 @@ void Engine::takeQueued() {
   for (auto* list : {&released, &queued}) {
     for (auto& run : *list) {
       // A stream may release a Run while another thread is about to submit it.
-      if (run == nullptr || !run->released || pending_.erase(run.get()) == 0) continue;
+      if (!run->released || pending_.erase(run.get()) == 0) continue;
       begin(*run);
       active_.push_back(std::move(run));
     }

@@ -16,8 +16,8 @@ constexpr int kBudget = 16;
 
 /// Results of this size are written past the caches: the first of them would be out of the caches again before
 /// the last is there. AMD EPYC, 1 MiB of L2 and 32 MiB of L3 for two cores, November 2026: copies of 4 MiB and
-/// more take 0.7 of the time, of 512 KiB as long or longer (AllGather, Broadcast); writing to two places at
-/// once takes 1.05 of the time at 16 MiB and 0.8 at 64 MiB (AllReduce of 2 ranks).
+/// more take 0.7 of the time, of 512 KiB sometimes less and sometimes more (all_gather_perf, broadcast_perf);
+/// writing to two places at once takes 1.05 of the time at 16 MiB and 0.8 at 64 MiB (AllReduce of 2 ranks).
 constexpr size_t kStreamFrom = size_t{4} << 20, kStreamSeveralFrom = size_t{32} << 20;
 
 /// The interpreter's device on the host: complete when submitted.

@@ -26,7 +26,7 @@ inline constexpr int kSlower = kSanitized ? 10 : 1;
 /// What may differ between two parties.
 struct PartySetup {
   bool thread = false, shm = false, tcp = false;
-  bool unixDoor = true;
+  bool unixDoor = true, direct = true;
   int family = AF_INET;
   RingShape ring{8, 4096};
   uint64_t first = 0;
@@ -64,6 +64,7 @@ class Party {
     choices.allowThread = setup.thread;
     choices.allowShm = setup.shm;
     choices.allowTcp = setup.tcp;
+    choices.allowDirect = setup.direct;
     choices.restrictions = setup.restrictions;
     choices.directFrom = choices.zeroCopyFrom = setup.directFrom;
     choices.connectLimit = setup.connectLimit;

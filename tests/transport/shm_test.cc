@@ -131,6 +131,31 @@ TEST(SharedMemory, ConnectionsOfOnePeerShareTheirDescriptors) {
       });
 }
 
+// ECCL_P2P_DISABLE: neither side has anything of the other's.
+TEST(SharedMemory, NobodysMemoryIsShownWhereThatIsForbidden) {
+  for (bool thread : {false, true}) {
+    PartySetup setup;
+    setup.thread = thread;
+    setup.shm = true;
+    setup.direct = false;
+    const auto shown = [](const RingEnd& end) { return end.mine.size > 0 || end.theirs.size > 0; };
+    runTwo(
+        setup, false,
+        [&](Party& party) -> std::string {
+          PARTY_CHECK(!shown(party.connect(party.sending())->sendEnd));
+          party.signal();
+          PARTY_CHECK(party.await());
+          return "";
+        },
+        [&](Party& party) -> std::string {
+          PARTY_CHECK(!shown(party.connect(party.receiving())->receiveEnd));
+          party.signal();
+          PARTY_CHECK(party.await());
+          return "";
+        });
+  }
+}
+
 // The path alone: who is rung, and how often.
 struct Ends {
   Ends() {
