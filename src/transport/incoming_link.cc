@@ -126,6 +126,7 @@ void IncomingLink::lose(const std::string& why) {
             why.c_str());
   hangUp();
   memory_.reset();
+  theirs_ = {};
 }
 
 }  // namespace eccl

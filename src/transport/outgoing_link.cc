@@ -136,6 +136,7 @@ void OutgoingLink::withdraw() {
   if (left_) takeFromThread(nonce_);
   left_ = false;
   memory_.reset();
+  theirs_ = {};
 }
 
 void OutgoingLink::onReady(uint32_t) {
