@@ -111,6 +111,8 @@ struct RingEnd {
   RingShape shape;
   uint64_t next = 0;  // messages this end has published, or taken
   uint16_t epoch = 0;
+  /// Messages of at least this many bytes may be references, or placed where the receiver wants them.
+  uint32_t directFrom = UINT32_MAX;
   Window mine;    // this side's memory that the other can get at
   Window theirs;  // the other's
 
@@ -147,8 +149,6 @@ struct SendEnd : RingEnd {
   uint64_t releasedSeen = 0;   // at least this many are released
   uint64_t lastReference = 0;  // one past the last message that was a reference, if any was
   bool referred = false;
-  /// Messages of at least this many bytes may be references, or placed where the receiver wants them.
-  uint32_t directFrom = UINT32_MAX;
 
   /// The slot of the next message, or nullptr while all are in use.
   ECCL_DEVICE Slot* reserve() {
@@ -238,10 +238,11 @@ struct ReceiveEnd : RingEnd {
   }
 
   /// Offers `length` bytes from `memory` on for message number `message`, less than shape.grants() ahead. Valid
-  /// until that message is released. Nothing happens where the other side cannot get at it.
+  /// until that message is released. Nothing happens where the other side cannot get at it, or would not use
+  /// it.
   ECCL_DEVICE void grant(uint64_t message, const std::byte* memory, uint32_t length) {
     const uint64_t offset = mine.offsetOf(memory);
-    if (!mine.holds(offset, length)) return;
+    if (length < directFrom || !mine.holds(offset, length)) return;
     Grant& at = grants[message & (shape.grants() - 1)];
     at.offset = offset;
     at.length = length;

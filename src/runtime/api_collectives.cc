@@ -38,6 +38,10 @@ ecclResult_t make(Collective collective, const void* send, void* receive, size_t
   Group& group = Group::ofThisThread();
   auto run = [&]() -> Status {
     ECCL_ASSIGN(auto communicator, communicatorOf(comm, function));
+    if (stream == nullptr && !group.open() && op >= 0 && op < ecclNumOps) {
+      const CallKey key{count, collective, static_cast<DataType>(datatype), static_cast<RedOp>(op), root};
+      if (auto ended = communicator->repeat(key, send, receive)) return *std::move(ended);
+    }
     ECCL_ASSIGN(auto queue, streamOf(stream, *communicator, function));
     ECCL_TRY(communicator->usable());
     Call call;

@@ -114,9 +114,18 @@ std::string CallRecord::text() const {
   return text + ")";
 }
 
-CallRecord recordOf(const Call& call, int rank, uint64_t sequence) {
+void CallRecord::number(uint64_t ofScope) {
+  sequence = ofScope;
+  // Send and Recv of one pair agree; so does what all ranks of a collective know alike.
+  const uint64_t what = scope != 0 ? scope
+                                   : static_cast<uint64_t>(static_cast<uint32_t>(root)) << 32 |
+                                         static_cast<uint32_t>(collective) << 8 | op;
+  signature =
+      Hash().add(what).add(static_cast<uint64_t>(countsHash) << 8 | type).add(count).add(sequence).value();
+}
+
+CallRecord recordOf(const Call& call, int rank) {
   CallRecord record;
-  record.sequence = sequence;
   record.collective = static_cast<uint8_t>(call.collective);
   record.type = static_cast<uint8_t>(call.type);
   record.op = reduces(call.collective) ? static_cast<uint8_t>(call.op) : 0;
@@ -131,15 +140,11 @@ CallRecord recordOf(const Call& call, int rank, uint64_t sequence) {
       for (size_t each : counts) record.count += each;
     }
   }
-  Hash hash;
   if (call.pointToPoint()) {
     record.scope = call.collective == Collective::send ? CallRecord::pairScope(rank, call.root)
                                                        : CallRecord::pairScope(call.root, rank);
-    hash.add(record.scope);  // Send and Recv of one pair agree
-  } else {
-    hash.add(record.collective).add(record.op).add(static_cast<uint64_t>(record.root)).add(record.countsHash);
   }
-  record.signature = hash.add(record.type).add(record.count).add(sequence).value();
+  record.number(0);
   return record;
 }
 

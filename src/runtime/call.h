@@ -1,6 +1,7 @@
 // One call of a collective, Send or Recv, as the user made it.
 #pragma once
 
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -20,6 +21,16 @@ struct PreMul {
   Scale scale() const;
 };
 
+/// What a plan depends on, but for the tables of the v calls.
+struct CallKey {
+  uint64_t count = 0;
+  Collective collective = Collective::allReduce;
+  DataType type = DataType::float32;
+  RedOp op = RedOp::sum;
+  int32_t root = 0;
+  bool operator==(const CallKey&) const = default;
+};
+
 /// A value: buffers are the caller's and stay valid until the operation is complete.
 struct Call {
   Collective collective = Collective::allReduce;
@@ -37,6 +48,7 @@ struct Call {
     return collective == Collective::allToAllv || collective == Collective::allGatherv ||
            collective == Collective::reduceScatterv;
   }
+  CallKey key() const { return {count, collective, type, op, root}; }
   bool pointToPoint() const { return collective == Collective::send || collective == Collective::receive; }
 };
 
@@ -51,6 +63,8 @@ struct CallRecord {
   uint8_t callerBlocked = 0;  // the thread that made the call waits for it
   uint32_t countsHash = 0;    // v calls whose counts all ranks know
 
+  /// Gives the call its number, and the signature that depends on it.
+  void number(uint64_t ofScope);
   static uint64_t pairScope(int from, int to) {
     return (static_cast<uint64_t>(from) + 1) << 32 | static_cast<uint32_t>(to);
   }
@@ -58,8 +72,8 @@ struct CallRecord {
   std::string text() const;
 };
 
-/// The record of `call` as number `sequence` of its scope, made by `rank`.
-CallRecord recordOf(const Call& call, int rank, uint64_t sequence);
+/// The record of `call`, made by `rank`, as number 0 of its scope.
+CallRecord recordOf(const Call& call, int rank);
 
 /// Checks everything that one rank can see: ranges, pointers, sizes. Errors name the argument and its value.
 Status validate(const Call& call, int rank, int ranks);

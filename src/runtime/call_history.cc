@@ -8,12 +8,15 @@ uint64_t CallHistory::next(uint64_t scope) const {
   return at == scopes_.end() ? 0 : at->second.next;
 }
 
-std::optional<Mismatch> CallHistory::add(const CallRecord& mine) {
+std::optional<Mismatch> CallHistory::add(CallRecord& mine) {
   std::lock_guard lock(mutex_);
   Scope& scope = scopes_[mine.scope];
-  scope.next = mine.sequence + 1;
-  scope.calls.push_back(mine);
-  if (scope.calls.size() > kKept) scope.calls.pop_front();
+  mine.number(scope.next++);
+  if (scope.calls.size() < kKept)
+    scope.calls.push_back(mine);
+  else
+    scope.calls[mine.sequence % kKept] = mine;
+  if (scope.early.empty()) return std::nullopt;
   std::optional<Mismatch> found;
   std::erase_if(scope.early, [&](const auto& early) {
     if (early.second.sequence > mine.sequence) return false;
@@ -39,11 +42,9 @@ std::optional<Mismatch> CallHistory::compare(int otherRank, const CallRecord& ot
     scope.early.emplace_back(otherRank, other);
     return std::nullopt;
   }
-  for (const CallRecord& mine : scope.calls) {
-    if (mine.sequence == other.sequence && mine.signature != other.signature)
-      return Mismatch{otherRank, mine, other};
-  }
-  return std::nullopt;
+  const CallRecord& mine = scope.calls[other.sequence % kKept];  // a later one if that is forgotten
+  if (mine.sequence != other.sequence || mine.signature == other.signature) return std::nullopt;
+  return Mismatch{otherRank, mine, other};
 }
 
 }  // namespace eccl

@@ -5,10 +5,9 @@
 // until it is.
 #pragma once
 
-#include <deque>
-#include <map>
 #include <mutex>
 #include <optional>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -27,8 +26,9 @@ class CallHistory {
  public:
   /// The number the next call of this scope gets.
   uint64_t next(uint64_t scope) const;
-  /// Remembers a call being made. Answers with a mismatch if another rank has already told of another call.
-  std::optional<Mismatch> add(const CallRecord& mine);
+  /// Numbers a call being made, and remembers it. Answers with a mismatch if another rank has already told of
+  /// another call.
+  std::optional<Mismatch> add(CallRecord& mine);
   /// Another rank's call. Answers with a mismatch if this rank made another one; `reached` is false if this
   /// rank has not got that far.
   std::optional<Mismatch> compare(int otherRank, const CallRecord& other, bool* reached);
@@ -37,11 +37,11 @@ class CallHistory {
   static constexpr size_t kKept = 256;  // per scope
   struct Scope {
     uint64_t next = 0;
-    std::deque<CallRecord> calls;                   // the last ones
+    std::vector<CallRecord> calls;                  // the last ones, number k at k modulo kKept
     std::vector<std::pair<int, CallRecord>> early;  // of others, for numbers not reached
   };
   mutable std::mutex mutex_;
-  std::map<uint64_t, Scope> scopes_;
+  std::unordered_map<uint64_t, Scope> scopes_;
 };
 
 }  // namespace eccl

@@ -69,23 +69,21 @@ Status Communicator::usable() const {
 
 Status Communicator::prepare(const std::shared_ptr<Run>& run, Call call, bool callerBlocked) {
   ECCL_ASSIGN(run->plan, planner_->plan(call));
-  uint64_t scope = 0;
-  if (call.pointToPoint()) {
-    scope = call.collective == Collective::send ? CallRecord::pairScope(rank_, call.root)
-                                                : CallRecord::pairScope(call.root, rank_);
-  }
-  // A copy to oneself has no other end that could disagree.
-  bool local = call.pointToPoint() && call.root == rank_;
-  run->record = recordOf(call, rank_, local ? 0 : history_.next(scope));
+  run->record = recordOf(call, rank_);
   run->record.callerBlocked = callerBlocked;
   run->call = std::move(call);
-  if (local) return {};
-  if (auto mismatch = history_.add(run->record)) {
+  // A copy to oneself has no other end that could disagree.
+  const bool local = run->call.pointToPoint() && run->call.root == rank_;
+  return local ? Status() : remember(run->record, *run->plan, "");
+}
+
+Status Communicator::remember(CallRecord& record, const Plan& plan, const char* way) {
+  if (auto mismatch = history_.add(record)) {
     tellMismatch(*mismatch);
     return asyncStatus();
   }
-  ECCL_TRACE("%s: %s number %llu by %s", options_.name.c_str(), run->record.text().c_str(),
-             static_cast<unsigned long long>(run->record.sequence), run->plan->algorithm);
+  ECCL_TRACE("%s: %s number %llu by %s%s", options_.name.c_str(), record.text().c_str(),
+             static_cast<unsigned long long>(record.sequence), plan.algorithm, way);
   return {};
 }
 
@@ -100,14 +98,44 @@ Result<std::vector<StreamItem>> Communicator::prepare(std::vector<Call> calls, b
   return items;
 }
 
-Status Communicator::execute(Call call) {
-  ECCL_TRY(usable());
-  // Nothing is allocated for a call like the one before. Others may still look at a Run that stalled.
+// Nothing is allocated for a call like the one before. Others may still look at a Run that stalled.
+const std::shared_ptr<Run>& Communicator::spareRun() {
   if (spare_ == nullptr || spare_.use_count() > 1) spare_ = std::make_shared<Run>();
   spare_->reset();
-  ECCL_TRY(prepare(spare_, std::move(call), true));
-  engine_.execute(spare_);
-  return spare_->status;
+  return spare_;
+}
+
+Status Communicator::execute(Call call) {
+  ECCL_TRY(usable());
+  const std::shared_ptr<Run>& run = spareRun();
+  ECCL_TRY(prepare(run, std::move(call), true));
+  engine_.execute(run);
+  return run->status;
+}
+
+std::optional<Status> Communicator::repeat(const CallKey& key, const void* send, void* receive) {
+  if (state() != State::ready || !options_.blocking) return std::nullopt;
+  const std::shared_ptr<Plan>* plan = planner_->known(key);
+  if (plan == nullptr || (*plan)->shortCall == nullptr) return std::nullopt;
+  ShortCall& shortCall = *(*plan)->shortCall;
+  if (!shortCall.accepts(send, receive) || !defaultStream_->idle() || !engine_.claim()) return std::nullopt;
+  CallRecord record = shortCall.record();
+  const Status remembered = remember(record, **plan, ", short");  // if not ok, the engine has been told to fail
+  shortCall.begin(send, receive, record.signature);
+  if (engine_.drive(shortCall)) return remembered;
+  const std::shared_ptr<Run>& run = spareRun();
+  run->plan = *plan;
+  run->record = record;
+  run->call = Call();
+  run->call.collective = key.collective;
+  run->call.send = send;
+  run->call.receive = receive;
+  run->call.count = key.count;
+  run->call.type = key.type;
+  run->call.op = key.op;
+  run->call.root = key.root;
+  engine_.execute(run, shortCall);
+  return run->status;
 }
 
 Status Communicator::finalize() {

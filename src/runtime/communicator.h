@@ -66,6 +66,9 @@ class Communicator final : public ControlHandler,
   Result<std::vector<StreamItem>> prepare(std::vector<Call> calls, bool callerBlocked);
   /// Makes a validated call and waits for its end; no stream has work that comes before it.
   Status execute(Call call);
+  /// The same for a call like one before, where that is short: nothing is checked or planned anew. Nothing if it
+  /// has to go through execute().
+  std::optional<Status> repeat(const CallKey& key, const void* send, void* receive);
   const std::shared_ptr<Stream>& defaultStream() const { return defaultStream_; }
 
   /// Waits for outstanding work and until peers have taken what was sent.
@@ -130,6 +133,8 @@ class Communicator final : public ControlHandler,
   Status openEngine();
   void onIncoming(Incoming incoming);
   Status prepare(const std::shared_ptr<Run>& run, Call call, bool callerBlocked);
+  Status remember(CallRecord& record, const Plan& plan, const char* way);
+  const std::shared_ptr<Run>& spareRun();
   void tick();
   void tellMismatch(const Mismatch& mismatch);
   void sendComparison(int peer, const CallRecord& record);

@@ -55,6 +55,8 @@ void Engine::execute(const std::shared_ptr<Run>& run) {
     driving_ = true;
     lock.unlock();
     admit(*run);
+    if (run->plan->shortCall == nullptr)
+      run->plan->shortCall = ShortCall::of(run->call, *run->plan, run->record);
     begin(*run);
     active_.push_back(run);
     driveFor(*run, lock);

@@ -57,6 +57,12 @@ class Engine {
   void release(std::shared_ptr<Run> run);
   /// Submits, releases and waits: nobody else need be woken.
   void execute(const std::shared_ptr<Run>& run);
+  /// If nothing else is under way, makes the caller the driver, for drive() or execute() of a ShortCall.
+  bool claim();
+  /// After claim(). True: the call is complete and the role given up. False: it takes long, or is unusual.
+  bool drive(ShortCall& call);
+  /// After drive() said false: goes on with the call as `run`, and gives up the role.
+  void execute(const std::shared_ptr<Run>& run, const ShortCall& call);
   /// Returns when the Run is done; drives meanwhile if nobody else does.
   void wait(Run& run);
   /// Drives until everything sent has been taken by its receivers, or the engine failed, or `deadline`.

@@ -211,15 +211,19 @@ Result<std::shared_ptr<Plan>> Planner::planPointToPoint(const Call& call) {
   return make(call, std::move(program));
 }
 
+const std::shared_ptr<Plan>* Planner::known(const CallKey& key) {
+  if (last_ != nullptr && key == lastKey_) return &last_;
+  const auto at = plans_.find(key);
+  if (at == plans_.end()) return nullptr;
+  lastKey_ = key;
+  last_ = at->second;
+  return &last_;
+}
+
 Result<std::shared_ptr<Plan>> Planner::plan(const Call& call) {
-  Key key{call.count, static_cast<uint8_t>(call.collective), static_cast<uint8_t>(call.type), call.root};
+  const CallKey key = call.key();
   if (!call.varies()) {
-    if (last_ != nullptr && key == lastKey_) return last_;
-    if (auto at = plans_.find(key); at != plans_.end()) {
-      lastKey_ = key;
-      last_ = at->second;
-      return last_;
-    }
+    if (const auto* found = known(key)) return *found;
   }
   std::shared_ptr<Plan> plan;
   if (call.pointToPoint()) {

@@ -11,11 +11,12 @@
 #include "algorithms/select.h"
 #include "base/plan_view.h"
 #include "runtime/call.h"
+#include "runtime/short_call.h"
 #include "transport/connector.h"
 
 namespace eccl {
 
-/// Immutable once bound. Owner: shared by the cache and the Runs that use it.
+/// Immutable once bound, but for shortCall. Owner: shared by the cache and the Runs that use it.
 struct Plan {
   std::shared_ptr<const Program> program;
   PlanView view;
@@ -27,6 +28,9 @@ struct Plan {
   std::vector<int8_t> ahead;                      // by lane; see PlanView
   std::vector<std::vector<int>> laneConnections;  // by lane: indices of Program::connections
   const char* algorithm = "";
+  /// For blocking calls made anew; null where it is not short, or not known to be. The caller's, not the
+  /// driver's.
+  std::unique_ptr<ShortCall> shortCall;
 
   /// Gets the connections. Driver only; later calls do nothing.
   void bind(Connector& connector);
@@ -55,18 +59,15 @@ class Planner {
 
   /// The plan for a call; from the cache when the call is one seen before.
   Result<std::shared_ptr<Plan>> plan(const Call& call);
+  /// The plan in the cache, or null. Not for v calls. Valid until the next plan().
+  const std::shared_ptr<Plan>* known(const CallKey& key);
 
  private:
-  struct Key {
-    uint64_t count;
-    uint8_t collective, type;
-    int32_t root;
-    bool operator==(const Key&) const = default;
-  };
   struct KeyHash {
-    size_t operator()(const Key& key) const {
+    size_t operator()(const CallKey& key) const {
       uint64_t x = key.count * 0x9e3779b97f4a7c15ull ^
-                   (static_cast<uint64_t>(key.root) << 16 | key.collective << 8 | key.type);
+                   (static_cast<uint64_t>(key.root) << 24 | static_cast<uint64_t>(key.collective) << 16 |
+                    static_cast<uint64_t>(key.type) << 8 | static_cast<uint64_t>(key.op));
       return static_cast<size_t>(x ^ x >> 29);
     }
   };
@@ -78,8 +79,8 @@ class Planner {
 
   const PlanContext context_;
   std::map<std::tuple<const Algorithm*, int, int>, std::shared_ptr<const Program>> programs_;
-  std::unordered_map<Key, std::shared_ptr<Plan>, KeyHash> plans_;
-  Key lastKey_{};
+  std::unordered_map<CallKey, std::shared_ptr<Plan>, KeyHash> plans_;
+  CallKey lastKey_;
   std::shared_ptr<Plan> last_;
 };
 

@@ -39,6 +39,8 @@ class Path {
   virtual ~Path() = default;
   /// "thread", "shm" or "tcp".
   virtual const char* name() const = 0;
+  /// Both sides look at one ring: nothing but kick() is needed for messages and credits to pass.
+  virtual bool inMemory() const { return false; }
   /// The lane has published or released: make the other side notice. Cheap when there is nothing to do.
   virtual void kick() = 0;
   /// The driver found nothing to do: send what was held back (credits).

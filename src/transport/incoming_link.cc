@@ -91,6 +91,7 @@ void IncomingLink::useMemory(bool heapIsMapped) {
   if (heapIsMapped) mine_ = SharedHeap::ofThisProcess().window();
   if (thread_ && context_.options.allowDirect) mine_ = theirs_.window = kOwnAddressSpace;
   attach(end, memory_.get());
+  end.directFrom = context_.options.directFrom;
   std::shared_ptr<Fd> doorbell = context_.doorbellOf(connection.peer(), std::move(socket_.fds[0]));
   context_.reactor.forget(socket_.fd(), this);
   socket_.fds.clear();
@@ -114,6 +115,7 @@ Status IncomingLink::useTcp() {
   ReceiveEnd& end = connection.receiveEnd;
   mine_ = kOwnAddressSpace;  // the path writes there for the peer
   attach(end, memory.get());
+  end.directFrom = options.zeroCopyFrom;
   auto path = std::make_unique<TcpReceiver>(tcpWiring(socket_.take(), std::move(memory)), end);
   ECCL_TRY(path->open());
   connection.becomeReady(std::move(path));

@@ -31,8 +31,9 @@ TEST(SlotRing, SeparatesTheWordsOfTheTwoSides) {
   // What one side reads with each message is on no line that the other writes with each.
   const auto line = [](size_t offset) { return offset / kCacheLine; };
   const size_t written[] = {line(offsetof(RingControl, writing)), line(offsetof(RingControl, released))};
-  for (size_t rare : {line(offsetof(RingControl, senderAsleep)), line(offsetof(RingControl, senderPoison)),
-                      line(offsetof(RingControl, receiverAsleep)), line(offsetof(RingControl, receiverPoison))}) {
+  for (size_t rare :
+       {line(offsetof(RingControl, senderAsleep)), line(offsetof(RingControl, senderPoison)),
+        line(offsetof(RingControl, receiverAsleep)), line(offsetof(RingControl, receiverPoison))}) {
     EXPECT_NE(rare, written[0]);
     EXPECT_NE(rare, written[1]);
   }
@@ -104,7 +105,7 @@ TEST(SlotRing, GrantsAreForOneMessageAndOneLength) {
     ring.receiver.mine = {memory, 100};
     std::byte elsewhere[100];  // where the sender has mapped it
     ring.sender.theirs = {elsewhere, 100};
-    ring.sender.directFrom = 50;
+    ring.sender.directFrom = ring.receiver.directFrom = 50;
     for (int k = 0; k < 9; ++k) {
       EXPECT_FALSE(ring.receiver.granted());
       EXPECT_EQ(ring.sender.granted(60), nullptr);
@@ -126,6 +127,9 @@ TEST(SlotRing, NothingOutsideAWindowIsGrantedOrReferredTo) {
   Ring ring({2, 64});
   std::byte memory[100];
   ring.receiver.mine = {memory + 10, 50};
+  ring.receiver.directFrom = 20;
+  ring.receiver.grant(ring.receiver.next, memory + 10, 19);  // nobody would place it
+  EXPECT_FALSE(ring.receiver.granted());
   ring.receiver.grant(ring.receiver.next, memory + 9, 20);
   ring.receiver.grant(ring.receiver.next, memory + 41, 20);
   EXPECT_FALSE(ring.receiver.granted());

@@ -29,9 +29,7 @@ class Arguments : public ::testing::Test {
     ASSERT_EQ(ecclCommInitAll(&comm_, 1, nullptr), ecclSuccess) << ecclGetLastError(nullptr);
   }
   void TearDown() override {
-    if (comm_ != nullptr) {
-      EXPECT_EQ(ecclCommDestroy(comm_), ecclSuccess);
-    }
+    if (comm_ != nullptr) { EXPECT_EQ(ecclCommDestroy(comm_), ecclSuccess); }
   }
   ecclComm_t comm_ = nullptr;
   float data_[16] = {};

@@ -5,6 +5,7 @@
 // Slots are small and as few as any schedule may need, so that small buffers make many tiles.
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cmath>
 #include <thread>
@@ -259,7 +260,8 @@ class Execution : public ::testing::TestWithParam<std::tuple<int, int>> {  // in
     }
   }
 
-  void run(const Case& c) {
+  /// `late`: microseconds that a rank may come late by.
+  void run(const Case& c, unsigned late = 0) {
     SCOPED_TRACE(format("%s %s, %d ranks, %s, %s, count %zu, root %d, seed %llu",
                         nameOf(algorithm().collective), algorithm().name, ranks(), nameOf(c.type), nameOf(c.op),
                         c.count, c.root, static_cast<unsigned long long>(c.seed)));
@@ -274,8 +276,10 @@ class Execution : public ::testing::TestWithParam<std::tuple<int, int>> {  // in
     std::vector<ecclResult_t> results(calls.size());
     std::vector<std::thread> threads;
     for (size_t rank = 0; rank < calls.size(); ++rank) {
-      threads.emplace_back([&, rank] {
+      const unsigned delay = late > 0 && random() % 2 == 0 ? static_cast<unsigned>(random() % late) : 0;
+      threads.emplace_back([&, rank, delay] {
         auto op = static_cast<ecclRedOp_t>(c.op);
+        if (delay > 0) usleep(delay);
         if (c.op == RedOp::preMulSum) {
           std::byte scalar[8];
           store(c.type, calls[rank].scalar, scalar);
@@ -343,6 +347,31 @@ TEST_P(Execution, NothingIsLegal) {
   run(c);
 }
 
+// A call like one before is made by another executor as long as it is short; ranks that come late have it hand
+// over to the interpreter half-way.
+TEST_P(Execution, MadeAnewEqualsTheReplay) {
+  if (ranks() == 1 || varies()) return;
+  Random random(static_cast<Random::result_type>(std::get<0>(GetParam()) * 1000 + ranks()));
+  const std::pair<DataType, RedOp> kinds[] = {{DataType::float32, RedOp::sum},
+                                              {DataType::float16, RedOp::avg},
+                                              {DataType::int32, RedOp::avg},
+                                              {DataType::int8, RedOp::max}};
+  for (auto [type, op] : kinds) {
+    for (size_t count : {size_t{1}, size_t{9}, size_t{0}, size_t{200}}) {
+      for (int time = 0; time < 5; ++time) {
+        Case c;
+        c.type = type;
+        c.op = reduces(algorithm().collective) ? op : RedOp::sum;
+        c.count = algorithm().collective == Collective::barrier ? 1 : count;
+        c.root = hasRoot(algorithm().collective) ? ranks() - 1 : 0;
+        c.seed = random();
+        run(c, time < 4 ? 0 : 3000);
+        if (HasFatalFailure()) return;
+      }
+    }
+  }
+}
+
 /// Messages that are long enough to go from memory to memory, on each path: threads reach all memory, others
 /// what comes from ecclMemAlloc.
 class LongMessages : public Execution {
@@ -375,6 +404,11 @@ TEST_P(LongMessages, EqualTheReplayOnEveryPath) {
           c.count = 0;
         }
         run(c);
+        c.count = varies() ? 0 : 5000;  // one tile of the slots here: later ones of these are short calls
+        for (int time = 0; time < 4 && !varies() && !HasFatalFailure(); ++time) {
+          c.seed = random();
+          run(c, time < 3 ? 0 : 3000);
+        }
       }
     }
     Execution::TearDown();

@@ -179,6 +179,7 @@ TEST(TcpReceiver, WritesNothingIntoGrantedMemoryAfterPoison) {
       static_cast<std::byte*>(mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
   ASSERT_NE(memory, MAP_FAILED);
   wire.end.mine = kOwnAddressSpace;
+  wire.end.directFrom = 200;
   wire.end.grant(wire.end.next, memory, 200);
   wire.put(message(0, 200));
   const std::string half(100, 'x');

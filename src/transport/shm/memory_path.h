@@ -26,6 +26,7 @@ class MemoryPath final : public Path {
   ~MemoryPath() override;
 
   const char* name() const override { return name_; }
+  bool inMemory() const override { return true; }
   void kick() override;
   void beforeSleep() override;
   void afterSleep() override;

@@ -1,0 +1,94 @@
+// Calls made again and again, which skip what has been done before.
+
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <vector>
+
+#include "support/processes.h"
+
+namespace eccl::test {
+namespace {
+
+/// How many calls of this process's log went the short way.
+int shortCallsIn(const std::string& file) {
+  std::ifstream in(file);
+  int count = 0;
+  for (std::string line; std::getline(in, line);) count += line.find(", short") != std::string::npos;
+  return count;
+}
+
+using CallFunction = std::function<ecclResult_t(ecclComm_t, float*, float*)>;
+
+/// Five of each, by each of two ranks; how many were short.
+int shortOfFive(const char* transport, const CallFunction& call) {
+  const std::string folder =
+      std::filesystem::temp_directory_path() / ("eccl-short-" + std::to_string(getpid()));
+  std::filesystem::create_directory(folder);
+  auto outcomes = runProcesses(2, [&](int rank, Board& board, std::string& report) {
+    const std::string file = folder + "/" + std::to_string(rank);
+    setenv("ECCL_TRANSPORT", transport, 1);
+    setenv("ECCL_DEBUG", "TRACE", 1);
+    setenv("ECCL_DEBUG_FILE", file.c_str(), 1);
+    ecclComm_t comm = join(rank, 2, board, report);
+    if (comm == nullptr) return 99;
+    std::vector<float> in(1 << 20, 1), out(1 << 20);
+    for (int i = 0; i < 5; ++i) {
+      if (call(comm, in.data(), out.data()) != ecclSuccess) return 98;
+    }
+    ecclCommDestroy(comm);
+    return shortCallsIn(file);
+  });
+  std::filesystem::remove_all(folder);
+  EXPECT_TRUE(outcomes[0].ended && outcomes[1].ended) << outcomes[0].text << outcomes[1].text;
+  EXPECT_EQ(outcomes[0].code, outcomes[1].code);
+  return outcomes[0].code;
+}
+
+CallFunction allReduce(size_t count) {
+  return [=](ecclComm_t comm, float* in, float* out) {
+    return ecclAllReduce(in, out, count, ecclFloat, ecclSum, comm, nullptr);
+  };
+}
+
+ecclResult_t sendAndReceive(ecclComm_t comm, float* in, float* out) {
+  int rank = 0;
+  ecclCommUserRank(comm, &rank);
+  if (rank == 0) return ecclSend(in, 10, ecclFloat, 1, comm, nullptr);
+  return ecclRecv(out, 10, ecclFloat, 0, comm, nullptr);
+}
+
+TEST(ShortCalls, AreThoseLikeCallsBefore) {
+  // The first makes the connections, the second prepares.
+  EXPECT_EQ(shortOfFive("shm", allReduce(2)), 3);
+  EXPECT_EQ(shortOfFive("shm", allReduce(20000)), 3);
+  EXPECT_EQ(shortOfFive("shm", sendAndReceive), 3);
+}
+
+TEST(ShortCalls, AreNoneOfSeveralTilesOrOverSockets) {
+  EXPECT_EQ(shortOfFive("shm", allReduce(1 << 20)), 0);
+  EXPECT_EQ(shortOfFive("tcp", allReduce(2)), 0);
+}
+
+TEST(ShortCalls, AreCheckedLikeOthers) {
+  auto outcomes = runProcesses(2, [](int rank, Board& board, std::string& report) {
+    ecclComm_t comm = join(rank, 2, board, report);
+    if (comm == nullptr) return 2;
+    std::vector<float> in(16, 1), out(16);
+    for (int i = 0; i < 3; ++i) {
+      if (ecclAlltoAll(in.data(), out.data(), 8, ecclFloat, comm, nullptr) != ecclSuccess) return 3;
+    }
+    if (ecclAlltoAll(nullptr, out.data(), 8, ecclFloat, comm, nullptr) != ecclInvalidArgument) return 4;
+    if (ecclAlltoAll(in.data(), nullptr, 8, ecclFloat, comm, nullptr) != ecclInvalidArgument) return 5;
+    if (ecclAlltoAll(in.data(), in.data(), 8, ecclFloat, comm, nullptr) != ecclInvalidArgument) return 6;
+    // Refused calls have no number: the others do not wait for them.
+    if (ecclAlltoAll(in.data(), out.data(), 8, ecclFloat, comm, nullptr) != ecclSuccess) return 7;
+    return ecclCommDestroy(comm) == ecclSuccess ? 0 : 8;
+  });
+  for (auto& outcome : outcomes) EXPECT_EQ(outcome.code, 0) << outcome.text;
+}
+
+}  // namespace
+}  // namespace eccl::test
