@@ -30,6 +30,7 @@ constexpr Algorithm kAlgorithms[] = {
     {"chain", Collective::broadcast, broadcastChain},
     {"tree", Collective::broadcast, broadcastTree},
     {"direct", Collective::broadcast, broadcastDirect},
+    {"split", Collective::broadcast, broadcastSplit},
 
     {"chain", Collective::reduce, reduceChain},
     {"tree", Collective::reduce, reduceTree},

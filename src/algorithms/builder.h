@@ -54,6 +54,11 @@ class Reference {
     operand_.posted = true;
     return *this;
   }
+  /// See Operand::placed.
+  Reference& placed() {
+    operand_.placed = true;
+    return *this;
+  }
 
  private:
   Operand operand_;

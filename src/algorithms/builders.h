@@ -24,6 +24,7 @@ Program reduceScatterDirect(const CollectiveShape& shape, int rank, int channels
 Program broadcastChain(const CollectiveShape& shape, int rank, int channels);
 Program broadcastTree(const CollectiveShape& shape, int rank, int channels);
 Program broadcastDirect(const CollectiveShape& shape, int rank, int channels);
+Program broadcastSplit(const CollectiveShape& shape, int rank, int channels);
 
 Program reduceChain(const CollectiveShape& shape, int rank, int channels);
 Program reduceTree(const CollectiveShape& shape, int rank, int channels);

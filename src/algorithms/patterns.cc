@@ -14,6 +14,18 @@ int receiveFromOthers(Builder& b, int rank, int n, int channel, int tag) {
   return first;
 }
 
+void sendToAll(Builder& b, Reference own, Operand kept, int first, int number) {
+  const Operand lent = Reference(own).stable();
+  if (number > kPeersPerStep) {
+    b.step({lent}, {inTurn(first).placed()}).repeat(number);
+    b.step({own}, {kept});  // after the sends: nobody waits for it
+    return;
+  }
+  std::vector<Operand> destinations = {kept};
+  for (int i = 0; i < number; ++i) destinations.push_back(connection(first + i).placed());
+  b.step(std::span(&lent, 1), destinations);
+}
+
 Builder::StepRef reduceAll(Builder& b, Operand own, int first, int peers, Operand sum,
                            std::span<const Operand> destinations) {
   // Sources: `start`, then `width` connections from `from` on; a repetition goes on to the next `width`.

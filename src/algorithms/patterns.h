@@ -32,6 +32,10 @@ inline Reference inTurn(int first) {
 int sendToOthers(Builder& b, int rank, int n, int channel, int tag = 0);
 int receiveFromOthers(Builder& b, int rank, int n, int channel, int tag = 0);
 
+/// Delivers `own` to `kept`, memory, and to `number` connections, `first` on, whose receivers post a place for
+/// it: in one step if that many operands fit one.
+void sendToAll(Builder& b, Reference own, Operand kept, int first, int number);
+
 /// Reduces `own` and one message from each of `peers` connections, `first` on, into `destinations`, in that
 /// order of summation. At most 3 steps for any number of peers: more than fit one step are summed up in
 /// `sum`, memory that own may be read from. Returns the last step, the only one that writes destinations.

@@ -9,14 +9,15 @@ Program reduceScatterDirect(const CollectiveShape& shape, int rank, int channels
   const int n = shape.ranks;
   Builder b(shape, rank, channels, channels);
   for (int channel = 0; channel < channels; ++channel) {
+    if (n > 1) {  // first: the others wait for it
+      int sends = sendToOthers(b, rank, n, channel);
+      b.lane(channel);
+      b.step({input().part(channel).block(ahead(rank, n)).pre().stable()}, {inTurn(sends)}).repeat(n - 1);
+    }
     int receives = n > 1 ? receiveFromOthers(b, rank, n, channel) : 0;
     b.lane(channel);
     Operand result = output(rank).part(channel);
     reduceAll(b, input(rank).part(channel).pre(), receives, n - 1, result, std::span(&result, 1)).post();
-    if (n == 1) continue;
-    int sends = sendToOthers(b, rank, n, channel);
-    b.lane(channel);
-    b.step({input().part(channel).block(ahead(rank, n)).pre().stable()}, {inTurn(sends)}).repeat(n - 1);
   }
   return b.take();
 }

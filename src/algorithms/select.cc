@@ -58,6 +58,8 @@ constexpr Rule kRules[] = {
     {Collective::reduceScatterv, kAnyRanks, 8 * KiB, "recursive"},
     {Collective::reduceScatterv, kAnyRanks, kAnySize, "ring"},
 
+    {Collective::broadcast, kFew, 8 * KiB, "direct", kOneHost},
+    {Collective::broadcast, kFew, kAnySize, "split", kOneHost},
     {Collective::broadcast, kFew, 64 * KiB, "direct"},
     {Collective::broadcast, kAnyRanks, 64 * KiB, "tree"},
     {Collective::broadcast, kAnyRanks, kAnySize, "chain"},

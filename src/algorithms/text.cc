@@ -26,6 +26,7 @@ std::string textOf(const Operand& operand) {
   if (operand.pre) text += " pre";
   if (operand.stable) text += " stable";
   if (operand.posted) text += " posted";
+  if (operand.placed) text += " placed";
   return text;
 }
 
@@ -156,6 +157,7 @@ Operand parseOperand(Line& line) {
   operand.pre = line.accept("pre");
   operand.stable = line.accept("stable");
   operand.posted = line.accept("posted");
+  operand.placed = line.accept("placed");
   return operand;
 }
 

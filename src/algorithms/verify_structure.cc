@@ -26,8 +26,10 @@ std::string checkOperand(const Program& program, const Step& step, int i) {
   if (operand.space == Space::connection) {
     if (operand.stable || operand.posted || operand.count != 1 || operand.part != Walk{})
       return "parts belong to memory";
+    if (operand.placed && (source || program.streams)) return "placed belongs to a message that is sent";
     return "";
   }
+  if (operand.placed) return "placed belongs to a message that is sent";
   if (operand.stable && (!source || step.sources != 1 || step.post)) {
     return "stable belongs to the only source of a step without post";
   }

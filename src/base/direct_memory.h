@@ -81,10 +81,11 @@ ECCL_DEVICE inline void placeMessages(const RunView& run, LaneState& lane, const
     data[i] = nullptr;
     if (operand.space != Space::connection) continue;
     SendEnd& end = *plan.senders[operand.index.at(lane.repeat)];
+    std::byte* place = end.granted(move.length);
     uint64_t offset;
-    if (byReference(run, lane, step, move, end, &offset)) continue;
-    data[i] = end.granted(move.length);
-    if (data[i] != nullptr && end.beginWriting()) {
+    if (!(operand.placed && place != nullptr) && byReference(run, lane, step, move, end, &offset)) continue;
+    data[i] = place;
+    if (place != nullptr && end.beginWriting()) {
       lane.placed |= static_cast<uint8_t>(1u << i);
       continue;
     }

@@ -77,7 +77,7 @@ ECCL_DEVICE inline Readiness resolve(const RunView& run, LaneState& lane, const 
     ReceiveEnd& end = *plan.receivers[connection];
     if (!end.peek(move.received[i])) {
       if (end.poisoned()) return fail(lane, LaneFault::poisoned, connection, 0, 0);
-      if (identified && !end.granted()) grantDestination(run, step, move, lane.tile, end, end.next);
+      if (identified && !end.answered()) grantDestination(run, step, move, lane.tile, end, end.next);
       blocked = true;
       continue;
     }
@@ -94,7 +94,8 @@ ECCL_DEVICE inline Readiness resolve(const RunView& run, LaneState& lane, const 
     if (operands[i].space != Space::connection) continue;
     int32_t connection = operands[i].index.at(lane.repeat);
     SendEnd& end = *plan.senders[connection];
-    if (end.reserve() != nullptr) continue;
+    if (end.reserve() != nullptr && !(run.patient && operands[i].placed && end.mayBeGranted(move.length)))
+      continue;
     if (end.poisoned()) return fail(lane, LaneFault::poisoned, connection, 0, 0);
     blocked = true;
   }
@@ -119,10 +120,11 @@ ECCL_DEVICE inline bool beginReading(const PlanView& plan, LaneState& lane, cons
   return true;
 }
 
-/// Hands the move to the device, piece by piece.
+/// Hands the move to the device, piece by piece; nothing where references say it all. Returns the device's
+/// bytes.
 template <class Device>
-ECCL_DEVICE void submit(const RunView& run, int32_t laneIndex, const Step& step, const Resolved& move,
-                        Device& device) {
+ECCL_DEVICE uint64_t submit(const RunView& run, int32_t laneIndex, const Step& step, const Resolved& move,
+                            Device& device) {
   const PlanView& plan = *run.plan;
   LaneState& lane = run.lanes[laneIndex];
   std::byte* messages[kMaxOperands];
@@ -131,6 +133,7 @@ ECCL_DEVICE void submit(const RunView& run, int32_t laneIndex, const Step& step,
   bool whole = onePiece(plan, move);
   int32_t pieces = whole ? 1 : move.count;
   uint64_t messageAt = 0;  // bytes into messages
+  uint64_t submitted = 0;
   for (int32_t j = 0; j < pieces; ++j) {
     Slice slice = plan.cut.slice(move.elements, move.part + j, lane.tile);
     MoveTask task;
@@ -168,8 +171,11 @@ ECCL_DEVICE void submit(const RunView& run, int32_t laneIndex, const Step& step,
     }
     task.sources = step.sources;
     messageAt += slice.size() * plan.elementBytes;
-    if (task.elements > 0 && task.destinations > 0) device.submit(laneIndex, task);
+    if (task.elements == 0 || task.destinations == 0) continue;
+    device.submit(laneIndex, task);
+    submitted += task.elements * plan.elementBytes;
   }
+  return submitted;
 }
 
 /// Publishes what was produced and returns what was consumed.
@@ -227,7 +233,10 @@ ECCL_DEVICE inline void next(const RunView& run, LaneState& lane, const Lane& fo
 
 }  // namespace interpreter
 
-/// Executes up to `budget` moves of one lane.
+/// What others wait for must not wait for long moves: so many bytes, as a power of two, count as a move.
+inline constexpr int kBudgetShift = 13;
+
+/// Executes up to `budget` moves of one lane, fewer if they are long.
 template <class Device>
 ECCL_DEVICE LaneAnswer advance(const RunView& run, int32_t laneIndex, int budget, Device& device) {
   using namespace interpreter;
@@ -251,7 +260,7 @@ ECCL_DEVICE LaneAnswer advance(const RunView& run, int32_t laneIndex, int budget
     if (readiness == Readiness::ready) {
       if (!lane.submitted) {
         if (!beginReading(*run.plan, lane, step, move)) return LaneAnswer::failed;
-        submit(run, laneIndex, step, move, device);
+        budget -= static_cast<int>(submit(run, laneIndex, step, move, device) >> kBudgetShift);
         lane.submitted = true;
       }
       if (!device.test(laneIndex)) break;  // resolving again finds the same move

@@ -110,7 +110,8 @@ struct RunView {
   uint8_t* relayed = nullptr;          // streams: a flag per repetition of every step
   const int32_t* relayedAt = nullptr;  // streams: first flag of each step
   uint32_t signature = 0;
-  bool scales = false;  // raw contributions are scaled as they are read
+  bool scales = false;   // raw contributions are scaled as they are read
+  bool patient = false;  // places for long messages are worth waiting for
 };
 
 /// What a device is asked to do: destinations = reduction of sources.

@@ -49,7 +49,7 @@ struct alignas(kCacheLine) Slot {
 };
 static_assert(sizeof(Slot) == kCacheLine);
 
-/// Where the receiver wants message number `sequence` - 1: at `offset` in its window.
+/// Where the receiver wants message number `sequence` - 1: at `offset` in its window. Length 0: in a slot.
 struct alignas(32) Grant {
   uint64_t sequence, offset;
   uint32_t length;
@@ -193,6 +193,12 @@ struct SendEnd : RingEnd {
     const uint64_t offset = at.offset;  // read once: the receiver's memory may change under us
     return at.length == length && theirs.holds(offset, length) ? theirs.at(offset) : nullptr;
   }
+  /// Whether the next message, of `length` bytes, could be granted a place and the receiver has said nothing
+  /// yet.
+  ECCL_DEVICE bool mayBeGranted(uint32_t length) const {
+    return theirs.size > 0 && length >= directFrom &&
+           loadAcquire(&grants[next & (shape.grants() - 1)].sequence) != next + 1;
+  }
   /// Brackets writing to granted memory. False: the receiver has failed, and takes its grants back.
   ECCL_DEVICE bool beginWriting() {
     storeFenced(&control->writing, 1u);
@@ -238,18 +244,19 @@ struct ReceiveEnd : RingEnd {
   }
 
   /// Offers `length` bytes from `memory` on for message number `message`, less than shape.grants() ahead. Valid
-  /// until that message is released. Nothing happens where the other side cannot get at it, or would not use
-  /// it.
+  /// until that message is released. Where the other side cannot get at it, it is told to use a slot.
   ECCL_DEVICE void grant(uint64_t message, const std::byte* memory, uint32_t length) {
+    if (length < directFrom || mine.size == 0) return;
     const uint64_t offset = mine.offsetOf(memory);
-    if (length < directFrom || !mine.holds(offset, length)) return;
     Grant& at = grants[message & (shape.grants() - 1)];
     at.offset = offset;
-    at.length = length;
+    at.length = mine.holds(offset, length) ? length : 0;
     storeRelease(&at.sequence, message + 1);  // pairs with SendEnd::granted and the paths' look at it
   }
   /// Whether the next message has been offered memory.
-  ECCL_DEVICE bool granted() const { return grants[next & (shape.grants() - 1)].sequence == next + 1; }
+  ECCL_DEVICE bool granted() const { return answered() && grants[next & (shape.grants() - 1)].length > 0; }
+  /// Whether grant() has been called for it.
+  ECCL_DEVICE bool answered() const { return grants[next & (shape.grants() - 1)].sequence == next + 1; }
 
   /// Brackets every use of referenced memory. False: the sender has revoked its references.
   ECCL_DEVICE bool beginReading() {

@@ -193,13 +193,55 @@ void reduceByType(const ReduceTask& task) {
   }
 }
 
-/// memcpy is the best copy, but for one past the caches; what is in its place already is not copied at all.
+/// One pass over the source, whatever the number of places it goes to.
+void copyToAll(const ReduceTask& task, size_t bytes) {
+  constexpr size_t kVectors = 4, kStep = kVectors * kVectorBytes;
+  const Tag<uint8_t> tag;
+  const auto* from = static_cast<const uint8_t*>(task.source[0]);
+  uint8_t* to[kMaxOperands];
+  bool streams[kMaxOperands], any = false;
+  for (int d = 0; d < task.destinations; ++d) {
+    to[d] = static_cast<uint8_t*>(task.destination[d]);
+    // Only whole aligned vectors can be written past the caches.
+    streams[d] = (task.streamed >> d & 1) != 0 && reinterpret_cast<uintptr_t>(to[d]) % kVectorBytes == 0;
+    any |= streams[d];
+  }
+  size_t at = 0;
+  for (; at + kStep <= bytes; at += kStep) {
+    const auto a = hn::LoadU(tag, from + at), b = hn::LoadU(tag, from + at + kVectorBytes),
+               c = hn::LoadU(tag, from + at + 2 * kVectorBytes),
+               e = hn::LoadU(tag, from + at + 3 * kVectorBytes);
+    for (int d = 0; d < task.destinations; ++d) {
+      uint8_t* place = to[d] + at;
+      if (streams[d]) {
+        hn::Stream(a, tag, place);
+        hn::Stream(b, tag, place + kVectorBytes);
+        hn::Stream(c, tag, place + 2 * kVectorBytes);
+        hn::Stream(e, tag, place + 3 * kVectorBytes);
+      } else {
+        hn::StoreU(a, tag, place);
+        hn::StoreU(b, tag, place + kVectorBytes);
+        hn::StoreU(c, tag, place + 2 * kVectorBytes);
+        hn::StoreU(e, tag, place + 3 * kVectorBytes);
+      }
+    }
+  }
+  for (int d = 0; d < task.destinations; ++d) std::memcpy(to[d] + at, from + at, bytes - at);
+  if (any) hwy::FlushStream();
+}
+
+/// memcpy is the best copy, but for one past the caches or to several places; what is in its place already is
+/// not copied at all.
 void copySimd(const ReduceTask& task) {
-  if (task.streamed == 0 || task.source[0] == task.destination[0]) return reduceReference(task);
   ReduceTask bytes = task;
-  bytes.type = DataType::uint8;
-  bytes.count *= sizeOf(task.type);
-  reduceTyped<uint8_t, RedOp::sum>(bytes);
+  bytes.destinations = bytes.streamed = 0;
+  for (int d = 0; d < task.destinations; ++d) {
+    if (task.destination[d] == task.source[0]) continue;
+    bytes.streamed |= static_cast<uint8_t>((task.streamed >> d & 1) << bytes.destinations);
+    bytes.destination[bytes.destinations++] = task.destination[d];
+  }
+  if (bytes.streamed == 0 && bytes.destinations < 2) return reduceReference(bytes);
+  copyToAll(bytes, task.count * sizeOf(task.type));
 }
 
 bool divides(const ReduceTask& task) {

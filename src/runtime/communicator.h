@@ -66,8 +66,8 @@ class Communicator final : public ControlHandler,
   Result<std::vector<StreamItem>> prepare(std::vector<Call> calls, bool callerBlocked);
   /// Makes a validated call and waits for its end; no stream has work that comes before it.
   Status execute(Call call);
-  /// The same for a call like one before, where that is short: nothing is checked or planned anew. Nothing if it
-  /// has to go through execute().
+  /// The same for a call like one before, where that is short: nothing is checked or planned anew. Nothing if
+  /// it has to go through execute().
   std::optional<Status> repeat(const CallKey& key, const void* send, void* receive);
   const std::shared_ptr<Stream>& defaultStream() const { return defaultStream_; }
 
@@ -128,6 +128,7 @@ class Communicator final : public ControlHandler,
   Status exchange();
   int ranksHere() const;
   void chooseSpin();
+  void shareCache();
   Status compareSettings(const std::vector<std::string>& wires) const;
   ConnectorOptions connectorOptions() const;
   Status openEngine();

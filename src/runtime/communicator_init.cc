@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "runtime/communicator.h"
+#include "topology/host_summary.h"
 #include "transport/net/bytes.h"
 
 namespace eccl {
@@ -164,6 +165,7 @@ Status Communicator::exchange() {
   }
   ECCL_TRY(compareSettings(wires));
   chooseSpin();
+  shareCache();
   PlanContext context;
   context.rank = rank_;
   context.ranks = ranks_;
@@ -198,6 +200,15 @@ void Communicator::chooseSpin() {
   // Pinned to one core, it is this rank's own or that cannot be known.
   if (ranksHere() <= std::max<long>(usable, usable == 1 ? sysconf(_SC_NPROCESSORS_ONLN) : 1))
     engine_.setSpin(kAlone);
+}
+
+/// As if the ranks were spread over the caches evenly.
+void Communicator::shareCache() {
+  static const SharedCache cache = largestCache();
+  if (cache.bytes == 0) return;
+  const double caches = static_cast<double>(sysconf(_SC_NPROCESSORS_ONLN)) / cache.cpus;
+  engine_.setCacheShare(
+      static_cast<size_t>(static_cast<double>(cache.bytes) / std::max(1.0, ranksHere() / caches)));
 }
 
 /// All ranks come to the same verdict, each from the same texts.

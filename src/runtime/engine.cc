@@ -18,6 +18,8 @@ constexpr Duration kYield = std::chrono::milliseconds(1);
 constexpr Duration kServeYield = std::chrono::microseconds(50);
 /// While yielding, descriptors are asked for news once in so many looks: that costs more than a look.
 constexpr int kLooksPerPoll = 4;
+/// After so many (some microseconds) places for long messages are not waited for any more.
+constexpr unsigned kPatientLooks = 100;
 /// While spinning, the clock once in so many.
 constexpr int kLooksPerClock = 16;
 
@@ -196,8 +198,13 @@ bool Engine::drive() {
   for (size_t i = 0; i < active_.size(); ++i) {
     Run& run = *active_[i];
     bool runMoved = false;
+    // All lanes tell where they want messages before the first of them takes its time.
     for (size_t lane = 0; lane < run.phases.size(); ++lane) {
-      if (run.phases[lane] == Run::LanePhase::complete) continue;
+      if (run.phases[lane] == Run::LanePhase::waiting) startLane(run, static_cast<int>(lane));
+      if (failing()) return true;
+    }
+    for (size_t lane = 0; lane < run.phases.size(); ++lane) {
+      if (run.phases[lane] == Run::LanePhase::waiting || run.phases[lane] == Run::LanePhase::complete) continue;
       if (!run.lanes.empty() && run.lanes[lane].fault != LaneFault::none) continue;  // being told about
       runMoved |= advanceLane(run, static_cast<int>(lane));
       if (failing()) return true;
@@ -218,8 +225,13 @@ bool Engine::drive() {
   return moved;
 }
 
+void Engine::losePatience() {
+  for (auto& run : active_) run->view.patient = false;
+}
+
 void Engine::arm() {
   armed_ = true;
+  losePatience();
   connector_->forEach([](Connection& connection) {
     if (connection.path() == nullptr) return;
     connection.path()->flush();
@@ -247,7 +259,7 @@ void Engine::sleep() {
 }
 
 void Engine::idle(Looks& looks) {
-  ++looks.made;
+  if (++looks.made == kPatientLooks) losePatience();
   const Duration spin = spin_.load(std::memory_order_relaxed);
   // The clock takes as long as a look: while spinning it is asked now and then.
   if (looks.made == 1 || looks.yielding || looks.made % kLooksPerClock == 0) {

@@ -51,6 +51,8 @@ class Engine {
 
   /// How long a wait looks before it yields. Any thread.
   void setSpin(Duration spin) { spin_.store(spin, std::memory_order_relaxed); }
+  /// Bytes of the largest cache that are this rank's. Before the first Run.
+  void setCacheShare(size_t bytes) { cacheShare_ = bytes; }
   /// Queues a Run; it begins when it is released, which may be at once. Any thread.
   void submit(std::shared_ptr<Run> run, bool released);
   /// Lets a Run begin. Any thread.
@@ -91,6 +93,7 @@ class Engine {
   void takeQueued();
   void admit(Run& run);
   void begin(Run& run);
+  void startLane(Run& run, int lane);
   bool advanceLane(Run& run, int lane);
   void laneFailed(Run& run, int lane);
   void complete(Run& run, Status status);
@@ -108,6 +111,7 @@ class Engine {
   void failActive();
   bool failing() const { return failing_.load(std::memory_order_acquire); }
   void announce(bool toService);
+  void losePatience();
   void arm();
   void disarm();
   std::vector<int> awaited(const Run& run) const;
@@ -129,6 +133,7 @@ class Engine {
   std::atomic<bool> failing_{false};
 
   std::atomic<Duration> spin_;
+  size_t cacheShare_ = SIZE_MAX / 8;
 
   // The driver's.
   std::unordered_map<const Run*, std::shared_ptr<Run>> pending_;  // not released yet

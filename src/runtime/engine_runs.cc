@@ -14,16 +14,17 @@ namespace {
 /// Moves of one lane before the next lane gets its turn.
 constexpr int kBudget = 16;
 
-/// Results of this size are written past the caches: the first of them would be out of the caches again before
-/// the last is there. AMD EPYC, 1 MiB of L2 and 32 MiB of L3 for two cores, November 2026: copies of 4 MiB and
-/// more take 0.7 of the time, of 512 KiB sometimes less and sometimes more (all_gather_perf, broadcast_perf);
-/// writing to two places at once takes 1.05 of the time at 16 MiB and 0.8 at 64 MiB (AllReduce of 2 ranks).
-constexpr size_t kStreamFrom = size_t{4} << 20, kStreamSeveralFrom = size_t{32} << 20;
+/// Results are written past the caches where a rank's buffers are larger than its share of them by this factor:
+/// the first of them would be out of the caches again before the last is there. Writing to two places at once
+/// past the caches pays later. AMD EPYC, 32 MiB of L3 for two cores, November 2026, 2 ranks: AllGather of 4 MiB
+/// (6 MiB of buffers) takes 3 times as long if streamed; AllReduce, two places, 1.05 of the time at 16 MiB and
+/// 0.8 at 64 MiB.
+constexpr size_t kStreamFactor = 1, kStreamSeveralFactor = 4;
 
 /// The interpreter's device on the host: complete when submitted.
 class HostLanes {
  public:
-  explicit HostLanes(const Run& run) : run_(run) {}
+  HostLanes(const Run& run, size_t cacheShare) : run_(run), cacheShare_(cacheShare) {}
   void submit(int32_t, const MoveTask& move) {
     ReduceTask task;
     task.type = run_.call.type;
@@ -38,13 +39,15 @@ class HostLanes {
     for (int i = 0; i < move.destinations; ++i) task.destination[i] = move.destination[i];
     if (move.post) task.post = run_.post;
     const bool several = !std::has_single_bit(move.userMask);
-    if (run_.plan->largestBuffer >= (several ? kStreamSeveralFrom : kStreamFrom)) task.streamed = move.userMask;
+    const size_t fits = cacheShare_ * (several ? kStreamSeveralFactor : kStreamFactor);
+    if (run_.plan->footprint > fits) task.streamed = move.userMask;
     reduce(task);
   }
   bool test(int32_t) const { return true; }
 
  private:
   const Run& run_;
+  const size_t cacheShare_;
 };
 
 }  // namespace
@@ -70,32 +73,32 @@ void Engine::begin(Run& run) {
   run.view.relayed = run.relayed.data();
   run.view.relayedAt = plan.relayedAt.data();
   run.view.signature = run.record.signature;
+  run.view.patient = true;
   if (run.call.op == RedOp::preMulSum) run.pre = run.call.preMul.scale();
   if (run.call.op == RedOp::avg && isFloating(run.call.type)) run.pre = Scale::multiplyBy(1.0 / program.ranks);
   run.view.scales = run.pre.kind != Scale::Kind::none;
   if (run.call.op == RedOp::avg && !isFloating(run.call.type)) run.post = Scale::divideBy(program.ranks);
 }
 
+void Engine::startLane(Run& run, int lane) {
+  for (int c : run.plan->laneConnections[static_cast<size_t>(lane)]) {
+    Connection& connection = *run.plan->connections[static_cast<size_t>(c)];
+    if (connection.state() == Connection::State::failed)
+      return handler_.onPeerFailed(&run, connection.peer(), connection.failure().message());
+    if (connection.state() != Connection::State::ready ||
+        !connection.serves(run.tickets[static_cast<size_t>(c)]))
+      return;
+  }
+  run.phases[static_cast<size_t>(lane)] = Run::LanePhase::running;
+  interpreter::post(run.view, lane, run.lanes[static_cast<size_t>(lane)]);
+}
+
 bool Engine::advanceLane(Run& run, int lane) {
   auto& phase = run.phases[static_cast<size_t>(lane)];
   const auto& connections = run.plan->laneConnections[static_cast<size_t>(lane)];
   bool moved = false;
-  if (phase == Run::LanePhase::waiting) {
-    for (int c : connections) {
-      Connection& connection = *run.plan->connections[static_cast<size_t>(c)];
-      if (connection.state() == Connection::State::failed) {
-        handler_.onPeerFailed(&run, connection.peer(), connection.failure().message());
-        return false;
-      }
-      if (connection.state() != Connection::State::ready ||
-          !connection.serves(run.tickets[static_cast<size_t>(c)]))
-        return false;
-    }
-    phase = Run::LanePhase::running;
-    moved = true;
-  }
   if (phase == Run::LanePhase::running) {
-    HostLanes device(run);
+    HostLanes device(run, cacheShare_);
     LaneAnswer answer = advance(run.view, lane, kBudget, device);
     if (answer != LaneAnswer::blocked) {
       for (int c : connections) run.plan->connections[static_cast<size_t>(c)]->path()->kick();

@@ -13,6 +13,8 @@ namespace {
 constexpr int kShortLooks = 500, kShortYields = 20;
 /// Peers that do not sleep see a message after less; the fence it takes to find out whether they do can wait.
 constexpr int kLooksBeforeKick = 8;
+/// So long is a place for a long message waited for (some microseconds).
+constexpr int kPatientLooks = 100, kPatientYields = 4;
 
 }  // namespace
 
@@ -28,7 +30,7 @@ bool Engine::drive(ShortCall& call) {
   disarm();
   const bool spins = spin_.load(std::memory_order_relaxed) > Duration::zero();
   for (int looks = 0;;) {
-    const ShortCall::Answer answer = call.advance();
+    const ShortCall::Answer answer = call.advance(looks < (spins ? kPatientLooks : kPatientYields));
     if (answer == ShortCall::Answer::done) break;
     if (answer == ShortCall::Answer::moved) {
       looks = 0;

@@ -43,16 +43,14 @@ uint64_t largestBlock(const Call& call) {
   return known.empty() ? 0 : *std::max_element(known.begin(), known.end());
 }
 
-/// Bytes of the larger of the rank's buffers.
-size_t largestBuffer(const Plan& plan) {
-  size_t most = 0;
+/// Bytes of the rank's two buffers.
+size_t footprintOf(const Plan& plan) {
+  size_t elements = 0;
   for (Space space : {Space::input, Space::output}) {
     const BlockMap& map = plan.program->map(space);
-    size_t elements = 0;
     for (int i = 0; i < map.number; ++i) elements += plan.view.extent(space, map.block(i)).elements;
-    most = std::max(most, elements * plan.view.elementBytes);
   }
-  return most;
+  return elements * plan.view.elementBytes;
 }
 
 void findConnections(const Program& program, Plan& plan) {
@@ -199,7 +197,7 @@ Result<std::shared_ptr<Plan>> Planner::make(const Call& call, std::shared_ptr<co
   }
   plan->scratchBytes = static_cast<size_t>(program->map(Space::scratch).number) *
                        static_cast<size_t>(program->parts) * view.cut.tile * view.elementBytes;
-  plan->largestBuffer = largestBuffer(*plan);
+  plan->footprint = footprintOf(*plan);
   findConnections(*program, *plan);
   if (!program->streams) findPosts(*program, context_.ring.grants(), *plan);
   return plan;

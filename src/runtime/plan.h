@@ -23,7 +23,7 @@ struct Plan {
   std::vector<BlockExtent> extents[kMemorySpaces];
   size_t scratchBytes = 0;
   size_t relayFlags = 0;
-  size_t largestBuffer = 0;                       // bytes, of the caller's two
+  size_t footprint = 0;                           // bytes of the caller's two buffers
   std::vector<int32_t> relayedAt;                 // by step
   std::vector<int8_t> ahead;                      // by lane; see PlanView
   std::vector<std::vector<int>> laneConnections;  // by lane: indices of Program::connections

@@ -64,7 +64,7 @@ bool ShortCall::addMove(const Call& call, const Plan& plan, const Step& step, in
   Move move{};
   auto place = [&](int i) {
     const Operand& operand = view.operands[step.firstOperand + i];
-    Place found{operand.space};
+    Place found{operand.space, operand.placed};
     if (operand.space != Space::connection) {
       found.offset = (resolved.extent[i].offset + begin) * view.elementBytes;
       return found;
@@ -147,22 +147,24 @@ bool ShortCall::beginReading(const Move& move, const Received* received) {
   return true;
 }
 
-ShortCall::Answer ShortCall::make(Move& move) {
+ShortCall::Answer ShortCall::make(Move& move, bool patient) {
   // A blocked move leaves no trace: every connection is looked at before any is touched.
   Received received[kMaxOperands];
   for (int i = 0; i < move.sourceCount; ++i) {
     ReceiveEnd* from = move.sources[i].from;
     if (from == nullptr) continue;
     if (!from->peek(received[i])) {
-      if (move.mayBeGranted && !from->granted())
+      if (move.mayBeGranted && !from->answered())
         from->grant(from->next, memory(move.destinations[0]), move.length);
       return Answer::blocked;
     }
     if (!expected(*from, received[i], move.length)) return Answer::unusual;
   }
   for (int i = 0; i < move.destinationCount; ++i) {
-    if (SendEnd* to = move.destinations[i].to; to != nullptr && to->reserve() == nullptr)
-      return Answer::blocked;
+    SendEnd* to = move.destinations[i].to;
+    if (to == nullptr) continue;
+    if (to->reserve() == nullptr) return Answer::blocked;
+    if (patient && move.destinations[i].placed && to->mayBeGranted(move.length)) return Answer::blocked;
   }
   if (!beginReading(move, received)) return Answer::unusual;
 
@@ -177,12 +179,13 @@ ShortCall::Answer ShortCall::make(Move& move) {
       continue;
     }
     Slot* slot = to->reserve();
-    if (uint64_t offset; move.mayRefer && to->reaches(memory(move.sources[0]), move.length, &offset)) {
+    std::byte* place = to->granted(move.length);
+    const bool refers = move.mayRefer && !(move.destinations[i].placed && place != nullptr);
+    if (uint64_t offset; refers && to->reaches(memory(move.sources[0]), move.length, &offset)) {
       slot->offset = offset;
       flags[i] |= kSlotReference;
       continue;
     }
-    std::byte* place = to->granted(move.length);
     if (place != nullptr && to->beginWriting())
       flags[i] |= kSlotPlaced;
     else
@@ -216,11 +219,11 @@ ShortCall::Answer ShortCall::make(Move& move) {
   return Answer::moved;
 }
 
-ShortCall::Answer ShortCall::advance() {
+ShortCall::Answer ShortCall::advance(bool patient) {
   bool moved = false, complete = true;
   for (MovesOfLane& lane : lanes_) {
     for (; lane.at < lane.end; ++lane.at) {
-      const Answer answer = make(moves_[lane.at]);
+      const Answer answer = make(moves_[lane.at], patient);
       if (answer == Answer::unusual) return answer;
       if (answer == Answer::blocked) break;
       moved = true;

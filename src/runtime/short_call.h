@@ -33,8 +33,9 @@ class ShortCall {
   /// Starts anew. The record has been numbered.
   void begin(const void* send, void* receive, uint32_t signature);
   enum class Answer : uint8_t { done, moved, blocked, unusual };
-  /// Makes every move that can be made. `unusual` is for the interpreter, which will find the same.
-  Answer advance();
+  /// Makes every move that can be made. `unusual` is for the interpreter, which will find the same. `patient`:
+  /// places for long messages are worth waiting for.
+  Answer advance(bool patient);
   /// Makes peers that sleep notice.
   void kick() const;
   /// Brings `run`, an execution that has just begun, to where this one is.
@@ -44,6 +45,7 @@ class ShortCall {
   /// Memory, or the end of a connection.
   struct Place {
     Space space;
+    bool placed = false;  // see Operand
     uint64_t offset = 0;  // bytes into the buffer
     SendEnd* to = nullptr;
     ReceiveEnd* from = nullptr;
@@ -74,7 +76,7 @@ class ShortCall {
   void addPost(const Move& move, bool posted);
   std::byte* memory(const Place& place) const { return buffers_[static_cast<int>(place.space)] + place.offset; }
   bool expected(const ReceiveEnd& end, const Received& received, uint32_t length) const;
-  Answer make(Move& move);
+  Answer make(Move& move, bool patient);
   static bool beginReading(const Move& move, const Received* received);
 
   CallRecord record_;

@@ -107,6 +107,10 @@ class Reader {
  public:
   explicit Reader(const HostSources& sources) : sources_(sources) {}
 
+  std::vector<CacheLevel> caches() {
+    readCaches();
+    return std::move(host_.caches);
+  }
   HostSummary read() {
     host_.hostName = trimmed(text("/proc/sys/kernel/hostname"));
     host_.kernel = trimmed(text("/proc/sys/kernel/osrelease"));
@@ -269,6 +273,14 @@ int HostSummary::usableCores() const {
 
 HostSummary readHost(const HostSources& sources) {
   return Reader(sources).read();
+}
+
+SharedCache largestCache(const HostSources& sources) {
+  SharedCache largest;
+  for (const CacheLevel& cache : Reader(sources).caches()) {
+    if (cache.bytes > largest.bytes) largest = {cache.bytes, std::max(1, countOf(cache.sharedBy))};
+  }
+  return largest;
 }
 
 std::string describe(const HostSummary& host) {

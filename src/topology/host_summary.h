@@ -52,6 +52,12 @@ struct HostSources {
 
 /// Never fails as a whole. Takes some milliseconds; any thread.
 HostSummary readHost(const HostSources& sources = {});
+/// The largest cache of a CPU, and how many CPUs share it; 0 bytes, 1 CPU if unknown. Reads little; any thread.
+struct SharedCache {
+  uint64_t bytes = 0;
+  int cpus = 1;
+};
+SharedCache largestCache(const HostSources& sources = {});
 /// Some lines, each ending with a newline.
 std::string describe(const HostSummary& host);
 

@@ -31,7 +31,7 @@ struct ConnectorOptions {
   bool allowThread = true, allowShm = true, allowTcp = true;
   std::string restrictions;       // the settings that forbid paths ("ECCL_TRANSPORT=shm"), for messages
   bool allowDirect = true;        // ranks on this host read and write each other's user memory
-  uint32_t directFrom = 4096;     // bytes from which they do
+  uint32_t directFrom = 1024;     // bytes from which they do
   uint32_t zeroCopyFrom = 16384;  // bytes from which TCP sends straight from the user's memory
   Duration connectLimit = std::chrono::seconds(20);  // to reach a peer's door; see get()
   size_t mostUnasked = 1024;                         // callers kept until somebody asks for their connections

@@ -268,6 +268,9 @@ class Mutator {
                        found->destinations[0].posted = !found->destinations[0].posted;
                      }
                    }});
+    all.push_back({"flip placed", [](Draft& draft, const Place& at) {
+                     if (auto* found = operand(draft, at, false, true)) found->placed = !found->placed;
+                   }});
     all.push_back({"claim everything posted", [](Draft& draft, const Place&) {
                      for (auto& of : draft.lanes) {
                        for (auto& move : of.steps) {
