@@ -58,8 +58,10 @@ constexpr Rule kRules[] = {
     {Collective::reduceScatterv, kAnyRanks, 8 * KiB, "recursive"},
     {Collective::reduceScatterv, kAnyRanks, kAnySize, "ring"},
 
-    {Collective::broadcast, kFew, 8 * KiB, "direct", kOneHost},
-    {Collective::broadcast, kFew, kAnySize, "split", kOneHost},
+    {Collective::broadcast, 2, 8 * KiB, "direct", kOneHost},
+    {Collective::broadcast, 2, kAnySize, "split", kOneHost},
+    // Beyond, where the others cannot read its memory, the root would copy too much.
+    {Collective::broadcast, kFew, 4 * MiB, "direct", kOneHost},
     {Collective::broadcast, kFew, 64 * KiB, "direct"},
     {Collective::broadcast, kAnyRanks, 64 * KiB, "tree"},
     {Collective::broadcast, kAnyRanks, kAnySize, "chain"},

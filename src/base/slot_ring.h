@@ -175,10 +175,12 @@ struct SendEnd : RingEnd {
   }
 
   /// True when no message refers to this side's memory any more.
-  ECCL_DEVICE bool referencesReleased() {
-    if (!referred || static_cast<int64_t>(releasedSeen - lastReference) >= 0) return true;
+  ECCL_DEVICE bool referencesReleased() { return !referred || released(lastReference); }
+  /// Whether messages before number `end` have been released.
+  ECCL_DEVICE bool released(uint64_t end) {
+    if (static_cast<int64_t>(releasedSeen - end) >= 0) return true;
     releasedSeen = loadAcquire(&control->released);
-    return static_cast<int64_t>(releasedSeen - lastReference) >= 0;
+    return static_cast<int64_t>(releasedSeen - end) >= 0;
   }
   /// Whether `length` bytes from `memory` on can be sent as a reference; *offset: for the slot.
   ECCL_DEVICE bool reaches(const std::byte* memory, uint32_t length, uint64_t* offset) const {

@@ -127,7 +127,7 @@ class Communicator final : public ControlHandler,
   Status establish(uint64_t id, const Secret& secret, FindMembership&& findMembership);
   Status exchange();
   int ranksHere() const;
-  void chooseSpin();
+  void choosePace();
   void shareCache();
   Status compareSettings(const std::vector<std::string>& wires) const;
   ConnectorOptions connectorOptions() const;

@@ -14,8 +14,6 @@ namespace {
 /// a wake-up cost (some 50 us, during which the peer falls asleep in turn), short against what counts as
 /// waiting.
 constexpr Duration kYield = std::chrono::milliseconds(1);
-/// The service thread has others to serve and looks for less long.
-constexpr Duration kServeYield = std::chrono::microseconds(50);
 /// While yielding, descriptors are asked for news once in so many looks: that costs more than a look.
 constexpr int kLooksPerPoll = 4;
 /// After so many (some microseconds) places for long messages are not waited for any more.
@@ -37,16 +35,22 @@ Status Engine::open(ConnectorOptions connectorOptions) {
   return {};
 }
 
-void Engine::submit(std::shared_ptr<Run> run, bool released) {
+void Engine::setDirectFrom(uint32_t bytes) {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return !driving_; });
+  connector_->setDirectFrom(bytes);
+}
+
+void Engine::submit(std::span<const std::shared_ptr<Run>> runs, bool released) {
   std::lock_guard lock(mutex_);
-  if (released) released_.push_back(run);
-  queued_.push_back(std::move(run));
+  if (released) released_.insert(released_.end(), runs.begin(), runs.end());
+  queued_.insert(queued_.end(), runs.begin(), runs.end());
   announce(waiting_ == 0);
 }
 
-void Engine::release(std::shared_ptr<Run> run) {
+void Engine::release(std::span<const std::shared_ptr<Run>> runs) {
   std::lock_guard lock(mutex_);
-  released_.push_back(std::move(run));
+  released_.insert(released_.end(), runs.begin(), runs.end());
   announce(waiting_ == 0);
 }
 
@@ -74,10 +78,10 @@ void Engine::execute(const std::shared_ptr<Run>& run) {
 // Under the mutex: the driver, if there is one, is to look at what is new, else the service thread if asked
 // for.
 void Engine::announce(bool toService) {
-  news_.store(true, std::memory_order_release);
-  if (driving_)
+  if (!news_.exchange(true)) newsSince_ = options_.clock->now();
+  if (driving_ && sleeping_.load())  // pairs with sleep(): it sees the news, or this sees it asleep
     reactor_.ring();
-  else if (toService)
+  else if (!driving_ && toService && !attended_)
     handler_.wakeService();
 }
 
@@ -171,6 +175,7 @@ void Engine::admit(Run& run) {
   run.phases.assign(lanes, Run::LanePhase::waiting);
   run.incomplete = lanes;
   run.tickets.clear();
+  run.drains.assign(run.plan->connections.size(), 0);
   for (Connection* connection : run.plan->connections) run.tickets.push_back(connection->takeTicket());
 }
 
@@ -249,11 +254,13 @@ void Engine::disarm() {
 
 void Engine::sleep() {
   arm();
-  if (!drive() && !failing() && !news_.load(std::memory_order_acquire)) {
+  sleeping_.store(true);
+  if (!drive() && !failing() && !news_.load()) {
     Duration limit = std::min<Duration>(options_.stallTime, connector_->nextDeadline() - options_.clock->now());
     limit = std::max(Duration::zero(), limit);
     reactor_.poll(static_cast<int>((limit.count() + 999'999) / 1'000'000));
   }
+  sleeping_.store(false, std::memory_order_relaxed);
   disarm();
   checkStalls();
 }
@@ -293,7 +300,8 @@ void Engine::driveFor(Run& run, std::unique_lock<std::mutex>& lock) {
 void Engine::stopWaiting(std::unique_lock<std::mutex>& lock) {
   --waiting_;
   // active_ is the driver's: it may be looked at only while there is none.
-  const bool left = !driving_ && waiting_ == 0 && (!active_.empty() || news_.load(std::memory_order_relaxed));
+  const bool left =
+      !driving_ && !attended_ && waiting_ == 0 && (!active_.empty() || news_.load(std::memory_order_relaxed));
   lock.unlock();
   if (left) handler_.wakeService();
 }
@@ -336,30 +344,6 @@ bool Engine::drain(TimePoint deadline) {
   driving_ = false;
   changed_.notify_all();
   return drained;
-}
-
-bool Engine::serve() {
-  {
-    std::lock_guard lock(mutex_);
-    serveDeadline_ = TimePoint::max();  // whoever drives minds the time
-    if (driving_ || waiting_ > 0) return false;
-    driving_ = true;
-  }
-  disarm();
-  reactor_.poll(0);
-  TimePoint until = options_.clock->now() + kServeYield;
-  while (drive() || (!active_.empty() && !failing() && options_.clock->now() < until)) {}
-  // Armed anew after each move: a connection may have become ready, or of use, meanwhile.
-  do { arm(); } while (drive());
-  checkStalls();
-  if (failing()) failActive();
-  TimePoint now = options_.clock->now();
-  serveDeadline_ =
-      std::min(active_.empty() ? TimePoint::max() : now + options_.stallTime, connector_->nextDeadline());
-  std::lock_guard lock(mutex_);
-  driving_ = false;
-  changed_.notify_all();
-  return true;
 }
 
 void Engine::closeAfterFork() {

@@ -13,6 +13,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <unordered_map>
 #include <vector>
 
@@ -51,12 +52,14 @@ class Engine {
 
   /// How long a wait looks before it yields. Any thread.
   void setSpin(Duration spin) { spin_.store(spin, std::memory_order_relaxed); }
+  /// Bytes from which messages go from memory to memory, for connections to come. Any thread.
+  void setDirectFrom(uint32_t bytes);
   /// Bytes of the largest cache that are this rank's. Before the first Run.
   void setCacheShare(size_t bytes) { cacheShare_ = bytes; }
-  /// Queues a Run; it begins when it is released, which may be at once. Any thread.
-  void submit(std::shared_ptr<Run> run, bool released);
-  /// Lets a Run begin. Any thread.
-  void release(std::shared_ptr<Run> run);
+  /// Queues Runs; they begin when they are released, which may be at once. Any thread.
+  void submit(std::span<const std::shared_ptr<Run>> runs, bool released);
+  /// Lets Runs begin. Any thread.
+  void release(std::span<const std::shared_ptr<Run>> runs);
   /// Submits, releases and waits: nobody else need be woken.
   void execute(const std::shared_ptr<Run>& run);
   /// If nothing else is under way, makes the caller the driver, for drive() or execute() of a ShortCall.
@@ -95,6 +98,7 @@ class Engine {
   void begin(Run& run);
   void startLane(Run& run, int lane);
   bool advanceLane(Run& run, int lane);
+  void finishMoves(Run& run, int lane);
   void laneFailed(Run& run, int lane);
   void complete(Run& run, Status status);
   void checkStalls();
@@ -111,6 +115,7 @@ class Engine {
   void failActive();
   bool failing() const { return failing_.load(std::memory_order_acquire); }
   void announce(bool toService);
+  void attend(TimePoint now);
   void losePatience();
   void arm();
   void disarm();
@@ -124,7 +129,10 @@ class Engine {
   std::mutex mutex_;
   std::condition_variable changed_;  // a Run is done, or the driver's role is free
   bool driving_ = false;
-  int waiting_ = 0;  // threads in wait()
+  std::atomic<int> waiting_{0};        // threads in wait(); written under the mutex
+  std::atomic<bool> sleeping_{false};  // the driver, in the reactor
+  bool attended_ = false;              // the service thread looks again by serveDeadline_, unasked
+  TimePoint newsSince_{};              // when news_ was last raised
   std::vector<std::shared_ptr<Run>> queued_, released_;
   std::vector<Incoming> incoming_;
   std::vector<int> leaving_;

@@ -108,27 +108,39 @@ bool Engine::advanceLane(Run& run, int lane) {
       return true;
     }
     moved = moved || answer == LaneAnswer::progress;
-    if (answer == LaneAnswer::done) phase = Run::LanePhase::draining;
+    if (answer == LaneAnswer::done) {
+      finishMoves(run, lane);
+      phase = Run::LanePhase::draining;
+      moved = true;
+    }
   }
   if (phase == Run::LanePhase::draining) {
     for (int c : connections) {
       Connection& connection = *run.plan->connections[static_cast<size_t>(c)];
-      if (!connection.sends() || connection.sendEnd.referencesReleased()) continue;
+      if (!connection.sends() || connection.sendEnd.released(run.drains[static_cast<size_t>(c)])) continue;
       if (connection.sendEnd.poisoned()) {
         handler_.onPeerFailed(&run, connection.peer(), "it has failed or aborted");
       }
       return moved;
-    }
-    for (int c : connections) {
-      Connection& connection = *run.plan->connections[static_cast<size_t>(c)];
-      connection.finishTicket();
-      if (!connection.sends()) connection.path()->flush();  // the sender may be waiting for the last credits
     }
     phase = Run::LanePhase::complete;
     --run.incomplete;
     moved = true;
   }
   return moved;
+}
+
+// The next Run may use the connections, even while the receivers still read what this one's messages refer to.
+void Engine::finishMoves(Run& run, int lane) {
+  for (int c : run.plan->laneConnections[static_cast<size_t>(lane)]) {
+    Connection& connection = *run.plan->connections[static_cast<size_t>(c)];
+    SendEnd& end = connection.sendEnd;
+    if (!connection.sends())
+      connection.path()->flush();  // the sender may be waiting for the last credits
+    else
+      run.drains[static_cast<size_t>(c)] = end.referred ? end.lastReference : end.releasedSeen;
+    connection.finishTicket();
+  }
 }
 
 void Engine::laneFailed(Run& run, int lane) {
@@ -156,10 +168,10 @@ std::vector<int> Engine::awaited(const Run& run) const {
       Received received;
       auto& sender = const_cast<Connection&>(connection).sendEnd;
       bool draining = run.phases[lane] == Run::LanePhase::draining;
-      bool waits =
-          connection.state() != Connection::State::ready ||
-          (connection.sends() ? sender.reserve() == nullptr || (draining && !sender.referencesReleased())
-                              : !draining && !connection.receiveEnd.peek(received));
+      bool waits = connection.state() != Connection::State::ready ||
+                   (connection.sends() ? sender.reserve() == nullptr ||
+                                             (draining && !sender.released(run.drains[static_cast<size_t>(c)]))
+                                       : !draining && !connection.receiveEnd.peek(received));
       if (waits) peers.push_back(connection.peer());
     }
   }

@@ -36,8 +36,10 @@ struct Run : std::enable_shared_from_this<Run> {
   enum class LanePhase : uint8_t { waiting, running, draining, complete };
   std::vector<LanePhase> phases;
   std::vector<uint64_t> tickets;  // by connection of the plan
-  size_t incomplete = 0;          // lanes
-  bool moved = false;             // since its progress was last looked at
+  /// By connection, where its lane is draining: messages before this one may refer to the caller's memory.
+  std::vector<uint64_t> drains;
+  size_t incomplete = 0;  // lanes
+  bool moved = false;     // since its progress was last looked at
   TimePoint lastProgress{};
   Duration stallReportedAt{};  // how long it had stalled when that was last said
 

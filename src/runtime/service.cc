@@ -2,9 +2,11 @@
 
 #include <pthread.h>
 #include <signal.h>
+#include <sys/epoll.h>
 #include <sys/eventfd.h>
 
 #include <algorithm>
+#include <cerrno>
 
 namespace eccl {
 namespace {
@@ -29,15 +31,20 @@ Status Service::start(Acceptor& acceptor, Control& control, Engine& engine, std:
   return {};
 }
 
+void Service::waitFor(Duration limit) const {
+  epoll_event events[4];
+  const timespec left{limit.count() / 1'000'000'000, limit.count() % 1'000'000'000};
+  if (epoll_pwait2(poller_.fd(), events, 4, &left, nullptr) >= 0 || errno != ENOSYS) return;
+  epoll_wait(poller_.fd(), events, 4, static_cast<int>((limit.count() + 999'999) / 1'000'000));  // Linux < 5.11
+}
+
 void Service::run(Acceptor& acceptor, Control& control, Engine& engine, const std::function<void()>& tick) {
   pthread_setname_np(pthread_self(), "eccl-service");
   while (!stopping_.load(std::memory_order_acquire)) {
     TimePoint now = Clock::system().now();
     TimePoint until =
         std::min({now + kTick, acceptor.nextDeadline(), control.nextDeadline(), engine.serveDeadline()});
-    int64_t left = std::max<int64_t>(0, (until - now).count());
-    epoll_event events[4];
-    epoll_wait(poller_.fd(), events, 4, static_cast<int>((left + 999'999) / 1'000'000));
+    waitFor(std::max(Duration::zero(), Duration(until - now)));
     uint64_t count;
     while (read(wake_.get(), &count, sizeof count) > 0) {}
     acceptor.progress();

@@ -25,6 +25,7 @@ class Service {
 
  private:
   static constexpr Duration kTick = std::chrono::milliseconds(100);
+  void waitFor(Duration limit) const;
   void run(Acceptor& acceptor, Control& control, Engine& engine, const std::function<void()>& tick);
 
   Poller poller_;

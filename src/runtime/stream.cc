@@ -17,11 +17,23 @@ void Stream::enqueue(std::vector<StreamItem> items) {
     first = batches_.empty();
     batches_.push_back(batch);
   }
-  for (StreamItem& item : batch->items) item.engine->submit(item.run, first);
+  batch->forEngines([first](Engine& engine, auto runs) { engine.submit(runs, first); });
+}
+
+// Neighbours that belong to one engine together.
+template <class Visit>
+void Stream::Batch::forEngines(Visit&& visit) const {
+  std::vector<std::shared_ptr<Run>> runs;
+  for (size_t i = 0; i < items.size(); ++i) {
+    runs.push_back(items[i].run);
+    if (i + 1 < items.size() && items[i + 1].engine == items[i].engine) continue;
+    visit(*items[i].engine, std::span<const std::shared_ptr<Run>>(runs));
+    runs.clear();
+  }
 }
 
 void Stream::release(Batch& batch) {
-  for (StreamItem& item : batch.items) item.engine->release(item.run);
+  batch.forEngines([](Engine& engine, auto runs) { engine.release(runs); });
 }
 
 void Stream::onRunDone(Batch& batch, Run& run) {

@@ -35,6 +35,8 @@ class Stream : public std::enable_shared_from_this<Stream> {
   struct Batch {
     std::vector<StreamItem> items;
     size_t left = 0;
+    template <class Visit>
+    void forEngines(Visit&& visit) const;
   };
   void onRunDone(Batch& batch, Run& run);
   static void release(Batch& batch);

@@ -26,7 +26,7 @@ struct Connector::Implementation {
   void died(int rank, const std::string& reason);
   void report(int rank, const std::string& what, const std::string& reason);
 
-  const ConnectorOptions options;
+  ConnectorOptions options;
   LinkContext context;
   std::map<ConnectionId, Incoming> unasked;
   std::map<ConnectionId, std::unique_ptr<Link>> links;
@@ -56,6 +56,10 @@ Connector::Connector(ConnectorOptions options, Reactor& reactor)
     : implementation_(std::make_unique<Implementation>(std::move(options), reactor)) {}
 
 Connector::~Connector() = default;
+
+void Connector::setDirectFrom(uint32_t bytes) {
+  implementation_->options.directFrom = bytes;
+}
 
 Connection* Connector::get(const ConnectionId& id) {
   auto found = implementation_->links.find(id);

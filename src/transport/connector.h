@@ -52,6 +52,8 @@ class Connector {
   Connector(ConnectorOptions options, Reactor& reactor);
   ~Connector();
 
+  /// Sets ConnectorOptions::directFrom for connections to come.
+  void setDirectFrom(uint32_t bytes);
   /// The connection of this name, made on first use. Not null; see Connection::state(). If the peer's door
   /// cannot be reached within connectLimit the connection fails with a message that names the peer and
   /// everything that was tried. Once there it waits, without limit, until the peer asks for the connection too:
