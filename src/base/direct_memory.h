@@ -89,8 +89,7 @@ ECCL_DEVICE inline void placeMessages(const RunView& run, LaneState& lane, const
       lane.placed |= static_cast<uint8_t>(1u << i);
       continue;
     }
-    Slot* slot = end.reserve();
-    data[i] = move.length <= kInlineBytes ? slot->inlineData : slot->data();
+    data[i] = end.place(move.length);
   }
 }
 

@@ -1,7 +1,7 @@
 // A Connection's data path: a ring of slots with one sender and one receiver, plain data in memory both can
 // reach. One message fills one slot.
 //
-//   RingControl | Grant × slots | (Slot header line, data) × slots
+//   RingControl | Grant × 2 slots | (Slot header line, data area) × slots
 //
 // The sender's and the receiver's words lie on different cache lines. A message is published by storing its
 // sequence number into its slot with release; the receiver acquires it there, so that a small message
@@ -39,13 +39,11 @@ struct alignas(kCacheLine) Slot {
   uint32_t length;     // bytes
   uint32_t signature;  // of the call the message belongs to
   uint16_t flags, epoch;
+  uint32_t area;  // where data too long for this line is; not always the one beside it
   union {
     std::byte inlineData[kInlineBytes];
     uint64_t offset;
   };
-
-  ECCL_DEVICE std::byte* data() { return reinterpret_cast<std::byte*>(this + 1); }
-  ECCL_DEVICE const std::byte* data() const { return reinterpret_cast<const std::byte*>(this + 1); }
 };
 static_assert(sizeof(Slot) == kCacheLine);
 
@@ -119,6 +117,11 @@ struct RingEnd {
   ECCL_DEVICE Slot* slot(uint64_t message) const {
     return reinterpret_cast<Slot*>(slots + (message & (shape.slots - 1)) * shape.stride());
   }
+  /// Where `length` bytes of data of a slot are. Whatever it says, that is within the ring.
+  ECCL_DEVICE std::byte* dataOf(Slot& at, uint32_t length) const {
+    return length <= kInlineBytes ? at.inlineData
+                                  : slots + (at.area & (shape.slots - 1)) * shape.stride() + sizeof(Slot);
+  }
 };
 
 /// Prepares zeroed memory of shape.bytes(), aligned to a cache line. Messages are numbered from `first`.
@@ -149,6 +152,7 @@ struct SendEnd : RingEnd {
   uint64_t releasedSeen = 0;   // at least this many are released
   uint64_t lastReference = 0;  // one past the last message that was a reference, if any was
   bool referred = false;
+  uint32_t lastArea = 0;  // areas are taken in turn, modulo their number
 
   /// The slot of the next message, or nullptr while all are in use.
   ECCL_DEVICE Slot* reserve() {
@@ -157,6 +161,18 @@ struct SendEnd : RingEnd {
       if (next - releasedSeen >= shape.slots) return nullptr;
     }
     return slot(next);
+  }
+
+  /// Where `length` bytes of data of the reserved slot go; once for each message. When all before are released
+  /// the first area is used again: it is in the caches, and the others' memory may never be touched.
+  ECCL_DEVICE std::byte* place(uint32_t length) {
+    Slot& at = *slot(next);
+    if (length > kInlineBytes) {
+      if (releasedSeen != next) releasedSeen = loadAcquire(&control->released);
+      at.area = releasedSeen == next ? 0 : lastArea + 1;
+      lastArea = at.area;
+    }
+    return dataOf(at, length);
   }
 
   /// Publishes the reserved slot; its payload or offset and window have been written.
@@ -228,14 +244,14 @@ struct ReceiveEnd : RingEnd {
 
   /// Copies the next message's header. False while there is none.
   ECCL_DEVICE bool peek(Received& received) const {
-    const Slot* at = slot(next);
+    Slot* at = slot(next);
     if (loadAcquire(&at->sequence) != next + 1) return false;  // pairs with SendEnd::publish
     received.length = at->length;
     received.signature = at->signature;
     received.flags = at->flags;
     received.epoch = at->epoch;
     received.offset = at->offset;
-    received.data = received.length <= kInlineBytes ? at->inlineData : at->data();
+    received.data = dataOf(*at, received.length);
     return true;
   }
 

@@ -171,7 +171,7 @@ Status Communicator::exchange() {
   context.ranks = ranks_;
   context.ring = {static_cast<uint32_t>(settings.slots), static_cast<uint32_t>(settings.slotBytes)};
   ECCL_ASSIGN(context.selection, logged(parseSelection(settings.algo)));
-  context.selection.oneHost = ranksHere() == ranks_;
+  context.selection.oneHost = !settings.deterministic && ranksHere() == ranks_;
   context.channels = static_cast<int>(settings.channels);
   context.minChannels = options_.minChannels;
   context.maxChannels = options_.maxChannels;

@@ -178,18 +178,17 @@ ShortCall::Answer ShortCall::make(Move& move, bool patient) {
       task.destination[task.destinations++] = memory(move.destinations[i]);
       continue;
     }
-    Slot* slot = to->reserve();
     std::byte* place = to->granted(move.length);
     const bool refers = move.mayRefer && !(move.destinations[i].placed && place != nullptr);
     if (uint64_t offset; refers && to->reaches(memory(move.sources[0]), move.length, &offset)) {
-      slot->offset = offset;
+      to->reserve()->offset = offset;
       flags[i] |= kSlotReference;
       continue;
     }
     if (place != nullptr && to->beginWriting())
       flags[i] |= kSlotPlaced;
     else
-      place = move.length <= kInlineBytes ? slot->inlineData : slot->data();
+      place = to->place(move.length);
     task.destination[task.destinations++] = place;
   }
   for (int i = 0; i < move.sourceCount; ++i) {

@@ -183,6 +183,12 @@ TEST_P(Costs, BroadcastAndReduce) {
   expectTogether(Collective::broadcast, "chain", n - 1, 1, n - 1);
   expectTogether(Collective::broadcast, "tree", n - 1, log2Up(n), depth);
   expectTogether(Collective::broadcast, "direct", n - 1, n - 1, 1);
+  // Two messages to everybody, of one part and of all the others.
+  const Cost split = costOf(Collective::broadcast, "split", n, n / 2);
+  EXPECT_EQ(split.mostMessages, 2 * (n - 1));
+  EXPECT_EQ(split.allMessages, 2 * (n - 1));
+  EXPECT_NEAR(split.allVolume, n - 1, 1e-9);
+  EXPECT_EQ(split.rounds, 1);
   expectTogether(Collective::reduce, "chain", n - 1, 1, n - 1);
   expectTogether(Collective::reduce, "tree", n - 1, 1, depth);
   expectTogether(Collective::reduce, "direct", n - 1, 1, 1);

@@ -169,7 +169,6 @@ TEST(Select, LongMessagesTakeTheAlgorithmsThatSendEachByteOnce) {
   EXPECT_EQ(chosen(Collective::reduce, bytes, 16), "chain");
 }
 
-/// No rank knows the others' counts: the choice must not depend on its own.
 // Where all reach each other's memory: one of the algorithms that then moves no byte more than it must.
 TEST(Select, OnOneHostFewRanksGoDirect) {
   SelectionTable table;
@@ -184,6 +183,19 @@ TEST(Select, OnOneHostFewRanksGoDirect) {
   EXPECT_STREQ(select(Collective::allReduce, 64 << 20, 2, table).algorithm->name, "ring");
 }
 
+TEST(Select, OnOneHostTheRootOfABroadcastCopiesNoMoreThanItsShare) {
+  SelectionTable table;
+  table.oneHost = true;
+  const auto name = [&](size_t bytes, int ranks) {
+    return std::string(select(Collective::broadcast, bytes, ranks, table).algorithm->name);
+  };
+  EXPECT_EQ(name(8, 2), "direct");
+  for (size_t bytes : {size_t{64} << 10, size_t{64} << 20}) EXPECT_EQ(name(bytes, 2), "split");
+  EXPECT_EQ(name(1 << 20, 8), "direct");
+  EXPECT_EQ(name(64 << 20, 8), "chain");
+}
+
+/// No rank knows the others' counts: the choice must not depend on its own.
 TEST(Select, AllToAllvDependsOnTheRanksOnly) {
   for (int ranks : {1, 8, 64, 65, 1000}) {
     for (size_t bytes : {size_t{1}, size_t{1} << 20, SIZE_MAX}) {

@@ -68,6 +68,7 @@ TEST(Settings, EveryRowReachesAMemberOfItsOwn) {
                                                       {"TRANSPORT", "tcp,shm"},
                                                       {"SHM_DISABLE", "1"},
                                                       {"P2P_DISABLE", "1"},
+                                                      {"DETERMINISTIC", "1"},
                                                       {"COMM_BLOCKING", "0"},
                                                       {"INIT_TIMEOUT", "2.5"},
                                                       {"HEARTBEAT_TIMEOUT", "9"},

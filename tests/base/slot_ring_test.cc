@@ -107,6 +107,8 @@ TEST(SlotRing, GrantsAreForOneMessageAndOneLength) {
     ring.sender.theirs = {elsewhere, 100};
     ring.sender.directFrom = ring.receiver.directFrom = 50;
     for (int k = 0; k < 9; ++k) {
+      EXPECT_TRUE(ring.sender.mayBeGranted(60));
+      EXPECT_FALSE(ring.sender.mayBeGranted(49));
       EXPECT_FALSE(ring.receiver.granted());
       EXPECT_EQ(ring.sender.granted(60), nullptr);
       ring.receiver.grant(ring.receiver.next + 1, memory + 40, 60);
@@ -133,6 +135,12 @@ TEST(SlotRing, NothingOutsideAWindowIsGrantedOrReferredTo) {
   ring.receiver.grant(ring.receiver.next, memory + 9, 20);
   ring.receiver.grant(ring.receiver.next, memory + 41, 20);
   EXPECT_FALSE(ring.receiver.granted());
+  EXPECT_TRUE(ring.receiver.answered());  // with "in a slot"
+  ring.sender.theirs = {memory, 60};
+  ring.sender.directFrom = 20;
+  EXPECT_FALSE(ring.sender.mayBeGranted(20));
+  EXPECT_EQ(ring.sender.granted(20), nullptr);
+  EXPECT_EQ(ring.sender.granted(0), nullptr);
   ring.sender.mine = {memory + 10, 50};
   ring.sender.directFrom = 1;
   uint64_t offset;
@@ -147,6 +155,53 @@ TEST(SlotRing, NothingOutsideAWindowIsGrantedOrReferredTo) {
   EXPECT_EQ(ring.sender.granted(20), nullptr);
   ring.receiver.grant(ring.receiver.next, reinterpret_cast<std::byte*>(40), 20);
   EXPECT_EQ(ring.sender.granted(20), memory + 40);
+}
+
+// Who sends one message at a time uses one piece of memory; what is under way is never overwritten.
+TEST(SlotRing, LongDataGoesToTheSameAreaUnlessThatIsInUse) {
+  Ring ring({4, 128}, ~uint64_t{0} - 5);
+  Received received;
+  const auto send = [&](uint32_t length) {
+    EXPECT_NE(ring.sender.reserve(), nullptr);
+    std::byte* place = ring.sender.place(length);
+    ring.sender.publish(length, 0, 0);
+    return place;
+  };
+  const auto take = [&] {
+    EXPECT_TRUE(ring.receiver.peek(received));
+    ring.receiver.release();
+    return received.data;
+  };
+  std::byte* first = send(100);
+  EXPECT_EQ(take(), first);
+  for (int i = 0; i < 9; ++i) {
+    EXPECT_EQ(send(100), first);
+    send(8);  // inside its header
+    EXPECT_EQ(take(), first);
+    take();
+  }
+  std::vector<std::byte*> places;
+  for (int i = 0; i < 50; ++i) {
+    places.push_back(send(100));
+    for (size_t before = places.size() - std::min<size_t>(places.size(), 3); before + 1 < places.size();
+         ++before)
+      EXPECT_NE(places.back(), places[before]);
+    if (i >= 2) { EXPECT_EQ(take(), places[static_cast<size_t>(i) - 2]); }
+  }
+}
+
+// A sender that lies about where its data is reads or shows nothing outside the ring.
+TEST(SlotRing, AreasAreWithinTheRingWhateverTheHeaderSays) {
+  Ring ring({2, 128});
+  ASSERT_NE(ring.sender.reserve(), nullptr);
+  ring.sender.place(100);
+  ring.sender.slot(0)->area = 0xfffffff1;
+  ring.sender.publish(100, 0, 0);
+  Received received;
+  ASSERT_TRUE(ring.receiver.peek(received));
+  const auto* begin = static_cast<const std::byte*>(ring.memory.get());
+  EXPECT_GE(received.data, begin);
+  EXPECT_LE(received.data + 128, begin + ring.sender.shape.bytes());
 }
 
 TEST(SlotRing, RefusesWritingAfterTheReceiversPoison) {
@@ -204,11 +259,9 @@ TEST(SlotRing, CarriesAStreamBetweenTwoThreads) {
     std::vector<std::byte> own(256);  // what references point to
     std::thread thread([&] {
       for (uint32_t k = 0; k < count; ++k) {
-        Slot* slot;
-        while ((slot = ring.sender.reserve()) == nullptr) std::this_thread::yield();
+        while (ring.sender.reserve() == nullptr) std::this_thread::yield();
         const uint32_t length = k * 37 % 257;
-        std::memset(length <= kInlineBytes ? slot->inlineData : slot->data(), static_cast<int>(k & 0xff),
-                    length);
+        std::memset(ring.sender.place(length), static_cast<int>(k & 0xff), length);
         ring.sender.publish(length, 0, k);
       }
     });

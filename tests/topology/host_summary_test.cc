@@ -63,15 +63,16 @@ class HostSummaryTest : public ::testing::Test {
     fs::create_directories(at.parent_path());
     std::ofstream(at) << text;
   }
-  HostSummary read() const {
+  HostSources sources() const {
     HostSources sources;
     sources.root = root_;
     sources.addresses = [] {
       return std::vector<std::pair<std::string, std::string>>{
           {"lo", "127.0.0.1"}, {"eth0", "10.0.0.7"}, {"eth0", "fe80::7"}};
     };
-    return readHost(sources);
+    return sources;
   }
+  HostSummary read() const { return readHost(sources()); }
 
   fs::path root_;
 };
@@ -105,6 +106,21 @@ TEST_F(HostSummaryTest, ReadsACapturedServer) {
                                     HasSubstr("L1d 48 KiB (CPUs 0,64)"), HasSubstr("lockable 64 MiB"),
                                     HasSubstr("eth0 up, MTU 9000, 100000 Mbit/s 10.0.0.7 fe80::7"),
                                     HasSubstr("tap0 up, MTU 1500, speed unknown"), Not(HasSubstr("unread"))));
+}
+
+TEST_F(HostSummaryTest, TheLargestCacheTellsWhoSharesIt) {
+  EXPECT_EQ(largestCache(sources()).bytes, 48U << 10);
+  EXPECT_EQ(largestCache(sources()).cpus, 2);
+  const std::string at = "/sys/devices/system/cpu/cpu0/cache/index3/";
+  write(at + "level", "3\n");
+  write(at + "size", "32768K\n");
+  write(at + "shared_cpu_list", "0-7,64-71\n");
+  EXPECT_EQ(largestCache(sources()).bytes, 32U << 20);
+  EXPECT_EQ(largestCache(sources()).cpus, 16);
+  HostSources nothing;
+  nothing.root = "/nowhere";
+  EXPECT_EQ(largestCache(nothing).bytes, 0U);
+  EXPECT_EQ(largestCache(nothing).cpus, 1);
 }
 
 TEST_F(HostSummaryTest, TakesTheTightestLimitOfTheCgroupsAbove) {

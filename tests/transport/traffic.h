@@ -48,7 +48,7 @@ inline bool trySend(SendEnd& end, std::span<const std::byte> bytes, uint32_t sig
     end.endWriting();
     flags |= kSlotPlaced;
   } else if (!bytes.empty()) {
-    std::memcpy(bytes.size() <= kInlineBytes ? slot->inlineData : slot->data(), bytes.data(), bytes.size());
+    std::memcpy(end.place(length), bytes.data(), bytes.size());
   }
   end.publish(length, flags, signature);
   return true;

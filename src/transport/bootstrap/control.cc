@@ -24,14 +24,15 @@ bool isAbove(int ancestor, int rank) {
 }
 
 // The kernel of a live host acknowledges even when the process there is stopped. TCP_USER_TIMEOUT would ask the
-// same, but it also counts the time during which a live receiver's window is closed. Such a receiver may drop what
-// it has no room for and acknowledge that it did: then this side asks again ever more rarely, and no answer counts
-// only after a question.
+// same, but it also counts the time during which a live receiver's window is closed. Such a receiver may drop
+// what it has no room for and acknowledge that it did: then this side asks again ever more rarely, and no
+// answer counts only after a question.
 bool hostIsSilent(int fd, Duration limit) {
   tcp_info info{};
   socklen_t size = sizeof info;
   if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return false;  // AF_UNIX: the host is this one
-  constexpr uint32_t kAnswerMs = 50;  // on a host that is there and overloaded
+  // A host that is there may put an acknowledgement off for 200 ms (Linux: TCP_DELACK_MAX) while nobody reads.
+  constexpr uint32_t kAnswerMs = 220;
   const bool unanswered =
       info.tcpi_last_data_sent >= kAnswerMs && info.tcpi_last_data_sent < info.tcpi_last_ack_recv;
   return info.tcpi_unacked > 0 && unanswered && std::chrono::milliseconds(info.tcpi_last_ack_recv) >= limit;

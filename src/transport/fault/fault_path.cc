@@ -50,10 +50,10 @@ void FaultPath::moveMessages(TimePoint now) {
     }
     Slot* to = inner_.reserve();
     if (to == nullptr) return;
-    const Slot* from = outer_.slot(message);
+    Slot* from = outer_.slot(message);
     std::memcpy(to->inlineData, from->inlineData, sizeof to->inlineData);  // or the offset of a reference
     if ((from->flags & kSlotReference) == 0 && from->length > kInlineBytes)
-      std::memcpy(to->data(), from->data(), from->length);
+      std::memcpy(inner_.place(from->length), outer_.dataOf(*from, from->length), from->length);
     inner_.publish(from->length, from->flags, from->signature);
     messages_.due.pop_front();
   }

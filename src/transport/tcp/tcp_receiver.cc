@@ -77,7 +77,6 @@ bool TcpReceiver::begin(const MessageFrame& frame) {
   }
   frame_ = frame;
   missing_ = frame.length;
-  Slot* slot = producer_.slot(message);
   const Grant& grant = end_.grants[message & (end_.shape.grants() - 1)];
   // Pairs with ReceiveEnd::grant. A grant that comes later than this is not used.
   const bool granted = loadAcquire(&grant.sequence) == message + 1 && grant.length == frame.length &&
@@ -86,7 +85,7 @@ bool TcpReceiver::begin(const MessageFrame& frame) {
   if (granted)
     target_ = reinterpret_cast<std::byte*>(grant.offset);
   else
-    target_ = frame.length <= kInlineBytes ? slot->inlineData : slot->data();
+    target_ = producer_.place(frame.length);
   return true;
 }
 

@@ -7,9 +7,9 @@
 namespace eccl {
 namespace {
 
-const void* payloadOf(const Slot& slot) {
-  if ((slot.flags & kSlotReference) != 0) return reinterpret_cast<const void*>(slot.offset);
-  return slot.length <= kInlineBytes ? slot.inlineData : slot.data();
+void* payloadOf(const SendEnd& end, Slot& slot) {
+  if ((slot.flags & kSlotReference) != 0) return reinterpret_cast<void*>(slot.offset);
+  return end.dataOf(slot, slot.length);
 }
 
 // Leaves out the first `bytes` bytes.
@@ -38,12 +38,12 @@ void TcpSender::sendMessages() {
     size_t asked = 0;
     for (int i = 0; i < batch; ++i) {
       const uint64_t message = sent_ + static_cast<uint64_t>(i);
-      const Slot& slot = *end_.slot(message);
+      Slot& slot = *end_.slot(message);
       frames[i] = {message,        slot.length,
                    slot.signature, static_cast<uint16_t>(slot.flags & kWireFlags),
                    slot.epoch,     FrameKind::message};
       parts[2 * i] = {&frames[i], sizeof frames[i]};
-      parts[2 * i + 1] = {const_cast<void*>(payloadOf(slot)), slot.length};
+      parts[2 * i + 1] = {payloadOf(end_, slot), slot.length};
       asked += sizeof frames[i] + slot.length;
     }
     skip(parts, partial_);
