@@ -17,6 +17,7 @@ struct Connector::Implementation {
                 reactor,
                 PeerWatch(reactor, [this](int rank, const std::string& reason) { died(rank, reason); }),
                 {},
+                false,
                 [this](Link& link, const std::string& reason) { broke(link, reason); }} {}
 
   Link* make(const ConnectionId& id);

@@ -1,5 +1,7 @@
 #include "transport/link.h"
 
+#include <utility>
+
 #include "base/log.h"
 #include "transport/fault/fault_path.h"
 
@@ -56,7 +58,12 @@ void Link::hangUp() {
 }
 
 void Link::fail(Code code, const std::string& why) {
-  abandon(logged(Status::error(code, "no connection from %s: %s", text().c_str(), why.c_str())));
+  Status status = Status::error(code, "no connection from %s: %s", text().c_str(), why.c_str());
+  if (std::exchange(context_.failed, true))
+    ECCL_INFO("%s", status.message().c_str());
+  else
+    status = logged(std::move(status));
+  abandon(status);
 }
 
 void Link::abandon(const Status& why) {

@@ -21,6 +21,8 @@ struct LinkContext {
   PeerWatch peers;
   /// Each rank has one doorbell, whatever the number of connections: descriptors are scarce.
   std::map<int, std::shared_ptr<Fd>> doorbells;
+  /// A connection could not be made, and the log says so: more of them are seldom news.
+  bool failed = false;
   /// The peer is gone. Called last: it may end in Connector::poison().
   std::function<void(Link& link, const std::string& reason)> onBroken;
 
@@ -63,7 +65,7 @@ class Link : public ReadyHandler {
   /// Maps the peer's heap, if the message came with one. False: without it.
   bool takeHeap(const SetupMessage& message);
   void hangUp();
-  /// Logged.
+  /// Logged: the first of a Connector for everybody, more for who looks closely.
   void fail(Code code, const std::string& why);
   TcpPath::Wiring tcpWiring(Fd socket, RingMemory memory);
 

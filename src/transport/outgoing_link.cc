@@ -52,6 +52,11 @@ void OutgoingLink::dial(Via via) {
   how.clock = options.clock;
   dialer_ = std::make_unique<Dialer>(options.endpoint(id.to), options.secret, hello, how,
                                      options.clock->now() + options.connectLimit);
+  if (dialer_->fd() < 0) {  // over before it began
+    const Status why = dialer_->result().status();
+    dialer_.reset();
+    return fail(why.code(), why.message());
+  }
   if (Status status = context_.reactor.watch(dialer_->fd(), EPOLLIN, this); !status.ok())
     return fail(status.code(), status.message());
   progress();
