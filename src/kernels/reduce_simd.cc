@@ -95,29 +95,44 @@ struct Operands {
   Factor<T> pre[kMaxOperands], post;
 };
 
-template <class E, RedOp kOp, class T>
+/// kTo: unscaled sums of two sources to so many places, none past the caches; 0: whatever the operands say. The
+/// constants are worth a third of the time while everything is in the L2 cache.
+template <class E, RedOp kOp, class T, int kTo>
 HWY_NOINLINE void reduceChunks(const Operands<T>& o, size_t bytes) {
   using C = Codec<E>;
+  const int sources = kTo > 0 ? 2 : o.sources, cached = kTo > 0 ? kTo : o.cached,
+            destinations = kTo > 0 ? kTo : o.destinations;
   for (size_t at = 0; at < bytes; at += C::kRaw * kVectorBytes) {
     Vec<T> result[kChunkVectors];
     C::decode(o.from[0] + at, result);
-    o.pre[0].apply(result);
-    for (int s = 1; s < o.sources; ++s) {
+    if (kTo == 0) o.pre[0].apply(result);
+    for (int s = 1; s < sources; ++s) {
       Vec<T> next[kChunkVectors];
       C::decode(o.from[s] + at, next);
-      o.pre[s].apply(next);
+      if (kTo == 0) o.pre[s].apply(next);
       for (int i = 0; i < kChunkVectors; ++i) result[i] = combine<kOp, T>(result[i], next[i]);
     }
-    o.post.apply(result);
+    if (kTo == 0) o.post.apply(result);
     Vec<uint8_t> raw[C::kRaw];
     C::encode(result, raw);
-    for (int d = 0; d < o.cached; ++d) {
+    for (int d = 0; d < cached; ++d) {
       for (int i = 0; i < C::kRaw; ++i) hn::StoreU(raw[i], Tag<uint8_t>(), o.to[d] + at + i * kVectorBytes);
     }
-    for (int d = o.cached; d < o.destinations; ++d) {
+    for (int d = cached; d < destinations; ++d) {
       for (int i = 0; i < C::kRaw; ++i) hn::Stream(raw[i], Tag<uint8_t>(), o.to[d] + at + i * kVectorBytes);
     }
   }
+}
+
+template <class E, RedOp kOp, class T>
+void reduceChunks(const Operands<T>& o, size_t bytes) {
+  if constexpr (kOp == RedOp::sum && !kIsLowPrecision<E>) {
+    const bool plain = o.sources == 2 && o.cached == o.destinations && o.pre[0].kind == Scale::Kind::none &&
+                       o.pre[1].kind == Scale::Kind::none && o.post.kind == Scale::Kind::none;
+    if (plain && o.destinations == 1) return reduceChunks<E, kOp, T, 1>(o, bytes);
+    if (plain && o.destinations == 2) return reduceChunks<E, kOp, T, 2>(o, bytes);
+  }
+  reduceChunks<E, kOp, T, 0>(o, bytes);
 }
 
 /// Whole chunks where they lie. What is left goes to the reference, or, as the reference is slow at converting,

@@ -16,6 +16,7 @@ void Stream::enqueue(std::vector<StreamItem> items) {
     std::lock_guard lock(mutex_);
     first = batches_.empty();
     batches_.push_back(batch);
+    idle_ = false;
   }
   batch->forEngines([first](Engine& engine, auto runs) { engine.submit(runs, first); });
 }
@@ -48,6 +49,7 @@ void Stream::onRunDone(Batch& batch, Run& run) {
       batches_.pop_front();
     }
     if (!finished.empty() && !batches_.empty()) next = batches_.front();
+    idle_ = batches_.empty() && error_.ok();
   }
   if (next != nullptr) release(*next);
 }
@@ -62,17 +64,18 @@ Status Stream::synchronize() {
     for (StreamItem& item : batch->items) item.engine->wait(*item.run);
   }
   std::lock_guard lock(mutex_);
-  return std::exchange(error_, Status());
-}
-
-bool Stream::idle() {
-  std::lock_guard lock(mutex_);
-  return batches_.empty() && error_.ok();
+  return takeError();
 }
 
 Status Stream::query() {
   std::lock_guard lock(mutex_);
   if (!batches_.empty()) return Status::error(Code::inProgress, "the stream has unfinished work");
+  return takeError();
+}
+
+// Under the mutex.
+Status Stream::takeError() {
+  idle_ = batches_.empty();
   return std::exchange(error_, Status());
 }
 

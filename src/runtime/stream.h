@@ -1,6 +1,7 @@
 // A host stream: work in order, across communicators.
 #pragma once
 
+#include <atomic>
 #include <deque>
 #include <memory>
 #include <mutex>
@@ -25,7 +26,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
   /// Appends a batch: submits its Runs to their engines in order, and releases them when their turn comes.
   void enqueue(std::vector<StreamItem> batch);
   /// Nothing is queued, and no error waits to be told.
-  bool idle();
+  bool idle() const { return idle_.load(std::memory_order_acquire); }
   /// Waits for all that was queued before the call. The first error since the last synchronize(), if any.
   Status synchronize();
   /// Code::inProgress while anything is queued, else like synchronize().
@@ -40,10 +41,12 @@ class Stream : public std::enable_shared_from_this<Stream> {
   };
   void onRunDone(Batch& batch, Run& run);
   static void release(Batch& batch);
+  Status takeError();
 
   std::mutex mutex_;
   std::deque<std::shared_ptr<Batch>> batches_;
   Status error_;
+  std::atomic<bool> idle_{true};  // of the two above
 };
 
 }  // namespace eccl

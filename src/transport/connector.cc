@@ -12,13 +12,12 @@ namespace eccl {
 
 struct Connector::Implementation {
   Implementation(ConnectorOptions given, Reactor& reactor)
-      : options(std::move(given)),
-        context{options,
-                reactor,
-                PeerWatch(reactor, [this](int rank, const std::string& reason) { died(rank, reason); }),
-                {},
-                false,
-                [this](Link& link, const std::string& reason) { broke(link, reason); }} {}
+      : options(std::move(given)), context{options,
+                                           reactor,
+                                           PeerWatch(reactor, [this](int rank, const std::string& reason) { died(rank, reason); }),
+                                           {},
+                                           false,
+                                           [this](Link& link, const std::string& reason) { broke(link, reason); }} {}
 
   Link* make(const ConnectionId& id);
   std::string misfit(const Incoming& incoming) const;
