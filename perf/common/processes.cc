@@ -135,7 +135,8 @@ class Parent {
       if (exitCode_ == 0 || (exitCode_ < 128 && !told_)) exitCode_ = 128 + WTERMSIG(status);
     } else if (WEXITSTATUS(status) != 0) {
       std::fprintf(stderr, "%s ended with exit code %d\n", who.c_str(), WEXITSTATUS(status));
-      if (exitCode_ == 0) exitCode_ = WEXITSTATUS(status);
+      // So does a call of the library, when another process aborted the communicator for reasons of its own.
+      if (exitCode_ == 0 || exitCode_ == static_cast<int>(Exit::library)) exitCode_ = WEXITSTATUS(status);
     }
   }
 

@@ -191,26 +191,41 @@ TEST_F(IdFile, TheDirectoryMustBePrivate) {
   unlink((directory_ + "/link").c_str());
 }
 
-// What a parent of two says when child 1 does `body`; child 0 passes an id and waits for its end.
-int exitCodeWhen(void (*body)()) {
+// What a parent of two says when its children, once they have an id, do `body`.
+int exitCodeWhen(void (*body)(int proc)) {
   Fork fork;
   if (!forkProcesses(2, 3, &fork).ok()) return -1;
   if (fork.exitCode) return *fork.exitCode;
   ecclUniqueId id;
-  if (fork.rendezvous->id(&id).ok() && fork.proc == 1) body();
+  if (fork.rendezvous->id(&id).ok()) body(fork.proc);
   _exit(0);
 }
 
 TEST(Processes, TheParentReportsHowChildrenEnd) {
-  const auto reported = [](void (*body)(), int expected) {
+  const auto reported = [](void (*body)(int), int expected) {
     ::testing::internal::CaptureStderr();
     EXPECT_EQ(exitCodeWhen(body), expected);
     return ::testing::internal::GetCapturedStderr();
   };
-  EXPECT_EQ(reported([] {}, 0), "");
-  EXPECT_THAT(reported([] { _exit(5); }, 5), HasSubstr("process 1 (pid "));
-  const std::string killed = reported([] { raise(SIGKILL); }, 128 + SIGKILL);
+  EXPECT_EQ(reported([](int) {}, 0), "");
+  EXPECT_THAT(reported([](int proc) { _exit(proc == 1 ? 5 : 0); }, 5), HasSubstr("process 1 (pid "));
+  const std::string killed =
+      reported([](int proc) { proc == 1 ? void(raise(SIGKILL)) : _exit(0); }, 128 + SIGKILL);
   EXPECT_THAT(killed, HasSubstr("ranks 3-5) died by signal 9 (Killed)"));
+}
+
+void endWith(Exit code, bool late) {
+  if (late) usleep(100'000);
+  _exit(static_cast<int>(code));
+}
+
+// A process whose watchdog aborts the communicator may be seen to end after those whose calls fail by that.
+TEST(Processes, TheCauseIsTheExitCodeWhicheverIsSeenFirst) {
+  ::testing::internal::CaptureStderr();
+  EXPECT_EQ(exitCodeWhen([](int proc) { endWith(proc == 0 ? Exit::timeout : Exit::library, proc == 0); }), 4);
+  EXPECT_EQ(exitCodeWhen([](int proc) { endWith(proc == 0 ? Exit::timeout : Exit::library, proc == 1); }), 4);
+  EXPECT_EQ(exitCodeWhen([](int) { endWith(Exit::library, false); }), 3);
+  ::testing::internal::GetCapturedStderr();
 }
 
 }  // namespace
