@@ -7,7 +7,7 @@ import subprocess
 from contenders import ALL, HERE
 
 ROOT = os.path.dirname(os.path.dirname(HERE))
-TARGETS = ("compare_eccl", "compare_probe", "compare_bandwidth", "compare_loop", "compare_loop_python")
+TARGETS = ("compare_eccl", "compare_probe", "compare_cma", "compare_bandwidth", "compare_loop", "compare_loop_python")
 
 
 def plot_is_possible():

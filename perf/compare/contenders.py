@@ -9,7 +9,7 @@ import sys
 from dataclasses import dataclass
 from typing import Callable
 
-from figures import PROBE
+from figures import CMA, PROBE
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 
@@ -66,6 +66,7 @@ ALL = {contender.name: contender for contender in (
     Contender("gloo", lambda folder, *_: [sys.executable, os.path.join(HERE, "gloo_loop.py"), folder],
               environment=lambda: {"GLOO_SOCKET_IFNAME": "lo"}, packages=("python3-torch",), present=gloo_is_there,
               version=(sys.executable, "-c", "import torch; print('gloo of PyTorch', torch.__version__)")),
+    Contender(CMA, lambda folder, *_: [os.path.join(folder, "compare_cma")], own_ranks=True),
     Contender(PROBE, lambda folder, *_: [os.path.join(folder, "compare_probe")], own_ranks=True),
 )}
 PEERS = [name for name, contender in ALL.items() if contender.packages]

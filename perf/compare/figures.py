@@ -6,6 +6,8 @@ from typing import NamedTuple
 
 OWN = ("eccl", "eccl-plain")
 PROBE = "probe"
+CMA = "cma"
+LIMITS = (CMA, PROBE)  # no libraries: what could be reached
 
 
 class Ratio(NamedTuple):
@@ -81,7 +83,7 @@ class Results:
         return list(dict.fromkeys(key[3] for key in self.cells))
 
     def peers(self):
-        return [name for name in self.contenders() if name not in OWN and name != PROBE]
+        return [name for name in self.contenders() if name not in OWN + LIMITS]
 
     def cell(self, operation, ranks, size, contender):
         """The cell of the contender's fastest variant; None if there is no time."""

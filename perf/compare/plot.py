@@ -3,7 +3,7 @@ number of ranks."""
 
 import matplotlib
 
-from figures import OWN, PROBE, median, spread
+from figures import CMA, OWN, PROBE, median, spread
 from words import OPERATIONS, bytes_in_words
 
 matplotlib.use("Agg")
@@ -17,6 +17,7 @@ STYLES = {
     "openmpi": dict(color="#d1495b", linewidth=1.3, marker="s", markersize=3),
     "mpich": dict(color="#e39b2d", linewidth=1.3, marker="^", markersize=3),
     "gloo": dict(color="#7a7a7a", linewidth=1.3, marker="v", markersize=3),
+    CMA: dict(color="#3a3a3a", linewidth=1.0, linestyle=":"),
 }
 
 
@@ -64,7 +65,7 @@ def draw(results, path):
         for axes, ranks in zip(row, counts):
             panel(axes, results, operation, ranks, sizes)
             axes.set_title("%s, %d ranks" % (OPERATIONS[operation], ranks), fontsize=9, loc="left", pad=4)
-    order = [*OWN, *results.peers(), "the probe"]
+    order = [*OWN, *results.peers(), CMA, "the probe"]
     found = dict(pair for axes in grid.flat for pair in zip(*axes.get_legend_handles_labels()[::-1]))
     names = [name for name in order if name in found]
     figure.suptitle(" ", fontsize=16)  # room for the legend

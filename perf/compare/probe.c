@@ -7,16 +7,7 @@
  *  - mailbox: small messages; as own, from copies of the inputs, so that nobody waits for those who read them.
  *  - streaming: with non-temporal stores. */
 #define _GNU_SOURCE
-#include <errno.h>
-#include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include "loop.h"
+#include "forked.h"
 #include "probe_work.h"
 
 typedef enum { kOwn, kSplit, kMailbox } Way;
@@ -28,11 +19,6 @@ typedef struct {
 
 /* Mailboxes enough for two iterations of kBandwidth. */
 enum { kMailboxBytes = 16 << 10, kMailboxes = 32, kStreamingBytes = 256 << 10 };
-
-/* Counts up with each message. */
-typedef struct {
-  _Alignas(128) atomic_ulong value;
-} Flag;
 
 /* What the ranks share; each rank's memory holds its input and its output, at the same places as the others'.
  */
@@ -81,14 +67,6 @@ static void release(float* buffer) {
 /* Where another rank has what this one has at `mine`. */
 static float* of(int rank, float* mine) {
   return (float*)((char*)mine + (rank - loop.rank) * (ptrdiff_t)memoryBytes);
-}
-
-static void await(Flag* flag, unsigned long value) {
-  while (atomic_load_explicit(&flag->value, memory_order_acquire) < value) loopPause(&loop);
-}
-
-static void raise_(Flag* flag, unsigned long value) {
-  atomic_store_explicit(&flag->value, value, memory_order_release);
 }
 
 static void own(const Task* t, float* const* inputs, int streaming) {
@@ -143,7 +121,7 @@ static void collective(const Task* t, Variant v) {
   raise_(&common->ready[rank], epoch);
   const int needed =
       t->operation == kBroadcast && v.way != kSplit ? 1 : n; /* of the ranks' inputs or outputs */
-  for (int r = 0; r < needed; ++r) await(&common->ready[r], epoch);
+  for (int r = 0; r < needed; ++r) await(&loop, &common->ready[r], epoch);
   if (v.way == kSplit) {
     split(t, inputs, outputs, v.streaming);
   } else {
@@ -153,7 +131,7 @@ static void collective(const Task* t, Variant v) {
   if (v.way == kMailbox) return; /* inputs may be written at once; mailboxes are used again much later */
   raise_(&common->done[rank], epoch);
   if (needed == 1 && rank != 0) return; /* nobody reads or writes what this rank has */
-  for (int r = 0; r < n; ++r) await(&common->done[r], epoch);
+  for (int r = 0; r < n; ++r) await(&loop, &common->done[r], epoch);
 }
 
 static void send(const Task* t, Variant v) {
@@ -164,7 +142,7 @@ static void send(const Task* t, Variant v) {
 
 static void receive(const Task* t, Variant v) {
   const int peer = t->rank ^ 1;
-  await(&common->ready[peer], epoch);
+  await(&loop, &common->ready[peer], epoch);
   const float* source = v.way == kMailbox ? common->mailbox[epoch % kMailboxes][peer] : of(peer, t->input);
   combine(&source, 1, &t->output, 1, 0, t->count, v.streaming);
   if (v.streaming) streamed();
@@ -176,7 +154,7 @@ static void pingPong(const Task* t, Variant v) {
   receive(t, v);
   if (t->rank % 2 == 1) {
     send(t, v);
-    if (v.way != kMailbox) await(&common->done[t->rank ^ 1], epoch);
+    if (v.way != kMailbox) await(&loop, &common->done[t->rank ^ 1], epoch);
   }
 }
 
@@ -189,7 +167,7 @@ static void window(const Task* t, Variant v) {
     }
   }
   --epoch;
-  if (t->rank % 2 == 0 && v.way != kMailbox) await(&common->done[t->rank ^ 1], epoch);
+  if (t->rank % 2 == 0 && v.way != kMailbox) await(&loop, &common->done[t->rank ^ 1], epoch);
 }
 
 static void call(const Task* t) {
@@ -204,12 +182,6 @@ static void call(const Task* t) {
   }
 }
 
-static void* share(size_t bytes) {
-  void* shared = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (shared == MAP_FAILED) loopFail("mmap of %zu bytes: %s", bytes, strerror(errno));
-  return shared;
-}
-
 static size_t largestSize(void) {
   const char* sizes = getenv("LOOP_SIZES");
   size_t largest = 0;
@@ -221,23 +193,9 @@ static size_t largestSize(void) {
 }
 
 int main(void) {
-  const int ranks = atoi(getenv("WORLD_SIZE") != NULL ? getenv("WORLD_SIZE") : "0");
   memoryBytes = 2 * (largestSize() / 4096 + 2) * 4096;
   common = share(sizeof *common);
-  memory = share((size_t)ranks * memoryBytes);
-  for (int rank = 0; rank < ranks; ++rank) {
-    if (fork() != 0) continue;
-    char text[16];
-    snprintf(text, sizeof text, "%d", rank);
-    setenv("RANK", text, 1);
-    loop = loopOpen();
-    const Contender contender = {.allocate = allocate, .release = release, .call = call, .variant = nameOf};
-    loopRun(&loop, &contender);
-    return 0;
-  }
-  int status = 0;
-  while (wait(&status) > 0) {
-    if (status != 0) return EXIT_FAILURE; /* the caller ends the other processes */
-  }
-  return 0;
+  memory = share((size_t)worldSize() * memoryBytes);
+  const Contender contender = {.allocate = allocate, .release = release, .call = call, .variant = nameOf};
+  return forkRanks(&loop, &contender);
 }

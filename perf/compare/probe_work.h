@@ -64,6 +64,7 @@ static inline void combine(const float* const* sources, int k, float* const* des
                            size_t count, int streaming) {
   const float* s[kMostRanks];
   float* d[kMostRanks];
+  if (k < 1 || k > kMostRanks) return; /* never; the compiler warns without */
   for (int i = 0; i < k; ++i) s[i] = sources[i] + from;
   for (int i = 0; i < m; ++i) {
     d[i] = destinations[i] + from;
