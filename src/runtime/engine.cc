@@ -240,7 +240,7 @@ void Engine::arm() {
   connector_->forEach([](Connection& connection) {
     if (connection.path() == nullptr) return;
     connection.path()->flush();
-    if (!connection.idle()) connection.path()->beforeSleep();
+    if (connection.inUse()) connection.path()->beforeSleep();
   });
 }
 

@@ -80,7 +80,8 @@ class Connection {
   uint64_t takeTicket() { return issued_++; }
   bool serves(uint64_t ticket) const { return serving_ == ticket; }
   void finishTicket() { ++serving_; }
-  bool idle() const { return issued_ == serving_; }
+  /// Whether anybody is served, or memory that messages refer to is still read.
+  bool inUse() { return issued_ != serving_ || (sends_ && !sendEnd.referencesReleased()); }
 
   // For those who establish connections.
   void becomeReady(std::unique_ptr<Path> path) {
