@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/status.h"
+
 namespace eccl {
 
 /// One direction of a link. Capacity is in whole units of the maker's choice (MB/s, say), at least 1.
@@ -22,5 +24,12 @@ struct CapacityGraph {
   std::vector<int> terminals;  ///< ascending, at least two
   std::vector<CapacityEdge> edges;
 };
+
+/// What the searches ask for: two terminals or more, edges between nodes that exist, capacities of 1 or more.
+/// An error (invalidArgument) names the edge.
+Status validate(const CapacityGraph& graph);
+
+/// What all ways, each a list of neighbours, can carry at once, every one the same. Infinity if there are none.
+double evenRate(const CapacityGraph& graph, const std::vector<std::vector<int>>& ways);
 
 }  // namespace eccl

@@ -1,5 +1,6 @@
 #include "topology/cut_bound.h"
 
+#include <algorithm>
 #include <numeric>
 
 #include "topology/max_flow.h"
@@ -36,6 +37,14 @@ bool less(const CutBound& a, const CutBound& b) {
 }
 
 }  // namespace
+
+Result<CutBound> reachableBound(const CapacityGraph& graph) {
+  CutBound bound = cutBound(graph);
+  if (bound.capacity > 0) return bound;
+  const auto inside = std::count(bound.inside.begin(), bound.inside.end(), true);
+  return Status::error(Code::invalidArgument, "%d of %d nodes have no way to the others",
+                       static_cast<int>(inside), graph.nodes);
+}
 
 // Each round takes the worst cut so far and asks whether all terminals could send at its ratio; a flow that
 // falls short has a minimal cut with a smaller ratio. (Dinkelbach's method, Management Science 13, 1967; exact,

@@ -1,6 +1,7 @@
 // How fast an AllGather can be at best: what must leave a set of nodes, over the bandwidth it can leave by.
 #pragma once
 
+#include "base/status.h"
 #include "topology/capacity_graph.h"
 
 namespace eccl {
@@ -20,8 +21,11 @@ struct CutBound {
 /// The graph has at least two terminals. O(terminals) maximal flows for each of a few rounds. Pure.
 CutBound cutBound(const CapacityGraph& graph);
 
-/// What the bound is for other schedules than one cut's: whether every terminal can get `each` from every
-/// terminal at once, over edges with these capacities (by the edge's number in `graph`).
+/// As cutBound(), but an error (invalidArgument) where some terminal cannot be reached.
+Result<CutBound> reachableBound(const CapacityGraph& graph);
+
+/// Whether every terminal can get `each` from every terminal at once, over edges with these capacities (by the
+/// edge's number in `graph`).
 bool canFlow(const CapacityGraph& graph, const std::vector<int64_t>& capacities, int64_t each);
 
 }  // namespace eccl

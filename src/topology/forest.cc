@@ -9,22 +9,6 @@ namespace {
 constexpr double kShares[] = {1,    0.995, 0.99, 0.98, 0.97, 0.96, 0.95, 0.925, 0.9,
                               0.85, 0.8,   0.7,  0.6,  0.5,  0.4,  0.3,  0.2,   0.1};
 
-Status check(const CapacityGraph& graph) {
-  if (graph.terminals.size() < 2)
-    return Status::error(Code::invalidArgument, "a search for trees needs two terminals or more, not %zu",
-                         graph.terminals.size());
-  for (const CapacityEdge& edge : graph.edges) {
-    if (edge.from < 0 || edge.to < 0 || edge.from >= graph.nodes || edge.to >= graph.nodes ||
-        edge.from == edge.to)
-      return Status::error(Code::invalidArgument, "an edge from node %d to node %d in a graph of %d nodes",
-                           edge.from, edge.to, graph.nodes);
-    if (edge.capacity < 1)
-      return Status::error(Code::invalidArgument, "the edge from node %d to node %d has no capacity", edge.from,
-                           edge.to);
-  }
-  return {};
-}
-
 // Edges in units of one tree's share: a tree carries share * bound / channels.
 std::vector<int64_t> inTrees(const CapacityGraph& graph, const CutBound& bound, double share, int channels) {
   std::vector<int64_t> trees;
@@ -40,15 +24,9 @@ std::vector<int64_t> inTrees(const CapacityGraph& graph, const CutBound& bound, 
 }  // namespace
 
 Result<Forest> searchForest(const CapacityGraph& graph, int mostChannels) {
-  ECCL_TRY(check(graph));
+  ECCL_TRY(validate(graph));
   Forest forest;
-  forest.bound = cutBound(graph);
-  if (forest.bound.capacity == 0) {
-    int reached = 0;
-    for (bool inside : forest.bound.inside) reached += inside ? 1 : 0;
-    return Status::error(Code::invalidArgument, "%d of %d nodes have no way to the others", reached,
-                         graph.nodes);
-  }
+  ECCL_ASSIGN(forest.bound, reachableBound(graph));
   for (double share : kShares) {
     for (int channels = 1; channels <= mostChannels; ++channels) {
       const std::vector<int64_t> capacities = inTrees(graph, forest.bound, share, channels);
@@ -59,7 +37,10 @@ Result<Forest> searchForest(const CapacityGraph& graph, int mostChannels) {
       if (!trees) continue;
       forest.trees = std::move(*trees);
       forest.channels = channels;
-      forest.rate = share * forest.bound.perTerminal() / channels;
+      std::vector<std::vector<int>> branches;  // on which more may be free than was asked for
+      for (const SpanningTree& tree : forest.trees)
+        branches.insert(branches.end(), tree.branches.begin(), tree.branches.end());
+      forest.rate = evenRate(graph, branches);
       return forest;
     }
   }

@@ -8,6 +8,7 @@
 #include <random>
 #include <set>
 
+#include "topology/graphs.h"
 #include "topology/max_flow.h"
 
 namespace eccl {
@@ -15,18 +16,6 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-
-void addLink(CapacityGraph& graph, int a, int b, int64_t capacity) {
-  graph.edges.push_back({a, b, capacity});
-  graph.edges.push_back({b, a, capacity});
-}
-
-CapacityGraph terminalsOnly(int n) {
-  CapacityGraph graph;
-  graph.nodes = n;
-  for (int t = 0; t < n; ++t) graph.terminals.push_back(t);
-  return graph;
-}
 
 // All cuts, one by one.
 double boundByTrial(const CapacityGraph& graph) {
@@ -205,11 +194,7 @@ TEST(Forest, SaysWhatIsWrong) {
 // A figure to look at, not a limit: 8 accelerators below 4 PCI switches and 2 CPUs, with 12 links each to the
 // others.
 TEST(Forest, TakesMilliseconds) {
-  CapacityGraph graph = terminalsOnly(8);
-  graph.nodes = 14;
-  for (int t = 0; t < 8; ++t) addLink(graph, t, 8 + t / 2, 24000);
-  for (int s = 0; s < 4; ++s) addLink(graph, 8 + s, 12 + s / 2, 24000);
-  addLink(graph, 12, 13, 20000);
+  CapacityGraph graph = pciServer();
   for (int a = 0; a < 8; ++a) {
     for (int b = 0; b < a; ++b) addLink(graph, a, b, (a ^ b) < 4 ? 50000 : 25000);
   }
