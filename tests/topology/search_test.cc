@@ -15,9 +15,11 @@
 namespace eccl {
 namespace {
 
+constexpr char kData[] = ECCL_SOURCE_DIR "/tests/topology/data";
+
 std::vector<std::string> realFiles() {
   std::vector<std::string> names;
-  for (const auto& entry : std::filesystem::directory_iterator(ECCL_TOPOLOGY_DATA)) {
+  for (const auto& entry : std::filesystem::directory_iterator(kData)) {
     if (entry.path().extension() == ".xml") names.push_back(entry.path().stem());
   }
   std::sort(names.begin(), names.end());
@@ -27,7 +29,7 @@ std::vector<std::string> realFiles() {
 class RealMachine : public ::testing::TestWithParam<std::string> {
  protected:
   void SetUp() override {
-    Result<Host> loaded = loadNcclXml(std::string(ECCL_TOPOLOGY_DATA) + "/" + GetParam() + ".xml");
+    Result<Host> loaded = loadNcclXml(std::string(kData) + "/" + GetParam() + ".xml");
     ASSERT_TRUE(loaded.ok()) << loaded.status().message();
     host = loaded.take();
     graph = graphOf(host, participantsOf(host));

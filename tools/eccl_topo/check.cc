@@ -1,0 +1,42 @@
+// What an operator should repair.
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "commands.h"
+#include "topology/checks.h"
+
+namespace eccl::topo {
+
+int check(const Host& host, const Options& options) {
+  if (!options.file.empty()) misused("check looks at a machine, not at a file: what it judges is not in files");
+  const std::vector<Finding> findings = checkHost(host, {options.root});
+  bool toRepair = false;
+  nlohmann::ordered_json json = nlohmann::ordered_json::array();
+  for (const Finding& finding : findings) {
+    toRepair |= finding.severity != Severity::note;
+    if (options.json) {
+      json.push_back({{"severity", nameOf(finding.severity)},
+                      {"id", finding.id},
+                      {"device", finding.device},
+                      {"evidence", finding.evidence},
+                      {"consequence", finding.consequence},
+                      {"remedy", finding.remedy}});
+      continue;
+    }
+    const char* code = finding.severity == Severity::error     ? "31"
+                       : finding.severity == Severity::warning ? "33"
+                                                               : "2";
+    const std::string head = format("%s %s%s%s", nameOf(finding.severity), finding.id.c_str(),
+                                    finding.device.empty() ? "" : " ", finding.device.c_str());
+    std::printf(options.color ? "\033[%sm%s\033[0m\n" : "%.0s%s\n", code, head.c_str());
+    std::printf("  %s\n  costs: %s\n  remedy: %s\n", finding.evidence.c_str(), finding.consequence.c_str(),
+                finding.remedy.c_str());
+  }
+  if (options.json)
+    std::printf("%s\n", json.dump(1).c_str());
+  else if (!toRepair)
+    std::printf("nothing to repair\n");
+  return toRepair ? kFound : kFine;
+}
+
+}  // namespace eccl::topo

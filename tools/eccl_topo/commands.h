@@ -1,0 +1,46 @@
+// The commands of eccl_topo. Each prints to the standard output and returns the exit code.
+#pragma once
+
+#include <string>
+
+#include "topology/topology.h"
+
+namespace eccl::topo {
+
+/// As promised in --help.
+enum ExitCode : int { kFine = 0, kFound = 1, kMisused = 2, kUnreadable = 3 };
+
+struct Options {
+  std::string command;
+  std::string file, root;  // where the host comes from; both empty: this machine
+  std::string format = "xml", output;
+  std::string other;  // of diff
+  bool json = false;
+  bool color = false;
+  int channels = 32;
+};
+
+/// Says why on stderr and ends the program.
+[[noreturn]] void misused(const std::string& why);
+
+Result<Host> readHost(const Options& options);
+/// Of XML or JSON, whichever it is.
+Result<Host> loadHost(const std::string& path);
+
+int show(const Host& host, const Options& options);
+int dump(const Host& host, const Options& options);
+int draw(const Host& host, const Options& options);
+int paths(const Host& host, const Options& options);
+int search(const Host& host, const Options& options);
+int check(const Host& host, const Options& options);
+int diff(const Host& host, const Host& other, const Options& options);
+
+/// The SVG that draw() writes.
+std::string drawing(const Host& host);
+
+/// "accelerator 3", "CPU 0", "mlx5_0": what people call it.
+std::string titleOf(const Host& host, int device);
+/// "PCIe 4.0 x16", "200 Gb/s", empty: what is known of its own link.
+std::string speedOf(const Device& device);
+
+}  // namespace eccl::topo

@@ -1,0 +1,290 @@
+// The machine as a picture: CPUs at the top, what hangs below them by PCI, and at the bottom the links that
+// bypass PCI.
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <set>
+
+#include "commands.h"
+#include "topology/link_model.h"
+
+namespace eccl::topo {
+namespace {
+
+constexpr double kBox = 104, kBoxHeight = 44, kGap = 12, kGroupGap = 36, kRow = 92, kMargin = 28, kTop = 78;
+
+std::string escaped(const std::string& text) {
+  std::string result;
+  for (char c : text) {
+    if (c == '<')
+      result += "&lt;";
+    else if (c == '>')
+      result += "&gt;";
+    else if (c == '&')
+      result += "&amp;";
+    else if (c == '"')
+      result += "&quot;";
+    else if (static_cast<unsigned char>(c) >= 0x20)
+      result += c;
+  }
+  return result;
+}
+
+struct Style {
+  const char *fill, *line;
+};
+
+Style styleOf(DeviceKind kind) {
+  switch (kind) {
+    case DeviceKind::cpu:
+      return {"#dbe8f6", "#0b5fa5"};
+    case DeviceKind::accelerator:
+      return {"#dcf0dd", "#2e7d32"};
+    case DeviceKind::nic:
+    case DeviceKind::port:
+      return {"#fbe8d0", "#c26a00"};
+    case DeviceKind::nvSwitch:
+      return {"#e9f5e1", "#558b2f"};
+    default:
+      return {"#eeeeee", "#777777"};
+  }
+}
+
+const char* colorOf(FabricKind kind) {
+  return kind == FabricKind::xgmi ? "#b23a48" : kind == FabricKind::c2c ? "#6a3fa0" : "#558b2f";
+}
+
+/// Thicker where there is more, so that the narrow places are seen.
+double thickness(double gigabytes) {
+  return std::clamp(0.6 + std::log2(1 + gigabytes) * 0.55, 0.8, 6.0);
+}
+
+class Drawing {
+ public:
+  explicit Drawing(const Host& host)
+      : host_(host), children_(host.devices.size()), places_(host.devices.size()) {
+    for (const Link& link : linksOf(host)) links_[{link.a, link.b}] = link;
+    for (int i = count() - 1; i >= 0; --i) {  // children stand behind their parents
+      const Device& device = at(i);
+      if (visible(i) && device.parent != Device::kNone && device.kind != DeviceKind::port &&
+          device.kind != DeviceKind::nvSwitch)
+        children_[static_cast<size_t>(device.parent)].insert(
+            children_[static_cast<size_t>(device.parent)].begin(), i);
+    }
+  }
+
+  std::string svg() {
+    for (int i = 0; i < count(); ++i) deepest_ = std::max(deepest_, visible(i) ? depth(i) : 0);
+    for (int i = 0; i < count(); ++i) {
+      if (!visible(i) || at(i).parent != Device::kNone || at(i).kind == DeviceKind::nvSwitch) continue;
+      place(i);
+      right_ += kGroupGap - kGap;
+    }
+    between();
+    for (int i = 0; i < count(); ++i) {
+      if (places_[static_cast<size_t>(i)].there) tree(i);
+    }
+    const double below = fabric();
+    for (int i = 0; i < count(); ++i) {
+      if (places_[static_cast<size_t>(i)].there) box(i);
+    }
+    const double width = std::max(right_ - kGroupGap + kMargin, 420.0), height = below + kMargin;
+    return format(
+               "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%.0f\" height=\"%.0f\" viewBox=\"0 0 %.0f "
+               "%.0f\" "
+               "font-family=\"Helvetica, Arial, sans-serif\" font-size=\"11\">\n"
+               "<rect width=\"100%%\" height=\"100%%\" fill=\"white\"/>\n",
+               width, height, width, height) +
+           text(kMargin, 30, title(), "start", "font-size=\"15\" font-weight=\"bold\"") +
+           text(kMargin, 48, "Bandwidths are GB/s one way; thicker lines carry more.", "start",
+                "fill=\"#555555\"") +
+           body_ + "</svg>\n";
+  }
+
+ private:
+  struct Place {
+    double x = 0, y = 0;  // of the middle of the upper edge
+    bool there = false;
+  };
+
+  int count() const { return static_cast<int>(host_.devices.size()); }
+  const Device& at(int i) const { return host_.devices[static_cast<size_t>(i)]; }
+  Place& placeOf(int i) { return places_[static_cast<size_t>(i)]; }
+
+  /// What collectives use, and what is above that.
+  bool visible(int i) const {
+    const DeviceKind kind = at(i).kind;
+    if (kind == DeviceKind::other) return false;
+    return kind != DeviceKind::bridge || !children_[static_cast<size_t>(i)].empty();
+  }
+  int depth(int i) const {
+    int result = 0;
+    for (int up = at(i).parent; up != Device::kNone; up = at(up).parent) ++result;
+    return at(i).kind == DeviceKind::port || at(i).kind == DeviceKind::nvSwitch ? 0 : result;
+  }
+
+  std::string title() const {
+    const auto number = [this](DeviceKind kind, const char* one, const char* many) {
+      const size_t n = host_.all(kind).size();
+      return format("%zu %s", n, n == 1 ? one : many);
+    };
+    return (host_.name.empty() ? "" : host_.name + ": ") + number(DeviceKind::cpu, "CPU", "CPUs") + ", " +
+           number(DeviceKind::accelerator, "accelerator", "accelerators") + ", " +
+           number(DeviceKind::nic, "network adapter", "network adapters");
+  }
+
+  /// Leaves side by side, everything else above the middle of what hangs below it.
+  void place(int i) {
+    const auto& below = children_[static_cast<size_t>(i)];
+    Place& mine = placeOf(i);
+    mine.there = true;
+    const bool leaf = below.empty() && at(i).kind != DeviceKind::cpu;
+    mine.y = kTop + kRow * (leaf ? deepest_ : depth(i));
+    if (below.empty()) {
+      mine.x = right_ + kBox / 2;
+      right_ += kBox + kGap;
+      return;
+    }
+    for (int child : below) place(child);
+    mine.x = (placeOf(below.front()).x + placeOf(below.back()).x) / 2;
+  }
+
+  std::string text(double x, double y, const std::string& what, const char* anchor,
+                   const char* more = "") const {
+    return format("<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\" %s>", x, y, anchor, more) + escaped(what) +
+           "</text>\n";
+  }
+  void line(double x1, double y1, double x2, double y2, double width, const char* color) {
+    body_ += format("<path d=\"M%.1f %.1f L%.1f %.1f\" stroke=\"%s\" stroke-width=\"%.1f\" fill=\"none\"/>\n",
+                    x1, y1, x2, y2, color, width);
+  }
+  void label(double x, double y, const std::string& what, const char* color) {
+    body_ +=
+        format("<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"13\" fill=\"white\" opacity=\"0.85\"/>\n",
+               x - 3.2 * static_cast<double>(what.size()), y - 10, 6.4 * static_cast<double>(what.size()));
+    body_ += text(x, y, what, "middle", format("fill=\"%s\" font-size=\"10\"", color).c_str());
+  }
+
+  void between() {
+    int before = Device::kNone;
+    for (int cpu : host_.all(DeviceKind::cpu)) {
+      const auto link = links_.find({before, cpu});
+      if (link != links_.end()) {
+        const Place &a = placeOf(before), &b = placeOf(cpu);
+        const double y = a.y + kBoxHeight / 2, width = thickness(link->second.gigabytes);
+        line(a.x, y, b.x, y, width, "#0b5fa5");
+        label((a.x + b.x) / 2, y - 6, format("%.1f%s", link->second.gigabytes, link->second.assumed ? "?" : ""),
+              "#0b5fa5");
+      }
+      before = cpu;
+    }
+  }
+
+  void tree(int i) {
+    const int parent = at(i).parent;
+    const auto link = links_.find({i, parent});
+    if (parent == Device::kNone || link == links_.end()) return;
+    const Place &mine = placeOf(i), &up = placeOf(parent);
+    const double bend = up.y + kBoxHeight + 16;
+    body_ += format(
+        "<path d=\"M%.1f %.1f V%.1f H%.1f V%.1f\" stroke=\"#777777\" stroke-width=\"%.1f\" fill=\"none\"/>\n",
+        up.x, up.y + kBoxHeight, bend, mine.x, mine.y, thickness(link->second.gigabytes));
+    label(mine.x, mine.y - 8, format("%.1f%s", link->second.gigabytes, link->second.assumed ? "?" : ""),
+          "#555555");
+  }
+
+  void box(int i) {
+    const Device& device = at(i);
+    const Place& mine = placeOf(i);
+    const Style style = styleOf(device.kind);
+    body_ += format(
+        "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.0f\" height=\"%.0f\" rx=\"5\" fill=\"%s\" stroke=\"%s\"/>\n",
+        mine.x - kBox / 2, mine.y, kBox, kBoxHeight, style.fill, style.line);
+    std::string first = titleOf(host_, i), second = device.name;
+    if (device.cpu && !device.cpu->cores.empty()) second = format("%zu cores", device.cpu->cores.size());
+    if (device.cpu && device.cpu->cores.empty()) second = device.cpu->vendor;
+    if (device.kind == DeviceKind::nic) {
+      for (int port = i + 1; port < count(); ++port) {
+        if (at(port).kind != DeviceKind::port || at(port).parent != i) continue;
+        first = at(port).name;
+        if (const std::string speed = speedOf(at(port)); !speed.empty()) first += " " + speed;
+        break;
+      }
+    }
+    body_ += text(mine.x, mine.y + 19, first.substr(0, 19), "middle", "font-weight=\"bold\"");
+    body_ += text(mine.x, mine.y + 34, second.substr(0, 19), "middle", "font-size=\"10\" fill=\"#444444\"");
+  }
+
+  /// Returns where the picture ends.
+  double fabric() {
+    const double top = kTop + kRow * deepest_ + kBoxHeight;
+    std::set<int> switches;
+    std::map<int, double> toSwitches;  // accelerator -> GB/s
+    double deepest = top;
+    for (const FabricLink& link : host_.fabric) {
+      if (at(link.to).kind == DeviceKind::nvSwitch) {
+        switches.insert(link.to);
+        toSwitches[link.from] += links_.at({link.from, link.to}).gigabytes;
+      }
+      const Place &a = placeOf(link.from), &b = placeOf(link.to);
+      if (!a.there || !b.there || link.from > link.to) continue;  // one line for both ways
+      const double width = thickness(links_.at({link.from, link.to}).gigabytes);
+      if (at(link.from).kind != DeviceKind::accelerator || at(link.to).kind != DeviceKind::accelerator) {
+        line(a.x, a.y + kBoxHeight / 2, b.x, b.y + kBoxHeight / 2, width, colorOf(link.kind));
+        continue;
+      }
+      const double sag = 18 + 0.16 * std::abs(a.x - b.x);
+      body_ += format(
+          "<path d=\"M%.1f %.1f C%.1f %.1f %.1f %.1f %.1f %.1f\" stroke=\"%s\" stroke-width=\"%.1f\" "
+          "fill=\"none\" opacity=\"0.75\"><title>%s</title></path>\n",
+          a.x, top, a.x, top + sag * 1.33, b.x, top + sag * 1.33, b.x, top, colorOf(link.kind), width,
+          escaped(format("%s x%d, %s to %s, %.1f GB/s", nameOf(link.kind), link.count,
+                         at(link.from).name.c_str(), at(link.to).name.c_str(),
+                         links_.at({link.from, link.to}).gigabytes))
+              .c_str());
+      deepest = std::max(deepest, top + sag);
+    }
+    if (!switches.empty()) {
+      double left = 1e9, right = 0;
+      const double y = deepest + 46;
+      for (const auto& [accelerator, gigabytes] : toSwitches) {
+        const Place& place = placeOf(accelerator);
+        left = std::min(left, place.x - kBox / 2);
+        right = std::max(right, place.x + kBox / 2);
+        line(place.x, top, place.x, y, thickness(gigabytes), "#558b2f");
+        label(place.x, y - 16, format("%.0f", gigabytes), "#558b2f");
+      }
+      const Style style = styleOf(DeviceKind::nvSwitch);
+      body_ += format(
+          "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"26\" rx=\"5\" fill=\"%s\" stroke=\"%s\"/>\n",
+          left, y, right - left, style.fill, style.line);
+      body_ += text((left + right) / 2, y + 17, format("NVSwitch ×%zu", switches.size()), "middle",
+                    "font-weight=\"bold\"");
+      return y + 26;
+    }
+    if (deepest == top) return top;
+    const FabricKind kind = host_.fabric.front().kind;
+    const auto [from, to] = std::pair(host_.fabric.front().from, host_.fabric.front().to);
+    body_ += text(kMargin, deepest + 22,
+                  format("%s: lines below the accelerators; one link carries %.1f GB/s", nameOf(kind),
+                         links_.at({from, to}).gigabytes / host_.fabric.front().count),
+                  "start", format("fill=\"%s\"", colorOf(kind)).c_str());
+    return deepest + 26;
+  }
+
+  const Host& host_;
+  std::vector<std::vector<int>> children_;
+  std::vector<Place> places_;
+  std::map<std::pair<int, int>, Link> links_;
+  double right_ = kMargin;
+  int deepest_ = 0;
+  std::string body_;
+};
+
+}  // namespace
+
+std::string drawing(const Host& host) {
+  return Drawing(host).svg();
+}
+
+}  // namespace eccl::topo

@@ -1,0 +1,100 @@
+// Trees and rings for collectives within the machine.
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "commands.h"
+#include "topology/forest.h"
+#include "topology/graph_of_host.h"
+#include "topology/rings.h"
+
+namespace eccl::topo {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+double gigabytes(double capacity) {
+  return capacity / kCapacityPerGigabyte;
+}
+
+std::vector<std::string> namesOf(const Host& host, const std::vector<int>& devices) {
+  std::vector<std::string> names;
+  for (int device : devices) names.push_back(host.devices[static_cast<size_t>(device)].name);
+  return names;
+}
+
+std::string joined(const std::vector<std::string>& names, const char* between) {
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? "" : between) + name;
+  return text;
+}
+
+/// The participants inside the cut that binds.
+std::vector<std::string> insiders(const Host& host, const CapacityGraph& graph, const CutBound& bound) {
+  std::vector<int> inside;
+  for (int terminal : graph.terminals) {
+    if (bound.inside[static_cast<size_t>(terminal)]) inside.push_back(terminal);
+  }
+  return namesOf(host, inside);
+}
+
+Json asJson(const Host& host, const CapacityGraph& graph, const Forest& forest, const Result<Rings>& rings) {
+  Json json{{"participants", namesOf(host, graph.terminals)},
+            {"bound",
+             {{"gigabytesEach", gigabytes(forest.bound.perTerminal())},
+              {"exitGigabytes", gigabytes(static_cast<double>(forest.bound.capacity))},
+              {"inside", insiders(host, graph, forest.bound)}}}};
+  Json& trees = json["trees"];
+  trees = {{"channels", forest.channels},
+           {"gigabytesEach", gigabytes(forest.perTerminal())},
+           {"ofBound", forest.ofBound()}};
+  for (const SpanningTree& tree : forest.trees) {
+    Json branches = Json::array();
+    for (const auto& branch : tree.branches) branches.push_back(namesOf(host, branch));
+    trees["trees"].push_back(
+        {{"root", host.devices[static_cast<size_t>(tree.root)].name}, {"branches", std::move(branches)}});
+  }
+  if (rings.ok()) {
+    Json& found = json["rings"];
+    found = {{"channels", rings->rings.size()},
+             {"gigabytesEach", gigabytes(rings->perTerminal())},
+             {"ofBound", rings->ofBound()}};
+    for (const Ring& ring : rings->rings) found["rings"].push_back(namesOf(host, ring.nodes));
+  } else {
+    json["rings"] = {{"error", rings.status().message()}};
+  }
+  return json;
+}
+
+}  // namespace
+
+int search(const Host& host, const Options& options) {
+  const CapacityGraph graph = graphOf(host, participantsOf(host));
+  const Result<Forest> forest = searchForest(graph, options.channels);
+  if (!forest.ok()) {
+    std::fprintf(stderr, "eccl_topo: %s\n", forest.status().message().c_str());
+    return kUnreadable;
+  }
+  const Result<Rings> rings = searchRings(graph, options.channels);
+  if (options.json) {
+    std::printf("%s\n", asJson(host, graph, *forest, rings).dump(1).c_str());
+    return kFine;
+  }
+  const double bound = gigabytes(forest->bound.perTerminal());
+  std::printf("AllGather among %zu: no schedule moves more than %.2f GB/s of each one's data\n",
+              graph.terminals.size(), bound);
+  std::printf("  because %.2f GB/s lead out of these %d: %s\n",
+              gigabytes(static_cast<double>(forest->bound.capacity)), forest->bound.terminals,
+              joined(insiders(host, graph, forest->bound), " ").c_str());
+  std::printf("trees: %d channel%s, %.2f GB/s each, %.1f %% of the bound\n", forest->channels,
+              forest->channels > 1 ? "s" : "", gigabytes(forest->perTerminal()), 100 * forest->ofBound());
+  if (!rings.ok()) {
+    std::printf("rings: %s\n", rings.status().message().c_str());
+    return kFine;
+  }
+  std::printf("rings: %zu channel%s, %.2f GB/s each, %.1f %% of the bound\n", rings->rings.size(),
+              rings->rings.size() > 1 ? "s" : "", gigabytes(rings->perTerminal()), 100 * rings->ofBound());
+  for (const Ring& ring : rings->rings) std::printf("  %s\n", joined(namesOf(host, ring.nodes), " ").c_str());
+  return kFine;
+}
+
+}  // namespace eccl::topo
