@@ -29,6 +29,7 @@ struct CpuFacts {
   std::vector<int> cores;    ///< the operating system's numbers, ascending; empty: unknown
   std::string arch, vendor;  ///< as NCCL writes them: "x86_64", "GenuineIntel"
   std::optional<int> family, model;
+  std::optional<uint64_t> hostHash;  ///< NCCL's mark of the host, equal on all CPUs of one
   bool operator==(const CpuFacts&) const = default;
 };
 
@@ -45,9 +46,10 @@ struct PciFacts {
 struct AcceleratorFacts {
   std::optional<int> index, rank;  ///< the driver's number of the device; the rank that uses it
   std::optional<int>
-      computeCapability;         ///< NVIDIA: 90 for 9.0. AMD files put their number of compute units here
-  std::optional<int> gcn, arch;  ///< AMD
-  std::optional<bool> direct;    ///< adapters can read and write its memory
+      computeCapability;       ///< NVIDIA: 90 for 9.0. AMD files put their number of compute units here
+  std::string gcn;             ///< AMD: "906", "gfx942"; empty: another vendor's, or unknown
+  std::optional<int> arch;     ///< AMD's flags
+  std::optional<bool> direct;  ///< adapters can read and write its memory
   bool operator==(const AcceleratorFacts&) const = default;
 };
 
@@ -58,18 +60,24 @@ struct PortFacts {
   std::optional<uint64_t> guid;
   std::optional<double> latency;  ///< microseconds
   std::optional<int> maxConnections;
-  std::optional<bool> direct;  ///< can read and write accelerators' memory
-  std::string state;           ///< "up", "down", "unknown"; empty: not known
-  std::string layer;           ///< "InfiniBand", "Ethernet"; empty: not known
-  std::optional<int> mtu;      ///< bytes
+  std::optional<bool> direct;      ///< can read and write accelerators' memory
+  std::string state;               ///< "up", "down", "unknown"; empty: not known
+  std::string layer;               ///< "InfiniBand", "Ethernet"; empty: not known
+  std::optional<int> mtu;          ///< bytes
+  std::optional<int> rail, plane;  ///< of the cluster's network that it is wired to
+  std::optional<bool> collective;  ///< the network behind it reduces
   bool operator==(const PortFacts&) const = default;
 };
 
 /// One thing of a host. `parent` is the device it hangs below; the facts that its kind has are set.
 struct Device {
   DeviceKind kind = DeviceKind::other;
-  int parent = kNone;  ///< index into Host::devices, always smaller than the device's own; kNone below nothing
-  std::string name;    ///< unique in its host: "cpu0", a PCI bus id, a port's name, "nvswitch0"
+  /// Index into Host::devices, always smaller than the device's own; kNone below nothing. PCI functions and
+  /// NVSwitches hang below CPUs and bridges, ports below adapters or, if their adapter is not on PCI, CPUs.
+  int parent = kNone;
+  /// Unique in its host whatever the case: "cpu<NUMA node>", a PCI bus id (or that and "#2", where bridges
+  /// share one, as a hypervisor's may), a port's name, "nvswitch0".
+  std::string name;
   std::optional<CpuFacts> cpu;                  ///< of a cpu
   std::optional<PciFacts> pci;                  ///< of a bridge, accelerator, nic, other; nvSwitch if known
   std::optional<AcceleratorFacts> accelerator;  ///< of an accelerator whose driver was asked
@@ -78,10 +86,16 @@ struct Device {
   bool operator==(const Device&) const = default;
 };
 
-enum class FabricKind : uint8_t { nvLink, c2c, xgmi };
+enum class FabricKind : uint8_t {
+  nvLink,
+  c2c,  ///< NVIDIA's between a Grace CPU and its accelerators
+  xgmi,
+  pciSwitch,  ///< joins two PCI bridges that are parts of one switch
+};
 const char* nameOf(FabricKind kind);
 
-/// Links that bypass PCI, from one device to another; the way back is a link of its own.
+/// Links beside the tree, from one device to another; the way back is a link of its own. One end is an
+/// accelerator (of a pciSwitch link both are bridges); links with a CPU or an NVSwitch always go both ways.
 struct FabricLink {
   int from = Device::kNone, to = Device::kNone;  ///< indices into Host::devices
   FabricKind kind = FabricKind::nvLink;
@@ -106,8 +120,13 @@ struct Host {
   int cpuOf(int device) const;
 };
 
-/// What makes a host usable as a graph: unique names, parents before children, kinds with their facts, links
-/// between devices that exist, no bandwidth of zero or less. An error (invalidArgument) names the device.
+inline constexpr int kMostCpus = 1024;    ///< NUMA nodes of one host: Linux's own limit (NODES_SHIFT = 10)
+inline constexpr int kMostCores = 65536;  ///< the numbers are below; Linux is built for 8192 at most
+inline constexpr int kMostDepth = 256;    ///< devices below one another: a PCI domain has 256 buses
+
+/// What makes a host usable as a graph: unique names, CPUs first and parents before children, kinds with their
+/// facts, links between devices that exist, numbers that make sense (no bandwidth of zero or less). Linear in
+/// the size of the host. An error (invalidArgument) names the device.
 Status validate(const Host& host);
 
 }  // namespace eccl
