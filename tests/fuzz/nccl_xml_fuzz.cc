@@ -1,0 +1,32 @@
+// Topologies in NCCL's XML: whatever is accepted is a valid host, which is written and read again the same.
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+#include <string_view>
+
+#include "topology/link_model.h"
+#include "topology/nccl_xml.h"
+
+namespace {
+
+void require(bool holds) {
+  if (!holds) std::abort();
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  const std::string_view text(reinterpret_cast<const char*>(data), size);
+  const eccl::Result<eccl::Host> host = eccl::parseNcclXml(text, "input");
+  if (!host.ok()) {
+    require(host.status().message().rfind("input", 0) == 0 && host.status().message().size() < 1000);
+    return 0;
+  }
+  require(eccl::validate(*host).ok());
+  const std::string written = eccl::toNcclXml(*host);
+  const eccl::Result<eccl::Host> again = eccl::parseNcclXml(written, "again");
+  require(again.ok() && *again == *host && eccl::toNcclXml(*again) == written);
+  for (const eccl::Link& link : eccl::linksOf(*host))
+    require(link.gigabytes > 0 && link.gigabytes < 1e30 && link.microseconds >= 0 && link.source[0] != 0);
+  return 0;
+}
