@@ -12,49 +12,16 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <filesystem>
 #include <iterator>
 #include <optional>
 #include <set>
 #include <sstream>
 
 #include "base/status.h"
+#include "topology/system_files.h"
 
 namespace eccl {
 namespace {
-
-namespace fs = std::filesystem;
-
-std::string trimmed(const std::string& text) {
-  const size_t first = text.find_first_not_of(" \t\n");
-  return first == text.npos ? "" : text.substr(first, text.find_last_not_of(" \t\n") - first + 1);
-}
-
-/// The whole file, or nothing and errno. By stdio: streams throw where reading (not opening) fails, as sysfs
-/// likes to.
-std::optional<std::string> contentOf(const std::string& path) {
-  std::FILE* file = std::fopen(path.c_str(), "re");
-  if (file == nullptr) return std::nullopt;
-  std::string text;
-  char piece[4096];
-  while (const size_t count = std::fread(piece, 1, sizeof piece, file)) text.append(piece, count);
-  const bool failed = std::ferror(file) != 0;
-  const int why = errno;
-  std::fclose(file);
-  errno = why;
-  return failed ? std::nullopt : std::optional(text);
-}
-
-/// What follows "key<spaces>:" or "key " at the start of a line of `text`.
-std::string fieldOf(const std::string& text, const std::string& key) {
-  std::istringstream lines(text);
-  for (std::string line; std::getline(lines, line);) {
-    if (line.compare(0, key.size(), key) != 0) continue;
-    const size_t at = line.find_first_not_of(" \t:", key.size());
-    return at == line.npos ? "" : trimmed(line.substr(at));
-  }
-  return "";
-}
 
 /// A number with a unit as sysfs and /proc write them: "32K", "24684096 kB".
 uint64_t bytesFrom(const std::string& text) {
@@ -70,18 +37,6 @@ uint64_t bytesFrom(const std::string& text) {
     default:
       return number;
   }
-}
-
-/// The number of CPUs in "0-3,8".
-int countOf(const std::string& list) {
-  int count = 0;
-  std::istringstream ranges(list);
-  for (std::string range; std::getline(ranges, range, ',');) {
-    int first = 0, last = 0;
-    const int found = std::sscanf(range.c_str(), "%d-%d", &first, &last);
-    count += found == 2 ? last - first + 1 : found == 1 ? 1 : 0;
-  }
-  return count;
 }
 
 std::vector<std::pair<std::string, std::string>> systemAddresses() {
@@ -138,14 +93,9 @@ class Reader {
   }
 
   std::vector<std::string> entriesOf(const std::string& folder, const char* prefix) {
-    std::vector<std::string> names;
-    std::error_code error;
-    for (fs::directory_iterator it(path(folder), error), end; !error && it != end; it.increment(error)) {
-      const std::string name = it->path().filename();
-      if (name.rfind(prefix, 0) == 0) names.push_back(name);
-    }
-    if (error) host_.unread.push_back(folder + ": " + error.message());
-    std::sort(names.begin(), names.end());
+    std::string error;
+    std::vector<std::string> names = eccl::entriesOf(path(folder), prefix, &error);
+    if (!error.empty()) host_.unread.push_back(folder + ": " + error);
     return names;
   }
 
@@ -159,7 +109,8 @@ class Reader {
                              "avx512_fp16", "asimd", "asimdhp", "sve", "sve2"}) {
       if (present.count(name) != 0) host_.simd += (host_.simd.empty() ? "" : " ") + std::string(name);
     }
-    host_.cpus = countOf(fieldOf(text("/proc/self/status"), "Cpus_allowed_list"));
+    host_.allowedCpus = cpusIn(fieldOf(text("/proc/self/status"), "Cpus_allowed_list"));
+    host_.cpus = static_cast<int>(host_.allowedCpus.size());
     for (const std::string& name : entriesOf("/sys/devices/system/node", "node")) {
       if (std::isdigit(static_cast<unsigned char>(name[4])) != 0) ++host_.numaNodes;
     }
@@ -278,7 +229,7 @@ HostSummary readHost(const HostSources& sources) {
 SharedCache largestCache(const HostSources& sources) {
   SharedCache largest;
   for (const CacheLevel& cache : Reader(sources).caches()) {
-    if (cache.bytes > largest.bytes) largest = {cache.bytes, std::max(1, countOf(cache.sharedBy))};
+    if (cache.bytes > largest.bytes) largest = {cache.bytes, std::max<int>(1, cpusIn(cache.sharedBy).size())};
   }
   return largest;
 }

@@ -27,8 +27,9 @@ struct NetworkInterface {
 /// A value. A number that could not be read is 0, a text empty, and `unread` says which and why.
 struct HostSummary {
   std::string hostName, kernel, cpuModel, simd;
-  int cpus = 0;          // this process may run on (affinity)
-  double quotaCpus = 0;  // CPU time per time its cgroup grants; 0: no limit
+  int cpus = 0;                  // this process may run on (affinity)
+  std::vector<int> allowedCpus;  // those, by number
+  double quotaCpus = 0;          // CPU time per time its cgroup grants; 0: no limit
   int numaNodes = 0;
   uint64_t memoryBytes = 0, availableBytes = 0;
   uint64_t memoryLimitBytes = 0;  // of the cgroup; 0: no limit

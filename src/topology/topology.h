@@ -60,10 +60,11 @@ struct PortFacts {
   std::optional<uint64_t> guid;
   std::optional<double> latency;  ///< microseconds
   std::optional<int> maxConnections;
-  std::optional<bool> direct;      ///< can read and write accelerators' memory
-  std::string state;               ///< "up", "down", "unknown"; empty: not known
-  std::string layer;               ///< "InfiniBand", "Ethernet"; empty: not known
-  std::optional<int> mtu;          ///< bytes
+  std::optional<bool> direct;  ///< can read and write accelerators' memory
+  std::string interface;       ///< the network interface on this port, "eth0"; empty: none, or not known
+  std::string state;       ///< "up", "down", "init" (waits for its subnet manager), "unknown"; empty: not known
+  std::string layer;       ///< "InfiniBand", "Ethernet"; empty: not known
+  std::optional<int> mtu;  ///< bytes
   std::optional<int> rail, plane;  ///< of the cluster's network that it is wired to
   std::optional<bool> collective;  ///< the network behind it reduces
   bool operator==(const PortFacts&) const = default;

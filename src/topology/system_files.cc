@@ -1,0 +1,99 @@
+#include "topology/system_files.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <sstream>
+
+namespace eccl {
+namespace fs = std::filesystem;
+
+std::string trimmed(const std::string& text) {
+  const size_t first = text.find_first_not_of(" \t\n");
+  return first == text.npos ? "" : text.substr(first, text.find_last_not_of(" \t\n") - first + 1);
+}
+
+// By stdio: streams throw where reading (not opening) fails, as sysfs likes to.
+std::optional<std::string> contentOf(const std::string& path) {
+  std::FILE* file = std::fopen(path.c_str(), "re");
+  if (file == nullptr) return std::nullopt;
+  std::string text;
+  char piece[4096];
+  while (const size_t count = std::fread(piece, 1, sizeof piece, file)) text.append(piece, count);
+  const bool failed = std::ferror(file) != 0;
+  const int why = errno;
+  std::fclose(file);
+  errno = why;
+  return failed ? std::nullopt : std::optional(text);
+}
+
+std::vector<std::string> entriesOf(const std::string& folder, const std::string& prefix, std::string* error) {
+  std::vector<std::string> names;
+  std::error_code why;
+  for (fs::directory_iterator it(folder, why), end; !why && it != end; it.increment(why)) {
+    std::string name = it->path().filename();
+    if (name.rfind(prefix, 0) == 0) names.push_back(std::move(name));
+  }
+  *error = why ? why.message() : "";
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+std::string fieldOf(const std::string& text, const std::string& key) {
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.compare(0, key.size(), key) != 0) continue;
+    const size_t at = line.find_first_not_of(" \t:", key.size());
+    return at == line.npos ? "" : trimmed(line.substr(at));
+  }
+  return "";
+}
+
+std::vector<int> cpusIn(const std::string& list) {
+  constexpr int kMostCpus = 1 << 16;  // what is larger is no list of CPUs, and must not fill the memory
+  std::vector<int> cpus;
+  std::istringstream ranges(list);
+  for (std::string range; std::getline(ranges, range, ',');) {
+    int first = 0, last = 0;
+    const int found = std::sscanf(range.c_str(), "%d-%d", &first, &last);
+    if (found < 1) continue;
+    if (found == 1) last = first;
+    if (first < 0 || last >= kMostCpus) continue;
+    for (int cpu = first; cpu <= last; ++cpu) cpus.push_back(cpu);
+  }
+  return cpus;
+}
+
+std::optional<int64_t> numberIn(const std::string& text) {
+  if (text.empty()) return std::nullopt;
+  char* end = nullptr;
+  errno = 0;
+  const bool hexadecimal = text.rfind("0x", 0) == 0;
+  const long long value = std::strtoll(text.c_str(), &end, hexadecimal ? 16 : 10);
+  if (errno != 0 || *end != '\0') return std::nullopt;
+  return value;
+}
+
+std::string SystemFiles::text(const std::string& name) const {
+  return trimmed(contentOf(path(name)).value_or(""));
+}
+
+std::vector<std::string> SystemFiles::entries(const std::string& folder) const {
+  std::string error;
+  return entriesOf(path(folder), "", &error);
+}
+
+bool SystemFiles::exists(const std::string& name) const {
+  std::error_code error;
+  return fs::exists(path(name), error);
+}
+
+std::string SystemFiles::resolved(const std::string& name) const {
+  std::error_code error;
+  const fs::path where = fs::canonical(path(name), error);
+  return error ? "" : where.string();
+}
+
+}  // namespace eccl
