@@ -272,6 +272,7 @@ class Reader {
     ECCL_TRY(element.number("mtu", 0, INT_MAX, port.mtu));
     port.state = element.text("state").value_or("");
     port.layer = element.text("link_layer").value_or("");
+    port.interface = element.text("interface").value_or("");
     const std::optional<std::string> name = element.text("name");
     if (!name && !port.index) return element.error("has neither a name nor a dev");
     device.name = name ? *name : "net" + std::to_string(*port.index);

@@ -230,6 +230,7 @@ class Writer {
     attribute("plane", port.plane);
     nonEmpty("state", port.state);
     nonEmpty("link_layer", port.layer);
+    nonEmpty("interface", port.interface);
     attribute("mtu", port.mtu);
     close("net", false);
   }

@@ -247,8 +247,9 @@ Host fullHost() {
   add(DeviceKind::nvSwitch, 3, "0000:05:00.0").pci->classCode = 0x068000;
   add(DeviceKind::bridge, 3, "0000:01:00.0#2").pci->busId = "0000:01:00.0";
   add(DeviceKind::nic, 8, "0000:06:00.0").pci->classCode = 0x020000;
-  add(DeviceKind::port, 9, "mlx5_0").port = PortFacts{
-      1, 2, 400000, 800000, 0xfedcba9876543210ULL, 1.25, 128, true, "up", "InfiniBand", 4096, 3, 1, true};
+  add(DeviceKind::port, 9, "mlx5_0").port =
+      PortFacts{1,    2, 400000, 800000, 0xfedcba9876543210ULL, 1.25, 128, true, "ib0", "up", "InfiniBand",
+                4096, 3, 1,      true};
   add(DeviceKind::port, 9, "mlx5_1").port = PortFacts{};
   add(DeviceKind::port, 1, "eth0").port = PortFacts{};
   add(DeviceKind::accelerator, -1, "0000:07:00.0");  // below no CPU that is known

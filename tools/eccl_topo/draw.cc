@@ -11,7 +11,7 @@
 namespace eccl::topo {
 namespace {
 
-constexpr double kBox = 104, kBoxHeight = 44, kGap = 12, kGroupGap = 36, kRow = 92, kMargin = 28, kTop = 78;
+constexpr double kBox = 118, kBoxHeight = 44, kGap = 12, kGroupGap = 36, kRow = 92, kMargin = 28, kTop = 78;
 
 std::string escaped(const std::string& text) {
   std::string result;

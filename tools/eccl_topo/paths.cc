@@ -38,15 +38,14 @@ int paths(const Host& host, const Options& options) {
   const std::vector<int> devices = ends(host);
   nlohmann::ordered_json json = nlohmann::ordered_json::array();
   if (!options.json) {
-    std::printf("type and GB/s one way, from the device at the left to that at the top\n\n%-14s", "");
+    std::printf("type and GB/s one way, from the device at the left to that at the top\n\n%-5s", "");
     for (size_t i = 0; i < devices.size(); ++i) std::printf(" %9s", format("[%zu]", i).c_str());
     std::printf("\n");
   }
   for (size_t i = 0; i < devices.size(); ++i) {
     const std::vector<Path> from = all.from(devices[i]);
     const std::string& name = host.devices[static_cast<size_t>(devices[i])].name;
-    if (!options.json)
-      std::printf("%-14s", (format("[%zu] ", i) + name.substr(name.size() > 10 ? name.size() - 7 : 0)).c_str());
+    if (!options.json) std::printf("%-5s", format("[%zu]", i).c_str());
     for (int to : devices) {
       const Path& path = from[static_cast<size_t>(to)];
       if (!options.json) {

@@ -1,0 +1,139 @@
+"""eccl_topo as its users run it: arguments are the program, the project's folder."""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+import xml.dom.minidom
+
+TOPO, PROJECT = sys.argv[1:3]
+del sys.argv[1:3]
+DATA = os.path.join(PROJECT, "tests/topology/data")
+FILES = sorted(name for name in os.listdir(DATA) if name.endswith(".xml"))
+try:
+    import jsonschema
+except ImportError:
+    jsonschema = None
+
+
+def run(*arguments, code=0):
+    done = subprocess.run([TOPO, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=120)
+    if done.returncode != code:
+        raise AssertionError("eccl_topo %s: exit code %d, not %d\n%s%s" % (" ".join(arguments), done.returncode, code,
+                                                                         done.stdout, done.stderr))
+    return done.stderr if code > 1 else done.stdout
+
+
+def data(name):
+    return os.path.join(DATA, name)
+
+
+class OfFiles(unittest.TestCase):
+    def test_dump_and_load_again(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for name in FILES:
+                for form in ("xml", "json"):
+                    copy = os.path.join(folder, name + "." + form)
+                    run("dump", "-f", data(name), "--format", form, "-o", copy)
+                    self.assertEqual(run("diff", data(name), copy), "", name)
+                    self.assertEqual(run("dump", "-f", copy), run("dump", "-f", data(name)), name)
+
+    def test_the_schema_holds(self):
+        if jsonschema is None:
+            self.skipTest("python3-jsonschema is not installed")
+        with open(os.path.join(PROJECT, "docs/topology.schema.json")) as file:
+            validator = jsonschema.Draft7Validator(json.load(file))
+        for name in FILES:
+            validator.validate(json.loads(run("show", "--json", "-f", data(name))))
+        validator.validate(json.loads(run("show", "--json")))
+
+    def test_show(self):
+        shown = run("show", "-f", data("amd_topo_4p3l_n2.xml"))
+        self.assertEqual(shown.count("  accelerator "), 8)
+        self.assertEqual(shown.count("xGMI"), 24)
+        self.assertIn("   └─ mlx5_0  200 Gb/s\n", shown)
+        self.assertIn("between CPUs: ", shown)
+
+    def test_pictures_are_xml_with_every_device(self):
+        for name in FILES:
+            picture = xml.dom.minidom.parseString(run("draw", "-f", data(name)))
+            texts = [node.firstChild.data for node in picture.getElementsByTagName("text")]
+            host = json.loads(run("show", "--json", "-f", data(name)))
+            for device in host["devices"]:
+                if device["kind"] in ("accelerator", "nic"):
+                    self.assertIn(device["name"], texts, name)
+
+    def test_paths(self):
+        paths = json.loads(run("paths", "--json", "-f", data("azure_ndv4.xml")))
+        between = {(path["from"], path["to"]): path for path in paths}
+        self.assertEqual(between["0003:00:00.0", "0004:00:00.0"]["type"], "PIX")
+        self.assertEqual(between["0003:00:00.0", "0001:00:00.0"]["type"], "SYS")
+        self.assertEqual(between["0103:00:00.0", "0003:00:00.0"]["type"], "PIX")
+        table = run("paths", "-f", data("azure_ndv4.xml"))
+        self.assertIn("[0] 0003:00:00.0, accelerator\n", table)
+        self.assertEqual(table.count("LOC"), 20)
+
+    def test_search(self):
+        found = json.loads(run("search", "--json", "-f", data("amd_topo_8p6l.xml")))
+        self.assertEqual(len(found["participants"]), 8)
+        self.assertEqual(len(found["trees"]["trees"]), 8 * found["trees"]["channels"])
+        for tree in found["trees"]["trees"]:
+            self.assertEqual({branch[-1] for branch in tree["branches"]} | {tree["root"]}, set(found["participants"]))
+        self.assertGreaterEqual(found["trees"]["ofBound"], 0.95)
+        for ring in found["rings"]["rings"]:
+            self.assertEqual(set(ring) & set(found["participants"]), set(found["participants"]))
+        self.assertIn("trees: 1 channel, ", run("search", "-f", data("amd_topo_8p6l.xml"), "--channels", "1"))
+
+    def test_differences(self):
+        lines = run("diff", data("amd_topo_8p6l.xml"), data("amd_topo_8p6l_3nic.xml"), code=1).splitlines()
+        self.assertIn("added    0000:2a:00.0", lines)
+        self.assertIn("changed  mlx5_0: parent: 0000:9a:00.0, then 0000:1a:00.0", lines)
+        self.assertTrue(json.loads(run("diff", "--json", data("amd_topo_8p6l.xml"), data("amd_topo_8p6l_3nic.xml"), code=1)))
+
+
+class OfMachines(unittest.TestCase):
+    def test_this_one(self):
+        self.assertIn("cpu0", run("show"))
+        host = json.loads(run("dump", "--format", "json"))
+        self.assertEqual(host["format"], "eccl-host")
+
+    def test_a_captured_one_to_repair(self):
+        with tempfile.TemporaryDirectory() as root:
+            def write(path, text):
+                os.makedirs(os.path.dirname(root + path), exist_ok=True)
+                with open(root + path, "w") as file:
+                    file.write(text + "\n")
+            write("/sys/devices/system/node/node0/cpulist", "0-1")
+            write("/proc/cpuinfo", "processor : 0")
+            card = "/sys/devices/pci0000:00/0000:00:01.0"
+            for name, value in (("class", "0x020000"), ("vendor", "0x15b3"), ("device", "0x101d"), ("current_link_speed", "8.0 GT/s PCIe"),
+                                ("max_link_speed", "16.0 GT/s PCIe"), ("current_link_width", "4"), ("max_link_width", "16")):
+                write(card + "/" + name, value)
+            os.makedirs(root + "/sys/bus/pci/devices")
+            os.symlink("../../../devices/pci0000:00/0000:00:01.0", root + "/sys/bus/pci/devices/0000:00:01.0")
+            found = json.loads(run("check", "--json", "--root", root, code=1))
+            self.assertIn(("pci-link", "0000:00:01.0"), [(finding["id"], finding["device"]) for finding in found])
+            self.assertIn("remedy: ", run("check", "--root", root, code=1))
+
+
+class Misuse(unittest.TestCase):
+    def test_is_told(self):
+        for arguments, words in ((["fly"], 'no command "fly"'), (["show", "a"], "one command"), (["diff", "a"], "diff takes two files"),
+                                 (["dump", "--format", "yaml"], "--format is xml or json"), (["search", "--channels", "0"], "--channels 0"),
+                                 (["check", "-f", data(FILES[0])], "check looks at a machine"), (["show", "-f", "a", "--root", "b"], "not both")):
+            self.assertIn(words, run(*arguments, code=2))
+
+    def test_bad_files(self):
+        self.assertIn("No such file", run("show", "-f", "/nowhere", code=3))
+        with tempfile.NamedTemporaryFile("w", suffix=".xml") as file:
+            file.write("<system version=\"1\">\n<cpu numaid=\"0\">\n<pci busid=\"0000:01:00.0\">\n</cpu></system>")
+            file.flush()
+            self.assertIn(file.name + ":", run("show", "-f", file.name, code=3))
+
+    def test_help(self):
+        self.assertIn("USAGE: eccl_topo COMMAND", run("--help"))
+
+
+unittest.main()
