@@ -63,8 +63,10 @@ class Search {
     const Reach start{{kEndless}, {0, 0}};
     seeds_ = {{source_, start}};
     if (graph_.crossbarOf(source_) != source_) seeds_.push_back({graph_.crossbarOf(source_), start});
-    paths_[source_] = {PathType::loc, kEndless, 0, 0};
-    left_ = graph_.devices() - 1;
+    left_ = graph_.devices();
+    for (int i = 0; i < graph_.devices(); ++i) {
+      if (graph_.crossbarOf(i) == graph_.crossbarOf(source_)) settle(i, PathType::loc, start);
+    }
     plain(PathType::loc);
     const Reaches fabric = plain(PathType::nvl);
     byAccelerator();

@@ -14,7 +14,7 @@ class PathGraph;
 
 /// From best to worst; meaning and order are those of NCCL's PATH_*.
 enum class PathType : uint8_t {
-  loc,  ///< the same device, or an adapter and its ports
+  loc,  ///< the same device, or NVSwitches that count as one; an adapter and its ports
   nvl,  ///< NVLink or xGMI: direct, or by NVSwitches
   nvb,  ///< two NVLinks or xGMIs, by one accelerator between
   c2c,  ///< C2C to the CPU
@@ -34,8 +34,9 @@ const char* nameOf(PathType type);  ///< "LOC", ...
 /// several take as long. Where ways differ these may be of different ways: a long message takes the widest, a
 /// short one the quickest.
 ///
-/// To itself: loc, infinite bandwidth, no time. Disconnected: dis, no bandwidth, infinite time. By net: the
-/// network itself counts as one link without time and of any bandwidth, as nothing is known of it.
+/// To itself, and between NVSwitches that count as one: loc, infinite bandwidth, no time. Disconnected: dis, no
+/// bandwidth, infinite time. By net: the network itself counts as one link without time and of any bandwidth,
+/// as nothing is known of it.
 struct Path {
   PathType type = PathType::dis;
   double gigabytes = 0;

@@ -6,6 +6,7 @@
 
 #include "topology/link_model.h"
 #include "topology/nccl_xml.h"
+#include "topology/paths.h"
 
 namespace {
 
@@ -28,5 +29,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   require(again.ok() && *again == *host && eccl::toNcclXml(*again) == written);
   for (const eccl::Link& link : eccl::linksOf(*host))
     require(link.gigabytes > 0 && link.gigabytes < 1e30 && link.microseconds >= 0 && link.source[0] != 0);
+  if (host->devices.empty()) return 0;
+  const std::vector<eccl::Path> paths = eccl::Paths(*host).from(static_cast<int>(size % host->devices.size()));
+  require(paths.size() == host->devices.size());
+  for (const eccl::Path& path : paths) require((path.type == eccl::PathType::dis) == (path.gigabytes == 0));
   return 0;
 }
