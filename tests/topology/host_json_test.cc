@@ -68,7 +68,9 @@ TEST(HostJson, EveryFactSurvives) {
                                     "InfiniBand", 4096, 2, 1, true}});
   host.devices.push_back({DeviceKind::nvSwitch, Device::kNone, "nvswitch0", {}, {}, {}, {}});
   host.fabric.push_back({1, 4, FabricKind::nvLink, 18, 26.5});
-  host.fabric.push_back({4, 1, FabricKind::nvLink, 18, {}});
+  host.fabric.push_back({4, 1, FabricKind::nvLink, 18, 26.5});
+  host.fabric.push_back({1, 0, FabricKind::c2c, 1, {}});
+  host.fabric.push_back({0, 1, FabricKind::c2c, 1, {}});
   host.unread = {"/sys: nothing there"};
   expectIdentity(host);
 }
