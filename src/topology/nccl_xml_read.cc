@@ -1,5 +1,4 @@
-// NCCL's XML to a Host. Two passes: the tree of elements, then the links, whose targets may stand anywhere in
-// it.
+// NCCL's XML to a Host. Two passes: the tree of elements, then the links, whose targets may stand anywhere.
 #include <climits>
 #include <cstring>
 #include <pugixml.hpp>

@@ -126,7 +126,7 @@ inline constexpr int kMostCores = 65536;  ///< the numbers are below; Linux is b
 inline constexpr int kMostDepth = 256;    ///< devices below one another: a PCI domain has 256 buses
 
 /// What makes a host usable as a graph: unique names, CPUs first and parents before children, kinds with their
-/// facts, links between devices that exist, numbers that make sense (no bandwidth of zero or less). Linear in
+/// facts, links between devices that exist, numbers that make sense (no bandwidth of zero or less). n log n of
 /// the size of the host. An error (invalidArgument) names the device.
 Status validate(const Host& host);
 
