@@ -65,3 +65,21 @@ report_mutants() {
       if (made) printf "%d schedules were mutated: %d mutants, %d rejected, %d accepted and run\n", schedules, made, rejected, made - rejected
     }' "$1"
 }
+
+# report_failed REPORT: the failed tests of a ctest JUnit report, each with the end of what it printed.
+report_failed() {
+  awk -v most=25 '
+    /<testcase / { name = $0; sub(/.* name="/, "", name); sub(/" classname=.*/, "", name); lines = 0 }
+    / status="fail"/ { failed = 1 }
+    failed { line[lines++ % most] = $0 }
+    /<\/testcase>/ && failed {
+      print "FAILED " name
+      for (i = lines > most ? lines - most : 0; i < lines; ++i) {
+        text = line[i % most]
+        gsub(/&lt;/, "<", text); gsub(/&gt;/, ">", text); gsub(/&quot;/, "\"", text); gsub(/&apos;/, "\x27", text)
+        gsub(/&amp;/, "\\&", text)
+        print "  " text
+      }
+      failed = 0
+    }' "$1"
+}
