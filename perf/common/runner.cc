@@ -9,16 +9,14 @@
 #include <cstring>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <thread>
 
 #include "common/bench.h"
 #include "common/buffers.h"
 #include "common/communicators.h"
 #include "common/host.h"
-#include "common/launch.h"
+#include "common/job.h"
 #include "common/number.h"
-#include "common/processes.h"
 
 namespace eccl::perf {
 namespace {
@@ -274,7 +272,7 @@ class Run {
   Watchdog watchdog_;
 };
 
-// Everything up to the run itself must come before any thread: forkProcesses and makeRendezvous need that.
+// Everything up to the run itself must come before any thread: takePlace() needs that.
 Outcome start(int argc, char** argv, Collective& collective, int* exitCode) {
   Options options;
   PERF_TRY(parseOptions(argc, argv, &options));
@@ -282,24 +280,9 @@ Outcome start(int argc, char** argv, Collective& collective, int* exitCode) {
     std::fputs(usage(baseName(argv[0])).c_str(), stdout);
     return {};
   }
-  std::optional<Launcher> launcher;
-  PERF_TRY(detectLauncher(::getenv, &launcher));
-  if (options.procs > 0 && launcher && launcher->size > 1)
-    return Outcome::error(Exit::usage, "--procs %d, but %s has started %d processes already; leave --procs out",
-                          options.procs, launcher->name.c_str(), launcher->size);
-  Place place{0, 1, options.threads * options.ranksPerThread, options.threads};
+  Place place;
   Fork fork;
-  if (options.procs > 1) {
-    place.procs = options.procs;
-    PERF_TRY(forkProcesses(options.procs, place.perProcess, &fork));
-    place.proc = fork.proc;
-  } else {
-    const Launcher alone{"the command line", 0, 1, 1, ""};
-    const Launcher& started = options.procs == 0 && launcher ? *launcher : alone;
-    place.proc = started.rank;
-    place.procs = started.size;
-    PERF_TRY(makeRendezvous(started, ::getenv, &fork.rendezvous));
-  }
+  PERF_TRY(takePlace(options.procs, options.threads * options.ranksPerThread, options.threads, &place, &fork));
   *exitCode = fork.exitCode ? *fork.exitCode
                             : Run(argc, argv, options, collective, place, std::move(fork.rendezvous)).run();
   return {};

@@ -7,6 +7,7 @@
 //   struct Payload;                                  // what a message carries; default-constructible
 //   const char* execute(const Move<Payload>& move);  // nullptr, or why the program is wrong (a static text)
 //   void waited(const LaneWait& wait);                   // a lane has seen a step of another one finished
+//   bool putOff(const Move<Payload>& move);              // optional: the move is possible, but not now
 //
 // A move happens at once: it needs every message it takes and every slot it fills. So lanes are a Kahn network
 // with bounded channels (G. Kahn, "The semantics of a simple language for parallel programming", 1974), and
@@ -25,7 +26,7 @@
 
 namespace eccl {
 
-enum class Advance { moved, blocked, finished, failed };  // moved: or skipped a move of nothing
+enum class Advance { moved, blocked, putOff, finished, failed };  // moved: or skipped a move of nothing
 
 /// Not thread-safe; belongs to whoever runs it.
 template <class Domain>
@@ -85,6 +86,9 @@ class Machine {
         case Readiness::ready:
           break;
       }
+      if constexpr (requires { domain_.putOff(move_); }) {
+        if (domain_.putOff(move_)) return Advance::putOff;
+      }
       if (const char* wrong = domain_.execute(move_)) {
         failure_ = where(state) + wrong;
         return Advance::failed;
@@ -130,6 +134,7 @@ class Machine {
           blocked.clear();
           break;
         case Advance::blocked:
+        case Advance::putOff:
           blocked.push_back(lane);
           [[fallthrough]];
         case Advance::finished:
@@ -280,7 +285,6 @@ class Machine {
     move_.step = &step;
     if (!state.memory) {  // a relay passes on what comes
       state.label = *move_.terms[0].message;
-      state.relayed[state.instance] = state.label.last;
     }
     static_cast<Label&>(move_) = state.label;
     move_.rank = state.program->rank;
@@ -313,7 +317,8 @@ class Machine {
     return true;
   }
 
-  void commit(const State& state, const Step& step) {
+  void commit(State& state, const Step& step) {
+    if (!state.memory) state.relayed[state.instance] = state.label.last;
     for (int i = 0; i < step.sources + step.destinations; ++i) {
       if (state.ends[i] == nullptr) continue;
       Wire& wire = *state.ends[i];

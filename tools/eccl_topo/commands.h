@@ -34,6 +34,8 @@ int paths(const Host& host, const Options& options);
 int search(const Host& host, const Options& options);
 int check(const Host& host, const Options& options);
 int diff(const Host& host, const Host& other, const Options& options);
+/// Has options of its own: `argv` begins with the command.
+int measure(int argc, char** argv);
 
 /// The SVG that draw() writes.
 std::string drawing(const Host& host);

@@ -4,6 +4,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 
 #include "commands.h"
 
@@ -21,6 +22,7 @@ constexpr char kUsage[] =
     "  draw          the machine as a picture (SVG)\n"
     "  dump          the machine as a file: --format xml (NCCL's) or json (docs/topology.schema.json)\n"
     "  diff A B      what differs between two files\n"
+    "  measure       latency, bandwidth and the cost model among running ranks: eccl_topo measure --help\n"
     "The machine is this one, or\n"
     "  -f, --file FILE     one in a file of NCCL's XML (NCCL_TOPO_DUMP_FILE makes them) or of dump's JSON\n"
     "      --root DIR      a captured one: a folder with its /proc and /sys\n"
@@ -125,5 +127,6 @@ void eccl::topo::misused(const std::string& why) {
 }
 
 int main(int argc, char** argv) {
+  if (argc > 1 && std::strcmp(argv[1], "measure") == 0) return topo::measure(argc - 1, argv + 1);
   return run(parse(argc, argv));
 }

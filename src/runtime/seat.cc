@@ -1,0 +1,69 @@
+#include "runtime/seat.h"
+
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "transport/net/bytes.h"
+#include "transport/net/endpoint.h"
+
+namespace eccl {
+namespace {
+
+constexpr size_t kLongestName = 512;
+constexpr double kMostCores = 1e6;
+
+/// Pinned to one core, it is this rank's own or that cannot be known.
+double coresHere() {
+  cpu_set_t cores;
+  const int usable = sched_getaffinity(0, sizeof cores, &cores) == 0 ? CPU_COUNT(&cores) : 1;
+  return static_cast<double>(usable > 1 ? usable : std::max(1L, sysconf(_SC_NPROCESSORS_ONLN)));
+}
+
+/// "net:[4026531840]": which network namespace this is.
+std::string networkNamespace() {
+  char name[64];
+  const ssize_t length = readlink("/proc/self/ns/net", name, sizeof name);
+  return length > 0 ? std::string(name, static_cast<size_t>(length)) : "process " + std::to_string(getpid());
+}
+
+bool allows(const Settings& settings, std::string_view transport) {
+  return settings.transport.empty() ||
+         ("," + settings.transport + ",").find("," + std::string(transport) + ",") != std::string::npos;
+}
+
+}  // namespace
+
+Seat localSeat(const Settings& settings) {
+  const Endpoint here = localEndpoint();
+  Seat seat;
+  seat.machine = std::string(here.bootId.begin(), here.bootId.end());
+  seat.port = seat.machine + networkNamespace();
+  if (!settings.shmDisable && allows(settings, "shm")) {
+    seat.memory = seat.port + here.host;
+  } else if (!settings.p2pDisable && allows(settings, "thread")) {
+    seat.memory = seat.port + here.host + std::to_string(getpid());
+  }
+  seat.cores = coresHere();
+  return seat;
+}
+
+std::string encode(const Seat& seat) {
+  return ByteWriter().text(seat.machine).text(seat.memory).text(seat.port).put(seat.cores).take();
+}
+
+Result<Seat> decodeSeat(std::string_view bytes) {
+  ByteReader reader(bytes);
+  Seat seat;
+  seat.machine = reader.text(kLongestName);
+  seat.memory = reader.text(kLongestName);
+  seat.port = reader.text(kLongestName);
+  seat.cores = reader.get<double>();
+  if (!reader.finished()) return Status::error(Code::remote, "what says where a rank is was cut off");
+  if (!(seat.cores >= 1 && seat.cores <= kMostCores))
+    return Status::error(Code::remote, "a rank says that it may run on %g cores", seat.cores);
+  return seat;
+}
+
+}  // namespace eccl

@@ -1,0 +1,363 @@
+// eccl_topo measure: the links between running ranks, and the cost model that explains what calls take there.
+#include <getopt.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <ctime>
+#include <fstream>
+#include <map>
+#include <optional>
+#include <sstream>
+
+#include "algorithms/calibrate.h"
+#include "base/settings.h"
+#include "commands.h"
+#include "common/job.h"
+#include "common/number.h"
+#include "measured_calls.h"
+#include "runtime/seat.h"
+
+namespace eccl::topo {
+namespace {
+
+using perf::Outcome;
+
+constexpr char kUsage[] =
+    "USAGE: eccl_topo measure [OPTIONS]\n"
+    "Among the processes that mpirun, srun or torchrun have started, or local ones:\n"
+    "      --procs N       start N processes here\n"
+    "It prints latency and bandwidth of every pair of ranks, measures collectives with every algorithm, and\n"
+    "fits the constants of the cost model to them.\n"
+    "  -o, --output FILE   writes the model: ECCL_COST_FILE=FILE makes communicators choose by it\n"
+    "      --save FILE     writes what was measured: calls among one number of ranks\n"
+    "      --with FILE     fits the model to what was saved earlier too; may be repeated\n"
+    "      --judge FILE    fits nothing and says how far the model in FILE is off\n"
+    "      --check         also measures sizes that were not used, and says how far off the model is there\n"
+    "      --max BYTES     the largest buffer (64M)\n"
+    "      --rounds N      measures everything N times, in new communicators, and takes the median (3)\n"
+    "      --sample US     repeats a call for so many microseconds in each round, but three times at least "
+    "(4000)\n"
+    "      --plain         ordinary memory instead of ecclMemAlloc's\n"
+    "  -v, --verbose       every call\n"
+    "  -h, --help\n";
+
+struct MeasureOptions {
+  int procs = 0, rounds = 3, sample = 4000;
+  size_t most = size_t{64} << 20;
+  std::string output, save, judge;
+  std::vector<std::string> with;
+  bool check = false, plain = false, verbose = false;
+};
+
+MeasureOptions parseMeasure(int argc, char** argv) {
+  enum { kProcs = 256, kCheck, kMax, kRounds, kPlain, kSave, kWith, kJudge, kSample };
+  static const option kOptions[] = {{"procs", required_argument, nullptr, kProcs},
+                                    {"output", required_argument, nullptr, 'o'},
+                                    {"check", no_argument, nullptr, kCheck},
+                                    {"max", required_argument, nullptr, kMax},
+                                    {"rounds", required_argument, nullptr, kRounds},
+                                    {"sample", required_argument, nullptr, kSample},
+                                    {"plain", no_argument, nullptr, kPlain},
+                                    {"save", required_argument, nullptr, kSave},
+                                    {"with", required_argument, nullptr, kWith},
+                                    {"judge", required_argument, nullptr, kJudge},
+                                    {"verbose", no_argument, nullptr, 'v'},
+                                    {"help", no_argument, nullptr, 'h'},
+                                    {}};
+  MeasureOptions options;
+  auto number = [](const char* name, int least, int most) {
+    long long value = 0;
+    if (!perf::parseInteger(optarg, least, most, &value))
+      misused(format("%s %s is not a number from %d to %d", name, optarg, least, most));
+    return static_cast<int>(value);
+  };
+  for (int found; (found = getopt_long(argc, argv, "o:vh", kOptions, nullptr)) != -1;) {
+    switch (found) {
+      case kProcs:
+        options.procs = number("--procs", 2, 1024);
+        break;
+      case kRounds:
+        options.rounds = number("--rounds", 1, 1000);
+        break;
+      case kSample:
+        options.sample = number("--sample", 100, 100'000'000);
+        break;
+      case kMax:
+        if (!perf::parseSize(optarg, &options.most) || options.most < 4096)
+          misused(format("--max %s is no size of 4K or more", optarg));
+        break;
+      case kCheck:
+        options.check = true;
+        break;
+      case kPlain:
+        options.plain = true;
+        break;
+      case kSave:
+        options.save = optarg;
+        break;
+      case kWith:
+        options.with.push_back(optarg);
+        break;
+      case kJudge:
+        options.judge = optarg;
+        break;
+      case 'o':
+        options.output = optarg;
+        break;
+      case 'v':
+        options.verbose = true;
+        break;
+      case 'h':
+        std::fputs(kUsage, stdout);
+        std::exit(kFine);
+      default:
+        std::exit(kMisused);
+    }
+  }
+  if (!options.judge.empty() && !(options.with.empty() && options.output.empty()))
+    misused("--judge fits nothing: it goes without --with and --output");
+  if (!options.judge.empty()) options.check = true;
+  if (optind < argc) misused(format("measure: '%s' is one argument too many", argv[optind]));
+  return options;
+}
+
+/// Every algorithm of every collective at sizes four times apart; with `between` also at those in the middle,
+/// which the model is not fitted to. Algorithms for the same call stand together.
+std::vector<MeasuredCall> callsToMeasure(int ranks, size_t most, bool between) {
+  std::vector<MeasuredCall> calls;
+  for (const Algorithm& algorithm : algorithms()) {
+    if (algorithm.collective >= Collective::allToAllv || algorithm.collective == Collective::barrier) continue;
+    const CollectiveShape shape{algorithm.collective, ranks, 0};
+    const auto blocks = static_cast<size_t>(std::max(shape.input(0).number, shape.output(0).number));
+    bool fitted = true;
+    for (size_t bytes = 8; bytes * blocks <= most; bytes *= 2, fitted = !fitted)
+      if (fitted || between) calls.push_back({&algorithm, bytes, fitted, {}});
+  }
+  std::stable_sort(calls.begin(), calls.end(), [](const MeasuredCall& a, const MeasuredCall& b) {
+    return std::pair(a.algorithm->collective, a.blockBytes) < std::pair(b.algorithm->collective, b.blockBytes);
+  });
+  return calls;
+}
+
+class Measure {
+ public:
+  Measure(const MeasureOptions& options, perf::Place place) : options_(options), place_(place) {}
+
+  Outcome run(ecclComm_t world) {
+    Ranks ranks(world, place_.proc, place_.procs, options_.most, !options_.plain, options_.sample);
+    PERF_TRY(readFiles());
+    PERF_TRY(findPlacement(ranks));
+    std::vector<MeasuredLink> links;
+    PERF_TRY(ranks.links(&links));
+    if (place_.proc == 0) print(links);
+    beginWith(links);
+    auto measured = callsToMeasure(place_.procs, options_.most, options_.check);
+    for (int round = 0; round < options_.rounds; ++round) { PERF_TRY(ranks.round(&measured)); }
+    if (place_.proc != 0) return {};
+    std::vector<MeasuredCall> calls, others;
+    for (const MeasuredCall& call : measured) (call.fitted ? calls : others).push_back(call);
+    return conclude(calls, others);
+  }
+
+ private:
+  /// Before anything is measured: a file that cannot be read is to be known at once.
+  Outcome readFiles() {
+    if (!options_.judge.empty()) {
+      auto read = CostModel::load(options_.judge);
+      if (!read.ok()) return Outcome::error(perf::Exit::usage, "%s", read.status().message().c_str());
+      judged_ = read.take();
+    }
+    for (const std::string& path : options_.with) {
+      std::ifstream file(path);
+      std::stringstream text;
+      text << file.rdbuf();
+      if (!file) return Outcome::error(perf::Exit::usage, "--with %s: it cannot be read", path.c_str());
+      auto read = parseMeasurements(text.str(), path);
+      if (!read.ok()) return Outcome::error(perf::Exit::usage, "%s", read.status().message().c_str());
+      earlier_.insert(earlier_.end(), read->begin(), read->end());
+    }
+    return {};
+  }
+
+  Outcome findPlacement(Ranks& ranks) {
+    auto loaded = loadSettings();
+    if (!loaded.ok()) return Outcome::error(perf::Exit::usage, "%s", loaded.status().message().c_str());
+    settings_ = loaded.take();
+    std::vector<std::string> texts;
+    PERF_TRY(ranks.gather(encode(localSeat(settings_)), &texts));
+    std::vector<Seat> seats;
+    for (const std::string& text : texts) {
+      auto seat = decodeSeat(text);
+      if (!seat.ok()) return Outcome::error(perf::Exit::internal, "%s", seat.status().message().c_str());
+      seats.push_back(seat.take());
+    }
+    placement_ = Placement(seats);
+    return {};
+  }
+
+  void print(const std::vector<MeasuredLink>& links) const {
+    std::printf("%-14s %12s %10s\n", "ranks", "microseconds", "GB/s");
+    for (const MeasuredLink& link : links)
+      std::printf("%5d - %-6d %12.2f %10.2f\n", link.from, link.to, link.microseconds, link.gigabytes);
+  }
+
+  /// The ports' constants are those of the best link: calls alone cannot tell a slow port from a slow core.
+  void beginWith(const std::vector<MeasuredLink>& links) {
+    double gigabytes = 0, microseconds = 0;
+    for (const MeasuredLink& link : links) {
+      const auto from = static_cast<size_t>(link.from), to = static_cast<size_t>(link.to);
+      if (placement_.port[from] == placement_.port[to] || link.gigabytes <= gigabytes) continue;
+      gigabytes = link.gigabytes;
+      microseconds = link.microseconds;
+    }
+    if (gigabytes <= 0) return;
+    start_[CostTerm::portBytes] = 1e3 / gigabytes;
+    const double inCores = start_[CostTerm::networkSend] + start_[CostTerm::networkReceive];
+    start_[CostTerm::networkLatency] = std::max(microseconds / 2, microseconds - inCores);
+  }
+
+  std::vector<Measurement> measurementsOf(const std::vector<MeasuredCall>& calls) const {
+    std::vector<Measurement> measurements;
+    for (const MeasuredCall& call : calls) {
+      if (call.median() <= 0) continue;  // drowned in the barrier's noise
+      CallSize size;
+      size.elements = call.blockBytes / sizeof(float);
+      size.elementBytes = sizeof(float);
+      size.slotBytes = static_cast<uint64_t>(settings_.slotBytes);
+      size.slots = static_cast<int>(settings_.slots);
+      size.registered = !options_.plain && !settings_.p2pDisable;
+      measurements.push_back({call.algorithm, size, placement_, call.median()});
+    }
+    return measurements;
+  }
+
+  Outcome conclude(const std::vector<MeasuredCall>& calls, const std::vector<MeasuredCall>& others) {
+    if (!options_.save.empty())
+      PERF_TRY(write(options_.save, "Calls measured by", textOf(measurementsOf(calls))));
+    if (judged_) {
+      PERF_TRY(say("the model", calls, *judged_));
+      PERF_TRY(say("the model at sizes between", others, *judged_));
+      return choices(others, *judged_);
+    }
+    std::vector<Measurement> all = measurementsOf(calls);
+    all.insert(all.end(), earlier_.begin(), earlier_.end());
+    auto fitted = calibrate(all, start_);
+    if (!fitted.ok()) return Outcome::error(perf::Exit::internal, "%s", fitted.status().message().c_str());
+    const CostModel& model = *fitted;
+    for (int term = 0; term < kCostTerms; ++term)
+      std::printf("%-22s %10.3f\n", nameOf(static_cast<CostTerm>(term)).c_str(),
+                  model.parameters().values[static_cast<size_t>(term)]);
+    PERF_TRY(say("the constants explain what was measured", calls, CostModel(model.parameters(), {})));
+    if (options_.check) {
+      PERF_TRY(say("the constants at other sizes", others, CostModel(model.parameters(), {})));
+      PERF_TRY(say("the model at other sizes", others, model));
+      PERF_TRY(choices(others, model));
+    }
+    return options_.output.empty() ? Outcome() : write(options_.output, "Cost model by", model.text());
+  }
+
+  Outcome say(const char* what, const std::vector<MeasuredCall>& calls, const CostModel& model) const {
+    const auto accuracy = accuracyOf(measurementsOf(calls), model);
+    if (!accuracy.ok()) return Outcome::error(perf::Exit::internal, "%s", accuracy.status().message().c_str());
+    std::printf("%s: off by %.1f %% (median), %.1f %% (95th percentile) in %zu calls\n", what,
+                accuracy->median * 100, accuracy->percentile95 * 100, accuracy->calls);
+    return {};
+  }
+
+  /// How often the algorithm that the model prefers is as good as the best: within 5 % or the spread.
+  Outcome choices(const std::vector<MeasuredCall>& calls, const CostModel& model) const {
+    struct Candidate {
+      const MeasuredCall* call;
+      double predicted;
+    };
+    std::map<std::pair<Collective, size_t>, std::vector<Candidate>> groups;
+    for (const MeasuredCall& call : calls) {
+      const auto measurement = measurementsOf({call});
+      if (measurement.empty()) continue;
+      const auto predicted = predict(measurement[0], model);
+      if (!predicted.ok())
+        return Outcome::error(perf::Exit::internal, "%s", predicted.status().message().c_str());
+      groups[{call.algorithm->collective, call.blockBytes}].push_back({&call, *predicted});
+      if (options_.verbose) {
+        std::printf("%-14s %-10s %10zu %12.2f us, predicted %12.2f, %+.0f %%\n",
+                    nameOf(call.algorithm->collective), call.algorithm->name, call.blockBytes, call.median(),
+                    *predicted, (*predicted / call.median() - 1) * 100);
+      }
+    }
+    int good = 0, all = 0;
+    for (const auto& [key, candidates] : groups) {
+      if (candidates.size() < 2) continue;
+      const auto chosen =
+          std::min_element(candidates.begin(), candidates.end(),
+                           [](const auto& a, const auto& b) { return a.predicted < b.predicted; });
+      const auto best =
+          std::min_element(candidates.begin(), candidates.end(),
+                           [](const auto& a, const auto& b) { return a.call->median() < b.call->median(); });
+      const double allowed = std::max({0.05, chosen->call->spread(), best->call->spread()});
+      const bool fine = chosen->call->median() <= best->call->median() * (1 + allowed);
+      ++all;
+      good += fine;
+      if (!fine) {
+        std::printf("  %s, %zu bytes: %s is chosen and takes %.2f us, %s takes %.2f\n", nameOf(key.first),
+                    key.second, chosen->call->algorithm->name, chosen->call->median(),
+                    best->call->algorithm->name, best->call->median());
+      }
+    }
+    std::printf("the algorithm chosen is as good as the best, to 5 %% or the spread, in %d of %d cases\n", good,
+                all);
+    return {};
+  }
+
+  Outcome write(const std::string& path, const char* what, const std::string& text) const {
+    std::ofstream file(path);
+    char date[32];
+    const std::time_t time = std::time(nullptr);
+    std::strftime(date, sizeof date, "%F", std::gmtime(&time));
+    file << "# " << what << " eccl_topo measure, ECCL " << ECCL_MAJOR << "." << ECCL_MINOR << "." << ECCL_PATCH
+         << ", " << date << ": " << place_.procs << " ranks, "
+         << (options_.plain ? "ordinary memory" : "memory of ecclMemAlloc") << "\n"
+         << text;
+    file.close();
+    return file ? Outcome() : Outcome::error(perf::Exit::system, "%s cannot be written", path.c_str());
+  }
+
+  const MeasureOptions& options_;
+  const perf::Place place_;
+  std::optional<CostModel> judged_;
+  std::vector<Measurement> earlier_;  // by --with
+  CostParameters start_ = CostParameters::defaults();
+  Settings settings_;
+  Placement placement_;
+};
+
+Outcome measureIn(const MeasureOptions& options, const perf::Place& place, perf::Fork& fork) {
+  if (place.procs < 2)
+    return Outcome::error(perf::Exit::usage,
+                          "measure needs ranks: --procs N, or a launcher that starts several");
+  ecclUniqueId id;
+  PERF_TRY(fork.rendezvous->id(&id));
+  ecclComm_t world = nullptr;
+  PERF_TRY(
+      Outcome::library(ecclCommInitRank(&world, place.procs, id, place.proc), nullptr, "ecclCommInitRank"));
+  fork.rendezvous->joined();
+  PERF_TRY(Measure(options, place).run(world));
+  return Outcome::library(ecclCommDestroy(world), nullptr, "ecclCommDestroy");
+}
+
+}  // namespace
+
+int measure(int argc, char** argv) {
+  const MeasureOptions options = parseMeasure(argc, argv);
+  perf::Place place;
+  perf::Fork fork;
+  Outcome outcome = perf::takePlace(options.procs, 1, 1, &place, &fork);
+  if (outcome.ok() && fork.exitCode) return *fork.exitCode;
+  if (outcome.ok()) outcome = measureIn(options, place, fork);
+  if (outcome.ok()) return kFine;
+  std::fprintf(stderr, "eccl_topo: %s\n", outcome.text().c_str());
+  return outcome.code() == perf::Exit::usage ? kMisused : kUnreadable;
+}
+
+}  // namespace eccl::topo

@@ -1,0 +1,73 @@
+// Times of calls among running ranks, one in each process: what a call takes, again and again, from buffer to
+// buffer. All ranks call the same functions in the same order.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "algorithms/algorithm.h"
+#include "common/outcome.h"
+#include "eccl/eccl.h"
+
+namespace eccl::topo {
+
+/// One call to be measured, and what it took in each round, in microseconds, on the slowest rank.
+struct MeasuredCall {
+  const Algorithm* algorithm = nullptr;
+  size_t blockBytes = 0;
+  bool fitted = true;  ///< the model is to be fitted to it
+  std::vector<double> rounds;
+
+  /// Of the rounds; 0 if there is none that says anything.
+  double median() const;
+  /// The quartiles' distance, as a share of the median.
+  double spread() const;
+};
+
+/// What it is between two ranks.
+struct MeasuredLink {
+  int from = 0, to = 0;
+  double microseconds = 0;  ///< one way, of 8 bytes
+  double gigabytes = 0;     ///< per second, of messages of 4 MiB
+};
+
+/// Owner: the command. One thread.
+class Ranks {
+ public:
+  /// Of a communicator of all ranks, which stays the caller's. `mostBytes`: the largest buffer.
+  /// `sample`: microseconds to spend on a call.
+  Ranks(ecclComm_t world, int rank, int ranks, size_t mostBytes, bool registered, double sample);
+  ~Ranks();
+  Ranks(const Ranks&) = delete;
+  Ranks& operator=(const Ranks&) = delete;
+
+  int rank() const { return rank_; }
+  int ranks() const { return ranks_; }
+
+  /// A line of bytes of every rank.
+  perf::Outcome gather(const std::string& mine, std::vector<std::string>* all);
+  /// All links, one after the other; those from smaller to greater ranks.
+  perf::Outcome links(std::vector<MeasuredLink>* links);
+  /// One round: every call measured once, in this order, in communicators made anew.
+  perf::Outcome round(std::vector<MeasuredCall>* calls);
+
+ private:
+  using Call = std::function<ecclResult_t()>;
+  perf::Outcome allocate();
+  perf::Outcome agree(double* value);  // the greatest of all ranks
+  perf::Outcome join(const std::string& algorithms, ecclComm_t* comm);
+  perf::Outcome time(ecclComm_t comm, const Call& call, double* microseconds);
+  perf::Outcome link(int from, int to, size_t bytes, bool andBack, double* microseconds);
+  Call callOf(const MeasuredCall& call, ecclComm_t comm) const;
+
+  const ecclComm_t world_;
+  const int rank_, ranks_;
+  const size_t mostBytes_;
+  const bool registered_;
+  const double sample_;
+  char* buffers_[2] = {};
+};
+
+}  // namespace eccl::topo
