@@ -16,7 +16,7 @@ struct ClosShape {
   int radix = 64;        ///< ports of every switch
   double portGigabytes = 50,
          trunkGigabytes = 50;  ///< GB/s one way of a host's cables and of those between switches
-  double microseconds = 0.5;   ///< of every cable with the switch at one end of it
+  double microseconds = 0.5;   ///< of every cable, with half of the switches at its ends
   /// What may come from below over what leads up, at the leaves of a full pod and at the spines of three tiers:
   /// 1 or more. Rounded to whole cables it has to be exact.
   double leafOversubscription = 1, spineOversubscription = 1;

@@ -21,8 +21,8 @@ struct Uplink {
   int port = Device::kNone;  ///< index into the devices of the host's type: a port, or an adapter without ports
   int toSwitch = 0;          ///< index into Cluster::switches
   double gigabytes = 0;      ///< of the cable; the port may be slower
-  double microseconds = 0;   ///< of the cable and the switch
-  bool operator==(const Uplink&) const = default;
+  double microseconds = 0;   ///< of the cable and half of the switch
+  auto operator<=>(const Uplink&) const = default;
 };
 
 struct ClusterHost {
@@ -45,7 +45,7 @@ struct Trunk {
   int a = 0, b = 0;         ///< indices into Cluster::switches
   int count = 1;            ///< of cables
   double gigabytes = 0;     ///< of one of them
-  double microseconds = 0;  ///< of a cable and a switch
+  double microseconds = 0;  ///< of a cable and half of each switch
   bool operator==(const Trunk&) const = default;
 };
 

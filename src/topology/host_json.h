@@ -1,8 +1,8 @@
-// A Host as JSON: what `eccl_topo dump --format json` writes and what tools read. docs/topology.schema.json is its
-// schema.
+// A Host as JSON: what `eccl_topo dump --format json` writes and what tools read. docs/topology.schema.json is
+// its schema.
 //
-// Stateless functions, any thread. They need nlohmann-json; in a build without it they fail with invalidUsage and say
-// what to install.
+// Stateless functions, any thread. They need nlohmann-json; in a build without it they fail with invalidUsage
+// and say what to install.
 #pragma once
 
 #include <string>

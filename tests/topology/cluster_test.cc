@@ -94,7 +94,7 @@ TEST(Cluster, WhatIsWrongIsNamed) {
        },
        "rank 0 is on host 2 of 2"},
       {[](Cluster& c) {
-         c.ranks = {{0, 1}, {1, 99}};
+         c.ranks = {{0, 0}, {1, 99}};
        },
        "rank 1 uses device 99 of host b"},
       {[](Cluster& c) { c.hosts.resize(kMostHosts + 1); }, "131073 hosts are more than the 131072 that can be"},
