@@ -64,7 +64,7 @@ std::optional<Said> read(std::string_view bytes) {
 
 /// What a rank that speaks for those alike sends: why it cannot, or the host.
 std::string tale(const Host& host) {
-  Result<std::string> json = toJson(withoutIdentity(host));
+  Result<std::string> json = toJson(withoutIdentity(host), kOneLine);
   if (json.ok() && json->size() + kMostWords > Control::kMaxPart)
     json = Status::error(Code::invalidUsage, "its host has too many devices (%zu) to tell others of",
                          host.devices.size());

@@ -156,9 +156,9 @@ void readHost(Reader& reader, Host& host) {
   reader("unread", host.unread);
 }
 
-Result<std::string> toJson(const Host& host) {
+Result<std::string> toJson(const Host& host, int indent) {
   ECCL_TRY(validate(host));
-  return textOf(valueOf(host), 2) + "\n";
+  return textOf(valueOf(host), indent) + "\n";
 }
 
 Result<Host> parseHostJson(std::string_view text, const std::string& name) {
@@ -186,7 +186,7 @@ Status absent() {
 
 }  // namespace
 
-Result<std::string> toJson(const Host&) {
+Result<std::string> toJson(const Host&, int) {
   return absent();
 }
 Result<Host> parseHostJson(std::string_view, const std::string&) {

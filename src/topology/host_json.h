@@ -13,8 +13,10 @@
 
 namespace eccl {
 
-/// The JSON of a valid host, indented, with a newline at the end. What is not known is left out.
-Result<std::string> toJson(const Host& host);
+inline constexpr int kOneLine = -1;
+/// The JSON of a valid host, indented by so many blanks or in one line, with a newline at the end. What is not
+/// known is left out.
+Result<std::string> toJson(const Host& host, int indent = 2);
 /// The host in a text; `name` is what errors call the text. The result is valid and equals the one that was
 /// written. Errors (invalidArgument) say where: "<name>: devices[3].port.mtu: …".
 Result<Host> parseHostJson(std::string_view text, const std::string& name);
