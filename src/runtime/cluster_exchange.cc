@@ -100,7 +100,7 @@ RankHosts::Introduction RankHosts::introduce(const Settings& settings, int rank)
                   .put(static_cast<uint8_t>(toJson(Host()).ok()))
                   .put(found.ok() ? mine.host->fingerprint : Fingerprint{})
                   .text(allowedCores())
-                  .put(static_cast<int32_t>(std::ceil(cpuQuota())))
+                  .put(static_cast<int32_t>(std::min(std::ceil(cpuQuota()), 1e9)))
                   .take();
   return mine;
 }
@@ -236,7 +236,8 @@ Cluster RankHosts::clusterOfHosts() const {
         near.push_back(cpu);
     }
     if (near.empty()) near = all;  // the file's cores are not this machine's
-    cluster.ranks.push_back({rank.host, near[turn[static_cast<size_t>(rank.host)]++ % near.size()]});
+    size_t& next = turn[static_cast<size_t>(rank.host)];
+    cluster.ranks.push_back({rank.host, near[near.size() == 1 ? 0 : next++ % near.size()]});
   }
   return cluster;
 }

@@ -4,6 +4,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sched.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <fstream>
+#include <thread>
 
 #include "topology/data_files.h"
 #include "topology/host_json.h"
@@ -27,10 +32,10 @@ bool canTellHosts() {
 /// Ranks that meet in one thread.
 class MeetingTest : public ::testing::Test {
  protected:
-  /// A rank that is told its host by a file of tests/topology/data; empty: this machine.
+  /// A rank that is told its host by a file, of tests/topology/data if without a folder; empty: this machine.
   void add(const std::string& file, const std::string& machine) {
     Settings settings;
-    if (!file.empty()) settings.topoFile = dataFolder() + file;
+    if (!file.empty()) settings.topoFile = file[0] == '/' ? file : dataFolder() + file;
     own_.push_back(RankHosts::introduce(settings, static_cast<int>(own_.size())));
     Endpoint endpoint;
     endpoint.host = machine;
@@ -113,6 +118,48 @@ TEST_F(MeetingTest, OneRankOfEachKindTells) {
     ASSERT_TRUE(again.ok()) << again.status().message();
     EXPECT_EQ(**again->cluster(), cluster);
   }
+}
+
+TEST_F(MeetingTest, EveryKnownFileIsAHost) {
+  ECCL_NEEDS_TALES();
+  for (const std::string& file : dataFiles()) add(file, "node7");
+  const RankHosts met = meetAll();
+  ASSERT_TRUE(met.cluster().ok()) << met.cluster().status().message();
+  const Cluster& cluster = **met.cluster();
+  EXPECT_TRUE(validate(cluster).ok()) << validate(cluster).message();
+  EXPECT_THAT(cluster.hosts, SizeIs(dataFiles().size()));
+  for (size_t rank = 0; rank < own_.size(); ++rank)
+    EXPECT_EQ(withoutIdentity(cluster.typeOf(met.hostOfRank()[rank])), withoutIdentity(own_[rank].host->host));
+}
+
+TEST_F(MeetingTest, ARankIsOnTheCpuThatHasItsCores) {
+  ECCL_NEEDS_XML();
+  cpu_set_t allowed;
+  ASSERT_EQ(sched_getaffinity(0, sizeof allowed, &allowed), 0);
+  if (!CPU_ISSET(0, &allowed) || !CPU_ISSET(1, &allowed)) GTEST_SKIP() << "needs cores 0 and 1";
+  const std::string path = ::testing::TempDir() + "eccl-two-cpus-" + std::to_string(getpid()) + ".xml";
+  std::ofstream(path) << R"(<system version="1">
+  <cpu numaid="0" affinity="00000001" arch="x86_64" vendor="GenuineIntel" familyid="6" modelid="143"/>
+  <cpu numaid="1" affinity="00000002" arch="x86_64" vendor="GenuineIntel" familyid="6" modelid="143"/>
+</system>)";
+  for (const std::vector<int>& cores : std::vector<std::vector<int>>{{1}, {0, 1}, {0, 1}, {0}}) {
+    std::thread([&] {
+      cpu_set_t mine;
+      CPU_ZERO(&mine);
+      for (int core : cores) CPU_SET(core, &mine);
+      EXPECT_EQ(sched_setaffinity(0, sizeof mine, &mine), 0);
+      add(path, "node7");
+    }).join();
+  }
+  std::remove(path.c_str());
+  const RankHosts met = meetAll();
+  std::vector<int> devices;
+  for (const RankPlace& place : (*met.cluster())->ranks) devices.push_back(place.device);
+  EXPECT_THAT(devices, ElementsAre(1, 0, 1, 0)) << "those that may use both are on them in turn";
+  const int both = met.coresOf(0), one = met.of(std::vector<int>{0}).coresOf(0);
+  EXPECT_EQ(one, 1);
+  EXPECT_LE(both, 2);
+  EXPECT_GE(both, one) << "2, but for a cgroup that grants one";
 }
 
 TEST_F(MeetingTest, ASplitKeepsWhatItsRanksKnow) {
