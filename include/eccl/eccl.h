@@ -167,6 +167,15 @@ ECCL_API ecclResult_t ecclCommGetAsyncError(ecclComm_t comm, ecclResult_t* async
 ECCL_API ecclResult_t ecclCommCount(ecclComm_t comm, int* count);
 ECCL_API ecclResult_t ecclCommUserRank(ecclComm_t comm, int* rank);
 
+/* ---- Topology ----------------------------------------------------------------------------------- */
+
+/* What the hosts of `comm` are made of and where each rank runs, as JSON (docs/cluster.schema.json), the same on every
+ * rank and through the life of `comm`. In two calls, so that all memory is the caller's: with text = NULL,
+ * *size = the bytes it needs, a final NUL included; then, with as many or more at `text`, the text, and *size again.
+ * With fewer nothing is written: ecclInvalidArgument, and *size says how many. ecclInvalidUsage in a build without
+ * JSON, or where hosts differ and another rank's build has none. Not collective. Any thread. */
+ECCL_API ecclResult_t ecclTopologyExport(ecclComm_t comm, char* text, size_t* size);
+
 /* ---- Memory ------------------------------------------------------------------------------------- */
 
 /* Memory that ranks of this process's communicators on this host read and write in place, instead of copying through

@@ -198,6 +198,15 @@ class Communicator {
 
   int rank() const { return number(ecclCommUserRank); }
   int size() const { return number(ecclCommCount); }
+  /// What the hosts are made of and where each rank runs, as JSON.
+  std::string topology() const {
+    size_t size = 0;
+    check(ecclTopologyExport(comm_, nullptr, &size));
+    std::string text(size, '\0');
+    check(ecclTopologyExport(comm_, text.data(), &size));
+    text.pop_back();  // the NUL
+    return text;
+  }
   /// Reports and clears nothing: ecclSuccess, ecclInProgress or what went wrong in the background.
   ecclResult_t asyncError() const {
     ecclResult_t error = ecclSuccess;

@@ -37,6 +37,9 @@ struct Settings {
   bool shmDisable = false;      // ECCL_SHM_DISABLE: no memory shared between processes
   bool p2pDisable = false;      // ECCL_P2P_DISABLE: ranks on one host leave each other's buffers alone
   std::string transport;        // ECCL_TRANSPORT: comma list of thread, shm, tcp; empty: all
+  std::string topoFile;         // ECCL_TOPO_FILE: this host, instead of looking at the machine
+  std::string topoDumpFile;     // ECCL_TOPO_DUMP_FILE
+  int64_t topoDumpRank = 0;     // ECCL_TOPO_DUMP_FILE_RANK
   bool blocking = true;         // ECCL_COMM_BLOCKING: overrides the config's blocking
   bool blockingSet = false;
   std::string verify;  // ECCL_VERIFY: auto, always or never: prove schedules before running them

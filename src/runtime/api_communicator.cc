@@ -2,6 +2,7 @@
 
 #include <cstring>
 #include <optional>
+#include <utility>
 
 #include "runtime/group.h"
 #include "runtime/handles.h"
@@ -146,6 +147,20 @@ Status end(ecclComm_t comm, const char* function, bool abort) {
   return abort ? Status() : status;
 }
 
+Status exportTopology(ecclComm_t comm, char* text, size_t* size) {
+  ECCL_ASSIGN(auto communicator, communicatorOf(comm, "ecclTopologyExport"));
+  if (size == nullptr) return Status::error(Code::invalidArgument, "ecclTopologyExport: size is NULL");
+  ECCL_TRY(communicator->usable());
+  ECCL_ASSIGN(const std::string json, communicator->topology());
+  const size_t has = std::exchange(*size, json.size() + 1);
+  if (text == nullptr) return {};
+  if (has < *size)
+    return Status::error(Code::invalidArgument, "ecclTopologyExport: the text needs %zu bytes, not %zu", *size,
+                         has);
+  std::memcpy(text, json.c_str(), *size);
+  return {};
+}
+
 Status finalizeComm(ecclComm_t comm) {
   ECCL_ASSIGN(auto communicator, communicatorOf(comm, "ecclCommFinalize"));
   if (communicator->options().blocking) return communicator->finalize();
@@ -218,6 +233,10 @@ ecclResult_t ecclCommUserRank(ecclComm_t comm, int* rank) {
   if (Status status = (*communicator)->usable(); !status.ok()) return report(status, comm);
   *rank = (*communicator)->rank();
   return ecclSuccess;
+}
+
+ecclResult_t ecclTopologyExport(ecclComm_t comm, char* text, size_t* size) {
+  return report(exportTopology(comm, text, size), comm);
 }
 
 ecclResult_t ecclRedOpCreatePreMulSum(ecclRedOp_t* op, void* scalar, ecclDataType_t datatype,

@@ -1,6 +1,7 @@
 #include "runtime/communicator.h"
 
 #include "base/log.h"
+#include "topology/cluster_json.h"
 
 namespace eccl {
 namespace {
@@ -65,6 +66,11 @@ Status Communicator::usable() const {
       return Status::error(Code::invalidUsage,
                            "the communicator has been finalized; only ecclCommDestroy is left");
   }
+}
+
+Result<std::string> Communicator::topology() const {
+  ECCL_TRY(hosts_.cluster().status());
+  return toJson(**hosts_.cluster());
 }
 
 Status Communicator::prepare(const std::shared_ptr<Run>& run, Call call, bool callerBlocked) {

@@ -12,6 +12,7 @@
 
 #include "base/settings.h"
 #include "runtime/call_history.h"
+#include "runtime/cluster_exchange.h"
 #include "runtime/engine.h"
 #include "runtime/plan.h"
 #include "runtime/service.h"
@@ -56,6 +57,10 @@ class Communicator final : public ControlHandler,
   int rank() const { return rank_; }
   int ranks() const { return ranks_; }
   const CommunicatorOptions& options() const { return options_; }
+  /// Where the ranks are. Constant once ready.
+  const RankHosts& hosts() const { return hosts_; }
+  /// The hosts and ranks as JSON.
+  Result<std::string> topology() const;
   State state() const { return state_.load(std::memory_order_acquire); }
   /// ok, inProgress, or what went wrong.
   Status asyncStatus() const;
@@ -150,6 +155,7 @@ class Communicator final : public ControlHandler,
   uint64_t splits_ = 0;
   std::string wireText_;
   std::vector<Endpoint> endpoints_;  // constant once ready
+  RankHosts hosts_;                  // likewise; a child's before it meets its ranks, from its parent
 
   std::atomic<State> state_{State::initialising};
   std::atomic<bool> abort_{false};

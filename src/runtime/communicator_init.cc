@@ -1,6 +1,5 @@
 // How a communicator comes to be: by unique id, or by splitting another.
 
-#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,7 +12,7 @@
 namespace eccl {
 namespace {
 
-constexpr uint32_t kProtocol = 1;  // of what ranks tell each other when they meet
+constexpr uint32_t kProtocol = 2;  // of what ranks tell each other when they meet
 
 InterfaceOptions interfaceOptions(const Settings& settings) {
   InterfaceOptions options;
@@ -110,9 +109,12 @@ Status Communicator::split(Communicator& parent, int color, int key, bool* isMem
                      [](const Member& a, const Member& b) { return a.key < b.key; });
     Membership membership;
     membership.ranks = static_cast<int>(members.size());
+    std::vector<int> oldRanks;
     for (size_t i = 0; i < members.size(); ++i) {
       if (members[i].oldRank == parent.rank_) membership.rank = static_cast<int>(i);
+      oldRanks.push_back(members[i].oldRank);
     }
+    hosts_ = parent.hosts_.of(oldRanks);
     if (membership.rank > 0)
       membership.parent = members[static_cast<size_t>(treeParent(membership.rank))].endpoint;
     return membership;
@@ -144,9 +146,16 @@ Status Communicator::exchange() {
   const Settings& settings = options_.settings;
   wireText_ =
       settings.wireText() + format("config.channels=%d..%d\n", options_.minChannels, options_.maxChannels);
-  std::string part = ByteWriter().put(kProtocol).text(acceptor_->endpoint().encode()).text(wireText_).take();
-  ECCL_ASSIGN(auto parts, control_->allGather(part, Wait::within(initLimit(), &abort_)));
-  std::vector<std::string> wires;
+  const bool child = !hosts_.hostOfRank().empty();
+  const RankHosts::Introduction mine =
+      child ? RankHosts::Introduction() : RankHosts::introduce(settings, rank_);
+  std::string part =
+      ByteWriter().put(kProtocol).text(acceptor_->endpoint().encode()).text(wireText_).text(mine.text).take();
+  const auto gather = [this](std::string_view own) {
+    return control_->allGather(own, Wait::within(initLimit(), &abort_));
+  };
+  ECCL_ASSIGN(auto parts, gather(part));
+  std::vector<std::string> wires, introductions;
   for (size_t rank = 0; rank < parts.size(); ++rank) {
     ByteReader reader(parts[rank]);
     auto protocol = reader.get<uint32_t>();
@@ -158,12 +167,17 @@ Status Communicator::exchange() {
     }
     std::string endpointBytes(reader.text(4096));
     wires.emplace_back(reader.text(1 << 16));
+    introductions.emplace_back(reader.text(RankHosts::kMostIntroduction));
     if (!reader.finished())
       return logged(Status::error(Code::remote, "rank %zu introduced itself with something unreadable", rank));
     ECCL_ASSIGN(Endpoint endpoint, Endpoint::decode(endpointBytes));
     endpoints_.push_back(std::move(endpoint));
   }
   ECCL_TRY(compareSettings(wires));
+  if (!child) {
+    const auto describeRank = [this](int rank) { return describe(rank); };
+    ECCL_ASSIGN(hosts_, RankHosts::meet(introductions, endpoints_, mine.host, rank_, gather, describeRank));
+  }
   choosePace();
   shareCache();
   PlanContext context;
@@ -182,13 +196,8 @@ Status Communicator::exchange() {
   return {};
 }
 
-/// By what they say of themselves: good enough for choices that any answer is safe for. What can really be
-/// shared is found by trial.
 int Communicator::ranksHere() const {
-  const Endpoint& mine = endpoints_[static_cast<size_t>(rank_)];
-  return static_cast<int>(std::count_if(endpoints_.begin(), endpoints_.end(), [&](const Endpoint& endpoint) {
-    return endpoint.host == mine.host && endpoint.bootId == mine.bootId;
-  }));
+  return hosts_.ranksOn(hosts_.hostOfRank()[static_cast<size_t>(rank_)]);
 }
 
 /// Looking without yielding is free while every rank on this host has a core to itself. Where ranks share
@@ -197,10 +206,7 @@ int Communicator::ranksHere() const {
 void Communicator::choosePace() {
   constexpr Duration kAlone = std::chrono::microseconds(50);
   constexpr uint32_t kCrowdedDirectFrom = 8192;
-  cpu_set_t cores;
-  const int usable = sched_getaffinity(0, sizeof cores, &cores) == 0 ? CPU_COUNT(&cores) : 1;
-  // Pinned to one core, it is this rank's own or that cannot be known.
-  const bool alone = ranksHere() <= std::max<long>(usable, usable == 1 ? sysconf(_SC_NPROCESSORS_ONLN) : 1);
+  const bool alone = ranksHere() <= hosts_.coresOf(hosts_.hostOfRank()[static_cast<size_t>(rank_)]);
   if (!alone) engine_.setDirectFrom(kCrowdedDirectFrom);
   if (alone && options_.settings.spinMicroseconds < 0) engine_.setSpin(kAlone);
 }

@@ -2,17 +2,12 @@
 
 #ifdef ECCL_HAVE_JSON
 
-#include <array>
 #include <cinttypes>
-#include <cstdlib>
-#include <limits>
-#include <nlohmann/json.hpp>
-#include <unordered_map>
+
+#include "topology/host_json_value.h"
 
 namespace eccl {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 constexpr const char* kFormat = "eccl-host";
 constexpr int kVersion = 1;
@@ -74,10 +69,6 @@ void visitMembers(PortFacts& facts, Visit&& visit) {
   visit("collective", facts.collective);
 }
 
-// Identifiers are hexadecimal text: JSON's numbers need not hold 64 bits.
-template <class Number>
-constexpr bool kIdentifier = std::is_same_v<Number, uint32_t> || std::is_same_v<Number, uint64_t>;
-
 struct Writer {
   Json& to;
   template <class Number>
@@ -101,173 +92,20 @@ void write(Json& to, const char* name, const std::optional<Facts>& facts) {
   visitMembers(copy, Writer{to[name] = Json::object()});
 }
 
-/// An object that is read: each member at most once, and none that nobody asked for. The first error stays.
-class Reader {
- public:
-  Reader(const Json& from, std::string where) : from_(from), where_(std::move(where)) {
-    if (!from.is_object()) fail("", "is not an object");
-  }
-
-  template <class Value>
-  void operator()(const char* name, Value& value) {
-    const Json* member = find(name);
-    if (member != nullptr && !read(*member, value)) fail(name, "is not " + wantedBy(value));
-  }
-  template <class Facts>
-  void facts(const char* name, std::optional<Facts>& facts) {
-    const Json* member = find(name);
-    if (member == nullptr) return;
-    Reader reader(*member, where_ + name + ".");
-    visitMembers(facts.emplace(), reader);
-    keep(reader.end());
-  }
-  /// An array of objects, each given to `visit` with a reader of its own.
-  template <class Visit>
-  void objects(const char* name, Visit&& visit) {
-    const Json* member = find(name);
-    if (member == nullptr) return;
-    if (!member->is_array()) return fail(name, "is not an array");
-    for (size_t i = 0; i < member->size() && status_.ok(); ++i) {
-      Reader reader((*member)[i], format("%s%s[%zu].", where_.c_str(), name, i));
-      visit(reader);
-      keep(reader.end());
-    }
-  }
-  void fail(const std::string& name, const std::string& what) {
-    std::string place = where_ + name;
-    while (!place.empty() && (place.back() == '.' || place.back() == ' ')) place.pop_back();
-    keep(Status::error(Code::invalidArgument, "%s %s", place.c_str(), what.c_str()));
-  }
-  /// Once all members have been asked for.
-  Status end() {
-    if (status_.ok() && from_.is_object() && asked_.size() < from_.size()) {
-      for (const auto& member : from_.items()) {
-        if (std::find(asked_.begin(), asked_.end(), member.key()) == asked_.end())
-          fail(member.key().substr(0, 40), "is not known");
-      }
-    }
-    return status_;
-  }
-
- private:
-  const Json* find(const char* name) {
-    if (!from_.is_object()) return nullptr;
-    const auto member = from_.find(name);
-    if (member == from_.end()) return nullptr;
-    asked_.emplace_back(name);
-    return &*member;
-  }
-  void keep(Status status) {
-    if (status_.ok()) status_ = std::move(status);
-  }
-
-  static bool read(const Json& from, std::string& value) {
-    if (from.is_string()) value = from.get<std::string>();
-    return from.is_string();
-  }
-  static bool read(const Json& from, bool& value) {
-    if (from.is_boolean()) value = from.get<bool>();
-    return from.is_boolean();
-  }
-  static bool read(const Json& from, double& value) {
-    if (from.is_number()) value = from.get<double>();
-    return from.is_number();
-  }
-  template <class Number>
-  static bool read(const Json& from, Number& value) requires std::is_integral_v<Number> {
-    if constexpr (kIdentifier<Number>) {
-      const std::string text = from.is_string() ? from.get<std::string>() : "";
-      char* end = nullptr;
-      errno = 0;
-      const uint64_t number = std::strtoull(text.c_str(), &end, 16);
-      value = static_cast<Number>(number);
-      return text.starts_with("0x") && text.size() > 2 && *end == '\0' && errno == 0 && value == number;
-    } else {
-      if (!from.is_number_integer() || (from.is_number_unsigned() && from.get<uint64_t>() > INT64_MAX)) return false;
-      const auto number = from.get<int64_t>();
-      value = static_cast<Number>(number);
-      return value == number;
-    }
-  }
-  template <class Value>
-  static bool read(const Json& from, std::optional<Value>& value) {
-    return read(from, value.emplace());
-  }
-  template <class Value>
-  static bool read(const Json& from, std::vector<Value>& value) {
-    if (!from.is_array()) return false;
-    for (const Json& element : from) {
-      if (!read(element, value.emplace_back())) return false;
-    }
-    return true;
-  }
-
-  static std::string wantedBy(const std::string&) { return "a text"; }
-  static std::string wantedBy(const bool&) { return "true or false"; }
-  static std::string wantedBy(const double&) { return "a number"; }
-  template <class Number>
-  static std::string wantedBy(const Number&) requires std::is_integral_v<Number> {
-    return kIdentifier<Number> ? format("hexadecimal text of %zu bits, such as \"0x1a\"", 8 * sizeof(Number))
-                               : format("a whole number of %zu bits", 8 * sizeof(Number));
-  }
-  template <class Value>
-  static std::string wantedBy(const std::optional<Value>&) {
-    return wantedBy(Value{});
-  }
-  template <class Value>
-  static std::string wantedBy(const std::vector<Value>&) {
-    return "an array, each element " + wantedBy(Value{});
-  }
-
-  const Json& from_;
-  const std::string where_;
-  std::vector<std::string> asked_;
-  Status status_;
-};
-
-/// What a text names, among the names of an enumeration.
-template <class Kind, size_t N>
-void readKind(Reader& reader, const std::array<const char*, N>& names, Kind& kind) {
-  std::string text, known;
-  reader("kind", text);
-  for (size_t i = 0; i < N; ++i) {
-    known += (i > 0 ? ", " : "") + std::string(names[i]);
-    if (text == names[i]) {
-      kind = static_cast<Kind>(i);
-      return;
-    }
-  }
-  reader.fail("kind", "is none of " + known);
+template <class Facts>
+void read(Reader& reader, const char* name, std::optional<Facts>& facts) {
+  reader.object(name, [&](Reader& member) { visitMembers(facts.emplace(), member); });
 }
-
-/// Devices are named by their names.
-class Names {
- public:
-  void add(const std::string& name) { numbers_.emplace(name, static_cast<int>(numbers_.size())); }
-  void read(Reader& reader, const char* member, int& device, bool needed) const {
-    std::string name;
-    reader(member, name);
-    if (name.empty() && !needed) return;
-    const auto found = numbers_.find(name);
-    if (found == numbers_.end())
-      reader.fail(member, "is \"" + name.substr(0, 40) + "\", which no device before it is called");
-    else
-      device = found->second;
-  }
-
- private:
-  std::unordered_map<std::string, int> numbers_;
-};
 
 void readDevice(Reader& reader, Names& names, Host& host) {
   Device& device = host.devices.emplace_back();
   reader("name", device.name);
   readKind(reader, kDeviceKinds, device.kind);
   names.read(reader, "parent", device.parent, false);
-  reader.facts("cpu", device.cpu);
-  reader.facts("pci", device.pci);
-  reader.facts("accelerator", device.accelerator);
-  reader.facts("port", device.port);
+  read(reader, "cpu", device.cpu);
+  read(reader, "pci", device.pci);
+  read(reader, "accelerator", device.accelerator);
+  read(reader, "port", device.port);
   names.add(device.name);
 }
 
@@ -282,8 +120,7 @@ void readLink(Reader& reader, const Names& names, Host& host) {
 
 }  // namespace
 
-Result<std::string> toJson(const Host& host) {
-  ECCL_TRY(validate(host));
+Json valueOf(const Host& host) {
   Json json{{"format", kFormat}, {"version", kVersion}};
   if (!host.name.empty()) json["name"] = host.name;
   Json& devices = json["devices"] = Json::array();
@@ -307,30 +144,28 @@ Result<std::string> toJson(const Host& host) {
     if (link.bandwidth) to["bandwidth"] = *link.bandwidth;
   }
   if (!host.unread.empty()) json["unread"] = host.unread;
-  // Names come from files and devices: what is not UTF-8 in them is replaced rather than thrown about.
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return json;
 }
 
-Result<Host> parseHostJson(std::string_view text, const std::string& name) {
-  Json json;
-  try {
-    json = Json::parse(text);
-  } catch (const Json::exception& error) {  // says line and column
-    return Status::error(Code::invalidArgument, "%s: %s", name.c_str(), error.what());
-  }
-  Reader reader(json, name + ": ");
-  Host host;
-  std::string formatName;
-  int version = 0;
-  reader("format", formatName);
-  reader("version", version);
-  if (formatName != kFormat) reader.fail("format", format("is not \"%s\"", kFormat));
-  if (version != kVersion) reader.fail("version", format("is not %d", kVersion));
+void readHost(Reader& reader, Host& host) {
+  readFormat(reader, kFormat, kVersion);
   reader("name", host.name);
-  Names names;
+  Names names("device before it");
   reader.objects("devices", [&](Reader& device) { readDevice(device, names, host); });
   reader.objects("links", [&](Reader& link) { readLink(link, names, host); });
   reader("unread", host.unread);
+}
+
+Result<std::string> toJson(const Host& host, int indent) {
+  ECCL_TRY(validate(host));
+  return textOf(valueOf(host), indent) + "\n";
+}
+
+Result<Host> parseHostJson(std::string_view text, const std::string& name) {
+  ECCL_ASSIGN(const Json json, parseJson(text, name));
+  Reader reader(json, name + ": ");
+  Host host;
+  readHost(reader, host);
   ECCL_TRY(reader.end());
   ECCL_TRY(validate(host));
   return host;
@@ -344,13 +179,14 @@ namespace eccl {
 namespace {
 
 Status absent() {
-  return Status::error(Code::invalidUsage,
-                       "this build of ECCL reads and writes no JSON: install nlohmann-json3-dev and build it again");
+  return Status::error(
+      Code::invalidUsage,
+      "this build of ECCL reads and writes no JSON: install nlohmann-json3-dev and build it again");
 }
 
 }  // namespace
 
-Result<std::string> toJson(const Host&) {
+Result<std::string> toJson(const Host&, int) {
   return absent();
 }
 Result<Host> parseHostJson(std::string_view, const std::string&) {

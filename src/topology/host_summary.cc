@@ -66,6 +66,10 @@ class Reader {
     readCaches();
     return std::move(host_.caches);
   }
+  double quotaCpus() {
+    readQuota();
+    return host_.quotaCpus;
+  }
   HostSummary read() {
     host_.hostName = trimmed(text("/proc/sys/kernel/hostname"));
     host_.kernel = trimmed(text("/proc/sys/kernel/osrelease"));
@@ -114,6 +118,10 @@ class Reader {
     for (const std::string& name : entriesOf("/sys/devices/system/node", "node")) {
       if (std::isdigit(static_cast<unsigned char>(name[4])) != 0) ++host_.numaNodes;
     }
+    readQuota();
+  }
+
+  void readQuota() {
     forEachCgroup("cpu", [&](const std::string& folder) {
       double quota = 0, period = 0;
       const std::string both = optionalText(folder + "/cpu.max");  // version 2: "max 100000"
@@ -232,6 +240,10 @@ SharedCache largestCache(const HostSources& sources) {
     if (cache.bytes > largest.bytes) largest = {cache.bytes, std::max<int>(1, cpusIn(cache.sharedBy).size())};
   }
   return largest;
+}
+
+double cpuQuota(const HostSources& sources) {
+  return Reader(sources).quotaCpus();
 }
 
 std::string describe(const HostSummary& host) {

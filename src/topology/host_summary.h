@@ -59,6 +59,8 @@ struct SharedCache {
   int cpus = 1;
 };
 SharedCache largestCache(const HostSources& sources = {});
+/// CPU time per time that the cgroup of this process grants; 0: no limit. Reads little; any thread.
+double cpuQuota(const HostSources& sources = {});
 /// Some lines, each ending with a newline.
 std::string describe(const HostSummary& host);
 

@@ -1,4 +1,5 @@
-// NUMA nodes and the PCI tree, as hwloc sees them.
+#include "topology/probe_hwloc.h"
+
 #include <hwloc.h>
 #include <unistd.h>
 
@@ -11,8 +12,10 @@
 
 #include "topology/probe_parts.h"
 
-namespace eccl::probe {
+namespace eccl {
 namespace {
+
+using namespace probe;
 
 /// The environment with some variables more, for as long as it lives; one at a time. hwloc has no other ear for
 /// what it is told by this. setenv() would move or shift the array that getenv() of another thread is walking
@@ -232,27 +235,41 @@ void readPorts(hwloc_topology_t topology, Inventory* found) {
   }
 }
 
-}  // namespace
-
-Status readHwloc(const std::string& root, Inventory* found) {
-  ECCL_ASSIGN(const Topology topology, load(root, ""));
-  readTopology(topology.get(), found);
-  return {};
-}
-
-Status readHwlocXml(const std::string& path, Inventory* found) {
-  ECCL_ASSIGN(const Topology topology, load("", path));
-  readTopology(topology.get(), found);
-  readPorts(topology.get(), found);
-  const hwloc_obj_t machine = hwloc_get_root_obj(topology.get());
-  const hwloc_obj_t package = hwloc_get_next_obj_by_type(topology.get(), HWLOC_OBJ_PACKAGE, nullptr);
+/// All facts that an exported file holds.
+void readExport(hwloc_topology_t topology, Inventory* found) {
+  readTopology(topology, found);
+  readPorts(topology, found);
+  const hwloc_obj_t machine = hwloc_get_root_obj(topology);
+  const hwloc_obj_t package = hwloc_get_next_obj_by_type(topology, HWLOC_OBJ_PACKAGE, nullptr);
   found->hostName = infoOf(machine, "HostName");
   found->cpu.arch = infoOf(machine, "Architecture");
   found->cpu.vendor = infoOf(package, "CPUVendor");
   if (const auto family = numberIn(infoOf(package, "CPUFamilyNumber"))) found->cpu.family = ncclFamily(*family);
   if (const auto model = numberIn(infoOf(package, "CPUModelNumber")))
     found->cpu.model = static_cast<int>(*model);
+}
+
+}  // namespace
+
+bool haveHwloc() {
+  return true;
+}
+
+Status hwlocStructure(const std::string& root, Inventory* found) {
+  const Result<Topology> topology = load(root, "");
+  if (!topology.ok()) return Status::error(Code::system, "hwloc: %s", topology.status().message().c_str());
+  readTopology(topology->get(), found);
   return {};
 }
 
-}  // namespace eccl::probe
+Host probeHwlocXml(const std::string& path) {
+  Inventory found;
+  if (const Result<Topology> topology = load("", path); topology.ok()) {
+    readExport(topology->get(), &found);
+  } else {
+    found.unread.push_back(path + ": " + topology.status().message());
+  }
+  return assemble(std::move(found));
+}
+
+}  // namespace eccl

@@ -58,11 +58,6 @@ void readCpuModel(const SystemFiles& files, Inventory* found);
 /// Network interfaces and InfiniBand devices, one Port for each port there is.
 void readPorts(const SystemFiles& files, Inventory* found);
 
-/// Nodes and functions as hwloc sees them, below `root`; an error leaves `found` as it was.
-Status readHwloc(const std::string& root, Inventory* found);
-/// As that, from an exported file, and all facts that such a file holds.
-Status readHwlocXml(const std::string& path, Inventory* found);
-
 /// A Host of what was found: see docs/probing.md for what is left out.
 Host assemble(Inventory found);
 

@@ -3,6 +3,7 @@
 #include <cctype>
 #include <cstdio>
 #include <cstdlib>
+#include <iterator>
 #include <sstream>
 #include <unordered_set>
 
@@ -22,6 +23,15 @@ double gigatransfersIn(const std::string& text) {
 /// Lanes; the kernel writes 0 or 255 where it does not know.
 int lanesIn(const std::optional<int64_t>& number) {
   return number && *number > 0 && *number <= 32 ? static_cast<int>(*number) : 0;
+}
+
+/// Whether it may be in a Host (see assemble()), by its base class: networks, displays, bridges, serial buses
+/// (the first InfiniBand adapters) and processing accelerators. A server has hundreds of others, and each fact
+/// costs a file.
+bool mayMatter(const PciFacts& facts) {
+  constexpr uint32_t kBases[] = {0x02, 0x03, 0x06, 0x0c, 0x12};
+  const uint32_t base = facts.classCode.value_or(0) >> 16;
+  return std::find(std::begin(kBases), std::end(kBases), base) != std::end(kBases);
 }
 
 void set(std::optional<uint32_t>* fact, const std::optional<int64_t>& value) {
@@ -123,6 +133,7 @@ void readPciFacts(const SystemFiles& files, Inventory* found) {
     PciFacts& facts = function.facts;
     const std::string at = kPciFolder + ("/" + facts.busId) + "/";
     set(&facts.classCode, files.number(at + "class"));
+    if (!mayMatter(facts)) continue;
     set(&facts.vendor, files.number(at + "vendor"));
     set(&facts.device, files.number(at + "device"));
     set(&facts.subsystemVendor, files.number(at + "subsystem_vendor"));

@@ -4,6 +4,7 @@
 // All types here are values: copied freely, compared by content, safe to read from any thread.
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -30,7 +31,7 @@ struct CpuFacts {
   std::string arch, vendor;  ///< as NCCL writes them: "x86_64", "GenuineIntel"
   std::optional<int> family, model;
   std::optional<uint64_t> hostHash;  ///< NCCL's mark of the host, equal on all CPUs of one
-  bool operator==(const CpuFacts&) const = default;
+  auto operator<=>(const CpuFacts&) const = default;
 };
 
 /// A PCI function, and the link from it up to its parent.
@@ -40,7 +41,7 @@ struct PciFacts {
   double gigatransfers = 0,
          ablestGigatransfers = 0;  ///< per second and lane, as trained and at best; 0: unknown
   int width = 0, ablestWidth = 0;  ///< lanes; 0: unknown
-  bool operator==(const PciFacts&) const = default;
+  auto operator<=>(const PciFacts&) const = default;
 };
 
 struct AcceleratorFacts {
@@ -50,7 +51,7 @@ struct AcceleratorFacts {
   std::string gcn;             ///< AMD: "906", "gfx942"; empty: another vendor's, or unknown
   std::optional<int> arch;     ///< AMD's flags
   std::optional<bool> direct;  ///< adapters can read and write its memory
-  bool operator==(const AcceleratorFacts&) const = default;
+  auto operator<=>(const AcceleratorFacts&) const = default;
 };
 
 struct PortFacts {
@@ -67,7 +68,7 @@ struct PortFacts {
   std::optional<int> mtu;  ///< bytes
   std::optional<int> rail, plane;  ///< of the cluster's network that it is wired to
   std::optional<bool> collective;  ///< the network behind it reduces
-  bool operator==(const PortFacts&) const = default;
+  auto operator<=>(const PortFacts&) const = default;
 };
 
 /// One thing of a host. `parent` is the device it hangs below; the facts that its kind has are set.
@@ -84,7 +85,7 @@ struct Device {
   std::optional<AcceleratorFacts> accelerator;  ///< of an accelerator whose driver was asked
   std::optional<PortFacts> port;                ///< of a port
   static constexpr int kNone = -1;
-  bool operator==(const Device&) const = default;
+  auto operator<=>(const Device&) const = default;
 };
 
 enum class FabricKind : uint8_t {
@@ -102,7 +103,7 @@ struct FabricLink {
   FabricKind kind = FabricKind::nvLink;
   int count = 1;                    ///< of parallel links
   std::optional<double> bandwidth;  ///< GB/s of one of them, one way; unset: what the model says for the kind
-  bool operator==(const FabricLink&) const = default;
+  auto operator<=>(const FabricLink&) const = default;
 };
 
 /// One host. Devices stand behind their parents; CPUs are first.
@@ -111,7 +112,7 @@ struct Host {
   std::vector<Device> devices;
   std::vector<FabricLink> fabric;
   std::vector<std::string> unread;  ///< what could not be found out: "path: reason", for people
-  bool operator==(const Host&) const = default;
+  auto operator<=>(const Host&) const = default;
 
   /// Index of the device of that name (bus ids in any case), or Device::kNone.
   int find(std::string_view deviceName) const;

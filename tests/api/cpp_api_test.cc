@@ -105,6 +105,22 @@ TEST(CppApi, InitAllMakesRanksOfThisProcess) {
   leaving.end();
 }
 
+TEST(CppApi, TheTopologyIsAText) {
+  std::string text;
+  onEveryRank(1, [&](eccl::Communicator& comm) {
+    try {
+      text = comm.topology();
+    } catch (const eccl::Error& error) {
+      EXPECT_EQ(error.code(), ecclInvalidUsage);
+      EXPECT_THAT(error.what(), HasSubstr("JSON")) << "built without";
+    }
+  });
+  if (text.empty()) GTEST_SKIP() << "built without nlohmann-json";
+  EXPECT_EQ(text.front(), '{');
+  EXPECT_THAT(text, ::testing::EndsWith("}\n"));
+  EXPECT_EQ(text.find('\0'), text.npos);
+}
+
 TEST(CppApi, FailuresAreExceptionsWithTheLibrarysSentence) {
   onEveryRank(1, [](eccl::Communicator& comm) {
     try {

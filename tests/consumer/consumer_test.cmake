@@ -33,6 +33,20 @@ if(NM)
   endforeach()
 endif()
 
+# It needs what every system with its compiler has, and Highway where it was built with that.
+if(READELF)
+  run(${READELF} -d ${library})
+  string(REGEX MATCHALL "\\(NEEDED\\)[^\n]+" needed "${output}")
+  if(NOT needed)
+    message(FATAL_ERROR "readelf -d tells nothing of what libeccl.so needs:\n${output}")
+  endif()
+  foreach(library_needed ${needed})
+    if(NOT library_needed MATCHES "\\[(lib(c|m|dl|pthread|stdc\\+\\+|gcc_s|hwy)|ld-linux[^.]*)\\.so")
+      message(FATAL_ERROR "libeccl.so needs ${library_needed}")
+    endif()
+  endforeach()
+endif()
+
 if(WAY STREQUAL find_package)
   run(${CMAKE_COMMAND} -S ${SOURCE} -B ${WORK}/build -G ${GENERATOR} -D CMAKE_PREFIX_PATH=${WORK}/prefix
       -D CMAKE_C_COMPILER=${CC})

@@ -7,7 +7,7 @@
 
 #include "topology/checks.h"
 #include "topology/machine_tree.h"
-#include "topology/probe.h"
+#include "topology/probe_hwloc.h"
 
 namespace eccl {
 namespace {
@@ -34,7 +34,9 @@ class CapturesTest : public ::testing::Test {
     return fs::exists(root_);
   }
   Host probe(bool hwloc) const {
-    Host host = probeHost({.root = root_, .hwloc = hwloc});
+    ProbeSources sources{.root = root_};
+    if (hwloc) sources.structure = hwlocStructure;
+    Host host = probeHost(sources);
     EXPECT_TRUE(validate(host).ok()) << validate(host).message();
     // Of a real machine anything may be true, but nothing may be half said.
     for (const Finding& finding : checkHost(host, {root_})) {

@@ -33,7 +33,7 @@ Matcher<const Finding&> saying(const std::string& evidence) {
 class ChecksTest : public ::testing::Test {
  protected:
   std::vector<Finding> check() const {
-    const Host host = probeHost({.root = server_.root(), .hwloc = false});
+    const Host host = probeHost({.root = server_.root()});
     EXPECT_TRUE(validate(host).ok()) << validate(host).message();
     std::vector<Finding> findings = checkHost(host, {server_.root()});
     // /dev/shm below the root is a folder of whatever file system the tests write to; it has its own test.

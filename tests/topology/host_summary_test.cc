@@ -131,6 +131,7 @@ TEST_F(HostSummaryTest, TakesTheTightestLimitOfTheCgroupsAbove) {
   write("/sys/fs/cgroup/kube/memory.max", "1073741824\n");
   const HostSummary host = read();
   EXPECT_EQ(host.quotaCpus, 2.5);
+  EXPECT_EQ(cpuQuota(sources()), 2.5);
   EXPECT_EQ(host.usableCores(), 3);
   EXPECT_EQ(host.memoryLimitBytes, 1ULL << 30);
   EXPECT_THAT(describe(host), AllOf(HasSubstr("grants 2.5"), HasSubstr("limit is 1 GiB")));

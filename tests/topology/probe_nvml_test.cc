@@ -20,7 +20,7 @@ class NvmlTest : public ::testing::Test {
   Host probe(const std::string& driver) {
     server_.write("/driver", driver);
     ::setenv("ECCL_TESTS_NVML", (server_.root() + "/driver").c_str(), 1);
-    Host host = probeHost({.root = server_.root(), .hwloc = false, .nvml = ECCL_FAKE_NVML});
+    Host host = probeHost({.root = server_.root(), .nvml = ECCL_FAKE_NVML});
     EXPECT_TRUE(validate(host).ok()) << validate(host).message();
     return host;
   }
@@ -115,20 +115,20 @@ TEST_F(NvmlTest, ADriverThatDoesNotAnswerIsTold) {
 }
 
 TEST_F(NvmlTest, AMissingLibraryIsToldWhereThereAreGpus) {
-  Host host = probeHost({.root = server_.root(), .hwloc = false, .nvml = "libnot-there.so.7"});
+  Host host = probeHost({.root = server_.root(), .nvml = "libnot-there.so.7"});
   EXPECT_THAT(host.unread, ElementsAre(HasSubstr("NVML: libnot-there.so.7: cannot open shared object file")));
   const MachineTree empty;
-  host = probeHost({.root = empty.root(), .hwloc = false, .nvml = "libnot-there.so.7"});
+  host = probeHost({.root = empty.root(), .nvml = "libnot-there.so.7"});
   EXPECT_THAT(host.unread, ::testing::Not(Contains(HasSubstr("NVML"))));
 }
 
 TEST_F(NvmlTest, ALibraryThatIsNotNvmlIsTold) {
-  const Host host = probeHost({.root = server_.root(), .hwloc = false, .nvml = "libm.so.6"});
+  const Host host = probeHost({.root = server_.root(), .nvml = "libm.so.6"});
   EXPECT_THAT(host.unread, ElementsAre(HasSubstr("NVML: lacks functions")));
 }
 
 TEST_F(NvmlTest, ACapturedMachineIsNotAskedAboutThisOnesGpus) {
-  EXPECT_THAT(probeHost({.root = server_.root(), .hwloc = false}).unread, IsEmpty());
+  EXPECT_THAT(probeHost({.root = server_.root()}).unread, IsEmpty());
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "topology/probe.h"
+#include "topology/probe_hwloc.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -47,7 +47,7 @@ class ProbeTest : public ::testing::TestWithParam<bool> {
   Host probe() const {
     ProbeSources sources;
     sources.root = server_.root();
-    sources.hwloc = GetParam();
+    if (GetParam()) sources.structure = hwlocStructure;
     Host host = probeHost(sources);
     EXPECT_TRUE(validate(host).ok()) << validate(host).message();
     return host;
@@ -247,16 +247,23 @@ TEST_P(ProbeTest, AnAdapterWithoutPortsIsTold) {
 TEST(Probe, HwlocAndTheFilesAgree) {
   if (!haveHwloc()) GTEST_SKIP() << "built without hwloc";
   const TwoSocketServer server;
-  const Host byHwloc = probeHost({.root = server.root()});
-  const Host byFiles = probeHost({.root = server.root(), .hwloc = false});
+  const Host byHwloc = probeHost({.root = server.root(), .structure = hwlocStructure});
+  const Host byFiles = probeHost({.root = server.root()});
   EXPECT_EQ(byHwloc, byFiles);
   EXPECT_GT(byFiles.devices.size(), 10U);
+}
+
+TEST(Probe, HwlocAndTheFilesAgreeOnThisMachine) {
+  if (!haveHwloc()) GTEST_SKIP() << "built without hwloc";
+  EXPECT_EQ(probeHost({.structure = hwlocStructure}), probeHost());
 }
 
 TEST(Probe, AnEmptyRootGivesAHostThatSaysWhatIsMissing) {
   const MachineTree nothing;
   for (const bool hwloc : {false, true}) {
-    const Host host = probeHost({.root = nothing.root(), .hwloc = hwloc});
+    ProbeSources sources{.root = nothing.root()};
+    if (hwloc) sources.structure = hwlocStructure;
+    const Host host = probeHost(sources);
     EXPECT_TRUE(validate(host).ok()) << validate(host).message();
     EXPECT_THAT(host.unread, Contains(HasSubstr("/sys/bus/pci/devices")));
     EXPECT_THAT(host.unread, Contains(HasSubstr("no NUMA node to be seen")));
@@ -266,8 +273,8 @@ TEST(Probe, AnEmptyRootGivesAHostThatSaysWhatIsMissing) {
 TEST(Probe, WithoutHwlocItSaysSoAndReadsTheFiles) {
   if (haveHwloc()) GTEST_SKIP() << "built with hwloc";
   const TwoSocketServer server;
-  const Host host = probeHost({.root = server.root()});
-  EXPECT_THAT(host.unread, ElementsAre(HasSubstr("hwloc: this library was built without it")));
+  const Host host = probeHost({.root = server.root(), .structure = hwlocStructure});
+  EXPECT_THAT(host.unread, ElementsAre(HasSubstr("hwloc: this program was built without it")));
   EXPECT_EQ(host.all(DeviceKind::accelerator).size(), 4U);
 }
 
@@ -275,7 +282,7 @@ TEST(Probe, FoldersInsteadOfLinksLoseTheShapeAndSaySo) {
   MachineTree tree;
   tree.node(0, "0-1");
   tree.write("/sys/bus/pci/devices/0000:01:00.0/class", "0x030200\n");
-  const Host host = probeHost({.root = tree.root(), .hwloc = false});
+  const Host host = probeHost({.root = tree.root()});
   EXPECT_EQ(parentOf(host, "0000:01:00.0"), "cpu0");
   EXPECT_THAT(host.unread, Contains(HasSubstr("1 devices (0000:01:00.0, ...) are no links into /sys/devices")));
 }
@@ -284,11 +291,11 @@ TEST(Probe, FamiliesAreWrittenAsNcclDoes) {
   MachineTree tree;
   tree.write("/proc/cpuinfo",
              "vendor_id\t: AuthenticAMD\ncpu family\t: 23\nmodel\t\t: 49\nmodel name\t: EPYC\n");
-  Host host = probeHost({.root = tree.root(), .hwloc = false});
+  Host host = probeHost({.root = tree.root()});
   EXPECT_EQ(host.devices[0].cpu->family, 143);
   EXPECT_EQ(host.devices[0].cpu->model, 49);
   tree.write("/proc/cpuinfo", "processor\t: 0\nCPU implementer\t: 0x41\nCPU part\t: 0xd4f\n");
-  host = probeHost({.root = tree.root(), .hwloc = false});
+  host = probeHost({.root = tree.root()});
   EXPECT_EQ(host.devices[0].cpu->arch, "arm64");
   EXPECT_EQ(host.devices[0].cpu->family, std::nullopt);
 }
@@ -300,7 +307,7 @@ TEST(Probe, LeavesTheEnvironmentAsItWas) {
   ::unsetenv("HWLOC_FSROOT");
   ::setenv("HWLOC_PLUGINS_PATH", "/tests/own", 1);
   char** const before = environ;
-  probeHost({.root = server.root()});
+  probeHost({.root = server.root(), .structure = hwlocStructure});
   EXPECT_EQ(environ, before);
   EXPECT_EQ(std::getenv("HWLOC_FSROOT"), nullptr);
   EXPECT_STREQ(std::getenv("HWLOC_PLUGINS_PATH"), "/tests/own");
@@ -312,13 +319,16 @@ TEST(Probe, ThreadsMayProbeDifferentMachinesAtOnce) {
   const TwoSocketServer server;
   MachineTree small;
   small.node(0, "0-1");
-  const Host one = probeHost({.root = server.root()}), other = probeHost({.root = small.root()});
+  const auto probe = [](const MachineTree& tree) {
+    return probeHost({.root = tree.root(), .structure = hwlocStructure});
+  };
+  const Host one = probe(server), other = probe(small);
   ::setenv("ECCL_TESTS_PROBE", "here", 1);
   std::vector<std::thread> threads;
   for (int i = 0; i < 4; ++i) {
     threads.emplace_back([&, i] {
       for (int turn = 0; turn < 5; ++turn) {
-        EXPECT_EQ(probeHost({.root = i % 2 == 0 ? server.root() : small.root()}), i % 2 == 0 ? one : other);
+        EXPECT_EQ(i % 2 == 0 ? probe(server) : probe(small), i % 2 == 0 ? one : other);
         EXPECT_STREQ(std::getenv("ECCL_TESTS_PROBE"), "here");
       }
     });
@@ -342,7 +352,7 @@ TEST(Probe, LoadsNoForeignLibraries) {
   };
   const TwoSocketServer server;
   const unsigned long long before = loads();
-  probeHost({.root = server.root()});
+  probeHost({.root = server.root(), .structure = hwlocStructure});
   EXPECT_EQ(loads(), before);
 }
 
@@ -403,7 +413,7 @@ TEST(Probe, ReadsAFileThatHwlocExported) {
   </object>
 </topology>
 )");
-  const Host host = probeHost({.hwlocXml = tree.root() + "/machine.xml"});
+  const Host host = probeHwlocXml(tree.root() + "/machine.xml");
   ASSERT_TRUE(validate(host).ok()) << validate(host).message();
   EXPECT_EQ(host.name, "exported");
   EXPECT_THAT(at(host, "cpu0").cpu->cores, ElementsAre(0, 1));
@@ -416,7 +426,7 @@ TEST(Probe, ReadsAFileThatHwlocExported) {
   EXPECT_THAT(namesOf(host, DeviceKind::port), ElementsAre("mlx5_0", "eth0"));
   EXPECT_THAT(host.unread, ElementsAre(HasSubstr("speed or width of their PCI links is not told")));
   tree.write("/machine.xml", "no topology");
-  const Host broken = probeHost({.hwlocXml = tree.root() + "/machine.xml"});
+  const Host broken = probeHwlocXml(tree.root() + "/machine.xml");
   EXPECT_TRUE(broken.devices.empty());
   EXPECT_THAT(broken.unread, ElementsAre(HasSubstr("machine.xml: hwloc_topology_")));
 }

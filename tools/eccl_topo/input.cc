@@ -7,7 +7,7 @@
 #include "commands.h"
 #include "topology/host_json.h"
 #include "topology/nccl_xml.h"
-#include "topology/probe.h"
+#include "topology/probe_hwloc.h"
 
 namespace eccl::topo {
 
@@ -26,6 +26,7 @@ Result<Host> readHost(const Options& options) {
   if (!options.file.empty()) return loadHost(options.file);
   ProbeSources sources;
   sources.root = options.root;
+  sources.structure = hwlocStructure;
   return probeHost(sources);
 }
 
@@ -54,7 +55,6 @@ int dump(const Host& host, const Options& options) {
   std::fprintf(stderr, "eccl_topo: %s\n", json.status().message().c_str());
   return kUnreadable;
 }
-
 
 int draw(const Host& host, const Options& options) {
   return write(drawing(host), options.output);

@@ -1,0 +1,103 @@
+#include "runtime/local_host.h"
+
+#include <pthread.h>
+
+#include <cstdio>
+#include <filesystem>
+#include <map>
+#include <mutex>
+
+#include "base/log.h"
+#include "topology/cluster.h"
+#include "topology/nccl_xml.h"
+#include "topology/probe.h"
+#include "transport/net/secret.h"
+
+namespace eccl {
+namespace {
+
+namespace fs = std::filesystem;
+
+Host lookAtMachine() {
+  Host host = probeHost({.nvml = ""});
+  if (!host.all(DeviceKind::accelerator).empty())
+    host.unread.emplace_back(
+        "accelerators: their driver is not asked while a communicator is made, so links between "
+        "them are unknown; eccl_topo dump asks it, for ECCL_TOPO_FILE");
+  return host;
+}
+
+Result<Host> loadFile(const std::string& path) {
+  Result<Host> host = loadNcclXml(path);
+  if (!host.ok())
+    return Status::error(host.status().code(), "ECCL_TOPO_FILE: %s", host.status().message().c_str());
+  if (host->all(DeviceKind::cpu).empty())
+    return Status::error(Code::invalidArgument, "ECCL_TOPO_FILE: %s: describes no CPU, where ranks could run",
+                         path.c_str());
+  return host;
+}
+
+/// By path; the machine's is empty.
+class LocalHosts {
+ public:
+  static LocalHosts& get() {
+    static auto* one = new LocalHosts;  // outlives whoever asks while the process ends
+    return *one;
+  }
+
+  Result<std::shared_ptr<const LocalHost>> at(const std::string& path) {
+    std::lock_guard lock(mutex_);
+    std::shared_ptr<const LocalHost>& known = known_[path];
+    if (known == nullptr) {
+      auto found = std::make_shared<LocalHost>();
+      if (path.empty()) {
+        found->host = lookAtMachine();
+      } else {
+        ECCL_ASSIGN(found->host, loadFile(path));
+      }
+      found->fingerprint = Secret().mac(toNcclXml(withoutIdentity(found->host)));  // no key: it hides nothing
+      known = std::move(found);
+    }
+    return known;
+  }
+
+ private:
+  // A child forked while another thread looks would find the lock taken for good.
+  LocalHosts() {
+    pthread_atfork([] { get().mutex_.lock(); }, [] { get().mutex_.unlock(); }, [] { get().mutex_.unlock(); });
+  }
+
+  std::mutex mutex_;
+  std::map<std::string, std::shared_ptr<const LocalHost>> known_;
+};
+
+/// Beside the file and then in its place, so that nobody reads half of it. What is there and is no file, such
+/// as /dev/stdout, is written to and stays.
+Status write(const Host& host, const std::string& path) {
+  std::error_code error;
+  if (fs::exists(path, error) && !fs::is_regular_file(path, error)) return saveNcclXml(host, path);
+  const fs::path target = fs::weakly_canonical(path, error);  // of a link, what it leads to
+  const std::string place = error ? path : target.string(), beside = place + "." + toHex(randomIdentity());
+  Status status = saveNcclXml(host, beside);
+  if (status.ok() && std::rename(beside.c_str(), place.c_str()) != 0)
+    status = Status::fromErrno(errno, "the topology %s cannot be put in its place", place.c_str());
+  if (!status.ok()) fs::remove(beside, error);
+  return status;
+}
+
+}  // namespace
+
+Result<std::shared_ptr<const LocalHost>> localHost(const Settings& settings) {
+  return LocalHosts::get().at(settings.topoFile);
+}
+
+void dumpHost(const Host& host, const Settings& settings, int rank) {
+  if (settings.topoDumpFile.empty() || settings.topoDumpRank != rank) return;
+  if (Status status = write(host, settings.topoDumpFile); !status.ok()) {
+    ECCL_WARN("ECCL_TOPO_DUMP_FILE: %s; rank %d goes on without", status.message().c_str(), rank);
+  } else {
+    ECCL_INFO("rank %d wrote its host's topology to %s", rank, settings.topoDumpFile.c_str());
+  }
+}
+
+}  // namespace eccl

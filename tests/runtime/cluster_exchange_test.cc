@@ -1,0 +1,240 @@
+// What ranks tell each other of their hosts when they meet, in one thread; host_files_test.cc has processes.
+#include "runtime/cluster_exchange.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <fstream>
+#include <thread>
+
+#include "topology/data_files.h"
+#include "topology/host_json.h"
+#include "transport/net/bytes.h"
+
+namespace eccl {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+bool canTellHosts() {
+  return canReadXml() && toJson(Host()).ok();
+}
+#define ECCL_NEEDS_TALES() \
+  if (!canTellHosts()) GTEST_SKIP() << "built without pugixml or nlohmann-json"
+
+/// Ranks that meet in one thread.
+class MeetingTest : public ::testing::Test {
+ protected:
+  /// A rank that is told its host by a file, of tests/topology/data if without a folder; empty: this machine.
+  void add(const std::string& file, const std::string& machine) {
+    Settings settings;
+    if (!file.empty()) settings.topoFile = file[0] == '/' ? file : dataFolder() + file;
+    own_.push_back(RankHosts::introduce(settings, static_cast<int>(own_.size())));
+    Endpoint endpoint;
+    endpoint.host = machine;
+    endpoints_.push_back(endpoint);
+  }
+  /// What rank `rank` finds; tales_ is what others would send. Each rank's tale is kept there.
+  Result<RankHosts> meet(int rank) {
+    std::vector<std::string> introductions;
+    for (const auto& each : own_) introductions.push_back(each.text);
+    tales_.resize(own_.size());
+    const auto gather = [&](std::string_view mine) -> Result<std::vector<std::string>> {
+      ++gathers_;
+      if (!spoiled_) tales_[static_cast<size_t>(rank)] = mine;
+      return tales_;
+    };
+    return RankHosts::meet(introductions, endpoints_, own_[static_cast<size_t>(rank)].host, rank, gather,
+                           [](int r) { return "rank " + std::to_string(r); });
+  }
+  /// The last of all ranks has heard the tales of the others.
+  RankHosts meetAll() {
+    for (int rank = 0; rank + 1 < static_cast<int>(own_.size()); ++rank) meet(rank).status().ignore();
+    Result<RankHosts> met = meet(static_cast<int>(own_.size()) - 1);
+    EXPECT_TRUE(met.ok()) << met.status().message();
+    return met.ok() ? met.take() : RankHosts();
+  }
+
+  std::vector<RankHosts::Introduction> own_;
+  std::vector<Endpoint> endpoints_;
+  std::vector<std::string> tales_;
+  int gathers_ = 0;
+  bool spoiled_ = false;
+};
+
+TEST_F(MeetingTest, OnOneMachineNothingMoreIsSent) {
+  for (int i = 0; i < 3; ++i) add("", "node7");
+  const RankHosts met = meetAll();
+  EXPECT_EQ(gathers_, 0);
+  EXPECT_THAT(met.hostOfRank(), ElementsAre(0, 0, 0));
+  EXPECT_EQ(met.ranksOn(0), 3);
+  cpu_set_t cores;
+  ASSERT_EQ(sched_getaffinity(0, sizeof cores, &cores), 0);
+  EXPECT_GE(met.coresOf(0), 1);
+  EXPECT_LE(met.coresOf(0), CPU_COUNT(&cores));
+  ASSERT_TRUE(met.cluster().ok());
+  const Cluster& cluster = **met.cluster();
+  EXPECT_TRUE(validate(cluster).ok()) << validate(cluster).message();
+  ASSERT_THAT(cluster.hosts, SizeIs(1));
+  EXPECT_EQ(cluster.hosts[0].name, "node7");
+  EXPECT_THAT(cluster.ranks, SizeIs(3));
+  EXPECT_EQ(withoutIdentity(cluster.types[0]), withoutIdentity(own_[0].host->host));
+}
+
+TEST_F(MeetingTest, MachinesAlikeAreOneKind) {
+  for (const char* machine : {"a", "b", "a", "c"}) add("", machine);
+  const RankHosts met = meetAll();
+  EXPECT_EQ(gathers_, 0) << "each knows already what the others are made of";
+  EXPECT_THAT(met.hostOfRank(), ElementsAre(0, 1, 0, 2));
+  EXPECT_THAT((*met.cluster())->types, SizeIs(1));
+  EXPECT_THAT((*met.cluster())->hosts, SizeIs(3));
+}
+
+TEST_F(MeetingTest, OneRankOfEachKindTells) {
+  ECCL_NEEDS_TALES();
+  const char* const kFirst = "azure_ndv4.xml";
+  const char* const kSecond = "amd_topo_4p3l_n2.xml";
+  for (const char* file : {kFirst, kSecond, kFirst, kSecond}) add(file, "node7");
+  const RankHosts met = meetAll();
+  EXPECT_THAT(tales_[2], IsEmpty());
+  EXPECT_THAT(tales_[3], IsEmpty());
+  EXPECT_THAT(met.hostOfRank(), ElementsAre(0, 1, 0, 1));
+  const Cluster& cluster = **met.cluster();
+  EXPECT_TRUE(validate(cluster).ok()) << validate(cluster).message();
+  ASSERT_THAT(cluster.types, SizeIs(2));
+  EXPECT_EQ(withoutIdentity(cluster.types[0]), withoutIdentity(dataHost(kFirst)));
+  EXPECT_EQ(withoutIdentity(cluster.types[1]), withoutIdentity(dataHost(kSecond)));
+  EXPECT_EQ(cluster.hosts[0].name, "node7");
+  EXPECT_EQ(cluster.hosts[1].name, "node7#2");
+  for (int rank = 0; rank < 4; ++rank) {
+    const Result<RankHosts> again = meet(rank);
+    ASSERT_TRUE(again.ok()) << again.status().message();
+    EXPECT_EQ(**again->cluster(), cluster);
+  }
+}
+
+TEST_F(MeetingTest, EveryKnownFileIsAHost) {
+  ECCL_NEEDS_TALES();
+  for (const std::string& file : dataFiles()) add(file, "node7");
+  const RankHosts met = meetAll();
+  ASSERT_TRUE(met.cluster().ok()) << met.cluster().status().message();
+  const Cluster& cluster = **met.cluster();
+  EXPECT_TRUE(validate(cluster).ok()) << validate(cluster).message();
+  EXPECT_THAT(cluster.hosts, SizeIs(dataFiles().size()));
+  for (size_t rank = 0; rank < own_.size(); ++rank)
+    EXPECT_EQ(withoutIdentity(cluster.typeOf(met.hostOfRank()[rank])), withoutIdentity(own_[rank].host->host));
+}
+
+TEST_F(MeetingTest, ARankIsOnTheCpuThatHasItsCores) {
+  ECCL_NEEDS_XML();
+  cpu_set_t allowed;
+  ASSERT_EQ(sched_getaffinity(0, sizeof allowed, &allowed), 0);
+  if (!CPU_ISSET(0, &allowed) || !CPU_ISSET(1, &allowed)) GTEST_SKIP() << "needs cores 0 and 1";
+  const std::string path = ::testing::TempDir() + "eccl-two-cpus-" + std::to_string(getpid()) + ".xml";
+  std::ofstream(path) << R"(<system version="1">
+  <cpu numaid="0" affinity="00000001" arch="x86_64" vendor="GenuineIntel" familyid="6" modelid="143"/>
+  <cpu numaid="1" affinity="00000002" arch="x86_64" vendor="GenuineIntel" familyid="6" modelid="143"/>
+</system>)";
+  for (const std::vector<int>& cores : std::vector<std::vector<int>>{{1}, {0, 1}, {0, 1}, {0}}) {
+    std::thread([&] {
+      cpu_set_t mine;
+      CPU_ZERO(&mine);
+      for (int core : cores) CPU_SET(core, &mine);
+      EXPECT_EQ(sched_setaffinity(0, sizeof mine, &mine), 0);
+      add(path, "node7");
+    }).join();
+  }
+  std::remove(path.c_str());
+  const RankHosts met = meetAll();
+  std::vector<int> devices;
+  for (const RankPlace& place : (*met.cluster())->ranks) devices.push_back(place.device);
+  EXPECT_THAT(devices, ElementsAre(1, 0, 1, 0)) << "those that may use both are on them in turn";
+  const int both = met.coresOf(0), one = met.of(std::vector<int>{0}).coresOf(0);
+  EXPECT_EQ(one, 1);
+  EXPECT_LE(both, 2);
+  EXPECT_GE(both, one) << "2, but for a cgroup that grants one";
+}
+
+TEST_F(MeetingTest, ASplitKeepsWhatItsRanksKnow) {
+  ECCL_NEEDS_TALES();
+  for (const char* file : {"azure_ndv4.xml", "azure_ncv4.xml", "azure_ncv4.xml"}) add(file, "node7");
+  const RankHosts met = meetAll();
+  const RankHosts some = met.of(std::vector<int>{2, 1});
+  EXPECT_THAT(some.hostOfRank(), ElementsAre(0, 0));
+  EXPECT_EQ(some.ranksOn(0), 2);
+  EXPECT_EQ(some.coresOf(0), met.coresOf(1));
+  ASSERT_THAT((*some.cluster())->types, SizeIs(1));
+  EXPECT_EQ((*some.cluster())->types[0].devices, (*met.cluster())->types[1].devices);
+}
+
+TEST_F(MeetingTest, AHostThatCannotBeReadIsEverybodysError) {
+  add("", "node7");
+  add("no such.xml", "node7");
+  const Status status = meet(0).status();
+  EXPECT_EQ(status.code(), Code::invalidUsage);
+  EXPECT_THAT(status.message(),
+              AllOf(HasSubstr("rank 1"), HasSubstr("ECCL_TOPO_FILE"), HasSubstr("no such.xml")));
+}
+
+TEST_F(MeetingTest, GarbageIsToldWithItsSender) {
+  add("", "node7");
+  add("", "node7");
+  const std::string good = own_[1].text;
+  for (size_t size = 0; size < good.size(); ++size) {
+    own_[1].text = good.substr(0, size);
+    EXPECT_EQ(meet(0).status().code(), Code::remote) << size;
+  }
+  own_[1].text = good + "x";
+  EXPECT_THAT(meet(0).status().message(), HasSubstr("rank 1 said of its host something unreadable"));
+  own_[1].text = ByteWriter().text("line\nbreaks \x1b[31m").raw(good.substr(4)).take();
+  EXPECT_THAT(meet(0).status().message(),
+              HasSubstr("rank 1 does not know what its host is made of: line?breaks ?[31m"));
+}
+
+TEST_F(MeetingTest, TalesThatAreNoHostsAreToldWithTheirSender) {
+  ECCL_NEEDS_TALES();
+  add("azure_ndv4.xml", "node7");
+  add("azure_ncv4.xml", "node7");
+  const auto saying = [](const char* error, const std::string& json) {
+    return ByteWriter().text(error).text(json).take();
+  };
+  meet(0).status().ignore();
+  spoiled_ = true;
+  for (const auto& [tale, says] : std::vector<std::pair<std::string, const char*>>{
+           {"", "something unreadable"},
+           {"garbage", "something unreadable"},
+           {saying("", "{"), "parse error"},
+           {saying("", R"({"format": "eccl-host", "version": 1, "devices": [], "links": []})"), "no CPU"},
+           {saying("", R"({"format": "eccl-host", "version": 1, "devices": [{"name": "x"}], "links": []})"),
+            "kind"},
+           {saying("has none", ""), "has none"}}) {
+    tales_[1] = tale;
+    const Status status = meet(0).status();
+    EXPECT_EQ(status.code(), Code::remote);
+    EXPECT_THAT(status.message(), AllOf(HasSubstr("rank 1"), HasSubstr(says)));
+  }
+}
+
+// A rank's build that has no JSON says so with its second byte behind the error.
+TEST_F(MeetingTest, WhereARankHasNoJsonHostsAreStillToldApart) {
+  ECCL_NEEDS_XML();
+  for (const char* file : {"azure_ndv4.xml", "azure_ncv4.xml", "azure_ncv4.xml"}) add(file, "node7");
+  own_[1].text[5] = 0;
+  const RankHosts met = meetAll();
+  EXPECT_EQ(gathers_, 0);
+  EXPECT_THAT(met.hostOfRank(), ElementsAre(0, 1, 1));
+  EXPECT_GE(met.coresOf(1), 1);
+  EXPECT_EQ(met.cluster().status().code(), Code::invalidUsage);
+  EXPECT_THAT(met.cluster().status().message(), AllOf(HasSubstr("rank 1"), HasSubstr("nlohmann-json3-dev")));
+  EXPECT_FALSE(met.of(std::vector<int>{1, 2}).cluster().ok());
+}
+
+}  // namespace
+}  // namespace eccl

@@ -1,0 +1,238 @@
+// ECCL_TOPO_FILE and ECCL_TOPO_DUMP_FILE, and what ecclTopologyExport makes of them, by ranks that are
+// processes.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include "support/processes.h"
+#include "topology/cluster.h"
+#include "topology/cluster_json.h"
+#include "topology/data_files.h"
+#include "topology/host_json.h"
+#include "topology/probe.h"
+
+namespace eccl::test {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+constexpr const char* kFirst = "azure_ndv4.xml";
+constexpr const char* kSecond = "amd_topo_4p3l_n2.xml";
+
+class HostFiles : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::string pattern = ::testing::TempDir() + "eccl-hosts-XXXXXX";
+    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
+    folder_ = pattern + "/";
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+  std::vector<std::string> filesLeft() const {
+    std::vector<std::string> names;
+    for (const auto& entry : fs::directory_iterator(folder_)) names.push_back(entry.path().filename());
+    return names;
+  }
+  std::string folder_;
+};
+
+/// The export of a communicator, or why there is none.
+std::string topologyOf(ecclComm_t comm) {
+  size_t size = 0;
+  if (ecclTopologyExport(comm, nullptr, &size) != ecclSuccess) return ecclGetLastError(comm);
+  std::string text(size, 'x');
+  size_t less = size - 1;
+  if (ecclTopologyExport(comm, text.data(), &less) != ecclInvalidArgument || less != size || text[0] != 'x')
+    return "a buffer that is too small was taken";
+  if (ecclTopologyExport(comm, text.data(), &size) != ecclSuccess) return ecclGetLastError(comm);
+  return text.c_str();
+}
+
+Cluster parsed(const std::string& text) {
+  Result<Cluster> cluster = parseClusterJson(text, "export", [](const std::string& path) -> Result<Host> {
+    return Status::error(Code::invalidArgument, "refers to %s", path.c_str());
+  });
+  EXPECT_TRUE(cluster.ok()) << cluster.status().message() << "\n" << text;
+  return cluster.ok() ? cluster.take() : Cluster();
+}
+
+/// Ranks whose ECCL_TOPO_FILE is files[rank] ("": none) join; each reports its export, or what went wrong.
+std::vector<Outcome> joinWith(const std::vector<std::string>& files,
+                              const std::function<void(int rank, ecclComm_t comm, std::string& report)>& then) {
+  const int ranks = static_cast<int>(files.size());
+  return runProcesses(ranks, [&](int rank, Board& board, std::string& report) {
+    setenv("ECCL_DEBUG", "NONE", 1);
+    if (!files[static_cast<size_t>(rank)].empty())
+      setenv("ECCL_TOPO_FILE", files[static_cast<size_t>(rank)].c_str(), 1);
+    ecclComm_t comm = join(rank, ranks, board, report);
+    if (comm == nullptr) return 2;
+    then(rank, comm, report);
+    return ecclCommDestroy(comm) == ecclSuccess ? 0 : 3;
+  });
+}
+void exported(int, ecclComm_t comm, std::string& report) {
+  report = topologyOf(comm);
+}
+
+#define ECCL_NEEDS_TALES() \
+  if (!canReadXml() || !toJson(Host()).ok()) GTEST_SKIP() << "built without pugixml or nlohmann-json"
+
+TEST_F(HostFiles, EveryRankSeesTheSameTwoHosts) {
+  ECCL_NEEDS_TALES();
+  const std::string first = dataFolder() + kFirst, second = dataFolder() + kSecond;
+  const auto outcomes = joinWith({first, second, first, second, second}, exported);
+  for (const Outcome& outcome : outcomes) {
+    EXPECT_EQ(outcome.code, 0);
+    EXPECT_EQ(outcome.text, outcomes[0].text);
+  }
+  const Cluster cluster = parsed(outcomes[0].text);
+  ASSERT_THAT(cluster.types, SizeIs(2));
+  EXPECT_EQ(withoutIdentity(cluster.types[0]), withoutIdentity(dataHost(kFirst)));
+  EXPECT_EQ(withoutIdentity(cluster.types[1]), withoutIdentity(dataHost(kSecond)));
+  std::vector<int> hosts;
+  for (const RankPlace& place : cluster.ranks) hosts.push_back(place.host);
+  EXPECT_THAT(hosts, ElementsAre(0, 1, 0, 1, 1));
+}
+
+TEST_F(HostFiles, WithoutAFileItIsThisMachine) {
+  if (!toJson(Host()).ok()) GTEST_SKIP() << "built without nlohmann-json";
+  for (const Outcome& outcome : joinWith({"", ""}, exported)) {
+    EXPECT_EQ(outcome.code, 0);
+    const Cluster cluster = parsed(outcome.text);
+    ASSERT_THAT(cluster.hosts, SizeIs(1));
+    EXPECT_EQ(withoutIdentity(cluster.types[0]), withoutIdentity(probeHost({.nvml = ""})));
+    EXPECT_THAT(cluster.ranks, SizeIs(2));
+  }
+}
+
+TEST_F(HostFiles, ASplitHasTheHostsOfItsRanks) {
+  ECCL_NEEDS_TALES();
+  const std::string first = dataFolder() + kFirst, second = dataFolder() + kSecond;
+  const auto outcomes = joinWith({first, second, second}, [](int rank, ecclComm_t comm, std::string& report) {
+    ecclComm_t child = nullptr;
+    if (ecclCommSplit(comm, rank == 0 ? 0 : 1, 0, &child, nullptr) != ecclSuccess) {
+      report = ecclGetLastError(comm);
+      return;
+    }
+    report = topologyOf(child);
+    ecclCommDestroy(child);
+  });
+  for (const Outcome& outcome : outcomes) {
+    EXPECT_EQ(outcome.code, 0);
+    const Cluster cluster = parsed(outcome.text);
+    ASSERT_THAT(cluster.types, SizeIs(1));
+    const bool isFirst = &outcome == &outcomes[0];
+    EXPECT_THAT(cluster.ranks, SizeIs(isFirst ? 1 : 2));
+    EXPECT_EQ(withoutIdentity(cluster.types[0]), withoutIdentity(dataHost(isFirst ? kFirst : kSecond)));
+  }
+}
+
+TEST_F(HostFiles, AMalformedFileIsEverybodysErrorWithRankAndLine) {
+  ECCL_NEEDS_XML();
+  const std::string path = folder_ + "broken.xml";
+  std::ofstream(path) << "<system version=\"1\">\n  <cpu numaid=\"-7x\"/>\n</system>\n";
+  const double before = now();
+  for (const Outcome& outcome : joinWith({"", path, ""}, exported)) {
+    EXPECT_EQ(outcome.code, 2);
+    EXPECT_THAT(outcome.text, AllOf(HasSubstr("rank 1 ("), HasSubstr("ECCL_TOPO_FILE: " + path + ":2: ")));
+  }
+  EXPECT_LT(now() - before, 30) << "nobody waits for the rank that fails";
+}
+
+TEST_F(HostFiles, WithoutPugixmlAFileIsAnErrorThatSaysWhatToInstall) {
+  if (canReadXml()) GTEST_SKIP() << "built with pugixml";
+  for (const Outcome& outcome : joinWith({dataFolder() + kFirst}, exported)) {
+    EXPECT_EQ(outcome.code, 2);
+    EXPECT_THAT(outcome.text, AllOf(HasSubstr("ECCL_TOPO_FILE"), HasSubstr("libpugixml-dev")));
+  }
+}
+
+TEST_F(HostFiles, ARankThatDiesWhileItLooksIsNamed) {
+  const std::string pipe = folder_ + "pipe";  // that nobody writes to
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  const auto outcomes = runProcesses(3, [&](int rank, Board& board, std::string& report) {
+    setenv("ECCL_DEBUG", "NONE", 1);
+    if (rank == 1) {
+      setenv("ECCL_TOPO_FILE", pipe.c_str(), 1);
+      std::thread([] {
+        std::this_thread::sleep_for(std::chrono::milliseconds(700));
+        kill(getpid(), SIGKILL);
+      }).detach();
+    }
+    return join(rank, 3, board, report) == nullptr ? 0 : 2;
+  });
+  EXPECT_EQ(outcomes[1].signal, SIGKILL);
+  for (int rank : {0, 2}) {
+    EXPECT_EQ(outcomes[static_cast<size_t>(rank)].code, 0);
+    EXPECT_THAT(outcomes[static_cast<size_t>(rank)].text, HasSubstr("rank 1"));
+  }
+}
+
+TEST_F(HostFiles, WhatIsDumpedLoadsAsTheSameHost) {
+  ECCL_NEEDS_XML();
+  const std::string first = folder_ + "first.xml", second = folder_ + "second.xml";
+  setenv("ECCL_TOPO_DUMP_FILE", first.c_str(), 1);
+  for (const Outcome& outcome : joinWith({dataFolder() + kFirst, dataFolder() + kSecond}, exported))
+    EXPECT_EQ(outcome.code, 0);
+  setenv("ECCL_TOPO_DUMP_FILE", second.c_str(), 1);
+  setenv("ECCL_TOPO_DUMP_FILE_RANK", "1", 1);
+  for (const Outcome& outcome : joinWith({"", first}, exported)) EXPECT_EQ(outcome.code, 0);
+  unsetenv("ECCL_TOPO_DUMP_FILE_RANK");
+  unsetenv("ECCL_TOPO_DUMP_FILE");
+  const Result<Host> once = loadNcclXml(first), twice = loadNcclXml(second);
+  ASSERT_TRUE(once.ok() && twice.ok());
+  EXPECT_EQ(*once, dataHost(kFirst));
+  EXPECT_EQ(*twice, *once);
+  EXPECT_THAT(filesLeft(), ::testing::UnorderedElementsAre("first.xml", "second.xml"))
+      << "nothing half written";
+}
+
+TEST_F(HostFiles, TheMachineIsDumpedAsItIs) {
+  const std::string path = folder_ + "dump.xml";
+  setenv("ECCL_TOPO_DUMP_FILE", path.c_str(), 1);
+  for (const Outcome& outcome : joinWith({"", ""}, exported)) EXPECT_EQ(outcome.code, 0);
+  unsetenv("ECCL_TOPO_DUMP_FILE");
+  EXPECT_EQ(contentOfFile(path), toNcclXml(probeHost({.nvml = ""})));
+}
+
+TEST_F(HostFiles, ADumpThatCannotBeWrittenIsAWarning) {
+  const std::string log = folder_ + "log";
+  const auto outcomes = runProcesses(1, [&](int rank, Board& board, std::string& report) {
+    setenv("ECCL_TOPO_DUMP_FILE", (folder_ + "no such folder/dump.xml").c_str(), 1);
+    dup2(open(log.c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0600), STDERR_FILENO);
+    ecclComm_t comm = join(rank, 1, board, report);
+    return comm != nullptr && ecclCommDestroy(comm) == ecclSuccess ? 0 : 2;
+  });
+  EXPECT_EQ(outcomes[0].code, 0) << outcomes[0].text;
+  EXPECT_THAT(contentOfFile(log),
+              AllOf(HasSubstr("ECCL_TOPO_DUMP_FILE"), HasSubstr("no such folder/dump.xml")));
+}
+
+TEST_F(HostFiles, AForkedChildFindsItsHost) {
+  const auto outcomes = runProcesses(1, [&](int, Board& board, std::string& report) {
+    setenv("ECCL_DEBUG", "NONE", 1);
+    ecclComm_t comm = join(0, 1, board, report);
+    const pid_t child = comm == nullptr ? -1 : fork();
+    if (child == 0) {
+      ecclComm_t own = nullptr;
+      _exit(ecclCommInitAll(&own, 1, nullptr) == ecclSuccess && ecclCommDestroy(own) == ecclSuccess ? 0 : 1);
+    }
+    int status = 1;
+    waitpid(child, &status, 0);
+    return ecclCommDestroy(comm) == ecclSuccess ? status : 3;
+  });
+  EXPECT_TRUE(outcomes[0].ended);
+  EXPECT_EQ(outcomes[0].code, 0) << outcomes[0].text;
+}
+
+}  // namespace
+}  // namespace eccl::test
