@@ -28,8 +28,11 @@ class Chains {
                                   bool handedOn) const {
     RailChains result;
     std::vector<std::vector<int>> ways;
+    std::vector<int> opened(static_cast<size_t>(graph_.nodes));
     for (size_t channel = 0; channel < ports.size(); ++channel) {
-      RailChain chain = open(rings[channel % rings.size()].nodes, ports[channel], handedOn);
+      const int first = nextTo(ports[channel], opened);
+      ++opened[static_cast<size_t>(first)];
+      RailChain chain = open(rings[channel % rings.size()].nodes, ports[channel], first, handedOn);
       if (chain.empty()) return {};
       ways.push_back(chain);  // from everything else, by the cable, and back
       ways.back().insert(ways.back().begin(), graph_.nodes - 1);
@@ -66,19 +69,18 @@ class Chains {
     return way;
   }
 
-  /// The terminal that a port reaches best.
-  int nextTo(int port) const {
+  /// The terminal that a port reaches best; of several that which the fewest rings have been opened at.
+  int nextTo(int port, const std::vector<int>& opened) const {
     const std::vector<Path> paths = inside_.from(port);
     const auto rank = [&](int node) {
       const Path& path = paths[static_cast<size_t>(node)];
-      return std::tuple(path.type, -path.gigabytes, path.microseconds);
+      return std::tuple(path.type, -path.gigabytes, path.microseconds, opened[static_cast<size_t>(node)]);
     };
     return *std::min_element(graph_.terminals.begin(), graph_.terminals.end(),
                              [&](int a, int b) { return rank(a) < rank(b); });
   }
 
-  RailChain open(std::vector<int> ring, int port, bool handedOn) const {
-    const int first = nextTo(port);
+  RailChain open(std::vector<int> ring, int port, int first, bool handedOn) const {
     std::rotate(ring.begin(), std::find(ring.begin(), ring.end(), first), ring.end());
     const std::vector<int> in = route(port, first);
     if (in.empty()) return {};

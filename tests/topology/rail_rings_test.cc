@@ -59,7 +59,11 @@ TEST(RailRings, OneOnEveryRailThroughAllHosts) {
 }
 
 TEST(RailRings, ShareWhatNvLinkCarries) {
-  const Result<Cluster> cluster = makeClos(shapeOf(railHost(8), 2000, 32, 64));
+  Host host = railHost(8);
+  for (Device& device : host.devices) {  // so that the way by the CPU is of no use
+    if (device.kind == DeviceKind::bridge) device.pci->gigatransfers = device.pci->ablestGigatransfers = 2.5;
+  }
+  const Result<Cluster> cluster = makeClos(shapeOf(host, 2000, 32, 64));
   ASSERT_TRUE(cluster.ok()) << cluster.status().message();
   const RailRings rings = ringsOf(*cluster);
   expectWhole(*cluster, rings);
@@ -109,9 +113,10 @@ TEST(RailRings, SkipRailsThatDoNotJoinAll) {
   cluster.hosts[1].uplinks.erase(cluster.hosts[1].uplinks.begin());
   ASSERT_TRUE(validate(cluster).ok());
   EXPECT_THAT(ringsOf(cluster).rails, ElementsAre(1));
-  cluster.hosts[0].uplinks.pop_back();
-  EXPECT_THAT(searchRailRings(cluster).status().message(), HasSubstr(""));
-  EXPECT_FALSE(searchRailRings(cluster).ok());
+  cluster.hosts[1].uplinks[0].toSwitch = 0;
+  cluster.trunks = {{0, 1, 1, 50, 0}};
+  cluster.hosts[0].uplinks.erase(cluster.hosts[0].uplinks.begin());
+  EXPECT_THAT(searchRailRings(cluster).status().message(), HasSubstr("no rail joins all 2 hosts"));
   cluster = pairOnOneLeaf();
   cluster.hosts.pop_back();
   EXPECT_THAT(searchRailRings(cluster).status().message(), HasSubstr("need two or more"));

@@ -12,6 +12,8 @@ namespace {
 
 constexpr double kColumn = 250, kGap = 30, kMargin = 28, kTop = 84, kBand = 58, kRow = 132;
 constexpr size_t kMostColumns = 6;  // what is left out is said
+constexpr double kCablesOfALine =
+    16;  // lines are of so many cables that they would all be of the greatest thickness
 // Of rails, in turn; none: grey.
 constexpr const char* kColors[] = {"#0b5fa5", "#c26a00", "#2e7d32", "#b23a48",
                                    "#6a3fa0", "#00838f", "#8d6e00", "#5d4037"};
@@ -62,6 +64,9 @@ class Drawing {
     }
     for (const Band& band : bands_) lines(band);
     for (const Band& band : bands_) box(band);
+    if (columns_ > kMostColumns)
+      body_ += svg::text(kMargin + (kMostColumns - 1) * (kColumn + kGap) - kGap / 2,
+                         kTop + kRow * tiers_ + kBand / 2, "…", "middle", "font-size=\"18\"");
     const double height = kTop + kRow * tiers_ + kBand + kMargin;
     return svg::document(width, height, title(), subtitle(), body_);
   }
@@ -150,7 +155,8 @@ class Drawing {
       const Band& high = bands_[index];
       if (!visible(high)) continue;
       const double x = (band.left + band.right) / 2, middle = (band.y + high.y + kBand) / 2;
-      body_ += svg::line(x, band.y, x, high.y + kBand, svg::thickness(cables.gigabytes), "#777777");
+      body_ +=
+          svg::line(x, band.y, x, high.y + kBand, svg::thickness(cables.gigabytes / kCablesOfALine), "#777777");
       body_ += svg::label(
           x, middle + 4,
           format("%lld cables, ", static_cast<long long>(cables.count)) + speed(cables.gigabytes), "#333333");
