@@ -5,6 +5,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "topology/disjoint_sets.h"
 #include "topology/graph_of_host.h"
 
 namespace eccl {
@@ -87,26 +88,10 @@ Status validate(const Cluster& cluster, const Trunk& trunk, std::vector<int64_t>
   return {};
 }
 
-/// Sets that are joined until one is left. (Tarjan's union-find with halved paths.)
-class Parts {
- public:
-  explicit Parts(size_t count) : up_(count) {
-    for (size_t i = 0; i < count; ++i) up_[i] = i;
-  }
-  size_t of(size_t i) {
-    while (up_[i] != i) i = up_[i] = up_[up_[i]];
-    return i;
-  }
-  void join(size_t a, size_t b) { up_[of(a)] = of(b); }
-
- private:
-  std::vector<size_t> up_;
-};
-
 Status isConnected(const Cluster& cluster) {
   const size_t hosts = cluster.hosts.size(), all = hosts + cluster.switches.size();
   if (cluster.switches.empty()) return {};
-  Parts parts(all);
+  DisjointSets parts(all);
   for (size_t h = 0; h < hosts; ++h) {
     for (const Uplink& link : cluster.hosts[h].uplinks)
       parts.join(h, hosts + static_cast<size_t>(link.toSwitch));

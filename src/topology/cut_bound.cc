@@ -20,13 +20,19 @@ struct Fed {
   int firstFeed;
 };
 
-CutBound ratioOf(const CapacityGraph& graph, std::vector<bool> inside) {
+int weightOf(std::span<const int> weights, size_t terminal) {
+  return weights.empty() ? 1 : weights[terminal];
+}
+
+CutBound ratioOf(const CapacityGraph& graph, std::span<const int> weights, std::vector<bool> inside) {
   CutBound cut;
   for (const CapacityEdge& edge : graph.edges) {
     if (inside[static_cast<size_t>(edge.from)] && !inside[static_cast<size_t>(edge.to)])
       cut.capacity += edge.capacity;
   }
-  for (int terminal : graph.terminals) cut.terminals += inside[static_cast<size_t>(terminal)] ? 1 : 0;
+  for (size_t t = 0; t < graph.terminals.size(); ++t) {
+    if (inside[static_cast<size_t>(graph.terminals[t])]) cut.terminals += weightOf(weights, t);
+  }
   inside.resize(static_cast<size_t>(graph.nodes));
   cut.inside = std::move(inside);
   return cut;
@@ -49,12 +55,13 @@ Result<CutBound> reachableBound(const CapacityGraph& graph) {
 // Each round takes the worst cut so far and asks whether all terminals could send at its ratio; a flow that
 // falls short has a minimal cut with a smaller ratio. (Dinkelbach's method, Management Science 13, 1967; exact,
 // since both sides are multiplied by the cut's number of terminals.)
-CutBound cutBound(const CapacityGraph& graph) {
+CutBound cutBound(const CapacityGraph& graph, std::span<const int> weights) {
   std::vector<bool> allButOne(static_cast<size_t>(graph.nodes), true);
   allButOne[static_cast<size_t>(graph.terminals.back())] = false;
-  CutBound worst = ratioOf(graph, std::move(allButOne));
+  CutBound worst = ratioOf(graph, weights, std::move(allButOne));
   Fed fed(graph);
-  const auto all = static_cast<int64_t>(graph.terminals.size());
+  int64_t all = 0;
+  for (size_t t = 0; t < graph.terminals.size(); ++t) all += weightOf(weights, t);
   for (bool improved = true; improved && worst.capacity > 0;) {
     improved = false;
     const CutBound tried = worst;
@@ -63,10 +70,10 @@ CutBound cutBound(const CapacityGraph& graph) {
     for (size_t e = 0; e < graph.edges.size(); ++e)
       fed.flow.setCapacity(static_cast<int>(e), graph.edges[e].capacity * scale);
     for (size_t t = 0; t < graph.terminals.size(); ++t)
-      fed.flow.setCapacity(fed.firstFeed + static_cast<int>(t), each);
+      fed.flow.setCapacity(fed.firstFeed + static_cast<int>(t), each * weightOf(weights, t));
     for (int terminal : graph.terminals) {
       if (fed.flow.flow(fed.source, terminal, all * each) >= all * each) continue;
-      const CutBound cut = ratioOf(graph, fed.flow.sourceSide());
+      const CutBound cut = ratioOf(graph, weights, fed.flow.sourceSide());
       improved = true;
       if (less(cut, worst)) worst = cut;
     }

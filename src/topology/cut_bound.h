@@ -1,6 +1,8 @@
 // How fast an AllGather can be at best: what must leave a set of nodes, over the bandwidth it can leave by.
 #pragma once
 
+#include <span>
+
 #include "base/status.h"
 #include "topology/capacity_graph.h"
 
@@ -18,8 +20,9 @@ struct CutBound {
   double perTerminal() const { return static_cast<double>(capacity) / terminals; }
 };
 
-/// The graph has at least two terminals. O(terminals) maximal flows for each of a few rounds. Pure.
-CutBound cutBound(const CapacityGraph& graph);
+/// The graph has at least two terminals. `weights`: how many terminals each of them stands for, at least 1;
+/// none: one each. O(terminals) maximal flows for each of a few rounds. Pure.
+CutBound cutBound(const CapacityGraph& graph, std::span<const int> weights = {});
 
 /// As cutBound(), but an error (invalidArgument) where some terminal cannot be reached.
 Result<CutBound> reachableBound(const CapacityGraph& graph);

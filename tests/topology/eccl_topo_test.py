@@ -93,6 +93,94 @@ class OfFiles(unittest.TestCase):
         self.assertTrue(json.loads(run("diff", "--json", data("amd_topo_8p6l.xml"), data("amd_topo_8p6l_3nic.xml"), code=1)))
 
 
+class OfClusters(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.TemporaryDirectory()
+        cls.file = os.path.join(cls.folder.name, "cluster.json")
+        run("clos", "-f", data("amd_topo_4p3l_n2.xml"), "--hosts", "12", "--pod", "4", "--radix", "8", "--oversubscription", "2",
+            "-o", cls.file)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.folder.cleanup()
+
+    def test_dump_and_load_again(self):
+        with open(self.file) as file:
+            self.assertEqual(run("dump", "-f", self.file), file.read())
+
+    def test_the_schema_holds(self):
+        if jsonschema is None:
+            self.skipTest("python3-jsonschema is not installed")
+        schemas = []
+        for name in ("cluster.schema.json", "topology.schema.json"):
+            with open(os.path.join(PROJECT, "docs", name)) as file:
+                schemas.append(json.load(file))
+        cluster, host = schemas
+        # The host's schema goes inside, as versions of jsonschema differ in how they find other files.
+        text = json.dumps(host).replace("#/$defs/", "#/$defs/host/$defs/")
+        cluster["$defs"]["host"] = json.loads(text)
+        cluster = json.loads(json.dumps(cluster).replace('"topology.schema.json"', '"#/$defs/host"'))
+        validator = jsonschema.Draft7Validator(cluster)
+        shown = json.loads(run("show", "--json", "-f", self.file))
+        validator.validate(shown)
+        shown["types"] = [{"name": shown["types"][0]["name"], "file": "host.xml"}]
+        validator.validate(shown)
+        for member, wrong in (("hosts", [{"type": "x"}]), ("types", [{"file": "x"}]), ("links", [{"from": "a", "to": "b", "gigabytes": 0}]),
+                              ("colour", 1)):
+            self.assertFalse(validator.is_valid(dict(shown, **{member: wrong})), member)
+
+    def test_show(self):
+        shown = run("show", "-f", self.file)
+        self.assertIn("12 hosts node0 to node11: ", shown)
+        self.assertIn("tier 1: 3 switches of 8 ports\n", shown)
+        self.assertIn("tier 1 to tier 2: 6 cables of 25 GB/s, 150 GB/s in all\n", shown)
+
+    def test_paths(self):
+        paths = json.loads(run("paths", "--json", "-f", self.file))
+        self.assertEqual({path["from"].split("/")[0] for path in paths}, {"node0"})
+        self.assertEqual(sum(path["count"] for path in paths), 8 * 11 * 8)
+        self.assertEqual({path["switches"] for path in paths}, {1, 3})
+        one = json.loads(run("paths", "--json", "-f", self.file, "--from", paths[0]["to"]))
+        self.assertEqual(sum(path["count"] for path in one), 11 * 8)
+        self.assertIn("narrowest link", run("paths", "-f", self.file, "--from", "node3"))
+
+    def test_search(self):
+        found = json.loads(run("search", "--json", "-f", self.file))
+        self.assertEqual(found["rings"]["channels"], 1)
+        self.assertEqual(len(found["rings"]["hosts"]), 12)
+        self.assertLessEqual(found["rings"]["ofBound"], 1)
+        self.assertEqual(found["rings"]["gigabytesEach"], found["rings"]["ofBound"] * found["bound"]["gigabytesEach"])
+        self.assertIn("rings on rails: 1 channel of ", run("search", "-f", self.file))
+
+    def test_the_picture_is_xml_with_every_tier(self):
+        picture = xml.dom.minidom.parseString(run("draw", "-f", self.file))
+        texts = [node.firstChild.data for node in picture.getElementsByTagName("text")]
+        for words in ("node0 to node3", "leaf0.0", "oversubscribed 2:1", "4 cables, 100 GB/s"):
+            self.assertIn(words, texts)
+
+    def test_hosts_come_from_files_beside_it(self):
+        path = os.path.join(self.folder.name, "two.json")
+        run("dump", "-f", data("amd_topo_8p6l.xml"), "-o", os.path.join(self.folder.name, "host.xml"))
+        with open(path, "w") as file:
+            json.dump({"format": "eccl-cluster", "version": 1, "types": [{"name": "t", "file": "host.xml"}],
+                       "hosts": [{"name": "n", "count": 2, "type": "t"}]}, file)
+        self.assertIn("2 hosts n0 to n1: t, ", run("show", "-f", path))
+        self.assertIn("nothing is known of the network", run("show", "-f", path))
+
+    def test_misuse_is_told(self):
+        for arguments, words in ((["check", "-f", self.file], "check takes one machine"), (["clos", "--hosts", "0"], "--hosts 0"),
+                                 (["clos", "--speed", "fast"], "--speed fast is not a number"),
+                                 (["paths", "-f", self.file, "--from", "node99"], "there is no such host"),
+                                 (["paths", "-f", self.file, "--from", "node0/x"], "no such device")):
+            self.assertIn(words, run(*arguments, code=2))
+        self.assertIn("make pods smaller", run("clos", "-f", data("amd_topo_4p3l_n2.xml"), "--hosts", "99", "--pod", "48", code=3))
+        with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+            file.write('{"format": "eccl-cluster", "version": 1, "types": [], "hosts": [{"name": "a", "type": "t"}]}')
+            file.flush()
+            self.assertIn('hosts[0].type is "t", which no host type is called', run("show", "-f", file.name, code=3))
+
+
 class OfMachines(unittest.TestCase):
     def test_this_one(self):
         self.assertIn("cpu0", run("show"))

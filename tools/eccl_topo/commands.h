@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "topology/clos.h"
 #include "topology/topology.h"
 
 namespace eccl::topo {
@@ -18,14 +19,23 @@ struct Options {
   bool json = false;
   bool color = false;
   int channels = 32;
+  std::string from;  // of paths in a cluster: the host, and perhaps its device
+  ClosShape clos;    // of clos
+  bool speedGiven = false;
 };
 
 /// Says why on stderr and ends the program.
 [[noreturn]] void misused(const std::string& why);
 
-Result<Host> readHost(const Options& options);
+/// This machine, or a captured one.
+Host probe(const Options& options);
+Result<std::string> readFile(const std::string& path);
 /// Of XML or JSON, whichever it is.
+Result<Host> parseHost(const std::string& content, const std::string& path);
 Result<Host> loadHost(const std::string& path);
+/// To options.output, or the standard output; says on stderr what went wrong.
+int write(const std::string& text, const Options& options);
+int unreadable(const Status& status);
 
 int show(const Host& host, const Options& options);
 int dump(const Host& host, const Options& options);

@@ -6,29 +6,13 @@
 #include <set>
 
 #include "commands.h"
+#include "svg.h"
 #include "topology/link_model.h"
 
 namespace eccl::topo {
 namespace {
 
 constexpr double kBox = 118, kBoxHeight = 44, kGap = 12, kGroupGap = 36, kRow = 92, kMargin = 28, kTop = 78;
-
-std::string escaped(const std::string& text) {
-  std::string result;
-  for (char c : text) {
-    if (c == '<')
-      result += "&lt;";
-    else if (c == '>')
-      result += "&gt;";
-    else if (c == '&')
-      result += "&amp;";
-    else if (c == '"')
-      result += "&quot;";
-    else if (static_cast<unsigned char>(c) >= 0x20)
-      result += c;
-  }
-  return result;
-}
 
 struct Style {
   const char *fill, *line;
@@ -52,11 +36,6 @@ Style styleOf(DeviceKind kind) {
 
 const char* colorOf(FabricKind kind) {
   return kind == FabricKind::xgmi ? "#b23a48" : kind == FabricKind::c2c ? "#6a3fa0" : "#558b2f";
-}
-
-/// Thicker where there is more, so that the narrow places are seen.
-double thickness(double gigabytes) {
-  return std::clamp(0.6 + std::log2(1 + gigabytes) * 0.55, 0.8, 6.0);
 }
 
 class Drawing {
@@ -89,16 +68,8 @@ class Drawing {
       if (places_[static_cast<size_t>(i)].there) box(i);
     }
     const double width = std::max(right_ - kGroupGap + kMargin, 420.0), height = below + kMargin;
-    return format(
-               "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%.0f\" height=\"%.0f\" viewBox=\"0 0 %.0f "
-               "%.0f\" "
-               "font-family=\"Helvetica, Arial, sans-serif\" font-size=\"11\">\n"
-               "<rect width=\"100%%\" height=\"100%%\" fill=\"white\"/>\n",
-               width, height, width, height) +
-           text(kMargin, 30, title(), "start", "font-size=\"15\" font-weight=\"bold\"") +
-           text(kMargin, 48, "Bandwidths are GB/s one way; thicker lines carry more.", "start",
-                "fill=\"#555555\"") +
-           body_ + "</svg>\n";
+    return svg::document(width, height, title(), "Bandwidths are GB/s one way; thicker lines carry more.",
+                         body_);
   }
 
  private:
@@ -149,20 +120,11 @@ class Drawing {
     mine.x = (placeOf(below.front()).x + placeOf(below.back()).x) / 2;
   }
 
-  std::string text(double x, double y, const std::string& what, const char* anchor,
-                   const char* more = "") const {
-    return format("<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\" %s>", x, y, anchor, more) + escaped(what) +
-           "</text>\n";
-  }
   void line(double x1, double y1, double x2, double y2, double width, const char* color) {
-    body_ += format("<path d=\"M%.1f %.1f L%.1f %.1f\" stroke=\"%s\" stroke-width=\"%.1f\" fill=\"none\"/>\n",
-                    x1, y1, x2, y2, color, width);
+    body_ += svg::line(x1, y1, x2, y2, width, color);
   }
   void label(double x, double y, const std::string& what, const char* color) {
-    body_ +=
-        format("<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"13\" fill=\"white\" opacity=\"0.85\"/>\n",
-               x - 3.2 * static_cast<double>(what.size()), y - 10, 6.4 * static_cast<double>(what.size()));
-    body_ += text(x, y, what, "middle", format("fill=\"%s\" font-size=\"10\"", color).c_str());
+    body_ += svg::label(x, y, what, color);
   }
 
   void between() {
@@ -171,7 +133,7 @@ class Drawing {
       const auto link = links_.find({before, cpu});
       if (link != links_.end()) {
         const Place &a = placeOf(before), &b = placeOf(cpu);
-        const double y = a.y + kBoxHeight / 2, width = thickness(link->second.gigabytes);
+        const double y = a.y + kBoxHeight / 2, width = svg::thickness(link->second.gigabytes);
         line(a.x, y, b.x, y, width, "#0b5fa5");
         label((a.x + b.x) / 2, y - 6, format("%.1f%s", link->second.gigabytes, link->second.assumed ? "?" : ""),
               "#0b5fa5");
@@ -188,7 +150,7 @@ class Drawing {
     const double bend = up.y + kBoxHeight + 16;
     body_ += format(
         "<path d=\"M%.1f %.1f V%.1f H%.1f V%.1f\" stroke=\"#777777\" stroke-width=\"%.1f\" fill=\"none\"/>\n",
-        up.x, up.y + kBoxHeight, bend, mine.x, mine.y, thickness(link->second.gigabytes));
+        up.x, up.y + kBoxHeight, bend, mine.x, mine.y, svg::thickness(link->second.gigabytes));
     label(mine.x, mine.y - 8, format("%.1f%s", link->second.gigabytes, link->second.assumed ? "?" : ""),
           "#555555");
   }
@@ -211,8 +173,9 @@ class Drawing {
         break;
       }
     }
-    body_ += text(mine.x, mine.y + 19, first.substr(0, 19), "middle", "font-weight=\"bold\"");
-    body_ += text(mine.x, mine.y + 34, second.substr(0, 19), "middle", "font-size=\"10\" fill=\"#444444\"");
+    body_ += svg::text(mine.x, mine.y + 19, first.substr(0, 19), "middle", "font-weight=\"bold\"");
+    body_ +=
+        svg::text(mine.x, mine.y + 34, second.substr(0, 19), "middle", "font-size=\"10\" fill=\"#444444\"");
   }
 
   /// Returns where the picture ends.
@@ -228,7 +191,7 @@ class Drawing {
       }
       const Place &a = placeOf(link.from), &b = placeOf(link.to);
       if (!a.there || !b.there || link.from > link.to) continue;  // one line for both ways
-      const double width = thickness(links_.at({link.from, link.to}).gigabytes);
+      const double width = svg::thickness(links_.at({link.from, link.to}).gigabytes);
       if (at(link.from).kind != DeviceKind::accelerator || at(link.to).kind != DeviceKind::accelerator) {
         line(a.x, a.y + kBoxHeight / 2, b.x, b.y + kBoxHeight / 2, width, colorOf(link.kind));
         continue;
@@ -238,9 +201,9 @@ class Drawing {
           "<path d=\"M%.1f %.1f C%.1f %.1f %.1f %.1f %.1f %.1f\" stroke=\"%s\" stroke-width=\"%.1f\" "
           "fill=\"none\" opacity=\"0.75\"><title>%s</title></path>\n",
           a.x, top, a.x, top + sag * 1.33, b.x, top + sag * 1.33, b.x, top, colorOf(link.kind), width,
-          escaped(format("%s x%d, %s to %s, %.1f GB/s", nameOf(link.kind), link.count,
-                         at(link.from).name.c_str(), at(link.to).name.c_str(),
-                         links_.at({link.from, link.to}).gigabytes))
+          svg::escaped(format("%s x%d, %s to %s, %.1f GB/s", nameOf(link.kind), link.count,
+                              at(link.from).name.c_str(), at(link.to).name.c_str(),
+                              links_.at({link.from, link.to}).gigabytes))
               .c_str());
       deepest = std::max(deepest, top + sag);
     }
@@ -251,24 +214,24 @@ class Drawing {
         const Place& place = placeOf(accelerator);
         left = std::min(left, place.x - kBox / 2);
         right = std::max(right, place.x + kBox / 2);
-        line(place.x, top, place.x, y, thickness(gigabytes), "#558b2f");
+        line(place.x, top, place.x, y, svg::thickness(gigabytes), "#558b2f");
         label(place.x, y - 16, format("%.0f", gigabytes), "#558b2f");
       }
       const Style style = styleOf(DeviceKind::nvSwitch);
       body_ += format(
           "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"26\" rx=\"5\" fill=\"%s\" stroke=\"%s\"/>\n",
           left, y, right - left, style.fill, style.line);
-      body_ += text((left + right) / 2, y + 17, format("NVSwitch ×%zu", switches.size()), "middle",
-                    "font-weight=\"bold\"");
+      body_ += svg::text((left + right) / 2, y + 17, format("NVSwitch ×%zu", switches.size()), "middle",
+                         "font-weight=\"bold\"");
       return y + 26;
     }
     if (deepest == top) return top;
     const FabricKind kind = host_.fabric.front().kind;
     const auto [from, to] = std::pair(host_.fabric.front().from, host_.fabric.front().to);
-    body_ += text(kMargin, deepest + 22,
-                  format("%s: lines below the accelerators; one link carries %.1f GB/s", nameOf(kind),
-                         links_.at({from, to}).gigabytes / host_.fabric.front().count),
-                  "start", format("fill=\"%s\"", colorOf(kind)).c_str());
+    body_ += svg::text(kMargin, deepest + 22,
+                       format("%s: lines below the accelerators; one link carries %.1f GB/s", nameOf(kind),
+                              links_.at({from, to}).gigabytes / host_.fabric.front().count),
+                       "start", format("fill=\"%s\"", colorOf(kind)).c_str());
     return deepest + 26;
   }
 

@@ -1,63 +1,75 @@
 // Where the machine comes from, and where files go.
 #include <cerrno>
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 
+#include "cluster.h"
 #include "commands.h"
+#include "topology/cluster_json.h"
 #include "topology/host_json.h"
 #include "topology/nccl_xml.h"
 #include "topology/probe_hwloc.h"
 
 namespace eccl::topo {
 
-Result<Host> loadHost(const std::string& path) {
+Result<std::string> readFile(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
   std::stringstream text;
   if (in) text << in.rdbuf();
   if (!in) return Status::fromErrno(errno, "%s", path.c_str());
-  const std::string content = text.str();
+  return text.str();
+}
+
+Result<Host> parseHost(const std::string& content, const std::string& path) {
   const size_t first = content.find_first_not_of(" \t\r\n");
   const bool json = first != std::string::npos && content[first] == '{';
   return json ? parseHostJson(content, path) : parseNcclXml(content, path);
 }
 
-Result<Host> readHost(const Options& options) {
-  if (!options.file.empty()) return loadHost(options.file);
+Result<Host> loadHost(const std::string& path) {
+  ECCL_ASSIGN(const std::string content, readFile(path));
+  return parseHost(content, path);
+}
+
+Result<Cluster> parseCluster(const std::string& content, const std::string& path) {
+  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
+  return parseClusterJson(content, path, [&](const std::string& file) { return loadHost(folder / file); });
+}
+
+Host probe(const Options& options) {
   ProbeSources sources;
   sources.root = options.root;
   sources.structure = hwlocStructure;
   return probeHost(sources);
 }
 
-namespace {
-
-int write(const std::string& text, const std::string& path) {
-  if (path.empty()) {
+int write(const std::string& text, const Options& options) {
+  if (options.output.empty()) {
     std::fputs(text.c_str(), stdout);
     return kFine;
   }
-  std::ofstream out(path, std::ios::binary);
+  std::ofstream out(options.output, std::ios::binary);
   out << text;
   out.close();
   if (out) return kFine;
-  std::fprintf(stderr, "eccl_topo: %s\n",
-               Status::fromErrno(errno, "writing %s", path.c_str()).message().c_str());
+  return unreadable(Status::fromErrno(errno, "writing %s", options.output.c_str()));
+}
+
+int unreadable(const Status& status) {
+  std::fprintf(stderr, "eccl_topo: %s\n", status.message().c_str());
   return kUnreadable;
 }
 
-}  // namespace
-
 int dump(const Host& host, const Options& options) {
-  if (options.format == "xml") return write(toNcclXml(host), options.output);
-  Result<std::string> json = toJson(host);
-  if (json.ok()) return write(*json, options.output);
-  std::fprintf(stderr, "eccl_topo: %s\n", json.status().message().c_str());
-  return kUnreadable;
+  if (options.format == "xml") return write(toNcclXml(host), options);
+  const Result<std::string> json = toJson(host);
+  return json.ok() ? write(*json, options) : unreadable(json.status());
 }
 
 int draw(const Host& host, const Options& options) {
-  return write(drawing(host), options.output);
+  return write(drawing(host), options);
 }
 
 }  // namespace eccl::topo

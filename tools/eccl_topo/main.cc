@@ -5,8 +5,11 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <tuple>
 
+#include "cluster.h"
 #include "commands.h"
+#include "topology/cluster_json.h"
 
 namespace {
 
@@ -23,28 +26,80 @@ constexpr char kUsage[] =
     "  dump          the machine as a file: --format xml (NCCL's) or json (docs/topology.schema.json)\n"
     "  diff A B      what differs between two files\n"
     "  measure       latency, bandwidth and the cost model among running ranks: eccl_topo measure --help\n"
+    "  clos          makes a cluster of such machines on a rail-optimised Clos network\n"
     "The machine is this one, or\n"
-    "  -f, --file FILE     one in a file of NCCL's XML (NCCL_TOPO_DUMP_FILE makes them) or of dump's JSON\n"
+    "  -f, --file FILE     one in a file of NCCL's XML (NCCL_TOPO_DUMP_FILE makes them) or of dump's JSON;\n"
+    "                      or a cluster (docs/cluster.schema.json), to show, paths, search, draw and dump,\n"
+    "                      always as JSON\n"
     "      --root DIR      a captured one: a folder with its /proc and /sys\n"
-    "Of all commands but draw and dump:\n"
+    "Of all commands but draw, dump and clos:\n"
     "      --json          for programs\n"
-    "Of draw and dump:\n"
+    "Of draw, dump and clos:\n"
     "  -o, --output FILE   instead of the standard output\n"
-    "Of search:\n"
+    "Of search on a machine:\n"
     "      --channels N    at most so many (32)\n"
+    "Of paths in a cluster:\n"
+    "      --from HOST[/DEVICE]  only from there, instead of from the first host\n"
+    "Of clos:\n"
+    "      --hosts N             hosts in all (1)\n"
+    "      --pod N               hosts below one leaf switch of each rail (32)\n"
+    "      --radix N             ports of every switch (64)\n"
+    "      --speed GB/S[,GB/S]   of a host's cables (that of its ports), and of those between switches (the "
+    "same)\n"
+    "      --latency US          microseconds of a cable, with half of the switches at its ends (0.5)\n"
+    "      --oversubscription N[,N]  at the leaves, and at the spines of three tiers (1,1: none)\n"
     "  -h, --help\n"
     "It exits with 0 if all is well, 1 if check found something to repair or diff a difference, 2 if it is "
     "used wrongly,\n"
     "3 if a file cannot be read.\n";
 
+/// What getopt has found, from 1 on.
+int wholeNumber(const char* option, int most) {
+  char* end = nullptr;
+  const long number = std::strtol(optarg, &end, 10);
+  if (end == optarg || *end != '\0' || number < 1 || number > most)
+    topo::misused(format("%s %s is not a number from 1 to %d", option, optarg, most));
+  return static_cast<int>(number);
+}
+
+/// One or two numbers with a comma between; the second is the first if it is left out.
+std::pair<double, double> numbers(const char* option) {
+  char* end = nullptr;
+  const double first = std::strtod(optarg, &end);
+  const char* more = *end == ',' ? end + 1 : optarg;
+  const double second = *end == ',' ? std::strtod(more, &end) : first;
+  if (end == optarg || end == more || *end != '\0' || !(first >= 0) || !(second >= 0))
+    topo::misused(format("%s %s is not a number, or two with a comma between", option, optarg));
+  return {first, second};
+}
+
 Options parse(int argc, char** argv) {
-  enum { kRoot = 256, kFormat, kJson, kChannels };
+  enum {
+    kRoot = 256,
+    kFormat,
+    kJson,
+    kChannels,
+    kFrom,
+    kHosts,
+    kPod,
+    kRadix,
+    kSpeed,
+    kLatency,
+    kOversubscription
+  };
   static const option kOptions[] = {{"file", required_argument, nullptr, 'f'},
                                     {"root", required_argument, nullptr, kRoot},
                                     {"format", required_argument, nullptr, kFormat},
                                     {"output", required_argument, nullptr, 'o'},
                                     {"json", no_argument, nullptr, kJson},
                                     {"channels", required_argument, nullptr, kChannels},
+                                    {"from", required_argument, nullptr, kFrom},
+                                    {"hosts", required_argument, nullptr, kHosts},
+                                    {"pod", required_argument, nullptr, kPod},
+                                    {"radix", required_argument, nullptr, kRadix},
+                                    {"speed", required_argument, nullptr, kSpeed},
+                                    {"latency", required_argument, nullptr, kLatency},
+                                    {"oversubscription", required_argument, nullptr, kOversubscription},
                                     {"help", no_argument, nullptr, 'h'},
                                     {}};
   Options options;
@@ -66,11 +121,33 @@ Options parse(int argc, char** argv) {
       case kJson:
         options.json = true;
         break;
-      case kChannels: {
-        char* end = nullptr;
-        options.channels = static_cast<int>(std::strtol(optarg, &end, 10));
-        if (*end != '\0' || options.channels < 1 || options.channels > 1024)
-          topo::misused(format("--channels %s is not a number from 1 to 1024", optarg));
+      case kChannels:
+        options.channels = wholeNumber("--channels", 1024);
+        break;
+      case kFrom:
+        options.from = optarg;
+        break;
+      case kHosts:
+        options.clos.hosts = wholeNumber("--hosts", kMostHosts);
+        break;
+      case kPod:
+        options.clos.hostsPerPod = wholeNumber("--pod", kMostHosts);
+        break;
+      case kRadix:
+        options.clos.radix = wholeNumber("--radix", 1024);
+        break;
+      case kSpeed:
+        std::tie(options.clos.portGigabytes, options.clos.trunkGigabytes) = numbers("--speed");
+        options.speedGiven = true;
+        break;
+      case kLatency:
+        options.clos.microseconds = numbers("--latency").first;
+        break;
+      case kOversubscription: {
+        const bool both = std::strchr(optarg, ',') != nullptr;
+        std::tie(options.clos.leafOversubscription, options.clos.spineOversubscription) =
+            numbers("--oversubscription");
+        if (!both) options.clos.spineOversubscription = 1;
         break;
       }
       case 'h':
@@ -100,23 +177,38 @@ Options parse(int argc, char** argv) {
   return options;
 }
 
-int run(const Options& options) {
-  Result<Host> host = topo::readHost(options);
-  if (!host.ok()) {
-    std::fprintf(stderr, "eccl_topo: %s\n", host.status().message().c_str());
-    return topo::kUnreadable;
-  }
-  if (options.command == "show") return topo::show(*host, options);
-  if (options.command == "dump") return topo::dump(*host, options);
-  if (options.command == "draw") return topo::draw(*host, options);
-  if (options.command == "paths") return topo::paths(*host, options);
-  if (options.command == "search") return topo::search(*host, options);
-  if (options.command == "check") return topo::check(*host, options);
+int onCluster(const Cluster& cluster, const Options& options) {
+  if (options.command == "show") return topo::show(cluster, options);
+  if (options.command == "dump") return topo::dump(cluster, options);
+  if (options.command == "draw") return topo::draw(cluster, options);
+  if (options.command == "paths") return topo::paths(cluster, options);
+  if (options.command == "search") return topo::search(cluster, options);
+  topo::misused(options.command + " takes one machine, and the file is a cluster");
+}
+
+int onHost(const Host& host, const Options& options) {
+  if (options.command == "show") return topo::show(host, options);
+  if (options.command == "dump") return topo::dump(host, options);
+  if (options.command == "draw") return topo::draw(host, options);
+  if (options.command == "paths") return topo::paths(host, options);
+  if (options.command == "search") return topo::search(host, options);
+  if (options.command == "check") return topo::check(host, options);
+  if (options.command == "clos") return topo::generate(host, options);
   if (options.command != "diff") topo::misused("there is no command \"" + options.command + "\"");
-  Result<Host> other = topo::loadHost(options.other);
-  if (other.ok()) return topo::diff(*host, *other, options);
-  std::fprintf(stderr, "eccl_topo: %s\n", other.status().message().c_str());
-  return topo::kUnreadable;
+  const Result<Host> other = topo::loadHost(options.other);
+  return other.ok() ? topo::diff(host, *other, options) : topo::unreadable(other.status());
+}
+
+int run(const Options& options) {
+  if (options.file.empty()) return onHost(topo::probe(options), options);
+  const Result<std::string> content = topo::readFile(options.file);
+  if (!content.ok()) return topo::unreadable(content.status());
+  if (looksLikeCluster(*content)) {
+    const Result<Cluster> cluster = topo::parseCluster(*content, options.file);
+    return cluster.ok() ? onCluster(*cluster, options) : topo::unreadable(cluster.status());
+  }
+  const Result<Host> host = topo::parseHost(*content, options.file);
+  return host.ok() ? onHost(*host, options) : topo::unreadable(host.status());
 }
 
 }  // namespace
