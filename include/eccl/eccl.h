@@ -176,6 +176,26 @@ ECCL_API ecclResult_t ecclCommUserRank(ecclComm_t comm, int* rank);
  * JSON, or where hosts differ and another rank's build has none. Not collective. Any thread. */
 ECCL_API ecclResult_t ecclTopologyExport(ecclComm_t comm, char* text, size_t* size);
 
+typedef enum {
+  ecclCollAllReduce = 0,
+  ecclCollAllGather = 1,
+  ecclCollReduceScatter = 2,
+  ecclCollBroadcast = 3,
+  ecclCollReduce = 4,
+  ecclCollGather = 5,
+  ecclCollScatter = 6,
+  ecclCollAlltoAll = 7,
+  ecclNumCollectives = 8
+} ecclCollective_t;
+
+/* *microseconds = what a collective of `comm` is expected to take: from when all ranks make the call until the last one
+ * has its result, in memory of ecclMemAlloc, with the algorithm that is chosen for it. `count` is what the call takes.
+ * nranks > 0: if only the first `nranks` ranks took part, in a communicator of their own; 0: all. A simulation of the
+ * schedule by the cost model of ECCL_COST_FILE (docs/cost_model.md), else by constants that are not this machine's;
+ * takes microseconds to milliseconds, more than a second beyond some hundred ranks. Not collective. Any thread. */
+ECCL_API ecclResult_t ecclCostEstimate(ecclComm_t comm, ecclCollective_t collective, size_t count,
+                                       ecclDataType_t datatype, int nranks, double* microseconds);
+
 /* ---- Memory ------------------------------------------------------------------------------------- */
 
 /* Memory that ranks of this process's communicators on this host read and write in place, instead of copying through
@@ -274,6 +294,24 @@ ECCL_API ecclResult_t ecclRecv(void* recvbuff, size_t count, ecclDataType_t data
  * outermost ecclGroupEnd: operations on several communicators, and inits, cannot deadlock one another. */
 ECCL_API ecclResult_t ecclGroupStart(void);
 ECCL_API ecclResult_t ecclGroupEnd(void);
+
+/* The layout is ncclSimInfo_t's. */
+typedef struct ecclSimInfo_v22200 {
+  size_t size;          /* set by the initializer */
+  unsigned int magic;   /* set by the initializer */
+  unsigned int version; /* set by the initializer */
+  float estimatedTime;  /* microseconds; ECCL_SIM_INFO_UNDEFINED where there is none */
+} ecclSimInfo_t;
+
+#define ECCL_SIM_INFO_MAGIC 0x74685283u
+#define ECCL_SIM_INFO_UNDEFINED (-1.0f)
+#define ECCL_SIM_INFO_INITIALIZER \
+  { sizeof(ecclSimInfo_t), ECCL_SIM_INFO_MAGIC, ECCL_CONFIG_VERSION, ECCL_SIM_INFO_UNDEFINED }
+
+/* Ends the outermost group of this thread without issuing its calls: simInfo->estimatedTime = what they are expected to
+ * take (see ecclCostEstimate), by the rank's own part: the sum of a communicator's collectives, and the longer of its
+ * sends and its receives; the longest of several communicators. The group ends even if this is an error. */
+ECCL_API ecclResult_t ecclGroupSimulateEnd(ecclSimInfo_t* simInfo);
 
 #ifdef __cplusplus
 }

@@ -207,6 +207,12 @@ class Communicator {
     text.pop_back();  // the NUL
     return text;
   }
+  /// Microseconds; see ecclCostEstimate().
+  double estimate(ecclCollective_t collective, size_t count, ecclDataType_t type, int ranks = 0) const {
+    double microseconds = 0;
+    check(ecclCostEstimate(comm_, collective, count, type, ranks, &microseconds));
+    return microseconds;
+  }
   /// Reports and clears nothing: ecclSuccess, ecclInProgress or what went wrong in the background.
   ecclResult_t asyncError() const {
     ecclResult_t error = ecclSuccess;

@@ -1,14 +1,11 @@
 #include "algorithms/cost_model.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <cmath>
 #include <tuple>
 
 #include "algorithms/words.h"
+#include "base/text_file.h"
 
 namespace eccl {
 namespace {
@@ -141,19 +138,7 @@ Result<CostModel> CostModel::parse(std::string_view text, const std::string& nam
 }
 
 Result<CostModel> CostModel::load(const std::string& path) {
-  constexpr size_t kMostBytes = 16 << 20;
-  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return Status::fromErrno(errno, "the cost model %s cannot be opened", path.c_str());
-  std::string text;
-  char buffer[1 << 16];
-  ssize_t got;
-  while ((got = read(fd, buffer, sizeof buffer)) > 0 && text.size() <= kMostBytes)
-    text.append(buffer, static_cast<size_t>(got));
-  const int failure = errno;
-  close(fd);
-  if (got < 0) return Status::fromErrno(failure, "the cost model %s cannot be read", path.c_str());
-  if (text.size() > kMostBytes)
-    return Status::error(Code::invalidArgument, "%s is too long for a cost model", path.c_str());
+  ECCL_ASSIGN(const std::string text, readTextFile(path, "the cost model"));
   return parse(text, path);
 }
 

@@ -45,6 +45,16 @@ Placement Placement::hosts(int ranks) {
   return Placement(seats);
 }
 
+Placement Placement::of(std::span<const int> some) const {
+  std::vector<Seat> seats;
+  for (int rank : some) {
+    const auto at = static_cast<size_t>(rank);
+    seats.push_back({std::to_string(machine[at]), std::to_string(memory[at]), std::to_string(port[at]),
+                     cores[static_cast<size_t>(machine[at])]});
+  }
+  return Placement(seats);
+}
+
 int Placement::ranksOf(int whichMachine) const {
   return static_cast<int>(std::count(machine.begin(), machine.end(), whichMachine));
 }

@@ -27,6 +27,9 @@ struct Placement {
   /// Hosts with one rank and one port each.
   static Placement hosts(int ranks);
 
+  /// What these ranks are to each other.
+  Placement of(std::span<const int> some) const;
+
   int ranks() const { return static_cast<int>(machine.size()); }
   int ranksOf(int whichMachine) const;
   /// Whether all of them look at the same memory.

@@ -22,6 +22,7 @@ Result<Moment> run(const std::vector<Program>& programs, const CallSize& size, c
   machineSize.empty = [&](int, int part, int tile) {
     return cut.slice(size.elements, part, static_cast<uint64_t>(tile)).size() == 0;
   };
+  machineSize.streamTiles = [tiles](int) { return tiles; };
   Machine<Clocks<Moment>> machine(programs, clocks, machineSize);
 
   struct Turn {
@@ -80,8 +81,9 @@ Result<Moment> simulate(const std::vector<Program>& programs, const CallSize& si
   const Cut cut = cutFor(programs[0], size.elements, size.elementBytes, size.slotBytes);
   const auto tiles = static_cast<int64_t>(cut.tiles(size.elements));
   // A pipeline is full after as many tiles as it is long.
-  constexpr int64_t kMoves = 20'000, kFewest = 4, kMost = 64;
-  const int64_t longest = std::clamp(kMoves / std::max<int64_t>(1, movesPerTile(programs)), kFewest, kMost);
+  constexpr int64_t kMoves = 2000, kFewest = 4;
+  const int64_t most = 8 + 2 * static_cast<int64_t>(programs.size());
+  const int64_t longest = std::clamp(kMoves / std::max<int64_t>(1, movesPerTile(programs)), kFewest, most);
   auto after = [&](int64_t some) {
     return run<Moment>(programs, size, placement, cut, parameters, static_cast<int>(some));
   };

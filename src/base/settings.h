@@ -31,6 +31,9 @@ struct Settings {
   double stallTime = 0.1;       // ECCL_STALL_TIME, seconds of waiting after which calls are compared
   std::string algo;             // ECCL_ALGO (wire)
   bool deterministic = false;   // ECCL_DETERMINISTIC (wire): where ranks are makes no difference to results
+  std::string costFile;         // ECCL_COST_FILE: the cost model, of rank 0
+  std::string tableFile;        // ECCL_TABLE_FILE: the table of algorithms, of rank 0
+  std::string tableDumpFile;    // ECCL_TABLE_DUMP_FILE
   int64_t channels = 0;         // ECCL_CHANNELS (wire); 0: chosen
   int64_t slots = 8;            // ECCL_SLOTS (wire): per connection, a power of two
   int64_t slotBytes = 131072;   // ECCL_SLOT_BYTES (wire): data per slot, a multiple of 64

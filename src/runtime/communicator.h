@@ -15,6 +15,7 @@
 #include "runtime/cluster_exchange.h"
 #include "runtime/engine.h"
 #include "runtime/plan.h"
+#include "runtime/selection.h"
 #include "runtime/service.h"
 #include "runtime/stream.h"
 #include "transport/bootstrap/control.h"
@@ -61,6 +62,10 @@ class Communicator final : public ControlHandler,
   const RankHosts& hosts() const { return hosts_; }
   /// The hosts and ranks as JSON.
   Result<std::string> topology() const;
+  /// Microseconds of a call made by this rank. Any thread, once ready.
+  Result<double> estimate(const Call& call) const;
+  /// The same of a collective in memory of ecclMemAlloc, among the first `ranks` ranks, 1 or more.
+  Result<double> estimate(Collective collective, DataType type, size_t count, int ranks) const;
   State state() const { return state_.load(std::memory_order_acquire); }
   /// ok, inProgress, or what went wrong.
   Status asyncStatus() const;
@@ -110,6 +115,9 @@ class Communicator final : public ControlHandler,
   void wakeService() override { service_.wake(); }
 
  private:
+  CallSize sizeFor(DataType type, size_t elements, bool registered) const;
+  Result<double> estimate(Collective collective, const CallSize& size, int ranks) const;
+
   enum Kind : uint16_t { kFault = 1, kCompare = 2 };
   struct Stalled {
     std::shared_ptr<const Run> run;
@@ -155,6 +163,7 @@ class Communicator final : public ControlHandler,
   uint64_t splits_ = 0;
   std::string wireText_;
   std::vector<Endpoint> endpoints_;  // constant once ready
+  Selection selection_;              // likewise
   RankHosts hosts_;                  // likewise; a child's before it meets its ranks, from its parent
 
   std::atomic<State> state_{State::initialising};

@@ -12,7 +12,7 @@
 namespace eccl {
 namespace {
 
-constexpr uint32_t kProtocol = 2;  // of what ranks tell each other when they meet
+constexpr uint32_t kProtocol = 3;  // of what ranks tell each other when they meet
 
 InterfaceOptions interfaceOptions(const Settings& settings) {
   InterfaceOptions options;
@@ -150,12 +150,18 @@ Status Communicator::exchange() {
   const RankHosts::Introduction mine =
       child ? RankHosts::Introduction() : RankHosts::introduce(settings, rank_);
   std::string part =
-      ByteWriter().put(kProtocol).text(acceptor_->endpoint().encode()).text(wireText_).text(mine.text).take();
+      ByteWriter()
+          .put(kProtocol)
+          .text(acceptor_->endpoint().encode())
+          .text(wireText_)
+          .text(mine.text)
+          .text(Selection::introduce(settings))
+          .take();
   const auto gather = [this](std::string_view own) {
     return control_->allGather(own, Wait::within(initLimit(), &abort_));
   };
   ECCL_ASSIGN(auto parts, gather(part));
-  std::vector<std::string> wires, introductions;
+  std::vector<std::string> wires, introductions, seats;
   for (size_t rank = 0; rank < parts.size(); ++rank) {
     ByteReader reader(parts[rank]);
     auto protocol = reader.get<uint32_t>();
@@ -168,6 +174,7 @@ Status Communicator::exchange() {
     std::string endpointBytes(reader.text(4096));
     wires.emplace_back(reader.text(1 << 16));
     introductions.emplace_back(reader.text(RankHosts::kMostIntroduction));
+    seats.emplace_back(reader.text(Selection::kMostIntroduction));
     if (!reader.finished())
       return logged(Status::error(Code::remote, "rank %zu introduced itself with something unreadable", rank));
     ECCL_ASSIGN(Endpoint endpoint, Endpoint::decode(endpointBytes));
@@ -178,6 +185,7 @@ Status Communicator::exchange() {
     const auto describeRank = [this](int rank) { return describe(rank); };
     ECCL_ASSIGN(hosts_, RankHosts::meet(introductions, endpoints_, mine.host, rank_, gather, describeRank));
   }
+  ECCL_ASSIGN(selection_, Selection::agree(settings, rank_, seats, gather));
   choosePace();
   shareCache();
   PlanContext context;
@@ -185,7 +193,7 @@ Status Communicator::exchange() {
   context.ranks = ranks_;
   context.ring = {static_cast<uint32_t>(settings.slots), static_cast<uint32_t>(settings.slotBytes)};
   ECCL_ASSIGN(context.selection, logged(parseSelection(settings.algo)));
-  context.selection.oneHost = !settings.deterministic && ranksHere() == ranks_;
+  context.selection.rules = selection_.rules;
   context.channels = static_cast<int>(settings.channels);
   context.minChannels = options_.minChannels;
   context.maxChannels = options_.maxChannels;

@@ -1,6 +1,8 @@
 #include "runtime/group.h"
 
+#include <algorithm>
 #include <thread>
+#include <utility>
 
 namespace eccl {
 namespace {
@@ -73,6 +75,36 @@ Status Group::end() {
   if (!error.ok()) return error;
   ECCL_TRY(runJobs(std::move(jobs)));
   return issue(std::move(entries), true);
+}
+
+/// Collectives of a communicator come one after the other; its sends and receives go on at the same time; so do
+/// communicators.
+Status Group::simulateEnd(double* microseconds) {
+  if (depth_ == 0) {
+    return Status::error(Code::invalidUsage, "ecclGroupSimulateEnd without ecclGroupStart in this thread");
+  }
+  if (--depth_ > 0)
+    return Status::error(Code::invalidUsage,
+                         "ecclGroupSimulateEnd ends an inner group; only the outermost can be simulated");
+  const auto entries = std::exchange(entries_, {});
+  const bool jobs = !std::exchange(jobs_, {}).empty();
+  ECCL_TRY(std::exchange(error_, Status()));
+  if (jobs) return Status::error(Code::invalidUsage, "a group that makes communicators cannot be simulated");
+  struct Sums {
+    double collectives = 0, sends = 0, receives = 0;
+  };
+  std::map<Communicator*, Sums> sums;
+  for (const Entry& entry : entries) {
+    ECCL_ASSIGN(const double time, entry.communicator->estimate(entry.call));
+    Sums& its = sums[entry.communicator.get()];
+    (entry.call.collective == Collective::send      ? its.sends
+     : entry.call.collective == Collective::receive ? its.receives
+                                                    : its.collectives) += time;
+  }
+  *microseconds = 0;
+  for (const auto& [communicator, its] : sums)
+    *microseconds = std::max(*microseconds, its.collectives + std::max(its.sends, its.receives));
+  return {};
 }
 
 Status Group::runJobs(std::vector<std::function<Status()>> jobs) {

@@ -20,6 +20,10 @@ class Group {
   /// Issues everything when the outermost group ends. Its error is the first of any call in the group.
   Status end();
 
+  /// The same without issuing anything: *microseconds = what the calls are expected to take. Inits and splits
+  /// in the group are an error.
+  Status simulateEnd(double* microseconds);
+
   /// A validated call. Outside a group it is issued at once.
   Status add(ecclComm_t comm, std::shared_ptr<Communicator> communicator, std::shared_ptr<Stream> stream,
              bool nullStream, Call call);

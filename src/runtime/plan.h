@@ -46,7 +46,7 @@ struct Plan {
 struct PlanContext {
   int rank = 0, ranks = 1;
   RingShape ring;
-  SelectionTable selection;              // ECCL_ALGO
+  SelectionTable selection;              // ECCL_ALGO, and the rules that ranks agreed on
   int channels = 0;                      // 0: chosen, within the two below
   int minChannels = 0, maxChannels = 0;  // 0: no bound
   bool verify = false;                   // prove each schedule before its first run
@@ -57,6 +57,8 @@ class Planner {
  public:
   explicit Planner(PlanContext context) : context_(std::move(context)) {}
 
+  /// What calls are chosen by. Any thread.
+  const SelectionTable& selection() const { return context_.selection; }
   /// The plan for a call; from the cache when the call is one seen before.
   Result<std::shared_ptr<Plan>> plan(const Call& call);
   /// The plan in the cache, or null. Not for v calls. Valid until the next plan().

@@ -31,6 +31,19 @@ check 2 'cannot be read' verify "$folder/none"
 check 0 'in place: ok, minSlots 2, 28 moves' verify --collective allreduce --algorithm ring --ranks 4
 check 0 'AlltoAllv relay, 5 ranks, 2 channels, out of place: ok' verify --all --ranks 5 --channels 2
 
+
+# What is chosen without a model and with one, and what is wrong with one.
+check 0 'AllReduce of 65536 bytes among 8 ranks on 1 host takes direct, by what was' explain -c allreduce -n 8 -b 64K
+check 0 '^direct +[0-9.]+ +1.00x .*; chosen$' explain -c AllReduce -n 8 -b 64K
+check 0 '^ring +[0-9.]+ ' explain -c AllReduce -n 8 -b 64K --hosts 2 --cores 2 --plain
+echo 'network-latency 1000' >"$folder/model"
+check 0 "on 4 hosts takes oneshot, by $folder/model" explain -c AllReduce -n 4 -b 8 --hosts 4 --cost "$folder/model"
+echo 'speed 3' >"$folder/model"
+check 3 'model:1: "speed 3": there is no such constant' explain -c AllReduce -n 4 -b 8 --cost "$folder/model"
+check 2 'no equal number on each of 3 hosts' explain -c AllReduce -n 4 -b 8 --hosts 3
+check 2 'none that is priced' explain -c AlltoAllv -n 4 -b 8
+check 2 'are needed' explain -c AllReduce -n 4
+
 "$sched" dump --collective AllReduce --algorithm ring --ranks 4 >"$folder/ring"
 check 0 '^4 programs, the first for AllReduce of 4 ranks; 8 connection ends, 4 lanes, 20 steps' parse "$folder/ring"
 check 0 'out of place: ok' verify "$folder/ring"

@@ -6,6 +6,8 @@
 #include <random>
 #include <string>
 
+#include "algorithms/measured_rules.h"
+
 namespace eccl {
 namespace {
 
@@ -33,7 +35,10 @@ std::string forcedFor(const SelectionTable& table, Collective collective) {
   return algorithm->name;
 }
 
-std::string chosen(Collective collective, size_t bytes, int ranks, const SelectionTable& table = {}) {
+/// Without rules in the table, by the measured ones.
+std::string chosen(Collective collective, size_t bytes, int ranks, SelectionTable table = {},
+                   bool oneHost = false) {
+  if (table.rules.empty()) table.rules = measuredRules(ranks, oneHost);
   Choice choice = select(collective, bytes, ranks, table);
   return choice.algorithm == nullptr ? "" : choice.algorithm->name;
 }
@@ -171,28 +176,53 @@ TEST(Select, LongMessagesTakeTheAlgorithmsThatSendEachByteOnce) {
 
 // Where all reach each other's memory: one of the algorithms that then moves no byte more than it must.
 TEST(Select, OnOneHostFewRanksGoDirect) {
-  SelectionTable table;
-  table.oneHost = true;
+  const auto name = [](Collective collective, size_t bytes, int ranks, bool oneHost = true) {
+    return chosen(collective, bytes, ranks, {}, oneHost);
+  };
   for (Collective collective : {Collective::allReduce, Collective::allGather, Collective::reduceScatter}) {
-    for (int ranks : {3, 8}) EXPECT_STREQ(select(collective, 64 << 20, ranks, table).algorithm->name, "direct");
-    EXPECT_STREQ(select(collective, 64 << 20, 9, table).algorithm->name, "ring");
-    EXPECT_STREQ(select(collective, 64 << 20, 8, {}).algorithm->name, "ring");
+    for (int ranks : {3, 8}) EXPECT_EQ(name(collective, 64 << 20, ranks), "direct");
+    EXPECT_EQ(name(collective, 64 << 20, 9), "ring");
+    EXPECT_EQ(name(collective, 64 << 20, 8, false), "ring");
   }
-  EXPECT_STREQ(select(Collective::allReduce, 8, 2, table).algorithm->name, "oneshot");
-  EXPECT_STREQ(select(Collective::allReduce, 64 << 10, 2, table).algorithm->name, "direct");
-  EXPECT_STREQ(select(Collective::allReduce, 64 << 20, 2, table).algorithm->name, "ring");
+  EXPECT_EQ(name(Collective::allReduce, 8, 2), "oneshot");
+  EXPECT_EQ(name(Collective::allReduce, 64 << 10, 2), "direct");
+  EXPECT_EQ(name(Collective::allReduce, 64 << 20, 2), "ring");
 }
 
 TEST(Select, OnOneHostTheRootOfABroadcastCopiesNoMoreThanItsShare) {
-  SelectionTable table;
-  table.oneHost = true;
-  const auto name = [&](size_t bytes, int ranks) {
-    return std::string(select(Collective::broadcast, bytes, ranks, table).algorithm->name);
+  const auto name = [](size_t bytes, int ranks) {
+    return chosen(Collective::broadcast, bytes, ranks, {}, true);
   };
   EXPECT_EQ(name(8, 2), "direct");
   for (size_t bytes : {size_t{64} << 10, size_t{64} << 20}) EXPECT_EQ(name(bytes, 2), "split");
   EXPECT_EQ(name(1 << 20, 8), "direct");
   EXPECT_EQ(name(64 << 20, 8), "chain");
+}
+
+// As before this table was one: every rule that fits is there, none twice.
+TEST(Select, MeasuredRulesEndWithOneForAnySize) {
+  for (int ranks : {1, 2, 3, 8, 9, 64, 65, 5000}) {
+    for (bool oneHost : {false, true}) {
+      const auto rules = measuredRules(ranks, oneHost);
+      for (size_t i = 0; i < rules.size(); ++i) {
+        const bool last = i + 1 == rules.size() || rules[i + 1].collective != rules[i].collective;
+        EXPECT_EQ(rules[i].bytes == SIZE_MAX, last) << nameOf(rules[i].collective) << " " << ranks;
+        if (last) continue;
+        EXPECT_LT(rules[i].bytes, rules[i + 1].bytes);
+      }
+    }
+  }
+}
+
+TEST(Select, VCallsGoAsThoseWithoutUnlessTheyHaveRules) {
+  SelectionTable table;
+  table.rules = {{Collective::allGather, 100, findAlgorithm(Collective::allGather, "recursive")},
+                 {Collective::allGather, SIZE_MAX, findAlgorithm(Collective::allGather, "ring")}};
+  EXPECT_EQ(select(Collective::allGatherv, 100, 4, table).algorithm,
+            findAlgorithm(Collective::allGatherv, "recursive"));
+  table.rules.push_back({Collective::allGatherv, SIZE_MAX, findAlgorithm(Collective::allGatherv, "direct")});
+  EXPECT_EQ(select(Collective::allGatherv, 100, 4, table).algorithm,
+            findAlgorithm(Collective::allGatherv, "direct"));
 }
 
 /// No rank knows the others' counts: the choice must not depend on its own.

@@ -13,6 +13,7 @@
 #include "algorithms/algorithm.h"
 #include "algorithms/text.h"
 #include "algorithms/verify.h"
+#include "explain.h"
 
 namespace {
 
@@ -24,6 +25,7 @@ constexpr char kUsage[] =
     "  list                every algorithm\n"
     "  dump CALL           the programs of all ranks, or of --rank R, as text\n"
     "  verify CALL|FILE    prove a schedule correct, or say what is wrong with it\n"
+    "  explain             which algorithm a call takes, why, and what others would cost: explain --help\n"
     "  parse FILE          check that a text can be read and written back; summarise it\n"
     "A FILE holds programs as dump writes them; - is the standard input. A CALL is\n"
     "  -c, --collective NAME   AllReduce, AllGather, ... (see list)\n"
@@ -253,6 +255,7 @@ int main(int argc, char** argv) {
   }
   const std::string command = argv[1];
   if (command == "--help" || command == "-h") return std::fputs(kUsage, stdout), 0;
+  if (command == "explain") return eccl::sched::explain(argc - 1, argv + 1);
   const Options options = parseOptions(argc - 1, argv + 1);
   if (command == "dump") return dumpCommand(options);
   if (command == "verify") return verifyCommand(options);

@@ -1,0 +1,162 @@
+#include "runtime/selection.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <mutex>
+
+#include "algorithms/measured_rules.h"
+#include "algorithms/selection_rules.h"
+#include "base/log.h"
+#include "base/text_file.h"
+#include "runtime/seat.h"
+#include "transport/net/bytes.h"
+
+namespace eccl {
+namespace {
+
+constexpr size_t kMostText = 1 << 20;
+
+bool hasFiles(const Settings& settings) {
+  return !(settings.costFile.empty() && settings.tableFile.empty());
+}
+
+/// Communicators of a process are often alike.
+Result<std::vector<SelectionRule>> rulesOnce(const Placement& placement, const CostModel& model,
+                                             const CallSize& size) {
+  struct Made {
+    Placement placement;
+    CostModel model;
+    uint64_t slotBytes;
+    int slots;
+    std::vector<SelectionRule> rules;
+  };
+  static std::mutex mutex;
+  static std::vector<Made> all;
+  constexpr size_t kKept = 16;
+  const std::lock_guard<std::mutex> lock(mutex);
+  for (const Made& made : all) {
+    if (made.placement == placement && made.model == model && made.slotBytes == size.slotBytes &&
+        made.slots == size.slots) {
+      return made.rules;
+    }
+  }
+  ECCL_ASSIGN(auto rules, rulesFor(placement, model, size));
+  if (all.size() >= kKept) all.erase(all.begin());
+  all.push_back({placement, model, size.slotBytes, size.slots, rules});
+  return rules;
+}
+
+/// The rules of one list for what it names, of the other for the rest.
+std::vector<SelectionRule> overridden(const std::vector<SelectionRule>& rules, std::vector<SelectionRule> by) {
+  auto named = [&](Collective collective) {
+    return std::any_of(by.begin(), by.end(),
+                       [&](const SelectionRule& rule) { return rule.collective == collective; });
+  };
+  std::vector<SelectionRule> rest;
+  std::copy_if(rules.begin(), rules.end(), std::back_inserter(rest),
+               [&](const SelectionRule& rule) { return !named(rule.collective); });
+  by.insert(by.end(), rest.begin(), rest.end());
+  return by;
+}
+
+CallSize sizeOf(const Settings& settings) {
+  CallSize size;
+  size.slotBytes = static_cast<uint64_t>(settings.slotBytes);
+  size.slots = static_cast<int>(settings.slots);
+  return size;
+}
+
+/// What the files come to.
+Status readFiles(const Settings& settings, Selection& selection) {
+  if (!settings.costFile.empty()) {
+    ECCL_ASSIGN(selection.model, CostModel::load(settings.costFile));
+    ECCL_ASSIGN(selection.rules, rulesOnce(selection.placement, selection.model, sizeOf(settings)));
+  }
+  if (settings.tableFile.empty()) return {};
+  ECCL_ASSIGN(const std::string text, readTextFile(settings.tableFile, "the table of algorithms"));
+  ECCL_ASSIGN(auto rules, parseRules(text, settings.tableFile));
+  selection.rules = overridden(selection.rules, std::move(rules));
+  return {};
+}
+
+/// A warning only: nothing depends on the file.
+void dump(const Selection& selection, const std::string& path) {
+  FILE* file = std::fopen(path.c_str(), "we");
+  const std::string text = textOf(selection.rules);
+  const bool written = file != nullptr && std::fwrite(text.data(), 1, text.size(), file) == text.size();
+  if (file == nullptr || std::fclose(file) != 0 || !written)
+    ECCL_WARN("ECCL_TABLE_DUMP_FILE: %s cannot be written", path.c_str());
+}
+
+}  // namespace
+
+std::string Selection::introduce(const Settings& settings) {
+  return ByteWriter().put(static_cast<uint8_t>(hasFiles(settings))).text(encode(localSeat(settings))).take();
+}
+
+Result<Selection> Selection::agree(const Settings& settings, int rank,
+                                   std::span<const std::string> introductions, const Gather& gather) {
+  Selection selection;
+  std::vector<Seat> seats;
+  bool files = false;
+  for (size_t from = 0; from < introductions.size(); ++from) {
+    ByteReader reader(introductions[from]);
+    const bool hasSome = reader.get<uint8_t>() != 0;
+    if (from == 0) files = hasSome;
+    auto seat = decodeSeat(reader.text(kMostIntroduction));
+    if (!seat.ok() || !reader.finished()) {
+      return logged(Status::error(Code::remote, "rank %zu does not say where it is: %s", from,
+                                  seat.ok() ? "too many bytes" : seat.status().message().c_str()));
+    }
+    seats.push_back(seat.take());
+  }
+  const int ranks = static_cast<int>(seats.size());
+  // Where ranks are must make no difference then.
+  selection.placement = settings.deterministic ? Placement::hosts(ranks) : Placement(seats);
+  selection.rules = measuredRules(ranks, !settings.deterministic && selection.placement.sharesMemory());
+  if (files) {
+    std::string mine;
+    if (rank == 0) {
+      const Status read = readFiles(settings, selection);
+      mine = ByteWriter()
+                 .text(read.ok() ? "" : read.message())
+                 .text(settings.costFile.empty() ? "" : selection.model.text())
+                 .text(textOf(selection.rules))
+                 .take();
+    }
+    ECCL_ASSIGN(const auto told, gather(mine));
+    ByteReader reader(told[0]);
+    const std::string wrong(reader.text(kMostText)), model(reader.text(kMostText)),
+        rules(reader.text(kMostText));
+    if (!reader.finished())
+      return logged(Status::error(Code::remote, "rank 0 tells no table of algorithms that can be read"));
+    if (!wrong.empty()) return logged(Status::error(Code::invalidUsage, "rank 0: %s", wrong.c_str()));
+    if (!model.empty()) {
+      ECCL_ASSIGN(selection.model, logged(CostModel::parse(model, "the cost model of rank 0")));
+    }
+    ECCL_ASSIGN(selection.rules, logged(parseRules(rules, "the table of algorithms of rank 0")));
+  }
+  if (rank == 0 && !settings.tableDumpFile.empty()) dump(selection, settings.tableDumpFile);
+  return selection;
+}
+
+Result<std::vector<SelectionRule>> Selection::rulesAmong(std::span<const int> ranks,
+                                                         const Settings& settings) const {
+  const Placement some = placement.of(ranks);
+  if (model == CostModel()) return measuredRules(some.ranks(), some.sharesMemory());
+  return rulesOnce(some, model, sizeOf(settings));
+}
+
+Result<double> Selection::estimate(Collective collective, const CallSize& size, const SelectionTable& table,
+                                   std::span<const int> among) const {
+  const Placement where = among.empty() ? placement : placement.of(among);
+  const Choice choice = select(collective, size.elements * size.elementBytes, where.ranks(), table);
+  if (choice.algorithm == nullptr)
+    return Status::error(Code::invalidUsage, "%s is no collective: nothing is chosen for it",
+                         nameOf(collective));
+  return model.predict(*choice.algorithm,
+                       buildAll(*choice.algorithm, {collective, where.ranks(), 0}, choice.channels), size,
+                       where);
+}
+
+}  // namespace eccl

@@ -1,0 +1,45 @@
+// How the ranks of a communicator come to choose alike: rank 0 makes the table of algorithms and tells it, with
+// the cost model it is made from, to the others.
+#pragma once
+
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "algorithms/cost_model.h"
+#include "algorithms/select.h"
+#include "base/settings.h"
+
+namespace eccl {
+
+/// A value, equal on all ranks.
+struct Selection {
+  CostModel model;  // of ECCL_COST_FILE, else the defaults
+  Placement placement;
+  std::vector<SelectionRule> rules;
+
+  using Gather = std::function<Result<std::vector<std::string>>(std::string_view mine)>;
+
+  /// What a rank says of itself to all others: where it is, and whether it has files for them.
+  static std::string introduce(const Settings& settings);
+  static constexpr size_t kMostIntroduction = 4096;  // bytes
+
+  /// From everybody's introductions, by rank. Collective: where rank 0 has files, it tells by `gather` what
+  /// they come to, and writes ECCL_TABLE_DUMP_FILE. An error of a file of rank 0 is everybody's, and says so.
+  /// Bytes of others are bounded and checked; errors name the rank. The rules are those of ECCL_TABLE_FILE for
+  /// the collectives it names, for others those of the model if there is an ECCL_COST_FILE, else
+  /// measuredRules().
+  static Result<Selection> agree(const Settings& settings, int rank, std::span<const std::string> introductions,
+                                 const Gather& gather);
+
+  /// The rules of a communicator of some of these ranks, under the same settings but for ECCL_TABLE_FILE.
+  Result<std::vector<SelectionRule>> rulesAmong(std::span<const int> ranks, const Settings& settings) const;
+  /// Microseconds that a call of blocks of `size` takes with the algorithm that is chosen for it, among these
+  /// ranks. `among`: none for all. Error (invalidUsage) for calls that no algorithm is chosen for.
+  Result<double> estimate(Collective collective, const CallSize& size, const SelectionTable& table,
+                          std::span<const int> among = {}) const;
+};
+
+}  // namespace eccl

@@ -1,0 +1,171 @@
+// ECCL_COST_FILE, ECCL_TABLE_FILE and ECCL_TABLE_DUMP_FILE among ranks that are processes, and estimates.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "algorithms/measured_rules.h"
+#include "algorithms/selection_rules.h"
+#include "runtime/seat.h"
+#include "support/processes.h"
+
+namespace eccl::test {
+namespace {
+
+namespace fs = std::filesystem;
+using ::testing::AllOf;
+using ::testing::Each;
+using ::testing::Field;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+class SelectionFiles : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::string pattern = ::testing::TempDir() + "eccl-tables-XXXXXX";
+    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
+    folder_ = pattern + "/";
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  std::string write(const std::string& name, const std::string& text) const {
+    std::ofstream(folder_ + name) << text;
+    return folder_ + name;
+  }
+  std::string read(const std::string& name) const {
+    std::stringstream text;
+    text << std::ifstream(folder_ + name).rdbuf();
+    return text.str();
+  }
+  /// Rank 0 has these settings, the others none. Each joins, does `then` and reports.
+  std::vector<Outcome> join(
+      int ranks, const std::map<std::string, std::string>& settings,
+      const std::function<void(int rank, ecclComm_t comm, std::string& report)>& then) const {
+    return runProcesses(ranks, [&](int rank, Board& board, std::string& report) {
+      setenv("ECCL_DEBUG", "NONE", 1);
+      if (rank == 0)
+        for (const auto& [name, value] : settings) setenv(name.c_str(), value.c_str(), 1);
+      ecclComm_t comm = test::join(rank, ranks, board, report);
+      if (comm == nullptr) return 2;
+      then(rank, comm, report);
+      return ecclCommDestroy(comm) == ecclSuccess ? 0 : 3;
+    });
+  }
+  std::string folder_;
+};
+
+/// "sum" if an AllReduce gives the sum.
+void addUp(int, ecclComm_t comm, std::string& report) {
+  std::vector<float> values(3000, 1);
+  int ranks = 0;
+  ecclCommCount(comm, &ranks);
+  const ecclResult_t result =
+      ecclAllReduce(values.data(), values.data(), values.size(), ecclFloat32, ecclSum, comm, nullptr);
+  if (result != ecclSuccess) report = ecclGetLastError(comm);
+  if (result == ecclSuccess && values.front() == static_cast<float>(ranks) && values.back() == values.front())
+    report = "sum";
+}
+
+TEST_F(SelectionFiles, WithoutAnyTheDumpHasTheMeasuredRules) {
+  const auto outcomes = join(2, {{"ECCL_TABLE_DUMP_FILE", folder_ + "dump"}}, addUp);
+  EXPECT_THAT(outcomes, Each(Field(&Outcome::text, "sum")));
+  EXPECT_EQ(read("dump"), textOf(measuredRules(2, true)));
+}
+
+TEST_F(SelectionFiles, ATableOverridesTheCollectivesItNames) {
+  const std::string table = write("table", "# ours\nAllReduce 8 ring\nAllReduce * tree\n");
+  const auto outcomes = join(
+      3, {{"ECCL_TABLE_FILE", table}, {"ECCL_TABLE_DUMP_FILE", folder_ + "dump"}, {"ECCL_TRANSPORT", "tcp"}},
+      addUp);
+  EXPECT_THAT(outcomes, Each(Field(&Outcome::text, "sum")));
+  EXPECT_THAT(read("dump"),
+              AllOf(StartsWith("AllReduce 8 ring\nAllReduce * tree\nAllGather"), HasSubstr("Broadcast")));
+}
+
+TEST_F(SelectionFiles, ACostModelMakesTheTable) {
+  CostParameters slow;
+  slow[CostTerm::networkLatency] = 1000;  // so that rounds are all that counts
+  slow[CostTerm::notice] = 1000;
+  const CostModel model(slow, {});
+  const auto outcomes = join(
+      4, {{"ECCL_COST_FILE", write("cost", model.text())}, {"ECCL_TABLE_DUMP_FILE", folder_ + "dump"}}, addUp);
+  EXPECT_THAT(outcomes, Each(Field(&Outcome::text, "sum")));
+  const auto rules = rulesFor(Placement::oneHost(4, localSeat(Settings()).cores), model, {});
+  ASSERT_TRUE(rules.ok()) << rules.status().message();
+  EXPECT_EQ(read("dump"), textOf(*rules));
+  EXPECT_NE(read("dump"), textOf(measuredRules(4, true)));
+}
+
+TEST_F(SelectionFiles, AFileThatIsWrongIsEverybodysError) {
+  for (const auto& [setting, text, message] :
+       {std::tuple{"ECCL_TABLE_FILE", "AllReduce * rong\n",
+                   ":1: \"AllReduce * rong\": the last word is an algorithm"},
+        std::tuple{"ECCL_COST_FILE", "call 1\nspeed 3\n", ":2: \"speed 3\": there is no such constant"}}) {
+    const std::string file = write("wrong", text);
+    const auto outcomes = join(3, {{setting, file}}, addUp);
+    for (const Outcome& outcome : outcomes)
+      EXPECT_THAT(outcome.text, AllOf(HasSubstr("rank 0: " + file + message))) << setting;
+  }
+  EXPECT_THAT(
+      join(2, {{"ECCL_COST_FILE", folder_ + "none"}}, addUp),
+      Each(Field(&Outcome::text, HasSubstr("rank 0: the cost model " + folder_ + "none cannot be opened"))));
+}
+
+/// "ok", or what is wrong with the estimates.
+void estimate(int rank, ecclComm_t comm, std::string& report) {
+  double little = -1, much = -1, pair = -1;
+  if (ecclCostEstimate(comm, ecclCollAllReduce, 1000, ecclFloat32, 0, &little) != ecclSuccess ||
+      ecclCostEstimate(comm, ecclCollAllReduce, 1000000, ecclFloat32, 0, &much) != ecclSuccess ||
+      ecclCostEstimate(comm, ecclCollAllReduce, 1000000, ecclFloat32, 2, &pair) != ecclSuccess) {
+    report = ecclGetLastError(comm);
+    return;
+  }
+  if (!(little > 0 && much > little && pair > 0 && pair < much)) {
+    report = format("%g, %g, %g", little, much, pair);
+    return;
+  }
+  for (const auto& [collective, type, ranks] :
+       {std::tuple{99, 7, 0}, std::tuple{0, 99, 0}, std::tuple{0, 7, 4}, std::tuple{0, 7, -1}}) {
+    if (ecclCostEstimate(comm, static_cast<ecclCollective_t>(collective), 1, static_cast<ecclDataType_t>(type),
+                         ranks, &pair) != ecclInvalidArgument)
+      report = format("(%d, %d, %d) was taken", collective, type, ranks);
+  }
+  // A group that is simulated does nothing: no peer takes part.
+  std::vector<float> values(1000, 1);
+  ecclSimInfo_t info = ECCL_SIM_INFO_INITIALIZER;
+  auto simulated = [&](auto calls) {
+    ecclGroupStart();
+    calls();
+    info.estimatedTime = ECCL_SIM_INFO_UNDEFINED;
+    return ecclGroupSimulateEnd(&info) == ecclSuccess ? info.estimatedTime : -1.0F;
+  };
+  auto add = [&] { ecclAllReduce(values.data(), values.data(), 1000, ecclFloat32, ecclSum, comm, nullptr); };
+  auto send = [&] { ecclSend(values.data(), 1000, ecclFloat32, (rank + 1) % 3, comm, nullptr); };
+  auto receive = [&] { ecclRecv(values.data(), 1000, ecclFloat32, (rank + 2) % 3, comm, nullptr); };
+  const float one = simulated(add), two = simulated([&] { add(), add(); });
+  const float exchange = simulated([&] { send(), receive(); }), only = simulated(send);
+  if (!(one > 0 && std::abs(two - 2 * one) < 1e-3F * one && only > 0 && exchange >= only &&
+        exchange < 2 * only))
+    report = format("%g, %g; %g, %g", one, two, exchange, only);
+  if (values[0] != 1) report = "a simulated group did something";
+  ecclGroupStart();
+  add();
+  info.magic = 0;
+  if (ecclGroupSimulateEnd(&info) != ecclInvalidArgument) report = "any bytes are taken for an ecclSimInfo_t";
+  info = ECCL_SIM_INFO_INITIALIZER;
+  if (ecclGroupSimulateEnd(&info) != ecclInvalidUsage && report.empty()) report = "the group did not end";
+  if (report.empty()) addUp(rank, comm, report);  // and what is called next is done
+}
+
+TEST_F(SelectionFiles, CallsAndGroupsHaveEstimates) {
+  EXPECT_THAT(join(3, {}, estimate), Each(Field(&Outcome::text, "sum")));
+  const CostModel model;
+  EXPECT_THAT(join(3, {{"ECCL_COST_FILE", write("cost", model.text())}}, estimate),
+              Each(Field(&Outcome::text, "sum")));
+}
+
+}  // namespace
+}  // namespace eccl::test
