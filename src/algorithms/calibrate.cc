@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <numeric>
+#include <tuple>
 
 namespace eccl {
 namespace {
@@ -75,11 +77,24 @@ Result<CostParameters> fitConstants(std::span<const Measurement> measurements, c
 
 Result<CostModel> calibrate(std::span<const Measurement> measurements, const CostParameters& start) {
   ECCL_ASSIGN(const CostParameters constants, fitConstants(measurements, start));
-  std::vector<Correction> corrections;
+  // Of calls that differ only in what corrections do not tell apart, the mean.
+  struct Factors {
+    double logarithms = 0;
+    int number = 0;
+  };
+  std::map<std::tuple<const Algorithm*, bool, int, double>, Factors> factors;
   for (const Measurement& m : measurements) {
     ECCL_ASSIGN(const double time, simulatedTime(m.programs(), m.size, m.placement, constants));
-    corrections.push_back({m.algorithm, m.placement.sharesMemory(), m.placement.ranks(), m.blockBytes(),
-                           std::clamp(m.microseconds / time, kLeastCorrection, kMostCorrection)});
+    Factors& its = factors[{m.algorithm, m.placement.sharesMemory(), m.placement.ranks(), m.blockBytes()}];
+    its.logarithms += std::log(m.microseconds / time);
+    ++its.number;
+  }
+  std::vector<Correction> corrections;
+  for (const auto& [of, its] : factors) {
+    const auto& [algorithm, memory, ranks, bytes] = of;
+    corrections.push_back(
+        {algorithm, memory, ranks, bytes,
+         std::clamp(std::exp(its.logarithms / its.number), kLeastCorrection, kMostCorrection)});
   }
   return CostModel(constants, std::move(corrections));
 }

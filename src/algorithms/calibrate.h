@@ -14,10 +14,11 @@ namespace eccl {
 /// As the chain of moves that takes longest depends on the constants, it is found for the last ones, the
 /// least-squares problem is solved for it, and so on (Gauss and Newton's method; the time is piecewise linear,
 /// so that is exact within a piece). Constants that the measurements say nothing about stay as in `start`.
-/// `measurements`: none twice. Errors: simulate()'s.
+/// Calls that one correction is for, such as the same one measured twice, get their geometric mean. Errors:
+/// simulatedTime()'s.
 Result<CostModel> calibrate(std::span<const Measurement> measurements, const CostParameters& start);
 
-/// Microseconds. Errors: simulate()'s.
+/// Microseconds. Errors: simulatedTime()'s.
 Result<double> predict(const Measurement& measurement, const CostModel& model);
 
 /// How far predictions are off.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 #include <tuple>
 
 #include "algorithms/words.h"
@@ -99,6 +100,7 @@ Result<CostModel> CostModel::parse(std::string_view text, const std::string& nam
   CostParameters parameters = CostParameters::defaults();
   std::vector<Correction> corrections;
   std::vector<bool> given(kCostTerms);
+  std::set<decltype(keyOf({}))> corrected;
   for (int line = 1; !text.empty(); ++line) {
     const std::string_view words = nextLine(text);
     std::string_view rest = words;
@@ -107,6 +109,8 @@ Result<CostModel> CostModel::parse(std::string_view text, const std::string& nam
     const char* wrong = nullptr;
     if (word == "correct") {
       wrong = readCorrection(rest, corrections.emplace_back());
+      if (wrong == nullptr && !corrected.insert(keyOf(corrections.back())).second)
+        wrong = "the call is corrected for the second time";
     } else {
       size_t term = 0;
       while (term < given.size() && nameOf(static_cast<CostTerm>(term)) != word) ++term;
@@ -125,16 +129,7 @@ Result<CostModel> CostModel::parse(std::string_view text, const std::string& nam
                            static_cast<int>(std::min<size_t>(words.size(), 60)), words.data(), wrong);
     }
   }
-  CostModel model(parameters, std::move(corrections));
-  const auto twice =
-      std::adjacent_find(model.corrections_.begin(), model.corrections_.end(),
-                         [](const Correction& a, const Correction& b) { return keyOf(a) == keyOf(b); });
-  if (twice != model.corrections_.end()) {
-    return Status::error(Code::invalidArgument, "%s: %s %s is corrected twice for %d ranks and %.0f bytes",
-                         name.c_str(), nameOf(twice->algorithm->collective), twice->algorithm->name,
-                         twice->ranks, twice->bytes);
-  }
-  return model;
+  return CostModel(parameters, std::move(corrections));
 }
 
 Result<CostModel> CostModel::load(const std::string& path) {

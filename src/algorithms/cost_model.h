@@ -32,7 +32,7 @@ class CostModel {
   const std::vector<Correction>& corrections() const { return corrections_; }
   bool operator==(const CostModel&) const = default;
 
-  /// Microseconds of a call. `programs` are those of `algorithm` for all ranks. Errors: simulate()'s.
+  /// Microseconds of a call. `programs` are those of `algorithm` for all ranks. Errors: simulatedTime()'s.
   Result<double> predict(const Algorithm& algorithm, const std::vector<Program>& programs, const CallSize& size,
                          const Placement& placement) const;
   /// What predict() multiplies with: the corrections of the algorithm, interpolated over the logarithms of

@@ -37,13 +37,15 @@ class Reader {
   const char* ranks(std::string_view line) {
     placement_ = {};
     for (std::string_view word = nextWord(line); !word.empty(); word = nextWord(line)) {
+      bool more = true;  // a number, or an empty place for one
       for (std::vector<int>* numbers : {&placement_.machine, &placement_.memory, &placement_.port}) {
         const std::string_view number = word.substr(0, word.find(':'));
-        word.remove_prefix(std::min(word.size(), number.size() + 1));
+        more = number.size() < word.size();
+        word.remove_prefix(number.size() + more);
         if (!readNumber(number, 0, kMostRanks, numbers->emplace_back()))
           return "a rank is MACHINE:MEMORY:PORT, three numbers from 0";
       }
-      if (!word.empty()) return "a rank is MACHINE:MEMORY:PORT, three numbers from 0";
+      if (more) return "a rank is MACHINE:MEMORY:PORT, three numbers from 0";
       if (placement_.ranks() > kMostRanks) return "these are too many ranks";
     }
     return placement_.ranks() > 0 ? nullptr : "there are no ranks";

@@ -92,7 +92,7 @@ Result<Moment> simulate(const std::vector<Program>& programs, const CallSize& si
     ECCL_ASSIGN(const Moment half, after(longest / 2));
     const double more = static_cast<double>(cut.longestPart(size.elements)) / static_cast<double>(cut.tile) -
                         static_cast<double>(longest);
-    end.goOn(half, more / static_cast<double>(longest - longest / 2));
+    end.goOn(parameters, half, more / static_cast<double>(longest - longest / 2));
   }
   return end;
 }

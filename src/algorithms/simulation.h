@@ -23,7 +23,7 @@ struct Time {
   void add(const CostParameters& parameters, CostTerm term, double amount) { at += parameters[term] * amount; }
   void notBefore(const Time& other) { at = std::max(at, other.at); }
   /// Goes on as from `earlier` to here, so many times.
-  void goOn(const Time& earlier, double times) { at += times * (at - earlier.at); }
+  void goOn(const CostParameters&, const Time& earlier, double times) { at += times * (at - earlier.at); }
 };
 
 /// The same with the chain of costs that leads to it.
@@ -38,9 +38,16 @@ struct Chain {
   void notBefore(const Chain& other) {
     if (other.at > at) *this = other;
   }
-  void goOn(const Chain& earlier, double times) {
-    for (size_t term = 0; term < amounts.size(); ++term)
+  void goOn(const CostParameters& parameters, const Chain& earlier, double times) {
+    at += times * (at - earlier.at);
+    double explained = 0;
+    for (size_t term = 0; term < amounts.size(); ++term) {
       amounts[term] = std::max(0.0, amounts[term] + times * (amounts[term] - earlier.amounts[term]));
+      explained += amounts[term] * parameters.values[term];
+    }
+    // Less than nothing of a term is where another chain has become the longest: what there is explains it all.
+    if (explained > 0)
+      for (double& amount : amounts) amount *= at / explained;
   }
 };
 

@@ -17,7 +17,8 @@ namespace eccl::topo {
 Result<std::string> readFile(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
   std::stringstream text;
-  if (in) text << in.rdbuf();
+  if (in && in.peek() != std::ifstream::traits_type::eof())
+    text << in.rdbuf();  // a folder opens, but cannot be read
   if (!in) return Status::fromErrno(errno, "%s", path.c_str());
   return text.str();
 }

@@ -9,7 +9,6 @@
 #include <fstream>
 #include <map>
 #include <optional>
-#include <sstream>
 
 #include "algorithms/calibrate.h"
 #include "base/settings.h"
@@ -170,11 +169,9 @@ class Measure {
       judged_ = read.take();
     }
     for (const std::string& path : options_.with) {
-      std::ifstream file(path);
-      std::stringstream text;
-      text << file.rdbuf();
-      if (!file) return Outcome::error(perf::Exit::usage, "--with %s: it cannot be read", path.c_str());
-      auto read = parseMeasurements(text.str(), path);
+      const auto text = readFile(path);
+      if (!text.ok()) return Outcome::error(perf::Exit::usage, "--with %s", text.status().message().c_str());
+      auto read = parseMeasurements(*text, path);
       if (!read.ok()) return Outcome::error(perf::Exit::usage, "%s", read.status().message().c_str());
       earlier_.insert(earlier_.end(), read->begin(), read->end());
     }

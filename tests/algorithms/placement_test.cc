@@ -1,0 +1,64 @@
+#include "algorithms/placement.h"
+
+#include <gtest/gtest.h>
+
+namespace eccl {
+namespace {
+
+Placement of(std::vector<Seat> seats) {
+  return Placement(seats);
+}
+
+TEST(Placement, NumbersNamesInTheirOrder) {
+  const Placement placement =
+      of({{"x", "m", "p", 2}, {"y", "n", "p", 4}, {"x", "m", "q", 3}, {"z", "m", "q", 1}});
+  EXPECT_EQ(placement.ranks(), 4);
+  EXPECT_EQ(placement.machine, (std::vector<int>{0, 1, 0, 2}));
+  EXPECT_EQ(placement.memory, (std::vector<int>{0, 1, 0, 0}));
+  EXPECT_EQ(placement.port, (std::vector<int>{0, 0, 1, 1}));
+  EXPECT_EQ(placement.ranksOf(0), 2);
+  EXPECT_EQ(placement.ranksOf(2), 1);
+  EXPECT_EQ(placement.ranksOf(3), 0);
+}
+
+TEST(Placement, OfAMachinesCoresTheMostCount) {
+  EXPECT_EQ(of({{"x", "", "", 2}, {"y", "", "", 4}, {"x", "", "", 3}}).cores, (std::vector<double>{3, 4}));
+}
+
+TEST(Placement, NoNameOfAMemoryIsSharedWithNobody) {
+  const Placement alone = of({{"x", "", "p"}, {"x", "", "p"}, {"x", "m", "p"}});
+  EXPECT_EQ(alone.memory, (std::vector<int>{0, 1, 2}));
+  EXPECT_FALSE(alone.sharesMemory());
+  EXPECT_TRUE(of({{"x", "", "p"}}).sharesMemory());
+}
+
+TEST(Placement, NamesSayWhetherAllShareMemory) {
+  EXPECT_TRUE(of({{"x", "m", "p"}, {"y", "m", "q"}}).sharesMemory());
+  EXPECT_FALSE(of({{"x", "m", "p"}, {"x", "m", "p"}, {"x", "n", "p"}}).sharesMemory());
+}
+
+TEST(Placement, IsCrowdedWhereThereAreMoreRanksThanCores) {
+  EXPECT_FALSE(of({{"x", "", "", 2}, {"x", "", "", 2}, {"y", "", "", 1}}).crowded());
+  EXPECT_TRUE(of({{"x", "", "", 4}, {"y", "", "", 1}, {"y", "", "", 1}}).crowded());
+  EXPECT_FALSE(Placement::oneHost(8, 8).crowded());
+  EXPECT_TRUE(Placement::oneHost(9, 8).crowded());
+}
+
+TEST(Placement, OneHostAndHosts) {
+  const Placement host = Placement::oneHost(3, 6), hosts = Placement::hosts(3);
+  EXPECT_EQ(host.machine, (std::vector<int>{0, 0, 0}));
+  EXPECT_EQ(host.port, host.machine);
+  EXPECT_EQ(host.cores, std::vector<double>{6});
+  EXPECT_TRUE(host.sharesMemory());
+  EXPECT_EQ(hosts.machine, (std::vector<int>{0, 1, 2}));
+  EXPECT_EQ(hosts.port, hosts.machine);
+  EXPECT_EQ(hosts.memory, hosts.machine);
+  EXPECT_EQ(hosts.cores, (std::vector<double>{1, 1, 1}));
+  EXPECT_FALSE(hosts.sharesMemory());
+  EXPECT_FALSE(hosts.crowded());
+  EXPECT_FALSE(host == hosts);
+  EXPECT_EQ(hosts, of({{"c", "c", "c"}, {"b", "b", "b"}, {"a", "a", "a"}}));
+}
+
+}  // namespace
+}  // namespace eccl

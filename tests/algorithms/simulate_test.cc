@@ -1,0 +1,333 @@
+// The cost model's simulation against times that can be worked out by hand: most constants are zero.
+#include "algorithms/simulate.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <initializer_list>
+#include <map>
+#include <string>
+
+#include "algorithms/algorithm.h"
+
+namespace eccl {
+namespace {
+
+using ::testing::DoubleNear;
+using ::testing::Pair;
+using ::testing::UnorderedElementsAre;
+
+using Constant = std::pair<CostTerm, double>;
+/// All others are zero.
+CostParameters only(std::initializer_list<Constant> constants) {
+  CostParameters parameters;
+  for (const auto& [term, value] : constants) parameters[term] = value;
+  return parameters;
+}
+constexpr CostTerm level(CostTerm first, int which) {
+  return static_cast<CostTerm>(static_cast<int>(first) + which);
+}
+
+CallSize bytesOf(uint64_t bytes, uint64_t slotBytes = 1 << 20) {
+  CallSize size;
+  size.elements = bytes;
+  size.slotBytes = slotBytes;
+  return size;
+}
+
+std::vector<Program> programsOf(Collective collective, const char* name, int ranks) {
+  const Algorithm* algorithm = findAlgorithm(collective, name);
+  EXPECT_NE(algorithm, nullptr) << name;
+  return buildAll(*algorithm, {collective, ranks, 0}, 1);
+}
+
+double timeOf(Collective collective, const char* name, const CallSize& size, const Placement& placement,
+              const CostParameters& parameters) {
+  auto time = simulatedTime(programsOf(collective, name, placement.ranks()), size, placement, parameters);
+  EXPECT_TRUE(time.ok()) << time.status().message();
+  return time.ok() ? *time : -1;
+}
+
+/// What is not zero of them, by name.
+std::map<std::string, double> amountsOf(Collective collective, const char* name, const CallSize& size,
+                                        const Placement& placement, const CostParameters& parameters) {
+  auto amounts = simulatedAmounts(programsOf(collective, name, placement.ranks()), size, placement, parameters);
+  EXPECT_TRUE(amounts.ok()) << amounts.status().message();
+  std::map<std::string, double> named;
+  for (int term = 0; amounts.ok() && term < kCostTerms; ++term) {
+    const double amount = (*amounts)[static_cast<size_t>(term)];
+    if (amount != 0) named[nameOf(static_cast<CostTerm>(term))] = amount;
+  }
+  return named;
+}
+auto amount(const char* name, double value) {
+  return Pair(name, DoubleNear(value, 1e-9));
+}
+
+// Ranks on hosts of their own, with the textbook's a + b·bytes.
+
+constexpr double kLatency = 7, kPerMegabyte = 100;
+const CostParameters kNetwork =
+    only({{CostTerm::networkLatency, kLatency}, {CostTerm::portBytes, kPerMegabyte}});
+
+TEST(SimulatedNetwork, OneMessageIsLatencyAndLength) {
+  EXPECT_DOUBLE_EQ(timeOf(Collective::broadcast, "direct", bytesOf(500'000), Placement::hosts(2), kNetwork),
+                   kLatency + 0.5 * kPerMegabyte);
+}
+
+TEST(SimulatedNetwork, ElementsCountByTheirBytes) {
+  CallSize size = bytesOf(1000);
+  size.elementBytes = 8;
+  EXPECT_DOUBLE_EQ(timeOf(Collective::broadcast, "direct", size, Placement::hosts(2), kNetwork),
+                   kLatency + 0.008 * kPerMegabyte);
+}
+
+TEST(SimulatedNetwork, ARingIsTheTextbooks) {
+  for (int n : {2, 3, 5, 8}) {
+    const double part = 0.064 * kPerMegabyte;  // of a block of n times 64,000 bytes
+    EXPECT_NEAR(timeOf(Collective::allReduce, "ring", bytesOf(64'000 * static_cast<uint64_t>(n)),
+                       Placement::hosts(n), kNetwork),
+                2 * (n - 1) * (kLatency + part), 1e-9)
+        << n;
+  }
+}
+
+TEST(SimulatedNetwork, MessagesThroughOnePortFollowOneAnother) {
+  // The root's port takes in all three, then lets out all three.
+  for (const auto& [collective, name] :
+       {std::pair(Collective::gather, "direct"), std::pair(Collective::scatter, "direct")}) {
+    EXPECT_DOUBLE_EQ(timeOf(collective, name, bytesOf(100'000), Placement::hosts(4), kNetwork),
+                     kLatency + 3 * 0.1 * kPerMegabyte)
+        << nameOf(collective);
+  }
+}
+
+TEST(SimulatedNetwork, APortWorksInBothDirectionsAtOnce) {
+  EXPECT_DOUBLE_EQ(timeOf(Collective::allGather, "direct", bytesOf(100'000), Placement::hosts(2), kNetwork),
+                   kLatency + 0.1 * kPerMegabyte);
+}
+
+TEST(SimulatedNetwork, TilesOfAChainFollowOneAnother) {
+  constexpr double kTile = 0.1 * kPerMegabyte;
+  for (int n : {2, 4}) {
+    for (int tiles : {1, 2, 10, 64, 65, 1000}) {  // from 65 on it is extrapolated, here exactly
+      EXPECT_NEAR(
+          timeOf(Collective::broadcast, "chain", bytesOf(100'000 * static_cast<uint64_t>(tiles), 100'000),
+                 Placement::hosts(n), kNetwork),
+          (n - 1) * (kLatency + kTile) + (tiles - 1) * kTile, 1e-6)
+          << n << " hosts, " << tiles << " tiles";
+    }
+  }
+}
+
+TEST(SimulatedNetwork, OneSlotWaitsForEveryMessageToBeTaken) {
+  CallSize size = bytesOf(1'000'000, 100'000);
+  size.slots = 1;
+  EXPECT_NEAR(timeOf(Collective::broadcast, "chain", size, Placement::hosts(2), kNetwork),
+              10 * (kLatency + 0.1 * kPerMegabyte) + 9 * kLatency, 1e-9);
+}
+
+TEST(SimulatedNetwork, RanksWithOnePortDoNotUseIt) {
+  // They share no memory, so their messages go the long way, but do not leave the machine.
+  const std::vector<Seat> seats = {{"host", "a", "port", 2}, {"host", "b", "port", 2}};
+  EXPECT_DOUBLE_EQ(timeOf(Collective::broadcast, "direct", bytesOf(500'000), Placement(seats), kNetwork),
+                   kLatency);
+}
+
+TEST(SimulatedNetwork, RanksOfOneHostShareItsPort) {
+  // Two ranks each on two hosts: 4 of the 12 messages go each way through each port, the others stay.
+  std::vector<Seat> seats;
+  for (const char* host : {"a", "a", "b", "b"}) seats.push_back({host, host, host, 2});
+  EXPECT_DOUBLE_EQ(timeOf(Collective::allGather, "direct", bytesOf(100'000), Placement(seats), kNetwork),
+                   kLatency + 4 * 0.1 * kPerMegabyte);
+}
+
+TEST(SimulatedNetwork, CoresSendAndReceive) {
+  const CostParameters parameters = only({{CostTerm::call, 1000},
+                                          {CostTerm::move, 1},
+                                          {CostTerm::networkLatency, 10},
+                                          {CostTerm::networkSend, 2},
+                                          {CostTerm::networkReceive, 3},
+                                          {CostTerm::networkSendBytes, 20},
+                                          {CostTerm::networkReceiveBytes, 30},
+                                          {level(CostTerm::write, 0), 500}});
+  const auto amounts =
+      amountsOf(Collective::broadcast, "direct", bytesOf(1000), Placement::hosts(2), parameters);
+  // The root's copy for itself is not in the longest chain.
+  EXPECT_THAT(amounts, UnorderedElementsAre(amount("call", 1), amount("move", 2), amount("network-latency", 1),
+                                            amount("network-send", 1), amount("network-receive", 1),
+                                            amount("network-send-bytes", 1e-3), amount("port-bytes", 1e-3),
+                                            amount("network-receive-bytes", 1e-3), amount("write.64K", 1e-3)));
+}
+
+// Ranks that share a core.
+
+TEST(SimulatedCores, RanksWithCoresOfTheirOwnWorkAtTheSameTime) {
+  const CostParameters parameters = only({{CostTerm::shortMove, 1}});
+  // The root sends and keeps; the other takes it meanwhile.
+  EXPECT_DOUBLE_EQ(timeOf(Collective::broadcast, "direct", bytesOf(100), Placement::oneHost(2, 2), parameters),
+                   2);
+  EXPECT_DOUBLE_EQ(timeOf(Collective::broadcast, "direct", bytesOf(100), Placement::oneHost(2, 1), parameters),
+                   3);
+}
+
+TEST(SimulatedCores, ASharedCoreTakesTheSumOfAllMoves) {
+  const CostParameters parameters = only({{CostTerm::shortMove, 1}});
+  // Nothing but moves takes time: a core that has something to do is never idle.
+  for (int n : {2, 3, 4, 7}) {
+    EXPECT_DOUBLE_EQ(
+        timeOf(Collective::broadcast, "direct", bytesOf(100), Placement::oneHost(n, 1), parameters), 2 * n - 1)
+        << n;
+    // Send, n-2 times on, the last one, n-2 times on, the last one: by each rank.
+    EXPECT_DOUBLE_EQ(timeOf(Collective::allReduce, "ring", bytesOf(100), Placement::oneHost(n, 1), parameters),
+                     n * (2 * n - 1))
+        << n;
+  }
+}
+
+TEST(SimulatedCores, SharedCoresTakeAtLeastTheirPartOfAllMoves) {
+  const CostParameters parameters = only({{CostTerm::shortMove, 1}, {CostTerm::notice, 0.25}});
+  for (int n : {3, 4, 7, 9}) {
+    for (int cores : {1, 2, 3}) {
+      if (cores >= n) continue;
+      EXPECT_GE(timeOf(Collective::allReduce, "ring", bytesOf(900), Placement::oneHost(n, cores), parameters),
+                std::ceil(n * (2.0 * n - 1) / cores))
+          << n << " ranks, " << cores << " cores";
+    }
+  }
+}
+
+TEST(SimulatedCores, GoingOnWithAnotherRankIsCharged) {
+  const CostParameters parameters = only({{CostTerm::shortMove, 1}, {CostTerm::handOver, 10}});
+  // The root does both its moves, then the other rank has its turn. The first rank's first turn is free.
+  EXPECT_DOUBLE_EQ(timeOf(Collective::broadcast, "direct", bytesOf(100), Placement::oneHost(2, 1), parameters),
+                   3 + 10);
+  EXPECT_DOUBLE_EQ(timeOf(Collective::broadcast, "direct", bytesOf(100), Placement::oneHost(2, 2), parameters),
+                   2);
+  EXPECT_DOUBLE_EQ(timeOf(Collective::broadcast, "direct", bytesOf(100), Placement::oneHost(5, 1), parameters),
+                   9 + 4 * 10);
+}
+
+TEST(SimulatedCores, OnlyMachinesShareThem) {
+  const CostParameters parameters = only({{CostTerm::move, 1}, {CostTerm::handOver, 10}});
+  EXPECT_DOUBLE_EQ(timeOf(Collective::broadcast, "direct", bytesOf(100), Placement::hosts(3), parameters), 3);
+}
+
+// How messages among ranks that share memory go, and what that costs. All working sets are 64 KB a core, the
+// lowest level.
+
+/// Everything takes the same time, so that the chain is the longest one.
+CostParameters ones() {
+  CostParameters parameters;
+  parameters.values.fill(1);
+  return parameters;
+}
+constexpr CallSize kBlock32K = {.elements = 32'000, .elementBytes = 1, .slotBytes = 1 << 20};
+constexpr double kMB32K = 0.032;
+
+TEST(SimulatedMemory, PlainBuffersAreCopiedThroughSlots) {
+  CallSize size = kBlock32K;
+  size.registered = false;
+  EXPECT_THAT(amountsOf(Collective::broadcast, "direct", size, Placement::oneHost(2, 2), ones()),
+              UnorderedElementsAre(amount("short-call", 1), amount("short-move", 2), amount("notice", 1),
+                                   amount("read.64K", kMB32K), amount("slot-write", kMB32K),
+                                   amount("slot-read", kMB32K), amount("write.64K", kMB32K)));
+}
+
+TEST(SimulatedMemory, StableSourcesAreFetchedByTheReceiver) {
+  EXPECT_THAT(amountsOf(Collective::gather, "direct", kBlock32K, Placement::oneHost(2, 2),
+                        only({{CostTerm::shortCall, 1},
+                              {CostTerm::shortMove, 1},
+                              {CostTerm::notice, 10},
+                              {level(CostTerm::fetch, 0), 1},
+                              {level(CostTerm::write, 0), 1}})),
+              // The sender is told that its buffer has been read, after which it may return.
+              UnorderedElementsAre(amount("short-call", 1), amount("short-move", 2), amount("notice", 2),
+                                   amount("fetch.64K", kMB32K), amount("write.64K", kMB32K)));
+}
+
+TEST(SimulatedMemory, PlacedMessagesAreStoredByTheSender) {
+  // One step for keeping and sending: both read the source once. The receiver has nothing to copy.
+  EXPECT_THAT(
+      amountsOf(Collective::allGather, "direct", {.elements = 21'000, .slotBytes = 1 << 20},
+                Placement::oneHost(2, 2), ones()),
+      UnorderedElementsAre(amount("short-call", 1), amount("short-move", 2), amount("notice", 1),
+                           amount("read.64K", 0.021), amount("write.64K", 0.021), amount("store.64K", 0.021)));
+}
+
+TEST(SimulatedMemory, ARingFetchesTheSumsAndStoresTheResults) {
+  CostParameters parameters = ones();
+  parameters[CostTerm::notice] = 5;
+  // Halves: sent by reference; fetched, added to the own, kept and stored; seen to have arrived.
+  EXPECT_THAT(amountsOf(Collective::allReduce, "ring", kBlock32K, Placement::oneHost(2, 2), parameters),
+              UnorderedElementsAre(amount("short-call", 1), amount("short-move", 3), amount("notice", 2),
+                                   amount("fetch.64K", kMB32K / 2), amount("read.64K", kMB32K / 2),
+                                   amount("write.64K", kMB32K / 2), amount("store.64K", kMB32K / 2),
+                                   amount("combine", kMB32K / 2)));
+}
+
+TEST(SimulatedMemory, ReferencesBeginAtAThreshold) {
+  const CostParameters slots = only({{CostTerm::slotWrite, 1e6}});  // a unit per byte
+  auto inSlots = [&](uint64_t bytes, const Placement& placement) {
+    return timeOf(Collective::broadcast, "chain", bytesOf(bytes), placement, slots);
+  };
+  EXPECT_NEAR(inSlots(1023, Placement::oneHost(2, 2)), 1023, 1e-6);
+  EXPECT_EQ(inSlots(1024, Placement::oneHost(2, 2)), 0);
+  EXPECT_NEAR(inSlots(8191, Placement::oneHost(2, 1)), 8191, 1e-6);
+  EXPECT_EQ(inSlots(8192, Placement::oneHost(2, 1)), 0);
+}
+
+TEST(SimulatedMemory, PlainBuffersAreNeverReferredTo) {
+  const CostParameters others = [] {
+    CostParameters parameters;
+    for (int which = 0; which < kMemoryLevels; ++which) {
+      parameters[level(CostTerm::fetch, which)] = 1;
+      parameters[level(CostTerm::store, which)] = 1;
+    }
+    return parameters;
+  }();
+  for (const Algorithm& algorithm : algorithms()) {
+    CallSize size = bytesOf(1 << 20);
+    size.registered = false;
+    EXPECT_EQ(timeOf(algorithm.collective, algorithm.name, size, Placement::oneHost(5, 2), others), 0)
+        << nameOf(algorithm.collective) << " " << algorithm.name;
+    if (std::string_view(algorithm.name) == "oneshot") continue;  // claims nothing
+    size.registered = true;
+    EXPECT_GT(timeOf(algorithm.collective, algorithm.name, size, Placement::oneHost(5, 2), others), 0)
+        << nameOf(algorithm.collective) << " " << algorithm.name;
+  }
+}
+
+TEST(SimulatedMemory, ShortCallsAreOfOneTileAmongRanksThatShareMemory) {
+  const CostParameters parameters = only({{CostTerm::call, 1}, {CostTerm::shortCall, 100}});
+  auto begun = [&](uint64_t tiles, const Placement& placement) {
+    return timeOf(Collective::broadcast, "chain", bytesOf(100 * tiles, 100), placement, parameters);
+  };
+  EXPECT_EQ(begun(1, Placement::oneHost(2, 2)), 100);
+  EXPECT_EQ(begun(2, Placement::oneHost(2, 2)), 1);
+  EXPECT_EQ(begun(1, Placement::hosts(2)), 1);
+}
+
+TEST(SimulatedMemory, LevelsAreInterpolatedOverTheLogarithmOfTheWorkingSet) {
+  // A rank alone copies: what it touches is twice its block.
+  auto read = [](double workingSet) {
+    std::map<std::string, double> levels;
+    for (const auto& [name, amount] :
+         amountsOf(Collective::allReduce, "ring", bytesOf(static_cast<uint64_t>(workingSet / 2), 1 << 30),
+                   Placement::oneHost(1, 1), ones())) {
+      if (name.substr(0, 5) == "read.") levels[name.substr(5)] = amount / (workingSet / 2e6);
+    }
+    return levels;
+  };
+  EXPECT_THAT(read(1000), UnorderedElementsAre(amount("64K", 1)));
+  EXPECT_THAT(read(64e3), UnorderedElementsAre(amount("64K", 1)));
+  EXPECT_THAT(read(1e6), UnorderedElementsAre(amount("1000K", 1)));
+  EXPECT_THAT(read(2e6), UnorderedElementsAre(amount("1000K", 2.0 / 3), amount("8000K", 1.0 / 3)));
+  EXPECT_THAT(read(4e6), UnorderedElementsAre(amount("1000K", 1.0 / 3), amount("8000K", 2.0 / 3)));
+  EXPECT_THAT(read(256e6), UnorderedElementsAre(amount("256000K", 1)));
+  EXPECT_THAT(read(1e9), UnorderedElementsAre(amount("256000K", 1)));
+}
+
+}  // namespace
+}  // namespace eccl
