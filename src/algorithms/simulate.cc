@@ -1,6 +1,7 @@
 #include "algorithms/simulate.h"
 
 #include <queue>
+#include <tuple>
 
 #include "algorithms/simulation.h"
 
@@ -27,13 +28,20 @@ Result<Moment> run(const std::vector<Program>& programs, const CallSize& size, c
 
   struct Turn {
     double at;
+    bool handsOver;  // a core that goes on with the same rank does so
+    double since;    // of a rank's lanes the one that has waited longest is next, as the engine takes turns
     uint64_t order;
     int lane;
-    bool operator>(const Turn& other) const { return at != other.at ? at > other.at : order > other.order; }
+    bool operator>(const Turn& other) const {
+      return std::tie(at, handsOver, since, order) >
+             std::tie(other.at, other.handsOver, other.since, other.order);
+    }
   };
   std::priority_queue<Turn, std::vector<Turn>, std::greater<>> turns;
   uint64_t order = 0;
-  auto queue = [&](int lane, double at) { turns.push({at, order++, lane}); };
+  auto queue = [&](int lane, double at, bool handsOver = false) {
+    turns.push({at, handsOver, clocks.clockOf(lane), order++, lane});
+  };
   std::vector<std::vector<int>> blocked(programs.size());
   for (int lane = 0; lane < machine.lanes(); ++lane) queue(lane, clocks.clockOf(lane));
   while (!turns.empty()) {
@@ -50,7 +58,7 @@ Result<Moment> run(const std::vector<Program>& programs, const CallSize& size, c
         }
         break;
       case Advance::putOff:
-        queue(turn.lane, clocks.later());
+        queue(turn.lane, clocks.later(), clocks.handsOver(rank));
         break;
       case Advance::blocked:
         blocked[static_cast<size_t>(rank)].push_back(turn.lane);
@@ -77,13 +85,16 @@ int64_t movesPerTile(const std::vector<Program>& programs) {
 
 template <class Moment>
 Result<Moment> simulate(const std::vector<Program>& programs, const CallSize& size, const Placement& placement,
-                        const CostParameters& parameters) {
+                        const CostParameters& parameters, int64_t mostTiles) {
   const Cut cut = cutFor(programs[0], size.elements, size.elementBytes, size.slotBytes);
   const auto tiles = static_cast<int64_t>(cut.tiles(size.elements));
-  // A pipeline is full after as many tiles as it is long.
-  constexpr int64_t kMoves = 2000, kFewest = 4;
-  const int64_t most = 8 + 2 * static_cast<int64_t>(programs.size());
-  const int64_t longest = std::clamp(kMoves / std::max<int64_t>(1, movesPerTile(programs)), kFewest, most);
+  // A pipeline is full after as many tiles as it is long, and a sender is held up once all slots are.
+  constexpr int64_t kMoves = 6000, kMost = 64;
+  const int64_t fewest = 2 * size.slots + 2;
+  const int64_t longest =
+      mostTiles != kEnoughTiles
+          ? mostTiles
+          : std::clamp(kMoves / std::max<int64_t>(1, movesPerTile(programs)), std::min(fewest, kMost), kMost);
   auto after = [&](int64_t some) {
     return run<Moment>(programs, size, placement, cut, parameters, static_cast<int>(some));
   };
@@ -112,14 +123,14 @@ Cut cutFor(const Program& program, uint64_t largestBlock, uint32_t elementBytes,
 }
 
 Result<double> simulatedTime(const std::vector<Program>& programs, const CallSize& size,
-                             const Placement& placement, const CostParameters& parameters) {
-  ECCL_ASSIGN(const Time end, simulate<Time>(programs, size, placement, parameters));
+                             const Placement& placement, const CostParameters& parameters, int64_t mostTiles) {
+  ECCL_ASSIGN(const Time end, simulate<Time>(programs, size, placement, parameters, mostTiles));
   return end.at;
 }
 
 Result<CostAmounts> simulatedAmounts(const std::vector<Program>& programs, const CallSize& size,
                                      const Placement& placement, const CostParameters& parameters) {
-  ECCL_ASSIGN(const Chain end, simulate<Chain>(programs, size, placement, parameters));
+  ECCL_ASSIGN(const Chain end, simulate<Chain>(programs, size, placement, parameters, kEnoughTiles));
   return end.amounts;
 }
 

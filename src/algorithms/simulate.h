@@ -31,12 +31,16 @@ struct CallSize {
 /// Where a call's blocks are cut, as the Plan does: all ranks' programs are cut alike.
 Cut cutFor(const Program& program, uint64_t largestBlock, uint32_t elementBytes, uint64_t slotBytes);
 
+/// As many tiles as are worth executing: some thousand moves.
+inline constexpr int64_t kEnoughTiles = 0;
+
 /// How long it is until the last rank has finished, in microseconds. `programs`: one per rank, in order, that
-/// verifyStructure() accepts, with at least one tile of data to move. Beyond a number of tiles the time of one
-/// more is taken to be always the same. Stateless; any thread. An error (internal) if the programs do not come
-/// to an end.
+/// verifyStructure() accepts, with at least one tile of data to move. Beyond `mostTiles` (4 or more) the time
+/// of one more is taken to be always the same. Stateless; any thread. An error (internal) if the programs do
+/// not come to an end.
 Result<double> simulatedTime(const std::vector<Program>& programs, const CallSize& size,
-                             const Placement& placement, const CostParameters& parameters);
+                             const Placement& placement, const CostParameters& parameters,
+                             int64_t mostTiles = kEnoughTiles);
 
 /// How much of each constant the longest chain of moves holds: the simulated time is their product with the
 /// parameters, and they are its derivatives. Takes several times as long.

@@ -115,6 +115,8 @@ class Clocks {
   }
   /// When a move that was put off can begin.
   double later() const { return later_; }
+  /// Whether the core of that move was another rank's last.
+  bool handsOver(int rank) const { return core_->rank != rank; }
 
   /// Whether the move begins later than now.
   bool putOff(const Move<Payload>& move) {

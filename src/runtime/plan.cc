@@ -4,17 +4,12 @@
 
 #include "algorithms/builder.h"
 #include "algorithms/select.h"
+#include "algorithms/simulate.h"
 #include "algorithms/verify.h"
 #include "base/log.h"
 
 namespace eccl {
 namespace {
-
-/// Parts begin at cache lines where blocks are large enough for every part to have one.
-uint64_t grainFor(uint64_t elements, int parts, uint32_t elementBytes) {
-  bool large = elements * elementBytes >= static_cast<uint64_t>(parts) * kCacheLine;
-  return large && elementBytes < kCacheLine ? kCacheLine / elementBytes : 1;
-}
 
 void layOutBlocks(const Call& call, const Program& program, Plan& plan) {
   auto table = [&](Space space, const std::vector<size_t>& counts, const std::vector<size_t>& offsets) {
@@ -173,7 +168,7 @@ Result<std::shared_ptr<Plan>> Planner::make(const Call& call, std::shared_ptr<co
   }
 
   const int32_t longestMessage = program->messageParts;
-  uint64_t tile = context_.ring.slotBytes / view.elementBytes / static_cast<uint64_t>(longestMessage);
+  const uint64_t tile = context_.ring.slotBytes / view.elementBytes / static_cast<uint64_t>(longestMessage);
   if (tile == 0) {
     return Status::error(
         Code::invalidUsage,
@@ -182,14 +177,13 @@ Result<std::shared_ptr<Plan>> Planner::make(const Call& call, std::shared_ptr<co
         nameOf(call.collective), context_.ranks, longestMessage, context_.ring.slotBytes,
         static_cast<size_t>(longestMessage) * view.elementBytes);
   }
-  view.cut.parts = program->parts;
-  view.cut.tile = tile;
-  if (!program->streams) {  // a stream's sizes are not known to all, so nothing may depend on them
-    uint64_t largest = largestBlock(call);
-    view.cut.grain = grainFor(largest, program->parts, view.elementBytes);
-    view.cut.tile = std::max<uint64_t>(1, std::min(tile, view.cut.longestPart(largest)));
+  if (!program->streams) {
+    const uint64_t largest = largestBlock(call);
+    view.cut = cutFor(*program, largest, view.elementBytes, context_.ring.slotBytes);
     view.tiles = view.cut.tiles(largest);
-  } else {
+  } else {  // the sizes are not known to all, so nothing may depend on them
+    view.cut.parts = program->parts;
+    view.cut.tile = tile;
     for (const Step& step : program->steps) {
       plan->relayedAt.push_back(static_cast<int32_t>(plan->relayFlags));
       plan->relayFlags += static_cast<size_t>(step.repeat);

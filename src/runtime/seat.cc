@@ -38,7 +38,8 @@ bool allows(const Settings& settings, std::string_view transport) {
 Seat localSeat(const Settings& settings) {
   const Endpoint here = localEndpoint();
   Seat seat;
-  seat.machine = std::string(here.bootId.begin(), here.bootId.end());
+  const bool known = here.bootId != decltype(here.bootId){};
+  seat.machine = known ? std::string(here.bootId.begin(), here.bootId.end()) : here.who();
   seat.port = seat.machine + networkNamespace();
   if (!settings.shmDisable && allows(settings, "shm")) {
     seat.memory = seat.port + here.host;

@@ -209,6 +209,24 @@ TEST(SimulatedCores, GoingOnWithAnotherRankIsCharged) {
                    9 + 4 * 10);
 }
 
+TEST(SimulatedCores, LanesOfARankTakeTurns) {
+  // A rank that is the root of one tree and passes on what the other tree's root needs has to do both: were one
+  // lane served until it is blocked, the roots would work one after the other, or not, as the last bit of a
+  // time has it.
+  CostParameters parameters = CostParameters::defaults();
+  for (CostTerm term : {CostTerm::read, CostTerm::write, CostTerm::fetch, CostTerm::store})
+    for (int which = 0; which < kMemoryLevels; ++which) parameters[level(term, which)] = 40;
+  for (int n : {3, 4, 5, 6, 8}) {
+    auto after = [&](uint64_t tiles) {
+      return timeOf(Collective::allReduce, "tree", bytesOf(2 * 65536 * tiles, 65536), Placement::oneHost(n, n),
+                    parameters);
+    };
+    const double tile = (after(60) - after(40)) / 20;
+    for (uint64_t tiles = 20; tiles < 60; ++tiles)
+      EXPECT_NEAR(after(tiles + 1) - after(tiles), tile, 0.25 * tile) << n << " ranks, " << tiles << " tiles";
+  }
+}
+
 TEST(SimulatedCores, OnlyMachinesShareThem) {
   const CostParameters parameters = only({{CostTerm::move, 1}, {CostTerm::handOver, 10}});
   EXPECT_DOUBLE_EQ(timeOf(Collective::broadcast, "direct", bytesOf(100), Placement::hosts(3), parameters), 3);
