@@ -61,6 +61,13 @@ const Algorithm* findAlgorithm(Collective collective, std::string_view name) {
   return nullptr;
 }
 
+const Algorithm* findAlgorithm(std::string_view collective, std::string_view name) {
+  for (const Algorithm& algorithm : kAlgorithms) {
+    if (collective == nameOf(algorithm.collective) && name == algorithm.name) return &algorithm;
+  }
+  return nullptr;
+}
+
 std::vector<Program> buildAll(const Algorithm& algorithm, const CollectiveShape& shape, int channels) {
   std::vector<Program> programs;
   for (int rank = 0; rank < shape.ranks; ++rank) programs.push_back(algorithm.build(shape, rank, channels));

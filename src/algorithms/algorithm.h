@@ -21,6 +21,8 @@ struct Algorithm {
 std::span<const Algorithm> algorithms();
 /// nullptr if there is none of that name for the collective.
 const Algorithm* findAlgorithm(Collective collective, std::string_view name);
+/// The same for a collective by its name, as nameOf() writes it.
+const Algorithm* findAlgorithm(std::string_view collective, std::string_view name);
 /// Every rank's program.
 std::vector<Program> buildAll(const Algorithm& algorithm, const CollectiveShape& shape, int channels);
 

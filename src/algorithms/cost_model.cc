@@ -27,9 +27,7 @@ double between(double x, double x0, double y0, double x1, double y1) {
 /// "AllReduce ring memory 2 65536 1.25". nullptr, or what is wrong with it; a static text.
 const char* readCorrection(std::string_view words, Correction& correction) {
   const std::string_view collective = nextWord(words), name = nextWord(words), kind = nextWord(words);
-  for (const Algorithm& algorithm : algorithms()) {
-    if (collective == nameOf(algorithm.collective) && name == algorithm.name) correction.algorithm = &algorithm;
-  }
+  correction.algorithm = findAlgorithm(collective, name);
   if (correction.algorithm == nullptr) return "there is no such algorithm; eccl_sched list names all";
   if (kind != "memory" && kind != "network") return "after the algorithm goes memory or network";
   correction.memory = kind == "memory";

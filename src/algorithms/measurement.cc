@@ -61,8 +61,7 @@ class Reader {
   const char* call(std::string_view line) {
     Measurement m;
     const std::string_view collective = nextWord(line), name = nextWord(line);
-    for (const Algorithm& algorithm : algorithms())
-      if (collective == nameOf(algorithm.collective) && name == algorithm.name) m.algorithm = &algorithm;
+    m.algorithm = findAlgorithm(collective, name);
     if (m.algorithm == nullptr) return "there is no such algorithm; eccl_sched list names all";
     for (int machine : placement_.machine)
       if (static_cast<size_t>(machine) >= placement_.cores.size())

@@ -164,6 +164,9 @@ TEST(Algorithms, UnknownNamesAreNotFound) {
   EXPECT_EQ(findAlgorithm(Collective::broadcast, "ring"), nullptr);
   EXPECT_EQ(findAlgorithm(Collective::send, "direct"), nullptr);
   EXPECT_EQ(findAlgorithm(Collective::allReduce, ""), nullptr);
+  EXPECT_EQ(findAlgorithm("AllReduce", "ring"), findAlgorithm(Collective::allReduce, "ring"));
+  EXPECT_EQ(findAlgorithm("allreduce", "ring"), nullptr);
+  EXPECT_EQ(findAlgorithm("Broadcast", "ring"), nullptr);
 }
 
 }  // namespace
