@@ -122,10 +122,7 @@ Result<CostModel> CostModel::parse(std::string_view text, const std::string& nam
         given[term] = true;
       }
     }
-    if (wrong != nullptr) {
-      return Status::error(Code::invalidArgument, "%s:%d: \"%.*s\": %s", name.c_str(), line,
-                           static_cast<int>(std::min<size_t>(words.size(), 60)), words.data(), wrong);
-    }
+    if (wrong != nullptr) return wrongLine(name, line, words, wrong);
   }
   return CostModel(parameters, std::move(corrections));
 }

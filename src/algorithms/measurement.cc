@@ -1,7 +1,5 @@
 #include "algorithms/measurement.h"
 
-#include <algorithm>
-
 #include "algorithms/words.h"
 
 namespace eccl {
@@ -108,10 +106,7 @@ Result<std::vector<Measurement>> parseMeasurements(std::string_view text, const 
   Reader reader;
   for (int number = 1; !text.empty(); ++number) {
     const std::string_view line = nextLine(text);
-    if (const char* wrong = reader.line(line)) {
-      return Status::error(Code::invalidArgument, "%s:%d: \"%.*s\": %s", name.c_str(), number,
-                           static_cast<int>(std::min<size_t>(line.size(), 60)), line.data(), wrong);
-    }
+    if (const char* wrong = reader.line(line)) return wrongLine(name, number, line, wrong);
   }
   return reader.take();
 }

@@ -162,10 +162,7 @@ Result<std::vector<SelectionRule>> parseRules(std::string_view text, const std::
       if (!first && rule.bytes <= before->second) wrong = "the bytes of a collective grow from line to line";
       before->second = rule.bytes;
     }
-    if (wrong != nullptr) {
-      return Status::error(Code::invalidArgument, "%s:%d: \"%.*s\": %s", name.c_str(), number,
-                           static_cast<int>(std::min<size_t>(line.size(), 60)), line.data(), wrong);
-    }
+    if (wrong != nullptr) return wrongLine(name, number, line, wrong);
     rules.push_back(rule);
   }
   for (const auto& [collective, bytes] : last) {

@@ -1,10 +1,13 @@
 // Words and numbers in lines of text, for the files of this layer.
 #pragma once
 
+#include <algorithm>
 #include <charconv>
 #include <string>
 #include <string_view>
 #include <system_error>
+
+#include "base/status.h"
 
 namespace eccl {
 
@@ -36,6 +39,14 @@ bool readNumber(std::string_view word, Number least, Number most, Number& value)
 inline std::string written(double value) {
   char number[32];
   return {number, std::to_chars(number, number + sizeof number, value).ptr};
+}
+
+/// The error (invalidArgument) of a line, by its number in the text called `name`. What stands there is quoted,
+/// but not all of what is long.
+inline Status wrongLine(const std::string& name, int number, std::string_view line, const char* wrong) {
+  constexpr size_t kQuoted = 60;
+  return Status::error(Code::invalidArgument, "%s:%d: \"%.*s\": %s", name.c_str(), number,
+                       static_cast<int>(std::min(line.size(), kQuoted)), line.data(), wrong);
 }
 
 }  // namespace eccl
