@@ -51,6 +51,8 @@ struct Settings {
 
   /// "ECCL_ALGO=ring\nECCL_SLOTS=8\n…": the wire settings, for comparison.
   std::string wireText() const;
+  /// Whether ranks may reach each other by "thread", "shm" or "tcp".
+  bool allows(std::string_view transportName) const;
 };
 
 /// One row of the table behind Settings.

@@ -222,6 +222,13 @@ std::string Settings::wireText() const {
   return text;
 }
 
+bool Settings::allows(std::string_view transportName) const {
+  if (transportName == "thread" && p2pDisable) return false;
+  if (transportName == "shm" && shmDisable) return false;
+  return transport.empty() ||
+         ("," + transport + ",").find("," + std::string(transportName) + ",") != std::string::npos;
+}
+
 std::span<const SettingInfo> settingTable() {
   static const std::vector<SettingInfo> table = [] {
     std::vector<SettingInfo> infos;

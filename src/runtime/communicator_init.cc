@@ -129,14 +129,10 @@ Status Communicator::openEngine() {
   options.rank = rank_;
   options.ring = {static_cast<uint32_t>(settings.slots), static_cast<uint32_t>(settings.slotBytes)};
   options.connectLimit = initLimit();
-  options.allowThread = options.allowDirect = !settings.p2pDisable;
-  options.allowShm = !settings.shmDisable;
-  if (!settings.transport.empty()) {
-    std::string list = "," + settings.transport + ",";
-    options.allowThread = options.allowThread && list.find(",thread,") != std::string::npos;
-    options.allowShm = options.allowShm && list.find(",shm,") != std::string::npos;
-    options.allowTcp = list.find(",tcp,") != std::string::npos;
-  }
+  options.allowThread = settings.allows("thread");
+  options.allowShm = settings.allows("shm");
+  options.allowTcp = settings.allows("tcp");
+  options.allowDirect = !settings.p2pDisable;
   options.describe = [this](int rank) { return describe(rank); };
   options.endpoint = [this](int rank) -> const Endpoint& { return endpoints_[static_cast<size_t>(rank)]; };
   return engine_.open(std::move(options));
@@ -149,14 +145,13 @@ Status Communicator::exchange() {
   const bool child = !hosts_.hostOfRank().empty();
   const RankHosts::Introduction mine =
       child ? RankHosts::Introduction() : RankHosts::introduce(settings, rank_);
-  std::string part =
-      ByteWriter()
-          .put(kProtocol)
-          .text(acceptor_->endpoint().encode())
-          .text(wireText_)
-          .text(mine.text)
-          .text(Selection::introduce(settings))
-          .take();
+  std::string part = ByteWriter()
+                         .put(kProtocol)
+                         .text(acceptor_->endpoint().encode())
+                         .text(wireText_)
+                         .text(mine.text)
+                         .text(Selection::introduce(settings))
+                         .take();
   const auto gather = [this](std::string_view own) {
     return control_->allGather(own, Wait::within(initLimit(), &abort_));
   };

@@ -28,11 +28,6 @@ std::string networkNamespace() {
   return length > 0 ? std::string(name, static_cast<size_t>(length)) : "process " + std::to_string(getpid());
 }
 
-bool allows(const Settings& settings, std::string_view transport) {
-  return settings.transport.empty() ||
-         ("," + settings.transport + ",").find("," + std::string(transport) + ",") != std::string::npos;
-}
-
 }  // namespace
 
 Seat localSeat(const Settings& settings) {
@@ -41,9 +36,9 @@ Seat localSeat(const Settings& settings) {
   const bool known = here.bootId != decltype(here.bootId){};
   seat.machine = known ? std::string(here.bootId.begin(), here.bootId.end()) : here.who();
   seat.port = seat.machine + networkNamespace();
-  if (!settings.shmDisable && allows(settings, "shm")) {
+  if (settings.allows("shm")) {
     seat.memory = seat.port + here.host;
-  } else if (!settings.p2pDisable && allows(settings, "thread")) {
+  } else if (settings.allows("thread")) {
     seat.memory = seat.port + here.host + std::to_string(getpid());
   }
   seat.cores = coresHere();

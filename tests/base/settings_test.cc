@@ -222,5 +222,26 @@ TEST_F(LoadSettings, AFileThatIsNamedMustBeReadable) {
   EXPECT_THAT(settings.status().message(), HasSubstr("larger than a megabyte"));
 }
 
+TEST(Transports, AreAllowedByTheirListAndBySwitchesOfTheirOwn) {
+  const auto allowed = [](const Settings& settings) {
+    std::string names;
+    for (const char* name : {"thread", "shm", "tcp"})
+      if (settings.allows(name)) names += name + std::string(" ");
+    return names;
+  };
+  Settings settings;
+  EXPECT_EQ(allowed(settings), "thread shm tcp ");
+  settings.transport = "tcp,shm";
+  EXPECT_EQ(allowed(settings), "shm tcp ");
+  settings.shmDisable = true;
+  EXPECT_EQ(allowed(settings), "tcp ");
+  settings.transport = "thread";
+  EXPECT_EQ(allowed(settings), "thread ");
+  settings.p2pDisable = true;
+  EXPECT_EQ(allowed(settings), "");
+  settings.transport = "";
+  EXPECT_EQ(allowed(settings), "tcp ");
+}
+
 }  // namespace
 }  // namespace eccl
