@@ -28,6 +28,11 @@ struct CallSize {
   bool registered = true;       ///< buffers that ranks of one machine can get at
 };
 
+/// Bytes of a message from which ranks that share cores read and write each other's buffers: handing memory
+/// over takes turns on a core, which copies of less than this are cheaper than (4 and 8 ranks on 2 cores of an
+/// AMD EPYC, November 2026).
+inline constexpr uint32_t kCrowdedDirectFrom = 8192;
+
 /// Where a call's blocks are cut, as the Plan does: all ranks' programs are cut alike.
 Cut cutFor(const Program& program, uint64_t largestBlock, uint32_t elementBytes, uint64_t slotBytes);
 

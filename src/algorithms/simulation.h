@@ -13,8 +13,7 @@
 namespace eccl::simulation {
 
 inline constexpr double kMB = 1e6;
-/// The connector's, and what ranks that share cores ask it for (Communicator::choosePace).
-inline constexpr uint32_t kDirectFrom = 1024, kCrowdedDirectFrom = 8192;
+inline constexpr uint32_t kDirectFrom = 1024;  // the connector's, unless ranks share cores
 
 /// A point in time.
 struct Time {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "algorithms/simulate.h"
 #include "base/log.h"
 #include "runtime/communicator.h"
 #include "topology/host_summary.h"
@@ -203,12 +204,9 @@ int Communicator::ranksHere() const {
   return hosts_.ranksOn(hosts_.hostOfRank()[static_cast<size_t>(rank_)]);
 }
 
-/// Looking without yielding is free while every rank on this host has a core to itself. Where ranks share
-/// cores, handing memory over takes turns on a core, which copies of less than this are cheaper than (4 and 8
-/// ranks on 2 cores of an AMD EPYC, November 2026).
+/// Looking without yielding is free while every rank on this host has a core to itself.
 void Communicator::choosePace() {
   constexpr Duration kAlone = std::chrono::microseconds(50);
-  constexpr uint32_t kCrowdedDirectFrom = 8192;
   const bool alone = ranksHere() <= hosts_.coresOf(hosts_.hostOfRank()[static_cast<size_t>(rank_)]);
   if (!alone) engine_.setDirectFrom(kCrowdedDirectFrom);
   if (alone && options_.settings.spinMicroseconds < 0) engine_.setSpin(kAlone);
