@@ -2,8 +2,6 @@
 
 #include <pthread.h>
 
-#include <cstdio>
-#include <filesystem>
 #include <map>
 #include <mutex>
 
@@ -15,8 +13,6 @@
 
 namespace eccl {
 namespace {
-
-namespace fs = std::filesystem;
 
 Host lookAtMachine() {
   Host host = probeHost({.nvml = ""});
@@ -71,20 +67,6 @@ class LocalHosts {
   std::map<std::string, std::shared_ptr<const LocalHost>> known_;
 };
 
-/// Beside the file and then in its place, so that nobody reads half of it. What is there and is no file, such
-/// as /dev/stdout, is written to and stays.
-Status write(const Host& host, const std::string& path) {
-  std::error_code error;
-  if (fs::exists(path, error) && !fs::is_regular_file(path, error)) return saveNcclXml(host, path);
-  const fs::path target = fs::weakly_canonical(path, error);  // of a link, what it leads to
-  const std::string place = error ? path : target.string(), beside = place + "." + toHex(randomIdentity());
-  Status status = saveNcclXml(host, beside);
-  if (status.ok() && std::rename(beside.c_str(), place.c_str()) != 0)
-    status = Status::fromErrno(errno, "the topology %s cannot be put in its place", place.c_str());
-  if (!status.ok()) fs::remove(beside, error);
-  return status;
-}
-
 }  // namespace
 
 Result<std::shared_ptr<const LocalHost>> localHost(const Settings& settings) {
@@ -93,7 +75,7 @@ Result<std::shared_ptr<const LocalHost>> localHost(const Settings& settings) {
 
 void dumpHost(const Host& host, const Settings& settings, int rank) {
   if (settings.topoDumpFile.empty() || settings.topoDumpRank != rank) return;
-  if (Status status = write(host, settings.topoDumpFile); !status.ok()) {
+  if (Status status = saveNcclXml(host, settings.topoDumpFile); !status.ok()) {
     ECCL_WARN("ECCL_TOPO_DUMP_FILE: %s; rank %d goes on without", status.message().c_str(), rank);
   } else {
     ECCL_INFO("rank %d wrote its host's topology to %s", rank, settings.topoDumpFile.c_str());

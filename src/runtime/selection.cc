@@ -1,7 +1,6 @@
 #include "runtime/selection.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <mutex>
 
 #include "algorithms/measured_rules.h"
@@ -79,13 +78,11 @@ Status readFiles(const Settings& settings, Selection& selection) {
   return {};
 }
 
-/// A warning only: nothing depends on the file.
-void dump(const Selection& selection, const std::string& path) {
-  FILE* file = std::fopen(path.c_str(), "we");
-  const std::string text = textOf(selection.rules);
-  const bool written = file != nullptr && std::fwrite(text.data(), 1, text.size(), file) == text.size();
-  if (file == nullptr || std::fclose(file) != 0 || !written)
-    ECCL_WARN("ECCL_TABLE_DUMP_FILE: %s cannot be written", path.c_str());
+/// What goes wrong is a warning only: nothing depends on the file.
+void dump(const Selection& selection, const std::string& path, int rank) {
+  const Status status = writeTextFile(path, textOf(selection.rules), "the table of algorithms");
+  if (!status.ok())
+    ECCL_WARN("ECCL_TABLE_DUMP_FILE: %s; rank %d goes on without", status.message().c_str(), rank);
 }
 
 }  // namespace
@@ -136,7 +133,7 @@ Result<Selection> Selection::agree(const Settings& settings, int rank,
     }
     ECCL_ASSIGN(selection.rules, logged(parseRules(rules, "the table of algorithms of rank 0")));
   }
-  if (rank == 0 && !settings.tableDumpFile.empty()) dump(selection, settings.tableDumpFile);
+  if (rank == 0 && !settings.tableDumpFile.empty()) dump(selection, settings.tableDumpFile, rank);
   return selection;
 }
 

@@ -31,7 +31,8 @@ Result<Host> loadNcclXml(const std::string& path);
 /// devices in order, behind each link with a CPU or an NVSwitch the way back); otherwise one that differs in
 /// order only.
 std::string toNcclXml(const Host& host);
-/// Writes that text to a file; invalidArgument for a host that validate() refuses, system if writing fails.
+/// Writes that text to a file, as writeTextFile() does; invalidArgument for a host that validate() refuses,
+/// system if writing fails.
 Status saveNcclXml(const Host& host, const std::string& path);
 
 }  // namespace eccl

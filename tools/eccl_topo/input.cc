@@ -1,10 +1,9 @@
 // Where the machine comes from, and where files go.
-#include <cerrno>
+#include <cstdint>
 #include <cstdio>
 #include <filesystem>
-#include <fstream>
-#include <sstream>
 
+#include "base/text_file.h"
 #include "cluster.h"
 #include "commands.h"
 #include "topology/cluster_json.h"
@@ -15,12 +14,7 @@
 namespace eccl::topo {
 
 Result<std::string> readFile(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  std::stringstream text;
-  if (in && in.peek() != std::ifstream::traits_type::eof())
-    text << in.rdbuf();  // a folder opens, but cannot be read
-  if (!in) return Status::fromErrno(errno, "%s", path.c_str());
-  return text.str();
+  return readBeginning(path, "the file", SIZE_MAX);
 }
 
 Result<Host> parseHost(const std::string& content, const std::string& path) {
@@ -51,11 +45,8 @@ int write(const std::string& text, const Options& options) {
     std::fputs(text.c_str(), stdout);
     return kFine;
   }
-  std::ofstream out(options.output, std::ios::binary);
-  out << text;
-  out.close();
-  if (out) return kFine;
-  return unreadable(Status::fromErrno(errno, "writing %s", options.output.c_str()));
+  const Status written = writeTextFile(options.output, text, "the file");
+  return written.ok() ? kFine : unreadable(written);
 }
 
 int unreadable(const Status& status) {

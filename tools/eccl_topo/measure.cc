@@ -6,12 +6,12 @@
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
-#include <fstream>
 #include <map>
 #include <optional>
 
 #include "algorithms/calibrate.h"
 #include "base/settings.h"
+#include "base/text_file.h"
 #include "commands.h"
 #include "common/job.h"
 #include "common/number.h"
@@ -308,16 +308,14 @@ class Measure {
   }
 
   Outcome write(const std::string& path, const char* what, const std::string& text) const {
-    std::ofstream file(path);
     char date[32];
     const std::time_t time = std::time(nullptr);
     std::strftime(date, sizeof date, "%F", std::gmtime(&time));
-    file << "# " << what << " eccl_topo measure, ECCL " << ECCL_MAJOR << "." << ECCL_MINOR << "." << ECCL_PATCH
-         << ", " << date << ": " << place_.procs << " ranks, "
-         << (options_.plain ? "ordinary memory" : "memory of ecclMemAlloc") << "\n"
-         << text;
-    file.close();
-    return file ? Outcome() : Outcome::error(perf::Exit::system, "%s cannot be written", path.c_str());
+    const std::string head =
+        format("# %s eccl_topo measure, ECCL %d.%d.%d, %s: %d ranks, %s\n", what, ECCL_MAJOR, ECCL_MINOR,
+               ECCL_PATCH, date, place_.procs, options_.plain ? "ordinary memory" : "memory of ecclMemAlloc");
+    const Status written = writeTextFile(path, head + text, "the file");
+    return written.ok() ? Outcome() : Outcome::error(perf::Exit::system, "%s", written.message().c_str());
   }
 
   const MeasureOptions& options_;
