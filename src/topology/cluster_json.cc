@@ -287,22 +287,15 @@ Result<Cluster> parseClusterJson(std::string_view text, const std::string& name,
 
 #else
 
+#include "topology/json_absent.h"
+
 namespace eccl {
-namespace {
-
-Status absent() {
-  return Status::error(
-      Code::invalidUsage,
-      "this build of ECCL reads and writes no JSON: install nlohmann-json3-dev and build it again");
-}
-
-}  // namespace
 
 Result<std::string> toJson(const Cluster&) {
-  return absent();
+  return jsonAbsent();
 }
 Result<Cluster> parseClusterJson(std::string_view, const std::string&, const HostLoader&) {
-  return absent();
+  return jsonAbsent();
 }
 
 }  // namespace eccl

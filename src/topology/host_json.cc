@@ -175,22 +175,15 @@ Result<Host> parseHostJson(std::string_view text, const std::string& name) {
 
 #else
 
+#include "topology/json_absent.h"
+
 namespace eccl {
-namespace {
-
-Status absent() {
-  return Status::error(
-      Code::invalidUsage,
-      "this build of ECCL reads and writes no JSON: install nlohmann-json3-dev and build it again");
-}
-
-}  // namespace
 
 Result<std::string> toJson(const Host&, int) {
-  return absent();
+  return jsonAbsent();
 }
 Result<Host> parseHostJson(std::string_view, const std::string&) {
-  return absent();
+  return jsonAbsent();
 }
 
 }  // namespace eccl
