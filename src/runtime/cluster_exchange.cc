@@ -97,7 +97,7 @@ RankHosts::Introduction RankHosts::introduce(const Settings& settings, int rank)
   mine.text = ByteWriter()
                   .text(found.status().message().substr(0, kMostWords))
                   .put(static_cast<uint8_t>(!settings.topoFile.empty()))
-                  .put(static_cast<uint8_t>(toJson(Host()).ok()))
+                  .put(static_cast<uint8_t>(haveJson()))
                   .put(found.ok() ? mine.host->fingerprint : Fingerprint{})
                   .text(allowedCores())
                   .put(static_cast<int32_t>(std::min(std::ceil(cpuQuota()), 1e9)))
@@ -196,23 +196,18 @@ void RankHosts::arrange() {
     sum.limited = sum.limited && rank.quota > 0;
     sum.quota = std::max(sum.quota, rank.quota);
   }
-  bool known = true;
   for (size_t h = 0; h < hosts_.size(); ++h) {
     const int cores = static_cast<int>(std::count(sums[h].cores.begin(), sums[h].cores.end(), true));
     hosts_[h].cores = std::max(1, sums[h].limited ? std::min(cores, sums[h].quota) : cores);
-    known = known && hosts_[h].made != nullptr;
   }
-  if (known)
-    cluster_ = std::make_shared<const Cluster>(clusterOfHosts());
-  else
-    cluster_ = unknown_;
 }
 
-Cluster RankHosts::clusterOfHosts() const {
+Result<Cluster> RankHosts::cluster() const {
   std::vector<Host> made;
   Cluster cluster;
   std::set<std::string> names;
   for (const PlaceOfRanks& host : hosts_) {
+    if (host.made == nullptr) return unknown_;
     made.push_back(*host.made);
     made.back().name = host.name;
     const std::string base = host.name.empty() ? "host" : host.name;

@@ -53,8 +53,8 @@ class RankHosts {
   int coresOf(int host) const { return hosts_[static_cast<size_t>(host)].cores; }
   /// Hosts, without a network, and ranks: each on the CPU that has all its cores, else on those that have some
   /// in turn, as nothing is known of where it runs. invalidUsage where hosts differ and a rank's build has no
-  /// JSON to tell of them.
-  const Result<std::shared_ptr<const Cluster>>& cluster() const { return cluster_; }
+  /// JSON to tell of them. Put together anew each time, as few ask for it.
+  Result<Cluster> cluster() const;
 
  private:
   struct Rank {
@@ -69,13 +69,11 @@ class RankHosts {
   };
 
   void arrange();
-  Cluster clusterOfHosts() const;
 
   std::vector<Rank> ranks_;
   std::vector<PlaceOfRanks> hosts_;
   Status unknown_;  // why `made` is not known
   std::vector<int> hostOfRank_;
-  Result<std::shared_ptr<const Cluster>> cluster_ = std::shared_ptr<const Cluster>();
 };
 
 }  // namespace eccl

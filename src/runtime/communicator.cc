@@ -69,8 +69,8 @@ Status Communicator::usable() const {
 }
 
 Result<std::string> Communicator::topology() const {
-  ECCL_TRY(hosts_.cluster().status());
-  return toJson(**hosts_.cluster());
+  ECCL_ASSIGN(const Cluster cluster, hosts_.cluster());
+  return toJson(cluster);
 }
 
 Status Communicator::prepare(const std::shared_ptr<Run>& run, Call call, bool callerBlocked) {

@@ -156,6 +156,10 @@ void readHost(Reader& reader, Host& host) {
   reader("unread", host.unread);
 }
 
+bool haveJson() {
+  return true;
+}
+
 Result<std::string> toJson(const Host& host, int indent) {
   ECCL_TRY(validate(host));
   return textOf(valueOf(host), indent) + "\n";
@@ -178,6 +182,10 @@ Result<Host> parseHostJson(std::string_view text, const std::string& name) {
 #include "topology/json_absent.h"
 
 namespace eccl {
+
+bool haveJson() {
+  return false;
+}
 
 Result<std::string> toJson(const Host&, int) {
   return jsonAbsent();

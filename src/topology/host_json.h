@@ -13,6 +13,9 @@
 
 namespace eccl {
 
+/// Whether this build has nlohmann-json.
+bool haveJson();
+
 inline constexpr int kOneLine = -1;
 /// The JSON of a valid host, indented by so many blanks or in one line, with a newline at the end. What is not
 /// known is left out.
