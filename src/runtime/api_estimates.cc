@@ -7,7 +7,16 @@
 namespace eccl {
 namespace {
 
-constexpr unsigned kSimInfoMagic = ECCL_SIM_INFO_MAGIC;
+constexpr bool same(ecclCollective_t ours, Collective theirs) {
+  return static_cast<int>(ours) == static_cast<int>(theirs);
+}
+// What users say is converted without a table.
+static_assert(same(ecclCollAllReduce, Collective::allReduce) &&
+              same(ecclCollAllGather, Collective::allGather) &&
+              same(ecclCollReduceScatter, Collective::reduceScatter) &&
+              same(ecclCollBroadcast, Collective::broadcast) && same(ecclCollReduce, Collective::reduce) &&
+              same(ecclCollGather, Collective::gather) && same(ecclCollScatter, Collective::scatter) &&
+              same(ecclCollAlltoAll, Collective::allToAll) && ecclNumCollectives == 8);
 
 Status estimateCost(ecclComm_t comm, ecclCollective_t collective, size_t count, ecclDataType_t datatype,
                     int nranks, double* microseconds) {
@@ -36,7 +45,7 @@ Status simulateEnd(ecclSimInfo_t* info) {
   double microseconds = 0;
   const Status simulated = Group::ofThisThread().simulateEnd(&microseconds);
   if (info != nullptr) {
-    if (info->size < sizeof(ecclSimInfo_t) || info->magic != kSimInfoMagic)
+    if (info->size < sizeof(ecclSimInfo_t) || info->magic != ECCL_SIM_INFO_MAGIC)
       return Status::error(Code::invalidArgument, "ecclGroupSimulateEnd: begin with ECCL_SIM_INFO_INITIALIZER");
     info->estimatedTime = simulated.ok() ? static_cast<float>(microseconds) : ECCL_SIM_INFO_UNDEFINED;
   }

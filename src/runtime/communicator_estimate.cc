@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <numeric>
 
-#include "algorithms/measured_rules.h"
 #include "runtime/communicator.h"
 #include "transport/shm/shared_heap.h"
 
