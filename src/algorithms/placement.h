@@ -12,7 +12,7 @@ struct Seat {
   std::string machine;  ///< ranks of one machine share its cores
   std::string memory;   ///< ranks with the same look at the same memory; empty: the rank shares it with none
   std::string port;     ///< messages between ranks of different ports go through both of them
-  double cores = 1;     ///< of the machine, that the rank may run on
+  double cores = 1;     ///< of the machine, that the rank may run on: their work at once, within its quota
 };
 
 /// A value. The vectors but `cores` are by rank and hold small numbers that only tell same from different.

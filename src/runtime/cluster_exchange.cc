@@ -198,7 +198,7 @@ void RankHosts::arrange() {
   }
   for (size_t h = 0; h < hosts_.size(); ++h) {
     const int cores = static_cast<int>(std::count(sums[h].cores.begin(), sums[h].cores.end(), true));
-    hosts_[h].cores = std::max(1, sums[h].limited ? std::min(cores, sums[h].quota) : cores);
+    hosts_[h].cores = usableCores(cores, sums[h].limited ? sums[h].quota : 0);
   }
 }
 

@@ -3,8 +3,7 @@
 #include <sched.h>
 #include <unistd.h>
 
-#include <algorithm>
-
+#include "topology/host_summary.h"
 #include "transport/net/bytes.h"
 #include "transport/net/endpoint.h"
 
@@ -14,11 +13,11 @@ namespace {
 constexpr size_t kLongestName = 512;
 constexpr double kMostCores = 1e6;
 
-/// Pinned to one core, it is this rank's own or that cannot be known.
-double coresHere() {
+/// Pinned to one core, it is this rank's own or that cannot be known: others may have the rest.
+int coresHere() {
   cpu_set_t cores;
-  const int usable = sched_getaffinity(0, sizeof cores, &cores) == 0 ? CPU_COUNT(&cores) : 1;
-  return static_cast<double>(usable > 1 ? usable : std::max(1L, sysconf(_SC_NPROCESSORS_ONLN)));
+  const int allowed = sched_getaffinity(0, sizeof cores, &cores) == 0 ? CPU_COUNT(&cores) : 1;
+  return usableCores(allowed > 1 ? allowed : static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN)), cpuQuota());
 }
 
 /// "net:[4026531840]": which network namespace this is.

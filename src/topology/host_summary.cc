@@ -225,9 +225,8 @@ std::string orUnknown(const std::string& text) {
 
 }  // namespace
 
-int HostSummary::usableCores() const {
-  const double cores = quotaCpus > 0 ? std::min<double>(cpus, std::ceil(quotaCpus)) : cpus;
-  return std::max(1, static_cast<int>(cores));
+int usableCores(int cores, double quota) {
+  return std::max(1, static_cast<int>(quota > 0 ? std::min<double>(cores, std::ceil(quota)) : cores));
 }
 
 HostSummary readHost(const HostSources& sources) {

@@ -24,6 +24,10 @@ struct NetworkInterface {
   std::vector<std::string> addresses;
 };
 
+/// Cores' worth of work that can be done at once on so many cores within such a quota (0: no limit), at
+/// least 1.
+int usableCores(int cores, double quota);
+
 /// A value. A number that could not be read is 0, a text empty, and `unread` says which and why.
 struct HostSummary {
   std::string hostName, kernel, cpuModel, simd;
@@ -41,7 +45,7 @@ struct HostSummary {
   std::vector<std::string> unread;
 
   /// Cores' worth of work this process can do at once, at least 1.
-  int usableCores() const;
+  int usableCores() const { return eccl::usableCores(cpus, quotaCpus); }
 };
 
 /// Where a summary is read from.

@@ -11,6 +11,7 @@
 #include <limits>
 #include <string>
 
+#include "topology/host_summary.h"
 #include "transport/net/bytes.h"
 
 namespace eccl {
@@ -133,8 +134,9 @@ TEST(LocalSeat, ARankOnOneCoreMayShareItWithOthers) {
   ASSERT_EQ(sched_setaffinity(0, sizeof one, &one), 0);
   const Seat pinned = localSeat({});
   EXPECT_EQ(sched_setaffinity(0, sizeof before, &before), 0);
-  EXPECT_EQ(pinned.cores, static_cast<double>(sysconf(_SC_NPROCESSORS_ONLN)));
-  if (CPU_COUNT(&before) > 1) { EXPECT_EQ(localSeat({}).cores, CPU_COUNT(&before)); }
+  const double quota = cpuQuota();
+  EXPECT_EQ(pinned.cores, usableCores(static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN)), quota));
+  if (CPU_COUNT(&before) > 1) { EXPECT_EQ(localSeat({}).cores, usableCores(CPU_COUNT(&before), quota)); }
 }
 
 }  // namespace

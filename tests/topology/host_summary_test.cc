@@ -160,6 +160,15 @@ TEST_F(HostSummaryTest, SaysWhatItCouldNotRead) {
   EXPECT_THAT(describe(host), HasSubstr("unread    /proc/meminfo"));
 }
 
+TEST(HostSummary, AQuotaLimitsTheCoresThatAreOfUse) {
+  EXPECT_EQ(usableCores(8, 0), 8);
+  EXPECT_EQ(usableCores(8, 2.5), 3);
+  EXPECT_EQ(usableCores(2, 3.5), 2);
+  EXPECT_EQ(usableCores(8, 0.1), 1);
+  EXPECT_EQ(usableCores(0, 0), 1);
+  EXPECT_EQ(usableCores(0, 4), 1);
+}
+
 TEST(HostSummary, AgreesWithTheSystemItRunsOn) {
   const HostSummary host = readHost();
   cpu_set_t set;
