@@ -1,4 +1,5 @@
-// ECCL_COST_FILE, ECCL_TABLE_FILE and ECCL_TABLE_DUMP_FILE among ranks that are processes, and estimates.
+// ECCL_COST_FILE, ECCL_TABLE_FILE and ECCL_TABLE_DUMP_FILE among ranks that are processes, what they believe of
+// each other, and estimates.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -10,7 +11,9 @@
 #include "algorithms/measured_rules.h"
 #include "algorithms/selection_rules.h"
 #include "runtime/seat.h"
+#include "runtime/selection.h"
 #include "support/processes.h"
+#include "transport/net/bytes.h"
 
 namespace eccl::test {
 namespace {
@@ -20,6 +23,7 @@ using ::testing::AllOf;
 using ::testing::Each;
 using ::testing::Field;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::StartsWith;
 
 class SelectionFiles : public ::testing::Test {
@@ -112,6 +116,93 @@ TEST_F(SelectionFiles, AFileThatIsWrongIsEverybodysError) {
   EXPECT_THAT(
       join(2, {{"ECCL_COST_FILE", folder_ + "none"}}, addUp),
       Each(Field(&Outcome::text, HasSubstr("rank 0: the cost model " + folder_ + "none cannot be opened"))));
+}
+
+TEST_F(SelectionFiles, ADumpThatCannotBeWrittenIsAWarning) {
+  const std::string path = folder_ + "none/dump";
+  const auto outcomes = runProcesses(2, [&](int rank, Board& board, std::string& report) {
+    setenv("ECCL_TABLE_DUMP_FILE", path.c_str(), 1);
+    dup2(open((folder_ + "log").c_str(), O_CREAT | O_WRONLY | O_APPEND | O_CLOEXEC, 0600), STDERR_FILENO);
+    ecclComm_t comm = test::join(rank, 2, board, report);
+    if (comm == nullptr) return 2;
+    addUp(rank, comm, report);
+    return ecclCommDestroy(comm) == ecclSuccess ? 0 : 3;
+  });
+  EXPECT_THAT(outcomes, Each(Field(&Outcome::text, "sum"))) << "the job goes on";
+  EXPECT_THAT(outcomes, Each(Field(&Outcome::code, 0)));
+  const std::string warning = "ECCL_TABLE_DUMP_FILE: the table of algorithms " + path +
+                              " cannot be written: No such file or directory; rank 0 goes on without\n";
+  EXPECT_THAT(read("log"), HasSubstr(warning));
+  EXPECT_THAT(read("log"), Not(HasSubstr("rank 1"))) << "it is rank 0's to write";
+}
+
+/// Rank 0, which has these files, and another without any; in one thread.
+class Agreement : public SelectionFiles {
+ protected:
+  void SetUp() override {
+    SelectionFiles::SetUp();
+    files_.costFile = write("cost", CostModel().text());
+    files_.tableFile = write("table", "AllReduce 8 ring\nAllReduce * tree\n");
+    introductions_ = {Selection::introduce(files_), Selection::introduce({})};
+  }
+  /// What the other makes of it if rank 0 tells this.
+  Result<Selection> hear(const std::string& told) const {
+    return Selection::agree({}, 1, introductions_, [&](std::string_view) -> Result<std::vector<std::string>> {
+      return std::vector<std::string>{told, ""};
+    });
+  }
+  void expectError(const std::string& told, Code code, const char* message) const {
+    const Status status = hear(told).status();
+    EXPECT_EQ(status.code(), code);
+    EXPECT_THAT(status.message(), HasSubstr(message));
+  }
+  Settings files_;
+  std::vector<std::string> introductions_;
+};
+
+TEST_F(Agreement, GarbageIsToldWithItsSender) {
+  const std::string good = introductions_[1];
+  const auto errorOf = [&](const std::string& said) {
+    introductions_[1] = said;
+    const Status status = hear("").status();
+    EXPECT_EQ(status.code(), Code::remote);
+    return status.message();
+  };
+  for (size_t size = 0; size < good.size(); ++size)
+    EXPECT_THAT(errorOf(good.substr(0, size)), HasSubstr("rank 1 does not say where it is")) << size;
+  EXPECT_THAT(errorOf(good + "x"), HasSubstr("rank 1 does not say where it is: too many bytes"));
+  EXPECT_THAT(errorOf(std::string(good.size(), '\xff')), HasSubstr("rank 1 does not say where it is"));
+  EXPECT_THAT(errorOf(ByteWriter().put(uint8_t{0}).text(encode({"m", "m", "p", -1})).take()),
+              HasSubstr("rank 1 does not say where it is: a rank says that it may run on -1 cores"));
+}
+
+TEST_F(Agreement, WhatRank0TellsIsBoundedAndChecked) {
+  std::string told;
+  const auto tell = [&](std::string_view mine) -> Result<std::vector<std::string>> {
+    told = mine;
+    return std::vector<std::string>{told, ""};
+  };
+  const auto own = Selection::agree(files_, 0, introductions_, tell);
+  ASSERT_TRUE(own.ok()) << own.status().message();
+  const auto heard = hear(told);
+  ASSERT_TRUE(heard.ok()) << heard.status().message();
+  EXPECT_EQ(textOf(heard->rules), textOf(own->rules));
+  EXPECT_THAT(textOf(heard->rules), StartsWith("AllReduce 8 ring\nAllReduce * tree\n"));
+
+  const char* const kUnreadable = "rank 0 tells no table of algorithms that can be read";
+  for (size_t size = 0; size < told.size(); ++size)
+    expectError(told.substr(0, size), Code::remote, kUnreadable);
+  expectError(told + "x", Code::remote, kUnreadable);
+  expectError(std::string(100, '\xff'), Code::remote, kUnreadable);
+  const auto telling = [](const char* wrong, const char* model, const char* rules) {
+    return ByteWriter().text(wrong).text(model).text(rules).take();
+  };
+  expectError(telling("no file", "", ""), Code::invalidUsage, "rank 0: no file");
+  expectError(telling("", "speed 3", ""), Code::invalidArgument,
+              "the cost model of rank 0:1: \"speed 3\": there is");
+  expectError(telling("", "", "AllReduce * rong"), Code::invalidArgument,
+              "the table of algorithms of rank 0:1: \"AllReduce * rong\": the last word");
+  expectError(telling("", "", "AllReduce 8 ring"), Code::invalidArgument, "the last line of AllReduce must be");
 }
 
 /// "ok", or what is wrong with the estimates.
