@@ -25,8 +25,8 @@ Result<std::vector<Candidate>> candidatesFor(Collective collective, CallSize siz
 inline constexpr int kPricedRanks = 16;
 
 /// For every collective that has several algorithms: which is the fastest up to which size, in memory of
-/// ecclMemAlloc. `size` gives slots and their bytes. Takes 1 ms for 2 ranks and some tens for 16 and more (AMD
-/// EPYC, 2026).
+/// ecclMemAlloc. `size` gives slots and their bytes. Takes 6 ms for 2 ranks and 240 ms for 16 and more that
+/// share two cores (AMD EPYC, 2026).
 Result<std::vector<SelectionRule>> rulesFor(const Placement& placement, const CostModel& model, CallSize size);
 
 /// Lines "COLLECTIVE BYTES ALGORITHM", * for bytes without limit.
