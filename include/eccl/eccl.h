@@ -192,9 +192,8 @@ typedef enum {
  * has its result, in memory of ecclMemAlloc, with the algorithm that is chosen for it. `count` is what the call takes.
  * nranks > 0: if only the first `nranks` ranks took part, in a communicator of their own; 0: all. A simulation of the
  * schedule by the cost model of ECCL_COST_FILE (docs/cost_model.md), else by constants that are not this machine's.
- * Takes 0.1 ms and less for 2 ranks; for 64 on as many hosts at most 60 ms and for 256 at most 2.5 s; where 64 share two
- * cores up to 2 s and where 256 do up to 12 s, but more than a minute for AlltoAll of 10 MB (2 shared cores of an AMD
- * EPYC, blocks of 8 bytes to 10 MB; 2026). Not collective. Any thread. */
+ * Takes 0.1 ms and less for 2 ranks, at most 0.15 s for 64 and at most 2 s for 256, be they on as many hosts or on two
+ * cores that all share (an AMD EPYC, blocks of 8 bytes to 10 MB; 2026). Not collective. Any thread. */
 ECCL_API ecclResult_t ecclCostEstimate(ecclComm_t comm, ecclCollective_t collective, size_t count,
                                        ecclDataType_t datatype, int nranks, double* microseconds);
 

@@ -1,9 +1,7 @@
 #include "algorithms/simulate.h"
 
-#include <queue>
-#include <tuple>
-
 #include "algorithms/simulation.h"
+#include "algorithms/turns.h"
 
 namespace eccl {
 namespace {
@@ -11,6 +9,8 @@ namespace {
 using simulation::Chain;
 using simulation::Clocks;
 using simulation::Time;
+using simulation::Turn;
+using simulation::Turns;
 
 /// Executes all lanes, always the one that can begin first.
 template <class Moment>
@@ -26,45 +26,32 @@ Result<Moment> run(const std::vector<Program>& programs, const CallSize& size, c
   machineSize.streamTiles = [tiles](int) { return tiles; };
   Machine<Clocks<Moment>> machine(programs, clocks, machineSize);
 
-  struct Turn {
-    double at;
-    bool handsOver;  // a core that goes on with the same rank does so
-    double since;    // of a rank's lanes the one that has waited longest is next, as the engine takes turns
-    uint64_t order;
-    int lane;
-    bool operator>(const Turn& other) const {
-      return std::tie(at, handsOver, since, order) >
-             std::tie(other.at, other.handsOver, other.since, other.order);
-    }
-  };
-  std::priority_queue<Turn, std::vector<Turn>, std::greater<>> turns;
-  uint64_t order = 0;
-  auto queue = [&](int lane, double at, bool handsOver = false) {
-    turns.push({at, handsOver, clocks.clockOf(lane), order++, lane});
-  };
+  Turns<Clocks<Moment>> turns(clocks, machine.lanes());
   std::vector<std::vector<int>> blocked(programs.size());
-  for (int lane = 0; lane < machine.lanes(); ++lane) queue(lane, clocks.clockOf(lane));
-  while (!turns.empty()) {
-    const Turn turn = turns.top();
-    turns.pop();
+  for (int lane = 0; lane < machine.lanes(); ++lane) turns.add(lane, clocks.clockOf(lane));
+  for (Turn turn; turns.next(turn);) {
     const int rank = clocks.rankOf(turn.lane);
     clocks.begin(rank, turn.at);
     switch (machine.advance(turn.lane)) {
       case Advance::moved:
-        queue(turn.lane, std::max(turn.at, clocks.clockOf(turn.lane)));
+        turns.add(turn.lane, std::max(turn.at, clocks.clockOf(turn.lane)));
         for (int other : clocks.concerned()) {
-          for (int lane : blocked[static_cast<size_t>(other)]) queue(lane, turn.at);
+          for (int lane : blocked[static_cast<size_t>(other)]) turns.add(lane, turn.at);
           blocked[static_cast<size_t>(other)].clear();
         }
         break;
       case Advance::putOff:
-        queue(turn.lane, clocks.later(), clocks.handsOver(rank));
+        if (clocks.standsInLine(rank)) {
+          turns.standInLine(turn);
+        } else {
+          turns.add(turn.lane, clocks.later(), clocks.handsOver(rank));
+        }
         break;
       case Advance::blocked:
         blocked[static_cast<size_t>(rank)].push_back(turn.lane);
         break;
       case Advance::finished:
-        for (int lane : blocked[static_cast<size_t>(rank)]) queue(lane, turn.at);
+        for (int lane : blocked[static_cast<size_t>(rank)]) turns.add(lane, turn.at);
         blocked[static_cast<size_t>(rank)].clear();
         break;
       case Advance::failed:

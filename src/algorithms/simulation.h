@@ -8,47 +8,13 @@
 #include <vector>
 
 #include "algorithms/machine.h"
+#include "algorithms/moments.h"
 #include "algorithms/simulate.h"
 
 namespace eccl::simulation {
 
 inline constexpr double kMB = 1e6;
 inline constexpr uint32_t kDirectFrom = 1024;  // the connector's, unless ranks share cores
-
-/// A point in time.
-struct Time {
-  double at = 0;
-
-  void add(const CostParameters& parameters, CostTerm term, double amount) { at += parameters[term] * amount; }
-  void notBefore(const Time& other) { at = std::max(at, other.at); }
-  /// Goes on as from `earlier` to here, so many times.
-  void goOn(const CostParameters&, const Time& earlier, double times) { at += times * (at - earlier.at); }
-};
-
-/// The same with the chain of costs that leads to it.
-struct Chain {
-  double at = 0;
-  CostAmounts amounts{};
-
-  void add(const CostParameters& parameters, CostTerm term, double amount) {
-    at += parameters[term] * amount;
-    amounts[static_cast<size_t>(term)] += amount;
-  }
-  void notBefore(const Chain& other) {
-    if (other.at > at) *this = other;
-  }
-  void goOn(const CostParameters& parameters, const Chain& earlier, double times) {
-    at += times * (at - earlier.at);
-    double explained = 0;
-    for (size_t term = 0; term < amounts.size(); ++term) {
-      amounts[term] = std::max(0.0, amounts[term] + times * (amounts[term] - earlier.amounts[term]));
-      explained += amounts[term] * parameters.values[term];
-    }
-    // Less than nothing of a term is where another chain has become the longest: what there is explains it all.
-    if (explained > 0)
-      for (double& amount : amounts) amount *= at / explained;
-  }
-};
 
 /// How much each level of memory counts for a working set.
 inline std::array<double, kMemoryLevels> levelsOf(double workingSet) {
@@ -74,6 +40,10 @@ class Clocks {
   struct Payload {
     Moment ready, freed;
     Mode mode = Mode::slot;
+  };
+  struct Core {
+    Moment free;
+    int rank = -1;  // that used it last
   };
 
   Clocks(const std::vector<Program>& programs, const CallSize& size, const Placement& placement, const Cut& cut,
@@ -116,6 +86,21 @@ class Clocks {
   double later() const { return later_; }
   /// Whether the core of that move was another rank's last.
   bool handsOver(int rank) const { return core_->rank != rank; }
+  /// Whether that move waits only for one of the cores that ranks share, which another rank has.
+  bool standsInLine(int rank) const {
+    return lineOf(rank) >= 0 && core_->free.at >= begin_.at && handsOver(rank);
+  }
+  /// Ranks that share cores are in one line. -1: the rank has its own.
+  int lineOf(int rank) const {
+    const auto at = static_cast<size_t>(rank);
+    return ownCore_[at] >= 0 ? -1 : placement_.machine[at];
+  }
+  /// The one of a line's that is free first.
+  const Core& firstCore(size_t line) const {
+    const auto first = cores_.begin() + static_cast<std::ptrdiff_t>(firstCore_[line]);
+    return *std::min_element(first, first + static_cast<std::ptrdiff_t>(coresOf_[line]),
+                             [](const Core& a, const Core& b) { return a.free.at < b.free.at; });
+  }
 
   /// Whether the move begins later than now.
   bool putOff(const Move<Payload>& move) {
@@ -219,10 +204,6 @@ class Clocks {
     const Program* program;
     Moment clock;
     std::vector<Finish> finishes;  // by step, of the last tile
-  };
-  struct Core {
-    Moment free;
-    int rank = -1;  // that used it last
   };
 
   /// Ranks that have cores enough each get their own; others take turns.
