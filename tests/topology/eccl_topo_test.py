@@ -168,6 +168,89 @@ class OfClusters(unittest.TestCase):
         self.assertIn("2 hosts n0 to n1: t, ", run("show", "-f", path))
         self.assertIn("nothing is known of the network", run("show", "-f", path))
 
+    def changed(self, change):
+        """What diff tells where that has been done to the cluster's JSON."""
+        with open(self.file) as file:
+            cluster = json.load(file)
+        change(cluster)
+        path = os.path.join(self.folder.name, "changed.json")
+        with open(path, "w") as file:
+            json.dump(cluster, file)
+        lines = run("diff", self.file, path, code=1).splitlines()
+        found = json.loads(run("diff", "--json", self.file, path, code=1))
+        self.assertEqual(len(found), len(lines))
+        back = json.loads(run("diff", "--json", path, self.file, code=1))
+        opposite = {"added": "removed", "removed": "added", "changed": "changed"}
+        self.assertEqual([(line["what"], line["before"], line["after"]) for line in found if line["what"] == "changed"],
+                         [(line["what"], line["after"], line["before"]) for line in back if line["what"] == "changed"])
+        self.assertEqual(sorted(line["what"] for line in found), sorted(opposite[line["what"]] for line in back))
+        return lines
+
+    def test_clusters_differ(self):
+        self.assertEqual(run("diff", self.file, self.file), "")
+        self.assertEqual(json.loads(run("diff", "--json", self.file, self.file)), [])
+
+        def slower(cluster):
+            link = cluster["links"][0]
+            self.assertEqual((link["from"], link["gigabytes"]), ("leaf0.0", 25))
+            link["gigabytes"] = 12.5
+        self.assertEqual(self.changed(slower), ["changed  link from leaf0.0 to spine0: gigabytes: 25.0, then 12.5"])
+
+        def rail(cluster):
+            cluster["switches"][1]["rail"] = 7
+        self.assertEqual(self.changed(rail), ["changed  switch leaf1.0: rail: 0, then 7"])
+
+        def cable(cluster):
+            cluster["hosts"][0]["uplinks"][0].update(gigabytes=3, switch="leaf2.0")
+            cluster["hosts"][0]["count"] = 1
+            cluster["hosts"].insert(1, dict(cluster["hosts"][1], count=3, first=1,
+                                            uplinks=[dict(cluster["hosts"][1]["uplinks"][0], switch="leaf0.0")]))
+        self.assertEqual(self.changed(cable), ["changed  cable of node0/mlx5_0: switch: leaf0.0, then leaf2.0",
+                                               "changed  cable of node0/mlx5_0: gigabytes: 25.0, then 3.0"])
+
+        def grown(cluster):
+            cluster["switches"].append({"name": "spine1", "tier": 2})
+            cluster["links"].append({"from": "spine1", "to": "leaf0.0", "gigabytes": 50})
+            cluster["ranks"] = [{"host": "node2", "devices": ["0000:43:00.0"]}]
+        self.assertEqual(self.changed(grown), ["added    link from leaf0.0 to spine1", "added    rank 0", "added    switch spine1"])
+
+    def test_hosts_of_clusters_differ(self):
+        def gone(cluster):
+            cluster["hosts"][-1]["count"] -= 1
+        lines = self.changed(gone)
+        self.assertEqual(lines[-1], "removed  host node11")
+        self.assertIn("removed  cable of node11/", lines[0])
+
+        def other(cluster):
+            for device in cluster["types"][0]["devices"]:
+                if device["kind"] == "accelerator":
+                    device["pci"]["device"] = "0x1234"
+                    break
+        self.assertEqual(self.changed(other), ["changed  node0 and 11 more: 0000:43:00.0: pci.device: unknown, then 0x1234"])
+
+        def renamed(cluster):
+            for run in cluster["hosts"]:
+                run["name"] = "box"
+        lines = self.changed(renamed)
+        self.assertEqual(len(lines), 12)
+        self.assertIn("changed  host node3: name: node3, then box3", lines)
+
+    def test_one_host_of_it(self):
+        host = os.path.join(self.folder.name, "one.xml")
+        run("dump", "-f", self.file, "--host", "node3", "--format", "xml", "-o", host)
+        self.assertEqual(run("diff", host, data("amd_topo_4p3l_n2.xml")), "")
+        self.assertEqual(run("dump", "-f", self.file, "--host", "3"), run("dump", "-f", self.file, "--host", "node3"))
+        self.assertEqual(json.loads(run("dump", "-f", self.file, "--host", "3", "--format", "json"))["name"], "node3")
+        self.assertEqual(run("search", "-f", self.file, "--host", "node0"), run("search", "-f", data("amd_topo_4p3l_n2.xml")))
+        for arguments, words in ((["dump", "-f", self.file, "--format", "xml"], "choose one of its hosts by --host"),
+                                 (["dump", "-f", self.file, "--host", "12"], "--host 12 is neither a host's name nor a number from 0 to 11"),
+                                 (["dump", "-f", self.file, "--host", "node"], "--host node is neither"),
+                                 (["dump", "-f", host, "--host", "0"], "is one machine"), (["show", "--host", "0"], "in a --file"),
+                                 (["diff", self.file, host], "is a cluster and " + host + " one machine"),
+                                 (["diff", host, self.file], "is a cluster and " + host + " one machine")):
+            self.assertIn(words, run(*arguments, code=2))
+        self.assertIn("No such file", run("diff", self.file, "/nowhere", code=3))
+
     def test_misuse_is_told(self):
         for arguments, words in ((["check", "-f", self.file], "check takes one machine"), (["clos", "--hosts", "0"], "--hosts 0"),
                                  (["clos", "--speed", "fast"], "--speed fast is not a number"),

@@ -2,7 +2,9 @@
 #include "cluster.h"
 
 #include <algorithm>
+#include <cctype>
 #include <cstdio>
+#include <cstdlib>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <tuple>
@@ -81,7 +83,27 @@ int generate(const Host& host, const Options& options) {
   return cluster.ok() ? dump(*cluster, options) : unreadable(cluster.status());
 }
 
+Host hostOf(const Cluster& cluster, const Options& options) {
+  size_t host = 0;
+  while (host < cluster.hosts.size() && cluster.hosts[host].name != options.host) ++host;
+  if (host == cluster.hosts.size()) {
+    char* end = nullptr;
+    const unsigned long number = std::strtoul(options.host.c_str(), &end, 10);
+    if (std::isdigit(static_cast<unsigned char>(options.host[0])) == 0 || *end != '\0' || number >= host)
+      misused(format("--host %s is neither a host's name nor a number from 0 to %zu", options.host.c_str(),
+                     host - 1));
+    host = number;
+  }
+  Host found = cluster.typeOf(static_cast<int>(host));
+  found.name = cluster.hosts[host].name;
+  return found;
+}
+
 int dump(const Cluster& cluster, const Options& options) {
+  if (options.format == "xml")
+    misused(
+        "XML is of one machine, and the file is a cluster: choose one of its hosts by --host, or --format "
+        "json");
   const Result<std::string> json = toJson(cluster);
   return json.ok() ? write(*json, options) : unreadable(json.status());
 }

@@ -15,8 +15,12 @@ int show(const Cluster& cluster, const Options& options);
 int paths(const Cluster& cluster, const Options& options);
 int search(const Cluster& cluster, const Options& options);
 int dump(const Cluster& cluster, const Options& options);
-
 int draw(const Cluster& cluster, const Options& options);
+/// Hosts are matched by their names, or in order if the two have none in common.
+int diff(const Cluster& cluster, const Cluster& other, const Options& options);
+
+/// The one that options.host names, or numbers if none is called so.
+Host hostOf(const Cluster& cluster, const Options& options);
 
 /// The SVG that draw() writes.
 std::string drawing(const Cluster& cluster);

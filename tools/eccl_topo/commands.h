@@ -13,12 +13,13 @@ enum ExitCode : int { kFine = 0, kFound = 1, kMisused = 2, kUnreadable = 3 };
 
 struct Options {
   std::string command;
-  std::string file, root;  // where the host comes from; both empty: this machine
-  std::string format = "xml", output;
-  std::string other;  // of diff
+  std::string file, root;      // where the host comes from; both empty: this machine
+  std::string format, output;  // format: empty: a machine as XML, a cluster as JSON
+  std::string other;           // of diff
   bool json = false;
   bool color = false;
   int channels = 32;
+  std::string host;  // of a cluster: its name or number; empty: all of it
   std::string from;  // of paths in a cluster: the host, and perhaps its device
   ClosShape clos;    // of clos
   bool speedGiven = false;

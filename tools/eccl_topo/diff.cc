@@ -1,21 +1,12 @@
 // What differs between two machines, or between a machine and itself some time ago.
 #include <algorithm>
 #include <cstdio>
-#include <map>
-#include <nlohmann/json.hpp>
 
-#include "commands.h"
+#include "differences.h"
 #include "topology/host_json.h"
 
 namespace eccl::topo {
 namespace {
-
-using Json = nlohmann::ordered_json;
-
-/// "removed", "added" or "changed", the device or link, and what changed.
-struct Difference {
-  std::string what, where, fact, before, after;
-};
 
 std::string textOf(const Json& value) {
   return value.is_string() ? value.get<std::string>() : value.dump();
@@ -38,8 +29,22 @@ void compare(const std::string& where, const std::string& prefix, const Json& a,
   }
 }
 
-void compareLists(const std::map<std::string, Json>& a, const std::map<std::string, Json>& b,
-                  std::vector<Difference>& found) {
+Things devicesOf(const Json& host) {
+  Things devices;
+  for (const Json& device : host["devices"]) devices[device["name"]] = device;
+  return devices;
+}
+
+Things linksOf(const Json& host) {
+  Things links;
+  for (const Json& link : host["links"])
+    links[textOf(link["kind"]) + " from " + textOf(link["from"]) + " to " + textOf(link["to"])] = link;
+  return links;
+}
+
+}  // namespace
+
+void compareThings(const Things& a, const Things& b, std::vector<Difference>& found) {
   for (const auto& [name, before] : a) {
     const auto after = b.find(name);
     if (after == b.end())
@@ -52,32 +57,17 @@ void compareLists(const std::map<std::string, Json>& a, const std::map<std::stri
   }
 }
 
-std::map<std::string, Json> devicesOf(const Json& host) {
-  std::map<std::string, Json> devices;
-  for (const Json& device : host["devices"]) devices[device["name"]] = device;
-  return devices;
-}
-
-std::map<std::string, Json> linksOf(const Json& host) {
-  std::map<std::string, Json> links;
-  for (const Json& link : host["links"])
-    links[textOf(link["kind"]) + " from " + textOf(link["from"]) + " to " + textOf(link["to"])] = link;
-  return links;
-}
-
-}  // namespace
-
-int diff(const Host& host, const Host& other, const Options& options) {
-  const Result<std::string> a = toJson(host), b = toJson(other);
-  for (const auto* text : {&a, &b}) {
-    if (text->ok()) continue;
-    std::fprintf(stderr, "eccl_topo: %s\n", text->status().message().c_str());
-    return kUnreadable;
-  }
-  const Json before = Json::parse(*a), after = Json::parse(*b);
+Result<std::vector<Difference>> differencesOf(const Host& host, const Host& other) {
+  ECCL_ASSIGN(const std::string a, toJson(host));
+  ECCL_ASSIGN(const std::string b, toJson(other));
+  const Json before = Json::parse(a), after = Json::parse(b);
   std::vector<Difference> found;
-  compareLists(devicesOf(before), devicesOf(after), found);
-  compareLists(linksOf(before), linksOf(after), found);
+  compareThings(devicesOf(before), devicesOf(after), found);
+  compareThings(linksOf(before), linksOf(after), found);
+  return found;
+}
+
+int report(const std::vector<Difference>& found, const Options& options) {
   Json json = Json::array();
   for (const Difference& difference : found) {
     if (options.json)
@@ -94,6 +84,11 @@ int diff(const Host& host, const Host& other, const Options& options) {
   }
   if (options.json) std::printf("%s\n", json.dump(1).c_str());
   return found.empty() ? kFine : kFound;
+}
+
+int diff(const Host& host, const Host& other, const Options& options) {
+  const auto found = differencesOf(host, other);
+  return found.ok() ? report(*found, options) : unreadable(found.status());
 }
 
 }  // namespace eccl::topo

@@ -55,7 +55,7 @@ int unreadable(const Status& status) {
 }
 
 int dump(const Host& host, const Options& options) {
-  if (options.format == "xml") return write(toNcclXml(host), options);
+  if (options.format != "json") return write(toNcclXml(host), options);
   const Result<std::string> json = toJson(host);
   return json.ok() ? write(*json, options) : unreadable(json.status());
 }

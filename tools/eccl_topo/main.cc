@@ -24,13 +24,14 @@ constexpr char kUsage[] =
     "  search        trees and rings for collectives on this machine, and how near the bound they are\n"
     "  draw          the machine as a picture (SVG)\n"
     "  dump          the machine as a file: --format xml (NCCL's) or json (docs/topology.schema.json)\n"
-    "  diff A B      what differs between two files\n"
+    "  diff A B      what differs between two files, of machines or of clusters\n"
     "  measure       latency, bandwidth and the cost model among running ranks: eccl_topo measure --help\n"
     "  clos          makes a cluster of such machines on a rail-optimised Clos network\n"
     "The machine is this one, or\n"
     "  -f, --file FILE     one in a file of NCCL's XML (NCCL_TOPO_DUMP_FILE makes them) or of dump's JSON;\n"
-    "                      or a cluster (docs/cluster.schema.json), to show, paths, search, draw and dump,\n"
-    "                      always as JSON\n"
+    "                      or a cluster (docs/cluster.schema.json), to show, paths, search, draw and diff,\n"
+    "                      and to dump as JSON\n"
+    "      --host NAME|N   of a cluster only that host (the first is 0): a machine for every command but diff\n"
     "      --root DIR      a captured one: a folder with its /proc and /sys\n"
     "Of all commands but draw, dump and clos:\n"
     "      --json          for programs\n"
@@ -80,6 +81,7 @@ Options parse(int argc, char** argv) {
     kJson,
     kChannels,
     kFrom,
+    kHost,
     kHosts,
     kPod,
     kRadix,
@@ -94,6 +96,7 @@ Options parse(int argc, char** argv) {
                                     {"json", no_argument, nullptr, kJson},
                                     {"channels", required_argument, nullptr, kChannels},
                                     {"from", required_argument, nullptr, kFrom},
+                                    {"host", required_argument, nullptr, kHost},
                                     {"hosts", required_argument, nullptr, kHosts},
                                     {"pod", required_argument, nullptr, kPod},
                                     {"radix", required_argument, nullptr, kRadix},
@@ -126,6 +129,10 @@ Options parse(int argc, char** argv) {
         break;
       case kFrom:
         options.from = optarg;
+        break;
+      case kHost:
+        options.host = optarg;
+        if (options.host.empty()) topo::misused("--host takes a host's name or number");
         break;
       case kHosts:
         options.clos.hosts = wholeNumber("--hosts", kMostHosts);
@@ -173,17 +180,36 @@ Options parse(int argc, char** argv) {
     topo::misused("\"" + words[1] + "\": one command, and the machine by --file or --root");
   }
   if (!options.file.empty() && !options.root.empty()) topo::misused("--file or --root, not both");
-  if (options.format != "xml" && options.format != "json") topo::misused("--format is xml or json");
+  if (!options.host.empty() && (options.file.empty() || options.command == "diff"))
+    topo::misused("--host is of a cluster in a --file, and not of diff");
+  if (!options.format.empty() && options.format != "xml" && options.format != "json")
+    topo::misused("--format is xml or json");
   return options;
 }
 
+/// Ends the program: diff takes two of a kind.
+[[noreturn]] void notOfAKind(const std::string& cluster, const std::string& machine) {
+  topo::misused(cluster + " is a cluster and " + machine +
+                " one machine: dump a host of the cluster by --host");
+}
+
+int onHost(const Host& host, const Options& options);
+
 int onCluster(const Cluster& cluster, const Options& options) {
+  if (!options.host.empty()) return onHost(topo::hostOf(cluster, options), options);
   if (options.command == "show") return topo::show(cluster, options);
   if (options.command == "dump") return topo::dump(cluster, options);
   if (options.command == "draw") return topo::draw(cluster, options);
   if (options.command == "paths") return topo::paths(cluster, options);
   if (options.command == "search") return topo::search(cluster, options);
-  topo::misused(options.command + " takes one machine, and the file is a cluster");
+  if (options.command != "diff")
+    topo::misused(options.command +
+                  " takes one machine, and the file is a cluster: choose one of its hosts by --host");
+  const Result<std::string> content = topo::readFile(options.other);
+  if (!content.ok()) return topo::unreadable(content.status());
+  if (!looksLikeCluster(*content)) notOfAKind(options.file, options.other);
+  const Result<Cluster> other = topo::parseCluster(*content, options.other);
+  return other.ok() ? topo::diff(cluster, *other, options) : topo::unreadable(other.status());
 }
 
 int onHost(const Host& host, const Options& options) {
@@ -195,7 +221,10 @@ int onHost(const Host& host, const Options& options) {
   if (options.command == "check") return topo::check(host, options);
   if (options.command == "clos") return topo::generate(host, options);
   if (options.command != "diff") topo::misused("there is no command \"" + options.command + "\"");
-  const Result<Host> other = topo::loadHost(options.other);
+  const Result<std::string> content = topo::readFile(options.other);
+  if (!content.ok()) return topo::unreadable(content.status());
+  if (looksLikeCluster(*content)) notOfAKind(options.other, options.file);
+  const Result<Host> other = topo::parseHost(*content, options.other);
   return other.ok() ? topo::diff(host, *other, options) : topo::unreadable(other.status());
 }
 
@@ -207,6 +236,7 @@ int run(const Options& options) {
     const Result<Cluster> cluster = topo::parseCluster(*content, options.file);
     return cluster.ok() ? onCluster(*cluster, options) : topo::unreadable(cluster.status());
   }
+  if (!options.host.empty()) topo::misused("--host is of a cluster, and " + options.file + " is one machine");
   const Result<Host> host = topo::parseHost(*content, options.file);
   return host.ok() ? onHost(*host, options) : topo::unreadable(host.status());
 }

@@ -1,0 +1,32 @@
+// What differs between two machines or two clusters, for diff.
+#pragma once
+
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "commands.h"
+
+namespace eccl::topo {
+
+using Json = nlohmann::ordered_json;
+
+/// "removed", "added" or "changed", which thing, and what of it changed from what to what.
+struct Difference {
+  std::string what, where, fact, before, after;
+};
+
+/// Facts by what people call the thing that they are of.
+using Things = std::map<std::string, Json>;
+
+/// Appends what differs, thing by thing and fact by fact.
+void compareThings(const Things& a, const Things& b, std::vector<Difference>& found);
+
+/// Of devices and links. Errors: toJson()'s.
+Result<std::vector<Difference>> differencesOf(const Host& host, const Host& other);
+
+/// Prints them, as options.json says, and returns the exit code.
+int report(const std::vector<Difference>& found, const Options& options);
+
+}  // namespace eccl::topo
