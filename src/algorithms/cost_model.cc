@@ -75,8 +75,8 @@ double CostModel::factorFor(const Algorithm& algorithm, bool memory, int ranks, 
 }
 
 Result<double> CostModel::predict(const Algorithm& algorithm, const std::vector<Program>& programs,
-                                  const CallSize& size, const Placement& placement) const {
-  ECCL_ASSIGN(const double time, simulatedTime(programs, size, placement, parameters_));
+                                  const CallSize& size, const Placement& placement, int64_t mostTiles) const {
+  ECCL_ASSIGN(const double time, simulatedTime(programs, size, placement, parameters_, mostTiles));
   const double bytes = static_cast<double>(size.elements) * size.elementBytes;
   return time * factorFor(algorithm, placement.sharesMemory(), placement.ranks(), bytes);
 }

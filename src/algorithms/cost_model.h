@@ -32,9 +32,10 @@ class CostModel {
   const std::vector<Correction>& corrections() const { return corrections_; }
   bool operator==(const CostModel&) const = default;
 
-  /// Microseconds of a call. `programs` are those of `algorithm` for all ranks. Errors: simulatedTime()'s.
+  /// Microseconds of a call. `programs` are those of `algorithm` for all ranks. `mostTiles` and errors:
+  /// simulatedTime()'s.
   Result<double> predict(const Algorithm& algorithm, const std::vector<Program>& programs, const CallSize& size,
-                         const Placement& placement) const;
+                         const Placement& placement, int64_t mostTiles = kEnoughTiles) const;
   /// What predict() multiplies with: the corrections of the algorithm, interpolated over the logarithms of
   /// bytes and ranks, and beyond those measured as at the nearest. 1 if there are none of its kind.
   double factorFor(const Algorithm& algorithm, bool memory, int ranks, double bytes) const;

@@ -35,10 +35,10 @@ std::string nameOf(CostTerm term) {
   return format("%s.%.0fK", kByWorkingSet[kind], kWorkingSets[static_cast<size_t>(level)] / 1e3);
 }
 
-/// Fitted by calibrate() to 1,066 calls that `eccl_topo measure` timed on a virtual machine with 2 cores of an
-/// AMD EPYC, Linux 6.18, November 2026: 2, 4 and 8 ranks that share memory, 2 and 4 that use TCP on the
-/// loopback. The chain of moves that they explain to 9 to 28 % (median); a machine of one's own is worth its
-/// own measurement.
+/// Fitted by calibrate() to calls that `eccl_topo measure` timed on a virtual machine with 2 cores of an AMD
+/// EPYC, Linux 6.18, November 2026: 2, 4 and 8 ranks that share memory, 2 and 4 that use TCP on the loopback.
+/// They are off by 13 to 53 % (median), most where ranks share cores, but tell algorithms apart
+/// (docs/cost_model.md): a machine of one's own is worth its own measurement.
 CostParameters CostParameters::defaults() {
   constexpr double kGigabitsOfAPort = 25;  // assumed: nothing says what network there is
   CostParameters d;

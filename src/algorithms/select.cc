@@ -6,11 +6,6 @@
 namespace eccl {
 namespace {
 
-/// One driver runs all lanes of a rank: more channels would only make its messages smaller.
-constexpr int kChannels = 1;
-/// Relays move everything twice: only where 2(n-1) connections per rank are too many.
-constexpr int kMostNeighbours = 64;
-
 /// The v calls differ from others in the sizes of the blocks only, and programs know no sizes.
 Collective withoutSizes(Collective collective) {
   switch (collective) {
@@ -110,21 +105,26 @@ Result<SelectionTable> parseSelection(std::string_view text) {
 }
 
 Choice select(Collective collective, size_t bytes, int ranks, const SelectionTable& table) {
-  const int channels = table.channels > 0 ? table.channels : kChannels;
-  if (const Algorithm* forced = table.forced[static_cast<int>(collective)]) return {forced, channels};
+  auto by = [&](Choice choice) {
+    if (table.channels > 0) choice.channels = table.channels;
+    return choice;
+  };
+  if (const Algorithm* forced = table.forced[static_cast<int>(collective)]) return by({forced});
   if (collective == Collective::allToAllv) bytes = 0;
   for (Collective whose : {collective, withoutSizes(collective)}) {
     for (const SelectionRule& rule : table.rules) {
-      if (rule.collective == whose && bytes <= rule.bytes)
-        return {findAlgorithm(collective, rule.algorithm->name), channels};
+      if (rule.collective != whose || bytes > rule.bytes) continue;
+      Choice choice = rule.choice;
+      choice.algorithm = findAlgorithm(collective, choice.algorithm->name);
+      return by(choice);
     }
   }
-  if (collective == Collective::allToAllv)
-    return {findAlgorithm(collective, ranks <= kMostNeighbours ? "direct" : "relay"), channels};
+  if (collective == Collective::allToAllv)  // relays move everything twice
+    return by({findAlgorithm(collective, ranks <= kMostNeighbours ? "direct" : "relay")});
   for (const Algorithm& algorithm : algorithms()) {
-    if (algorithm.collective == collective) return {&algorithm, channels};
+    if (algorithm.collective == collective) return by({&algorithm});
   }
-  return {nullptr, channels};
+  return by({});
 }
 
 }  // namespace eccl

@@ -7,6 +7,7 @@
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <string_view>
 #include <vector>
 
@@ -15,23 +16,31 @@
 
 namespace eccl {
 
+/// How a call is carried out.
 struct Choice {
-  const Algorithm* algorithm;  // of the static list; nullptr for Send and Recv, which have none
-  int channels;
+  const Algorithm* algorithm = nullptr;  ///< of the static list; nullptr for Send and Recv, which have none
+  int channels = 1;   ///< lanes and connections per neighbour, each with its part of the data
+  uint64_t tile = 0;  ///< most bytes of a message; 0: what a slot holds (ECCL_SLOT_BYTES)
+  bool operator==(const Choice&) const = default;
 };
+/// Ranks with more neighbours than this use up descriptors and memory: algorithms that need them are chosen
+/// only where there is no other.
+inline constexpr int kMostNeighbours = 64;
+inline constexpr int kMostChannels = 64;
+inline constexpr uint64_t kLeastTile = 1024;  ///< bytes; shorter messages are all overhead
 
 /// For calls of a collective with blocks of up to so many bytes.
 struct SelectionRule {
   Collective collective = Collective::allReduce;
   size_t bytes = 0;
-  const Algorithm* algorithm = nullptr;
+  Choice choice;
   bool operator==(const SelectionRule&) const = default;
 };
 
 /// A value.
 struct SelectionTable {
   std::array<const Algorithm*, kCollectives> forced{};  // by collective; nullptr: chosen by the rules
-  int channels = 0;                                     // 0: chosen
+  int channels = 0;                                     // 0: chosen; of what is forced 1
   std::vector<SelectionRule> rules;  // the first that fits counts; without any, the first algorithm of the list
 };
 

@@ -4,7 +4,6 @@
 #include <cmath>
 #include <cstdint>
 #include <map>
-#include <numeric>
 
 #include "algorithms/words.h"
 
@@ -12,14 +11,9 @@ namespace eccl {
 namespace {
 
 constexpr size_t kLeastBytes = 64, kMostBytes = size_t{128} << 20;
-constexpr size_t kStep = 8;           // between sizes that are always looked at
-constexpr double kPreference = 1.02;  // another algorithm has to be better by this
-
-/// Cut into a part for each rank, or so that a pipeline of ranks is filled.
-bool cutByRanks(Collective collective) {
-  return collective == Collective::allReduce || collective == Collective::broadcast ||
-         collective == Collective::reduce;
-}
+constexpr size_t kStep = 64;          // between sizes that are always looked at
+constexpr double kNear = 1.5;         // so near a size is known where the choice changes
+constexpr double kPreference = 1.02;  // another choice has to be better by this
 
 size_t blocksOf(Collective collective, int ranks) {
   const CollectiveShape shape{collective, ranks, 0};
@@ -46,38 +40,30 @@ class Search {
       : collective_(collective), placement_(placement), model_(model), size_(size) {}
 
   /// The best at a size; `favourite` unless another is better by more than the model's noise.
-  Result<const Algorithm*> best(size_t bytes, const Algorithm* favourite) {
+  Result<Choice> best(size_t bytes, const Choice& favourite = {}) {
     CallSize size = size_;
     size.elementBytes = collective_ == Collective::barrier ? 1 : 4;
     size.elements = std::max<uint64_t>(1, bytes / size.elementBytes);
     ECCL_ASSIGN(const auto candidates, candidatesFor(collective_, size, placement_, model_));
     for (const Candidate& candidate : candidates) {
-      if (candidate.algorithm == favourite &&
-          candidate.microseconds <= candidates[0].microseconds * kPreference)
+      if (candidate.choice == favourite && candidate.microseconds <= candidates[0].microseconds * kPreference)
         return favourite;
     }
-    return candidates[0].algorithm;
+    return candidates[0].choice;
   }
 
   Status rules(std::vector<SelectionRule>& rules) {
     if (collective_ == Collective::barrier) {
-      ECCL_ASSIGN(const Algorithm* only, best(1, nullptr));
+      ECCL_ASSIGN(const Choice only, best(1));
       rules.push_back({collective_, SIZE_MAX, only});
       return {};
     }
     const size_t most = std::max(kLeastBytes, kMostBytes / blocksOf(collective_, placement_.ranks()));
-    ECCL_ASSIGN(const Algorithm* current, best(kLeastBytes, nullptr));
-    for (size_t low = kLeastBytes; low * kStep <= most; low *= kStep) {
-      ECCL_ASSIGN(const Algorithm* next, best(low * kStep, current));
-      if (next == current) continue;
-      // Where between the two it changes, to half a power of two.
-      size_t from = low, to = low * kStep;
-      for (int halving = 0; halving < 3; ++halving) {
-        const auto middle = static_cast<size_t>(std::sqrt(static_cast<double>(from) * static_cast<double>(to)));
-        ECCL_ASSIGN(const Algorithm* there, best(middle, current));
-        (there == current ? from : to) = middle;
-      }
-      rules.push_back({collective_, from, current});
+    ECCL_ASSIGN(Choice current, best(kLeastBytes));
+    for (size_t low = kLeastBytes; low < most; low *= kStep) {
+      const size_t high = std::min(low * kStep, most);
+      ECCL_ASSIGN(const Choice next, best(high, current));
+      ECCL_TRY(between(low, current, high, next, rules));
       current = next;
     }
     rules.push_back({collective_, SIZE_MAX, current});
@@ -85,6 +71,21 @@ class Search {
   }
 
  private:
+  /// Adds the rules for the sizes between two, of which the choices are known, but the last.
+  Status between(size_t low, const Choice& atLow, size_t high, const Choice& atHigh,
+                 std::vector<SelectionRule>& rules) {
+    if (atLow == atHigh) return {};
+    const double ratio = static_cast<double>(high) / static_cast<double>(low);
+    if (ratio <= kNear) {
+      rules.push_back({collective_, low, atLow});
+      return {};
+    }
+    const auto middle = static_cast<size_t>(static_cast<double>(low) * std::sqrt(ratio));
+    ECCL_ASSIGN(const Choice there, best(middle, atLow));
+    ECCL_TRY(between(low, atLow, middle, there, rules));
+    return between(middle, there, high, atHigh, rules);
+  }
+
   const Collective collective_;
   const Placement& placement_;
   const CostModel& model_;
@@ -92,27 +93,6 @@ class Search {
 };
 
 }  // namespace
-
-Result<std::vector<Candidate>> candidatesFor(Collective collective, CallSize size, const Placement& placement,
-                                             const CostModel& model) {
-  const int ranks = std::min(placement.ranks(), kPricedRanks);
-  std::vector<int> some(static_cast<size_t>(ranks));
-  std::iota(some.begin(), some.end(), 0);
-  const Placement priced = placement.of(some);
-  if (cutByRanks(collective))
-    size.elements = std::max<uint64_t>(
-        1, size.elements * static_cast<uint64_t>(ranks) / static_cast<uint64_t>(placement.ranks()));
-  std::vector<Candidate> candidates;
-  for (const Algorithm& algorithm : algorithms()) {
-    if (algorithm.collective != collective) continue;
-    ECCL_ASSIGN(const double time,
-                model.predict(algorithm, buildAll(algorithm, {collective, ranks, 0}, 1), size, priced));
-    candidates.push_back({&algorithm, time});
-  }
-  std::stable_sort(candidates.begin(), candidates.end(),
-                   [](const Candidate& a, const Candidate& b) { return a.microseconds < b.microseconds; });
-  return candidates;
-}
 
 Result<std::vector<SelectionRule>> rulesFor(const Placement& placement, const CostModel& model, CallSize size) {
   std::vector<SelectionRule> rules;
@@ -123,11 +103,18 @@ Result<std::vector<SelectionRule>> rulesFor(const Placement& placement, const Co
   return rules;
 }
 
+std::string textOf(const Choice& choice) {
+  std::string text = choice.algorithm->name;
+  if (choice.channels != 1 || choice.tile != 0) text += ' ' + std::to_string(choice.channels);
+  if (choice.tile != 0) text += ' ' + std::to_string(choice.tile);
+  return text;
+}
+
 std::string textOf(std::span<const SelectionRule> rules) {
   std::string text;
   for (const SelectionRule& rule : rules) {
-    text += format("%s %s %s\n", nameOf(rule.collective),
-                   rule.bytes == SIZE_MAX ? "*" : std::to_string(rule.bytes).c_str(), rule.algorithm->name);
+    const std::string bytes = rule.bytes == SIZE_MAX ? "*" : std::to_string(rule.bytes);
+    text += format("%s %s %s\n", nameOf(rule.collective), bytes.c_str(), textOf(rule.choice).c_str());
   }
   return text;
 }
@@ -154,8 +141,14 @@ Result<std::vector<SelectionRule>> parseRules(std::string_view text, const std::
     } else if (wrong == nullptr && !readNumber(bytes, size_t{0}, SIZE_MAX - 1, rule.bytes)) {
       wrong = "after the collective goes a number of bytes, or *";
     }
-    if (wrong == nullptr && (rule.algorithm = findAlgorithm(rule.collective, algorithm)) == nullptr)
-      wrong = "the last word is an algorithm of the collective; eccl_sched list names all";
+    if (wrong == nullptr && (rule.choice.algorithm = findAlgorithm(rule.collective, algorithm)) == nullptr)
+      wrong = "the third word is an algorithm of the collective; eccl_sched list names all";
+    const std::string_view channels = nextWord(rest), tile = nextWord(rest);
+    if (wrong == nullptr && !channels.empty() && !readNumber(channels, 1, kMostChannels, rule.choice.channels))
+      wrong = "after the algorithm goes a number of channels from 1 to 64";
+    if (wrong == nullptr && !tile.empty() &&
+        !readNumber(tile, kLeastTile, uint64_t{UINT32_MAX}, rule.choice.tile))
+      wrong = "after the channels go the bytes of a message, 1024 or more";
     if (wrong == nullptr && !nextWord(rest).empty()) wrong = "there is a word too many";
     if (wrong == nullptr) {
       const auto [before, first] = last.try_emplace(rule.collective, rule.bytes);

@@ -81,7 +81,7 @@ constexpr Row kRows[] = {
       "Rank 0's: the cost model by which algorithms are chosen, as eccl_topo measure writes it."},
      &Settings::costFile},
     {{"TABLE_FILE", nullptr, false, "path",
-      "Rank 0's: lines COLLECTIVE BYTES ALGORITHM, to be chosen instead."},
+      "Rank 0's: lines COLLECTIVE BYTES ALGORITHM [CHANNELS [TILE]], to be chosen instead."},
      &Settings::tableFile},
     {{"TABLE_DUMP_FILE", nullptr, false, "path", "Where rank 0 writes such lines for all collectives."},
      &Settings::tableDumpFile},

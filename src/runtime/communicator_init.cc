@@ -13,7 +13,7 @@
 namespace eccl {
 namespace {
 
-constexpr uint32_t kProtocol = 3;  // of what ranks tell each other when they meet
+constexpr uint32_t kProtocol = 4;  // of what ranks tell each other when they meet
 
 InterfaceOptions interfaceOptions(const Settings& settings) {
   InterfaceOptions options;

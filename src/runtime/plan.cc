@@ -151,7 +151,8 @@ Result<std::shared_ptr<const Program>> Planner::program(const Algorithm& algorit
   return kept;
 }
 
-Result<std::shared_ptr<Plan>> Planner::make(const Call& call, std::shared_ptr<const Program> program) {
+Result<std::shared_ptr<Plan>> Planner::make(const Call& call, std::shared_ptr<const Program> program,
+                                            uint64_t tileBytes) {
   auto plan = std::make_shared<Plan>();
   plan->program = program;
   PlanView& view = plan->view;
@@ -168,22 +169,24 @@ Result<std::shared_ptr<Plan>> Planner::make(const Call& call, std::shared_ptr<co
   }
 
   const int32_t longestMessage = program->messageParts;
-  const uint64_t tile = context_.ring.slotBytes / view.elementBytes / static_cast<uint64_t>(longestMessage);
-  if (tile == 0) {
+  const uint64_t least = static_cast<uint64_t>(longestMessage) * view.elementBytes;
+  if (least > context_.ring.slotBytes) {
     return Status::error(
         Code::invalidUsage,
         "%s among %d ranks sends %d parts as one message, more than ECCL_SLOT_BYTES = %u holds; raise it "
         "to at least %zu",
         nameOf(call.collective), context_.ranks, longestMessage, context_.ring.slotBytes,
-        static_cast<size_t>(longestMessage) * view.elementBytes);
+        static_cast<size_t>(least));
   }
+  const uint64_t messageBytes =
+      tileBytes > 0 ? std::clamp<uint64_t>(tileBytes, least, context_.ring.slotBytes) : context_.ring.slotBytes;
   if (!program->streams) {
     const uint64_t largest = largestBlock(call);
-    view.cut = cutFor(*program, largest, view.elementBytes, context_.ring.slotBytes);
+    view.cut = cutFor(*program, largest, view.elementBytes, messageBytes);
     view.tiles = view.cut.tiles(largest);
   } else {  // the sizes are not known to all, so nothing may depend on them
     view.cut.parts = program->parts;
-    view.cut.tile = tile;
+    view.cut.tile = messageBytes / least;
     for (const Step& step : program->steps) {
       plan->relayedAt.push_back(static_cast<int32_t>(plan->relayFlags));
       plan->relayFlags += static_cast<size_t>(step.repeat);
@@ -200,7 +203,7 @@ Result<std::shared_ptr<Plan>> Planner::make(const Call& call, std::shared_ptr<co
 Result<std::shared_ptr<Plan>> Planner::planPointToPoint(const Call& call) {
   auto program = std::make_shared<const Program>(
       pointToPointProgram(call.collective, context_.rank, context_.ranks, call.root));
-  return make(call, std::move(program));
+  return make(call, std::move(program), 0);
 }
 
 const std::shared_ptr<Plan>* Planner::known(const CallKey& key) {
@@ -230,7 +233,7 @@ Result<std::shared_ptr<Plan>> Planner::plan(const Call& call) {
     if (context_.maxChannels > 0) channels = std::min(channels, context_.maxChannels);
     if (context_.channels > 0) channels = context_.channels;
     ECCL_ASSIGN(auto chosen, program(*choice.algorithm, hasRoot(call.collective) ? call.root : 0, channels));
-    ECCL_ASSIGN(plan, make(call, std::move(chosen)));
+    ECCL_ASSIGN(plan, make(call, std::move(chosen), choice.tile));
     plan->algorithm = choice.algorithm->name;
   }
   if (call.varies()) return plan;

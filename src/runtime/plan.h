@@ -76,7 +76,9 @@ class Planner {
   static constexpr size_t kCached = 1024;
 
   Result<std::shared_ptr<const Program>> program(const Algorithm& algorithm, int root, int channels);
-  Result<std::shared_ptr<Plan>> make(const Call& call, std::shared_ptr<const Program> program);
+  /// `tileBytes`: see Choice.
+  Result<std::shared_ptr<Plan>> make(const Call& call, std::shared_ptr<const Program> program,
+                                     uint64_t tileBytes);
   Result<std::shared_ptr<Plan>> planPointToPoint(const Call& call);
 
   const PlanContext context_;

@@ -55,7 +55,7 @@ Result<Seat> decodeSeat(std::string_view bytes) {
   seat.memory = reader.text(kLongestName);
   seat.port = reader.text(kLongestName);
   seat.cores = reader.get<double>();
-  if (!reader.finished()) return Status::error(Code::remote, "what says where a rank is was cut off");
+  if (!reader.finished()) return Status::error(Code::remote, "what says where a rank is, is cut off or too long");
   if (!(seat.cores >= 1 && seat.cores <= kMostCores))
     return Status::error(Code::remote, "a rank says that it may run on %g cores", seat.cores);
   return seat;

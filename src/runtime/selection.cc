@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <mutex>
 
-#include "algorithms/measured_rules.h"
 #include "algorithms/selection_rules.h"
 #include "base/log.h"
 #include "base/text_file.h"
@@ -14,10 +13,6 @@ namespace eccl {
 namespace {
 
 constexpr size_t kMostText = 1 << 20;
-
-bool hasFiles(const Settings& settings) {
-  return !(settings.costFile.empty() && settings.tableFile.empty());
-}
 
 /// Communicators of a process are often alike.
 Result<std::vector<SelectionRule>> rulesOnce(const Placement& placement, const CostModel& model,
@@ -65,12 +60,10 @@ CallSize sizeOf(const Settings& settings) {
   return size;
 }
 
-/// What the files come to.
-Status readFiles(const Settings& settings, Selection& selection) {
-  if (!settings.costFile.empty()) {
-    ECCL_ASSIGN(selection.model, CostModel::load(settings.costFile));
-    ECCL_ASSIGN(selection.rules, rulesOnce(selection.placement, selection.model, sizeOf(settings)));
-  }
+/// Of rank 0: its model and rules.
+Status make(const Settings& settings, Selection& selection) {
+  if (!settings.costFile.empty()) { ECCL_ASSIGN(selection.model, CostModel::load(settings.costFile)); }
+  ECCL_ASSIGN(selection.rules, rulesOnce(selection.placement, selection.model, sizeOf(settings)));
   if (settings.tableFile.empty()) return {};
   ECCL_ASSIGN(const std::string text, readTextFile(settings.tableFile, "the table of algorithms"));
   ECCL_ASSIGN(auto rules, parseRules(text, settings.tableFile));
@@ -88,60 +81,49 @@ void dump(const Selection& selection, const std::string& path, int rank) {
 }  // namespace
 
 std::string Selection::introduce(const Settings& settings) {
-  return ByteWriter().put(static_cast<uint8_t>(hasFiles(settings))).text(encode(localSeat(settings))).take();
+  return encode(localSeat(settings));
 }
 
 Result<Selection> Selection::agree(const Settings& settings, int rank,
                                    std::span<const std::string> introductions, const Gather& gather) {
   Selection selection;
   std::vector<Seat> seats;
-  bool files = false;
   for (size_t from = 0; from < introductions.size(); ++from) {
-    ByteReader reader(introductions[from]);
-    const bool hasSome = reader.get<uint8_t>() != 0;
-    if (from == 0) files = hasSome;
-    auto seat = decodeSeat(reader.text(kMostIntroduction));
-    if (!seat.ok() || !reader.finished()) {
+    auto seat = decodeSeat(introductions[from]);
+    if (!seat.ok())
       return logged(Status::error(Code::remote, "rank %zu does not say where it is: %s", from,
-                                  seat.ok() ? "too many bytes" : seat.status().message().c_str()));
-    }
+                                  seat.status().message().c_str()));
     seats.push_back(seat.take());
   }
   const int ranks = static_cast<int>(seats.size());
   // Where ranks are must make no difference then.
   selection.placement = settings.deterministic ? Placement::hosts(ranks) : Placement(seats);
-  selection.rules = measuredRules(ranks, !settings.deterministic && selection.placement.sharesMemory());
-  if (files) {
-    std::string mine;
-    if (rank == 0) {
-      const Status read = readFiles(settings, selection);
-      mine = ByteWriter()
-                 .text(read.ok() ? "" : read.message())
-                 .text(settings.costFile.empty() ? "" : selection.model.text())
-                 .text(textOf(selection.rules))
-                 .take();
-    }
-    ECCL_ASSIGN(const auto told, gather(mine));
-    ByteReader reader(told[0]);
-    const std::string wrong(reader.text(kMostText)), model(reader.text(kMostText)),
-        rules(reader.text(kMostText));
-    if (!reader.finished())
-      return logged(Status::error(Code::remote, "rank 0 tells no table of algorithms that can be read"));
-    if (!wrong.empty()) return logged(Status::error(Code::invalidUsage, "rank 0: %s", wrong.c_str()));
-    if (!model.empty()) {
-      ECCL_ASSIGN(selection.model, logged(CostModel::parse(model, "the cost model of rank 0")));
-    }
-    ECCL_ASSIGN(selection.rules, logged(parseRules(rules, "the table of algorithms of rank 0")));
+  std::string mine;
+  if (rank == 0) {
+    const Status made = make(settings, selection);
+    mine = ByteWriter()
+               .text(made.ok() ? "" : made.message())
+               .text(settings.costFile.empty() ? "" : selection.model.text())
+               .text(textOf(selection.rules))
+               .take();
   }
+  ECCL_ASSIGN(const auto told, gather(mine));
+  ByteReader reader(told[0]);
+  const std::string wrong(reader.text(kMostText)), model(reader.text(kMostText)), rules(reader.text(kMostText));
+  if (!reader.finished())
+    return logged(Status::error(Code::remote, "rank 0 tells no table of algorithms that can be read"));
+  if (!wrong.empty()) return logged(Status::error(Code::invalidUsage, "rank 0: %s", wrong.c_str()));
+  if (!model.empty()) {
+    ECCL_ASSIGN(selection.model, logged(CostModel::parse(model, "the cost model of rank 0")));
+  }
+  ECCL_ASSIGN(selection.rules, logged(parseRules(rules, "the table of algorithms of rank 0")));
   if (rank == 0 && !settings.tableDumpFile.empty()) dump(selection, settings.tableDumpFile, rank);
   return selection;
 }
 
 Result<std::vector<SelectionRule>> Selection::rulesAmong(std::span<const int> ranks,
                                                          const Settings& settings) const {
-  const Placement some = placement.of(ranks);
-  if (model == CostModel()) return measuredRules(some.ranks(), some.sharesMemory());
-  return rulesOnce(some, model, sizeOf(settings));
+  return rulesOnce(placement.of(ranks), model, sizeOf(settings));
 }
 
 Result<double> Selection::estimate(Collective collective, const CallSize& size, const SelectionTable& table,
@@ -151,9 +133,7 @@ Result<double> Selection::estimate(Collective collective, const CallSize& size, 
   if (choice.algorithm == nullptr)
     return Status::error(Code::invalidUsage, "%s is no collective: nothing is chosen for it",
                          nameOf(collective));
-  return model.predict(*choice.algorithm,
-                       buildAll(*choice.algorithm, {collective, where.ranks(), 0}, choice.channels), size,
-                       where);
+  return timeOf(choice, size, where, model);
 }
 
 }  // namespace eccl

@@ -26,11 +26,10 @@ struct Selection {
   static std::string introduce(const Settings& settings);
   static constexpr size_t kMostIntroduction = 4096;  // bytes
 
-  /// From everybody's introductions, by rank. Collective: where rank 0 has files, it tells by `gather` what
-  /// they come to, and writes ECCL_TABLE_DUMP_FILE. An error of a file of rank 0 is everybody's, and says so.
-  /// Bytes of others are bounded and checked; errors name the rank. The rules are those of ECCL_TABLE_FILE for
-  /// the collectives it names, for others those of the model if there is an ECCL_COST_FILE, else
-  /// measuredRules().
+  /// From everybody's introductions, by rank. Collective: rank 0 makes the rules, tells them by `gather`, and
+  /// writes ECCL_TABLE_DUMP_FILE. An error of a file of rank 0 is everybody's, and says so. Bytes of others are
+  /// bounded and checked; errors name the rank. The rules are those of ECCL_TABLE_FILE for the collectives it
+  /// names, for others those of the model.
   static Result<Selection> agree(const Settings& settings, int rank, std::span<const std::string> introductions,
                                  const Gather& gather);
 

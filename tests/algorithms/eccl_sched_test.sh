@@ -33,7 +33,7 @@ check 0 'AlltoAllv relay, 5 ranks, 2 channels, out of place: ok' verify --all --
 
 
 # What is chosen without a model and with one, and what is wrong with one.
-check 0 'AllReduce of 65536 bytes among 8 ranks on 1 host takes direct, by what was' explain -c allreduce -n 8 -b 64K
+check 0 'AllReduce of 65536 bytes among 8 ranks on 1 host takes direct, by the default cost model' explain -c allreduce -n 8 -b 64K
 check 0 '^direct +[0-9.]+ +1.00x .*; chosen$' explain -c AllReduce -n 8 -b 64K
 check 0 '^ring +[0-9.]+ ' explain -c AllReduce -n 8 -b 64K --hosts 2 --cores 2 --plain
 echo 'network-latency 1000' >"$folder/model"

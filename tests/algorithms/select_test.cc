@@ -6,7 +6,7 @@
 #include <random>
 #include <string>
 
-#include "algorithms/measured_rules.h"
+#include "algorithms/selection_rules.h"
 
 namespace eccl {
 namespace {
@@ -35,12 +35,17 @@ std::string forcedFor(const SelectionTable& table, Collective collective) {
   return algorithm->name;
 }
 
-/// Without rules in the table, by the measured ones.
-std::string chosen(Collective collective, size_t bytes, int ranks, SelectionTable table = {},
-                   bool oneHost = false) {
-  if (table.rules.empty()) table.rules = measuredRules(ranks, oneHost);
-  Choice choice = select(collective, bytes, ranks, table);
-  return choice.algorithm == nullptr ? "" : choice.algorithm->name;
+SelectionTable tableOf(const char* text) {
+  SelectionTable table;
+  const auto rules = parseRules(text, "table");
+  EXPECT_TRUE(rules.ok()) << rules.status().message();
+  if (rules.ok()) table.rules = *rules;
+  return table;
+}
+
+std::string chosen(Collective collective, size_t bytes, int ranks, const SelectionTable& table) {
+  const Choice choice = select(collective, bytes, ranks, table);
+  return choice.algorithm == nullptr ? "" : textOf(choice);
 }
 
 TEST(ParseSelection, NothingForcesNothing) {
@@ -156,98 +161,51 @@ TEST(Select, HasAnAnswerForEveryCallAndSize) {
   }
 }
 
-TEST(Select, AllReduceGoesFromFewRoundsToFewBytes) {
-  EXPECT_EQ(chosen(Collective::allReduce, 8, 4), "oneshot");
-  EXPECT_EQ(chosen(Collective::allReduce, 4096, 8), "oneshot");
-  EXPECT_EQ(chosen(Collective::allReduce, 4097, 8), "direct");
-  EXPECT_EQ(chosen(Collective::allReduce, 8, 9), "recursive");
-  EXPECT_EQ(chosen(Collective::allReduce, 100 << 10, 64), "tree");
-  EXPECT_EQ(chosen(Collective::allReduce, 64 << 20, 4), "ring");
-  EXPECT_EQ(chosen(Collective::allReduce, 64 << 20, 64), "ring");
-}
-
-TEST(Select, LongMessagesTakeTheAlgorithmsThatSendEachByteOnce) {
-  const size_t bytes = 64 << 20;
-  EXPECT_EQ(chosen(Collective::allGather, bytes, 16), "ring");
-  EXPECT_EQ(chosen(Collective::reduceScatter, bytes, 16), "ring");
-  EXPECT_EQ(chosen(Collective::broadcast, bytes, 16), "chain");
-  EXPECT_EQ(chosen(Collective::reduce, bytes, 16), "chain");
-}
-
-// Where all reach each other's memory: one of the algorithms that then moves no byte more than it must.
-TEST(Select, OnOneHostFewRanksGoDirect) {
-  const auto name = [](Collective collective, size_t bytes, int ranks, bool oneHost = true) {
-    return chosen(collective, bytes, ranks, {}, oneHost);
-  };
-  for (Collective collective : {Collective::allReduce, Collective::allGather, Collective::reduceScatter}) {
-    for (int ranks : {3, 8}) EXPECT_EQ(name(collective, 64 << 20, ranks), "direct");
-    EXPECT_EQ(name(collective, 64 << 20, 9), "ring");
-    EXPECT_EQ(name(collective, 64 << 20, 8, false), "ring");
-  }
-  EXPECT_EQ(name(Collective::allReduce, 8, 2), "oneshot");
-  EXPECT_EQ(name(Collective::allReduce, 64 << 10, 2), "direct");
-  EXPECT_EQ(name(Collective::allReduce, 64 << 20, 2), "ring");
-}
-
-TEST(Select, OnOneHostTheRootOfABroadcastCopiesNoMoreThanItsShare) {
-  const auto name = [](size_t bytes, int ranks) {
-    return chosen(Collective::broadcast, bytes, ranks, {}, true);
-  };
-  EXPECT_EQ(name(8, 2), "direct");
-  for (size_t bytes : {size_t{64} << 10, size_t{64} << 20}) EXPECT_EQ(name(bytes, 2), "split");
-  EXPECT_EQ(name(1 << 20, 8), "direct");
-  EXPECT_EQ(name(64 << 20, 8), "chain");
-}
-
-// As before this table was one: every rule that fits is there, none twice.
-TEST(Select, MeasuredRulesEndWithOneForAnySize) {
-  for (int ranks : {1, 2, 3, 8, 9, 64, 65, 5000}) {
-    for (bool oneHost : {false, true}) {
-      const auto rules = measuredRules(ranks, oneHost);
-      for (size_t i = 0; i < rules.size(); ++i) {
-        const bool last = i + 1 == rules.size() || rules[i + 1].collective != rules[i].collective;
-        EXPECT_EQ(rules[i].bytes == SIZE_MAX, last) << nameOf(rules[i].collective) << " " << ranks;
-        if (last) continue;
-        EXPECT_LT(rules[i].bytes, rules[i + 1].bytes);
-      }
-    }
-  }
+TEST(Select, TheFirstRuleThatFitsCounts) {
+  const SelectionTable table =
+      tableOf("AllReduce 8 oneshot\nAllReduce 4096 tree 2\nAllReduce * ring 1 16384\n");
+  EXPECT_EQ(chosen(Collective::allReduce, 0, 4, table), "oneshot");
+  EXPECT_EQ(chosen(Collective::allReduce, 8, 4, table), "oneshot");
+  EXPECT_EQ(chosen(Collective::allReduce, 9, 4, table), "tree 2");
+  EXPECT_EQ(chosen(Collective::allReduce, 4096, 4, table), "tree 2");
+  EXPECT_EQ(chosen(Collective::allReduce, SIZE_MAX, 4, table), "ring 1 16384");
+  EXPECT_EQ(chosen(Collective::gather, 9, 4, table), "direct") << "what no rule is for goes by the list";
 }
 
 TEST(Select, VCallsGoAsThoseWithoutUnlessTheyHaveRules) {
-  SelectionTable table;
-  table.rules = {{Collective::allGather, 100, findAlgorithm(Collective::allGather, "recursive")},
-                 {Collective::allGather, SIZE_MAX, findAlgorithm(Collective::allGather, "ring")}};
+  SelectionTable table = tableOf("AllGather 100 recursive\nAllGather * ring 2\n");
   EXPECT_EQ(select(Collective::allGatherv, 100, 4, table).algorithm,
             findAlgorithm(Collective::allGatherv, "recursive"));
-  table.rules.push_back({Collective::allGatherv, SIZE_MAX, findAlgorithm(Collective::allGatherv, "direct")});
-  EXPECT_EQ(select(Collective::allGatherv, 100, 4, table).algorithm,
+  EXPECT_EQ(chosen(Collective::allGatherv, 101, 4, table), "ring 2");
+  table = tableOf("AllGather * ring 2\nAllGatherv * direct\n");
+  EXPECT_EQ(select(Collective::allGatherv, 101, 4, table).algorithm,
             findAlgorithm(Collective::allGatherv, "direct"));
 }
 
 /// No rank knows the others' counts: the choice must not depend on its own.
 TEST(Select, AllToAllvDependsOnTheRanksOnly) {
+  const SelectionTable table = tableOf("AlltoAllv 100 direct\nAlltoAllv * relay\n");
   for (int ranks : {1, 8, 64, 65, 1000}) {
     for (size_t bytes : {size_t{1}, size_t{1} << 20, SIZE_MAX}) {
-      EXPECT_EQ(chosen(Collective::allToAllv, bytes, ranks), chosen(Collective::allToAllv, 0, ranks));
+      EXPECT_EQ(chosen(Collective::allToAllv, bytes, ranks, {}), ranks <= 64 ? "direct" : "relay");
+      EXPECT_EQ(chosen(Collective::allToAllv, bytes, ranks, table), "direct");
     }
   }
-  EXPECT_EQ(chosen(Collective::allToAllv, 0, 64), "direct");
-  EXPECT_EQ(chosen(Collective::allToAllv, 0, 65), "relay");
 }
 
 TEST(Select, WhatIsForcedWinsAtEverySize) {
   SelectionTable table = parsed("allreduce:tree");
+  table.rules = tableOf("AllReduce * ring 2 4096\nBroadcast 9 tree\nBroadcast * chain\n").rules;
   for (size_t bytes : {size_t{1}, size_t{1} << 30}) {
     EXPECT_EQ(chosen(Collective::allReduce, bytes, 4, table), "tree");
-    EXPECT_EQ(chosen(Collective::broadcast, bytes, 4, table), chosen(Collective::broadcast, bytes, 4));
+    EXPECT_EQ(chosen(Collective::broadcast, bytes, 4, table), bytes == 1 ? "tree" : "chain");
   }
 }
 
 TEST(Select, ChannelsCanBeForced) {
-  SelectionTable table;
+  SelectionTable table = tableOf("AllReduce * ring 2 4096\n");
   table.channels = 4;
-  EXPECT_EQ(select(Collective::allReduce, 1, 4, table).channels, 4);
+  EXPECT_EQ(chosen(Collective::allReduce, 1, 4, table), "ring 4 4096");
   EXPECT_EQ(select(Collective::send, 1, 4, table).channels, 4);
 }
 

@@ -254,8 +254,8 @@ def children(pid):
 
 
 def start_forever(*arguments):
-    """A run without end, once its first row is out; nearly all of the time in calls of 1 MiB."""
-    process = subprocess.Popen([tool("all_reduce"), "--procs", "3", "-b", "1M", "-e", "1M", "-N", "0", "-n", "50", *arguments],
+    """A run without end, once its first row is out; nearly all of the time in calls of 128 KiB."""
+    process = subprocess.Popen([tool("all_reduce"), "--procs", "3", "-b", "128K", "-e", "128K", "-N", "0", "-n", "50", *arguments],
                                text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     for line in process.stdout:
         if ROW.match(line.rstrip("\n")):
@@ -287,7 +287,7 @@ def timeout():
     os.kill(ranks[2], signal.SIGSTOP)
     _, errors = process.communicate(timeout=60)
     check(process.returncode == 4, "exit code %d" % process.returncode, errors)
-    check(re.search(r"Test timeout \(2s\): not complete: (waiting for the other ranks at )?ecclAllReduce of 1048576 bytes \(float sum\), (in|out of) place, rank [01]\n", errors),
+    check(re.search(r"Test timeout \(2s\): not complete: (waiting for the other ranks at )?ecclAllReduce of 131072 bytes \(float sum\), (in|out of) place, rank [01]\n", errors),
           "what hung", errors)
 
 

@@ -8,7 +8,6 @@
 #include <fstream>
 #include <sstream>
 
-#include "algorithms/measured_rules.h"
 #include "algorithms/selection_rules.h"
 #include "runtime/seat.h"
 #include "runtime/selection.h"
@@ -73,10 +72,29 @@ void addUp(int, ecclComm_t comm, std::string& report) {
     report = "sum";
 }
 
-TEST_F(SelectionFiles, WithoutAnyTheDumpHasTheMeasuredRules) {
+TEST_F(SelectionFiles, WithoutAnyTheDefaultModelMakesTheTable) {
   const auto outcomes = join(2, {{"ECCL_TABLE_DUMP_FILE", folder_ + "dump"}}, addUp);
   EXPECT_THAT(outcomes, Each(Field(&Outcome::text, "sum")));
-  EXPECT_EQ(read("dump"), textOf(measuredRules(2, true)));
+  const auto rules = rulesFor(Placement::oneHost(2, localSeat(Settings()).cores), CostModel(), {});
+  ASSERT_TRUE(rules.ok()) << rules.status().message();
+  EXPECT_EQ(read("dump"), textOf(*rules));
+}
+
+TEST_F(SelectionFiles, ATableGivesChannelsAndTheLengthOfMessages) {
+  const std::string table = write("table", "AllReduce * ring 2 1024\n");
+  const auto outcomes = join(3, {{"ECCL_TABLE_FILE", table}, {"ECCL_TABLE_DUMP_FILE", folder_ + "dump"}},
+                             [](int rank, ecclComm_t comm, std::string& report) {
+                               addUp(rank, comm, report);
+                               // 3000 floats in 3 parts and 2 channels, in messages of 1024 bytes: 2 tiles; not
+                               // for two calls that differ.
+                               double little = 0, much = 0;
+                               ecclCostEstimate(comm, ecclCollAllReduce, 1500, ecclFloat32, 0, &little);
+                               ecclCostEstimate(comm, ecclCollAllReduce, 3000, ecclFloat32, 0, &much);
+                               if (report == "sum" && !(much > 1.2 * little))
+                                 report = format("%g, %g", little, much);
+                             });
+  EXPECT_THAT(outcomes, Each(Field(&Outcome::text, "sum")));
+  EXPECT_THAT(read("dump"), StartsWith("AllReduce * ring 2 1024\nAllGather"));
 }
 
 TEST_F(SelectionFiles, ATableOverridesTheCollectivesItNames) {
@@ -100,13 +118,14 @@ TEST_F(SelectionFiles, ACostModelMakesTheTable) {
   const auto rules = rulesFor(Placement::oneHost(4, localSeat(Settings()).cores), model, {});
   ASSERT_TRUE(rules.ok()) << rules.status().message();
   EXPECT_EQ(read("dump"), textOf(*rules));
-  EXPECT_NE(read("dump"), textOf(measuredRules(4, true)));
+  EXPECT_NE(read("dump"),
+            textOf(*rulesFor(Placement::oneHost(4, localSeat(Settings()).cores), CostModel(), {})));
 }
 
 TEST_F(SelectionFiles, AFileThatIsWrongIsEverybodysError) {
   for (const auto& [setting, text, message] :
        {std::tuple{"ECCL_TABLE_FILE", "AllReduce * rong\n",
-                   ":1: \"AllReduce * rong\": the last word is an algorithm"},
+                   ":1: \"AllReduce * rong\": the third word is an algorithm"},
         std::tuple{"ECCL_COST_FILE", "call 1\nspeed 3\n", ":2: \"speed 3\": there is no such constant"}}) {
     const std::string file = write("wrong", text);
     const auto outcomes = join(3, {{setting, file}}, addUp);
@@ -170,9 +189,10 @@ TEST_F(Agreement, GarbageIsToldWithItsSender) {
   };
   for (size_t size = 0; size < good.size(); ++size)
     EXPECT_THAT(errorOf(good.substr(0, size)), HasSubstr("rank 1 does not say where it is")) << size;
-  EXPECT_THAT(errorOf(good + "x"), HasSubstr("rank 1 does not say where it is: too many bytes"));
+  EXPECT_THAT(errorOf(good + "x"),
+              HasSubstr("rank 1 does not say where it is: what says where a rank is, is cut off or too long"));
   EXPECT_THAT(errorOf(std::string(good.size(), '\xff')), HasSubstr("rank 1 does not say where it is"));
-  EXPECT_THAT(errorOf(ByteWriter().put(uint8_t{0}).text(encode({"m", "m", "p", -1})).take()),
+  EXPECT_THAT(errorOf(encode({"m", "m", "p", -1})),
               HasSubstr("rank 1 does not say where it is: a rank says that it may run on -1 cores"));
 }
 
@@ -201,7 +221,7 @@ TEST_F(Agreement, WhatRank0TellsIsBoundedAndChecked) {
   expectError(telling("", "speed 3", ""), Code::invalidArgument,
               "the cost model of rank 0:1: \"speed 3\": there is");
   expectError(telling("", "", "AllReduce * rong"), Code::invalidArgument,
-              "the table of algorithms of rank 0:1: \"AllReduce * rong\": the last word");
+              "the table of algorithms of rank 0:1: \"AllReduce * rong\": the third word");
   expectError(telling("", "", "AllReduce 8 ring"), Code::invalidArgument, "the last line of AllReduce must be");
 }
 

@@ -10,7 +10,6 @@
 #include <string>
 #include <vector>
 
-#include "algorithms/measured_rules.h"
 #include "algorithms/selection_rules.h"
 #include "common/number.h"
 
@@ -25,9 +24,9 @@ constexpr char kUsage[] =
     "                          AllGather and ReduceScatter, one message of AlltoAll\n"
     "      --hosts H           the ranks are on H hosts, in blocks of N/H (1)\n"
     "      --cores C           that a host's ranks share (as many as ranks)\n"
-    "      --cost FILE         the cost model, as eccl_topo measure writes it; without it the choice is made "
-    "by\n"
-    "                          what was the fastest on the machine that ECCL is measured on\n"
+    "      --cost FILE         the cost model, as eccl_topo measure writes it; without it constants that are "
+    "not\n"
+    "                          this machine's\n"
     "      --plain             ordinary memory instead of ecclMemAlloc's\n"
     "  -h, --help\n"
     "It exits with 0, with 2 if it is used wrongly, 3 if the file cannot be read.\n";
@@ -158,6 +157,15 @@ std::string reasonFor(const std::array<Part, 4>& parts) {
   return text;
 }
 
+/// "chain on 2 channels in messages of up to 16384 bytes".
+std::string wordsFor(const Choice& choice) {
+  std::string text = choice.algorithm->name;
+  if (choice.channels > 1) text += format(" on %d channels", choice.channels);
+  if (choice.tile > 0)
+    text += format(" in messages of up to %llu bytes", static_cast<unsigned long long>(choice.tile));
+  return text;
+}
+
 Status show(const Options& options, const CostModel& model) {
   const Collective collective = collectiveOf(options);
   const Placement placement = placementOf(options);
@@ -166,38 +174,31 @@ Status show(const Options& options, const CostModel& model) {
   size.elements = options.bytes / size.elementBytes;
   size.registered = !options.plain;
   SelectionTable table;
-  if (options.cost.empty()) {
-    table.rules = measuredRules(options.ranks, placement.sharesMemory());
-  } else {
-    ECCL_ASSIGN(table.rules, rulesFor(placement, model, size));
-  }
+  ECCL_ASSIGN(table.rules, rulesFor(placement, model, size));
   const Choice choice = select(collective, options.bytes, options.ranks, table);
 
   std::vector<Candidate> candidates;
-  for (const Algorithm& algorithm : algorithms()) {
-    if (algorithm.collective != collective) continue;
-    const auto programs = buildAll(algorithm, {collective, options.ranks, 0}, choice.channels);
-    ECCL_ASSIGN(const double time, model.predict(algorithm, programs, size, placement));
-    candidates.push_back({&algorithm, time});
-  }
+  auto add = [&](const Choice& other) -> Status {
+    ECCL_ASSIGN(const double time, timeOf(other, size, placement, model));
+    candidates.push_back({other, time});
+    return {};
+  };
+  ECCL_TRY(add(choice));
+  const double chosen = candidates[0].microseconds;
+  for (const Algorithm& algorithm : algorithms())
+    if (algorithm.collective == collective && choice != Choice{&algorithm}) ECCL_TRY(add({&algorithm}));
   std::stable_sort(candidates.begin(), candidates.end(),
                    [](const Candidate& a, const Candidate& b) { return a.microseconds < b.microseconds; });
-  const auto chosen = std::find_if(candidates.begin(), candidates.end(), [&](const Candidate& candidate) {
-    return candidate.algorithm == choice.algorithm;
-  });
   std::printf("%s of %zu bytes among %d ranks on %d host%s takes %s, by %s\n", nameOf(collective),
               options.bytes, options.ranks, options.hosts, options.hosts == 1 ? "" : "s",
-              choice.algorithm->name,
-              options.cost.empty() ? "what was the fastest on the machine that ECCL is measured on"
-                                   : options.cost.c_str());
+              wordsFor(choice).c_str(), options.cost.empty() ? "the default cost model" : options.cost.c_str());
   std::printf("%-12s %14s %8s  the longest chain of moves\n", "", "microseconds", "");
-  for (const Candidate& candidate : candidates) {
-    const auto programs = buildAll(*candidate.algorithm, {collective, options.ranks, 0}, choice.channels);
-    ECCL_ASSIGN(const CostAmounts amounts, simulatedAmounts(programs, size, placement, model.parameters()));
-    std::printf("%-12s %14.2f %7.2fx  %s%s\n", candidate.algorithm->name, candidate.microseconds,
-                candidate.microseconds / chosen->microseconds,
-                reasonFor(partsOf(amounts, model.parameters())).c_str(),
-                candidate.algorithm == choice.algorithm ? "; chosen" : "");
+  for (const auto& [other, microseconds] : candidates) {
+    const auto programs = buildAll(*other.algorithm, {collective, options.ranks, 0}, other.channels);
+    ECCL_ASSIGN(const CostAmounts amounts,
+                simulatedAmounts(programs, sizeFor(other, size), placement, model.parameters()));
+    std::printf("%-12s %14.2f %7.2fx  %s%s\n", other.algorithm->name, microseconds, microseconds / chosen,
+                reasonFor(partsOf(amounts, model.parameters())).c_str(), other == choice ? "; chosen" : "");
   }
   return {};
 }
