@@ -18,7 +18,7 @@ HOSTS, MBIT = 3, 400
 HERE = os.path.dirname(os.path.abspath(__file__))
 LAB = "eccl-test-%d" % os.getpid()
 # What the kernel says where namespaces, or the links and shapes of them, are not to be had.
-REFUSALS = r"not permitted|[Pp]ermission denied|not supported|Unknown device type|kind is unknown|Read-only file system"
+REFUSALS = r"not permitted|No such file or directory|[Pp]ermission denied|not supported|Unknown device type|kind is unknown|Read-only file system"
 
 
 def check(condition, message, output=""):
