@@ -26,6 +26,7 @@ struct CallSize {
   uint64_t slotBytes = 131072;  ///< most bytes of a message
   int slots = 8;                ///< per connection
   bool registered = true;       ///< buffers that ranks of one machine can get at
+  bool inPlace = false;         ///< what is copied from input to output as it is, is there already
 };
 
 /// Bytes of a message from which ranks that share cores read and write each other's buffers: handing memory

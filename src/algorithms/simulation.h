@@ -153,6 +153,8 @@ class Clocks {
       } else if (arrived && written == 0) {
         arrived = false;
         continue;
+      } else if (size_.inPlace && copiesInput(move)) {
+        continue;
       } else {
         touch(CostTerm::write);
       }
@@ -285,6 +287,11 @@ class Clocks {
     return programs_[static_cast<size_t>(move.rank)]
         .connections[static_cast<size_t>(operand.index.at(move.repeat))]
         .peer;
+  }
+
+  static bool copiesInput(const Move<Payload>& move) {
+    return move.sources().size() == 1 && move.sources()[0].message == nullptr &&
+           move.sources()[0].operand->space == Space::input;
   }
 
   /// How the message goes; see interpreter::placeMessages.

@@ -102,12 +102,21 @@ Outcome Ranks::join(const std::string& algorithms, ecclComm_t* comm) {
   return Outcome::library(joined, nullptr, "ecclCommInitRank");
 }
 
+/// As programs do, who have just computed what they send: it is in this rank's caches and in nobody else's.
+void Ranks::writeInput(size_t bytes) {
+  constexpr size_t kCacheLine = 64;
+  const float value = static_cast<float>(++written_ % 1000);
+  for (size_t at = 0; at + sizeof value <= bytes; at += kCacheLine)
+    std::memcpy(buffers_[0] + at, &value, sizeof value);
+}
+
 /// From when a rank makes the call, all having met, until the last one has its result: the median of many.
-Outcome Ranks::time(ecclComm_t comm, const Call& call, double* microseconds) {
+Outcome Ranks::time(ecclComm_t comm, const Call& call, size_t inputBytes, double* microseconds) {
   std::vector<double> samples(2);  // the first calls make connections, and tell how many calls are enough
   for (bool enough = false; !enough;) {
     enough = samples.size() > 2;
     for (double& sample : samples) {
+      writeInput(inputBytes);
       PERF_TRY(Outcome::library(ecclBarrier(comm, nullptr), comm, "ecclBarrier"));
       const double begun = now();
       PERF_TRY(Outcome::library(call(), comm, "the call that is measured"));
@@ -224,7 +233,9 @@ Outcome Ranks::round(std::vector<MeasuredCall>* calls) {
   }
   for (MeasuredCall& call : *calls) {
     const ecclComm_t comm = comms[setOf[call.algorithm]];
-    PERF_TRY(time(comm, callOf(call, comm), &call.rounds.emplace_back()));
+    const CollectiveShape shape{call.algorithm->collective, ranks_, 0};
+    const size_t inputBytes = static_cast<size_t>(shape.input(rank_).number) * call.blockBytes;
+    PERF_TRY(time(comm, callOf(call, comm), inputBytes, &call.rounds.emplace_back()));
   }
   for (ecclComm_t comm : comms) PERF_TRY(Outcome::library(ecclCommDestroy(comm), nullptr, "ecclCommDestroy"));
   return {};

@@ -58,7 +58,8 @@ class Ranks {
   perf::Outcome allocate();
   perf::Outcome agree(double* value);  // the greatest of all ranks
   perf::Outcome join(const std::string& algorithms, ecclComm_t* comm);
-  perf::Outcome time(ecclComm_t comm, const Call& call, double* microseconds);
+  void writeInput(size_t bytes);
+  perf::Outcome time(ecclComm_t comm, const Call& call, size_t inputBytes, double* microseconds);
   perf::Outcome link(int from, int to, size_t bytes, bool andBack, double* microseconds);
   Call callOf(const MeasuredCall& call, ecclComm_t comm) const;
 
@@ -68,6 +69,7 @@ class Ranks {
   const bool registered_;
   const double sample_;
   char* buffers_[2] = {};
+  unsigned written_ = 0;
 };
 
 }  // namespace eccl::topo
