@@ -12,6 +12,8 @@
 #include <string>
 #include <vector>
 
+#include "support/temporary_folder.h"
+
 namespace eccl {
 namespace {
 
@@ -20,19 +22,14 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::UnorderedElementsAreArray;
 
-class TextFile : public ::testing::Test {
+class TextFile : public test::TemporaryFolder {
  protected:
   void SetUp() override {
-    std::string pattern = ::testing::TempDir() + "eccl-text-XXXXXX";
-    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
-    folder_ = pattern + "/";
+    TemporaryFolder::SetUp();
     path_ = folder_ + "file";
   }
-  void TearDown() override { fs::remove_all(folder_); }
   void expectFiles(const std::vector<std::string>& names) const {
-    std::vector<std::string> found;
-    for (const auto& entry : fs::directory_iterator(folder_)) found.push_back(entry.path().filename());
-    EXPECT_THAT(found, UnorderedElementsAreArray(names));
+    EXPECT_THAT(filesLeft(), UnorderedElementsAreArray(names));
   }
   /// Why something cannot be written there.
   static std::string failure(const std::string& path) {
@@ -40,7 +37,7 @@ class TextFile : public ::testing::Test {
     EXPECT_EQ(status.code(), Code::system) << path;
     return status.message();
   }
-  std::string folder_, path_;
+  std::string path_;
 };
 
 TEST_F(TextFile, WhatIsWrittenIsRead) {

@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "support/processes.h"
+#include "support/temporary_folder.h"
 #include "topology/cluster.h"
 #include "topology/cluster_json.h"
 #include "topology/data_files.h"
@@ -29,21 +30,7 @@ using ::testing::SizeIs;
 constexpr const char* kFirst = "azure_ndv4.xml";
 constexpr const char* kSecond = "amd_topo_4p3l_n2.xml";
 
-class HostFiles : public ::testing::Test {
- protected:
-  void SetUp() override {
-    std::string pattern = ::testing::TempDir() + "eccl-hosts-XXXXXX";
-    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
-    folder_ = pattern + "/";
-  }
-  void TearDown() override { fs::remove_all(folder_); }
-  std::vector<std::string> filesLeft() const {
-    std::vector<std::string> names;
-    for (const auto& entry : fs::directory_iterator(folder_)) names.push_back(entry.path().filename());
-    return names;
-  }
-  std::string folder_;
-};
+class HostFiles : public TemporaryFolder {};
 
 /// The export of a communicator, or why there is none.
 std::string topologyOf(ecclComm_t comm) {

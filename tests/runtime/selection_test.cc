@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
-#include <filesystem>
 #include <fstream>
 #include <sstream>
 
@@ -12,12 +11,12 @@
 #include "runtime/seat.h"
 #include "runtime/selection.h"
 #include "support/processes.h"
+#include "support/temporary_folder.h"
 #include "transport/net/bytes.h"
 
 namespace eccl::test {
 namespace {
 
-namespace fs = std::filesystem;
 using ::testing::AllOf;
 using ::testing::Each;
 using ::testing::Field;
@@ -25,15 +24,8 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
 
-class SelectionFiles : public ::testing::Test {
+class SelectionFiles : public TemporaryFolder {
  protected:
-  void SetUp() override {
-    std::string pattern = ::testing::TempDir() + "eccl-tables-XXXXXX";
-    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
-    folder_ = pattern + "/";
-  }
-  void TearDown() override { fs::remove_all(folder_); }
-
   std::string write(const std::string& name, const std::string& text) const {
     std::ofstream(folder_ + name) << text;
     return folder_ + name;
@@ -57,7 +49,6 @@ class SelectionFiles : public ::testing::Test {
       return ecclCommDestroy(comm) == ecclSuccess ? 0 : 3;
     });
   }
-  std::string folder_;
 };
 
 /// "sum" if an AllReduce gives the sum.
