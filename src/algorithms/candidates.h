@@ -11,7 +11,7 @@ namespace eccl {
 /// Microseconds of a call for which `choice` was made. `mostTiles` and errors: simulatedTime()'s.
 Result<double> timeOf(const Choice& choice, const CallSize& size, const Placement& placement,
                       const CostModel& model, int64_t mostTiles = kEnoughTiles);
-/// `size` in messages of the choice's length.
+/// `size` in messages of the choice's length; broadcasts in place, as nearly all programs do them.
 CallSize sizeFor(const Choice& choice, CallSize size);
 
 /// One way to carry out a call and what it is expected to take.

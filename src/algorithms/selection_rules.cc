@@ -44,7 +44,6 @@ class Search {
     CallSize size = size_;
     size.elementBytes = collective_ == Collective::barrier ? 1 : 4;
     size.elements = std::max<uint64_t>(1, bytes / size.elementBytes);
-    size.inPlace = collective_ == Collective::broadcast;  // as nearly all programs do it
     ECCL_ASSIGN(const auto candidates, candidatesFor(collective_, size, placement_, model_));
     for (const Candidate& candidate : candidates) {
       if (candidate.choice == favourite && candidate.microseconds <= candidates[0].microseconds * kPreference)

@@ -11,8 +11,8 @@
 namespace eccl {
 
 /// For every collective that has several algorithms: what is the fastest up to which size, in memory of
-/// ecclMemAlloc. `size` gives slots and their bytes. Takes 3 ms for 2 ranks, 50 ms for 8, and less than
-/// half a second for any number (AMD EPYC, 2026).
+/// ecclMemAlloc. `size` gives slots and their bytes. Takes some 5 ms for 2 ranks, 50 to
+/// 90 ms for 8 and 0.15 to 0.5 s for 16 to 1000 (2 cores of an AMD EPYC, 2026).
 Result<std::vector<SelectionRule>> rulesFor(const Placement& placement, const CostModel& model, CallSize size);
 
 /// "ALGORITHM [CHANNELS [TILE]]".

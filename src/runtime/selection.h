@@ -22,7 +22,7 @@ struct Selection {
 
   using Gather = std::function<Result<std::vector<std::string>>(std::string_view mine)>;
 
-  /// What a rank says of itself to all others: where it is, and whether it has files for them.
+  /// What a rank says of itself to all others: where it is.
   static std::string introduce(const Settings& settings);
   static constexpr size_t kMostIntroduction = 4096;  // bytes
 

@@ -285,6 +285,20 @@ TEST(SimulatedMemory, ARingFetchesTheSumsAndStoresTheResults) {
                                    amount("combine", kMB32K / 2)));
 }
 
+// In a chain the root copies before the other has all; of direct's two copies it is its own that a core is
+// spared.
+TEST(SimulatedMemory, InPlaceTheRootOfABroadcastHasItAlready) {
+  const CostParameters writes = only({{level(CostTerm::write, 0), 100}});
+  CallSize size = bytesOf(20'000);
+  for (const auto& [name, cores] : {std::pair{"chain", 2}, {"direct", 1}}) {
+    const Placement pair = Placement::oneHost(2, cores);
+    size.inPlace = false;
+    const double copied = timeOf(Collective::broadcast, name, size, pair, writes);
+    size.inPlace = true;
+    EXPECT_DOUBLE_EQ(copied - timeOf(Collective::broadcast, name, size, pair, writes), 2) << name;
+  }
+}
+
 TEST(SimulatedMemory, ReferencesBeginAtAThreshold) {
   const CostParameters slots = only({{CostTerm::slotWrite, 1e6}});  // a unit per byte
   auto inSlots = [&](uint64_t bytes, const Placement& placement) {
