@@ -1,12 +1,12 @@
 #include "runtime/service.h"
 
-#include <pthread.h>
-#include <signal.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 
 #include <algorithm>
 #include <cerrno>
+
+#include "base/thread.h"
 
 namespace eccl {
 namespace {
@@ -21,13 +21,10 @@ Status Service::start(Acceptor& acceptor, Control& control, Engine& engine, std:
   ECCL_TRY(poller_.watch(control.fd(), EPOLLIN, kControl));
   ECCL_TRY(poller_.watch(engine.fd(), 0, kEngine));
   ECCL_TRY(poller_.watch(wake_.get(), EPOLLIN, kWake));
-  // Signals are the application's: they must be delivered to its threads, not to this one.
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  thread_ = std::thread(
-      [this, &acceptor, &control, &engine, tick = std::move(tick)] { run(acceptor, control, engine, tick); });
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  ECCL_ASSIGN(thread_,
+              startThread("eccl-service", [this, &acceptor, &control, &engine, tick = std::move(tick)] {
+                run(acceptor, control, engine, tick);
+              }));
   return {};
 }
 
@@ -39,7 +36,6 @@ void Service::waitFor(Duration limit) const {
 }
 
 void Service::run(Acceptor& acceptor, Control& control, Engine& engine, const std::function<void()>& tick) {
-  pthread_setname_np(pthread_self(), "eccl-service");
   while (!stopping_.load(std::memory_order_acquire)) {
     TimePoint now = Clock::system().now();
     TimePoint until =

@@ -9,6 +9,7 @@
 #include <cerrno>
 
 #include "base/log.h"
+#include "base/thread.h"
 #include "transport/bootstrap/ranks.h"
 
 namespace eccl {
@@ -40,11 +41,15 @@ Result<std::unique_ptr<Rendezvous>> Rendezvous::start(UniqueId* id, const Option
   Status ready = root->stopEvent_ ? root->poller_.open() : Status::fromErrno(errno, "eventfd");
   if (ready.ok()) ready = root->poller_.watch(root->stopEvent_.get(), EPOLLIN, kStopTag);
   if (ready.ok()) ready = root->poller_.watch(root->acceptor_->fd(), EPOLLIN, kAcceptorTag);
+  if (ready.ok()) {
+    Result<std::thread> thread = startThread("eccl-rendezvous", [self = root.get()] { self->run(); });
+    ready = thread.status();
+    if (thread.ok()) root->thread_ = thread.take();
+  }
   if (!ready.ok()) {
     ECCL_WARN("the rendezvous root cannot start: %s", ready.message().c_str());
     return ready;
   }
-  root->thread_ = std::thread(&Rendezvous::run, root.get());
   return root;
 }
 

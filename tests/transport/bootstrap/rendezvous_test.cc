@@ -1,6 +1,7 @@
 #include "transport/bootstrap/rendezvous.h"
 
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <sys/socket.h>
 
 #include "transport/bootstrap/node.h"
@@ -231,6 +232,26 @@ TEST_F(RendezvousTest, StrangersDoNotDisturbTheJoining) {
   std::printf("32 ranks among strangers: %.2f s\n", seconds(Clock::system().now() - begun));
   stop = true;
   for (std::thread& stranger : strangers) stranger.join();
+}
+
+std::atomic<pid_t> signalledThread{0};
+
+// The application has one thread, which blocks the signal for a while: nobody else may take it.
+TEST_F(RendezvousTest, SignalsAreLeftToTheThreadsOfTheApplication) {
+  struct sigaction before, mine{};
+  mine.sa_handler = [](int) { signalledThread = gettid(); };
+  ASSERT_EQ(sigaction(SIGUSR1, &mine, &before), 0);
+  sigset_t one, mask;
+  sigemptyset(&one);
+  sigaddset(&one, SIGUSR1);
+  ASSERT_EQ(pthread_sigmask(SIG_BLOCK, &one, &mask), 0);
+  signalledThread = 0;
+  ASSERT_EQ(kill(getpid(), SIGUSR1), 0);
+  std::this_thread::sleep_for(20ms);  // for a thread that sleeps to be woken by it
+  EXPECT_EQ(signalledThread, 0);
+  pthread_sigmask(SIG_SETMASK, &mask, nullptr);
+  EXPECT_EQ(signalledThread, gettid());
+  sigaction(SIGUSR1, &before, nullptr);
 }
 
 TEST_F(RendezvousTest, ARootThatIsNotThereIsNamedWithItsAddresses) {

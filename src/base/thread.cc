@@ -1,0 +1,39 @@
+#include "base/thread.h"
+
+#include <pthread.h>
+#include <signal.h>
+
+#include <cstring>
+#include <new>
+#include <string>
+#include <system_error>
+
+namespace eccl {
+
+Result<std::thread> startThread(const char* name, std::function<void()> body) {
+  constexpr size_t kMostName = 15;  // the kernel's
+  std::string shown(name, strnlen(name, kMostName));
+  // Blocked here already, because a thread inherits the mask: in its body a signal could come first.
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  Result<std::thread> started = Status();
+  try {
+    started = std::thread([shown, body = std::move(body)] {
+      pthread_setname_np(pthread_self(), shown.c_str());
+      body();
+    });
+  } catch (const std::system_error& error) {
+    started =
+        Status::fromErrno(error.code().value(),
+                          "cannot start the thread %s (too many threads: raise 'ulimit -u' or the "
+                          "control group's pids.max; or no address space for its stack: raise 'ulimit -v')",
+                          name);
+  } catch (const std::bad_alloc&) {
+    started = Status::error(Code::system, "cannot start the thread %s: out of memory", name);
+  }
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return started;
+}
+
+}  // namespace eccl
