@@ -42,20 +42,18 @@ ECCL_DEVICE inline void storeRelease(T* word, T value) {
 #endif
 }
 
-/// Store, then a full barrier: what follows is not read before others can see the store. For flags of the
-/// "I am about to sleep / look whether I must wake" kind, where both sides store and then load.
-template <class T>
-ECCL_DEVICE inline void storeFenced(T* word, T value) {
+/// Orders every earlier load of this thread before every later load and store.
+ECCL_DEVICE inline void acquireFence() {
 #if defined(__CUDA_ARCH__)
-  cuda::atomic_ref<T, cuda::thread_scope_system>(*word).store(value, cuda::std::memory_order_relaxed);
-  cuda::atomic_thread_fence(cuda::std::memory_order_seq_cst, cuda::thread_scope_system);
+  cuda::atomic_thread_fence(cuda::std::memory_order_acquire, cuda::thread_scope_system);
+#elif defined(__SANITIZE_THREAD__)
+  // It does not model fences; what is ordered here are not words that it could find a race of.
 #else
-  // An exchange is a full barrier on x86 and, unlike a fence, one that ThreadSanitizer models.
-  __atomic_exchange_n(word, value, __ATOMIC_SEQ_CST);
+  __atomic_thread_fence(__ATOMIC_ACQUIRE);
 #endif
 }
 
-/// Orders every earlier store of this thread before every later load: storeFenced() without a word to write.
+/// Orders every earlier store of this thread before every later load: a full barrier.
 ECCL_DEVICE inline void fullFence() {
 #if defined(__CUDA_ARCH__)
   cuda::atomic_thread_fence(cuda::std::memory_order_seq_cst, cuda::thread_scope_system);
@@ -71,6 +69,25 @@ ECCL_DEVICE inline void fullFence() {
 #endif
 }
 
+/// Store, then a full barrier: what follows is not read before others can see the store. For flags of the
+/// "I am about to sleep / look whether I must wake" kind, where both sides store and then load.
+template <class T>
+ECCL_DEVICE inline void storeFenced(T* word, T value) {
+#if defined(__CUDA_ARCH__)
+  cuda::atomic_ref<T, cuda::thread_scope_system>(*word).store(value, cuda::std::memory_order_relaxed);
+  cuda::atomic_thread_fence(cuda::std::memory_order_seq_cst, cuda::thread_scope_system);
+#else
+#if defined(__x86_64__)
+  // An exchange is a full barrier on x86, a cheaper one than a fence, and one that ThreadSanitizer models.
+  __atomic_exchange_n(word, value, __ATOMIC_SEQ_CST);
+#else
+  // Elsewhere it orders less: on aarch64 a later load may pass the store of an exchange.
+  __atomic_store_n(word, value, __ATOMIC_RELEASE);
+  fullFence();
+#endif
+#endif
+}
+
 /// A load ordered after every earlier store of this thread.
 template <class T>
 ECCL_DEVICE inline T loadFenced(T* word) {
@@ -78,7 +95,12 @@ ECCL_DEVICE inline T loadFenced(T* word) {
   cuda::atomic_thread_fence(cuda::std::memory_order_seq_cst, cuda::thread_scope_system);
   return cuda::atomic_ref<T, cuda::thread_scope_system>(*word).load(cuda::std::memory_order_relaxed);
 #else
+#if defined(__x86_64__)
   return __atomic_fetch_add(word, T{0}, __ATOMIC_SEQ_CST);
+#else
+  fullFence();
+  return __atomic_load_n(word, __ATOMIC_ACQUIRE);
+#endif
 #endif
 }
 

@@ -110,7 +110,7 @@ ECCL_DEVICE inline bool beginReading(const PlanView& plan, LaneState& lane, cons
     if (operand.space != Space::connection || (move.received[i].flags & kSlotReference) == 0) continue;
     int32_t connection = operand.index.at(lane.repeat);
     if (plan.receivers[connection]->beginReading()) continue;
-    for (int j = 0; j <= i; ++j) {
+    for (int j = 0; j < i; ++j) {
       const Operand& held = plan.operands[step.firstOperand + j];
       if (held.space == Space::connection) plan.receivers[held.index.at(lane.repeat)]->endReading();
     }
@@ -118,6 +118,21 @@ ECCL_DEVICE inline bool beginReading(const PlanView& plan, LaneState& lane, cons
     return false;
   }
   return true;
+}
+
+/// False: a sender has revoked its references since beginReading(), so the result is worth nothing.
+ECCL_DEVICE inline bool endReading(const PlanView& plan, LaneState& lane, const Step& step,
+                                   const Resolved& move) {
+  bool intact = true;
+  for (int i = 0; i < step.sources; ++i) {
+    const Operand& operand = plan.operands[step.firstOperand + i];
+    if (operand.space != Space::connection || (move.received[i].flags & kSlotReference) == 0) continue;
+    const int32_t connection = operand.index.at(lane.repeat);
+    if (plan.receivers[connection]->endReading()) continue;
+    fail(lane, LaneFault::poisoned, connection, 0, 0);
+    intact = false;
+  }
+  return intact;
 }
 
 /// Hands the move to the device, piece by piece; nothing where references say it all. Returns the device's
@@ -203,9 +218,7 @@ ECCL_DEVICE inline void commit(const RunView& run, LaneState& lane, const Step& 
   }
   for (int i = 0; i < step.sources; ++i) {
     if (operands[i].space != Space::connection) continue;
-    ReceiveEnd& end = *plan.receivers[operands[i].index.at(lane.repeat)];
-    if ((move.received[i].flags & kSlotReference) != 0) end.endReading();
-    end.release();
+    plan.receivers[operands[i].index.at(lane.repeat)]->release();
   }
 }
 
@@ -229,6 +242,26 @@ ECCL_DEVICE inline void next(const RunView& run, LaneState& lane, const Lane& fo
     if (!more) lane.finished = true;
   }
   storeRelease(&lane.done, lane.done + 1);
+}
+
+/// Calls visit(connection) for each that the lane's next move waits for: none where that is another lane's
+/// turn.
+template <class Visit>
+void forAwaited(const RunView& run, int32_t laneIndex, Visit&& visit) {
+  const PlanView& plan = *run.plan;
+  const LaneState& lane = run.lanes[laneIndex];
+  if (lane.finished) return;
+  const Step& step = plan.steps[plan.lanes[laneIndex].firstStep + lane.step];
+  if (!lane.entered && !waitOver(run, lane, step)) return;
+  const Operand* operands = plan.operands + step.firstOperand;
+  for (int i = 0; i < step.sources + step.destinations; ++i) {
+    if (operands[i].space != Space::connection) continue;
+    const int32_t connection = operands[i].index.at(lane.repeat);
+    Received received;
+    if (i < step.sources ? !plan.receivers[connection]->peek(received)
+                         : plan.senders[connection]->reserve() == nullptr)
+      visit(connection);
+  }
 }
 
 }  // namespace interpreter
@@ -265,6 +298,7 @@ ECCL_DEVICE LaneAnswer advance(const RunView& run, int32_t laneIndex, int budget
       }
       if (!device.test(laneIndex)) break;  // resolving again finds the same move
       lane.submitted = false;
+      if (!endReading(*run.plan, lane, step, move)) return LaneAnswer::failed;
       commit(run, lane, step, move);
       ++lane.moves;
       --budget;

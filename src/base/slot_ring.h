@@ -64,18 +64,40 @@ struct RingControl {
   // Written by the receiver, rarely.
   alignas(kCacheLine) uint32_t receiverAsleep;  // ring its doorbell when a message is published
   uint32_t receiverPoison;                      // not 0: the receiver has failed; nothing more will be taken
+  uint32_t receiverEnded;                       // not 0: nothing more will be taken, and `released` is final
   // Written by the receiver.
   alignas(kCacheLine) uint64_t released;
   uint32_t reading;  // it is looking at memory that a reference named
+};
+
+/// Parts of a window that others cannot get at any more, though the window stands: see SharedHeap::withdraw.
+struct Withdrawn {
+  struct Range {
+    uint64_t begin, end;
+  };
+  static constexpr uint32_t kKept = 64;
+  uint32_t count = 0;  // more than are kept: the whole window
+  Range ranges[kKept] = {};
+
+  ECCL_DEVICE bool touches(uint64_t offset, uint64_t length) const {
+    const uint32_t known = loadAcquire(&count);  // pairs with SharedHeap::withdraw
+    if (known > kKept) return true;
+    for (uint32_t i = 0; i < known; ++i) {
+      if (offset < ranges[i].end && ranges[i].begin < offset + length) return true;
+    }
+    return false;
+  }
 };
 
 /// Memory that references and grants count from, as this side has mapped it. Size 0: there is none.
 struct Window {
   std::byte* base = nullptr;
   uint64_t size = 0;
+  const Withdrawn* withdrawn = nullptr;  // null: nothing can be
 
   ECCL_DEVICE bool holds(uint64_t offset, uint64_t length) const {
-    return length <= size && offset <= size - length;
+    return length <= size && offset <= size - length &&
+           (withdrawn == nullptr || !withdrawn->touches(offset, length));
   }
   // By numbers: base may be null, from which nothing can be counted.
   ECCL_DEVICE uint64_t offsetOf(const std::byte* memory) const {
@@ -220,10 +242,18 @@ struct SendEnd : RingEnd {
   /// Brackets writing to granted memory. False: the receiver has failed, and takes its grants back.
   ECCL_DEVICE bool beginWriting() {
     storeFenced(&control->writing, 1u);
-    return loadFenced(&control->receiverPoison) == 0;
+    if (loadFenced(&control->receiverPoison) == 0) return true;
+    endWriting();  // the receiver waits for it
+    return false;
   }
   ECCL_DEVICE void endWriting() { storeRelease(&control->writing, 0u); }
   ECCL_DEVICE bool poisoned() const { return loadRelaxed(&control->receiverPoison) != 0; }
+  /// How many published messages the receiver has not taken. *final: nor ever will.
+  ECCL_DEVICE uint64_t untaken(bool* final) const {
+    // Before `released`, which was written first. Pairs with ReceiveEnd::end().
+    *final = loadAcquire(&control->receiverEnded) != 0 || loadAcquire(&control->receiverPoison) != 0;
+    return next - loadAcquire(&control->released);
+  }
 };
 
 inline void attachRing(SendEnd& end, void* memory, RingShape shape, uint64_t first, uint16_t epoch) {
@@ -261,6 +291,9 @@ struct ReceiveEnd : RingEnd {
     storeRelease(&control->released, next);  // pairs with SendEnd::reserve
   }
 
+  /// After the last release().
+  ECCL_DEVICE void end() { storeRelease(&control->receiverEnded, 1u); }
+
   /// Offers `length` bytes from `memory` on for message number `message`, less than shape.grants() ahead. Valid
   /// until that message is released. Where the other side cannot get at it, it is told to use a slot.
   ECCL_DEVICE void grant(uint64_t message, const std::byte* memory, uint32_t length) {
@@ -271,17 +304,28 @@ struct ReceiveEnd : RingEnd {
     at.length = mine.holds(offset, length) ? length : 0;
     storeRelease(&at.sequence, message + 1);  // pairs with SendEnd::granted and the paths' look at it
   }
-  /// Whether the next message has been offered memory.
-  ECCL_DEVICE bool granted() const { return answered() && grants[next & (shape.grants() - 1)].length > 0; }
+  /// Whether the next message has been offered memory, and the offer stands.
+  ECCL_DEVICE bool granted() const {
+    const Grant& at = grants[next & (shape.grants() - 1)];
+    return answered() && at.length > 0 && mine.holds(at.offset, at.length);
+  }
   /// Whether grant() has been called for it.
   ECCL_DEVICE bool answered() const { return grants[next & (shape.grants() - 1)].sequence == next + 1; }
 
-  /// Brackets every use of referenced memory. False: the sender has revoked its references.
+  /// Brackets every use of referenced memory. False: the sender has revoked its references. If it does so
+  /// meanwhile, endReading() is false: what was read may be anything.
   ECCL_DEVICE bool beginReading() {
     storeFenced(&control->reading, 1u);
-    return loadFenced(&control->senderPoison) == 0;
+    if (loadFenced(&control->senderPoison) == 0) return true;
+    endReading();  // the sender waits for it
+    return false;
   }
-  ECCL_DEVICE void endReading() { storeRelease(&control->reading, 0u); }
+  ECCL_DEVICE bool endReading() {
+    acquireFence();  // what was read was read before the poison is looked at
+    const bool intact = !poisoned();
+    storeRelease(&control->reading, 0u);
+    return intact;
+  }
   ECCL_DEVICE bool poisoned() const { return loadRelaxed(&control->senderPoison) != 0; }
 };
 

@@ -1,7 +1,9 @@
 // Errors are values. Every call that can fail returns Status, or Result<T> when it has something to give.
 //
 // The first function to identify an error writes the sentence (rank, peer, operation, path, remedy) and
-// logs it; everybody above passes the Status on unchanged. No exception leaves the library.
+// logs it; everybody above passes the Status on unchanged. No exception leaves the library: what the standard
+// library throws (there is no memory, no thread to be had) is caught where calls and threads begin, by
+// guarded().
 #pragma once
 
 #include <cstdarg>
@@ -27,23 +29,36 @@ enum class Code : uint8_t {
 std::string format(const char* fmt, ...) __attribute__((format(printf, 1, 2)));
 std::string formatList(const char* fmt, va_list args);
 
+/// Neither making nor copying one throws: errors are passed on where there is no memory, too.
 class [[nodiscard]] Status {
  public:
   Status() = default;
-  static Status error(Code code, const char* fmt, ...) __attribute__((format(printf, 2, 3)));
+  static Status error(Code code, const char* fmt, ...) noexcept __attribute__((format(printf, 2, 3)));
   /// "<what happened>: <strerror(errnum)>", code system.
-  static Status fromErrno(int errnum, const char* fmt, ...) __attribute__((format(printf, 2, 3)));
+  static Status fromErrno(int errnum, const char* fmt, ...) noexcept __attribute__((format(printf, 2, 3)));
 
   bool ok() const { return code_ == Code::ok; }
   Code code() const { return code_; }
-  const std::string& message() const { return message_; }
+  /// Empty if ok. Valid as long as this Status or a copy of it.
+  const std::string& message() const noexcept;
   /// For the rare place where a failure truly has no consequence; say why beside it.
   void ignore() const {}
 
  private:
   Code code_ = Code::ok;
-  std::string message_;
+  std::shared_ptr<const std::string> message_;  // null: ok, or there was no memory for it
 };
+
+/// What is being thrown, as a Status; call it in a catch block. `where`: a function or thread, for the message.
+Status statusOfException(const char* where) noexcept;
+
+/// Runs `body`, which returns a Status, and turns what it throws into one.
+template <class Body>
+Status guarded(const char* where, Body&& body) noexcept {
+  try {
+    return body();
+  } catch (...) { return statusOfException(where); }
+}
 
 template <class T>
 class [[nodiscard]] Result {

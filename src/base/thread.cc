@@ -8,6 +8,8 @@
 #include <string>
 #include <system_error>
 
+#include "base/log.h"
+
 namespace eccl {
 
 Result<std::thread> startThread(const char* name, std::function<void()> body) {
@@ -21,7 +23,8 @@ Result<std::thread> startThread(const char* name, std::function<void()> body) {
   try {
     started = std::thread([shown, body = std::move(body)] {
       pthread_setname_np(pthread_self(), shown.c_str());
-      body();
+      const Status status = guarded(shown.c_str(), [&] { return body(), Status(); });
+      if (!status.ok()) ECCL_WARN("the thread %s has ended: %s", shown.c_str(), status.message().c_str());
     });
   } catch (const std::system_error& error) {
     started =

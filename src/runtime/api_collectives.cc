@@ -1,7 +1,6 @@
 // The C API: collectives, Send and Recv, groups.
 
 #include "runtime/group.h"
-#include "runtime/handles.h"
 
 using namespace eccl;
 
@@ -36,26 +35,27 @@ ecclResult_t make(Collective collective, const void* send, void* receive, size_t
                   int root, ecclComm_t comm, ecclStream_t stream, Fill&& fill) {
   const char* function = apiNameOf(collective);
   Group& group = Group::ofThisThread();
-  auto run = [&]() -> Status {
-    ECCL_ASSIGN(auto communicator, communicatorOf(comm, function));
+  const auto run = [&](CommunicatorUse& use) -> Status {
+    Communicator& communicator = *use->communicator;
     if (stream == nullptr && !group.open() && op >= 0 && op < ecclNumOps) {
       const CallKey key{count, collective, static_cast<DataType>(datatype), static_cast<RedOp>(op), root};
-      if (auto ended = communicator->repeat(key, send, receive)) return *std::move(ended);
+      if (auto ended = communicator.repeat(key, send, receive)) return *std::move(ended);
     }
-    ECCL_ASSIGN(auto queue, streamOf(stream, *communicator, function));
-    ECCL_TRY(communicator->usable());
+    std::shared_ptr<Stream> queue;
+    if (stream != nullptr) { ECCL_ASSIGN(queue, streamOf(stream, function)); }
+    ECCL_TRY(communicator.usable());
     Call call;
     call.collective = collective;
     call.send = send;
     call.receive = receive;
     call.count = count;
     call.root = root;
-    ECCL_TRY(checkTypes(function, datatype, op, *communicator, call));
-    ECCL_TRY(fill(call, *communicator));
-    ECCL_TRY(validate(call, communicator->rank(), communicator->ranks()));
-    return group.add(comm, std::move(communicator), std::move(queue), stream == nullptr, std::move(call));
+    ECCL_TRY(checkTypes(function, datatype, op, communicator, call));
+    ECCL_TRY(fill(call, communicator));
+    ECCL_TRY(validate(call, communicator.rank(), communicator.ranks()));
+    return group.add(comm, use, std::move(queue), std::move(call));
   };
-  return report(group.refuse(run()), comm != nullptr && comm->magic == kCommMagic ? comm : nullptr);
+  return groupCall(function, comm, run);
 }
 
 ecclResult_t make(Collective collective, const void* send, void* receive, size_t count, int datatype, int op,
@@ -177,10 +177,9 @@ ecclResult_t ecclRecv(void* recvbuff, size_t count, ecclDataType_t datatype, int
 }
 
 ecclResult_t ecclGroupStart() {
-  Group::ofThisThread().start();
-  return ecclSuccess;
+  return apiCall("ecclGroupStart", [] { return Group::ofThisThread().start(), Status(); });
 }
 
 ecclResult_t ecclGroupEnd() {
-  return report(Group::ofThisThread().end());
+  return apiCall("ecclGroupEnd", [] { return Group::ofThisThread().end(); });
 }

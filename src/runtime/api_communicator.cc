@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "runtime/group.h"
-#include "runtime/handles.h"
 #include "runtime/process.h"
 
 using namespace eccl;
@@ -45,36 +44,61 @@ Status checkRank(int nranks, int rank) {
   return {};
 }
 
-void drop(ecclComm_t handle) {
-  Process::get().remove(handle->communicator.get());
-  handle->communicator.reset();
+/// Takes the communicator from the handle's other users and ends it: by then none of their calls is under way.
+Status end(ecclComm_t comm, const char* function, bool abort) {
+  ECCL_ASSIGN(CommunicatorUse mine, communicatorOf(comm, function, true));
+  Communicator& communicator = *mine->communicator;
+  if (abort) communicator.abort();  // ends the waits of calls and jobs
+  mine->jobs.join();
+  mine.awaitOthers();
+  const Status status = communicator.destroy();
+  return abort ? Status() : status;
 }
 
 /// Makes the handle at once and has `make` fill the communicator: here, with the rest of the group, or, for a
 /// non-blocking communicator, in the background.
-Status create(ecclComm_t* comm, const CommunicatorOptions& options,
-              std::function<Status(Communicator&, ecclComm_t)> make) {
-  auto communicator = std::make_shared<Communicator>(options);
-  Process::get().add(communicator);
-  ecclComm_t handle = newHandle(communicator);
-  *comm = handle;
-  if (!options.blocking) {
-    handle->job = std::thread([=] {
-      Status status = make(*communicator, handle);
-      if (!status.ok()) communicator->fault(status, false);
-    });
-    return Status::error(Code::inProgress, "the communicator is being made; poll ecclCommGetAsyncError");
-  }
-  return Group::ofThisThread().addJob([=] {
-    Status status = make(*communicator, handle);
-    if (!status.ok()) {
-      communicator->destroy().ignore();  // it never came to be: the first error is the one that counts
-      drop(handle);
-      *comm = nullptr;
-      report(status, handle);
+Status create(ecclComm_t* comm, CommunicatorOptions options, std::function<Status(Communicator&)> make) {
+  const bool blocking = options.blocking;
+  auto made = std::make_shared<ApiCommunicator>(std::move(options));
+  Communicator& communicator = *made->communicator;
+  Jobs& jobs = made->jobs;
+  const auto handle = static_cast<ecclComm_t>(Process::get().communicators.add(std::move(made)));
+  const auto withdraw = [handle] {
+    if (CommunicatorUse mine = Process::get().communicators.take(handle)) {
+      mine.awaitOthers();
+      mine->communicator->destroy().ignore();  // it never came to be: the first error is the one that counts
     }
-    return status;
-  });
+  };
+  const auto fill = [&]() -> Status {
+    if (!blocking) {
+      // The communicator outlives its jobs: end() waits for them.
+      ECCL_TRY(jobs.start([&communicator, make = std::move(make)] {
+        const Status status = guarded("making a communicator", [&] { return make(communicator); });
+        if (!status.ok()) communicator.fault(status, false);
+      }));
+      *comm = handle;
+      return Status::error(Code::inProgress, "the communicator is being made; poll ecclCommGetAsyncError");
+    }
+    *comm = handle;
+    return Group::ofThisThread().addJob([=, make = std::move(make)](const Status& refused) {
+      CommunicatorUse use = Process::get().communicators.find(handle);
+      if (!use) return Status::error(Code::invalidUsage, "a communicator was destroyed before it was made");
+      const Status status =
+          refused.ok() ? guarded("making a communicator", [&] { return make(*use->communicator); }) : refused;
+      if (!status.ok()) {
+        use = {};
+        withdraw();
+        *comm = nullptr;
+      }
+      return status;
+    });
+  };
+  const Status filled = guarded("making a communicator", fill);
+  if (!filled.ok() && filled.code() != Code::inProgress) {
+    withdraw();
+    *comm = nullptr;
+  }
+  return filled;
 }
 
 Status initRank(ecclComm_t* comm, int nranks, const ecclUniqueId& bytes, int rank, const ecclConfig_t* config) {
@@ -85,8 +109,8 @@ Status initRank(ecclComm_t* comm, int nranks, const ecclUniqueId& bytes, int ran
   UniqueId::Bytes copy;
   std::memcpy(copy.data(), bytes.internal, copy.size());
   ECCL_ASSIGN(UniqueId id, UniqueId::decode(copy));
-  return create(comm, options,
-                [=](Communicator& communicator, ecclComm_t) { return communicator.join(id, rank, nranks); });
+  return create(comm, std::move(options),
+                [=](Communicator& communicator) { return communicator.join(id, rank, nranks); });
 }
 
 Status initAll(ecclComm_t* comms, int ndev) {
@@ -105,53 +129,49 @@ Status initAll(ecclComm_t* comms, int ndev) {
   Group& group = Group::ofThisThread();
   group.start();
   for (int rank = 0; rank < ndev; ++rank) {
-    Status status = initRank(&comms[rank], ndev, bytes, rank, nullptr);
-    if (!status.ok()) group.refuse(status).ignore();  // said by end()
+    group.judge(guarded("ecclCommInitAll", [&] { return initRank(&comms[rank], ndev, bytes, rank, nullptr); }));
   }
   return group.end();
 }
 
-Status splitComm(ecclComm_t comm, int color, int key, ecclComm_t* newcomm, const ecclConfig_t* config) {
-  ECCL_ASSIGN(auto parent, communicatorOf(comm, "ecclCommSplit"));
+Status splitComm(ecclComm_t comm, CommunicatorUse& use, int color, int key, ecclComm_t* newcomm,
+                 const ecclConfig_t* config) {
+  Communicator& parent = *use->communicator;
   if (newcomm == nullptr) return Status::error(Code::invalidArgument, "ecclCommSplit: newcomm is NULL");
   *newcomm = nullptr;
   if (color < 0 && color != ECCL_SPLIT_NOCOLOR) {
     return Status::error(Code::invalidArgument,
                          "ecclCommSplit: color %d is neither >= 0 nor ECCL_SPLIT_NOCOLOR", color);
   }
-  ECCL_TRY(parent->usable());
-  CommunicatorOptions options;
-  if (config != nullptr) {
-    ECCL_ASSIGN(options, optionsFrom(config, "ecclCommSplit"));
-  } else {
-    options = parent->options();
+  ECCL_TRY(parent.usable());
+  CommunicatorOptions options = parent.options();
+  if (config != nullptr) { ECCL_ASSIGN(options, optionsFrom(config, "ecclCommSplit")); }
+  // From here on this rank takes part, in the order of the calls: its number is given out now.
+  const uint64_t number = parent.beginSplit();
+  // In the background the parent stays in use; in a group it may be destroyed before the group ends.
+  auto kept = std::make_shared<CommunicatorUse>(options.blocking ? CommunicatorUse() : use.again());
+  const auto onParent = [=](const std::function<Status(Communicator&)>& act) -> Status {
+    if (*kept) return act(*(*kept)->communicator);
+    ECCL_ASSIGN(CommunicatorUse found, communicatorOf(comm, "ecclCommSplit"));
+    return act(*found->communicator);
+  };
+  if (color != ECCL_SPLIT_NOCOLOR) {
+    return create(newcomm, std::move(options), [=](Communicator& child) {
+      return onParent([&](Communicator& from) { return child.split(from, number, color, key); });
+    });
   }
-  return create(newcomm, options, [=](Communicator& child, ecclComm_t handle) {
-    bool member = false;
-    Status status = child.split(*parent, color, key, &member);
-    if (status.ok() && !member) {
-      child.destroy().ignore();  // nothing was made
-      drop(handle);
-      *newcomm = nullptr;
-    }
-    return status;
-  });
+  const auto abstain = [=] { return onParent([&](Communicator& from) { return from.abstain(number); }); };
+  if (options.blocking)
+    return Group::ofThisThread().addJob(
+        [=](const Status& refused) { return refused.ok() ? abstain() : refused; });
+  // Nothing will be made, so there is nothing to poll, and `newcomm` may be gone when the others have split.
+  return use->jobs.start([abstain] { guarded("ecclCommSplit", abstain).ignore(); });  // logged
 }
 
-Status end(ecclComm_t comm, const char* function, bool abort) {
-  ECCL_ASSIGN(auto communicator, communicatorOf(comm, function));
-  if (abort) communicator->abort();
-  if (comm->job.joinable()) comm->job.join();
-  Status status = communicator->destroy();
-  drop(comm);
-  return abort ? Status() : status;
-}
-
-Status exportTopology(ecclComm_t comm, char* text, size_t* size) {
-  ECCL_ASSIGN(auto communicator, communicatorOf(comm, "ecclTopologyExport"));
+Status exportTopology(const Communicator& communicator, char* text, size_t* size) {
   if (size == nullptr) return Status::error(Code::invalidArgument, "ecclTopologyExport: size is NULL");
-  ECCL_TRY(communicator->usable());
-  ECCL_ASSIGN(const std::string json, communicator->topology());
+  ECCL_TRY(communicator.usable());
+  ECCL_ASSIGN(const std::string json, communicator.topology());
   const size_t has = std::exchange(*size, json.size() + 1);
   if (text == nullptr) return {};
   if (has < *size)
@@ -161,100 +181,28 @@ Status exportTopology(ecclComm_t comm, char* text, size_t* size) {
   return {};
 }
 
-Status finalizeComm(ecclComm_t comm) {
-  ECCL_ASSIGN(auto communicator, communicatorOf(comm, "ecclCommFinalize"));
-  if (communicator->options().blocking) return communicator->finalize();
-  ECCL_TRY(communicator->usable());
-  if (comm->job.joinable()) comm->job.join();
-  comm->job = std::thread([communicator] { communicator->finalize().ignore(); });  // told by asyncStatus()
+Status finalizeComm(CommunicatorUse& use) {
+  Communicator& communicator = *use->communicator;
+  if (communicator.options().blocking) return communicator.finalize();
+  ECCL_TRY(communicator.usable());
+  ECCL_TRY(use->jobs.start([&communicator] {
+    const Status status = guarded("ecclCommFinalize", [&] { return communicator.finalize(); });
+    if (!status.ok()) communicator.fault(status, false);  // told by asyncStatus()
+  }));
   return Status::error(Code::inProgress, "finalizing; poll ecclCommGetAsyncError");
 }
 
-}  // namespace
-
-ecclResult_t ecclGetUniqueId(ecclUniqueId* out) {
-  if (out == nullptr) return report(Status::error(Code::invalidArgument, "ecclGetUniqueId: id is NULL"));
-  auto id = makeId();
-  if (!id.ok()) return report(id.status());
-  UniqueId::Bytes bytes = id->encode();
-  std::memcpy(out->internal, bytes.data(), bytes.size());
-  return ecclSuccess;
-}
-
-ecclResult_t ecclCommInitRank(ecclComm_t* comm, int nranks, ecclUniqueId id, int rank) {
-  return report(Group::ofThisThread().refuse(initRank(comm, nranks, id, rank, nullptr)));
-}
-
-ecclResult_t ecclCommInitRankConfig(ecclComm_t* comm, int nranks, ecclUniqueId id, int rank,
-                                    ecclConfig_t* config) {
-  return report(Group::ofThisThread().refuse(initRank(comm, nranks, id, rank, config)));
-}
-
-ecclResult_t ecclCommInitAll(ecclComm_t* comms, int ndev, const int*) {
-  return report(initAll(comms, ndev));
-}
-
-ecclResult_t ecclCommSplit(ecclComm_t comm, int color, int key, ecclComm_t* newcomm, ecclConfig_t* config) {
-  return report(Group::ofThisThread().refuse(splitComm(comm, color, key, newcomm, config)), comm);
-}
-
-ecclResult_t ecclCommFinalize(ecclComm_t comm) {
-  return report(finalizeComm(comm));
-}
-ecclResult_t ecclCommDestroy(ecclComm_t comm) {
-  return report(end(comm, "ecclCommDestroy", false));
-}
-ecclResult_t ecclCommAbort(ecclComm_t comm) {
-  return report(end(comm, "ecclCommAbort", true));
-}
-
-ecclResult_t ecclCommGetAsyncError(ecclComm_t comm, ecclResult_t* asyncError) {
-  auto communicator = communicatorOf(comm, "ecclCommGetAsyncError");
-  if (!communicator.ok()) return report(communicator.status());
-  if (asyncError == nullptr)
-    return report(Status::error(Code::invalidArgument, "ecclCommGetAsyncError: asyncError is NULL"));
-  *asyncError = static_cast<ecclResult_t>((*communicator)->asyncStatus().code());
-  return ecclSuccess;
-}
-
-ecclResult_t ecclCommCount(ecclComm_t comm, int* count) {
-  auto communicator = communicatorOf(comm, "ecclCommCount");
-  if (!communicator.ok()) return report(communicator.status());
-  if (count == nullptr) return report(Status::error(Code::invalidArgument, "ecclCommCount: count is NULL"));
-  if (Status status = (*communicator)->usable(); !status.ok()) return report(status, comm);
-  *count = (*communicator)->ranks();
-  return ecclSuccess;
-}
-
-ecclResult_t ecclCommUserRank(ecclComm_t comm, int* rank) {
-  auto communicator = communicatorOf(comm, "ecclCommUserRank");
-  if (!communicator.ok()) return report(communicator.status());
-  if (rank == nullptr) return report(Status::error(Code::invalidArgument, "ecclCommUserRank: rank is NULL"));
-  if (Status status = (*communicator)->usable(); !status.ok()) return report(status, comm);
-  *rank = (*communicator)->rank();
-  return ecclSuccess;
-}
-
-ecclResult_t ecclTopologyExport(ecclComm_t comm, char* text, size_t* size) {
-  return report(exportTopology(comm, text, size), comm);
-}
-
-ecclResult_t ecclRedOpCreatePreMulSum(ecclRedOp_t* op, void* scalar, ecclDataType_t datatype,
-                                      ecclScalarResidence_t residence, ecclComm_t comm) {
-  auto communicator = communicatorOf(comm, "ecclRedOpCreatePreMulSum");
-  if (!communicator.ok()) return report(communicator.status());
-  if (op == nullptr || scalar == nullptr) {
-    return report(Status::error(Code::invalidArgument, "ecclRedOpCreatePreMulSum: op or scalar is NULL"), comm);
-  }
+Status createPreMulSum(Communicator& communicator, ecclRedOp_t* op, const void* scalar, int datatype,
+                       ecclScalarResidence_t residence) {
+  if (op == nullptr || scalar == nullptr)
+    return Status::error(Code::invalidArgument, "ecclRedOpCreatePreMulSum: op or scalar is NULL");
   if (datatype < 0 || datatype >= ecclNumTypes) {
-    return report(
-        Status::error(Code::invalidArgument, "ecclRedOpCreatePreMulSum: datatype %d does not exist", datatype),
-        comm);
+    return Status::error(Code::invalidArgument, "ecclRedOpCreatePreMulSum: datatype %d does not exist",
+                         datatype);
   }
   if (residence != ecclScalarDevice && residence != ecclScalarHostImmediate) {
-    return report(Status::error(Code::invalidArgument, "ecclRedOpCreatePreMulSum: residence %d does not exist",
-                                residence),
-                  comm);
+    return Status::error(Code::invalidArgument, "ecclRedOpCreatePreMulSum: residence %d does not exist",
+                         residence);
   }
   PreMul preMul;
   preMul.type = static_cast<DataType>(datatype);
@@ -262,17 +210,103 @@ ecclResult_t ecclRedOpCreatePreMulSum(ecclRedOp_t* op, void* scalar, ecclDataTyp
     preMul.scalar = scalar;
   else
     std::memcpy(preMul.immediate, scalar, sizeOf(preMul.type));
-  auto index = (*communicator)->createOp(preMul);
-  if (!index.ok()) return report(index.status(), comm);
-  *op = static_cast<ecclRedOp_t>(ecclNumOps + *index);
-  return ecclSuccess;
+  ECCL_ASSIGN(const int index, communicator.createOp(preMul));
+  *op = static_cast<ecclRedOp_t>(ecclNumOps + index);
+  return {};
+}
+
+}  // namespace
+
+ecclResult_t ecclGetUniqueId(ecclUniqueId* out) {
+  return apiCall("ecclGetUniqueId", [&]() -> Status {
+    if (out == nullptr) return Status::error(Code::invalidArgument, "ecclGetUniqueId: id is NULL");
+    ECCL_ASSIGN(const UniqueId id, makeId());
+    const UniqueId::Bytes bytes = id.encode();
+    std::memcpy(out->internal, bytes.data(), bytes.size());
+    return {};
+  });
+}
+
+ecclResult_t ecclCommInitRank(ecclComm_t* comm, int nranks, ecclUniqueId id, int rank) {
+  return ecclCommInitRankConfig(comm, nranks, id, rank, nullptr);
+}
+
+ecclResult_t ecclCommInitRankConfig(ecclComm_t* comm, int nranks, ecclUniqueId id, int rank,
+                                    ecclConfig_t* config) {
+  return apiCall("ecclCommInitRank", [&] {
+    const Status status = guarded("ecclCommInitRank", [&] { return initRank(comm, nranks, id, rank, config); });
+    Group::ofThisThread().judge(status);
+    return status;
+  });
+}
+
+ecclResult_t ecclCommInitAll(ecclComm_t* comms, int ndev, const int*) {
+  return apiCall("ecclCommInitAll", [&] { return initAll(comms, ndev); });
+}
+
+ecclResult_t ecclCommSplit(ecclComm_t comm, int color, int key, ecclComm_t* newcomm, ecclConfig_t* config) {
+  return groupCall("ecclCommSplit", comm,
+                   [&](CommunicatorUse& use) { return splitComm(comm, use, color, key, newcomm, config); });
+}
+
+ecclResult_t ecclCommFinalize(ecclComm_t comm) {
+  return apiCall("ecclCommFinalize", comm, finalizeComm);
+}
+ecclResult_t ecclCommDestroy(ecclComm_t comm) {
+  return apiCall("ecclCommDestroy", [&] { return end(comm, "ecclCommDestroy", false); });
+}
+ecclResult_t ecclCommAbort(ecclComm_t comm) {
+  return apiCall("ecclCommAbort", [&] { return end(comm, "ecclCommAbort", true); });
+}
+
+ecclResult_t ecclCommSynchronize(ecclComm_t comm) {
+  return apiCall("ecclCommSynchronize", comm,
+                 [](CommunicatorUse& use) { return use->communicator->defaultStream()->synchronize(); });
+}
+
+ecclResult_t ecclCommGetAsyncError(ecclComm_t comm, ecclResult_t* asyncError) {
+  return apiCall("ecclCommGetAsyncError", comm, [&](CommunicatorUse& use) {
+    if (asyncError == nullptr)
+      return Status::error(Code::invalidArgument, "ecclCommGetAsyncError: asyncError is NULL");
+    *asyncError = static_cast<ecclResult_t>(use->communicator->asyncStatus().code());
+    return Status();
+  });
+}
+
+ecclResult_t ecclCommCount(ecclComm_t comm, int* count) {
+  return apiCall("ecclCommCount", comm, [&](CommunicatorUse& use) -> Status {
+    if (count == nullptr) return Status::error(Code::invalidArgument, "ecclCommCount: count is NULL");
+    ECCL_TRY(use->communicator->usable());
+    *count = use->communicator->ranks();
+    return {};
+  });
+}
+
+ecclResult_t ecclCommUserRank(ecclComm_t comm, int* rank) {
+  return apiCall("ecclCommUserRank", comm, [&](CommunicatorUse& use) -> Status {
+    if (rank == nullptr) return Status::error(Code::invalidArgument, "ecclCommUserRank: rank is NULL");
+    ECCL_TRY(use->communicator->usable());
+    *rank = use->communicator->rank();
+    return {};
+  });
+}
+
+ecclResult_t ecclTopologyExport(ecclComm_t comm, char* text, size_t* size) {
+  return apiCall("ecclTopologyExport", comm,
+                 [&](CommunicatorUse& use) { return exportTopology(*use->communicator, text, size); });
+}
+
+ecclResult_t ecclRedOpCreatePreMulSum(ecclRedOp_t* op, void* scalar, ecclDataType_t datatype,
+                                      ecclScalarResidence_t residence, ecclComm_t comm) {
+  return apiCall("ecclRedOpCreatePreMulSum", comm, [&](CommunicatorUse& use) {
+    return createPreMulSum(*use->communicator, op, scalar, datatype, residence);
+  });
 }
 
 ecclResult_t ecclRedOpDestroy(ecclRedOp_t op, ecclComm_t comm) {
-  auto communicator = communicatorOf(comm, "ecclRedOpDestroy");
-  if (!communicator.ok()) return report(communicator.status());
-  if (op >= 0 && op < ecclNumOps) {
-    return report(Status::error(Code::invalidArgument, "ecclRedOpDestroy: operator %d is built in", op), comm);
-  }
-  return report((*communicator)->destroyOp(static_cast<int>(op) - ecclNumOps), comm);
+  return apiCall("ecclRedOpDestroy", comm, [&](CommunicatorUse& use) {
+    if (op >= 0 && op < ecclNumOps)
+      return Status::error(Code::invalidArgument, "ecclRedOpDestroy: operator %d is built in", op);
+    return use->communicator->destroyOp(static_cast<int>(op) - ecclNumOps);
+  });
 }

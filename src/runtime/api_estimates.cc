@@ -18,9 +18,8 @@ static_assert(same(ecclCollAllReduce, Collective::allReduce) &&
               same(ecclCollGather, Collective::gather) && same(ecclCollScatter, Collective::scatter) &&
               same(ecclCollAlltoAll, Collective::allToAll) && ecclNumCollectives == 8);
 
-Status estimateCost(ecclComm_t comm, ecclCollective_t collective, size_t count, ecclDataType_t datatype,
-                    int nranks, double* microseconds) {
-  ECCL_ASSIGN(auto communicator, communicatorOf(comm, "ecclCostEstimate"));
+Status estimateCost(const Communicator& communicator, ecclCollective_t collective, size_t count,
+                    ecclDataType_t datatype, int nranks, double* microseconds) {
   if (microseconds == nullptr)
     return Status::error(Code::invalidArgument, "ecclCostEstimate: microseconds is NULL");
   if (collective < 0 || collective >= ecclNumCollectives)
@@ -29,14 +28,14 @@ Status estimateCost(ecclComm_t comm, ecclCollective_t collective, size_t count, 
   if (datatype < 0 || datatype >= ecclNumTypes)
     return Status::error(Code::invalidArgument, "ecclCostEstimate: datatype %d is none of ecclDataType_t",
                          static_cast<int>(datatype));
-  if (nranks < 0 || nranks > communicator->ranks())
+  if (nranks < 0 || nranks > communicator.ranks())
     return Status::error(Code::invalidArgument,
                          "ecclCostEstimate: nranks %d is not from 0 to the %d of the communicator", nranks,
-                         communicator->ranks());
-  ECCL_TRY(communicator->usable());
+                         communicator.ranks());
+  ECCL_TRY(communicator.usable());
   ECCL_ASSIGN(*microseconds,
-              communicator->estimate(static_cast<Collective>(collective), static_cast<DataType>(datatype),
-                                     count, nranks == 0 ? communicator->ranks() : nranks));
+              communicator.estimate(static_cast<Collective>(collective), static_cast<DataType>(datatype), count,
+                                    nranks == 0 ? communicator.ranks() : nranks));
   return {};
 }
 
@@ -61,9 +60,11 @@ using namespace eccl;
 
 ecclResult_t ecclCostEstimate(ecclComm_t comm, ecclCollective_t collective, size_t count,
                               ecclDataType_t datatype, int nranks, double* microseconds) {
-  return report(estimateCost(comm, collective, count, datatype, nranks, microseconds), comm);
+  return apiCall("ecclCostEstimate", comm, [&](CommunicatorUse& use) {
+    return estimateCost(*use->communicator, collective, count, datatype, nranks, microseconds);
+  });
 }
 
 ecclResult_t ecclGroupSimulateEnd(ecclSimInfo_t* simInfo) {
-  return report(simulateEnd(simInfo));
+  return apiCall("ecclGroupSimulateEnd", [&] { return simulateEnd(simInfo); });
 }

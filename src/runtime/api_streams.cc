@@ -1,6 +1,6 @@
 // The C API: memory and host streams.
 
-#include "runtime/handles.h"
+#include "runtime/group.h"
 #include "runtime/process.h"
 #include "transport/shm/shared_heap.h"
 
@@ -8,95 +8,86 @@ using namespace eccl;
 
 namespace {
 
-/// The NULL stream stands for every communicator's default stream.
-std::vector<std::shared_ptr<Stream>> defaultStreams() {
-  std::vector<std::shared_ptr<Stream>> streams;
-  for (auto& communicator : Process::get().communicators()) streams.push_back(communicator->defaultStream());
-  return streams;
+Status registerMemory(ApiCommunicator& its, void* base, size_t bytes, void** handle) {
+  if (base == nullptr || handle == nullptr || bytes == 0)
+    return Status::error(Code::invalidArgument,
+                         "ecclCommRegister: buff and handle must not be NULL, nor size 0");
+  ECCL_TRY(its.communicator->usable());
+  std::lock_guard lock(its.mutex);
+  its.registrations.reserve(its.registrations.size() + 1);
+  *handle = Process::get().registrations.add(
+      std::make_shared<Registration>(its.communicator.get(), Window{static_cast<std::byte*>(base), bytes}));
+  its.registrations.push_back(*handle);
+  return {};
 }
 
-Result<std::shared_ptr<Stream>> liveStream(ecclStream_t stream, const char* function) {
-  if (stream->magic != kStreamMagic)
-    return Status::error(Code::invalidArgument, "%s: stream is no ECCL host stream", function);
-  if (stream->stream == nullptr)
-    return Status::error(Code::invalidArgument, "%s: the stream has been destroyed", function);
-  return stream->stream;
-}
-
-template <class Ask>
-Status askStreams(ecclStream_t stream, const char* function, Ask&& ask) {
-  std::vector<std::shared_ptr<Stream>> streams;
-  if (stream == nullptr) {
-    streams = defaultStreams();
-  } else {
-    ECCL_ASSIGN(auto one, liveStream(stream, function));
-    streams.push_back(one);
+Status deregisterMemory(ApiCommunicator& its, void* handle) {
+  auto& table = Process::get().registrations;
+  if (auto known = table.find(handle);
+      known && known->communicator == its.communicator.get() && table.take(handle)) {
+    std::lock_guard lock(its.mutex);
+    std::erase(its.registrations, handle);
+    return {};
   }
-  Status first;
-  for (auto& each : streams) {
-    Status status = ask(*each);
-    if (first.ok()) first = status;
-  }
-  return first;
+  return Status::error(Code::invalidArgument,
+                       "ecclCommDeregister: %p is no handle of this communicator, or was deregistered", handle);
 }
 
 }  // namespace
 
 ecclResult_t ecclMemAlloc(void** ptr, size_t size) {
-  if (ptr == nullptr) return report(Status::error(Code::invalidArgument, "ecclMemAlloc: ptr is NULL"));
-  *ptr = nullptr;
-  auto memory = SharedHeap::ofThisProcess().allocate(size);
-  if (!memory.ok()) return report(memory.status());
-  *ptr = *memory;
-  return ecclSuccess;
+  return apiCall("ecclMemAlloc", [&]() -> Status {
+    if (ptr == nullptr) return Status::error(Code::invalidArgument, "ecclMemAlloc: ptr is NULL");
+    *ptr = nullptr;
+    ECCL_ASSIGN(*ptr, SharedHeap::ofThisProcess().allocate(size));
+    return {};
+  });
 }
 
 ecclResult_t ecclMemFree(void* ptr) {
-  return ptr == nullptr ? ecclSuccess : report(SharedHeap::ofThisProcess().free(ptr));
+  return apiCall("ecclMemFree",
+                 [&] { return ptr == nullptr ? Status() : SharedHeap::ofThisProcess().free(ptr); });
 }
 
 ecclResult_t ecclCommRegister(ecclComm_t comm, void* buff, size_t size, void** handle) {
-  auto communicator = communicatorOf(comm, "ecclCommRegister");
-  if (!communicator.ok()) return report(communicator.status());
-  if (buff == nullptr || handle == nullptr || size == 0) {
-    return report(
-        Status::error(Code::invalidArgument, "ecclCommRegister: buff and handle must not be NULL, nor size 0"),
-        comm);
-  }
-  auto registered = (*communicator)->registerMemory(buff, size);
-  if (!registered.ok()) return report(registered.status(), comm);
-  *handle = *registered;
-  return ecclSuccess;
+  return apiCall("ecclCommRegister", comm,
+                 [&](CommunicatorUse& use) { return registerMemory(*use, buff, size, handle); });
 }
 
 ecclResult_t ecclCommDeregister(ecclComm_t comm, void* handle) {
-  auto communicator = communicatorOf(comm, "ecclCommDeregister");
-  if (!communicator.ok()) return report(communicator.status());
-  return report((*communicator)->deregisterMemory(handle), comm);
+  return apiCall("ecclCommDeregister", comm,
+                 [&](CommunicatorUse& use) { return deregisterMemory(*use, handle); });
 }
 
 ecclResult_t ecclStreamCreate(ecclStream_t* stream) {
-  if (stream == nullptr)
-    return report(Status::error(Code::invalidArgument, "ecclStreamCreate: stream is NULL"));
-  *stream = newHandle(std::make_shared<Stream>());
-  return ecclSuccess;
+  return apiCall("ecclStreamCreate", [&] {
+    if (stream == nullptr) return Status::error(Code::invalidArgument, "ecclStreamCreate: stream is NULL");
+    *stream = static_cast<ecclStream_t>(Process::get().streams.add(std::make_shared<Stream>()));
+    return Status();
+  });
 }
 
 ecclResult_t ecclStreamSynchronize(ecclStream_t stream) {
-  return report(askStreams(stream, "ecclStreamSynchronize", [](Stream& each) { return each.synchronize(); }));
+  return apiCall("ecclStreamSynchronize", [&]() -> Status {
+    if (stream == nullptr) return NullStream::ofThisThread().synchronize();
+    ECCL_ASSIGN(const auto live, streamOf(stream, "ecclStreamSynchronize"));
+    return live->synchronize();
+  });
 }
 
 ecclResult_t ecclStreamQuery(ecclStream_t stream) {
-  return report(askStreams(stream, "ecclStreamQuery", [](Stream& each) { return each.query(); }));
+  return apiCall("ecclStreamQuery", [&]() -> Status {
+    if (stream == nullptr) return NullStream::ofThisThread().query();
+    ECCL_ASSIGN(const auto live, streamOf(stream, "ecclStreamQuery"));
+    return live->query();
+  });
 }
 
 ecclResult_t ecclStreamDestroy(ecclStream_t stream) {
-  if (stream == nullptr)
-    return report(
-        Status::error(Code::invalidArgument, "ecclStreamDestroy: the NULL stream cannot be destroyed"));
-  auto live = liveStream(stream, "ecclStreamDestroy");
-  if (!live.ok()) return report(live.status());
-  Status status = (*live)->synchronize();
-  stream->stream.reset();
-  return report(status);
+  return apiCall("ecclStreamDestroy", [&]() -> Status {
+    if (stream == nullptr)
+      return Status::error(Code::invalidArgument, "ecclStreamDestroy: the NULL stream cannot be destroyed");
+    ECCL_ASSIGN(const auto mine, streamOf(stream, "ecclStreamDestroy", true));
+    return mine->synchronize();
+  });
 }

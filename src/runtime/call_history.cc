@@ -8,6 +8,13 @@ uint64_t CallHistory::next(uint64_t scope) const {
   return at == scopes_.end() ? 0 : at->second.next;
 }
 
+std::optional<CallRecord> CallHistory::last(uint64_t scope) const {
+  std::lock_guard lock(mutex_);
+  auto at = scopes_.find(scope);
+  if (at == scopes_.end() || at->second.next == 0) return std::nullopt;
+  return at->second.calls[(at->second.next - 1) % kKept];
+}
+
 std::optional<Mismatch> CallHistory::add(CallRecord& mine) {
   std::lock_guard lock(mutex_);
   Scope& scope = scopes_[mine.scope];

@@ -26,6 +26,8 @@ class CallHistory {
  public:
   /// The number the next call of this scope gets.
   uint64_t next(uint64_t scope) const;
+  /// The last call of this scope, if there was one.
+  std::optional<CallRecord> last(uint64_t scope) const;
   /// Numbers a call being made, and remembers it. Answers with a mismatch if another rank has already told of
   /// another call.
   std::optional<Mismatch> add(CallRecord& mine);

@@ -1,6 +1,8 @@
 #include "runtime/communicator.h"
 
+#include "algorithms/collective.h"
 #include "base/log.h"
+#include "eccl/eccl.h"
 #include "topology/cluster_json.h"
 
 namespace eccl {
@@ -33,8 +35,9 @@ Duration Communicator::initLimit() const {
 std::string Communicator::describe(int rank) const {
   size_t at = static_cast<size_t>(rank);
   if (rank == rank_) return format("rank %d (%s)", rank, localEndpoint().who().c_str());
-  return at < endpoints_.size() ? format("rank %d (%s)", rank, endpoints_[at].who().c_str())
-                                : format("rank %d", rank);
+  return met_.load(std::memory_order_acquire) && at < endpoints_.size()
+             ? format("rank %d (%s)", rank, endpoints_[at].who().c_str())
+             : format("rank %d", rank);
 }
 
 Status Communicator::asyncStatus() const {
@@ -93,43 +96,58 @@ Status Communicator::remember(CallRecord& record, const Plan& plan, const char* 
   return {};
 }
 
-Result<std::vector<StreamItem>> Communicator::prepare(std::vector<Call> calls, bool callerBlocked) {
+Result<std::vector<StreamItem>> Communicator::prepare(std::vector<Call> calls,
+                                                      const std::vector<Streams>& streams) {
   ECCL_TRY(usable());
+  std::lock_guard lock(calls_);
   std::vector<StreamItem> items;
-  for (Call& call : calls) {
+  for (size_t i = 0; i < calls.size(); ++i) {
     auto run = std::make_shared<Run>();
-    ECCL_TRY(prepare(run, std::move(call), callerBlocked));
+    run->holds = static_cast<int>(streams[i].size());
+    ECCL_TRY(prepare(run, std::move(calls[i]), options_.blocking && streams[i].front() == defaultStream_));
     items.push_back({shared_from_this(), &engine_, std::move(run)});
   }
   return items;
 }
 
-// Nothing is allocated for a call like the one before. Others may still look at a Run that stalled.
-const std::shared_ptr<Run>& Communicator::spareRun() {
+// Nothing is allocated for a call like the one before. Others may still look at a Run that stalled, or be in
+// it.
+std::shared_ptr<Run> Communicator::spareRun() {
   if (spare_ == nullptr || spare_.use_count() > 1) spare_ = std::make_shared<Run>();
+  std::atomic_thread_fence(std::memory_order_acquire);  // the last use of it came before its count went down
   spare_->reset();
   return spare_;
 }
 
 Status Communicator::execute(Call call) {
   ECCL_TRY(usable());
-  const std::shared_ptr<Run>& run = spareRun();
-  ECCL_TRY(prepare(run, std::move(call), true));
+  std::shared_ptr<Run> run;
+  {
+    std::lock_guard lock(calls_);
+    run = spareRun();
+    ECCL_TRY(prepare(run, std::move(call), true));
+  }
   engine_.execute(run);
   return run->status;
 }
 
 std::optional<Status> Communicator::repeat(const CallKey& key, const void* send, void* receive) {
   if (state() != State::ready || !options_.blocking) return std::nullopt;
+  std::unique_lock lock(calls_);
   const std::shared_ptr<Plan>* plan = planner_->known(key);
   if (plan == nullptr || (*plan)->shortCall == nullptr) return std::nullopt;
   ShortCall& shortCall = *(*plan)->shortCall;
-  if (!shortCall.accepts(send, receive) || !defaultStream_->idle() || !engine_.claim()) return std::nullopt;
+  const bool spare = spare_ != nullptr && spare_.use_count() == 1;  // see below
+  if (!spare || !shortCall.accepts(send, receive) || !defaultStream_->idle() || !engine_.claim())
+    return std::nullopt;
+  // From here on this thread drives, and gives that up in drive() or execute() only: nothing may be thrown.
   CallRecord record = shortCall.record();
-  const Status remembered = remember(record, **plan, ", short");  // if not ok, the engine has been told to fail
+  const Status remembered =
+      guarded(apiNameOf(key.collective), [&] { return remember(record, **plan, ", short"); });
+  if (!remembered.ok()) engine_.fail(remembered);
   shortCall.begin(send, receive, record.signature);
   if (engine_.drive(shortCall)) return remembered;
-  const std::shared_ptr<Run>& run = spareRun();
+  const std::shared_ptr<Run> run = spareRun();
   run->plan = *plan;
   run->record = record;
   run->call = Call();
@@ -140,20 +158,37 @@ std::optional<Status> Communicator::repeat(const CallKey& key, const void* send,
   run->call.type = key.type;
   run->call.op = key.op;
   run->call.root = key.root;
+  lock.unlock();
   engine_.execute(run, shortCall);
   return run->status;
 }
 
 Status Communicator::finalize() {
   if (state() == State::finalised) return {};
-  ECCL_TRY(usable());
-  state_.store(State::finalising, std::memory_order_release);
-  // Peers take what was sent, or leave, or die: each of these ends the wait.
-  bool drained = engine_.drain(TimePoint::max());
-  if (!drained) return asyncStatus();
-  State expected = State::finalising;
+  State expected = State::ready;
+  if (!state_.compare_exchange_strong(expected, State::finalising, std::memory_order_acq_rel)) return usable();
+  // Peers take what was sent, or say that they will not, or leave, or die: each of these ends the wait.
+  std::vector<Untaken> lost;
+  if (!engine_.drain(&lost)) return asyncStatus();
+  expected = State::finalising;
   state_.compare_exchange_strong(expected, State::finalised);
-  return asyncStatus();
+  ECCL_TRY(asyncStatus());
+  return lost.empty() ? Status() : logged(lostMessages(lost));
+}
+
+Status Communicator::lostMessages(const std::vector<Untaken>& lost) const {
+  std::string text;
+  for (const Untaken& each : lost) {
+    const auto last = history_.last(each.pointToPoint ? CallRecord::pairScope(rank_, each.peer) : 0);
+    text += format("%s%llu message%s to %s%s%s", text.empty() ? "" : ", ",
+                   static_cast<unsigned long long>(each.messages), each.messages == 1 ? "" : "s",
+                   describe(each.peer).c_str(), last ? ", the last of " : "", last ? last->text().c_str() : "");
+  }
+  return Status::error(
+      Code::remote,
+      "%s sent what was never received: %s. The receivers have left the communicator or been "
+      "finalized; every ecclSend needs an ecclRecv, every rank's collective that of the others",
+      describe(rank_).c_str(), text.c_str());
 }
 
 Status Communicator::destroy() {
@@ -170,54 +205,40 @@ Status Communicator::destroy() {
 
 void Communicator::abort() {
   abort_.store(true, std::memory_order_release);
+  const bool running = running_.load();
   if (state() != State::failed) {
-    fault(Status::error(Code::remote, "%s aborted the communicator%s%s", describe(rank_).c_str(),
+    fault(Status::error(Code::remote, "%s aborted the communicator%s%s",
+                        running ? describe(rank_).c_str() : localEndpoint().who().c_str(),
                         options_.name.empty() ? "" : " ", options_.name.c_str()),
           true);
   }
-  if (planner_ != nullptr) engine_.quiesce();
+  if (running) engine_.quiesce();
 }
 
 Result<int> Communicator::createOp(PreMul preMul) {
-  for (size_t i = 0; i < ops_.size(); ++i) {
-    if (ops_[i].has_value()) continue;
-    ops_[i] = preMul;
-    return static_cast<int>(i);
-  }
-  ops_.push_back(preMul);
-  return static_cast<int>(ops_.size()) - 1;
+  ECCL_TRY(usable());
+  std::lock_guard lock(mutex_);
+  if (opsMade_ == ecclMaxRedOp - ecclNumOps)
+    return Status::error(Code::invalidUsage, "no more than %d operators can be created on a communicator",
+                         opsMade_);
+  ops_[opsMade_] = preMul;
+  return opsMade_++;
 }
 
 Status Communicator::destroyOp(int index) {
-  if (index < 0 || static_cast<size_t>(index) >= ops_.size() || !ops_[static_cast<size_t>(index)].has_value()) {
-    return Status::error(Code::invalidArgument,
-                         "operator %d was not created on this communicator, or is destroyed", index + 5);
-  }
-  ops_[static_cast<size_t>(index)].reset();
-  return {};
+  std::lock_guard lock(mutex_);
+  if (ops_.erase(index) > 0) return {};
+  return Status::error(Code::invalidArgument,
+                       "operator %d was not created on this communicator, or is destroyed", index + ecclNumOps);
 }
 
 Result<PreMul> Communicator::op(int index) const {
-  if (index < 0 || static_cast<size_t>(index) >= ops_.size() || !ops_[static_cast<size_t>(index)].has_value()) {
-    return Status::error(Code::invalidArgument,
-                         "reduction operator %d is neither built in nor created on this communicator",
-                         index + 5);
-  }
-  return *ops_[static_cast<size_t>(index)];
-}
-
-Result<void*> Communicator::registerMemory(void* base, size_t bytes) {
-  ECCL_TRY(usable());
-  auto window = std::make_unique<Window>(Window{static_cast<std::byte*>(base), bytes});
-  void* handle = window.get();
-  registered_[handle] = std::move(window);
-  return handle;
-}
-
-Status Communicator::deregisterMemory(void* handle) {
-  if (registered_.erase(handle) > 0) return {};
+  std::lock_guard lock(mutex_);
+  const auto found = ops_.find(index);
+  if (found != ops_.end()) return found->second;
   return Status::error(Code::invalidArgument,
-                       "ecclCommDeregister: %p is no handle of this communicator, or was deregistered", handle);
+                       "reduction operator %d is neither built in nor created on this communicator",
+                       index + ecclNumOps);
 }
 
 void Communicator::closeAfterFork() {

@@ -38,9 +38,9 @@ struct Membership {
   std::optional<Endpoint> parent;  // in the control tree
 };
 
-/// Owner: the API handle, and every Run in a stream. Threads: state queries, abort() and fault() any; the rest
-/// one thread at a time (the API's rule). Failure: the first one stays, ends all work, and is told to all
-/// ranks.
+/// Owner: the API handle, and every Run in a stream. Threads: any; join(), split() and destroy() one, destroy()
+/// when no other call is under way. Of calls made at the same time any may be the first. Failure: the first one
+/// stays, ends all work, and is told to all ranks.
 class Communicator final : public ControlHandler,
                            public EngineHandler,
                            public std::enable_shared_from_this<Communicator> {
@@ -52,8 +52,12 @@ class Communicator final : public ControlHandler,
 
   /// Joins through a unique id. Blocks; aborted by abort().
   Status join(UniqueId id, int rank, int ranks);
-  /// Becomes a child of `parent`, collectively. *isMember is false for a rank without a color.
-  Status split(Communicator& parent, int color, int key, bool* isMember);
+  /// Begins to split this communicator: the number of the split, from 0, in the order of the calls.
+  uint64_t beginSplit() { return control_->reserveGather(); }
+  /// Becomes a child of `parent` by that split, collectively.
+  Status split(Communicator& parent, uint64_t number, int color, int key);
+  /// Takes part in a split of this communicator without a color.
+  Status abstain(uint64_t number);
 
   int rank() const { return rank_; }
   int ranks() const { return ranks_; }
@@ -72,8 +76,9 @@ class Communicator final : public ControlHandler,
   /// Why a call cannot be made now, or ok.
   Status usable() const;
 
-  /// Makes Runs of validated calls, in order. The caller puts them into a stream.
-  Result<std::vector<StreamItem>> prepare(std::vector<Call> calls, bool callerBlocked);
+  /// Makes Runs of validated calls, in order. The caller puts each into its streams.
+  using Streams = std::vector<std::shared_ptr<Stream>>;
+  Result<std::vector<StreamItem>> prepare(std::vector<Call> calls, const std::vector<Streams>& streams);
   /// Makes a validated call and waits for its end; no stream has work that comes before it.
   Status execute(Call call);
   /// The same for a call like one before, where that is short: nothing is checked or planned anew. Nothing if
@@ -81,7 +86,8 @@ class Communicator final : public ControlHandler,
   std::optional<Status> repeat(const CallKey& key, const void* send, void* receive);
   const std::shared_ptr<Stream>& defaultStream() const { return defaultStream_; }
 
-  /// Waits for outstanding work and until peers have taken what was sent.
+  /// Waits for outstanding work and until peers have taken what was sent. Error (remote): some of it they never
+  /// will, as they have left or been finalized.
   Status finalize();
   /// finalize(), goodbye, stop. The object is dead afterwards.
   Status destroy();
@@ -90,14 +96,10 @@ class Communicator final : public ControlHandler,
   /// The first failure: ends all work with it. `tell`: the other ranks do not know yet. Any thread.
   void fault(const Status& why, bool tell);
 
-  /// PreMulSum operators. Index 0 is the first created.
+  /// PreMulSum operators. Index 0 is the first created; none is used twice.
   Result<int> createOp(PreMul preMul);
   Status destroyOp(int index);
   Result<PreMul> op(int index) const;
-
-  /// Remembers memory the caller will use often; the handle is opaque.
-  Result<void*> registerMemory(void* base, size_t bytes);
-  Status deregisterMemory(void* handle);
 
   /// "rank 3 (node7 pid 123)".
   std::string describe(int rank) const;
@@ -112,6 +114,7 @@ class Communicator final : public ControlHandler,
   void onMismatch(Run& run, int peer, const LaneState& lane) override;
   void onPeerFailed(Run* run, int peer, const std::string& reason) override;
   void onStall(Run& run, Duration stalled, const std::vector<int>& peers) override;
+  void onDriverFailed(const Status& why) override;
   void wakeService() override { service_.wake(); }
 
  private:
@@ -136,6 +139,8 @@ class Communicator final : public ControlHandler,
     uint64_t sendsToYou, receivesFromYou;
   };
 
+  static constexpr int kNoColor = -1;
+  static std::string splitPart(int color, int key, std::string_view endpoint);
   template <class FindMembership>
   Status establish(uint64_t id, const Secret& secret, FindMembership&& findMembership);
   Status exchange();
@@ -148,8 +153,11 @@ class Communicator final : public ControlHandler,
   void onIncoming(Incoming incoming);
   Status prepare(const std::shared_ptr<Run>& run, Call call, bool callerBlocked);
   Status remember(CallRecord& record, const Plan& plan, const char* way);
-  const std::shared_ptr<Run>& spareRun();
+  std::shared_ptr<Run> spareRun();
+  Status lostMessages(const std::vector<Untaken>& lost) const;
+  Status needsMoreCalls(int origin, const CallRecord& record) const;
   void tick();
+  void tellAll(const Status& why);
   void tellMismatch(const Mismatch& mismatch);
   void sendComparison(int peer, const CallRecord& record);
   void checkDeadlock(int origin, const Comparison& other);
@@ -160,13 +168,14 @@ class Communicator final : public ControlHandler,
   uint64_t id_ = 0;
   Secret secret_;
   int rank_ = 0, ranks_ = 1;
-  uint64_t splits_ = 0;
   std::string wireText_;
-  std::vector<Endpoint> endpoints_;  // constant once ready
-  Selection selection_;              // likewise
+  std::vector<Endpoint> endpoints_;  // constant once met_
+  Selection selection_;              // constant once ready
   RankHosts hosts_;                  // likewise; a child's before it meets its ranks, from its parent
 
   std::atomic<State> state_{State::initialising};
+  std::atomic<bool> running_{false};  // control tree, engine and service thread are there, and rank_ is known
+  std::atomic<bool> met_{false};      // every rank has introduced itself
   std::atomic<bool> abort_{false};
   mutable std::mutex mutex_;
   Status failure_;
@@ -179,12 +188,13 @@ class Communicator final : public ControlHandler,
   std::unique_ptr<Control> control_;
   Engine engine_;
   Service service_;
-  std::unique_ptr<Planner> planner_;
   CallHistory history_;
+  std::mutex calls_;  // held while a call is planned and numbered; of what follows
+  std::unique_ptr<Planner> planner_;
   std::shared_ptr<Run> spare_;  // of the blocking call before
   std::shared_ptr<Stream> defaultStream_ = std::make_shared<Stream>();
-  std::vector<std::optional<PreMul>> ops_;
-  std::map<void*, std::unique_ptr<Window>> registered_;  // by handle
+  std::map<int, PreMul> ops_;  // under mutex_
+  int opsMade_ = 0;            // likewise; no number is used twice
   bool ended_ = false;
   bool inherited_ = false;
 };

@@ -41,16 +41,26 @@ void Communicator::fault(const Status& why, bool tell) {
     std::lock_guard lock(mutex_);
     if (state() == State::failed || state() == State::finalised) return;
     failure_ = why;
-    state_.store(State::failed, std::memory_order_release);
+    state_.store(State::failed);  // before the look at running_: establish() does it the other way round
   }
+  if (!running_.load()) return logged(why).ignore();  // whoever makes it finds it failed
   ECCL_WARN("communicator %016llx%s%s, rank %d of %d: %s", static_cast<unsigned long long>(id_),
             options_.name.empty() ? "" : " ", options_.name.c_str(), rank_, ranks_, why.message().c_str());
-  if (tell && control_ != nullptr) {
-    Status told =
-        control_->flood(kFault, ByteWriter().put(static_cast<uint8_t>(why.code())).text(why.message()).take());
-    if (!told.ok()) ECCL_WARN("rank %d could not tell the others: %s", rank_, told.message().c_str());
-  }
+  if (tell) tellAll(why);
+  control_->cancelGathers(why);  // splits under way
   engine_.fail(why);
+}
+
+void Communicator::tellAll(const Status& why) {
+  const Status told = guarded("telling the other ranks", [&] {
+    return control_->flood(kFault,
+                           ByteWriter().put(static_cast<uint8_t>(why.code())).text(why.message()).take());
+  });
+  if (!told.ok()) ECCL_WARN("rank %d could not tell the others: %s", rank_, told.message().c_str());
+}
+
+void Communicator::onDriverFailed(const Status& why) {
+  fault(Status::error(why.code(), "%s cannot go on: %s", describe(rank_).c_str(), why.message().c_str()), true);
 }
 
 void Communicator::onMessage(int origin, uint16_t kind, std::string_view payload) {
@@ -66,6 +76,12 @@ void Communicator::onMessage(int origin, uint16_t kind, std::string_view payload
     bool reached = false;
     if (auto mismatch = history_.compare(origin, other.record, &reached)) {
       tellMismatch(*mismatch);
+    } else if (!reached && state() != State::ready) {
+      const Status why = needsMoreCalls(origin, other.record);
+      if (!why.ok() && state() == State::finalised)  // this rank is through; the other is not
+        tellAll(logged(why));
+      else if (!why.ok())
+        fault(why, true);
     } else if (!reached && other.record.callerBlocked != 0) {
       checkDeadlock(origin, other);
     }
@@ -179,6 +195,19 @@ void Communicator::onStall(Run& run, Duration stalled, const std::vector<int>& p
     if (peer != rank_) sendComparison(peer, run.record);
   }
   for (size_t i = 0; i < peers.size() && !everybody; ++i) sendComparison(peers[i], run.record);
+}
+
+/// A finalized rank makes no more calls: whoever is stuck in one that it has not made will be for ever.
+Status Communicator::needsMoreCalls(int origin, const CallRecord& record) const {
+  const bool mine = record.scope == 0 || record.scope == CallRecord::pairScope(origin, rank_) ||
+                    record.scope == CallRecord::pairScope(rank_, origin);
+  if (!mine || (state() != State::finalising && state() != State::finalised)) return {};
+  return Status::error(
+      Code::invalidUsage,
+      "calls differ: %s waits in %s (number %llu), which %s has not called and, being finalized, "
+      "will not call; every rank must make the same calls in the same order",
+      describe(origin).c_str(), record.text().c_str(), static_cast<unsigned long long>(record.sequence),
+      describe(rank_).c_str());
 }
 
 /// The other rank is stuck in a call this rank has not made. If this rank is itself stuck, in a call that needs

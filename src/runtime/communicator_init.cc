@@ -43,14 +43,16 @@ Status Communicator::establish(uint64_t id, const Secret& secret, FindMembership
   ECCL_ASSIGN(Membership membership, findMembership(acceptor_->endpoint()));
   rank_ = membership.rank;
   ranks_ = membership.ranks;
-  if (rank_ < 0) return {};  // not a member after all
-
   Control::Options controlOptions;
   controlOptions.hostLimit = Duration(static_cast<int64_t>(options_.settings.heartbeatTimeout * 1e9));
+  controlOptions.silenceLimit = std::max(controlOptions.silenceLimit, controlOptions.hostLimit);
   control_ = std::make_unique<Control>(id_, secret_, rank_, ranks_, controlOptions, this);
   ECCL_TRY(control_->open());
   ECCL_TRY(openEngine());
-  ECCL_TRY(service_.start(*acceptor_, *control_, engine_, [this] { tick(); }));
+  ECCL_TRY(service_.start(
+      *acceptor_, *control_, engine_, [this] { tick(); }, [this](const Status& why) { onDriverFailed(why); }));
+  running_.store(true);
+  if (state_.load() == State::failed) engine_.fail(asyncStatus());
   ECCL_TRY(control_->connect(membership.parent, Wait::within(initLimit(), &abort_)));
   ECCL_TRY(exchange());
   State expected = State::initialising;
@@ -72,20 +74,26 @@ Status Communicator::join(UniqueId id, int rank, int ranks) {
   });
 }
 
-Status Communicator::split(Communicator& parent, int color, int key, bool* isMember) {
-  ECCL_TRY(parent.usable());
-  *isMember = color >= 0;
+std::string Communicator::splitPart(int color, int key, std::string_view endpoint) {
+  return ByteWriter().put(static_cast<int32_t>(color)).put(static_cast<int32_t>(key)).text(endpoint).take();
+}
+
+Status Communicator::abstain(uint64_t number) {
+  return logged(
+      control_->allGather(number, splitPart(kNoColor, 0, ""), Wait::within(initLimit(), &abort_)).status());
+}
+
+Status Communicator::split(Communicator& parent, uint64_t number, int color, int key) {
   // Nobody outside the parent can know these; no rank has to send them.
-  std::string seed = ByteWriter().put(parent.id_).put(parent.splits_++).put(static_cast<int32_t>(color)).take();
+  const std::string seed = ByteWriter().put(parent.id_).put(number).put(static_cast<int32_t>(color)).take();
   Secret secret;
   secret.bytes = parent.secret_.mac("eccl split secret" + seed);
   Tag name = parent.secret_.mac("eccl split name" + seed);
   uint64_t id;
   std::memcpy(&id, name.data(), sizeof id);
   return establish(id, secret, [&](const Endpoint& mine) -> Result<Membership> {
-    std::string part =
-        ByteWriter().put(static_cast<int32_t>(color)).put(static_cast<int32_t>(key)).text(mine.encode()).take();
-    ECCL_ASSIGN(auto parts, parent.control_->allGather(part, Wait::within(initLimit(), &abort_)));
+    ECCL_ASSIGN(auto parts, parent.control_->allGather(number, splitPart(color, key, mine.encode()),
+                                                       Wait::within(initLimit(), &abort_)));
     struct Member {
       int32_t key;
       int oldRank;
@@ -105,7 +113,6 @@ Status Communicator::split(Communicator& parent, int color, int key, bool* isMem
       ECCL_ASSIGN(Endpoint endpoint, Endpoint::decode(bytes));
       members.push_back({itsKey, static_cast<int>(old), std::move(endpoint)});
     }
-    if (color < 0) return Membership{-1, 0, {}};
     std::stable_sort(members.begin(), members.end(),
                      [](const Member& a, const Member& b) { return a.key < b.key; });
     Membership membership;
@@ -157,6 +164,7 @@ Status Communicator::exchange() {
     return control_->allGather(own, Wait::within(initLimit(), &abort_));
   };
   ECCL_ASSIGN(auto parts, gather(part));
+  std::vector<Endpoint> endpoints;
   std::vector<std::string> wires, introductions, seats;
   for (size_t rank = 0; rank < parts.size(); ++rank) {
     ByteReader reader(parts[rank]);
@@ -174,8 +182,10 @@ Status Communicator::exchange() {
     if (!reader.finished())
       return logged(Status::error(Code::remote, "rank %zu introduced itself with something unreadable", rank));
     ECCL_ASSIGN(Endpoint endpoint, Endpoint::decode(endpointBytes));
-    endpoints_.push_back(std::move(endpoint));
+    endpoints.push_back(std::move(endpoint));
   }
+  endpoints_ = std::move(endpoints);
+  met_.store(true, std::memory_order_release);
   ECCL_TRY(compareSettings(wires));
   if (!child) {
     const auto describeRank = [this](int rank) { return describe(rank); };

@@ -41,16 +41,22 @@ void Engine::setDirectFrom(uint32_t bytes) {
   connector_->setDirectFrom(bytes);
 }
 
-void Engine::submit(std::span<const std::shared_ptr<Run>> runs, bool released) {
+void Engine::submit(std::span<const std::shared_ptr<Run>> runs) {
   std::lock_guard lock(mutex_);
-  if (released) released_.insert(released_.end(), runs.begin(), runs.end());
-  queued_.insert(queued_.end(), runs.begin(), runs.end());
+  queued_.reserve(queued_.size() + runs.size());
+  released_.reserve(released_.size() + runs.size());
+  for (auto& run : runs) {
+    queued_.push_back(run);
+    if (run->holds.load(std::memory_order_relaxed) == 0) released_.push_back(run);
+  }
   announce(waiting_ == 0);
 }
 
 void Engine::release(std::span<const std::shared_ptr<Run>> runs) {
   std::lock_guard lock(mutex_);
-  released_.insert(released_.end(), runs.begin(), runs.end());
+  for (auto& run : runs) {
+    if (run->holds.fetch_sub(1, std::memory_order_relaxed) == 1) released_.push_back(run);
+  }
   announce(waiting_ == 0);
 }
 
@@ -60,11 +66,7 @@ void Engine::execute(const std::shared_ptr<Run>& run) {
     ++waiting_;
     driving_ = true;
     lock.unlock();
-    admit(*run);
-    if (run->plan->shortCall == nullptr)
-      run->plan->shortCall = ShortCall::of(run->call, *run->plan, run->record);
-    begin(*run);
-    active_.push_back(run);
+    start(run, nullptr);
     driveFor(*run, lock);
     return stopWaiting(lock);
   }
@@ -118,25 +120,24 @@ void Engine::quiesce() {
   changed_.notify_all();
 }
 
+// Allocates nothing: it is what is left to do when memory has run out.
 void Engine::failActive() {
   if (!poisoned_ && connector_ != nullptr) {
     poisoned_ = true;
     connector_->poison();
   }
-  auto ended = std::move(active_);
-  active_.clear();
-  for (auto& [run, kept] : pending_) ended.push_back(kept);
-  pending_.clear();
   Status why;
+  std::vector<std::shared_ptr<Run>> queued;
   {
     std::lock_guard lock(mutex_);
     why = failure_;
-    ended.insert(ended.end(), queued_.begin(), queued_.end());
-    queued_.clear();
+    queued.swap(queued_);
     released_.clear();
     incoming_.clear();
   }
-  for (auto& run : ended) complete(*run, why);
+  for (; !active_.empty(); active_.pop_back()) complete(*active_.back(), why);
+  for (; !pending_.empty(); pending_.erase(pending_.begin())) complete(*pending_.begin()->second, why);
+  for (auto& run : queued) complete(*run, why);
 }
 
 void Engine::takeQueued() {
@@ -151,21 +152,27 @@ void Engine::takeQueued() {
     leaving.swap(leaving_);
     news_.store(false, std::memory_order_relaxed);
   }
-  for (int rank : leaving) connector_->expectEnd(rank);
-  for (Incoming& each : incoming) connector_->adopt(std::move(each));
-  for (auto& run : queued) {
-    admit(*run);
-    pending_.emplace(run.get(), run);
-  }
-  for (auto& run : released) run->released = true;
-  for (auto* list : {&released, &queued}) {
-    for (auto& run : *list) {
-      // A stream may release a Run while another thread is about to submit it.
-      if (!run->released || pending_.erase(run.get()) == 0) continue;
-      begin(*run);
-      active_.push_back(std::move(run));
+  const Status taken = guarded("taking up calls", [&] {
+    for (int rank : leaving) connector_->expectEnd(rank);
+    for (Incoming& each : incoming) connector_->adopt(std::move(each));
+    for (auto& run : queued) {
+      admit(*run);
+      pending_.emplace(run.get(), run);
     }
-  }
+    for (auto& run : released) run->released = true;
+    for (auto* list : {&released, &queued}) {
+      for (auto& run : *list) {
+        // A stream may release a Run while another thread is about to submit it.
+        if (!run->released || pending_.erase(run.get()) == 0) continue;
+        begin(*run);
+        active_.push_back(run);
+      }
+    }
+    return Status();
+  });
+  if (taken.ok()) return;
+  handler_.onDriverFailed(taken);
+  for (auto& run : queued) complete(*run, taken);  // some are in no list
 }
 
 // In the order of the calls, the same on all ranks: from here on the Run has its place at its connections.
@@ -179,6 +186,23 @@ void Engine::admit(Run& run) {
   for (Connection* connection : run.plan->connections) run.tickets.push_back(connection->takeTicket());
 }
 
+// By the driver: the Run is next, nothing comes before it. If that cannot be, it has ended.
+void Engine::start(const std::shared_ptr<Run>& run, const ShortCall* halfway) {
+  const Status status = guarded("starting a call", [&] {
+    admit(*run);
+    begin(*run);
+    if (halfway != nullptr)
+      halfway->handOver(*run);
+    else if (run->plan->shortCall == nullptr)
+      run->plan->shortCall = ShortCall::of(run->call, *run->plan, run->record);
+    active_.push_back(run);
+    return Status();
+  });
+  if (status.ok()) return;
+  handler_.onDriverFailed(status);
+  complete(*run, status);
+}
+
 void Engine::complete(Run& run, Status status) {
   if (run.done.load(std::memory_order_relaxed)) return;
   run.status = std::move(status);
@@ -187,8 +211,11 @@ void Engine::complete(Run& run, Status status) {
     run.done.store(true, std::memory_order_release);
     changed_.notify_all();
   }
-  auto onDone = std::move(run.onDone);  // may hold what holds the run
-  if (onDone) onDone(run);
+  const auto onDone = std::move(run.onDone);  // may hold what holds the run
+  for (const auto& tell : onDone) {
+    const Status told = guarded("ending a call", [&] { return tell(run), Status(); });
+    if (!told.ok()) handler_.onDriverFailed(told);
+  }
 }
 
 bool Engine::drive() {
@@ -282,16 +309,17 @@ void Engine::idle(Looks& looks) {
 
 // The caller has taken the driver's role.
 void Engine::driveFor(Run& run, std::unique_lock<std::mutex>& lock) {
-  disarm();
-  Looks looks;
-  while (!run.done.load(std::memory_order_acquire)) {
-    if (drive())
-      looks = {};
-    else if (!run.done.load(std::memory_order_acquire))
-      idle(looks);
-    if (failing()) break;
-  }
-  if (failing()) failActive();
+  asDriver([&] {
+    disarm();
+    Looks looks;
+    while (!run.done.load(std::memory_order_acquire)) {
+      if (drive())
+        looks = {};
+      else if (!run.done.load(std::memory_order_acquire))
+        idle(looks);
+      if (failing()) break;
+    }
+  });
   lock.lock();
   driving_ = false;
   changed_.notify_all();
@@ -321,25 +349,32 @@ void Engine::wait(Run& run) {
   stopWaiting(lock);
 }
 
-bool Engine::drain(TimePoint deadline) {
+bool Engine::drain(std::vector<Untaken>* lost) {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [this] { return !driving_; });
   driving_ = true;
   lock.unlock();
   bool drained = false;
-  while (!failing() &&
-         !(drained = active_.empty() && pending_.empty() && !news_.load(std::memory_order_acquire) &&
-                     connector_->drained()) &&
-         options_.clock->now() < deadline) {
-    if (drive()) continue;
-    connector_->forEach([](Connection& connection) {
-      if (connection.path() == nullptr) return;
-      connection.path()->flush();
-      connection.path()->kick();
-    });
-    // Credits for shared memory ring no bell while no lane waits for them: look now and then.
-    reactor_.poll(2);
-  }
+  asDriver([&] {
+    bool told = false;
+    while (!failing()) {
+      const bool ended = active_.empty() && pending_.empty() && !news_.load(std::memory_order_acquire);
+      // Senders must not wait for receives that will never come.
+      if (ended && !std::exchange(told, true)) connector_->endReceiving();
+      if (ended && connector_->drained()) break;
+      if (drive()) continue;
+      connector_->forEach([](Connection& connection) {
+        if (connection.path() == nullptr) return;
+        connection.path()->flush();
+        connection.path()->kick();
+      });
+      // Credits for shared memory ring no bell while no lane waits for them: look now and then.
+      reactor_.poll(2);
+      checkStalls();
+    }
+    *lost = connector_->untaken();
+    drained = !failing();
+  });
   lock.lock();
   driving_ = false;
   changed_.notify_all();

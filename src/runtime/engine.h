@@ -33,6 +33,8 @@ class EngineHandler {
   virtual void onPeerFailed(Run* run, int peer, const std::string& reason) = 0;
   /// Nothing has moved in `run` for `stalled`; `peers` are those it waits for.
   virtual void onStall(Run& run, Duration stalled, const std::vector<int>& peers) = 0;
+  /// The driver could not go on, for want of memory or by a defect. To be answered by Engine::fail().
+  virtual void onDriverFailed(const Status& why) = 0;
   /// Work was submitted that nobody waits for: have serve() called.
   virtual void wakeService() = 0;
 };
@@ -56,10 +58,13 @@ class Engine {
   void setDirectFrom(uint32_t bytes);
   /// Bytes of the largest cache that are this rank's. Before the first Run.
   void setCacheShare(size_t bytes) { cacheShare_ = bytes; }
-  /// Queues Runs; they begin when they are released, which may be at once. Any thread.
-  void submit(std::span<const std::shared_ptr<Run>> runs, bool released);
-  /// Lets Runs begin. Any thread.
+  /// Queues Runs; each begins when nothing holds it, which may be at once. All or, if it throws, none. Any
+  /// thread.
+  void submit(std::span<const std::shared_ptr<Run>> runs);
+  /// Takes one hold from each. Any thread.
   void release(std::span<const std::shared_ptr<Run>> runs);
+  /// Ends a Run that was never submitted. Any thread.
+  void reject(Run& run, const Status& why) { complete(run, why); }
   /// Submits, releases and waits: nobody else need be woken.
   void execute(const std::shared_ptr<Run>& run);
   /// If nothing else is under way, makes the caller the driver, for drive() or execute() of a ShortCall.
@@ -70,8 +75,9 @@ class Engine {
   void execute(const std::shared_ptr<Run>& run, const ShortCall& call);
   /// Returns when the Run is done; drives meanwhile if nobody else does.
   void wait(Run& run);
-  /// Drives until everything sent has been taken by its receivers, or the engine failed, or `deadline`.
-  bool drain(TimePoint deadline);
+  /// Drives until all Runs have ended and everything sent has been taken by its receivers, or cannot be any
+  /// more: *lost says what. False: the engine failed. No Run may be submitted any more.
+  bool drain(std::vector<Untaken>* lost);
 
   /// An authenticated data connection. Any thread.
   void adopt(Incoming incoming);
@@ -93,9 +99,17 @@ class Engine {
 
  private:
   bool drive();  // one pass; true if anything moved
+  /// Whatever goes wrong in `body`, the driver's role can be given up afterwards.
+  template <class Body>
+  void asDriver(Body&& body) {
+    const Status status = guarded("moving data", [&] { return body(), Status(); });
+    if (!status.ok()) handler_.onDriverFailed(status);
+    if (failing()) failActive();
+  }
   void takeQueued();
   void admit(Run& run);
   void begin(Run& run);
+  void start(const std::shared_ptr<Run>& run, const ShortCall* halfway);
   void startLane(Run& run, int lane);
   bool advanceLane(Run& run, int lane);
   void finishMoves(Run& run, int lane);

@@ -158,21 +158,22 @@ void Engine::laneFailed(Run& run, int lane) {
   }
 }
 
+// Only what the next move of each lane needs: others may have done all that the call asks of them, and be gone.
 std::vector<int> Engine::awaited(const Run& run) const {
   std::vector<int> peers;
+  const auto connection = [&](int c) -> Connection& { return *run.plan->connections[static_cast<size_t>(c)]; };
   for (size_t lane = 0; lane < run.phases.size(); ++lane) {
-    if (run.phases[lane] == Run::LanePhase::complete) continue;
+    if (run.phases[lane] == Run::LanePhase::running) {
+      interpreter::forAwaited(run.view, static_cast<int32_t>(lane),
+                              [&](int32_t c) { peers.push_back(connection(c).peer()); });
+    }
     for (int c : run.plan->laneConnections[lane]) {
-      const Connection& connection = *run.plan->connections[static_cast<size_t>(c)];
-      // Waiting for a message, for a slot, or to be connected at all.
-      Received received;
-      auto& sender = const_cast<Connection&>(connection).sendEnd;
-      bool draining = run.phases[lane] == Run::LanePhase::draining;
-      bool waits = connection.state() != Connection::State::ready ||
-                   (connection.sends() ? sender.reserve() == nullptr ||
-                                             (draining && !sender.released(run.drains[static_cast<size_t>(c)]))
-                                       : !draining && !connection.receiveEnd.peek(received));
-      if (waits) peers.push_back(connection.peer());
+      Connection& its = connection(c);
+      const bool unmade =
+          run.phases[lane] == Run::LanePhase::waiting && its.state() != Connection::State::ready;
+      const bool unread = run.phases[lane] == Run::LanePhase::draining && its.sends() &&
+                          !its.sendEnd.released(run.drains[static_cast<size_t>(c)]);
+      if (unmade || unread) peers.push_back(its.peer());
     }
   }
   std::sort(peers.begin(), peers.end());

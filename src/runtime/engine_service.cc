@@ -30,17 +30,20 @@ bool Engine::serve() {
     }
     driving_ = true;
   }
-  disarm();
-  reactor_.poll(0);
-  const TimePoint until = now + kServeYield;
-  const auto wanted = [this] { return waiting_.load(std::memory_order_relaxed) > 0; };  // somebody would drive
-  while (!wanted() && (drive() || (!active_.empty() && !failing() && options_.clock->now() < until))) {}
-  // Armed anew after each move: a connection may have become ready, or of use, meanwhile.
-  if (!wanted()) do {
-      arm();
-    } while (drive());
-  checkStalls();
-  if (failing()) failActive();
+  asDriver([&] {
+    disarm();
+    reactor_.poll(0);
+    const TimePoint until = now + kServeYield;
+    const auto wanted = [this] {
+      return waiting_.load(std::memory_order_relaxed) > 0;
+    };  // somebody would drive
+    while (!wanted() && (drive() || (!active_.empty() && !failing() && options_.clock->now() < until))) {}
+    // Armed anew after each move: a connection may have become ready, or of use, meanwhile.
+    if (!wanted()) do {
+        arm();
+      } while (drive());
+    checkStalls();
+  });
   std::lock_guard lock(mutex_);
   now = options_.clock->now();
   attend(now);

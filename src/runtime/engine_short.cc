@@ -39,6 +39,7 @@ bool Engine::drive(ShortCall& call) {
     if (++looks == (spins ? kLooksBeforeKick : 1)) call.kick();
     if (answer == ShortCall::Answer::unusual || looks > (spins ? kShortLooks : kShortYields) || failing() ||
         news_.load(std::memory_order_relaxed)) {
+      call.kick();  // what it has done, peers may sleep for
       return false;
     }
     if (spins)
@@ -55,10 +56,7 @@ bool Engine::drive(ShortCall& call) {
 }
 
 void Engine::execute(const std::shared_ptr<Run>& run, const ShortCall& call) {
-  admit(*run);
-  begin(*run);
-  call.handOver(*run);
-  active_.push_back(run);
+  start(run, &call);
   std::unique_lock lock(mutex_, std::defer_lock);
   driveFor(*run, lock);
   stopWaiting(lock);

@@ -2,87 +2,72 @@
 
 #include <algorithm>
 #include <cstring>
-#include <vector>
 
 #include "base/log.h"
+#include "base/per_thread.h"
 #include "runtime/process.h"
 
 namespace eccl {
 namespace {
 
-thread_local std::string lastError;
-
-/// Owns every handle ever made, so that none is a leak and none is ever reused.
-struct Graveyard {
-  std::mutex mutex;
-  std::vector<std::unique_ptr<ecclComm>> comms;
-  std::vector<std::unique_ptr<ecclStream>> streams;
-  static Graveyard& get() {
-    static Graveyard* graveyard = new Graveyard;
-    return *graveyard;
-  }
+/// Of one thread.
+struct LastFailure {
+  Status failure;
+  std::string told;  // what ecclGetLastError returned: valid until this thread's next call
 };
+
+/// "was destroyed" or "never existed".
+Status unknownHandle(bool ended, const char* function, const char* what, const char* madeBy) {
+  if (ended) {
+    return Status::error(Code::invalidArgument, "%s: the %s has been destroyed%s", function, what,
+                         std::strcmp(what, "communicator") == 0 ? " or aborted" : "");
+  }
+  return Status::error(Code::invalidArgument, "%s: this is no %s; was it ever made, by %s?", function, what,
+                       madeBy);
+}
 
 }  // namespace
 
-ecclResult_t report(const Status& status, ecclComm* comm) {
+ApiCommunicator::~ApiCommunicator() {
+  for (void* handle : registrations) Process::get().registrations.take(handle);
+}
+
+ecclResult_t report(const Status& status, ApiCommunicator* communicator) noexcept {
   if (status.ok()) return ecclSuccess;
-  if (status.code() != Code::inProgress) {
-    lastError = status.message();
-    if (comm != nullptr) {
-      std::lock_guard lock(comm->mutex);
-      comm->lastError = status.message();
-    }
+  if (status.code() == Code::inProgress) return ecclInProgress;
+  // What fails for want of memory here costs the sentence, not the code.
+  guarded("report", [&] {
+    PerThread<LastFailure>::get().failure = status;
     ECCL_INFO("returns %s: %s", ecclGetErrorString(static_cast<ecclResult_t>(status.code())),
               status.message().c_str());
+    return Status();
+  }).ignore();
+  if (communicator != nullptr) {
+    std::lock_guard lock(communicator->mutex);
+    communicator->failure = status;
   }
   return static_cast<ecclResult_t>(status.code());
 }
 
-Result<std::shared_ptr<Communicator>> communicatorOf(ecclComm_t comm, const char* function) {
+Result<CommunicatorUse> communicatorOf(ecclComm_t comm, const char* function, bool take) {
   if (comm == nullptr) return Status::error(Code::invalidArgument, "%s: comm is NULL", function);
-  if (comm->magic != kCommMagic) {
-    return Status::error(Code::invalidArgument, "%s: comm is no communicator; was it ever initialised?",
-                         function);
-  }
-  if (comm->communicator == nullptr) {
-    return Status::error(Code::invalidArgument, "%s: the communicator has been destroyed or aborted", function);
-  }
-  if (comm->communicator->inherited()) {
+  auto& table = Process::get().communicators;
+  CommunicatorUse use = table.find(comm);
+  if (use && use->communicator->inherited()) {
     return Status::error(Code::invalidUsage,
                          "%s: this process was forked from a rank; communicators stay with the parent. "
                          "Make a new one here, in a process started by exec",
                          function);
   }
-  return comm->communicator;
+  if (use && take) use = table.take(comm);  // another call may be faster
+  if (use) return use;
+  return unknownHandle(table.existed(comm), function, "communicator", "ecclCommInitRank or ecclCommSplit");
 }
 
-Result<std::shared_ptr<Stream>> streamOf(ecclStream_t stream, const Communicator& communicator,
-                                         const char* function) {
-  if (stream == nullptr) return communicator.defaultStream();
-  if (stream->magic != kStreamMagic)
-    return Status::error(Code::invalidArgument, "%s: stream is no ECCL host stream", function);
-  if (stream->stream == nullptr)
-    return Status::error(Code::invalidArgument, "%s: the stream has been destroyed", function);
-  return stream->stream;
-}
-
-ecclComm_t newHandle(std::shared_ptr<Communicator> communicator) {
-  auto handle = std::make_unique<ecclComm>();
-  handle->magic = kCommMagic;
-  handle->communicator = std::move(communicator);
-  std::lock_guard lock(Graveyard::get().mutex);
-  Graveyard::get().comms.push_back(std::move(handle));
-  return Graveyard::get().comms.back().get();
-}
-
-ecclStream_t newHandle(std::shared_ptr<Stream> stream) {
-  auto handle = std::make_unique<ecclStream>();
-  handle->magic = kStreamMagic;
-  handle->stream = std::move(stream);
-  std::lock_guard lock(Graveyard::get().mutex);
-  Graveyard::get().streams.push_back(std::move(handle));
-  return Graveyard::get().streams.back().get();
+Result<std::shared_ptr<Stream>> streamOf(ecclStream_t stream, const char* function, bool take) {
+  auto& table = Process::get().streams;
+  if (auto use = take ? table.take(stream) : table.find(stream)) return use.shared();
+  return unknownHandle(table.existed(stream), function, "host stream", "ecclStreamCreate");
 }
 
 Result<CommunicatorOptions> optionsFrom(const ecclConfig_t* config, const char* function) {
@@ -159,22 +144,26 @@ const char* ecclGetErrorString(ecclResult_t result) {
 }
 
 const char* ecclGetLastError(ecclComm_t comm) {
-  thread_local std::string copy;  // valid until this thread's next call
-  copy = lastError;
-  if (comm != nullptr && comm->magic == kCommMagic) {
-    std::lock_guard lock(comm->mutex);
-    copy = comm->lastError;
-    if (copy.empty() && comm->communicator != nullptr) {
-      Status status = comm->communicator->asyncStatus();
-      if (!status.ok() && status.code() != Code::inProgress) copy = status.message();
+  const char* told = "out of memory, also for a message";
+  guarded("ecclGetLastError", [&] {
+    LastFailure& last = PerThread<LastFailure>::get();
+    Status failure = last.failure;
+    if (auto use = Process::get().communicators.find(comm); use && !use->communicator->inherited()) {
+      std::lock_guard lock(use->mutex);
+      failure = use->failure;
+      if (failure.ok()) failure = use->communicator->asyncStatus();
     }
-  }
-  return copy.c_str();
+    last.told = failure.code() == Code::inProgress ? "" : failure.message();
+    told = last.told.c_str();
+    return Status();
+  }).ignore();  // told already
+  return told;
 }
 
 ecclResult_t ecclGetVersion(int* version) {
-  if (version == nullptr)
-    return report(Status::error(Code::invalidArgument, "ecclGetVersion: version is NULL"));
-  *version = ECCL_VERSION_CODE;
-  return ecclSuccess;
+  return apiCall("ecclGetVersion", [&] {
+    if (version == nullptr) return Status::error(Code::invalidArgument, "ecclGetVersion: version is NULL");
+    *version = ECCL_VERSION_CODE;
+    return Status();
+  });
 }

@@ -1,45 +1,70 @@
-// What the C API's opaque pointers point to, and how its functions report.
+// What stands behind the C API's handles, and how its functions report.
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
-#include <thread>
+#include <vector>
 
 #include "eccl/eccl.h"
 #include "runtime/communicator.h"
+#include "runtime/handle_table.h"
+#include "runtime/jobs.h"
 #include "runtime/stream.h"
-
-/// Handles of destroyed objects are kept (a few words each), so that a stale pointer is recognised.
-struct ecclComm {
-  uint32_t magic;
-  std::shared_ptr<eccl::Communicator> communicator;  // null once destroyed
-  std::thread job;                                   // non-blocking init or finalize
-  std::mutex mutex;                                  // of lastError
-  std::string lastError;
-};
-
-struct ecclStream {
-  uint32_t magic;
-  std::shared_ptr<eccl::Stream> stream;  // null once destroyed
-};
 
 namespace eccl {
 
-inline constexpr uint32_t kCommMagic = 0x6d6d6f63, kStreamMagic = 0x6d727473;
+/// What an ecclComm_t names. The communicator may outlive it: Runs in streams keep theirs.
+struct ApiCommunicator {
+  explicit ApiCommunicator(CommunicatorOptions options)
+      : communicator(std::make_shared<Communicator>(std::move(options))) {}
+  ~ApiCommunicator();
+
+  const std::shared_ptr<Communicator> communicator;
+  Jobs jobs;         // of non-blocking calls on this handle
+  std::mutex mutex;  // of what follows
+  Status failure;    // the last one, for ecclGetLastError
+  std::vector<void*> registrations;
+};
+using CommunicatorUse = HandleTable<ApiCommunicator>::Use;
+
+/// What the handle of ecclCommRegister names.
+struct Registration {
+  const Communicator* communicator;  // to compare with, not to be followed
+  Window memory;
+};
+
+/// The communicator behind a handle. `function` is the API function's name, for the message. `take`: nobody
+/// else finds it from now on.
+Result<CommunicatorUse> communicatorOf(ecclComm_t comm, const char* function, bool take = false);
+/// The stream behind a handle, which is not NULL.
+Result<std::shared_ptr<Stream>> streamOf(ecclStream_t stream, const char* function, bool take = false);
 
 /// Remembers the sentence of a failure for ecclGetLastError and turns it into a code.
-ecclResult_t report(const Status& status, ecclComm* comm = nullptr);
+ecclResult_t report(const Status& status, ApiCommunicator* communicator = nullptr) noexcept;
 
-/// The live communicator behind a handle. `function` is the API function's name, for the message.
-Result<std::shared_ptr<Communicator>> communicatorOf(ecclComm_t comm, const char* function);
-/// The stream behind a handle; NULL gives the communicator's default stream.
-Result<std::shared_ptr<Stream>> streamOf(ecclStream_t stream, const Communicator& communicator,
-                                         const char* function);
+/// The body of an API function: `body` returns a Status, which is reported. Nothing is thrown out of it.
+template <class Body>
+ecclResult_t apiCall(const char* function, Body&& body) noexcept {
+  return report(guarded(function, body));
+}
 
-ecclComm_t newHandle(std::shared_ptr<Communicator> communicator);
-ecclStream_t newHandle(std::shared_ptr<Stream> stream);
+/// The same for a function of a communicator: `body` gets its CommunicatorUse, and the communicator remembers
+/// the failure as well. `judge` may look at the Status before it is reported.
+template <class Body, class Judge>
+ecclResult_t apiCall(const char* function, ecclComm_t comm, Body&& body, Judge&& judge) noexcept {
+  CommunicatorUse use;
+  const Status status = guarded(function, [&]() -> Status {
+    ECCL_ASSIGN(use, communicatorOf(comm, function));
+    return body(use);
+  });
+  judge(status);
+  return report(status, use ? &*use : nullptr);
+}
+template <class Body>
+ecclResult_t apiCall(const char* function, ecclComm_t comm, Body&& body) noexcept {
+  return apiCall(function, comm, body, [](const Status&) {});
+}
 
 /// Settings and config → options. `config` may be null.
 Result<CommunicatorOptions> optionsFrom(const ecclConfig_t* config, const char* function);

@@ -2,8 +2,6 @@
 
 #include <pthread.h>
 
-#include <algorithm>
-
 namespace eccl {
 
 Process& Process::get() {
@@ -25,35 +23,22 @@ void Process::afterForkInParent() {
 
 void Process::afterForkInChild() {
   Process& process = get();
-  for (auto& communicator : process.communicators_) communicator->closeAfterFork();
+  process.communicators.forEach([](ApiCommunicator& each) { each.communicator->closeAfterFork(); });
+  process.streams.forEach([](Stream& each) { each.closeAfterFork(); });
   for (auto& root : process.roots_) root->closeAfterFork();
   // Their threads do not exist here, so they cannot be destroyed; the child starts with none of its own.
-  new auto(std::move(process.communicators_));
   new auto(std::move(process.roots_));
-  process.communicators_.clear();
   process.roots_.clear();
   process.mutex_.unlock();
 }
 
-void Process::add(const std::shared_ptr<Communicator>& communicator) {
-  std::lock_guard lock(mutex_);
-  communicators_.push_back(communicator);
-}
-
-void Process::remove(const Communicator* communicator) {
-  std::lock_guard lock(mutex_);
-  std::erase_if(communicators_, [=](const auto& each) { return each.get() == communicator; });
-  std::erase_if(roots_, [](const auto& each) { return each->done(); });
-}
-
-std::vector<std::shared_ptr<Communicator>> Process::communicators() {
-  std::lock_guard lock(mutex_);
-  return communicators_;
-}
-
 void Process::keep(std::unique_ptr<Rendezvous> root) {
+  std::vector<std::unique_ptr<Rendezvous>> done;  // ends when the lock is gone: that joins threads
   std::lock_guard lock(mutex_);
-  std::erase_if(roots_, [](const auto& each) { return each->done(); });
+  for (auto& each : roots_) {
+    if (each->done()) done.push_back(std::move(each));
+  }
+  std::erase(roots_, nullptr);
   roots_.push_back(std::move(root));
 }
 

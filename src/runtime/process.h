@@ -1,24 +1,30 @@
-// The little that a process has once: which communicators live, which rendezvous roots listen, and what a fork
+// The little that a process has once: the handles it gave out, which rendezvous roots listen, and what a fork
 // does to them. Everything else has an owner.
 #pragma once
 
-#include <functional>
 #include <memory>
+#include <mutex>
+#include <vector>
 
-#include "runtime/communicator.h"
+#include "runtime/handle_table.h"
+#include "runtime/handles.h"
+#include "transport/bootstrap/rendezvous.h"
 
 namespace eccl {
 
 /// Any thread. The first use installs the fork handlers: in a forked child (a data loader) the communicators of
 /// the parent are closed and refuse to be used, so that the child never keeps a dead parent's sockets alive.
 class Process {
+ private:
+  std::mutex mutex_;
+
  public:
   static Process& get();
 
-  void add(const std::shared_ptr<Communicator>& communicator);
-  void remove(const Communicator* communicator);
-  /// Every live communicator.
-  std::vector<std::shared_ptr<Communicator>> communicators();
+  HandleTable<ApiCommunicator> communicators{HandleKind::communicator, mutex_};
+  HandleTable<Stream> streams{HandleKind::stream, mutex_};
+  HandleTable<Registration> registrations{HandleKind::registration, mutex_};
+
   /// Keeps a root until it has served its ranks.
   void keep(std::unique_ptr<Rendezvous> root);
 
@@ -28,8 +34,6 @@ class Process {
   static void afterForkInParent();
   static void afterForkInChild();
 
-  std::mutex mutex_;
-  std::vector<std::shared_ptr<Communicator>> communicators_;
   std::vector<std::unique_ptr<Rendezvous>> roots_;
 };
 

@@ -24,8 +24,9 @@ struct Run : std::enable_shared_from_this<Run> {
   /// Valid once done.
   Status status;
   /// Called once by the driver, no lock held, after done is set.
-  std::function<void(Run&)> onDone;
+  std::vector<std::function<void(Run&)>> onDone;
 
+  std::atomic<int> holds{0};  // streams in which its turn has not come
   bool released = false;
   RunView view;
   std::vector<LaneState> lanes;
@@ -47,7 +48,7 @@ struct Run : std::enable_shared_from_this<Run> {
   void reset() {
     done.store(false, std::memory_order_relaxed);
     status = {};
-    onDone = nullptr;
+    onDone.clear();
     released = moved = false;
     pre = post = {};
     stallReportedAt = {};

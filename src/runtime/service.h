@@ -15,8 +15,10 @@ namespace eccl {
 /// Owner: the communicator, which outlives the thread. start() and stop() by the owner; wake() by anybody.
 class Service {
  public:
-  /// `tick` is called after every wake-up, at least every kTick.
-  Status start(Acceptor& acceptor, Control& control, Engine& engine, std::function<void()> tick);
+  /// `tick` is called after every wake-up, at least every kTick; `failed` when something could not be done for
+  /// want of memory.
+  Status start(Acceptor& acceptor, Control& control, Engine& engine, std::function<void()> tick,
+               std::function<void(const Status&)> failed);
   void wake();
   /// Ends and joins the thread. Idempotent.
   void stop();
@@ -26,7 +28,7 @@ class Service {
  private:
   static constexpr Duration kTick = std::chrono::milliseconds(100);
   void waitFor(Duration limit) const;
-  void run(Acceptor& acceptor, Control& control, Engine& engine, const std::function<void()>& tick);
+  void turn(Acceptor& acceptor, Control& control, Engine& engine, const std::function<void()>& tick);
 
   Poller poller_;
   Fd wake_;

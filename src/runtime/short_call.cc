@@ -139,7 +139,7 @@ bool ShortCall::beginReading(const Move& move, const Received* received) {
   for (int i = 0; i < move.sourceCount; ++i) {
     if (move.sources[i].from == nullptr || (received[i].flags & kSlotReference) == 0) continue;
     if (move.sources[i].from->beginReading()) continue;
-    for (int j = 0; j <= i; ++j) {
+    for (int j = 0; j < i; ++j) {
       if (move.sources[j].from != nullptr) move.sources[j].from->endReading();
     }
     return false;
@@ -203,17 +203,20 @@ ShortCall::Answer ShortCall::make(Move& move, bool patient) {
   }
   if (task.destinations > 0 && task.count > 0) reduce(task);
 
+  bool intact = true;
+  for (int i = 0; i < move.sourceCount; ++i) {
+    if (move.sources[i].from != nullptr && (received[i].flags & kSlotReference) != 0)
+      intact &= move.sources[i].from->endReading();
+  }
   for (int i = 0; i < move.destinationCount; ++i) {
     SendEnd* to = move.destinations[i].to;
     if (to == nullptr) continue;
     if ((flags[i] & kSlotPlaced) != 0) to->endWriting();
-    to->publish(move.length, flags[i], signature_);
+    if (intact) to->publish(move.length, flags[i], signature_);
   }
+  if (!intact) return Answer::unusual;
   for (int i = 0; i < move.sourceCount; ++i) {
-    ReceiveEnd* from = move.sources[i].from;
-    if (from == nullptr) continue;
-    if ((received[i].flags & kSlotReference) != 0) from->endReading();
-    from->release();
+    if (move.sources[i].from != nullptr) move.sources[i].from->release();
   }
   return Answer::moved;
 }

@@ -1,29 +1,11 @@
 #include "runtime/stream.h"
 
 namespace eccl {
+namespace {
 
-void Stream::enqueue(std::vector<StreamItem> items) {
-  if (items.empty()) return;
-  auto batch = std::make_shared<Batch>();
-  batch->items = std::move(items);
-  batch->left = batch->items.size();
-  for (StreamItem& item : batch->items) {
-    // The Run keeps stream and batch alive: a destroyed handle must not take the queue away from under it.
-    item.run->onDone = [self = shared_from_this(), batch](Run& run) { self->onRunDone(*batch, run); };
-  }
-  bool first;
-  {
-    std::lock_guard lock(mutex_);
-    first = batches_.empty();
-    batches_.push_back(batch);
-    idle_ = false;
-  }
-  batch->forEngines([first](Engine& engine, auto runs) { engine.submit(runs, first); });
-}
-
-// Neighbours that belong to one engine together.
+/// Neighbours that belong to one engine together.
 template <class Visit>
-void Stream::Batch::forEngines(Visit&& visit) const {
+void forEngines(std::span<const StreamItem> items, Visit&& visit) {
   std::vector<std::shared_ptr<Run>> runs;
   for (size_t i = 0; i < items.size(); ++i) {
     runs.push_back(items[i].run);
@@ -33,8 +15,29 @@ void Stream::Batch::forEngines(Visit&& visit) const {
   }
 }
 
+}  // namespace
+
+void submit(std::span<const StreamItem> items) {
+  forEngines(items, [](Engine& engine, auto runs) { engine.submit(runs); });
+}
+
+void Stream::append(std::vector<StreamItem> items) {
+  auto batch = std::make_shared<Batch>();
+  batch->items = std::move(items);
+  batch->left = batch->items.size();
+  for (StreamItem& item : batch->items) {
+    // The Run keeps stream and batch alive: a destroyed handle must not take the queue away from under it.
+    item.run->onDone.push_back([self = shared_from_this(), batch](Run& run) { self->onRunDone(*batch, run); });
+  }
+  std::lock_guard lock(mutex_);
+  batches_.push_back(batch);
+  idle_ = false;
+  if (batches_.size() > 1) return;
+  for (StreamItem& item : batch->items) item.run->holds.fetch_sub(1, std::memory_order_relaxed);
+}
+
 void Stream::release(Batch& batch) {
-  batch.forEngines([](Engine& engine, auto runs) { engine.release(runs); });
+  forEngines(batch.items, [](Engine& engine, auto runs) { engine.release(runs); });
 }
 
 void Stream::onRunDone(Batch& batch, Run& run) {
@@ -54,7 +57,14 @@ void Stream::onRunDone(Batch& batch, Run& run) {
   if (next != nullptr) release(*next);
 }
 
+Status Stream::usable() const {
+  if (!inherited_) return {};
+  return Status::error(Code::invalidUsage,
+                       "this process was forked from a rank; what its streams hold stays with the parent");
+}
+
 Status Stream::synchronize() {
+  ECCL_TRY(usable());
   std::vector<std::shared_ptr<Batch>> pending;
   {
     std::lock_guard lock(mutex_);
@@ -68,6 +78,7 @@ Status Stream::synchronize() {
 }
 
 Status Stream::query() {
+  ECCL_TRY(usable());
   std::lock_guard lock(mutex_);
   if (!batches_.empty()) return Status::error(Code::inProgress, "the stream has unfinished work");
   return takeError();

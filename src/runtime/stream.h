@@ -23,30 +23,36 @@ struct StreamItem {
 /// its default stream; kept alive by the Runs in it. Any thread.
 class Stream : public std::enable_shared_from_this<Stream> {
  public:
-  /// Appends a batch: submits its Runs to their engines in order, and releases them when their turn comes.
-  void enqueue(std::vector<StreamItem> batch);
+  /// Appends a batch, to be submitted to the engines next. Lowers Run::holds, and releases the Runs where that
+  /// was the last one, when the batches before it are done: at once if there are none.
+  void append(std::vector<StreamItem> batch);
   /// Nothing is queued, and no error waits to be told.
   bool idle() const { return idle_.load(std::memory_order_acquire); }
   /// Waits for all that was queued before the call. The first error since the last synchronize(), if any.
   Status synchronize();
   /// Code::inProgress while anything is queued, else like synchronize().
   Status query();
+  /// In a forked child: what is queued stays with the parent.
+  void closeAfterFork() { inherited_ = true; }
 
  private:
   struct Batch {
     std::vector<StreamItem> items;
     size_t left = 0;
-    template <class Visit>
-    void forEngines(Visit&& visit) const;
   };
   void onRunDone(Batch& batch, Run& run);
   static void release(Batch& batch);
   Status takeError();
+  Status usable() const;
 
   std::mutex mutex_;
   std::deque<std::shared_ptr<Batch>> batches_;
   Status error_;
   std::atomic<bool> idle_{true};  // of the two above
+  std::atomic<bool> inherited_{false};
 };
+
+/// Gives Runs to their engines, in this order.
+void submit(std::span<const StreamItem> items);
 
 }  // namespace eccl

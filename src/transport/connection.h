@@ -50,6 +50,8 @@ class Path {
   virtual void afterSleep() {}
   /// Sender: every published message has been released by the receiver. Receiver: every release has been told.
   virtual bool drained() const = 0;
+  /// Receiver: no message will be taken any more. Tells the sender, after every release.
+  virtual void endReceiving() = 0;
   /// Tells the peer in-band that this rank has failed, and revokes its access to this side's memory: when this
   /// returns, the peer reads and writes none of it any more. Idempotent. Any thread may call while the driver
   /// is stopped.

@@ -209,12 +209,38 @@ void Connector::poison() {
   self.unasked.clear();
 }
 
+void Connector::endReceiving() {
+  for (auto& [id, link] : implementation_->links) {
+    const Connection& connection = link->connection;
+    if (connection.state() == Connection::State::ready && !connection.sends())
+      connection.path()->endReceiving();
+  }
+}
+
 bool Connector::drained() const {
   for (auto& [id, link] : implementation_->links) {
-    if (link->connection.state() == Connection::State::ready && !link->connection.path()->drained())
-      return false;
+    const Connection& connection = link->connection;
+    if (connection.state() != Connection::State::ready || connection.path()->drained()) continue;
+    bool final = false;
+    if (connection.sends()) connection.sendEnd.untaken(&final);
+    if (!final) return false;
   }
   return true;
+}
+
+// Of connections that have broken as well: peers that leave hang up.
+std::vector<Untaken> Connector::untaken() const {
+  std::map<std::pair<int, bool>, uint64_t> messages;
+  for (auto& [id, link] : implementation_->links) {
+    const Connection& connection = link->connection;
+    if (!connection.sends() || connection.path() == nullptr) continue;
+    bool final = false;
+    const uint64_t left = connection.sendEnd.untaken(&final);
+    if (left > 0) messages[{connection.peer(), id.tag == kPointToPointTag}] += left;
+  }
+  std::vector<Untaken> all;
+  for (auto& [to, left] : messages) all.push_back({to.first, to.second, left});
+  return all;
 }
 
 void Connector::expectEnd(int rank) {

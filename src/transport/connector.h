@@ -20,6 +20,13 @@ namespace eccl {
 
 struct FaultPlan;
 
+/// Messages that a peer has not taken and never will.
+struct Untaken {
+  int peer = 0;
+  bool pointToPoint = false;  // by Send, else of a collective
+  uint64_t messages = 0;
+};
+
 struct ConnectorOptions {
   uint64_t communicator = 0;
   Secret secret;
@@ -68,8 +75,12 @@ class Connector {
 
   /// Poisons every connection. Idempotent.
   void poison();
-  /// True when every message sent has been released by its receiver and every release told.
+  /// Tells all senders that nothing more will be taken here.
+  void endReceiving();
+  /// True when every message sent has been released by its receiver, or never will be, and every release told.
   bool drained() const;
+  /// What of it never will be, by peer and kind.
+  std::vector<Untaken> untaken() const;
   /// The other side has said goodbye: broken sockets of that rank are no longer news.
   void expectEnd(int rank);
   void forEach(const std::function<void(Connection&)>& visit);

@@ -35,7 +35,10 @@ bool hostIsSilent(int fd, Duration limit) {
   constexpr uint32_t kAnswerMs = 220;
   const bool unanswered =
       info.tcpi_last_data_sent >= kAnswerMs && info.tcpi_last_data_sent < info.tcpi_last_ack_recv;
-  return info.tcpi_unacked > 0 && unanswered && std::chrono::milliseconds(info.tcpi_last_ack_recv) >= limit;
+  // Where this host has no way to the other any more (its own link is down) nothing counts as sent, but there
+  // are probes without an answer.
+  const bool asked = info.tcpi_unacked > 0 || info.tcpi_probes > 0;
+  return asked && unanswered && std::chrono::milliseconds(info.tcpi_last_ack_recv) >= limit;
 }
 
 }  // namespace
@@ -306,11 +309,7 @@ void Control::depart(const Frame& frame, int fromRank) {
   if (lost || isAbove(rank, rank_)) {
     // Rank 0 cannot be reached any more, or need not be: nothing will come of what is waited for.
     std::lock_guard lock(mutex_);
-    if (broken_.ok()) broken_ = Status::error(Code::remote, "%s", reason.c_str());
-    for (auto& [sequence, outcome] : outcomes_) {
-      if (!outcome) outcome = broken_;
-    }
-    changed_.notify_all();
+    breakGathers(Status::error(Code::remote, "%s", reason.c_str()));
   }
   if (rank_ == 0) {
     std::vector<Frame> outcomes;
@@ -347,7 +346,8 @@ void Control::settle(const Frame& outcome) {
 
 // Signs of life, in both directions.
 void Control::beat(TimePoint now) {
-  static const Encoded sign = Frame().encode();
+  // Never destroyed: this thread may outlive main(), after which exit() destroys what is static.
+  static const auto* const sign = new Encoded(Frame().encode());
   for (Neighbour& n : neighbours_) {
     if (n.state != Neighbour::State::open) continue;
     const Duration silence = now - n.heard;
@@ -371,7 +371,7 @@ void Control::beat(TimePoint now) {
     if (n.socket.hasQueued())
       n.sent = now;  // what waits is sign enough, once it is read
     else
-      write(n, sign);
+      write(n, *sign);
   }
 }
 

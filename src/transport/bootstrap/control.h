@@ -78,11 +78,18 @@ class Control {
   Status flood(uint16_t kind, std::string_view payload);
   /// To rank `target`; to oneself is an error. Lost silently when the way is cut, which onLost/onLeft tell.
   Status send(int target, uint16_t kind, std::string_view payload);
-  /// Everybody's `mine`, by rank. Every rank must call it equally often; calls are matched by their order. The
+  /// The next allGather's number. Any thread; the order of the calls is the same on all ranks.
+  uint64_t reserveGather();
+  /// Everybody's `mine`, by rank; for each number once. Every rank must make as many, in the same order of
+  /// numbers. The
   /// wait of the least patient rank counts for all: rank 0 then tells everyone whose part is missing, which may
   /// take a second longer than the deadline. Errors: timeout with the missing ranks, remote when a rank is lost
   /// or has left, internal when aborted, invalidArgument when a part is longer than kMaxPart.
+  Result<std::vector<std::string>> allGather(uint64_t number, std::string_view mine, const Wait& wait);
+  /// The same with the next number; a part that is too long takes none.
   Result<std::vector<std::string>> allGather(std::string_view mine, const Wait& wait);
+  /// Has allGathers of this rank end with `why`, now and in future. Any thread.
+  void cancelGathers(const Status& why);
 
   /// Orderly end: sends what is queued, tells the neighbours, and waits for them to close, at most until the
   /// deadline (a second is plenty). Nothing is reported any more, nothing can be sent.
@@ -134,6 +141,8 @@ class Control {
   void beat(TimePoint now);
   void leave();
   Status awaitNeighbours(const Wait& wait);
+  Status checkPart(std::string_view mine) const;
+  void breakGathers(const Status& why);
   void reportMissing(int rank, const std::string& why);
   Status submit(FrameType type, int target, uint16_t kind, std::string_view payload);
 

@@ -149,12 +149,39 @@ Status Control::submit(FrameType type, int target, uint16_t kind, std::string_vi
   return {};
 }
 
-Result<std::vector<std::string>> Control::allGather(std::string_view mine, const Wait& wait) {
-  if (mine.size() > kMaxPart) {
-    return Status::error(Code::invalidArgument,
-                         "rank %d: a part of %zu bytes for an allGather exceeds the limit of %zu bytes", rank_,
-                         mine.size(), kMaxPart);
+uint64_t Control::reserveGather() {
+  std::lock_guard lock(mutex_);
+  return gathersBegun_++;
+}
+
+void Control::cancelGathers(const Status& why) {
+  std::lock_guard lock(mutex_);
+  breakGathers(why);
+}
+
+// Under the mutex.
+void Control::breakGathers(const Status& why) {
+  if (broken_.ok()) broken_ = why;
+  for (auto& [sequence, outcome] : outcomes_) {
+    if (!outcome) outcome = broken_;
   }
+  changed_.notify_all();
+}
+
+Status Control::checkPart(std::string_view mine) const {
+  if (mine.size() <= kMaxPart) return {};
+  return Status::error(Code::invalidArgument,
+                       "rank %d: a part of %zu bytes for an allGather exceeds the limit of %zu bytes", rank_,
+                       mine.size(), kMaxPart);
+}
+
+Result<std::vector<std::string>> Control::allGather(std::string_view mine, const Wait& wait) {
+  ECCL_TRY(checkPart(mine));
+  return allGather(reserveGather(), mine, wait);
+}
+
+Result<std::vector<std::string>> Control::allGather(uint64_t number, std::string_view mine, const Wait& wait) {
+  ECCL_TRY(checkPart(mine));
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(wait.left()).count();
   const auto limit = static_cast<int32_t>(std::min<int64_t>(left, INT32_MAX));
   Command command;
@@ -162,10 +189,9 @@ Result<std::vector<std::string>> Control::allGather(std::string_view mine, const
   std::unique_lock lock(mutex_);
   if (over_) return Status::error(Code::invalidUsage, "rank %d: the communicator is being destroyed", rank_);
   if (!broken_.ok()) return broken_;
-  // Number and queue place under one lock: concurrent calls of this rank keep their order on the wire. std::map
-  // keeps `outcome` valid while others come and go.
-  const uint64_t sequence = command.frame.header.sequence = gathersBegun_++;
-  auto outcome = outcomes_.emplace(sequence, std::nullopt).first;
+  command.frame.header.sequence = number;
+  // std::map keeps `outcome` valid while others come and go.
+  auto outcome = outcomes_.emplace(number, std::nullopt).first;
   commands_.push_back(std::move(command));
   eventfd_write(wake_.get(), 1);
 
@@ -177,7 +203,7 @@ Result<std::vector<std::string>> Control::allGather(std::string_view mine, const
     }
     if (wait.expired() && Clock::system().now() - wait.deadline > kVerdictGrace) {
       result = Status::error(Code::timeout, "rank %d: rank 0 has not answered in time (allGather number %llu)",
-                             rank_, static_cast<unsigned long long>(sequence));
+                             rank_, static_cast<unsigned long long>(number));
       break;
     }
     changed_.wait_for(lock, Wait::kSlice);

@@ -65,6 +65,10 @@ void FaultPath::moveCredits(TimePoint now) {
   uint64_t released = outer_.control->released;
   for (; !credits_.due.empty() && credits_.due.front() <= now; ++released) credits_.due.pop_front();
   storeRelease(&outer_.control->released, released);
+  // The end follows the last credit, and counts only when no message is on its way any more.
+  bool final = false;
+  if (inner_.untaken(&final); final && credits_.due.empty() && messages_.due.empty())
+    storeRelease(&outer_.control->receiverEnded, 1u);
   if (inner_.poisoned()) storeRelease(&outer_.control->receiverPoison, 1u);
 }
 

@@ -35,6 +35,7 @@ class FaultPath final : public Path {
   void beforeSleep() override;
   void afterSleep() override;
   bool drained() const override { return outer_.control->released == outer_.next; }
+  void endReceiving() override {}  // it sits at sending ends
   void poison() override;
   void closeAfterFork() override;
 

@@ -3,17 +3,19 @@
 #include <sched.h>
 #include <time.h>
 
-#include <cstring>
+#include <utility>
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "transport/shm/shared_heap.h"
 
 namespace eccl {
 namespace {
 
-/// The peer is in the middle of one message; even preempted it comes back before this. A process may also have
-/// died or been stopped there, and whoever aborts waits for it: not longer than that may take.
-constexpr Duration kThreadLimit = std::chrono::seconds(1), kProcessLimit = std::chrono::milliseconds(80);
+/// The peer is in the middle of one message, and if it is not preempted comes back before this. Another process
+/// may have died or been stopped there, and whoever aborts waits for it.
+constexpr Duration kPatience = std::chrono::milliseconds(80);
+constexpr Duration kWorthTelling = std::chrono::seconds(1);
 
 }  // namespace
 
@@ -77,30 +79,51 @@ void MemoryPath::poison() {
     storeRelease(&control_->reading, 0u);
   }
   ringPeer();
+  // Another process that still reads finds the poison afterwards, and its result counts for nothing.
   if (sendEnd_ != nullptr && !sendEnd_->referencesReleased()) awaitPeer(&control_->reading, "reads");
-  if (sendEnd_ == nullptr && end().mine.size > 0) awaitPeer(&control_->writing, "writes to");
+  if (sendEnd_ == nullptr && end().mine.size > 0 && !awaitPeer(&control_->writing, "writes to"))
+    withdrawGrant();
 }
 
-// Until the peer is not in the middle of using this side's memory. New uses are refused by the poison.
-void MemoryPath::awaitPeer(const uint32_t* busy, const char* doing) const {
-  const bool thread = std::strcmp(name_, "thread") == 0;
-  const Duration patience = thread ? kThreadLimit : kProcessLimit;
-  const TimePoint limit = Clock::system().now() + patience;
+// Until the peer is not in the middle of using this side's memory. New uses are refused by the poison. False:
+// it is another process and takes too long. A thread of this one always comes back, and has to: it would reach
+// into memory that may be gone.
+bool MemoryPath::awaitPeer(const uint32_t* busy, const char* doing) const {
+  const bool thread = end().mine.withdrawn == nullptr;
+  const TimePoint begun = Clock::system().now();
+  bool told = false;
   for (int turn = 0; loadAcquire(busy) != 0; ++turn) {  // pairs with endReading() and endWriting()
     if (turn < 100) {
       sched_yield();
       continue;
     }
-    if (Clock::system().now() >= limit) {
+    const Duration waited = Clock::system().now() - begun;
+    if (!thread && waited >= kPatience) return false;
+    if (waited >= kWorthTelling && !std::exchange(told, true)) {
       ECCL_WARN(
-          "a %s that is stopped, or has died, still %s this rank's memory %d ms after it was told to leave it; "
-          "memory handed to the failed operation must not be freed while that can go on",
-          thread ? "thread of this process" : "process on this host", doing,
-          static_cast<int>(patience / std::chrono::milliseconds(1)));
-      return;
+          "waiting for a thread of this process that is stopped (in a debugger?) while it %s this rank's "
+          "memory",
+          doing);
     }
     const timespec rest{0, 100'000};
     nanosleep(&rest, nullptr);
+  }
+  return true;
+}
+
+// The message that is being written is the first that has not been published; no other can be.
+void MemoryPath::withdrawGrant() const {
+  uint64_t message = receiveEnd_->next;
+  while (message - receiveEnd_->next < receiveEnd_->shape.slots &&
+         loadAcquire(&receiveEnd_->slot(message)->sequence) == message + 1)
+    ++message;
+  const Grant grant = receiveEnd_->grants[message & (receiveEnd_->shape.grants() - 1)];
+  if (grant.sequence != message + 1 || !receiveEnd_->mine.holds(grant.offset, grant.length)) return;
+  if (SharedHeap::ofThisProcess().withdraw(grant.offset, grant.length)) {
+    ECCL_INFO(
+        "a process on this host that is stopped, or has died, was in the middle of writing %u bytes to this "
+        "rank's memory: they have been taken away from it",
+        grant.length);
   }
 }
 

@@ -31,13 +31,15 @@ class MemoryPath final : public Path {
   void beforeSleep() override;
   void afterSleep() override;
   bool drained() const override;
+  void endReceiving() override { receiveEnd_->end(); }  // a sender that cares looks now and then
   void poison() override;
   void closeAfterFork() override;
 
  private:
   const RingEnd& end() const { return sendEnd_ != nullptr ? static_cast<RingEnd&>(*sendEnd_) : *receiveEnd_; }
   void ringPeer();
-  void awaitPeer(const uint32_t* busy, const char* doing) const;
+  bool awaitPeer(const uint32_t* busy, const char* doing) const;
+  void withdrawGrant() const;
 
   const char* const name_;
   const RingMemory memory_, peerHeap_;

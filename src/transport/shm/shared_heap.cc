@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 
 #include "base/log.h"
@@ -55,6 +56,7 @@ void SharedHeap::startAnew() {
   new RingMemory(std::move(memory_));  // stays mapped
   file_.reset();
   window_ = {};
+  withdrawn_.count = 0;
   free_.clear();
   used_.clear();
 }
@@ -68,7 +70,7 @@ Status SharedHeap::open() {
     if (!status.ok()) continue;
     file_ = std::move(made->fd);
     memory_ = std::move(made->memory);
-    window_ = {static_cast<std::byte*>(memory_.get()), bytes};
+    window_ = {static_cast<std::byte*>(memory_.get()), bytes, &withdrawn_};
     free_[0] = bytes;
     return {};
   }
@@ -85,6 +87,30 @@ Window SharedHeap::window() {
 int SharedHeap::fd() {
   std::lock_guard lock(mutex_);
   return file_.get();
+}
+
+// A private mapping of the same file takes the place of the shared one, which happens at once, whatever other
+// threads do with the memory. It shows the file until a page is written to, which is why each of them is.
+bool SharedHeap::withdraw(uint64_t offset, uint64_t length) {
+  std::lock_guard lock(mutex_);
+  const uint64_t begin = offset / pageBytes() * pageBytes();
+  const uint64_t end = (offset + length + pageBytes() - 1) / pageBytes() * pageBytes();
+  if (begin >= end || end > window_.size) return false;
+  // First, so that nothing new is said of these pages.
+  const uint32_t known = withdrawn_.count;
+  if (known < Withdrawn::kKept) withdrawn_.ranges[known] = {begin, end};
+  storeRelease(&withdrawn_.count, std::min(known, Withdrawn::kKept) + 1);  // pairs with Withdrawn::touches
+  if (mmap(window_.at(begin), end - begin, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED, file_.get(),
+           static_cast<off_t>(begin)) == MAP_FAILED) {
+    ECCL_WARN("%s", Status::fromErrno(errno, "taking %llu bytes away from other processes",
+                                      static_cast<unsigned long long>(end - begin))
+                        .message()
+                        .c_str());
+    return false;
+  }
+  for (uint64_t at = begin; at < end; at += pageBytes())
+    __atomic_fetch_or(reinterpret_cast<uint8_t*>(window_.at(at)), uint8_t{0}, __ATOMIC_RELAXED);
+  return true;
 }
 
 Result<void*> SharedHeap::allocate(size_t bytes) {
@@ -122,6 +148,7 @@ Status SharedHeap::free(void* pointer) {
                 static_cast<off_t>(size)) != 0) {
     status = Status::fromErrno(errno, "ecclMemFree: giving %zu bytes back", size);
   }
+  if (withdrawn_.touches(offset, size)) return status;  // a peer may write there yet: for nobody's use
   auto next = free_.lower_bound(offset);
   if (next != free_.end() && next->first == offset + size) {
     size += next->second;

@@ -31,6 +31,10 @@ class SharedHeap {
   Window window();
   /// To be passed to peers with window().size. -1 where there is no window.
   int fd();
+  /// Takes the pages of `length` bytes at `offset` of the window away from all peers for good: what a peer
+  /// writes there from now on does not show here. Their content stays, and this process goes on using them, but
+  /// no more directly with others. False, with a line in the log: it could not be done.
+  bool withdraw(uint64_t offset, uint64_t length);
 
  private:
   SharedHeap();
@@ -41,6 +45,7 @@ class SharedHeap {
   Fd file_;
   RingMemory memory_;
   Window window_;
+  Withdrawn withdrawn_;
   std::map<size_t, size_t> free_;  // offset → bytes; never adjacent
   std::map<size_t, size_t> used_;
 };

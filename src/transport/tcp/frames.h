@@ -7,7 +7,7 @@
 
 namespace eccl {
 
-enum class FrameKind : uint32_t { message = 0, poison = 1, credit = 2 };
+enum class FrameKind : uint32_t { message = 0, poison = 1, credit = 2, end = 3 };
 
 /// Sender to receiver; `length` bytes of payload follow a message.
 struct MessageFrame {
@@ -20,7 +20,7 @@ static_assert(sizeof(MessageFrame) == 24);
 
 /// Receiver to sender.
 struct CreditFrame {
-  FrameKind kind;  // credit or poison
+  FrameKind kind;  // credit, poison, or end: the last credit, nothing more will be taken
   uint32_t zero;
   uint64_t released;  // messages released so far; cumulative, so that several may be merged into one
 };

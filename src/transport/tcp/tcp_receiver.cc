@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 namespace eccl {
 
@@ -106,10 +107,10 @@ void TcpReceiver::flush() {
 // Tells all releases up to now, unless the end of an earlier credit is still to go: then that first.
 void TcpReceiver::sendCredit() {
   if (!live()) return;
-  while (creditLeft_ > 0 || end_.next != told_) {
+  while (creditLeft_ > 0 || end_.next != told_ || ends_) {
     if (creditLeft_ == 0) {
       told_ = end_.next;
-      credit_ = {FrameKind::credit, 0, told_};
+      credit_ = {std::exchange(ends_, false) ? FrameKind::end : FrameKind::credit, 0, told_};
       creditLeft_ = sizeof credit_;
     }
     iovec part{reinterpret_cast<std::byte*>(&credit_ + 1) - creditLeft_, creditLeft_};
@@ -119,6 +120,11 @@ void TcpReceiver::sendCredit() {
     if (creditLeft_ > 0) return watchFor(EPOLLIN | EPOLLOUT);
   }
   watchFor(EPOLLIN);
+}
+
+void TcpReceiver::endReceiving() {
+  ends_ = true;
+  sendCredit();
 }
 
 void TcpReceiver::poison() {

@@ -19,6 +19,7 @@ class TcpReceiver final : public TcpPath {
   void kick() override;
   void flush() override;
   bool drained() const override { return told_ == end_.next && creditLeft_ == 0; }
+  void endReceiving() override;
   void poison() override;
 
  private:
@@ -42,6 +43,7 @@ class TcpReceiver final : public TcpPath {
   uint64_t told_;  // releases the sender knows of, or will from `credit_`
   CreditFrame credit_{};
   size_t creditLeft_ = 0;  // bytes of credit_ not yet sent
+  bool ends_ = false;      // the next credit is the last
 };
 
 }  // namespace eccl

@@ -93,7 +93,9 @@ bool TcpSender::take(const CreditFrame& credit) {
     return false;
   }
   const uint64_t released = end_.control->released;
-  if (credit.kind != FrameKind::credit || credit.zero != 0 || credit.released - released > sent_ - released) {
+  const bool ends = credit.kind == FrameKind::end;
+  if ((credit.kind != FrameKind::credit && !ends) || credit.zero != 0 ||
+      credit.released - released > sent_ - released) {
     breakOff(
         format("it sent a credit that cannot be (kind %u, %llu messages released of %llu sent); is it another "
                "version of ECCL?",
@@ -101,7 +103,8 @@ bool TcpSender::take(const CreditFrame& credit) {
                static_cast<unsigned long long>(sent_)));
     return false;
   }
-  storeRelease(&end_.control->released, credit.released);  // pairs with SendEnd::reserve
+  storeRelease(&end_.control->released, credit.released);    // pairs with SendEnd::reserve
+  if (ends) storeRelease(&end_.control->receiverEnded, 1u);  // pairs with SendEnd::untaken
   return true;
 }
 

@@ -16,6 +16,7 @@ class TcpSender final : public TcpPath {
 
   void kick() override;
   bool drained() const override { return end_.control->released == end_.next; }
+  void endReceiving() override {}
   void poison() override;
 
  private:

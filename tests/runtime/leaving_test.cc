@@ -1,0 +1,191 @@
+// Ranks that are through: who still waits for them is told the truth, and they wait for nobody who never comes.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <vector>
+
+#include "support/processes.h"
+
+namespace eccl::test {
+namespace {
+
+using ::testing::HasSubstr;
+
+void expectAll(const std::vector<Outcome>& outcomes) {
+  for (const Outcome& outcome : outcomes) {
+    EXPECT_TRUE(outcome.ended) << "hung";
+    EXPECT_EQ(outcome.code, 0) << outcome.text;
+  }
+}
+
+class LeavingFirst : public ::testing::TestWithParam<const char*> {};
+
+// Rank 2 has done all that a Gather asks of it, and is gone when rank 1 comes. Who waits in it is told once a
+// rank has waited for the stall time.
+TEST_P(LeavingFirst, WhoDidItsPartIsNotMissed) {
+  expectAll(runProcesses(3, [&](int rank, Board& board, std::string& report) {
+    setenv("ECCL_TRANSPORT", GetParam(), 1);
+    setenv("ECCL_STALL_TIME", "0.02", 1);
+    setenv("ECCL_DEBUG", "NONE", 1);
+    ecclComm_t comm = join(rank, 3, board, report);
+    if (comm == nullptr) return 2;
+    std::vector<float> mine(1000, static_cast<float>(rank)), all(3000, -1);
+    for (const char* algorithm : {"first", "second"}) {  // connections are there the second time
+      if (rank == 1) usleep(algorithm[0] == 'f' ? 0 : 600'000);
+      if (ecclGather(mine.data(), all.data(), 1000, ecclFloat, 0, comm, nullptr) != ecclSuccess) {
+        report += ecclGetLastError(comm);
+        return 3;
+      }
+    }
+    if (rank == 0 && (all[999] != 0 || all[1999] != 1 || all[2999] != 2)) return 4;
+    if (ecclCommDestroy(comm) == ecclSuccess) return 0;
+    report += ecclGetLastError(nullptr);
+    return 5;
+  }));
+}
+
+// The peer lives on, but its communicator is gone: what it has not received it never will.
+TEST_P(LeavingFirst, EndsTheWaitForAReceive) {
+  expectAll(runProcesses(
+      2,
+      [&](int rank, Board& board, std::string& report) {
+        setenv("ECCL_TRANSPORT", GetParam(), 1);
+        setenv("ECCL_DEBUG", "NONE", 1);
+        ecclComm_t comm = join(rank, 2, board, report);
+        if (comm == nullptr) return 2;
+        float x = 1, y = 0;
+        // The connection stands, and one of two messages is received.
+        if (rank == 0 && ecclSend(&x, 1, ecclFloat, 1, comm, nullptr) != ecclSuccess) return 3;
+        if (rank == 1 && ecclRecv(&y, 1, ecclFloat, 0, comm, nullptr) != ecclSuccess) return 4;
+        if (rank == 0 && ecclSend(&x, 1, ecclFloat, 1, comm, nullptr) != ecclSuccess) return 5;
+        board.meet(0, 2);
+        const double began = now();
+        const ecclResult_t result = ecclCommDestroy(comm);
+        report += ecclGetLastError(nullptr);
+        if (now() - began > 5) return 6;
+        board.meet(1, 2);  // both live
+        if (rank == 1) return result == ecclSuccess ? 0 : 7;
+        const bool told = report.find("1 message to rank 1") != std::string::npos &&
+                          report.find("the last of Send(count 1, float, to rank 1)") != std::string::npos;
+        return result == ecclRemoteError && told ? 0 : 8;
+      },
+      30));
+}
+
+// Each would wait for the other.
+TEST_P(LeavingFirst, TwoThatReceiveNothingDoNotWaitForEachOther) {
+  expectAll(runProcesses(
+      2,
+      [&](int rank, Board& board, std::string& report) {
+        setenv("ECCL_TRANSPORT", GetParam(), 1);
+        setenv("ECCL_DEBUG", "NONE", 1);
+        ecclComm_t comm = join(rank, 2, board, report);
+        if (comm == nullptr) return 2;
+        float x = 1, y = 0;
+        ecclGroupStart();
+        ecclSend(&x, 1, ecclFloat, 1 - rank, comm, nullptr);
+        ecclRecv(&y, 1, ecclFloat, 1 - rank, comm, nullptr);
+        if (ecclGroupEnd() != ecclSuccess) return 3;
+        for (int i = 0; i < 3; ++i) {
+          if (ecclSend(&x, 1, ecclFloat, 1 - rank, comm, nullptr) != ecclSuccess) return 4;
+        }
+        board.meet(0, 2);
+        const double began = now();
+        const ecclResult_t result = ecclCommFinalize(comm);
+        report += ecclGetLastError(comm);
+        board.meet(1, 2);
+        ecclCommDestroy(comm);
+        if (now() - began > 5) return 5;
+        return result == ecclRemoteError && report.find("3 messages to rank") != std::string::npos ? 0 : 6;
+      },
+      30));
+}
+
+// Queued, too long for the slots, and nobody receives: both are told, neither waits for ever.
+TEST_P(LeavingFirst, AQueuedSendThatNobodyReceivesIsAnError) {
+  expectAll(runProcesses(
+      2,
+      [&](int rank, Board& board, std::string& report) {
+        setenv("ECCL_TRANSPORT", GetParam(), 1);
+        setenv("ECCL_DEBUG", "NONE", 1);
+        ecclComm_t comm = join(rank, 2, board, report);
+        if (comm == nullptr) return 2;
+        ecclStream_t stream;
+        ecclStreamCreate(&stream);
+        std::vector<float> data(32 << 20, 1);
+        if (ecclSend(data.data(), data.size(), ecclFloat, 1 - rank, comm, stream) != ecclSuccess) return 3;
+        const double began = now();
+        const ecclResult_t result = ecclCommDestroy(comm);
+        report += ecclGetLastError(nullptr);
+        if (now() - began > 10) return 4;
+        ecclStreamDestroy(stream);
+        // Who is the first to say so is chance; the other may have gone before it was asked.
+        return (result == ecclInvalidUsage || result == ecclRemoteError) &&
+                       report.find("Send(count 33554432, float") != std::string::npos
+                   ? 0
+                   : 5;
+      },
+      60));
+}
+
+INSTANTIATE_TEST_SUITE_P(Paths, LeavingFirst, ::testing::Values("shm", "tcp"),
+                         [](const auto& info) { return std::string(info.param); });
+
+// A process that ends without a word: service threads run on while exit() destroys what is static.
+TEST(Exit, PeersReadThatTheProcessHasEnded) {
+  for (int round = 0; round < 2; ++round) {
+    auto outcomes = runProcesses(
+        2,
+        [&](int rank, Board& board, std::string& report) {
+          setenv("ECCL_DEBUG", "NONE", 1);
+          setenv("ECCL_TRANSPORT", round % 2 == 0 ? "shm" : "tcp", 1);
+          if (rank == 1) std::atexit([] { usleep(1'500'000); });  // registered first, it runs last
+          ecclComm_t comm = join(rank, 2, board, report);
+          if (comm == nullptr) return 2;
+          float x = 1;
+          if (ecclAllReduce(&x, &x, 1, ecclFloat, ecclSum, comm, nullptr) != ecclSuccess) return 3;
+          if (rank == 1) exit(0);
+          const double began = now();
+          const ecclResult_t result = ecclAllReduce(&x, &x, 1, ecclFloat, ecclSum, comm, nullptr);
+          report += ecclGetLastError(comm);
+          const double took = now() - began;
+          ecclCommAbort(comm);
+          // Not before it has really ended: until then it shows signs of life.
+          return result != ecclRemoteError ? 4 : took < 1.2 ? 5 : 0;
+        },
+        30);
+    EXPECT_EQ(outcomes[0].code, 0) << outcomes[0].text;
+    EXPECT_THAT(outcomes[0].text, HasSubstr("rank 1"));
+    EXPECT_THAT(outcomes[0].text, ::testing::Not(HasSubstr("malformed")));
+    EXPECT_TRUE(outcomes[1].ended);
+    EXPECT_EQ(outcomes[1].code, 0) << "signal " << outcomes[1].signal;
+  }
+}
+
+// Calls come while the process ends, as from destructors of static objects: after those of the main thread's
+// own objects.
+TEST(Exit, CallsFromAnExitHandlerWork) {
+  static ecclComm_t comm;
+  auto outcomes = runProcesses(1, [&](int, Board&, std::string&) {
+    setenv("ECCL_DEBUG", "NONE", 1);
+    std::atexit([] {
+      float x = 3;
+      ecclGroupStart();
+      const bool ok = ecclAllReduce(&x, &x, 1, ecclFloat, ecclSum, comm, nullptr) == ecclSuccess &&
+                      ecclGroupEnd() == ecclSuccess && ecclCommCount(nullptr, nullptr) == ecclInvalidArgument &&
+                      std::string(ecclGetLastError(nullptr)).find("comm is NULL") != std::string::npos &&
+                      ecclCommDestroy(comm) == ecclSuccess;
+      _exit(ok ? 42 : 1);
+    });
+    ecclCommInitAll(&comm, 1, nullptr);
+    exit(2);
+    return 3;
+  });
+  EXPECT_EQ(outcomes[0].code, 42);
+}
+
+}  // namespace
+}  // namespace eccl::test
