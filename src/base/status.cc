@@ -3,6 +3,8 @@
 #include <cstdio>
 #include <cstring>
 
+#include "base/printable.h"
+
 namespace eccl {
 
 std::string formatList(const char* fmt, va_list args) {
@@ -23,12 +25,17 @@ std::string format(const char* fmt, ...) {
   return text;
 }
 
+/// What users and peers name in messages must not reach terminals as it is.
+static std::string sentence(const char* fmt, va_list args) {
+  return printable(formatList(fmt, args), "\n\t");
+}
+
 Status Status::error(Code code, const char* fmt, ...) {
   Status status;
   status.code_ = code;
   va_list args;
   va_start(args, fmt);
-  status.message_ = formatList(fmt, args);
+  status.message_ = sentence(fmt, args);
   va_end(args);
   return status;
 }
@@ -38,7 +45,7 @@ Status Status::fromErrno(int errnum, const char* fmt, ...) {
   status.code_ = Code::system;
   va_list args;
   va_start(args, fmt);
-  status.message_ = formatList(fmt, args) + ": " + std::strerror(errnum);
+  status.message_ = sentence(fmt, args) + ": " + std::strerror(errnum);
   va_end(args);
   return status;
 }
