@@ -1,4 +1,4 @@
-// ECCL for C++: eccl.h's handles as values that clean up after themselves, and its error codes as exceptions.
+// ECCL for C++17 and later: eccl.h's handles as values that clean up after themselves, and its error codes as exceptions.
 // Nothing is hidden: every class gives its handle, and every C function may be called beside it.
 //
 // Threads and lifetime are the C API's. Objects may be moved, not copied; a moved-from object may only be

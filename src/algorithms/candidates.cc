@@ -13,7 +13,6 @@ namespace {
 constexpr uint64_t kTiles[] = {16384, 49152};
 constexpr int kPipeline = 3;       // ranks
 constexpr uint64_t kFewSlots = 8;  // of more messages it matters little when the first arrive
-constexpr int kPricedRanks = 16;
 
 int neighboursOf(const Program& program) {
   std::set<int> peers;
@@ -21,22 +20,14 @@ int neighboursOf(const Program& program) {
   return static_cast<int>(peers.size());
 }
 
-/// So many of the ranks, evenly spread.
-Placement someOf(const Placement& placement, int number) {
-  std::vector<int> some;
-  for (int i = 0; i < number; ++i)
-    some.push_back(static_cast<int>(static_cast<int64_t>(i) * placement.ranks() / number));
-  return placement.of(some);
-}
-
 /// With few tiles, as algorithms are to be told apart and there are many to be priced: half of them after all
 /// slots have been used.
-Result<double> roughTimeOf(const Choice& choice, const CallSize& size, const Placement& placement,
-                           const CostModel& model) {
+Result<double> fewTilesTimeOf(const Choice& choice, const CallSize& size, const Placement& placement,
+                              const CostModel& model) {
   return timeOf(choice, size, placement, model, 4 * size.slots + 2);
 }
 
-/// roughTimeOf() of all ranks from that of 4, 8 and 16 of them: how it grows when they are doubled, goes on.
+/// fewTilesTimeOf() of all ranks from that of 4, 8 and 16 of them: how it grows when they are doubled, goes on.
 /// That is by as much again where there are log2 n rounds, by twice as much where there are n, by half as much
 /// where bytes come near a limit.
 Result<double> grownTimeOf(const Choice& choice, const CallSize& size, const Placement& placement,
@@ -44,7 +35,7 @@ Result<double> grownTimeOf(const Choice& choice, const CallSize& size, const Pla
   std::array<double, 3> times;
   for (size_t i = 0; i < times.size(); ++i) {
     ECCL_ASSIGN(times[i],
-                roughTimeOf(choice, size, someOf(placement, kPricedRanks >> (times.size() - 1 - i)), model));
+                fewTilesTimeOf(choice, size, someOf(placement, kPricedRanks >> (times.size() - 1 - i)), model));
   }
   const double before = times[1] - times[0];
   double more = times[2] - times[1], time = times[2];
@@ -57,9 +48,10 @@ Result<double> grownTimeOf(const Choice& choice, const CallSize& size, const Pla
   return time;
 }
 
-Result<double> priceOf(const Choice& choice, const CallSize& size, const Placement& placement,
-                       const CostModel& model) {
-  if (placement.ranks() <= kPricedRanks) return roughTimeOf(choice, size, placement, model);
+/// What choices are made by.
+Result<double> roughTimeOf(const Choice& choice, const CallSize& size, const Placement& placement,
+                           const CostModel& model) {
+  if (placement.ranks() <= kPricedRanks) return fewTilesTimeOf(choice, size, placement, model);
   // Of few ranks bytes may hide the rounds that are what counts among many: nothing takes less than those.
   CallSize little = size;
   little.elements = std::min<uint64_t>(size.elements, kPricedRanks);
@@ -69,6 +61,23 @@ Result<double> priceOf(const Choice& choice, const CallSize& size, const Placeme
 }
 
 }  // namespace
+
+Placement someOf(const Placement& placement, int number) {
+  std::vector<int> some;
+  for (int i = 0; i < number; ++i)
+    some.push_back(static_cast<int>(static_cast<int64_t>(i) * placement.ranks() / number));
+  return placement.of(some);
+}
+
+Result<double> estimatedTimeOf(const Choice& choice, const CallSize& size, const Placement& placement,
+                               const CostModel& model) {
+  return placement.ranks() <= kPricedRanks ? timeOf(choice, size, placement, model)
+                                           : roughTimeOf(choice, size, placement, model);
+}
+
+bool needsManyNeighbours(const Algorithm& algorithm, int ranks) {
+  return neighboursOf(algorithm.build({algorithm.collective, ranks, 0}, 0, 1)) > kMostNeighbours;
+}
 
 CallSize sizeFor(const Choice& choice, CallSize size) {
   if (choice.tile > 0) size.slotBytes = std::min(size.slotBytes, choice.tile);
@@ -87,7 +96,7 @@ Result<std::vector<Candidate>> candidatesFor(Collective collective, const CallSi
                                              const Placement& placement, const CostModel& model) {
   std::vector<Candidate> candidates;
   auto add = [&](const Choice& choice) -> Status {
-    ECCL_ASSIGN(const double time, priceOf(choice, size, placement, model));
+    ECCL_ASSIGN(const double time, roughTimeOf(choice, size, placement, model));
     candidates.push_back({choice, time});
     return {};
   };

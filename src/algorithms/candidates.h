@@ -11,6 +11,17 @@ namespace eccl {
 /// Microseconds of a call for which `choice` was made. `mostTiles` and errors: simulatedTime()'s.
 Result<double> timeOf(const Choice& choice, const CallSize& size, const Placement& placement,
                       const CostModel& model, int64_t mostTiles = kEnoughTiles);
+/// Calls among more ranks are not simulated to be priced.
+inline constexpr int kPricedRanks = 16;
+/// So many of the ranks, evenly spread.
+Placement someOf(const Placement& placement, int number);
+/// timeOf() up to kPricedRanks; of more ranks, in bounded time and memory, from that of 4, 8 and 16 of them
+/// with few tiles: how it grows when they are doubled goes on. Choices are made by the same.
+Result<double> estimatedTimeOf(const Choice& choice, const CallSize& size, const Placement& placement,
+                               const CostModel& model);
+/// Whether a rank has more than kMostNeighbours in this algorithm.
+bool needsManyNeighbours(const Algorithm& algorithm, int ranks);
+
 /// `size` in messages of the choice's length; broadcasts in place, as nearly all programs do them.
 CallSize sizeFor(const Choice& choice, CallSize size);
 

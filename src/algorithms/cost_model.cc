@@ -11,7 +11,8 @@
 namespace eccl {
 namespace {
 
-constexpr double kMost = 1e9;  // microseconds, per MB or not; bytes are up to its square
+constexpr const char* kLines = "lines";  // and how many follow
+constexpr double kMost = 1e9;            // microseconds, per MB or not; bytes are up to its square
 
 auto keyOf(const Correction& c) {
   return std::make_tuple(c.algorithm, c.memory, c.ranks, c.bytes);
@@ -82,7 +83,7 @@ Result<double> CostModel::predict(const Algorithm& algorithm, const std::vector<
 }
 
 std::string CostModel::text() const {
-  std::string text;
+  std::string text = format("%s %zu\n", kLines, kCostTerms + corrections_.size());
   for (int term = 0; term < kCostTerms; ++term)
     text += nameOf(static_cast<CostTerm>(term)) + ' ' + written(parameters_.values[static_cast<size_t>(term)]) +
             '\n';
@@ -98,14 +99,22 @@ Result<CostModel> CostModel::parse(std::string_view text, const std::string& nam
   CostParameters parameters = CostParameters::defaults();
   std::vector<Correction> corrections;
   std::vector<bool> given(kCostTerms);
+  size_t lines = 0, announced = 0;
   std::set<decltype(keyOf({}))> corrected;
-  for (int line = 1; !text.empty(); ++line) {
+  int line = 1;
+  for (; !text.empty(); ++line) {
     const std::string_view words = nextLine(text);
     std::string_view rest = words;
     const std::string_view word = nextWord(rest);
     if (word.empty()) continue;
     const char* wrong = nullptr;
-    if (word == "correct") {
+    if (word == kLines) {
+      if (lines > 0 || announced > 0)
+        wrong = "their number goes before the lines";
+      else if (!readNumber(nextWord(rest), size_t{1}, size_t{1} << 30, announced) || !nextWord(rest).empty())
+        wrong = "after the word goes how many follow";
+      if (wrong == nullptr) continue;
+    } else if (word == "correct") {
       wrong = readCorrection(rest, corrections.emplace_back());
       if (wrong == nullptr && !corrected.insert(keyOf(corrections.back())).second)
         wrong = "the call is corrected for the second time";
@@ -123,12 +132,17 @@ Result<CostModel> CostModel::parse(std::string_view text, const std::string& nam
       }
     }
     if (wrong != nullptr) return wrongLine(name, line, words, wrong);
+    ++lines;
   }
+  if (announced > 0 && lines != announced)
+    return Status::error(Code::invalidArgument,
+                         "%s:%d: the file has %zu lines of the %zu that it announces: the rest is cut off",
+                         name.c_str(), line - 1, lines, announced);
   return CostModel(parameters, std::move(corrections));
 }
 
 Result<CostModel> CostModel::load(const std::string& path) {
-  ECCL_ASSIGN(const std::string text, readTextFile(path, "the cost model"));
+  ECCL_ASSIGN(const std::string text, readWholeLines(path, "the cost model"));
   return parse(text, path);
 }
 

@@ -40,12 +40,13 @@ class CostModel {
   /// bytes and ranks, and beyond those measured as at the nearest. 1 if there are none of its kind.
   double factorFor(const Algorithm& algorithm, bool memory, int ranks, double bytes) const;
 
-  /// As a text: lines "constant value" and "correct collective algorithm memory|network ranks bytes factor".
+  /// As a text: "lines" and their number, so that a text that is cut off is seen, then lines "constant value"
+  /// and "correct collective algorithm memory|network ranks bytes factor".
   std::string text() const;
-  /// Reads that. # begins a comment; a constant that is not given keeps its default. Errors (invalidArgument)
-  /// give `name`, what they call the text, and the line.
+  /// Reads that. # begins a comment; a constant that is not given keeps its default; the number of
+  /// lines may be left out. Errors (invalidArgument) give `name`, what they call the text, and the line.
   static Result<CostModel> parse(std::string_view text, const std::string& name);
-  /// Reads a file. Errors name it.
+  /// Reads a file. Errors name it; to be empty, or to end within a line, is one.
   static Result<CostModel> load(const std::string& path);
 
  private:

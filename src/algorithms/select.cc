@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <string>
 
+#include "base/printable.h"
+
 namespace eccl {
 namespace {
 
@@ -51,12 +53,6 @@ std::string listAlgorithms(const Collective* only = nullptr) {
   return text;
 }
 
-/// A piece of the setting, for a message: not too long.
-std::string quoted(std::string_view text) {
-  constexpr size_t longest = 40;
-  return '"' + std::string(text.substr(0, longest)) + (text.size() > longest ? "…" : "") + '"';
-}
-
 /// An entry with a collective.
 Status forceOne(std::string_view collectiveText, std::string_view nameText, SelectionTable& table) {
   const std::string wanted = lowered(collectiveText), name = lowered(nameText);
@@ -65,10 +61,10 @@ Status forceOne(std::string_view collectiveText, std::string_view nameText, Sele
     if (lowered(nameOf(collective)) != wanted || listAlgorithms(&collective).empty()) continue;
     if ((table.forced[c] = findAlgorithm(collective, name)) != nullptr) return {};
     return Status::error(Code::invalidArgument, "ECCL_ALGO: no algorithm %s for %s; choose from %s",
-                         quoted(nameText).c_str(), nameOf(collective), listAlgorithms(&collective).c_str());
+                         inQuotes(nameText).c_str(), nameOf(collective), listAlgorithms(&collective).c_str());
   }
   return Status::error(Code::invalidArgument, "ECCL_ALGO: no collective %s with algorithms; there are %s",
-                       quoted(collectiveText).c_str(), listAlgorithms().c_str());
+                       inQuotes(collectiveText).c_str(), listAlgorithms().c_str());
 }
 
 /// An entry for all collectives.
@@ -82,7 +78,7 @@ Status forceAll(std::string_view nameText, SelectionTable& table) {
   }
   if (found) return {};
   return Status::error(Code::invalidArgument, "ECCL_ALGO: no algorithm %s; choose from %s",
-                       quoted(nameText).c_str(), listAlgorithms().c_str());
+                       inQuotes(nameText).c_str(), listAlgorithms().c_str());
 }
 
 }  // namespace

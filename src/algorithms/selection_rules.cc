@@ -6,6 +6,7 @@
 #include <map>
 
 #include "algorithms/words.h"
+#include "base/text_file.h"
 
 namespace eccl {
 namespace {
@@ -101,6 +102,20 @@ Result<std::vector<SelectionRule>> rulesFor(const Placement& placement, const Co
     if (isPriced(collective)) ECCL_TRY(Search(collective, placement, model, size).rules(rules));
   }
   return rules;
+}
+
+Result<std::vector<SelectionRule>> loadRules(const std::string& path) {
+  ECCL_ASSIGN(const std::string text, readWholeLines(path, "the table of algorithms"));
+  return parseRules(text, path);
+}
+
+std::vector<SelectionRule> overridden(std::vector<SelectionRule> rules, std::vector<SelectionRule> by) {
+  std::erase_if(rules, [&](const SelectionRule& rule) {
+    return std::any_of(by.begin(), by.end(),
+                       [&](const SelectionRule& other) { return other.collective == rule.collective; });
+  });
+  by.insert(by.end(), rules.begin(), rules.end());
+  return by;
 }
 
 std::string textOf(const Choice& choice) {

@@ -22,5 +22,9 @@ std::string textOf(std::span<const SelectionRule> rules);
 /// Reads that. # begins a comment. Errors (invalidArgument) give `name`, what they call the text, and the line:
 /// also of bytes that do not grow within a collective.
 Result<std::vector<SelectionRule>> parseRules(std::string_view text, const std::string& name);
+/// Reads a file. Errors name it; to be empty, or to end within a line, is one.
+Result<std::vector<SelectionRule>> loadRules(const std::string& path);
+/// The rules of one list for the collectives that it names, of the other for the rest.
+std::vector<SelectionRule> overridden(std::vector<SelectionRule> rules, std::vector<SelectionRule> by);
 
 }  // namespace eccl

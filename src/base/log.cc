@@ -9,6 +9,8 @@
 #include <cstdlib>
 #include <string>
 
+#include "base/printable.h"
+
 namespace eccl {
 namespace {
 
@@ -63,7 +65,7 @@ void log(LogLevel level, const char* fmt, ...) {
       format("eccl %s %s:%d:%ld ", names[static_cast<int>(level)], host, getpid(), syscall(SYS_gettid));
   va_list args;
   va_start(args, fmt);
-  line += formatList(fmt, args);
+  line += printable(formatList(fmt, args), "\n\t");
   va_end(args);
   line += '\n';
   // A log that cannot be written must not end the job that wanted to write it.

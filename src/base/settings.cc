@@ -6,12 +6,12 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
 #include <map>
 #include <utility>
 
 #include "base/log.h"
 #include "base/settings_table.h"
+#include "base/text_file.h"
 
 namespace eccl {
 namespace {
@@ -40,7 +40,7 @@ bool readElsewhere(const Row& row) {
 }
 
 /// Levenshtein's distance.
-size_t distance(std::string_view a, std::string_view b) {
+size_t editDistance(std::string_view a, std::string_view b) {
   std::vector<size_t> row(b.size() + 1);
   for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
   for (size_t i = 0; i < a.size(); ++i) {
@@ -60,7 +60,7 @@ std::string suggestion(std::string_view name) {
   size_t nearest = 4;
   if (name.size() > kLongest) return "";
   for (const Row& row : settingRows()) {
-    const size_t found = distance(name, std::string(kPrefix) + row.info.name);
+    const size_t found = editDistance(name, std::string(kPrefix) + row.info.name);
     if (found < nearest && found <= std::strlen(row.info.name) / 2) {
       nearest = found;
       best = &row;
@@ -187,23 +187,13 @@ class Reader {
 
 /// The content; nothing if there is no such file and none is required.
 Result<std::string> readSmallFile(const std::string& path, bool required) {
-  constexpr size_t kLimit = 1 << 20;
-  errno = 0;
-  std::ifstream in(path, std::ios::binary);
-  std::string text(kLimit + 1, '\0');
-  if (in) in.read(text.data(), static_cast<std::streamsize>(text.size()));
-  if (!in && !in.eof()) {
-    const int why = errno != 0 ? errno : EIO;
-    if (!required && (why == ENOENT || why == ENOTDIR)) return std::string();
-    return Status::fromErrno(why, "settings file %s cannot be read; correct %s", path.c_str(),
-                             required ? "ECCL_CONF_FILE" : "its permissions or remove it");
-  }
-  text.resize(static_cast<size_t>(in.gcount()));
-  if (text.size() > kLimit) {
-    return Status::error(Code::invalidArgument,
-                         "settings file %s is larger than a megabyte; is it the right one?", path.c_str());
-  }
-  return text;
+  constexpr size_t kMost = 1 << 20;
+  if (!required && access(path.c_str(), F_OK) != 0 && (errno == ENOENT || errno == ENOTDIR))
+    return std::string();
+  auto text = readTextFile(path, "the settings file", kMost);
+  if (text.ok()) return text;
+  return Status::error(text.status().code(), "%s; correct %s", text.status().message().c_str(),
+                       required ? "ECCL_CONF_FILE" : "its permissions or remove it");
 }
 
 Result<Settings> load(std::vector<SettingValue>* explained) {

@@ -6,6 +6,8 @@
 #include <stdexcept>
 #include <system_error>
 
+#include "base/printable.h"
+
 namespace eccl {
 
 std::string formatList(const char* fmt, va_list args) {
@@ -28,10 +30,11 @@ std::string format(const char* fmt, ...) {
 
 namespace {
 
-/// Null if there is no memory: the code has to do.
+/// Printable, as what users and peers name in messages must not reach terminals as it is. Null if there is no
+/// memory: the code has to do.
 std::shared_ptr<const std::string> sentence(const char* fmt, va_list args, const char* cause) noexcept {
   try {
-    std::string text = formatList(fmt, args);
+    std::string text = printable(formatList(fmt, args), "\n\t");
     if (cause != nullptr) text.append(": ").append(cause);
     return std::make_shared<const std::string>(std::move(text));
   } catch (const std::bad_alloc&) { return nullptr; }

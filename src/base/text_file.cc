@@ -1,11 +1,13 @@
 #include "base/text_file.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/random.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstdint>
 #include <cstdio>
 #include <filesystem>
@@ -40,25 +42,45 @@ std::string beside(const std::string& path) {
 
 }  // namespace
 
-Result<std::string> readBeginning(const std::string& path, const char* what, size_t most) {
-  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+Result<std::string> readTextFile(const std::string& path, const char* what, size_t most, int milliseconds) {
+  // Of a FIFO that nobody writes to, opening and reading would wait for ever.
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
   if (fd < 0) return Status::fromErrno(errno, "%s %s cannot be opened", what, path.c_str());
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(milliseconds);
   std::string text;
   char buffer[1 << 16];
-  ssize_t got;
-  while ((got = read(fd, buffer, std::min(sizeof buffer, most - text.size()))) > 0)
-    text.append(buffer, static_cast<size_t>(got));
-  const int failure = errno;
+  int failure = 0;
+  bool late = false;
+  while (text.size() <= most && failure == 0) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
+    pollfd some{fd, POLLIN, 0};
+    late = left.count() <= 0 || poll(&some, 1, static_cast<int>(left.count())) == 0;
+    if (late) break;
+    const ssize_t got = read(fd, buffer, std::min(sizeof buffer, most + 1 - text.size()));
+    if (got == 0) break;
+    if (got > 0)
+      text.append(buffer, static_cast<size_t>(got));
+    else if (errno != EINTR && errno != EAGAIN)
+      failure = errno;
+  }
   close(fd);
-  if (got < 0) return Status::fromErrno(failure, "%s %s cannot be read", what, path.c_str());
+  if (failure != 0) return Status::fromErrno(failure, "%s %s cannot be read", what, path.c_str());
+  if (text.size() > most)
+    return Status::error(Code::invalidArgument, "%s %s is longer than %zu bytes", what, path.c_str(), most);
+  if (late)
+    return Status::error(Code::invalidArgument, "%s %s has not come to its end in %g s: give a file", what,
+                         path.c_str(), milliseconds / 1e3);
   return text;
 }
 
-Result<std::string> readTextFile(const std::string& path, const char* what) {
-  ECCL_ASSIGN(std::string text, readBeginning(path, what, kLongestTextFile + 1));
-  if (text.size() > kLongestTextFile)
-    return Status::error(Code::invalidArgument, "%s %s is longer than %zu bytes", what, path.c_str(),
-                         kLongestTextFile);
+Result<std::string> readWholeLines(const std::string& path, const char* what) {
+  ECCL_ASSIGN(std::string text, readTextFile(path, what));
+  const auto line = 1 + std::count(text.begin(), text.end(), '\n');
+  if (text.find_first_not_of(" \t\r\n") == text.npos)
+    return Status::error(Code::invalidArgument, "%s:%td: %s is empty", path.c_str(), line, what);
+  if (text.back() != '\n')
+    return Status::error(Code::invalidArgument, "%s:%td: the last line of %s has no end: the rest is cut off",
+                         path.c_str(), line, what);
   return text;
 }
 

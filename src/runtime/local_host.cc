@@ -24,12 +24,14 @@ Host lookAtMachine() {
 }
 
 Result<Host> loadFile(const std::string& path) {
-  Result<Host> host = loadNcclXml(path);
+  std::vector<std::string> oddities;
+  Result<Host> host = loadNcclXml(path, &oddities);
   if (!host.ok())
     return Status::error(host.status().code(), "ECCL_TOPO_FILE: %s", host.status().message().c_str());
   if (host->all(DeviceKind::cpu).empty())
     return Status::error(Code::invalidArgument, "ECCL_TOPO_FILE: %s: describes no CPU, where ranks could run",
                          path.c_str());
+  for (const std::string& sentence : oddities) ECCL_WARN("ECCL_TOPO_FILE: %s", sentence.c_str());
   return host;
 }
 

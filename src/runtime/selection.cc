@@ -40,19 +40,6 @@ Result<std::vector<SelectionRule>> rulesOnce(const Placement& placement, const C
   return rules;
 }
 
-/// The rules of one list for what it names, of the other for the rest.
-std::vector<SelectionRule> overridden(const std::vector<SelectionRule>& rules, std::vector<SelectionRule> by) {
-  auto named = [&](Collective collective) {
-    return std::any_of(by.begin(), by.end(),
-                       [&](const SelectionRule& rule) { return rule.collective == collective; });
-  };
-  std::vector<SelectionRule> rest;
-  std::copy_if(rules.begin(), rules.end(), std::back_inserter(rest),
-               [&](const SelectionRule& rule) { return !named(rule.collective); });
-  by.insert(by.end(), rest.begin(), rest.end());
-  return by;
-}
-
 CallSize sizeOf(const Settings& settings) {
   CallSize size;
   size.slotBytes = static_cast<uint64_t>(settings.slotBytes);
@@ -65,9 +52,8 @@ Status make(const Settings& settings, Selection& selection) {
   if (!settings.costFile.empty()) { ECCL_ASSIGN(selection.model, CostModel::load(settings.costFile)); }
   ECCL_ASSIGN(selection.rules, rulesOnce(selection.placement, selection.model, sizeOf(settings)));
   if (settings.tableFile.empty()) return {};
-  ECCL_ASSIGN(const std::string text, readTextFile(settings.tableFile, "the table of algorithms"));
-  ECCL_ASSIGN(auto rules, parseRules(text, settings.tableFile));
-  selection.rules = overridden(selection.rules, std::move(rules));
+  ECCL_ASSIGN(auto rules, loadRules(settings.tableFile));
+  selection.rules = overridden(std::move(selection.rules), std::move(rules));
   return {};
 }
 
@@ -133,7 +119,7 @@ Result<double> Selection::estimate(Collective collective, const CallSize& size, 
   if (choice.algorithm == nullptr)
     return Status::error(Code::invalidUsage, "%s is no collective: nothing is chosen for it",
                          nameOf(collective));
-  return timeOf(choice, size, where, model);
+  return estimatedTimeOf(choice, size, where, model);
 }
 
 }  // namespace eccl

@@ -36,7 +36,8 @@ struct Selection {
   /// The rules of a communicator of some of these ranks, under the same settings but for ECCL_TABLE_FILE.
   Result<std::vector<SelectionRule>> rulesAmong(std::span<const int> ranks, const Settings& settings) const;
   /// Microseconds that a call of blocks of `size` takes with the algorithm that is chosen for it, among these
-  /// ranks. `among`: none for all. Error (invalidUsage) for calls that no algorithm is chosen for.
+  /// ranks, as estimatedTimeOf() says. `among`: none for all. Error (invalidUsage) for calls that no algorithm
+  /// is chosen for.
   Result<double> estimate(Collective collective, const CallSize& size, const SelectionTable& table,
                           std::span<const int> among = {}) const;
 };

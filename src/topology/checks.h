@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -35,5 +36,13 @@ struct CheckSources {
 /// Most severe first, then in the order of the checks. What cannot be read is a note where it matters to this
 /// host, and nothing else. Any thread; some milliseconds.
 std::vector<Finding> checkHost(const Host& host, const CheckSources& sources = {});
+
+/// The same of a host that is not this machine but in a file: links, ports and distances. What cannot be judged
+/// without the machine, or of facts that the host lacks, is a note "not-judged" each.
+std::vector<Finding> checkFile(const Host& host);
+
+/// That accelerators which have NVLink, by their compute capability, have none in this host; nothing if all
+/// have, or there is only one. `alsoUnknown`: also that there are no links and it is not known what these are.
+std::optional<Finding> missingNvLinks(const Host& host, bool alsoUnknown = false);
 
 }  // namespace eccl

@@ -1,5 +1,6 @@
 // Checks of what the Host alone shows.
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <tuple>
 
@@ -39,16 +40,39 @@ Nearness nearness(const Host& host, int accelerator, int nic) {
   return cpu != Device::kNone && cpu == host.cpuOf(nic) ? Nearness::node : Nearness::host;
 }
 
-void checkLink(const Device& device, std::vector<Finding>* findings) {
+/// What is known of the link's ability: what both ends can do, else how the links of the same model run.
+struct Ability {
+  double gigatransfers = 0;
+  int width = 0;
+  std::string whose = "both its ends";
+};
+
+Ability abilityOf(const Host& host, const Device& device) {
   const PciFacts& pci = *device.pci;
-  const bool slower = pci.gigatransfers > 0 && pci.gigatransfers < pci.ablestGigatransfers;
-  const bool narrower = pci.width > 0 && pci.width < pci.ablestWidth;
+  Ability able{pci.ablestGigatransfers, pci.ablestWidth};
+  if (able.gigatransfers > 0 || able.width > 0 || !pci.vendor || !pci.device) return able;
+  for (const Device& other : host.devices) {
+    if (!other.pci || other.kind != device.kind || other.pci->vendor != pci.vendor ||
+        other.pci->device != pci.device)
+      continue;
+    if (other.pci->width > able.width || other.pci->gigatransfers > able.gigatransfers)
+      able.whose = other.name + ", of the same model,";
+    able.width = std::max(able.width, other.pci->width);
+    able.gigatransfers = std::max(able.gigatransfers, other.pci->gigatransfers);
+  }
+  return able;
+}
+
+void checkLink(const Host& host, const Device& device, std::vector<Finding>* findings) {
+  const PciFacts& pci = *device.pci;
+  const Ability able = abilityOf(host, device);
+  const bool slower = pci.gigatransfers > 0 && pci.gigatransfers < able.gigatransfers;
+  const bool narrower = pci.width > 0 && pci.width < able.width;
   if (!slower && !narrower) return;
   Finding finding{Severity::warning, "pci-link", device.name};
-  finding.evidence =
-      format("PCI link of this %s runs at %g GT/s x%d; both its ends can do %g GT/s x%d", nameOf(device.kind),
-             pci.gigatransfers, pci.width, std::max(pci.ablestGigatransfers, pci.gigatransfers),
-             std::max(pci.ablestWidth, pci.width));
+  finding.evidence = format("PCI link of this %s runs at %g GT/s x%d; %s can do %g GT/s x%d",
+                            nameOf(device.kind), pci.gigatransfers, pci.width, able.whose.c_str(),
+                            std::max(able.gigatransfers, pci.gigatransfers), std::max(able.width, pci.width));
   finding.consequence = "All transfers of what is behind this link are slower by as much";
   if (!narrower && device.kind == DeviceKind::accelerator) {
     // GPUs train their links down when they have nothing to do, and up again when they have.
@@ -142,15 +166,20 @@ std::vector<int> dataAdapters(const Host& host) {
 
 void checkPlacement(const Host& host, std::vector<Finding>* findings) {
   for (const Device& device : host.devices) {
-    if (device.pci) checkLink(device, findings);
+    if (device.pci) checkLink(host, device, findings);
   }
+  if (auto missing = missingNvLinks(host)) findings->push_back(std::move(*missing));
   checkDistances(host, findings);
 }
 
 void checkPorts(const Host& host, std::vector<Finding>* findings) {
   std::map<Model, std::vector<int>> up;
   for (int port : host.all(DeviceKind::port)) {
-    if (host.devices[port].port->state == "up") up[modelOf(host, port)].push_back(port);
+    const std::string& state = host.devices[port].port->state;
+    // NCCL's files do not say of ports whether they are up; of adapters of an unknown model like is not to be
+    // told.
+    const bool mayBeUp = state.empty() && std::get<0>(modelOf(host, port)) != 0;
+    if (state == "up" || mayBeUp) up[modelOf(host, port)].push_back(port);
   }
   for (int port : host.all(DeviceKind::port)) {
     const Device& device = host.devices[port];
@@ -199,3 +228,52 @@ void checkPorts(const Host& host, std::vector<Finding>* findings) {
 }
 
 }  // namespace eccl::checks
+
+namespace eccl {
+
+std::optional<Finding> missingNvLinks(const Host& host, bool alsoUnknown) {
+  // Those that are made for NVLink, alone or by bridges between cards: P100, V100, A100, H100, B200, B300 and
+  // their like.
+  constexpr int kWithNvLink[] = {60, 70, 80, 90, 100, 103};
+  const std::vector<int> accelerators = host.all(DeviceKind::accelerator);
+  std::vector<int> without;
+  size_t unknown = 0;
+  for (int accelerator : accelerators) {
+    const AcceleratorFacts facts = host.devices[accelerator].accelerator.value_or(AcceleratorFacts{});
+    if (!facts.gcn.empty()) continue;  // AMD's
+    const bool listed = std::any_of(host.fabric.begin(), host.fabric.end(), [&](const FabricLink& link) {
+      return link.kind == FabricKind::nvLink && (link.from == accelerator || link.to == accelerator);
+    });
+    const int capability = facts.computeCapability.value_or(0);
+    unknown += capability == 0;
+    if (!listed && std::count(std::begin(kWithNvLink), std::end(kWithNvLink), capability) > 0)
+      without.push_back(accelerator);
+  }
+  Finding finding{Severity::note, "nvlink-missing"};
+  if (accelerators.size() < 2) return std::nullopt;
+  if (!without.empty()) {
+    const Device& first = host.devices[without[0]];
+    const int capability = *first.accelerator->computeCapability;
+    const std::string others = without.size() > 1 ? format(" and %zu more", without.size() - 1) : "";
+    finding.device = first.name;
+    finding.evidence = format(
+        "no NVLinks are known of %s%s, and accelerators of compute capability %d.%d have them, but for cards "
+        "without "
+        "bridges",
+        first.name.c_str(), others.c_str(), capability / 10, capability % 10);
+  } else if (alsoUnknown && unknown > 0 && host.fabric.empty()) {
+    finding.evidence = "no links between accelerators are known, nor what accelerators these are";
+  } else {
+    return std::nullopt;
+  }
+  finding.consequence =
+      "Bandwidths and schedules that are found without them are those of PCI, and far too low if they are "
+      "there";
+  finding.remedy =
+      "Files of clouds leave links out, as NCCL asks the driver for them: take what NCCL_TOPO_DUMP_FILE or "
+      "eccl_topo "
+      "dump writes on the machine. If that has none either, look at nvidia-smi nvlink --status";
+  return finding;
+}
+
+}  // namespace eccl

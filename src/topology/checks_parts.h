@@ -8,7 +8,8 @@
 
 namespace eccl::checks {
 
-/// PCI links below their ability; accelerators that have no adapter near while others do.
+/// PCI links below their ability or that of their like; NVLinks that are not there; accelerators that have no
+/// adapter near while others do.
 void checkPlacement(const Host& host, std::vector<Finding>* findings);
 /// Ports that are down, slower than their like, or of another MTU.
 void checkPorts(const Host& host, std::vector<Finding>* findings);

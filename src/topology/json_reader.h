@@ -12,6 +12,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/printable.h"
 #include "base/status.h"
 
 namespace eccl {
@@ -86,7 +87,7 @@ class Reader {
   }
 
   static bool read(const Json& from, std::string& value) {
-    if (from.is_string()) value = from.get<std::string>();
+    if (from.is_string()) value = printable(from.get<std::string>());
     return from.is_string();
   }
   static bool read(const Json& from, bool& value) {

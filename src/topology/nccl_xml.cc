@@ -5,10 +5,9 @@
 
 namespace eccl {
 
-Result<Host> loadNcclXml(const std::string& path) {
-  // One byte more than is allowed, so that the parser sees that it is too much.
-  ECCL_ASSIGN(const std::string text, readBeginning(path, "the topology", kMostXmlBytes + 1));
-  return parseNcclXml(text, path);
+Result<Host> loadNcclXml(const std::string& path, std::vector<std::string>* oddities) {
+  ECCL_ASSIGN(const std::string text, readTextFile(path, "the topology", kMostXmlBytes));
+  return parseNcclXml(text, path, oddities);
 }
 
 Status saveNcclXml(const Host& host, const std::string& path) {

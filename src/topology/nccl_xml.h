@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/status.h"
 #include "topology/topology.h"
@@ -20,11 +21,14 @@ inline constexpr size_t kMostXmlBytes = size_t{16} << 20;
 inline constexpr size_t kMostXmlDevices = size_t{1} << 16;
 
 /// The host in `text`; `name` is what errors call the text. The result is valid. Devices are in the order of
-/// the file: CPUs, then what hangs below each, depth first, then NVSwitches that only links name. What was
-/// understood but not kept is in Host::unread. Errors (invalidArgument) start with "<name>:<line>: ".
-Result<Host> parseNcclXml(std::string_view text, const std::string& name);
+/// the file: CPUs, then what hangs below each, depth first, then NVSwitches that only links name. What NCCL
+/// accepts is accepted. What was not kept, and values that are none with what they were taken for, are in
+/// Host::unread, as sentences that name text and line; `oddities` is given those of them of which the user
+/// should hear, as the text may mean something else. Errors (invalidArgument) start with "<name>:<line>: ".
+Result<Host> parseNcclXml(std::string_view text, const std::string& name,
+                          std::vector<std::string>* oddities = nullptr);
 /// The host in a file; system if it cannot be read.
-Result<Host> loadNcclXml(const std::string& path);
+Result<Host> loadNcclXml(const std::string& path, std::vector<std::string>* oddities = nullptr);
 
 /// The same host as text, `unread` included; empty for a host that validate() refuses. Parsing it gives an
 /// equal host if devices and links stand in the order that parsing gives (the links of a device together,

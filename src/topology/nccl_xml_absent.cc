@@ -3,7 +3,7 @@
 
 namespace eccl {
 
-Result<Host> parseNcclXml(std::string_view, const std::string& name) {
+Result<Host> parseNcclXml(std::string_view, const std::string& name, std::vector<std::string>*) {
   return Status::error(
       Code::invalidUsage,
       "%s cannot be read: this ECCL was built without pugixml. Install libpugixml-dev and build it "

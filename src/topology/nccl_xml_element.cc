@@ -7,7 +7,6 @@ namespace {
 
 constexpr size_t kMostAttributes = 64;  // of an element; NCCL keeps 16
 constexpr size_t kMostNotes = 100;      // a file that says more that we do not know is not one for us
-constexpr size_t kMostQuoted = 60;
 
 }  // namespace
 
@@ -25,18 +24,20 @@ Status XmlSource::error(int line, const std::string& sentence) const {
   return Status::error(Code::invalidArgument, "%s:%d: %s", name_.c_str(), line, sentence.c_str());
 }
 
-void XmlSource::note(int line, const std::string& what) {
+void XmlSource::note(int line, const std::string& what, bool odd) {
   if (notes_.size() == kMostNotes && notes_.count(what) == 0) {
     ++notesLeftOut_;
     return;
   }
   Note& note = notes_[what];
+  note.odd |= odd;
   if (note.count++ == 0) note.line = line;
 }
 
-std::vector<std::string> XmlSource::notes() const {
+std::vector<std::string> XmlSource::notes(bool oddOnly) const {
   std::vector<std::pair<int, std::string>> found;
   for (const auto& [what, note] : notes_) {
+    if (oddOnly && !note.odd) continue;
     const std::string more = note.count > 1 ? format(" (%d times)", note.count) : "";
     found.emplace_back(note.line, format("%s:%d: %s%s", name_.c_str(), note.line, what.c_str(), more.c_str()));
   }
@@ -47,24 +48,23 @@ std::vector<std::string> XmlSource::notes() const {
   return sentences;
 }
 
-std::string quoted(std::string_view text) {
-  std::string result = "\"";
-  for (const char c : text.substr(0, kMostQuoted)) result += static_cast<unsigned char>(c) < 0x20 ? '?' : c;
-  return result + (text.size() > kMostQuoted ? "...\"" : "\"");
-}
-
 XmlElement::XmlElement(XmlSource& source, const pugi::xml_node& node)
     : source_(source), tag_(node.name()), line_(source.lineOf(node)) {
   for (const pugi::xml_attribute& attribute : node.attributes()) {
     if (attributes_.size() == kMostAttributes) {
-      status_ = error(format("has more than %zu attributes", kMostAttributes));
+      odd(format("<%s> has more than %zu attributes: the others are left out", tag_.c_str(), kMostAttributes));
       break;
     }
     const std::string key = attribute.name();
-    for (const auto& [other, value] : attributes_) {
-      if (key == other && status_.ok()) status_ = error("has two attributes " + quoted(key));
+    const auto first = std::find_if(attributes_.begin(), attributes_.end(),
+                                    [&](const auto& other) { return other.first == key; });
+    if (first != attributes_.end()) {
+      odd(format("<%s> has two attributes %s: of %s and %s the first is taken", tag_.c_str(),
+                 inQuotes(key).c_str(), inQuotes(first->second).c_str(), inQuotes(attribute.value()).c_str()));
+      continue;
     }
-    if (key == "busid" || key == "name" || key == "target" || key == "numaid") who_ = quoted(attribute.value());
+    if (key == "busid" || key == "name" || key == "target" || key == "numaid")
+      who_ = inQuotes(attribute.value());
     attributes_.emplace_back(key, attribute.value());
   }
   asked_.resize(attributes_.size());
@@ -74,7 +74,7 @@ XmlElement::~XmlElement() {
   for (size_t i = 0; i < attributes_.size(); ++i) {
     if (!asked_[i])
       note(format("<%s> has an attribute %s, which is not kept", tag_.c_str(),
-                  quoted(attributes_[i].first).c_str()));
+                  inQuotes(attributes_[i].first).c_str()));
   }
 }
 
@@ -91,12 +91,17 @@ std::optional<std::string> XmlElement::text(const char* key) {
   return std::nullopt;
 }
 
-Status XmlElement::flag(const char* key, std::optional<bool>& result) {
+void XmlElement::flag(const char* key, std::optional<bool>& result) {
   std::optional<int> number;
-  ECCL_TRY(this->number(key, INT32_MIN, INT32_MAX, number));
+  this->number(key, INT32_MIN, INT32_MAX, number);
   if (number && *number != 0 && *number != 1) note(format("%s=%d is taken for 1", key, *number));
   if (number) result = *number != 0;
-  return {};
+}
+
+void XmlElement::misread(const char* key, const std::string& value, const std::string& expected,
+                         const std::string& taken) const {
+  odd(format("<%s> has %s=%s, which is not %s: taken %s", tag_.c_str(), key, inQuotes(value).c_str(),
+             expected.c_str(), taken.c_str()));
 }
 
 }  // namespace eccl

@@ -7,8 +7,10 @@
 #include <pugixml.hpp>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include "base/printable.h"
 #include "base/status.h"
 #include "topology/nccl_xml_values.h"
 
@@ -24,14 +26,17 @@ class XmlSource {
   int lineOf(const pugi::xml_node& node) const { return lineAt(node.offset_debug()); }
   int lineAt(ptrdiff_t offset) const;
 
-  /// Notes that `what` was not kept, for Host::unread. Repetitions of `what` are counted, not repeated.
-  void note(int line, const std::string& what);
+  /// Notes that `what` was not kept or understood, for Host::unread. Repetitions of `what` are counted, not
+  /// repeated. `odd`: whoever gave the text should hear of it, as it may mean something else than what was
+  /// taken.
+  void note(int line, const std::string& what, bool odd = false);
   /// The notes as sentences, in the order of the text.
-  std::vector<std::string> notes() const;
+  std::vector<std::string> notes(bool oddOnly = false) const;
 
  private:
   struct Note {
     int line = 0, count = 0;
+    bool odd = false;
   };
   const std::string& name_;
   std::vector<size_t> lineStarts_;
@@ -39,56 +44,60 @@ class XmlSource {
   int notesLeftOut_ = 0;
 };
 
-/// Text as it can stand in a sentence: short, without control characters.
-std::string quoted(std::string_view text);
-
+/// What NCCL accepts is accepted: a value that is none is noted, and taken as unknown or as NCCL takes it.
 class XmlElement {
  public:
-  /// error() is set for more attributes than an element has, or two of one name.
+  /// Notes attributes beyond the 64 that an element may have, and the second of one name.
   XmlElement(XmlSource& source, const pugi::xml_node& node);
   XmlElement(const XmlElement&) = delete;
   /// Notes every attribute that nobody asked for.
   ~XmlElement();
 
-  Status status() const { return status_; }
   int line() const { return line_; }
   /// "<pci> 0000:3b:00.0 <sentence>" with its line.
   Status error(const std::string& sentence) const;
   void note(const std::string& what) const { source_.note(line_, what); }
+  void odd(const std::string& what) const { source_.note(line_, what, true); }
+  /// Notes that an attribute is not what is expected, and what it is taken for: "for 1", "as unknown".
+  void misread(const char* key, const std::string& value, const std::string& expected,
+               const std::string& taken) const;
 
   /// The attribute, or nothing.
   std::optional<std::string> text(const char* key);
-  /// The attribute as `read` understands it: nothing if it is absent, an error if `read` gives nothing.
-  /// `expected` ends the sentence "... is not".
+  /// The attribute as `read` understands it; unchanged if it is absent, or misread. `expected` ends the
+  /// sentence
+  /// "... is not".
   template <class Value, class Read>
-  Status value(const char* key, const char* expected, Read read, std::optional<Value>& result) {
+  void value(const char* key, const char* expected, Read read, std::optional<Value>& result) {
     const std::optional<std::string> found = text(key);
-    if (!found) return {};
-    const std::optional<Value> value = read(*found);
-    if (!value) return error(format("%s=%s is not %s", key, quoted(*found).c_str(), expected));
-    result = *value;
-    return {};
+    if (!found) return;
+    if (const std::optional<Value> value = read(*found))
+      result = *value;
+    else
+      misread(key, *found, expected, "as unknown");
   }
-  /// A whole number from `least` to `most`.
+  /// A whole number from `least` to `most`; of a text that only begins with one, that one, as NCCL takes it.
   template <class Number>
-  Status number(const char* key, Number least, Number most, std::optional<Number>& result) {
-    const std::string range = "a whole number from " + std::to_string(least) + " to " + std::to_string(most);
-    return value(
-        key, range.c_str(),
-        [&](std::string_view text) {
-          const std::optional<Number> number = wholeNumber<Number>(text);
-          return number && *number >= least && *number <= most ? number : std::nullopt;
-        },
-        result);
+  void number(const char* key, Number least, Number most, std::optional<Number>& result) {
+    const std::optional<std::string> found = text(key);
+    if (!found) return;
+    const std::optional<Number> whole = wholeNumber<Number>(*found);
+    const std::optional<int64_t> leading = whole ? std::nullopt : leadingNumber(*found);
+    bool known = whole.has_value() || (leading && std::in_range<Number>(*leading));
+    const Number number = whole ? *whole : known ? static_cast<Number>(*leading) : least;
+    known = known && number >= least && number <= most;
+    if (!whole || !known)
+      misread(key, *found, "a whole number from " + std::to_string(least) + " to " + std::to_string(most),
+              known ? "for " + std::to_string(number) : "as unknown");
+    if (known) result = number;
   }
   /// 0 or 1; NCCL reads other numbers as 1.
-  Status flag(const char* key, std::optional<bool>& result);
+  void flag(const char* key, std::optional<bool>& result);
 
  private:
   XmlSource& source_;
   std::string tag_, who_;
   int line_;
-  Status status_;
   std::vector<std::pair<std::string, std::string>> attributes_;
   std::vector<bool> asked_;
 };

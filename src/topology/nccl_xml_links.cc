@@ -36,28 +36,39 @@ bool XmlLinks::announce(const Device& device, int index) {
   return true;
 }
 
+int XmlLinks::find(const std::string& name) const {
+  const auto found = names_.find(lowered(name));
+  return found == names_.end() ? Device::kNone : found->second;
+}
+
 Status XmlLinks::read(const pugi::xml_node& node, int from) {
   XmlElement element(source_, node);
-  ECCL_TRY(element.status());
   Pending pending;
   pending.line = element.line();
   pending.link.from = from;
   pending.link.kind = kindOfLink(node.name());
   std::optional<int> count;
   if (pending.link.kind != FabricKind::pciSwitch) {
-    ECCL_TRY(element.number("count", 1, INT_MAX, count));
-    if (!count) return element.error("has no count");
+    element.number("count", 1, INT_MAX, count);
+  } else {
+    count = 1;
   }
-  pending.link.count = count.value_or(1);
-  ECCL_TRY(element.value("bw", "a bandwidth above 0 in MB/s", gigabytesFromMegabytes, pending.link.bandwidth));
-  if (pending.link.bandwidth.value_or(1) > 1e9) return element.error("has a bandwidth that there is not");
+  pending.link.count = count.value_or(0);
+  constexpr double kMost = 1e9;
+  element.value(
+      "bw", "a bandwidth above 0 in MB/s",
+      [](const std::string& text) {
+        const auto found = gigabytesFromMegabytes(text);
+        return found && *found <= kMost ? found : std::nullopt;
+      },
+      pending.link.bandwidth);
   std::optional<uint32_t> targetClass;
-  ECCL_TRY(element.value("tclass", "a PCI class such as 0x068000", pciClassFrom, targetClass));
+  element.value("tclass", "a PCI class such as 0x068000", pciClassFrom, targetClass);
   pending.targetClass = targetClass.value_or(0);
   pending.target = element.text("target").value_or("");
-  if (pending.target.empty() && pending.link.kind != FabricKind::c2c) return element.error("has no target");
   for (const pugi::xml_node& child : node.children()) {
-    if (child.type() != pugi::node_comment) return element.error("has something inside it");
+    if (child.type() != pugi::node_comment)
+      element.note(format("<%s> has something inside, which is not kept", node.name()));
   }
   if (pending_.size() == kMostLinks) return element.error(format("is link %zu", kMostLinks + 1));
   pending_.push_back(std::move(pending));
@@ -83,30 +94,27 @@ Status XmlLinks::resolve() {
 /// link is to be left out.
 Result<int> XmlLinks::targetOf(const Pending& pending) {
   const FabricLink& link = pending.link;
-  const std::string key = keyOf(pending.target);
+  if (link.count < 1) {
+    leaveOut(pending, "whose count is none");
+    return Device::kNone;
+  }
   const auto& sameIds = link.kind == FabricKind::pciSwitch ? bridges_ : endpoints_;
   int to = Device::kNone;
-  if (pending.target.empty()) {
-    to = host_.cpuOf(link.from);  // a Grace CPU's accelerators hang below it
-  } else if (const auto found = sameIds.find(key); found != sameIds.end()) {
-    to = found->second;
-  } else if (const auto named = names_.find(key); named != names_.end()) {
-    to = named->second;
-  } else if (pending.targetClass == kNvLinkBridgeClass) {
-    to = host_.cpuOf(link.from);  // a POWER CPU's NVLink: the bridge is part of it
-  } else if (pending.targetClass == kNvSwitchClass) {
-    // NCCL does not write switches down, and cannot see a hypervisor's.
-    if (host_.devices.size() == kMostXmlDevices)
-      return source_.error(pending.line, format("an NVSwitch is device %zu", kMostXmlDevices + 1));
-    Device device;
-    device.kind = DeviceKind::nvSwitch;
-    device.name = busIdFrom(pending.target).value_or(pending.target);
-    to = static_cast<int>(host_.devices.size());
-    announce(device, to);
-    host_.devices.push_back(std::move(device));
+  const bool hub = pending.targetClass == kNvSwitchClass || pending.targetClass == kNvLinkBridgeClass;
+  // NCCL looks at bus ids in any spelling, and not at what a switch or a CPU is called.
+  for (const std::string& key : {keyOf(pending.target), hub ? "" : busIdAsNccl(pending.target)}) {
+    if (to != Device::kNone || pending.target.empty()) break;
+    const auto found = sameIds.find(key);
+    to = found != sameIds.end() ? found->second : find(key);
+  }
+  if (to == Device::kNone && (pending.targetClass == kNvLinkBridgeClass || link.kind == FabricKind::c2c)) {
+    // A POWER CPU's NVLink, as the bridge is part of it; a Grace CPU's accelerators hang below it.
+    if (pending.target.empty() || link.kind != FabricKind::c2c) to = host_.cpuOf(link.from);
+  } else if (to == Device::kNone && pending.targetClass == kNvSwitchClass) {
+    ECCL_ASSIGN(to, switchCalled(pending));
   }
   if (to == Device::kNone) {
-    leaveOut(pending, "whose target is not in the file");
+    leaveOut(pending, pending.target.empty() ? "without a target" : "whose target is not in the file");
     return to;
   }
   if (to == link.from) {
@@ -123,10 +131,25 @@ Result<int> XmlLinks::targetOf(const Pending& pending) {
   return Device::kNone;
 }
 
+/// NCCL does not write NVSwitches down, and cannot see a hypervisor's.
+Result<int> XmlLinks::switchCalled(const Pending& pending) {
+  Device device;
+  device.kind = DeviceKind::nvSwitch;
+  device.name = pending.target.empty() ? "nvswitch0" : busIdFrom(pending.target).value_or(pending.target);
+  if (const int there = find(device.name); there != Device::kNone) return there;
+  if (host_.devices.size() == kMostXmlDevices)
+    return source_.error(pending.line, format("an NVSwitch is device %zu", kMostXmlDevices + 1));
+  const int index = static_cast<int>(host_.devices.size());
+  announce(device, index);
+  host_.devices.push_back(std::move(device));
+  return index;
+}
+
 void XmlLinks::leaveOut(const Pending& pending, const char* why) {
   source_.note(pending.line,
                format("%s has a link (%s) %s, which is left out", host_.devices[pending.link.from].name.c_str(),
-                      nameOf(pending.link.kind), why));
+                      nameOf(pending.link.kind), why),
+               true);
 }
 
 }  // namespace eccl

@@ -17,6 +17,8 @@ class XmlLinks {
 
   /// A device that links may name; false if there is one of that name, whatever the case.
   bool announce(const Device& device, int index);
+  /// The device of a name, whatever the case; kNone if there is none.
+  int find(const std::string& name) const;
   /// An <nvlink>, <xgmi>, <c2c> or <pcilink> of a device.
   Status read(const pugi::xml_node& node, int from);
   /// Turns all that was read into links. Links that lead nowhere are noted and left out, as NCCL does.
@@ -30,6 +32,7 @@ class XmlLinks {
     int line = 0;
   };
   Result<int> targetOf(const Pending& pending);
+  Result<int> switchCalled(const Pending& pending);
   void leaveOut(const Pending& pending, const char* why);
 
   XmlSource& source_;

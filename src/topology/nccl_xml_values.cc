@@ -1,5 +1,6 @@
 #include "topology/nccl_xml_values.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <utility>
@@ -60,6 +61,33 @@ std::optional<std::string> busIdFrom(std::string_view text) {
   return format("%04x:%02x:%02x.%x", *domain, *bus, *device, *function);
 }
 
+std::string busIdAsNccl(std::string_view text) {
+  constexpr std::string_view kDigits = "0123456789abcdefABCDEF";
+  uint64_t number = 0;
+  for (size_t i = 0;
+       i < text.size() && (kDigits.find(text[i]) != kDigits.npos || text[i] == ':' || text[i] == '.'); ++i) {
+    if (text[i] != ':' && text[i] != '.') number = number << 4 | *hexadecimal(text.substr(i, 1), 1);
+  }
+  return format("%04x:%02x:%02x.%x", static_cast<uint32_t>(number >> 20),
+                static_cast<uint32_t>(number >> 12 & 0xff), static_cast<uint32_t>(number >> 4 & 0xff),
+                static_cast<uint32_t>(number & 0xf));
+}
+
+std::optional<int64_t> leadingNumber(std::string_view text) {
+  int64_t number = 0;
+  text.remove_prefix(std::min(text.find_first_not_of(" \t\n\r"), text.size()));
+  const bool hexadecimal = text.starts_with("0x") || text.starts_with("0X");
+  if (hexadecimal) text.remove_prefix(2);
+  const auto [end, error] =
+      std::from_chars(text.data(), text.data() + text.size(), number, hexadecimal ? 16 : 10);
+  return error == std::errc() ? std::optional(number) : std::nullopt;
+}
+
+std::optional<uint64_t> identifierFrom(std::string_view text) {
+  if (const auto number = wholeNumber<uint64_t>(text)) return number;
+  return wholeNumber<uint64_t>("0x" + std::string(text));
+}
+
 std::optional<std::vector<int>> coresFrom(std::string_view mask) {
   std::vector<uint32_t> groups;
   for (bool more = true; more;) {
@@ -91,6 +119,14 @@ std::optional<double> gigatransfersFrom(std::string_view text) {
   const auto number = realNumber(cut(text, ' '));
   if (!number || *number < 0 || (text != "GT/s" && text != "GT/s PCIe")) return std::nullopt;
   return *number;
+}
+
+std::optional<double> leadingGigatransfers(std::string_view text) {
+  const size_t unit = text.find("GT/s");
+  if (unit == text.npos) return std::nullopt;
+  text = text.substr(0, unit);
+  while (!text.empty() && text.back() == ' ') text.remove_suffix(1);
+  return realNumber(text);
 }
 
 std::string textOfGigatransfers(double gigatransfers) {

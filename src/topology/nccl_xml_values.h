@@ -33,6 +33,14 @@ std::string shortest(double number);
 
 /// "0000:3b:00.0" of any spelling with domain, bus, device and function: "00000000:3B:00.0".
 std::optional<std::string> busIdFrom(std::string_view text);
+/// The same of any text, as NCCL reads it: the hexadecimal digits it begins with, without points and colons.
+std::string busIdAsNccl(std::string_view text);
+/// What many of the numbers that NCCL reads begin with, where more follows: 1 of "1.0". Nothing if there are no
+/// digits.
+std::optional<int64_t> leadingNumber(std::string_view text);
+/// A whole number as wholeNumber() reads it, or hexadecimal digits alone, as NCCL takes what identifies
+/// something.
+std::optional<uint64_t> identifierFrom(std::string_view text);
 
 /// The set bits of a mask as the kernel prints it: "00ff,ffffffff", 32 bits a group.
 std::optional<std::vector<int>> coresFrom(std::string_view mask);
@@ -40,6 +48,8 @@ std::string maskOf(const std::vector<int>& cores);
 
 /// "16.0 GT/s PCIe", "16 GT/s"; 0 for "" and "Unknown", as Linux says where there is no link.
 std::optional<double> gigatransfersFrom(std::string_view text);
+/// The number in any text that goes on so: "32 GT/s PCIe/s", "32GT/s".
+std::optional<double> leadingGigatransfers(std::string_view text);
 std::string textOfGigatransfers(double gigatransfers);
 
 /// A 24-bit class code; shorter ones are its first digits ("0x03"). Not the empty text.

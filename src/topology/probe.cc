@@ -40,6 +40,7 @@ Host probeHost(const ProbeSources& sources) {
   Host host = probe::assemble(readFiles(sources));
   const std::string nvml = sources.nvml.value_or(sources.root.empty() ? "libnvidia-ml.so.1" : "");
   if (!nvml.empty()) probe::addNvml(nvml, &host);
+  makePrintable(host);
   return host;
 }
 

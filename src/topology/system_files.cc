@@ -1,5 +1,7 @@
 #include "topology/system_files.h"
 
+#include <fcntl.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
@@ -17,11 +19,14 @@ std::string trimmed(const std::string& text) {
 
 // By stdio: streams throw where reading (not opening) fails, as sysfs likes to.
 std::optional<std::string> contentOf(const std::string& path) {
-  std::FILE* file = std::fopen(path.c_str(), "re");
+  constexpr size_t kMost = size_t{16} << 20;  // of a captured machine anything may lie there
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  std::FILE* file = fd < 0 ? nullptr : fdopen(fd, "r");
   if (file == nullptr) return std::nullopt;
   std::string text;
   char piece[4096];
-  while (const size_t count = std::fread(piece, 1, sizeof piece, file)) text.append(piece, count);
+  while (const size_t count = text.size() < kMost ? std::fread(piece, 1, sizeof piece, file) : 0)
+    text.append(piece, count);
   const bool failed = std::ferror(file) != 0;
   const int why = errno;
   std::fclose(file);

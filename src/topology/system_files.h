@@ -9,7 +9,7 @@
 namespace eccl {
 
 std::string trimmed(const std::string& text);
-/// The whole file, or nothing and errno.
+/// The file, its first 16 MiB, or nothing and errno.
 std::optional<std::string> contentOf(const std::string& path);
 /// Names in a folder that begin with `prefix`, sorted. Whether it could be read: `error`, empty if so.
 std::vector<std::string> entriesOf(const std::string& folder, const std::string& prefix, std::string* error);

@@ -4,6 +4,8 @@
 #include <tuple>
 #include <unordered_set>
 
+#include "base/printable.h"
+
 namespace eccl {
 namespace {
 
@@ -192,6 +194,19 @@ std::vector<int> Host::all(DeviceKind kind) const {
 int Host::cpuOf(int device) const {
   while (device != Device::kNone && devices[device].kind != DeviceKind::cpu) device = devices[device].parent;
   return device;
+}
+
+void makePrintable(Host& host) {
+  const auto print = [](std::string& text) { text = printable(text); };
+  print(host.name);
+  for (std::string& sentence : host.unread) print(sentence);
+  for (Device& device : host.devices) {
+    print(device.name);
+    if (device.cpu) print(device.cpu->arch), print(device.cpu->vendor);
+    if (device.pci) print(device.pci->busId);
+    if (device.accelerator) print(device.accelerator->gcn);
+    if (device.port) print(device.port->interface), print(device.port->state), print(device.port->layer);
+  }
 }
 
 Status validate(const Host& host) {

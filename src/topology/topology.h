@@ -126,6 +126,9 @@ inline constexpr int kMostCpus = 1024;    ///< NUMA nodes of one host: Linux's o
 inline constexpr int kMostCores = 65536;  ///< the numbers are below; Linux is built for 8192 at most
 inline constexpr int kMostDepth = 256;    ///< devices below one another: a PCI domain has 256 buses
 
+/// Makes every name and word in it printable(): for hosts whose facts were read from files or devices.
+void makePrintable(Host& host);
+
 /// What makes a host usable as a graph: unique names, CPUs first and parents before children, kinds with their
 /// facts, links between devices that exist, numbers that make sense (no bandwidth of zero or less). n log n of
 /// the size of the host. An error (invalidArgument) names the device.

@@ -153,6 +153,38 @@ TEST_F(CostModelFile, IsLoaded) {
   EXPECT_EQ(*loaded, model);
 }
 
+TEST_F(CostModelFile, IsAnErrorWhereverItIsCut) {
+  const std::string text = CostModel({}, {{&ring(), true, 2, 8, 3}, {&ring(), true, 4, 8, 2}}).text();
+  for (size_t length = 0; length < text.size(); ++length) {
+    write(text.substr(0, length));
+    EXPECT_THAT(error(), HasSubstr(path_.string() + ":")) << length;
+  }
+  write(text);
+  EXPECT_EQ(error(), "it loads");
+  write(text + "correct AllReduce tree memory 2 8 3\n");
+  EXPECT_THAT(error(), HasSubstr("lines of the "));
+  for (const char* blank : {"", "\n", " \t\n\r\n"}) {
+    write(blank);
+    EXPECT_THAT(error(), HasSubstr(": the cost model is empty")) << blank;
+  }
+  write("lines 1\nlines 1\n");
+  EXPECT_THAT(error(), HasSubstr(":2: \"lines 1\": their number goes before the lines"));
+  write("call 1\nlines 1\n");
+  EXPECT_THAT(error(), HasSubstr(":2: "));
+  for (const char* number : {"", "0", "-1", "x", "1 2", "99999999999999999999"}) {
+    write(std::string("lines ") + number + "\ncall 1\n");
+    EXPECT_THAT(error(), HasSubstr(":1: \"lines")) << number;
+  }
+}
+
+TEST_F(CostModelFile, MayHoldSomeConstantsOnly) {
+  write("# by hand\ncall 7\n");
+  const auto loaded = CostModel::load(path_);
+  ASSERT_TRUE(loaded.ok()) << loaded.status().message();
+  EXPECT_EQ(loaded->parameters()[CostTerm::call], 7);
+  EXPECT_EQ(loaded->parameters()[CostTerm::move], CostModel().parameters()[CostTerm::move]);
+}
+
 TEST_F(CostModelFile, ErrorsNameIt) {
   EXPECT_THAT(error(), AllOf(HasSubstr(path_.string()), HasSubstr("No such file")));
   write("call 1\ncall x\n");

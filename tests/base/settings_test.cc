@@ -219,7 +219,8 @@ TEST_F(LoadSettings, AFileThatIsNamedMustBeReadable) {
   setenv("ECCL_CONF_FILE", path_.c_str(), 1);
   settings = loadSettings();
   ASSERT_FALSE(settings.ok());
-  EXPECT_THAT(settings.status().message(), HasSubstr("larger than a megabyte"));
+  EXPECT_THAT(settings.status().message(),
+              AllOf(HasSubstr(path_ + " is longer than 1048576 bytes"), HasSubstr("ECCL_CONF_FILE")));
 }
 
 TEST(Transports, AreAllowedByTheirListAndBySwitchesOfTheirOwn) {

@@ -1,15 +1,19 @@
 // Files as users give them and get them.
 #include "base/text_file.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
-#include <cstdint>
+#include <chrono>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "support/temporary_folder.h"
@@ -103,9 +107,51 @@ TEST_F(TextFile, ReadingHasItsLimits) {
   const Status status = readTextFile(path_, "the text").status();
   EXPECT_EQ(status.code(), Code::invalidArgument);
   EXPECT_THAT(status.message(), HasSubstr("is longer than 16777216 bytes"));
-  for (size_t most : {size_t{0}, size_t{1}, size_t{1} << 16, kLongestTextFile})
-    EXPECT_EQ(readBeginning(path_, "the text", most)->size(), most);
-  EXPECT_EQ(readBeginning(path_, "the text", SIZE_MAX)->size(), kLongestTextFile + 1);
+  EXPECT_EQ(readTextFile(path_, "the text", kLongestTextFile + 1)->size(), kLongestTextFile + 1);
+  ASSERT_TRUE(writeTextFile(path_, "four", "the text").ok());
+  EXPECT_EQ(*readTextFile(path_, "the text", 4), "four");
+  EXPECT_EQ(readTextFile(path_, "the text", 3).status().message(),
+            "the text " + path_ + " is longer than 3 bytes");
+  EXPECT_EQ(*readTextFile("/dev/null", "the text", 0), "");
+}
+
+TEST_F(TextFile, WhatHasNoEndIsReadToTheLimit) {
+  const Status status = readTextFile("/dev/zero", "the text").status();
+  EXPECT_EQ(status.code(), Code::invalidArgument);
+  EXPECT_EQ(status.message(), "the text /dev/zero is longer than 16777216 bytes");
+}
+
+TEST_F(TextFile, PipesAreReadToTheirEnd) {
+  ASSERT_EQ(mkfifo(path_.c_str(), 0600), 0);
+  // A writer who takes his time: in pieces, the last when the reader has long waited for it.
+  std::thread slow([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    const int writer = open(path_.c_str(), O_WRONLY);
+    ASSERT_GE(writer, 0);
+    for (const char* piece : {"one ", "two ", "three"}) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      EXPECT_EQ(write(writer, piece, strlen(piece)), static_cast<ssize_t>(strlen(piece)));
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    close(writer);
+  });
+  EXPECT_EQ(*readTextFile(path_, "the text"), "one two three");
+  slow.join();
+}
+
+TEST_F(TextFile, APipeThatDoesNotEndIsGivenUp) {
+  ASSERT_EQ(mkfifo(path_.c_str(), 0600), 0);
+  int writer = -1;
+  for (const bool written : {false, true}) {
+    if (written) {
+      ASSERT_GE(writer = open(path_.c_str(), O_RDWR), 0);
+      ASSERT_EQ(write(writer, "text", 4), 4);
+    }
+    const Status status = readTextFile(path_, "the text", kLongestTextFile, 50).status();
+    EXPECT_EQ(status.code(), Code::invalidArgument);
+    EXPECT_EQ(status.message(), "the text " + path_ + " has not come to its end in 0.05 s: give a file");
+  }
+  close(writer);
 }
 
 }  // namespace

@@ -19,7 +19,7 @@ struct Tool {
 
 using Buffers = std::vector<std::vector<char>>;
 
-void copy(std::vector<char>& to, size_t at, const std::vector<char>& from, size_t start, size_t bytes) {
+void copyAt(std::vector<char>& to, size_t at, const std::vector<char>& from, size_t start, size_t bytes) {
   std::copy_n(from.begin() + static_cast<ptrdiff_t>(start), bytes, to.begin() + static_cast<ptrdiff_t>(at));
 }
 
@@ -27,28 +27,28 @@ const Tool kMoving[] = {
     {"all_gather", allGatherPerf,
      [](const Buffers& s, Buffers& r, size_t p, int) {
        for (auto& to : r)
-         for (size_t i = 0; i < s.size(); ++i) copy(to, i * p, s[i], 0, p);
+         for (size_t i = 0; i < s.size(); ++i) copyAt(to, i * p, s[i], 0, p);
      }},
     {"alltoall", alltoallPerf,
      [](const Buffers& s, Buffers& r, size_t p, int) {
        for (size_t d = 0; d < r.size(); ++d)
-         for (size_t i = 0; i < s.size(); ++i) copy(r[d], i * p, s[i], d * p, p);
+         for (size_t i = 0; i < s.size(); ++i) copyAt(r[d], i * p, s[i], d * p, p);
      }},
     {"broadcast", broadcastPerf,
      [](const Buffers& s, Buffers& r, size_t p, int root) {
-       for (auto& to : r) copy(to, 0, s[root], 0, p);
+       for (auto& to : r) copyAt(to, 0, s[root], 0, p);
      }},
     {"gather", gatherPerf,
      [](const Buffers& s, Buffers& r, size_t p, int root) {
-       for (size_t i = 0; i < s.size(); ++i) copy(r[root], i * p, s[i], 0, p);
+       for (size_t i = 0; i < s.size(); ++i) copyAt(r[root], i * p, s[i], 0, p);
      }},
     {"scatter", scatterPerf,
      [](const Buffers& s, Buffers& r, size_t p, int root) {
-       for (size_t d = 0; d < r.size(); ++d) copy(r[d], 0, s[root], d * p, p);
+       for (size_t d = 0; d < r.size(); ++d) copyAt(r[d], 0, s[root], d * p, p);
      }},
     {"sendrecv", sendrecvPerf,
      [](const Buffers& s, Buffers& r, size_t p, int) {
-       for (size_t d = 0; d < r.size(); ++d) copy(r[d], 0, s[(d + s.size() - 1) % s.size()], 0, p);
+       for (size_t d = 0; d < r.size(); ++d) copyAt(r[d], 0, s[(d + s.size() - 1) % s.size()], 0, p);
      }},
 };
 

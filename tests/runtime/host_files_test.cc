@@ -9,6 +9,7 @@
 #include <fstream>
 #include <thread>
 
+#include "runtime/local_host.h"
 #include "support/processes.h"
 #include "support/temporary_folder.h"
 #include "topology/cluster.h"
@@ -123,10 +124,28 @@ TEST_F(HostFiles, ASplitHasTheHostsOfItsRanks) {
   }
 }
 
+TEST_F(HostFiles, WhatNcclDumpsIsTakenWithAWarning) {
+  ECCL_NEEDS_TALES();
+  const std::string path = folder_ + "dump.xml";
+  const std::string eth0 = "<nic><net name=\"eth0\" dev=\"0\" speed=\"10000\" port=\"0\"/></nic></cpu>\n";
+  std::ofstream(path) << "<system version=\"1\">\n<cpu numaid=\"0\">" + eth0 + "<cpu numaid=\"1\">" + eth0 +
+                             "</system>\n";
+  for (const Outcome& outcome : joinWith({path, path}, exported)) {
+    EXPECT_EQ(outcome.code, 0) << outcome.text;
+    EXPECT_THAT(parsed(outcome.text).types.at(0).all(DeviceKind::port), SizeIs(1));
+  }
+  Settings settings;
+  settings.topoFile = path;
+  ::testing::internal::CaptureStderr();
+  EXPECT_TRUE(localHost(settings).ok());
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(),
+              HasSubstr("ECCL_TOPO_FILE: " + path + ":3: <net> \"eth0\" is there a second time"));
+}
+
 TEST_F(HostFiles, AMalformedFileIsEverybodysErrorWithRankAndLine) {
   ECCL_NEEDS_XML();
   const std::string path = folder_ + "broken.xml";
-  std::ofstream(path) << "<system version=\"1\">\n  <cpu numaid=\"-7x\"/>\n</system>\n";
+  std::ofstream(path) << "<system version=\"1\">\n  <cpu arch=\"x86_64\"/>\n</system>\n";
   const double before = now();
   for (const Outcome& outcome : joinWith({"", path, ""}, exported)) {
     EXPECT_EQ(outcome.code, 2);

@@ -117,7 +117,10 @@ TEST_F(SelectionFiles, AFileThatIsWrongIsEverybodysError) {
   for (const auto& [setting, text, message] :
        {std::tuple{"ECCL_TABLE_FILE", "AllReduce * rong\n",
                    ":1: \"AllReduce * rong\": the third word is an algorithm"},
-        std::tuple{"ECCL_COST_FILE", "call 1\nspeed 3\n", ":2: \"speed 3\": there is no such constant"}}) {
+        std::tuple{"ECCL_COST_FILE", "call 1\nspeed 3\n", ":2: \"speed 3\": there is no such constant"},
+        std::tuple{"ECCL_COST_FILE", "", ":1: the cost model is empty"},
+        std::tuple{"ECCL_COST_FILE", "call 1\nmove 2", ":2: the last line of the cost model has no end"},
+        std::tuple{"ECCL_TABLE_FILE", "", ":1: the table of algorithms is empty"}}) {
     const std::string file = write("wrong", text);
     const auto outcomes = join(3, {{setting, file}}, addUp);
     for (const Outcome& outcome : outcomes)

@@ -20,10 +20,10 @@ except ImportError:
 
 def run(*arguments, code=0):
     done = subprocess.run([TOPO, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=120)
-    if done.returncode != code:
+    if code is not None and done.returncode != code:
         raise AssertionError("eccl_topo %s: exit code %d, not %d\n%s%s" % (" ".join(arguments), done.returncode, code,
                                                                          done.stdout, done.stderr))
-    return done.stderr if code > 1 else done.stdout
+    return done.stderr if (code or 0) > 1 else done.stdout
 
 
 def data(name):
@@ -293,7 +293,7 @@ class Misuse(unittest.TestCase):
     def test_is_told(self):
         for arguments, words in ((["fly"], 'no command "fly"'), (["show", "a"], "one command"), (["diff", "a"], "diff takes two files"),
                                  (["dump", "--format", "yaml"], "--format is xml or json"), (["search", "--channels", "0"], "--channels 0"),
-                                 (["check", "-f", data(FILES[0])], "check looks at a machine"), (["show", "-f", "a", "--root", "b"], "not both")):
+                                 (["show", "-f", "a", "--root", "b"], "not both")):
             self.assertIn(words, run(*arguments, code=2))
 
     def test_bad_files(self):
@@ -303,8 +303,135 @@ class Misuse(unittest.TestCase):
             file.flush()
             self.assertIn(file.name + ":", run("show", "-f", file.name, code=3))
 
+    def test_files_without_an_end(self):
+        self.assertIn("the file /dev/zero is longer than 268435456 bytes", run("show", "-f", "/dev/zero", code=3))
+        self.assertIn("Is a directory", run("show", "-f", "/", code=3))
+
     def test_help(self):
         self.assertIn("USAGE: eccl_topo COMMAND", run("--help"))
+
+
+# One line for each element, so that warnings can be told by their lines.
+GPU = """<pci busid="0000:%s:00.0" class="0x030200" vendor="0x10de" device="0x2330" link_speed="%s" link_width="%d">
+<gpu dev="%d" sm="%d" rank="%d" gdr="1">%s</gpu></pci>
+"""
+NIC = """<pci busid="0000:%s:00.0" class="0x020700" vendor="0x15b3" device="0x1021" link_speed="32.0 GT/s PCIe" link_width="16"%s><nic>
+<net name="mlx5_%d" dev="%d" speed="%d" port="1"%s/></nic></pci>
+"""
+
+
+def machine(inside, sockets=2):
+    """A dump as NCCL makes it: the socket adapter is below each CPU."""
+    socket = '<nic><net name="eth0" dev="9" speed="10000" port="0" guid="0x0" maxconn="65536" gdr="0"/></nic>'
+    return '<system version="1">\n' + "".join(
+        '<cpu numaid="%d" affinity="ffffffff" arch="x86_64" vendor="GenuineIntel" familyid="6" modelid="143">\n%s%s\n</cpu>\n'
+        % (cpu, inside if cpu == 0 else "", socket) for cpu in range(sockets)) + "</system>\n"
+
+
+class OfTexts(unittest.TestCase):
+    """Files made here: what NCCL accepts, what can be judged of it, and what is said of it."""
+
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.file = os.path.join(self.folder.name, "host.xml")
+
+    def tearDown(self):
+        self.folder.cleanup()
+
+    def write(self, text):
+        with open(self.file, "w") as file:
+            file.write(text)
+
+    def told(self, *arguments, code=0):
+        """The standard output and the standard error."""
+        done = subprocess.run([TOPO, *arguments, "-f", self.file], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=120)
+        self.assertEqual(done.returncode, code, done.stdout + done.stderr)
+        return done.stdout, done.stderr
+
+    def test_what_nccl_accepts_is_accepted_with_a_warning(self):
+        self.write(machine(GPU % ("0a", "32 GT/s PCIe/s", 16, 0, 90, 0, "") + GPU % ("0b", "32.0 GT/s PCIe", 16, 1, 90, 1, "")))
+        for command in ("show", "dump", "draw", "paths", "search", "check"):
+            _, warnings = self.told(command)
+            self.assertEqual(warnings.splitlines(), [
+                "eccl_topo: warning: %s:3: <pci> has link_speed=\"32 GT/s PCIe/s\", which is not a speed such as 16.0 GT/s PCIe: "
+                "taken for 32.0 GT/s PCIe" % self.file,
+                "eccl_topo: warning: %s:10: <net> \"eth0\" is there a second time: taken for the port below cpu0" % self.file])
+        self.assertEqual(self.told("show")[0].count("eth0  10 Gb/s"), 1)
+
+    def test_a_file_is_judged(self):
+        self.write(machine(GPU % ("0a", "32.0 GT/s PCIe", 16, 0, 90, 0, "") + GPU % ("0b", "32.0 GT/s PCIe", 8, 1, 90, 1, "") +
+                           NIC % ("0c", "", 0, 0, 400000, ' state="up" mtu="9000"') + NIC % ("0d", "", 1, 1, 200000, ' state="up" mtu="1500"') +
+                           NIC % ("0e", ' max_link_speed="32.0 GT/s PCIe" max_link_width="32"', 2, 2, 400000, ' state="down"')))
+        found = [(f["severity"], f["id"], f["device"]) for f in json.loads(self.told("check", "--json", code=1)[0])]
+        self.assertEqual(found[:5], [("warning", "pci-link", "0000:0b:00.0"), ("warning", "pci-link", "0000:0e:00.0"),
+                                     ("warning", "port-rate", "mlx5_1"), ("warning", "port-down", "mlx5_2"), ("warning", "port-mtu", "mlx5_1")])
+        self.assertEqual(found[5:], [("note", "nvlink-missing", "0000:0a:00.0"), ("note", "not-judged", "")])
+        shown = self.told("check", code=1)[0]
+        self.assertIn("runs at 32 GT/s x8; 0000:0a:00.0, of the same model, can do 32 GT/s x16", shown)
+        self.assertIn("ACS, the IOMMU and the limits of processes: they are in no file", shown)
+
+    def test_what_a_file_lacks_is_not_judged(self):
+        self.write(machine(NIC % ("0c", "", 0, 0, 400000, "") + NIC % ("0d", "", 1, 1, 200000, "")))
+        found = json.loads(self.told("check", "--json", code=1)[0])
+        self.assertEqual([(f["id"], f["device"]) for f in found if f["severity"] != "note"], [("port-rate", "mlx5_1")])
+        words = " ".join(f["evidence"] for f in found if f["id"] == "not-judged")
+        for what in ("as fast as both ends can", "whether ports are up", "MTU", "ACS"):
+            self.assertIn(what, words)
+
+    def test_a_good_file_has_nothing_to_repair(self):
+        for name in FILES:
+            if name == "aws_p4d-24xl.xml" or name.startswith("azure"):
+                continue
+            found = json.loads(run("check", "--json", "-f", data(name), code=None))
+            self.assertTrue(all(f["severity"] == "note" or f["id"] in ("nic-far", "pci-link", "port-rate") for f in found), found)
+
+    def test_missing_nvlinks_are_told(self):
+        two = GPU % ("0a", "32.0 GT/s PCIe", 16, 0, 90, 0, "%s") + GPU % ("0b", "32.0 GT/s PCIe", 16, 1, 90, 1, "%s")
+        link = '<nvlink count="18" tclass="0x068000"/>'
+        self.write(machine(two % ("", "")))
+        shown = self.told("search")[0]
+        self.assertTrue(shown.startswith("no NVLinks are known of 0000:0a:00.0 and 1 more, and accelerators of compute capability 9.0 have them"),
+                        shown)
+        self.assertIn("those of PCI, and far too low", shown)
+        self.assertIn("no NVLinks are known", json.loads(self.told("search", "--json")[0])["missing"])
+        self.write(machine(two % (link, link)))
+        self.assertNotIn("NVLinks", self.told("search")[0])
+        self.write(machine(two % (link, "")))
+        self.assertIn("no NVLinks are known of 0000:0b:00.0, and", self.told("search")[0])
+        self.assertIn("nor what accelerators these are", run("search", "-f", data("aws_p4d-24xl.xml")))
+        self.write(machine((two % ("", "")).replace('sm="90"', 'sm="89"')))  # these have none
+        self.assertNotIn("NVLinks", self.told("search")[0])
+
+    def test_c2c_is_not_pci(self):
+        self.write('<system version="1">\n<cpu numaid="0" arch="arm64" vendor="ARM">\n' +
+                   GPU % ("01", "2.5 GT/s PCIe", 16, 0, 90, 0, '<c2c bw="344960" count="1"/>') + "</cpu></system>")
+        shown = self.told("show")[0]
+        line = next(line for line in shown.splitlines() if "0000:01:00.0  accelerator" in line)
+        self.assertIn("PCIe 1.0 x16  3.4 GB/s", line)
+        self.assertIn("C2C ×1 to cpu0  345.0 GB/s\n", shown)
+        texts = [node.firstChild.data for node in xml.dom.minidom.parseString(self.told("draw")[0]).getElementsByTagName("text")]
+        self.assertIn("3.4", texts)
+        self.assertIn("C2C 345.0", texts)
+
+    def test_no_byte_for_the_terminal_gets_there(self):
+        evil = "\x1b]0;owned\x07\x1b[2J\x9b31m"
+        texts = [machine((GPU % ("0a", evil, 16, 0, 90, 0, "") + NIC % ("0c", "", 0, 0, 400000, ' state="%s" interface="%s"' % (evil, evil)))
+                         .replace("mlx5_0", evil)).replace("GenuineIntel", evil).replace("<system", '<system name="%s"' % evil),
+                 "<%s>" % evil, '<system version="%s"/>' % evil,
+                 json.dumps({"format": "eccl-host", "version": 1, "name": evil, "unread": [evil],
+                             "devices": [{"name": "cpu0", "kind": "cpu", "cpu": {"vendor": evil}}, {"name": evil, "kind": "port", "parent": "cpu0", "port": {}}]}),
+                 json.dumps({"format": evil}), json.dumps({evil: 1}), "{" + evil,
+                 json.dumps({"format": "eccl-cluster", "version": 1,
+                             "types": [{"name": evil, "devices": [{"name": "cpu0", "kind": "cpu", "cpu": {}}], "format": "eccl-host", "version": 1, "links": []}],
+                             "hosts": [{"name": evil, "type": evil, "count": 2}]}),
+                 json.dumps({"format": "eccl-cluster", "version": 1, "types": [{"name": "t", "file": evil}], "hosts": []})]
+        for text in texts:
+            with open(self.file, "wb") as file:
+                file.write(text.encode("latin-1" if text.startswith("<") else "utf-8"))
+            for command in ("show", "dump", "draw", "paths", "search", "check"):
+                done = subprocess.run([TOPO, command, "-f", self.file], stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=120)
+                both = (done.stdout + done.stderr).decode()  # and it is UTF-8
+                self.assertEqual([c for c in both if (ord(c) < 32 and c != "\n") or 127 <= ord(c) < 160], [], both)
 
 
 unittest.main()

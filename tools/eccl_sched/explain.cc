@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "algorithms/selection_rules.h"
+#include "base/settings.h"
 #include "common/number.h"
 
 namespace eccl::sched {
@@ -24,12 +25,17 @@ constexpr char kUsage[] =
     "                          AllGather and ReduceScatter, one message of AlltoAll\n"
     "      --hosts H           the ranks are on H hosts, in blocks of N/H (1)\n"
     "      --cores C           that a host's ranks share (as many as ranks)\n"
-    "      --cost FILE         the cost model, as eccl_topo measure writes it; without it constants that are "
-    "not\n"
-    "                          this machine's\n"
+    "      --cost FILE         the cost model, as eccl_topo measure writes it, instead of that of "
+    "ECCL_COST_FILE;\n"
+    "                          without any, constants that are not this machine's\n"
     "      --plain             ordinary memory instead of ecclMemAlloc's\n"
     "  -h, --help\n"
-    "It exits with 0, with 2 if it is used wrongly, 3 if the file cannot be read.\n";
+    "Settings count as for a communicator: ECCL_COST_FILE, ECCL_TABLE_FILE, ECCL_ALGO, ECCL_CHANNELS, "
+    "ECCL_SLOTS\n"
+    "and ECCL_SLOT_BYTES. Times among more than 16 ranks are estimated from those of 4, 8 and 16 of them.\n"
+    "It exits with 0, with 2 if it is used wrongly, 3 if a setting or a file is wrong.\n";
+
+constexpr int kMostRanks = 65536;
 
 struct Options {
   const char* collective = nullptr;
@@ -68,14 +74,14 @@ Options parse(int argc, char** argv) {
         options.collective = optarg;
         break;
       case 'n':
-        options.ranks = number("--ranks", 1024);
+        options.ranks = number("--ranks", kMostRanks);
         break;
       case 'b':
         if (!perf::parseSize(optarg, &options.bytes) || options.bytes == 0)
           misused(format("--bytes %s is no size", optarg));
         break;
       case kHosts:
-        options.hosts = number("--hosts", 1024);
+        options.hosts = number("--hosts", kMostRanks);
         break;
       case kCores:
         options.cores = number("--cores", 4096);
@@ -166,20 +172,51 @@ std::string wordsFor(const Choice& choice) {
   return text;
 }
 
-Status show(const Options& options, const CostModel& model) {
+/// What a communicator of these ranks would have by its settings, and what the choice is by, in words.
+struct Chooser {
+  CostModel model;
+  CallSize size;
+  SelectionTable table;
+  std::string by;
+};
+
+Result<Chooser> chooserFor(const Options& options, Collective collective, const Placement& placement) {
+  ECCL_ASSIGN(const Settings settings, loadSettings());
+  Chooser chooser;
+  const std::string cost = options.cost.empty() ? settings.costFile : options.cost;
+  if (!cost.empty()) { ECCL_ASSIGN(chooser.model, CostModel::load(cost)); }
+  chooser.by = cost.empty() ? "the default cost model" : cost;
+  chooser.size.elementBytes = options.bytes % 4 == 0 ? 4 : 1;
+  chooser.size.elements = options.bytes / chooser.size.elementBytes;
+  chooser.size.slotBytes = static_cast<uint64_t>(settings.slotBytes);
+  chooser.size.slots = static_cast<int>(settings.slots);
+  chooser.size.registered = !options.plain;
+  ECCL_ASSIGN(chooser.table, parseSelection(settings.algo));
+  chooser.table.channels = static_cast<int>(settings.channels);
+  ECCL_ASSIGN(chooser.table.rules, rulesFor(placement, chooser.model, chooser.size));
+  bool named = false;
+  if (!settings.tableFile.empty()) {
+    ECCL_ASSIGN(auto rules, loadRules(settings.tableFile));
+    named = std::any_of(rules.begin(), rules.end(),
+                        [&](const auto& rule) { return rule.collective == collective; });
+    chooser.table.rules = overridden(std::move(chooser.table.rules), std::move(rules));
+  }
+  if (chooser.table.forced[static_cast<size_t>(collective)] != nullptr)
+    chooser.by = "ECCL_ALGO; times by " + chooser.by;
+  else if (named)
+    chooser.by = settings.tableFile + "; times by " + chooser.by;
+  return chooser;
+}
+
+Status show(const Options& options) {
   const Collective collective = collectiveOf(options);
   const Placement placement = placementOf(options);
-  CallSize size;
-  size.elementBytes = options.bytes % 4 == 0 ? 4 : 1;
-  size.elements = options.bytes / size.elementBytes;
-  size.registered = !options.plain;
-  SelectionTable table;
-  ECCL_ASSIGN(table.rules, rulesFor(placement, model, size));
-  const Choice choice = select(collective, options.bytes, options.ranks, table);
+  ECCL_ASSIGN(const Chooser chooser, chooserFor(options, collective, placement));
+  const Choice choice = select(collective, options.bytes, options.ranks, chooser.table);
 
   std::vector<Candidate> candidates;
   auto add = [&](const Choice& other) -> Status {
-    ECCL_ASSIGN(const double time, timeOf(other, size, placement, model));
+    ECCL_ASSIGN(const double time, estimatedTimeOf(other, chooser.size, placement, chooser.model));
     candidates.push_back({other, time});
     return {};
   };
@@ -191,14 +228,22 @@ Status show(const Options& options, const CostModel& model) {
                    [](const Candidate& a, const Candidate& b) { return a.microseconds < b.microseconds; });
   std::printf("%s of %zu bytes among %d ranks on %d host%s takes %s, by %s\n", nameOf(collective),
               options.bytes, options.ranks, options.hosts, options.hosts == 1 ? "" : "s",
-              wordsFor(choice).c_str(), options.cost.empty() ? "the default cost model" : options.cost.c_str());
+              wordsFor(choice).c_str(), chooser.by.c_str());
+  const bool estimated = options.ranks > kPricedRanks;
+  if (estimated)
+    std::printf("estimated by how the times of 4, 8 and %d of the ranks grow; the chain is that among %d\n",
+                kPricedRanks, kPricedRanks);
+  const Placement priced = estimated ? someOf(placement, kPricedRanks) : placement;
   std::printf("%-12s %14s %8s  the longest chain of moves\n", "", "microseconds", "");
   for (const auto& [other, microseconds] : candidates) {
-    const auto programs = buildAll(*other.algorithm, {collective, options.ranks, 0}, other.channels);
+    const auto programs = buildAll(*other.algorithm, {collective, priced.ranks(), 0}, other.channels);
     ECCL_ASSIGN(const CostAmounts amounts,
-                simulatedAmounts(programs, sizeFor(other, size), placement, model.parameters()));
-    std::printf("%-12s %14.2f %7.2fx  %s%s\n", other.algorithm->name, microseconds, microseconds / chosen,
-                reasonFor(partsOf(amounts, model.parameters())).c_str(), other == choice ? "; chosen" : "");
+                simulatedAmounts(programs, sizeFor(other, chooser.size), priced, chooser.model.parameters()));
+    const bool many = needsManyNeighbours(*other.algorithm, options.ranks);
+    std::printf("%-12s %14.2f %7.2fx  %s%s%s\n", other.algorithm->name, microseconds, microseconds / chosen,
+                reasonFor(partsOf(amounts, chooser.model.parameters())).c_str(),
+                many ? format("; a rank has more than %d neighbours", kMostNeighbours).c_str() : "",
+                other == choice ? "; chosen" : "");
   }
   return {};
 }
@@ -206,20 +251,10 @@ Status show(const Options& options, const CostModel& model) {
 }  // namespace
 
 int explain(int argc, char** argv) {
-  const Options options = parse(argc, argv);
-  CostModel model;
-  if (!options.cost.empty()) {
-    auto read = CostModel::load(options.cost);
-    if (!read.ok()) {
-      std::fprintf(stderr, "eccl_sched: %s\n", read.status().message().c_str());
-      return 3;
-    }
-    model = read.take();
-  }
-  const Status shown = show(options, model);
+  const Status shown = show(parse(argc, argv));
   if (shown.ok()) return 0;
   std::fprintf(stderr, "eccl_sched: %s\n", shown.message().c_str());
-  return 1;
+  return shown.code() == Code::internal ? 1 : 3;
 }
 
 }  // namespace eccl::sched

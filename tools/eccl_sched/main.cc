@@ -13,6 +13,7 @@
 #include "algorithms/algorithm.h"
 #include "algorithms/text.h"
 #include "algorithms/verify.h"
+#include "base/text_file.h"
 #include "explain.h"
 
 namespace {
@@ -152,14 +153,10 @@ std::string nameOfFile(const std::string& path) {
 }
 
 std::string readAll(const std::string& path) {
-  FILE* file = path == "-" ? stdin : std::fopen(path.c_str(), "rb");
-  if (file == nullptr) misused(path + " cannot be read: " + std::strerror(errno));
-  std::string text;
-  char buffer[1 << 16];
-  while (size_t got = std::fread(buffer, 1, sizeof buffer, file)) text.append(buffer, got);
-  if (std::ferror(file)) misused(path + " cannot be read: " + std::strerror(errno));
-  if (file != stdin) std::fclose(file);
-  return text;
+  constexpr size_t kMost = size_t{256} << 20;  // AllReduce by direct among 1024 ranks has 194 MB
+  auto text = eccl::readTextFile(path == "-" ? "/dev/stdin" : path, "the schedule", kMost);
+  if (!text.ok()) misused(text.status().message());
+  return text.take();
 }
 
 /// The programs in a file; exits with 1 if it does not parse.

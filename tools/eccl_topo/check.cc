@@ -8,8 +8,8 @@
 namespace eccl::topo {
 
 int check(const Host& host, const Options& options) {
-  if (!options.file.empty()) misused("check looks at a machine, not at a file: what it judges is not in files");
-  const std::vector<Finding> findings = checkHost(host, {options.root});
+  const std::vector<Finding> findings =
+      options.file.empty() ? checkHost(host, {options.root}) : checkFile(host);
   bool toRepair = false;
   nlohmann::ordered_json json = nlohmann::ordered_json::array();
   for (const Finding& finding : findings) {

@@ -1,9 +1,13 @@
 // The commands of eccl_topo. Each prints to the standard output and returns the exit code.
 #pragma once
 
+#include <map>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "topology/clos.h"
+#include "topology/link_model.h"
 #include "topology/topology.h"
 
 namespace eccl::topo {
@@ -50,6 +54,13 @@ int measure(int argc, char** argv);
 
 /// The SVG that draw() writes.
 std::string drawing(const Host& host);
+
+/// The links of a host, found by their ends; two devices may be joined in the tree and beside it.
+struct HostLinks {
+  std::map<std::pair<int, int>, Link> tree;  // PCI, to ports, and between CPUs
+  std::vector<Link> fabric;                  // of Host::fabric, in its order
+};
+HostLinks hostLinks(const Host& host);
 
 /// "accelerator 3", "CPU 0", "mlx5_0": what people call it.
 std::string titleOf(const Host& host, int device);

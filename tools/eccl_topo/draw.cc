@@ -7,7 +7,6 @@
 
 #include "commands.h"
 #include "svg.h"
-#include "topology/link_model.h"
 
 namespace eccl::topo {
 namespace {
@@ -41,8 +40,7 @@ const char* colorOf(FabricKind kind) {
 class Drawing {
  public:
   explicit Drawing(const Host& host)
-      : host_(host), children_(host.devices.size()), places_(host.devices.size()) {
-    for (const Link& link : linksOf(host)) links_[{link.a, link.b}] = link;
+      : host_(host), children_(host.devices.size()), places_(host.devices.size()), links_(hostLinks(host)) {
     for (int i = count() - 1; i >= 0; --i) {  // children stand behind their parents
       const Device& device = at(i);
       if (visible(i) && device.parent != Device::kNone && device.kind != DeviceKind::port &&
@@ -130,8 +128,8 @@ class Drawing {
   void between() {
     int before = Device::kNone;
     for (int cpu : host_.all(DeviceKind::cpu)) {
-      const auto link = links_.find({before, cpu});
-      if (link != links_.end()) {
+      const auto link = links_.tree.find({before, cpu});
+      if (link != links_.tree.end()) {
         const Place &a = placeOf(before), &b = placeOf(cpu);
         const double y = a.y + kBoxHeight / 2, width = svg::thickness(link->second.gigabytes);
         line(a.x, y, b.x, y, width, "#0b5fa5");
@@ -144,8 +142,8 @@ class Drawing {
 
   void tree(int i) {
     const int parent = at(i).parent;
-    const auto link = links_.find({i, parent});
-    if (parent == Device::kNone || link == links_.end()) return;
+    const auto link = links_.tree.find({i, parent});
+    if (parent == Device::kNone || link == links_.tree.end()) return;
     const Place &mine = placeOf(i), &up = placeOf(parent);
     const double bend = up.y + kBoxHeight + 16;
     body_ += format(
@@ -184,26 +182,32 @@ class Drawing {
     std::set<int> switches;
     std::map<int, double> toSwitches;  // accelerator -> GB/s
     double deepest = top;
-    for (const FabricLink& link : host_.fabric) {
+    const FabricLink* first = nullptr;  // accelerators, and GB/s of one of its links
+    double gigabytesEach = 0;
+    for (size_t i = 0; i < host_.fabric.size(); ++i) {
+      const FabricLink& link = host_.fabric[i];
+      const double carried = links_.fabric[i].gigabytes;
       if (at(link.to).kind == DeviceKind::nvSwitch) {
         switches.insert(link.to);
-        toSwitches[link.from] += links_.at({link.from, link.to}).gigabytes;
+        toSwitches[link.from] += carried;
       }
       const Place &a = placeOf(link.from), &b = placeOf(link.to);
       if (!a.there || !b.there || link.from > link.to) continue;  // one line for both ways
-      const double width = svg::thickness(links_.at({link.from, link.to}).gigabytes);
+      const double width = svg::thickness(carried);
       if (at(link.from).kind != DeviceKind::accelerator || at(link.to).kind != DeviceKind::accelerator) {
         line(a.x, a.y + kBoxHeight / 2, b.x, b.y + kBoxHeight / 2, width, colorOf(link.kind));
+        label((a.x + b.x) / 2, (a.y + b.y + kBoxHeight) / 2, format("%s %.1f", nameOf(link.kind), carried),
+              colorOf(link.kind));
         continue;
       }
+      if (first == nullptr) first = &link, gigabytesEach = carried / link.count;
       const double sag = 18 + 0.16 * std::abs(a.x - b.x);
       body_ += format(
           "<path d=\"M%.1f %.1f C%.1f %.1f %.1f %.1f %.1f %.1f\" stroke=\"%s\" stroke-width=\"%.1f\" "
           "fill=\"none\" opacity=\"0.75\"><title>%s</title></path>\n",
           a.x, top, a.x, top + sag * 1.33, b.x, top + sag * 1.33, b.x, top, colorOf(link.kind), width,
           svg::escaped(format("%s x%d, %s to %s, %.1f GB/s", nameOf(link.kind), link.count,
-                              at(link.from).name.c_str(), at(link.to).name.c_str(),
-                              links_.at({link.from, link.to}).gigabytes))
+                              at(link.from).name.c_str(), at(link.to).name.c_str(), carried))
               .c_str());
       deepest = std::max(deepest, top + sag);
     }
@@ -225,20 +229,18 @@ class Drawing {
                          "font-weight=\"bold\"");
       return y + 26;
     }
-    if (deepest == top) return top;
-    const FabricKind kind = host_.fabric.front().kind;
-    const auto [from, to] = std::pair(host_.fabric.front().from, host_.fabric.front().to);
+    if (first == nullptr) return top;
     body_ += svg::text(kMargin, deepest + 22,
-                       format("%s: lines below the accelerators; one link carries %.1f GB/s", nameOf(kind),
-                              links_.at({from, to}).gigabytes / host_.fabric.front().count),
-                       "start", format("fill=\"%s\"", colorOf(kind)).c_str());
+                       format("%s: lines below the accelerators; one link carries %.1f GB/s",
+                              nameOf(first->kind), gigabytesEach),
+                       "start", format("fill=\"%s\"", colorOf(first->kind)).c_str());
     return deepest + 26;
   }
 
   const Host& host_;
   std::vector<std::vector<int>> children_;
   std::vector<Place> places_;
-  std::map<std::pair<int, int>, Link> links_;
+  const HostLinks links_;
   double right_ = kMargin;
   int deepest_ = 0;
   std::string body_;

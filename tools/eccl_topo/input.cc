@@ -1,5 +1,4 @@
 // Where the machine comes from, and where files go.
-#include <cstdint>
 #include <cstdio>
 #include <filesystem>
 
@@ -14,13 +13,19 @@
 namespace eccl::topo {
 
 Result<std::string> readFile(const std::string& path) {
-  return readBeginning(path, "the file", SIZE_MAX);
+  constexpr size_t kMost = size_t{256} << 20;  // a cluster of 2,000 hosts that are wired alike has 2 MB
+  return readTextFile(path, "the file", kMost);
 }
 
 Result<Host> parseHost(const std::string& content, const std::string& path) {
   const size_t first = content.find_first_not_of(" \t\r\n");
   const bool json = first != std::string::npos && content[first] == '{';
-  return json ? parseHostJson(content, path) : parseNcclXml(content, path);
+  if (json) return parseHostJson(content, path);
+  std::vector<std::string> oddities;
+  auto host = parseNcclXml(content, path, &oddities);
+  for (const std::string& sentence : oddities)
+    std::fprintf(stderr, "eccl_topo: warning: %s\n", sentence.c_str());
+  return host;
 }
 
 Result<Host> loadHost(const std::string& path) {

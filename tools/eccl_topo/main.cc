@@ -19,7 +19,8 @@ using topo::Options;
 constexpr char kUsage[] =
     "USAGE: eccl_topo COMMAND [OPTIONS]\n"
     "  show          the machine as a tree, with bandwidths\n"
-    "  check         what an operator should repair, with evidence, consequence and remedy\n"
+    "  check         what an operator should repair, with evidence, consequence and remedy; of a file, what\n"
+    "                can be judged by it\n"
     "  paths         the way between any two accelerators, adapters and CPUs: type and GB/s\n"
     "  search        trees and rings for collectives on this machine, and how near the bound they are\n"
     "  draw          the machine as a picture (SVG)\n"

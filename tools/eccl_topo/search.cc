@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "commands.h"
+#include "topology/checks.h"
 #include "topology/forest.h"
 #include "topology/graph_of_host.h"
 #include "topology/rings.h"
@@ -75,10 +76,14 @@ int search(const Host& host, const Options& options) {
     return kUnreadable;
   }
   const Result<Rings> rings = searchRings(graph, options.channels);
+  const std::optional<Finding> missing = missingNvLinks(host, true);
   if (options.json) {
-    std::printf("%s\n", asJson(host, graph, *forest, rings).dump(1).c_str());
+    Json json = asJson(host, graph, *forest, rings);
+    if (missing) json["missing"] = missing->evidence;
+    std::printf("%s\n", json.dump(1).c_str());
     return kFine;
   }
+  if (missing) std::printf("%s\n  %s\n", missing->evidence.c_str(), missing->consequence.c_str());
   const double bound = gigabytes(forest->bound.perTerminal());
   std::printf("AllGather among %zu: no schedule moves more than %.2f GB/s of each one's data\n",
               graph.terminals.size(), bound);

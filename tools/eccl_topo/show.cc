@@ -1,11 +1,9 @@
 // The machine as a tree.
 #include <algorithm>
 #include <cstdio>
-#include <map>
 
 #include "commands.h"
 #include "topology/host_json.h"
-#include "topology/link_model.h"
 
 namespace eccl::topo {
 namespace {
@@ -25,12 +23,12 @@ std::string ranges(const std::vector<int>& numbers) {
 
 class Tree {
  public:
-  Tree(const Host& host, bool color) : host_(host), color_(color), children_(host.devices.size()) {
+  Tree(const Host& host, bool color)
+      : host_(host), color_(color), children_(host.devices.size()), links_(hostLinks(host)) {
     for (size_t i = 0; i < host.devices.size(); ++i) {
       const int parent = host.devices[i].parent;
       if (parent != Device::kNone) children_[static_cast<size_t>(parent)].push_back(static_cast<int>(i));
     }
-    for (const Link& link : linksOf(host)) links_[{link.a, link.b}] = link;
   }
 
   void print() {
@@ -40,7 +38,7 @@ class Tree {
     }
     const std::vector<int> cpus = host_.all(DeviceKind::cpu);
     if (cpus.size() > 1) {
-      const Link& link = links_[{cpus[0], cpus[1]}];
+      const Link& link = links_.tree.at({cpus[0], cpus[1]});
       std::printf("between CPUs: %s\n", bandwidth(link).c_str());
     }
     for (const std::string& sentence : host_.unread)
@@ -88,8 +86,8 @@ class Tree {
         text += "  " + (device.port->state == "up" ? "up" : painted("31", device.port->state));
       if (device.port->mtu) text += format("  mtu %d", *device.port->mtu);
     }
-    const auto up = links_.find({index, device.parent});
-    if (up != links_.end() && device.kind != DeviceKind::port) text += "  " + bandwidth(up->second);
+    const auto up = links_.tree.find({index, device.parent});
+    if (up != links_.tree.end() && device.kind != DeviceKind::port) text += "  " + bandwidth(up->second);
     return text;
   }
 
@@ -103,11 +101,12 @@ class Tree {
       else
         ++others;
     }
-    for (const FabricLink& link : host_.fabric) {
+    for (size_t i = 0; i < host_.fabric.size(); ++i) {
+      const FabricLink& link = host_.fabric[i];
       if (link.from != index) continue;
       const Device& to = host_.devices[static_cast<size_t>(link.to)];
       std::printf("%s%s   %s ×%d to %s  %s\n", rest.c_str(), below.empty() ? " " : "│", nameOf(link.kind),
-                  link.count, to.name.c_str(), bandwidth(links_.at({index, link.to})).c_str());
+                  link.count, to.name.c_str(), bandwidth(links_.fabric[i]).c_str());
     }
     for (size_t i = 0; i < below.size(); ++i) {
       const bool last = i + 1 == below.size() && others == 0;
@@ -119,7 +118,7 @@ class Tree {
   const Host& host_;
   const bool color_;
   std::vector<std::vector<int>> children_;
-  std::map<std::pair<int, int>, Link> links_;
+  const HostLinks links_;
 };
 
 }  // namespace

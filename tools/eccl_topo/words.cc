@@ -18,6 +18,17 @@ const char* generationOf(double gigatransfers) {
 
 }  // namespace
 
+HostLinks hostLinks(const Host& host) {
+  HostLinks links;
+  for (const Link& link : linksOf(host)) {
+    if (link.kind >= LinkKind::nvLink)
+      links.fabric.push_back(link);
+    else
+      links.tree[{link.a, link.b}] = link;
+  }
+  return links;
+}
+
 std::string titleOf(const Host& host, int index) {
   const Device& device = host.devices[static_cast<size_t>(index)];
   if (device.accelerator && device.accelerator->index)

@@ -1,0 +1,51 @@
+#include "base/printable.h"
+
+#include "base/status.h"
+
+namespace eccl {
+namespace {
+
+/// Bytes of the character that `text` begins with, if it is UTF-8 and no control character; else 0.
+size_t shownLength(std::string_view text) {
+  const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[i]); };
+  const unsigned first = byte(0);
+  if (first < 0x80) return first >= 0x20 && first != 0x7f ? 1 : 0;
+  const size_t length = first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : 2;
+  if (first < 0xc2 || first > 0xf4 || text.size() < length) return 0;
+  unsigned character = first & (0x7fU >> length);
+  for (size_t i = 1; i < length; ++i) {
+    if ((byte(i) & 0xc0U) != 0x80) return 0;
+    character = character << 6 | (byte(i) & 0x3fU);
+  }
+  constexpr unsigned kLeast[] = {0, 0, 0xa0, 0x800, 0x10000};  // of two bytes: what is below are controls
+  const bool surrogate = character >= 0xd800 && character < 0xe000;
+  return character >= kLeast[length] && character <= 0x10ffff && !surrogate ? length : 0;
+}
+
+}  // namespace
+
+std::string printable(std::string_view text, std::string_view kept) {
+  std::string result;
+  while (!text.empty()) {
+    const size_t shown = kept.find(text[0]) != kept.npos ? 1 : shownLength(text);
+    if (shown > 0)
+      result += text.substr(0, shown);
+    else
+      result += format("\\x%02x", static_cast<unsigned char>(text[0]));
+    text.remove_prefix(shown > 0 ? shown : 1);
+  }
+  return result;
+}
+
+std::string inQuotes(std::string_view text) {
+  constexpr size_t kLongest = 60;
+  size_t length = text.size();
+  if (length > kLongest) {  // not in the middle of a character
+    for (length = kLongest;
+         length > kLongest - 3 && (static_cast<unsigned char>(text[length]) & 0xc0U) == 0x80;)
+      --length;
+  }
+  return '"' + printable(text.substr(0, length)) + (length < text.size() ? "...\"" : "\"");
+}
+
+}  // namespace eccl
