@@ -67,7 +67,12 @@ Status Communicator::join(UniqueId id, int rank, int ranks) {
     ECCL_ASSIGN(root_, Rendezvous::start(&id, rootOptions));
   }
   return establish(id.communicator, id.secret, [&](const Endpoint& mine) -> Result<Membership> {
-    ECCL_ASSIGN(auto parent, rendezvous(id, {rank, ranks, mine}, Wait::within(initLimit(), &abort_)));
+    // The last rank may be minutes late: strangers must not fill the kernel's queue at this rank's door
+    // meanwhile.
+    const std::function<void()> attend = [this] { acceptor_->attend(); };
+    Wait wait = Wait::within(initLimit(), &abort_);
+    wait.meanwhile = &attend;
+    ECCL_ASSIGN(auto parent, rendezvous(id, {rank, ranks, mine}, wait));
     return Membership{rank, ranks, parent};
   });
 }

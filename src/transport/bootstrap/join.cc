@@ -16,7 +16,7 @@ Result<std::optional<Frame>> awaitAnswer(FrameSocket& socket, const Wait& wait) 
   bool ended = false;
   const TimePoint giveUp =
       wait.deadline > TimePoint::max() - kVerdictGrace ? wait.deadline : wait.deadline + kVerdictGrace;
-  const Wait patient{giveUp, wait.abort};
+  const Wait patient{giveUp, wait.abort, wait.meanwhile};
   while (true) {
     Status status = socket.flush();
     if (status.ok()) {
