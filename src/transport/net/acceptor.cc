@@ -238,6 +238,8 @@ bool Acceptor::makeRoom(Listener& listener) {
   const size_t most = room(listener);
   Slot* const other = listener.callers.next(most);
   if (other == nullptr) return true;
+  pollfd newcomer{listener.fd.get(), POLLIN, 0};
+  if (poll(&newcomer, 1, 0) != 1) return false;  // nobody gives way to nobody
   if (const TimePoint when = listener.callers.mayGo(*other); options_.clock->now() < when) {
     pause(listener, when);
     return false;
