@@ -9,6 +9,7 @@
 #include "runtime/communicator.h"
 #include "topology/host_summary.h"
 #include "transport/net/bytes.h"
+#include "transport/net/descriptors.h"
 
 namespace eccl {
 namespace {
@@ -61,6 +62,7 @@ Status Communicator::establish(uint64_t id, const Secret& secret, FindMembership
 }
 
 Status Communicator::join(UniqueId id, int rank, int ranks) {
+  expectDescriptors(ranks, options_.settings.raiseLimits);
   if (id.rootByRank0 && rank == 0) {
     Rendezvous::Options rootOptions;
     rootOptions.interfaces = interfaceOptions(options_.settings);
@@ -133,6 +135,7 @@ Status Communicator::openEngine() {
   options.communicator = id_;
   options.secret = secret_;
   options.rank = rank_;
+  options.identity = acceptor_->endpoint().identity;
   options.ring = {static_cast<uint32_t>(settings.slots), static_cast<uint32_t>(settings.slotBytes)};
   options.connectLimit = initLimit();
   options.allowThread = settings.allows("thread");

@@ -6,6 +6,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "transport/net/descriptors.h"
+
 namespace eccl {
 namespace {
 
@@ -188,16 +190,39 @@ void Dialer::closeAfterFork() {
   handshake_.takeSocket().reset();
 }
 
+// Of many threads that dial at the same time a few do at a time, and one that found no descriptor does so
+// again.
 Result<Fd> dial(const Endpoint& endpoint, const Secret& secret, const Hello& hello, const DialOptions& options,
                 const Wait& wait) {
+  constexpr size_t kDescriptors = 3;
+  constexpr Duration kTurnRest = std::chrono::milliseconds(2);
+  const auto aborted = [&] { return abortedWhile(format("connecting to %s", options.peer.c_str()).c_str()); };
   DialOptions realTime = options;
   realTime.clock = &Clock::system();
-  Dialer dialer(endpoint, secret, hello, realTime, wait.deadline);
-  while (!dialer.progress()) {
-    if (wait.aborted()) return abortedWhile(format("connecting to %s", options.peer.c_str()).c_str());
-    wait.onFd(dialer.fd(), dialer.nextDeadline());
+  SetupTurn turn;
+  while (true) {
+    const bool mine = turn.take();
+    if (mine && !descriptorsLeft(kDescriptors)) {
+      sayThatDescriptorsAreShort(format("a connection to %s", options.peer.c_str()).c_str());
+    } else if (mine) {
+      Dialer dialer(endpoint, secret, hello, realTime, wait.deadline);
+      while (!dialer.progress()) {
+        if (wait.aborted()) return aborted();
+        wait.onFd(dialer.fd(), dialer.nextDeadline());
+      }
+      Result<Fd> socket = dialer.result();
+      if (socket.ok() || wait.expired() || descriptorsLeft(kDescriptors)) return socket;
+    }
+    if (wait.aborted()) return aborted();
+    if (wait.expired()) {
+      return Status::error(
+          Code::timeout,
+          "could not connect to %s: other connections of this process, or a lack of descriptors, "
+          "left no turn to do so (raise 'ulimit -n'?)",
+          options.peer.c_str());
+    }
+    wait.onFd(-1, Clock::system().now() + kTurnRest);
   }
-  return dialer.result();
 }
 
 }  // namespace eccl
