@@ -37,7 +37,9 @@ constexpr Algorithm kAlgorithms[] = {
     {"direct", Collective::reduce, reduceDirect},
 
     {"direct", Collective::gather, gatherDirect},
+    {"tree", Collective::gather, gatherTree},
     {"direct", Collective::scatter, scatterDirect},
+    {"tree", Collective::scatter, scatterTree},
 
     {"direct", Collective::allToAll, allToAllDirect},
     {"direct", Collective::allToAllv, allToAllDirect},

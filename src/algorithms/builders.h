@@ -31,7 +31,9 @@ Program reduceTree(const CollectiveShape& shape, int rank, int channels);
 Program reduceDirect(const CollectiveShape& shape, int rank, int channels);
 
 Program gatherDirect(const CollectiveShape& shape, int rank, int channels);
+Program gatherTree(const CollectiveShape& shape, int rank, int channels);
 Program scatterDirect(const CollectiveShape& shape, int rank, int channels);
+Program scatterTree(const CollectiveShape& shape, int rank, int channels);
 Program allToAllDirect(const CollectiveShape& shape, int rank, int channels);
 Program allToAllRelay(const CollectiveShape& shape, int rank, int channels);
 

@@ -53,6 +53,13 @@ TreeNode binomialTree(int node, int n) {
   return tree;
 }
 
+BlockMap belowNode(int rank, int place, const TreeNode& node, int n) {
+  int blocks = 0;
+  for (int child : node.children) blocks += behindNode(place, child, n);
+  if (blocks == 0) return {};
+  return rank + blocks < n ? BlockMap{rank + 1, 1, blocks} : BlockMap{0, 1, n};
+}
+
 TreeNode symmetricTree(int node, int n) {
   TreeNode tree;
   const int k = node + 1, lowest = k & -k;  // from 1: the lowest set bit is the height

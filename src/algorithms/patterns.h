@@ -52,6 +52,13 @@ struct TreeNode {
 /// The binomial tree rooted at 0, with the deepest child first: ceil(log2 n) rounds, the fewest possible
 /// when a rank sends one message a round.
 TreeNode binomialTree(int node, int n);
+/// How many nodes of it are `child`, a child of `node`, and what is below: they are child, child+1, …
+constexpr int behindNode(int node, int child, int n) {
+  return child - node < n - child ? child - node : n - child;
+}
+/// The blocks of the ranks below `rank`, which is `node` of that tree: they follow its own, around the ring of
+/// n.
+BlockMap belowNode(int rank, int place, const TreeNode& node, int n);
 
 /// The binary tree over 0…n-1 in symmetric order: node k-1 hangs by the lowest set bit of k. Even nodes are
 /// leaves and odd nodes have children, so a copy shifted by one has other interior nodes.

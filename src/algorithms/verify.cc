@@ -100,7 +100,9 @@ void judgeReferences(const std::vector<Program>& programs, const PieceProof& pro
         return wrong("source stable, but that may be written before the receiver has read it");
       }
       if (step.destinations == 0 || fromMemory || program.streams) continue;
-      if (operands[first].space != Space::connection && !proof.unposted()[program.rank][first]) {
+      // Scratch is used anew by each tile, and places are posted some tiles ahead.
+      const bool userMemory = operands[first].space == Space::input || operands[first].space == Space::output;
+      if (userMemory && !proof.unposted()[program.rank][first]) {
         verdict.posted.emplace_back(program.rank, first);
       } else if (operands[first].posted) {
         return wrong("destination posted, but that may be in use when the message for it is sent");

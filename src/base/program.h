@@ -54,8 +54,8 @@ struct Operand {
   /// before the receiver has read it. A claim of the builder, proved by the verifier.
   bool stable = false;
   /// This destination memory may be written by the sender of the only source, a message, from the beginning of
-  /// the tile on: the program does nothing with it that does not happen before that message is sent. A claim of
-  /// the builder, proved by the verifier.
+  /// the tile on: the program does nothing with it that does not happen before that message is sent. Never
+  /// scratch. A claim of the builder, proved by the verifier.
   bool posted = false;
   /// The receiver of this message posts a place for it: the data goes there rather than by a reference, and
   /// a long message is worth a moment's wait to be told the place. Promises nothing.

@@ -9,6 +9,7 @@
 #include "runtime/communicator.h"
 #include "topology/host_summary.h"
 #include "transport/net/bytes.h"
+#include "transport/net/descriptors.h"
 
 namespace eccl {
 namespace {
@@ -63,13 +64,19 @@ Status Communicator::establish(uint64_t id, const Secret& secret, FindMembership
 }
 
 Status Communicator::join(UniqueId id, int rank, int ranks) {
+  expectDescriptors(ranks, options_.settings.raiseLimits);
   if (id.rootByRank0 && rank == 0) {
     Rendezvous::Options rootOptions;
     rootOptions.interfaces = interfaceOptions(options_.settings);
     ECCL_ASSIGN(root_, Rendezvous::start(&id, rootOptions));
   }
   return establish(id.communicator, id.secret, [&](const Endpoint& mine) -> Result<Membership> {
-    ECCL_ASSIGN(auto parent, rendezvous(id, {rank, ranks, mine}, Wait::within(initLimit(), &abort_)));
+    // The last rank may be minutes late: strangers must not fill the kernel's queue at this rank's door
+    // meanwhile.
+    const std::function<void()> attend = [this] { acceptor_->attend(); };
+    Wait wait = Wait::within(initLimit(), &abort_);
+    wait.meanwhile = &attend;
+    ECCL_ASSIGN(auto parent, rendezvous(id, {rank, ranks, mine}, wait));
     return Membership{rank, ranks, parent};
   });
 }
@@ -135,6 +142,7 @@ Status Communicator::openEngine() {
   options.communicator = id_;
   options.secret = secret_;
   options.rank = rank_;
+  options.identity = acceptor_->endpoint().identity;
   options.ring = {static_cast<uint32_t>(settings.slots), static_cast<uint32_t>(settings.slotBytes)};
   options.connectLimit = initLimit();
   options.allowThread = settings.allows("thread");

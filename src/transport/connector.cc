@@ -1,10 +1,14 @@
 #include "transport/connector.h"
 
+#include <poll.h>
+#include <sys/socket.h>
+
 #include <algorithm>
 #include <set>
 
 #include "base/log.h"
 #include "transport/incoming_link.h"
+#include "transport/net/descriptors.h"
 #include "transport/net/log_limiter.h"
 #include "transport/outgoing_link.h"
 
@@ -12,23 +16,33 @@ namespace eccl {
 
 struct Connector::Implementation {
   Implementation(ConnectorOptions given, Reactor& reactor)
-      : options(std::move(given)), context{options,
-                                           reactor,
-                                           PeerWatch(reactor, [this](int rank, const std::string& reason) { died(rank, reason); }),
-                                           {},
-                                           false,
-                                           [this](Link& link, const std::string& reason) { broke(link, reason); }} {}
+      : options(std::move(given)),
+        context{options,
+                reactor,
+                PeerWatch(reactor, [this](int rank, const std::string& reason) { died(rank, reason); }),
+                {},
+                false,
+                [this](Link& link, const std::string& reason) { broke(link, reason); }},
+        threadDoor(options.identity, reactor.sharedDoorbell()) {}
 
   Link* make(const ConnectionId& id);
-  std::string misfit(const Incoming& incoming) const;
+  std::string misfit(const Hello& caller) const;
+  void adopt(const std::shared_ptr<ThreadOffer>& offer);
+  void sayTurnedAway(const Hello& caller, const std::string& peer, const std::string& why);
   void turnAway(Incoming& incoming, const std::string& why);
+  void turnAway(ThreadOffer& offer, const std::string& why);
+  void postpone(Incoming& incoming);
+  bool busy() const;
   void broke(Link& link, const std::string& reason);
   void died(int rank, const std::string& reason);
   void report(int rank, const std::string& what, const std::string& reason);
 
   ConnectorOptions options;
   LinkContext context;
+  ThreadDoor threadDoor;
   std::map<ConnectionId, Incoming> unasked;
+  std::map<ConnectionId, std::shared_ptr<ThreadOffer>> unaskedOffers;  // of threads: they hold no descriptor
+  std::set<ConnectionId> postponed;                                    // told to come later, and not back yet
   std::map<ConnectionId, std::unique_ptr<Link>> links;
   std::map<ConnectionId, IncomingLink*> receivers;
   std::vector<Link*> pending;  // to be looked at by progress()
@@ -41,6 +55,12 @@ struct Connector::Implementation {
 namespace {
 
 const char* kAborted = "this rank has failed, or its communicator was aborted";
+
+/// Whoever called here has closed its end.
+bool hungUp(const Fd& socket) {
+  pollfd entry{socket.get(), POLLRDHUP, 0};
+  return poll(&entry, 1, 0) == 1;
+}
 
 /// Sets the word by which this side's lanes see that the peer is gone.
 void markPeerGone(Connection& connection) {
@@ -55,7 +75,9 @@ void markPeerGone(Connection& connection) {
 Connector::Connector(ConnectorOptions options, Reactor& reactor)
     : implementation_(std::make_unique<Implementation>(std::move(options), reactor)) {}
 
-Connector::~Connector() = default;
+Connector::~Connector() {
+  for (auto& [id, offer] : implementation_->unaskedOffers) offer->answer(ThreadOffer::State::gone);
+}
 
 void Connector::setDirectFrom(uint32_t bytes) {
   implementation_->options.directFrom = bytes;
@@ -84,6 +106,8 @@ Link* Connector::Implementation::make(const ConnectionId& id) {
       link->abandon(Status::error(Code::invalidUsage, "%s", kAborted));
     } else if (auto caller = unasked.extract(id)) {
       link->adopt(caller.mapped());
+    } else if (auto offer = unaskedOffers.extract(id)) {
+      link->adopt(*offer.mapped());
     }
     return link;
   }
@@ -101,26 +125,61 @@ Link* Connector::Implementation::make(const ConnectionId& id) {
 
 void Connector::adopt(Incoming incoming) {
   Implementation& self = *implementation_;
-  if (std::string why = self.misfit(incoming); !why.empty()) return self.turnAway(incoming, why);
+  if (std::string why = self.misfit(incoming.hello); !why.empty()) return self.turnAway(incoming, why);
   const ConnectionId id = incoming.hello.payloadAs<DataHello>().id();
   if (auto found = self.receivers.find(id); found != self.receivers.end()) {
+    if (incoming.viaUnix && self.busy()) return self.postpone(incoming);
+    self.postponed.erase(id);
     if (!found->second->adopt(incoming)) self.turnAway(incoming, "there is such a connection already");
     return;
   }
-  if (self.unasked.count(id) != 0) return self.turnAway(incoming, "the same call waits already");
-  if (self.unasked.size() >= self.options.mostUnasked)
-    return self.turnAway(incoming, "too many callers wait already");
+  if (auto waiting = self.unasked.find(id); waiting != self.unasked.end()) {
+    if (!hungUp(waiting->second.socket)) return self.turnAway(incoming, "the same call waits already");
+    self.unasked.erase(waiting);
+  }
+  const size_t most = self.options.mostUnasked > 0 ? self.options.mostUnasked : descriptorShare();
+  if (self.unasked.size() >= most) return self.postpone(incoming);
+  self.postponed.erase(id);
   self.unasked.emplace(id, std::move(incoming));
 }
 
+void Connector::Implementation::adopt(const std::shared_ptr<ThreadOffer>& offer) {
+  std::string why = misfit(offer->hello);
+  if (why.empty() && offer->secret.bytes != options.secret.bytes) why = "it belongs to another communicator";
+  if (!why.empty()) return turnAway(*offer, why);
+  const ConnectionId id = offer->hello.payloadAs<DataHello>().id();
+  if (auto found = receivers.find(id); found == receivers.end())
+    unaskedOffers[id] = offer;
+  else if (!found->second->adopt(*offer))
+    turnAway(*offer, "there is such a connection already");
+}
+
+/// As many incoming connections are being set up as this rank should have at a time.
+bool Connector::Implementation::busy() const {
+  const size_t most = descriptorShare();
+  if (receivers.size() < most) return false;
+  size_t settingUp = 0;
+  for (const auto& [id, link] : receivers) settingUp += link->settingUp();
+  return settingUp >= most;
+}
+
+// The more there are, the later: so that all together do not knock more than a thousand times in a second.
+void Connector::Implementation::postpone(Incoming& incoming) {
+  constexpr uint64_t kLeast = 10, kMost = 5000;  // ms
+  postponed.insert(incoming.hello.payloadAs<DataHello>().id());
+  SetupMessage later = saying(SetupKind::later, "others wait already");
+  later.bytes = std::clamp<uint64_t>(postponed.size(), kLeast, kMost);
+  SetupSocket socket(std::move(incoming.socket));
+  socket.send(later).ignore();  // it may be gone already
+}
+
 /// Why a caller cannot be one of this communicator's connections as this rank knows them; empty if it can.
-std::string Connector::Implementation::misfit(const Incoming& incoming) const {
-  const DataHello hello = incoming.hello.payloadAs<DataHello>();
+std::string Connector::Implementation::misfit(const Hello& caller) const {
+  const DataHello hello = caller.payloadAs<DataHello>();
   if (poisoned) return kAborted;
-  if (incoming.hello.purpose != Purpose::data || incoming.hello.communicator != options.communicator)
+  if (caller.purpose != Purpose::data || caller.communicator != options.communicator)
     return "it belongs to another communicator";
-  if (hello.to != options.rank || hello.from == options.rank || hello.from != incoming.hello.rank ||
-      hello.from < 0) {
+  if (hello.to != options.rank || hello.from == options.rank || hello.from != caller.rank || hello.from < 0) {
     return format("no connection from rank %d to rank %d ends here (rank %d)", hello.from, hello.to,
                   options.rank);
   }
@@ -133,23 +192,36 @@ std::string Connector::Implementation::misfit(const Incoming& incoming) const {
   return "";
 }
 
-// Says why to the caller, which fails with these words, and to the log.
-void Connector::Implementation::turnAway(Incoming& incoming, const std::string& why) {
+void Connector::Implementation::sayTurnedAway(const Hello& caller, const std::string& peer,
+                                              const std::string& why) {
   int suppressed = 0;
   if (poisoned) {
-    ECCL_INFO("turned away %s: %s", incoming.peer.c_str(), why.c_str());
+    ECCL_INFO("turned away %s: %s", peer.c_str(), why.c_str());
   } else if (limiter.allow(options.clock->now(), &suppressed)) {
-    const DataHello hello = incoming.hello.payloadAs<DataHello>();
+    const DataHello hello = caller.payloadAs<DataHello>();
     ECCL_WARN("%s turned away %s (rank %d, for channel %d, tag %d): %s%s",
-              context.describe(options.rank).c_str(), incoming.peer.c_str(), incoming.hello.rank, hello.channel,
-              hello.tag, why.c_str(),
-              suppressed > 0 ? format(" (and %d more like it)", suppressed).c_str() : "");
+              context.describe(options.rank).c_str(), peer.c_str(), caller.rank, hello.channel, hello.tag,
+              why.c_str(), suppressed > 0 ? format(" (and %d more like it)", suppressed).c_str() : "");
   }
+}
+
+// Says why to the caller, which fails with these words, and to the log.
+void Connector::Implementation::turnAway(Incoming& incoming, const std::string& why) {
+  sayTurnedAway(incoming.hello, incoming.peer, why);
   SetupSocket socket(std::move(incoming.socket));
   socket.send(saying(SetupKind::refused, why)).ignore();  // it may be gone already
 }
 
+void Connector::Implementation::turnAway(ThreadOffer& offer, const std::string& why) {
+  sayTurnedAway(offer.hello, "a thread of this process", why);
+  offer.why = why;
+  offer.answer(ThreadOffer::State::refused);
+}
+
 void Connector::progress() {
+  if (implementation_->threadDoor.hasOffers()) {
+    for (const auto& offer : implementation_->threadDoor.take()) implementation_->adopt(offer);
+  }
   std::vector<Link*>& pending = implementation_->pending;
   if (pending.empty()) return;
   for (size_t i = 0; i < pending.size(); ++i) pending[i]->progress();
@@ -206,7 +278,9 @@ void Connector::poison() {
       link->abandon(Status::error(Code::invalidUsage, "%s", kAborted));
   }
   for (auto& [id, incoming] : self.unasked) self.turnAway(incoming, kAborted);
+  for (auto& [id, offer] : self.unaskedOffers) self.turnAway(*offer, kAborted);
   self.unasked.clear();
+  self.unaskedOffers.clear();
 }
 
 void Connector::endReceiving() {
@@ -256,6 +330,7 @@ void Connector::closeAfterFork() {
   for (auto& [id, link] : self.links) link->closeAfterFork();
   for (auto& [id, incoming] : self.unasked) incoming.socket.reset();
   for (auto& [rank, doorbell] : self.context.doorbells) doorbell->reset();
+  self.threadDoor.closeAfterFork();
   self.context.peers.closeAfterFork();
 }
 

@@ -1,9 +1,13 @@
 // Makes Connections: the sending side dials the receiver's Acceptor, the receiving side expects the call.
 //
-// The path is found by trial, never by comparing names: the dialer tries the peer's AF_UNIX socket when the
-// settings allow it. If that answers with this process's own id, both ends are threads of one process; else a
-// sealed memfd is passed over it and a nonce is written and read through the mapping in both directions, which
-// proves that memory is shared. If anything of this fails the dialer says so in the log (INFO) and takes TCP.
+// The path is found by trial, never by comparing names: the dialer looks for the peer among the ranks of this
+// process (thread/thread_door.h), then tries its AF_UNIX socket, as the settings allow. There a sealed memfd is
+// passed, and a nonce is written and read through the mapping in both directions, which proves that memory is
+// shared. If anything of this fails the dialer says so in the log (INFO) and takes TCP.
+//
+// Set-ups are many when a communicator is large, and descriptors few. So dials and offers wait for one of few
+// turns (net/descriptors.h), and a receiver keeps few callers that nobody has asked for yet, and takes few
+// offers at a time: the rest are told when to come again, and hold nothing meanwhile.
 #pragma once
 
 #include <functional>
@@ -31,7 +35,8 @@ struct ConnectorOptions {
   uint64_t communicator = 0;
   Secret secret;
   int rank = 0;
-  RingShape ring;  // the same on all ranks
+  Identity identity{};  // of this rank's Acceptor: under it, threads of this process find this rank
+  RingShape ring;       // the same on all ranks
   uint64_t firstMessage =
       0;  // number of a connection's first message; the same on all ranks; for tests near a wrap
   uint16_t epoch = 0;
@@ -41,7 +46,7 @@ struct ConnectorOptions {
   uint32_t directFrom = 1024;     // bytes from which they do
   uint32_t zeroCopyFrom = 16384;  // bytes from which TCP sends straight from the user's memory
   Duration connectLimit = std::chrono::seconds(20);  // to reach a peer's door; see get()
-  size_t mostUnasked = 1024;                         // callers kept until somebody asks for their connections
+  size_t mostUnasked = 0;  // callers kept until somebody asks for their connections; 0: descriptorShare()
   const Clock* clock = &Clock::system();
   /// "rank 3 (host pid 12)", for messages.
   std::function<std::string(int rank)> describe;

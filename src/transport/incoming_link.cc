@@ -1,18 +1,22 @@
 #include "transport/incoming_link.h"
 
-#include <unistd.h>
-
 #include "base/log.h"
+#include "transport/net/descriptors.h"
 #include "transport/shm/memory_path.h"
 #include "transport/tcp/tcp_receiver.h"
-#include "transport/thread/hand_over.h"
 
 namespace eccl {
+namespace {
+
+constexpr size_t kDescriptorsOfSetup = 4;  // what comes with an offer, and one to watch the peer
+constexpr uint64_t kDescriptorsRestMs = 20;
+
+}  // namespace
+
 bool IncomingLink::adopt(Incoming& incoming) {
   if (connection.state() != Connection::State::connecting) return false;
   if (socket_.fd() >= 0) lose("the peer calls anew");
   socket_ = SetupSocket(std::move(incoming.socket));
-  pid_ = incoming.pid;
   if (!incoming.viaUnix) {
     if (Status status = useTcp(); !status.ok()) fail(status.code(), status.message());
     return true;
@@ -21,6 +25,27 @@ bool IncomingLink::adopt(Incoming& incoming) {
     lose(status.message());
   else
     onReady(EPOLLIN);  // the offer follows the handshake closely
+  return true;
+}
+
+bool IncomingLink::adopt(ThreadOffer& offer) {
+  if (connection.state() != Connection::State::connecting) return false;
+  const ConnectorOptions& options = context_.options;
+  if (socket_.fd() >= 0) lose("the peer calls anew");
+  if (!options.allowThread) {
+    offer.why = "the receiver's settings forbid it" + context_.restrictions();
+    offer.answer(ThreadOffer::State::otherWay);
+    return true;
+  }
+  offer.receiverBell = context_.reactor.sharedDoorbell();
+  offer.receiverDirect = options.allowDirect;
+  if (!offer.answer(ThreadOffer::State::accepted)) return true;  // withdrawn; perhaps it comes again
+  ReceiveEnd& end = connection.receiveEnd;
+  if (offer.direct && options.allowDirect) mine_ = theirs_.window = kOwnAddressSpace;
+  attach(end, offer.memory.get());
+  end.directFrom = options.directFrom;
+  connection.becomeReady(
+      std::make_unique<MemoryPath>("thread", offer.memory, nullptr, nullptr, &end, offer.senderBell));
   return true;
 }
 
@@ -49,16 +74,22 @@ void IncomingLink::takeOffer(const SetupMessage& offer) {
     randomBytes(answer.nonce.data(), answer.nonce.size());
     proofIn(memory->get(), shape).receiver = answer.nonce;
     std::vector<int> fds = {context_.reactor.doorbell()};
-    if (!thread_) {
-      context_.peers.add(connection.peer(), socket_.fd());
-      answer.mapped = takeHeap(offer);
-      giveHeap(answer, fds);
-    }
+    context_.peers.add(connection.peer(), socket_.fd());
+    answer.mapped = takeHeap(offer);
+    giveHeap(answer, fds);
     status = socket_.send(answer, fds);
   }
   if (status.ok()) {
     memory_ = memory.take();
+    socket_.fds.resize(1);  // the doorbell; what is mapped needs no descriptor
     return;
+  }
+  if (socket_.lostDescriptors || !descriptorsLeft(kDescriptorsOfSetup)) {
+    sayThatDescriptorsAreShort(text().c_str());
+    SetupMessage later = saying(SetupKind::later, status.message());
+    later.bytes = kDescriptorsRestMs;
+    socket_.send(later).ignore();
+    return lose(status.message());
   }
   socket_.send(saying(SetupKind::otherWay, status.message())).ignore();  // the end of the stream says the same
   lose(status.message());
@@ -68,38 +99,31 @@ void IncomingLink::takeOffer(const SetupMessage& offer) {
 Result<RingMemory> IncomingLink::memoryOf(const SetupMessage& offer) {
   const ConnectorOptions& options = context_.options;
   const size_t bytes = ringMemoryBytes(options.ring);
-  thread_ = offer.kind == SetupKind::thread;
-  if (!thread_ && offer.kind != SetupKind::shm)
-    return Status::error(Code::remote, "the sender's offer makes no sense");
-  if (!(thread_ ? options.allowThread : options.allowShm))
+  if (offer.kind != SetupKind::shm) return Status::error(Code::remote, "the sender's offer makes no sense");
+  if (!options.allowShm)
     return Status::error(Code::invalidUsage, "the receiver's settings forbid it%s",
                          context_.restrictions().c_str());
-  if (socket_.fds.size() != (thread_ ? 1u : offer.heapBytes > 0 ? 3u : 2u))
+  if (socket_.fds.size() != (offer.heapBytes > 0 ? 3u : 2u))
     return Status::error(Code::system, "descriptors got lost on the way (raise 'ulimit -n' of the receiver?)");
   if (offer.bytes != bytes)
     return Status::error(Code::remote, "%llu bytes offered, %zu expected",
                          static_cast<unsigned long long>(offer.bytes), bytes);
-  if (!thread_) return mapShared(socket_.fds[1].get(), bytes);
-  // The kernel has told who called; a stranger's "thread" must not reach into the table.
-  RingMemory memory = pid_ == getpid() ? takeFromThread(offer.nonce) : nullptr;
-  if (memory == nullptr) return Status::error(Code::remote, "the receiver finds no such ring in its process");
-  return memory;
+  return mapShared(socket_.fds[1].get(), bytes);
 }
 
 void IncomingLink::useMemory(bool heapIsMapped) {
   ReceiveEnd& end = connection.receiveEnd;
   if (heapIsMapped) mine_ = SharedHeap::ofThisProcess().window();
-  if (thread_ && context_.options.allowDirect) mine_ = theirs_.window = kOwnAddressSpace;
   attach(end, memory_.get());
   end.directFrom = context_.options.directFrom;
   std::shared_ptr<Fd> doorbell = context_.doorbellOf(connection.peer(), std::move(socket_.fds[0]));
   context_.reactor.forget(socket_.fd(), this);
   socket_.fds.clear();
   Fd socket = socket_.take();
-  if (!thread_ && !context_.peers.add(connection.peer(), socket.get()))
+  if (!context_.peers.add(connection.peer(), socket.get()))
     context_.peers.addSocket(connection.peer(), std::move(socket));
-  connection.becomeReady(std::make_unique<MemoryPath>(thread_ ? "thread" : "shm", std::move(memory_),
-                                                      theirs_.memory, nullptr, &end, std::move(doorbell)));
+  connection.becomeReady(std::make_unique<MemoryPath>("shm", std::move(memory_), theirs_.memory, nullptr, &end,
+                                                      std::move(doorbell)));
 }
 
 Status IncomingLink::useTcp() {

@@ -3,6 +3,7 @@
 
 #include "transport/link.h"
 #include "transport/net/acceptor.h"
+#include "transport/thread/thread_door.h"
 
 namespace eccl {
 
@@ -14,6 +15,10 @@ class IncomingLink final : public Link {
   /// A call that names this connection and fits its shape. A dialer tries one way after the other, so a new
   /// call ends an unfinished one. False: there is a connection already, and the caller is turned away.
   bool adopt(Incoming& incoming);
+  /// The same for a thread of this process, whose connection is ready at once.
+  bool adopt(ThreadOffer& offer);
+  /// It holds descriptors that it will not need any more once the connection is ready.
+  bool settingUp() const { return socket_.fd() >= 0; }
 
  private:
   void onReady(uint32_t events) override;
@@ -23,9 +28,7 @@ class IncomingLink final : public Link {
   Status useTcp();
   void lose(const std::string& why);
 
-  int32_t pid_ = 0;
   RingMemory memory_;
-  bool thread_ = false;
 };
 
 }  // namespace eccl

@@ -1,5 +1,7 @@
 #include "transport/link.h"
 
+#include <map>
+#include <mutex>
 #include <utility>
 
 #include "base/log.h"
@@ -8,8 +10,15 @@
 namespace eccl {
 
 std::shared_ptr<Fd> LinkContext::doorbellOf(int rank, Fd offered) {
+  static std::mutex* const mutex = new std::mutex;
+  static auto* const ofProcess = new std::map<Identity, std::weak_ptr<Fd>>;
   std::shared_ptr<Fd>& known = doorbells[rank];
-  if (known == nullptr) known = std::make_shared<Fd>(std::move(offered));
+  if (known != nullptr) return known;
+  const Identity identity = options.endpoint(rank).identity;
+  std::lock_guard lock(*mutex);
+  std::erase_if(*ofProcess, [](const auto& item) { return item.second.expired(); });
+  known = (*ofProcess)[identity].lock();
+  if (known == nullptr) (*ofProcess)[identity] = known = std::make_shared<Fd>(std::move(offered));
   return known;
 }
 

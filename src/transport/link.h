@@ -19,7 +19,8 @@ struct LinkContext {
   const ConnectorOptions& options;
   Reactor& reactor;
   PeerWatch peers;
-  /// Each rank has one doorbell, whatever the number of connections: descriptors are scarce.
+  /// Each rank of another process has one doorbell, whatever the number of connections, and this process one
+  /// descriptor of it, whatever the number of its own ranks: descriptors are scarce.
   std::map<int, std::shared_ptr<Fd>> doorbells;
   /// A connection could not be made, and the log says so: more of them are seldom news.
   bool failed = false;

@@ -6,7 +6,6 @@
 #include "base/log.h"
 #include "transport/shm/memory_path.h"
 #include "transport/tcp/tcp_sender.h"
-#include "transport/thread/hand_over.h"
 
 namespace eccl {
 namespace {
@@ -18,24 +17,29 @@ int familyOf(int socket) {
   return getsockname(socket, reinterpret_cast<sockaddr*>(&address), &size) == 0 ? address.ss_family : AF_UNSPEC;
 }
 
-bool isThisProcess(int socket) {
-  ucred peer{};
-  socklen_t size = sizeof peer;
-  // The kernel's word: a process id in this namespace, 0 for one that cannot be seen here.
-  return getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.pid == getpid();
-}
+/// What a set-up takes here and for a moment: socket, epoll, ring, and what the peer sends.
+constexpr size_t kDescriptorsOfSetup = 6;
+constexpr Duration kTurnRest = std::chrono::milliseconds(2), kDescriptorsRest = std::chrono::milliseconds(20),
+                   kRecallRest = std::chrono::milliseconds(20), kMostHold = std::chrono::seconds(1);
 
 }  // namespace
 
 void OutgoingLink::start() {
   const ConnectorOptions& options = context_.options;
-  const bool local = options.allowThread || options.allowShm;
-  if (!local && !options.allowTcp)
+  if (!options.allowThread && !options.allowShm && !options.allowTcp)
     return fail(Code::invalidUsage, "every path is switched off" + context_.restrictions());
-  dial(!local ? Via::tcp : options.allowTcp ? Via::unixThenTcp : Via::unixOnly);
+  if (!options.allowThread || !offerToThread()) takeNext();
 }
 
-void OutgoingLink::dial(Via via) {
+// The peer is another process, or does not take part in what threads have of their own.
+void OutgoingLink::takeNext() {
+  const ConnectorOptions& options = context_.options;
+  if (options.allowShm) return dial(options.allowTcp ? Via::unixThenTcp : Via::unixOnly);
+  if (!options.allowThread) return dial(Via::tcp);
+  takeTcp("the peer is another process and shared memory is switched off" + context_.restrictions());
+}
+
+Hello OutgoingLink::hello() const {
   const ConnectorOptions& options = context_.options;
   const ConnectionId& id = connection.id();
   Hello hello;
@@ -43,23 +47,124 @@ void OutgoingLink::dial(Via via) {
   hello.rank = options.rank;
   hello.setPayload(DataHello{id.from, id.to, id.channel, id.tag, options.ring.slots, options.ring.slotBytes,
                              options.epoch, 0, options.firstMessage});
+  return hello;
+}
+
+bool OutgoingLink::offerToThread() {
+  const ConnectorOptions& options = context_.options;
+  auto offer = std::make_shared<ThreadOffer>();
+  Result<RingMemory> memory = mapPrivate(ringMemoryBytes(options.ring));
+  if (!memory.ok()) return false;
+  offer->secret = options.secret;
+  offer->hello = hello();
+  offer->memory = memory_ = memory.take();
+  offer->direct = options.allowDirect;
+  offer->senderBell = context_.reactor.sharedDoorbell();
+  formatRing(memory_.get(), options.ring, options.firstMessage);
+  if (!ThreadDoor::knock(options.endpoint(connection.peer()).identity, offer)) {
+    memory_.reset();
+    return false;
+  }
+  offer_ = std::move(offer);
+  return true;
+}
+
+void OutgoingLink::lookAtOffer() {
+  switch (offer_->state()) {
+    case ThreadOffer::State::open:
+    case ThreadOffer::State::withdrawn:
+      return;
+    case ThreadOffer::State::accepted:
+      if (Status status = useThread(); !status.ok()) fail(status.code(), status.message());
+      return;
+    case ThreadOffer::State::otherWay:
+      tried_ = "as a thread: " + offer_->why + "; ";
+      withdraw();
+      return takeNext();
+    case ThreadOffer::State::refused:
+      return fail(Code::remote, "the peer refused: " + offer_->why);
+    case ThreadOffer::State::gone:
+      return context_.onBroken(*this, "the peer left while the connection was being set up");
+  }
+}
+
+Status OutgoingLink::useThread() {
+  if (offer_->direct && offer_->receiverDirect) mine_ = theirs_.window = kOwnAddressSpace;
+  ECCL_TRY(establish("thread", [&](SendEnd& end) -> Result<std::unique_ptr<Path>> {
+    attach(end, memory_.get());
+    end.directFrom = context_.options.directFrom;
+    return std::unique_ptr<Path>(
+        std::make_unique<MemoryPath>("thread", memory_, nullptr, &end, nullptr, offer_->receiverBell));
+  }));
+  offer_.reset();
+  memory_.reset();
+  return {};
+}
+
+void OutgoingLink::dial(Via via) {
+  via_ = via;
+  wanted_ = true;
+  until_ = context_.options.clock->now();
+  progress();
+}
+
+void OutgoingLink::beginDialing() {
+  const ConnectorOptions& options = context_.options;
+  const TimePoint now = options.clock->now();
+  if (now < until_) return;
+  if (!turn_.take()) {
+    until_ = now + kTurnRest;
+    return;
+  }
+  if (!descriptorsLeft(kDescriptorsOfSetup)) return waitForDescriptors();
+  wanted_ = false;
   DialOptions how;
-  how.peer = context_.describe(id.to);
-  how.via = via_ = via;
+  how.peer = context_.describe(connection.peer());
+  how.via = via_;
   // Nobody at the AF_UNIX door means another host or network namespace: trying again will not change that.
-  how.retry = via != Via::unixOnly;
-  if (via == Via::unixOnly) how.handshakeLimit = options.connectLimit;
+  how.retry = via_ != Via::unixOnly;
+  if (via_ == Via::unixOnly) how.handshakeLimit = options.connectLimit;
   how.clock = options.clock;
-  dialer_ = std::make_unique<Dialer>(options.endpoint(id.to), options.secret, hello, how,
-                                     options.clock->now() + options.connectLimit);
+  dialer_ = std::make_unique<Dialer>(options.endpoint(connection.peer()), options.secret, hello(), how,
+                                     now + options.connectLimit);
   if (dialer_->fd() < 0) {  // over before it began
     const Status why = dialer_->result().status();
     dialer_.reset();
+    if (!descriptorsLeft(kDescriptorsOfSetup)) return waitForDescriptors();
     return fail(why.code(), why.message());
   }
   if (Status status = context_.reactor.watch(dialer_->fd(), EPOLLIN, this); !status.ok())
-    return fail(status.code(), status.message());
-  progress();
+    fail(status.code(), status.message());
+}
+
+// Others' set-ups end and leave theirs, unless the limit is too low for what stays.
+void OutgoingLink::waitForDescriptors() {
+  const TimePoint now = context_.options.clock->now();
+  sayThatDescriptorsAreShort(text().c_str());
+  shortSince_ = std::min(shortSince_, now);
+  if (now - shortSince_ >= context_.options.connectLimit) {
+    return fail(Code::system, format("no descriptors have been left for %.3g s (raise 'ulimit -n')",
+                                     seconds(now - shortSince_)));
+  }
+  comeLater(kDescriptorsRest);
+}
+
+// Holding nothing meanwhile. Ranks that were told the same do not come at the same moment.
+void OutgoingLink::comeLater(Duration wait) {
+  hangUp();
+  withdraw();
+  turn_.give();
+  wanted_ = true;
+  until_ = context_.options.clock->now() + wait * (48 + connection.id().from * 37 % 33) / 64;
+}
+
+// The peer may ask for the connection in an hour, while the next in the queue is asked for now.
+void OutgoingLink::recall() {
+  const TimePoint now = context_.options.clock->now();
+  if (!turn_.held() || now < recall_) return;
+  hold_ = std::min<Duration>(2 * hold_, kMostHold);
+  recall_ = now + hold_;
+  if (SetupTurn::somebodyWaits()) comeLater(kRecallRest);
 }
 
 // The Dialer's descriptor leaves the reactor before it is closed.
@@ -71,15 +176,21 @@ void OutgoingLink::stopDialing() {
 
 TimePoint OutgoingLink::nextDeadline() const {
   if (dialer_ != nullptr) return dialer_->nextDeadline();
+  if (wanted_) return until_;
+  if (turn_.held()) return recall_;
   return fault_ != nullptr ? fault_->nextDue() : TimePoint::max();
 }
 
 void OutgoingLink::progress() {
   if (fault_ != nullptr) return fault_->kick();
-  if (dialer_ == nullptr || !dialer_->progress()) return;
+  if (offer_ != nullptr) return lookAtOffer();
+  if (wanted_) beginDialing();
+  if (dialer_ == nullptr) return recall();
+  if (!dialer_->progress()) return;
   Result<Fd> socket = dialer_->result();
   stopDialing();
   if (socket.ok()) return dialed(socket.take());
+  if (!descriptorsLeft(kDescriptorsOfSetup)) return waitForDescriptors();
   const std::string switchedOff =
       via_ == Via::unixOnly ? "; TCP would be the only way, and is switched off" + context_.restrictions() : "";
   fail(socket.status().code(), tried_ + socket.status().message() + switchedOff);
@@ -95,7 +206,15 @@ void OutgoingLink::dialed(Fd socket) {
         text().c_str());
   }
   if (local_) {
-    if (Status status = offer(); !status.ok()) return takeTcp(status.message());
+    if (Status status = offer(); !status.ok()) {
+      // The peer may have answered the call alone, and hung up before the offer came.
+      Result<std::optional<SetupMessage>> answer = socket_.receive();
+      if (answer.ok() && *answer) return onAnswer(**answer);
+      return descriptorsLeft(kDescriptorsOfSetup) ? takeTcp(status.message()) : waitForDescriptors();
+    }
+    recall_ = context_.options.clock->now() + hold_;
+  } else {
+    turn_.give();  // the socket stays, whenever the peer asks for it
   }
   if (Status status = context_.reactor.watch(socket_.fd(), EPOLLIN, this); !status.ok())
     fail(status.code(), status.message());
@@ -105,41 +224,29 @@ void OutgoingLink::dialed(Fd socket) {
 // pages cost nothing before they are touched, and of a ring that is refused only the headers have been.
 Status OutgoingLink::offer() {
   const ConnectorOptions& options = context_.options;
-  thread_ = options.allowThread && isThisProcess(socket_.fd());
-  if (!thread_ && !options.allowShm)
-    return Status::error(Code::invalidUsage, "the peer is another process and shared memory is switched off%s",
-                         context_.restrictions().c_str());
   const size_t bytes = ringMemoryBytes(options.ring);
-  Fd file;
-  if (thread_) {
-    ECCL_ASSIGN(memory_, mapPrivate(bytes));
-  } else {
-    ECCL_ASSIGN(SharedMemory shared, createShared("eccl-ring", bytes));
-    file = std::move(shared.fd);
-    memory_ = std::move(shared.memory);
-    context_.peers.add(connection.peer(), socket_.fd());
-  }
+  ECCL_ASSIGN(SharedMemory shared, createShared("eccl-ring", bytes));
+  memory_ = std::move(shared.memory);
+  context_.peers.add(connection.peer(), socket_.fd());
   randomBytes(nonce_.data(), nonce_.size());
   formatRing(memory_.get(), options.ring, options.firstMessage);
   proofIn(memory_.get(), options.ring).sender = nonce_;
   SetupMessage message;
-  message.kind = thread_ ? SetupKind::thread : SetupKind::shm;
+  message.kind = SetupKind::shm;
   message.bytes = bytes;
   message.nonce = nonce_;
-  std::vector<int> fds = {context_.reactor.doorbell()};
-  if (!thread_) {
-    fds.push_back(file.get());
-    giveHeap(message, fds);
-    return socket_.send(message, fds);
-  }
-  leaveForThread(nonce_, memory_);
-  left_ = true;
+  std::vector<int> fds = {context_.reactor.doorbell(), shared.fd.get()};
+  giveHeap(message, fds);
   return socket_.send(message, fds);
 }
 
+// What was offered and is not used.
 void OutgoingLink::withdraw() {
-  if (left_) takeFromThread(nonce_);
-  left_ = false;
+  if (offer_ != nullptr && !offer_->withdraw() && offer_->state() == ThreadOffer::State::accepted) {
+    storeFenced(&static_cast<RingControl*>(memory_.get())->senderPoison, 1u);  // as a path would
+    ringBell(*offer_->receiverBell);
+  }
+  offer_.reset();
   memory_.reset();
   theirs_ = {};
 }
@@ -160,9 +267,13 @@ void OutgoingLink::onAnswer(const SetupMessage& answer) {
   if (answer.kind == SetupKind::refused)
     return fail(Code::remote, "the peer refused: " + std::string(answer.why));
   if (answer.kind == SetupKind::otherWay && local_) return takeTcp(answer.why);
+  if (answer.kind == SetupKind::later)
+    return comeLater(std::chrono::milliseconds(std::min<uint64_t>(answer.bytes, 60'000)));
   if (answer.kind != SetupKind::accepted) return fail(Code::remote, "the peer's answer makes no sense");
   if (local_) {
-    if (Status status = acceptMemory(answer); !status.ok()) takeTcp(status.message());
+    if (Status status = acceptMemory(answer); !status.ok())
+      !socket_.lostDescriptors&& descriptorsLeft(kDescriptorsOfSetup) ? takeTcp(status.message())
+                                                                      : waitForDescriptors();
     return;
   }
   context_.reactor.forget(socket_.fd(), this);
@@ -189,24 +300,21 @@ Status OutgoingLink::acceptMemory(const SetupMessage& answer) {
   go.kind = SetupKind::go;
   go.mapped = takeHeap(answer);
   if (answer.mapped != 0) mine_ = SharedHeap::ofThisProcess().window();
-  if (thread_ && context_.options.allowDirect) mine_ = theirs_.window = kOwnAddressSpace;
   ECCL_TRY(socket_.send(go));
   // From here on the receiver counts on this ring, and nothing below fails but for want of memory.
   std::shared_ptr<Fd> doorbell = context_.doorbellOf(connection.peer(), std::move(socket_.fds[0]));
-  const char* name = thread_ ? "thread" : "shm";
-  ECCL_TRY(establish(name, [&](SendEnd& end) -> Result<std::unique_ptr<Path>> {
+  ECCL_TRY(establish("shm", [&](SendEnd& end) -> Result<std::unique_ptr<Path>> {
     attach(end, memory_.get());
     end.directFrom = context_.options.directFrom;
     return std::unique_ptr<Path>(
-        std::make_unique<MemoryPath>(name, memory_, theirs_.memory, &end, nullptr, std::move(doorbell)));
+        std::make_unique<MemoryPath>("shm", memory_, theirs_.memory, &end, nullptr, std::move(doorbell)));
   }));
-  // The nonce came back, so the ring was taken out of the hand-over table.
-  left_ = false;
   memory_.reset();
+  turn_.give();
   context_.reactor.forget(socket_.fd(), this);
   socket_.fds.clear();
   Fd socket = socket_.take();
-  if (!thread_ && !context_.peers.add(connection.peer(), socket.get()))
+  if (!context_.peers.add(connection.peer(), socket.get()))
     context_.peers.addSocket(connection.peer(), std::move(socket));
   return {};
 }
@@ -245,13 +353,15 @@ void OutgoingLink::takeTcp(const std::string& why) {
     return fail(Code::remote,
                 why + "; TCP would be the only way, and is switched off" + context_.restrictions());
   ECCL_INFO("%s takes TCP: %s", text().c_str(), why.c_str());
-  tried_ = "by AF_UNIX: " + why + "; by TCP: ";
+  tried_ += "in memory: " + why + "; by TCP: ";
   dial(Via::tcp);
 }
 
 void OutgoingLink::abandon(const Status& why) {
   stopDialing();
   withdraw();
+  wanted_ = false;
+  turn_.give();
   Link::abandon(why);
 }
 

@@ -4,15 +4,17 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 
 #include "transport/net/fd.h"
 #include "transport/reactor.h"
 
 namespace eccl {
 
-/// One descriptor per peer process in the reactor. A pidfd where the kernel has them (5.3, by socket 6.5): it
-/// speaks when the process itself ends, even if a child it forked still holds all its sockets. Else the AF_UNIX
-/// socket a connection was set up over, whose end of stream says the same while no such child exists.
+/// One descriptor per peer process, shared by all communicators and ranks of this process. A pidfd where the
+/// kernel has them (5.3, by socket 6.5): it speaks when the process itself ends, even if a child it forked
+/// still holds all its sockets. Else the AF_UNIX socket a connection was set up over, whose end of stream says
+/// the same while no such child exists.
 ///
 /// Owner: the Connector. Threads: the driver's. Failure: a peer that cannot be watched is logged (INFO); its
 /// death is then left to heartbeats.
@@ -35,16 +37,17 @@ class PeerWatch {
  private:
   struct Watch : ReadyHandler {
     PeerWatch* owner = nullptr;
-    int rank = 0;
-    Fd fd;
+    std::set<int> ranks;  // that are threads of the process
+    std::shared_ptr<Fd> fd;
     std::string reason;
     void onReady(uint32_t events) override;
   };
-  void watch(int rank, Fd fd, const char* reason);
+  void watch(int rank, std::shared_ptr<Fd> fd, const char* reason);
 
   Reactor& reactor_;
   const std::function<void(int, const std::string&)> onDeath_;
-  std::map<int, std::unique_ptr<Watch>> watches_;
+  std::map<const Fd*, std::unique_ptr<Watch>> watches_;
+  std::map<int, Watch*> ofRank_;
   std::unique_ptr<Watch> ended_;  // whose handler is running
 };
 

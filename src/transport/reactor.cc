@@ -19,9 +19,9 @@ uint64_t tagOf(ReadyHandler* handler) {
 
 Status Reactor::open() {
   ECCL_TRY(poller_.open());
-  doorbell_.reset(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (!doorbell_) return Status::fromErrno(errno, "eventfd (raise 'ulimit -n'?)");
-  return poller_.watch(doorbell_.get(), EPOLLIN, kDoorbell);
+  doorbell_->reset(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!*doorbell_) return Status::fromErrno(errno, "eventfd (raise 'ulimit -n'?)");
+  return poller_.watch(doorbell_->get(), EPOLLIN, kDoorbell);
 }
 
 Status Reactor::watch(int fd, uint32_t events, ReadyHandler* handler) {
@@ -44,7 +44,7 @@ bool Reactor::poll(int timeoutMs) {
     if (event.data.u64 == kDoorbell) {
       uint64_t rings;
       [[maybe_unused]] ssize_t got =
-          read(doorbell_.get(), &rings, sizeof rings);  // how often is of no interest
+          read(doorbell_->get(), &rings, sizeof rings);  // how often is of no interest
     } else {
       reinterpret_cast<ReadyHandler*>(event.data.u64)->onReady(event.events);
     }
@@ -56,12 +56,12 @@ bool Reactor::poll(int timeoutMs) {
 
 void Reactor::ring() {
   const uint64_t one = 1;
-  [[maybe_unused]] ssize_t put = write(doorbell_.get(), &one, sizeof one);  // full: it rings already
+  [[maybe_unused]] ssize_t put = write(doorbell_->get(), &one, sizeof one);  // full: it rings already
 }
 
 void Reactor::closeAfterFork() {
   poller_.close();
-  doorbell_.reset();
+  doorbell_->reset();
 }
 
 }  // namespace eccl

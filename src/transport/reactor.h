@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 
 #include "base/status.h"
 #include "transport/net/poller.h"
@@ -30,7 +31,9 @@ class Reactor {
   /// Readable while poll(0) would find something; for nesting.
   int fd() const { return poller_.fd(); }
   /// The eventfd to hand to peers on this host.
-  int doorbell() const { return doorbell_.get(); }
+  int doorbell() const { return doorbell_->get(); }
+  /// The same for threads of this process; it stays open as long as somebody may ring.
+  const std::shared_ptr<Fd>& sharedDoorbell() const { return doorbell_; }
   /// Wakes poll(). Any thread.
   void ring();
   void closeAfterFork();
@@ -38,7 +41,7 @@ class Reactor {
  private:
   static constexpr int kBatch = 64;
   Poller poller_;
-  Fd doorbell_;
+  std::shared_ptr<Fd> doorbell_ = std::make_shared<Fd>();
   epoll_event fetched_[kBatch];
   int fetchedCount_ = 0, fetchedAt_ = 0;
 };

@@ -60,7 +60,7 @@ Result<std::optional<SetupMessage>> SetupSocket::receive() {
       fds.emplace_back(fd);
     }
   }
-  // Missing descriptors (this process may have none left) are found by whoever counts `fds`.
+  if ((header.msg_flags & MSG_CTRUNC) != 0) lostDescriptors = true;
   if (got == 0) return Status::error(Code::remote, "the peer hung up while the connection was being set up");
   got_ += static_cast<size_t>(got);
   if (got_ < sizeof incoming_) return std::optional<SetupMessage>();

@@ -1,14 +1,15 @@
 // What two Connectors say to each other between the handshake and the first message.
 //
-//   unix:  dialer → thread | shm { nonce, bytes } + doorbell [+ ring [+ heap]]
-//          acceptor → accepted { nonce } + doorbell [+ heap] | otherWay { why } | refused { why }
-//          dialer → go
-//   tcp:   acceptor → accepted | refused { why }
+//   unix:  dialer → shm { nonce, bytes } + doorbell + ring [+ heap]
+//          acceptor → accepted { nonce } + doorbell [+ heap] | otherWay { why } | refused { why } | later {
+//          bytes } dialer → go
+//   tcp:   acceptor → accepted | refused { why } | later { bytes }
 //
 // Both nonces are also written into the memory itself and read there by the other side. After otherWay, or if
-// the dialer does not find the acceptor's nonce, it hangs up and comes back by TCP. Each side gives the heap
-// from which its user memory comes, if it has one, and says whether it has mapped the other's: without that no
-// references and grants into it are sent.
+// the dialer does not find the acceptor's nonce, it hangs up and comes back by TCP. After
+// later it hangs up and comes back by the same way, after so many milliseconds. Each side gives the heap from
+// which its user memory comes, if it has one, and says whether it has mapped the other's: without that no
+// references and grants into it are sent. Threads of one process say nothing of this: thread/thread_door.h.
 #pragma once
 
 #include <array>
@@ -33,13 +34,13 @@ struct DataHello {
 };
 static_assert(sizeof(DataHello) == sizeof(Hello::payload));
 
-enum class SetupKind : uint32_t { thread = 1, shm = 2, accepted = 3, go = 4, otherWay = 5, refused = 6 };
+enum class SetupKind : uint32_t { shm = 2, accepted = 3, go = 4, otherWay = 5, refused = 6, later = 7 };
 
 /// Fixed size, sent as it lies in memory.
 struct SetupMessage {
   uint32_t magic = kWireMagic;
   SetupKind kind{};
-  uint64_t bytes = 0;      // of the ring
+  uint64_t bytes = 0;      // of the ring; in `later`, milliseconds
   uint64_t heapBytes = 0;  // of the heap whose descriptor comes last; 0: none does
   Nonce nonce{};
   uint32_t mapped = 0;  // 1: the heap that was given can be used here
@@ -61,6 +62,8 @@ class SetupSocket {
   Result<std::optional<SetupMessage>> receive();
   /// Descriptors that came with messages, in order.
   std::vector<Fd> fds;
+  /// Some that came could not be taken, for this process has too many.
+  bool lostDescriptors = false;
 
  private:
   Fd socket_;

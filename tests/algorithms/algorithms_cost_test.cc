@@ -197,6 +197,11 @@ TEST_P(Costs, BroadcastAndReduce) {
 TEST_P(Costs, GatherScatterAndAllToAll) {
   expectTogether(Collective::gather, "direct", n - 1, 1, 1);
   expectTogether(Collective::scatter, "direct", n - 1, n - 1, 1);
+  // All blocks but the root's own, once for each edge on their way.
+  int hops = 0;
+  for (int node = 1; node < n; ++node) hops += std::popcount(static_cast<unsigned>(node));
+  for (Collective collective : {Collective::gather, Collective::scatter})
+    EXPECT_EQ(costOf(collective, "tree", n).allMessages, hops) << nameOf(collective);
   expectEach(Collective::allToAll, "direct", n - 1, n - 1, 1, 2 * (n - 1));
   expectEach(Collective::allToAllv, "direct", n - 1, n - 1, 1, 2 * (n - 1));
 }

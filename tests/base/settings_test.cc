@@ -67,6 +67,7 @@ TEST(Settings, EveryRowReachesAMemberOfItsOwn) {
                                                       {"SOCKET_FAMILY", "AF_INET6"},
                                                       {"TRANSPORT", "tcp,shm"},
                                                       {"SHM_DISABLE", "1"},
+                                                      {"RAISE_LIMITS", "0"},
                                                       {"COST_FILE", "/c"},
                                                       {"TABLE_FILE", "/t"},
                                                       {"TABLE_DUMP_FILE", "/u"},

@@ -37,7 +37,7 @@ struct PartySetup {
   Duration connectLimit = std::chrono::seconds(20);
   std::string restrictions;
   uint64_t communicator = 77;
-  size_t mostUnasked = 1024;
+  size_t mostUnasked = 0;
 };
 
 /// One rank of two.
@@ -58,6 +58,7 @@ class Party {
     choices.communicator = setup.communicator;
     choices.secret = secret;
     choices.rank = rank;
+    choices.identity = acceptor->endpoint().identity;
     choices.ring = setup.ring;
     choices.firstMessage = setup.first;
     choices.epoch = setup.epoch;
@@ -98,6 +99,7 @@ class Party {
     bool is = done();
     for (int idle = 0; !is && Clock::system().now() < deadline;) {
       connector->progress();
+      if (acceptor->nextDeadline() <= Clock::system().now()) acceptor->progress();
       visit([](Path& path) { path.kick(); });
       const bool busy = reactor.poll(0) || ++idle < spins;
       if ((is = done()) || busy) continue;
@@ -141,8 +143,9 @@ class Party {
   bool sleep(TimePoint deadline, const std::function<bool()>& done) {
     const Duration most = std::chrono::milliseconds(1000) * kSlower;
     const TimePoint now = Clock::system().now();
-    const Duration rest =
-        std::max(Duration::zero(), std::min({most, deadline - now, connector->nextDeadline() - now}));
+    const Duration rest = std::max(
+        Duration::zero(),
+        std::min({most, deadline - now, connector->nextDeadline() - now, acceptor->nextDeadline() - now}));
     ++sleeps;
     const bool woken = reactor.poll(static_cast<int>((rest.count() + 999'999) / 1'000'000));
     const bool is = done();

@@ -10,7 +10,7 @@
 
 #include "transport/shm/memory_path.h"
 #include "transport/shm/ring_memory.h"
-#include "transport/thread/hand_over.h"
+#include "transport/thread/thread_door.h"
 #include "transport/traffic.h"
 
 namespace eccl {
@@ -62,17 +62,42 @@ TEST(RingMemory, RefusesWhatCouldShrinkOrHasAnotherSize) {
   EXPECT_FALSE(mapShared(-1, 10'000).ok());
 }
 
-TEST(HandOver, GivesEachRingToOneTaker) {
-  RingMemory memory = mapPrivate(4096).take();
-  Nonce name{};
-  randomBytes(name.data(), name.size());
-  EXPECT_EQ(takeFromThread(name), nullptr);
-  leaveForThread(name, memory);
-  EXPECT_EQ(memory.use_count(), 2);
-  RingMemory taken;
-  std::thread([&] { taken = takeFromThread(name); }).join();
-  EXPECT_EQ(taken, memory);
-  EXPECT_EQ(takeFromThread(name), nullptr);
+TEST(ThreadDoor, IsFoundByItsIdentityWhileItIsThere) {
+  using State = ThreadOffer::State;
+  Reactor sender, receiver;
+  ASSERT_TRUE(sender.open().ok() && receiver.open().ok());
+  const Identity identity = randomIdentity();
+  const auto offered = [&] {
+    auto offer = std::make_shared<ThreadOffer>();
+    offer->senderBell = sender.sharedDoorbell();
+    return offer;
+  };
+  const auto first = offered(), second = offered(), third = offered();
+  EXPECT_FALSE(ThreadDoor::knock(identity, first));
+  {
+    ThreadDoor door(identity, receiver.sharedDoorbell());
+    EXPECT_FALSE(door.hasOffers());
+    EXPECT_FALSE(ThreadDoor::knock(randomIdentity(), first));
+    EXPECT_FALSE(ThreadDoor::knock({}, first));
+    EXPECT_FALSE(receiver.poll(0));
+    std::thread([&] { EXPECT_TRUE(ThreadDoor::knock(identity, first)); }).join();
+    EXPECT_TRUE(receiver.poll(0));  // rung
+    EXPECT_TRUE(door.hasOffers());
+    EXPECT_EQ(door.take(), std::vector{first});
+    EXPECT_FALSE(door.hasOffers());
+    EXPECT_FALSE(sender.poll(0));
+    EXPECT_TRUE(first->answer(State::accepted));
+    EXPECT_TRUE(sender.poll(0));
+    EXPECT_FALSE(first->withdraw());  // too late
+    EXPECT_TRUE(ThreadDoor::knock(identity, second));
+    EXPECT_TRUE(second->withdraw());
+    EXPECT_FALSE(second->answer(State::accepted));
+    EXPECT_TRUE(ThreadDoor::knock(identity, third));
+  }
+  EXPECT_EQ(first->state(), State::accepted);
+  EXPECT_EQ(second->state(), State::withdrawn);
+  EXPECT_EQ(third->state(), State::gone);
+  EXPECT_FALSE(ThreadDoor::knock(identity, offered()));
 }
 
 std::set<std::string> entriesOf(const char* folder) {

@@ -22,7 +22,7 @@ Result<std::optional<Frame>> Frame::take(std::string_view& bytes) {
   Frame frame;
   std::memcpy(&frame.header, bytes.data(), sizeof frame.header);
   const FrameHeader& header = frame.header;
-  if (header.type < FrameType::join || header.type > FrameType::noParts || header.zero != 0 ||
+  if (header.type < FrameType::join || header.type > FrameType::later || header.zero != 0 ||
       header.size > kMaxBody || header.origin < 0 || header.target < 0) {
     return Status::error(Code::remote, "sent a malformed frame (type %u, %u bytes)",
                          static_cast<unsigned>(header.type), header.size);

@@ -27,6 +27,7 @@ enum class FrameType : uint8_t {
              ///< wait
   parts = 10,    ///< from rank 0 downwards: all parts
   noParts = 11,  ///< from rank 0 downwards: why there are none; kind: the Code
+  later = 12,    ///< root -> rank: noted; hang up and join again in `sequence` milliseconds, for the answer
 };
 
 /// As it lies on the wire, followed by `size` bytes.

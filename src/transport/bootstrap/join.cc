@@ -9,14 +9,19 @@ namespace {
 
 constexpr Duration kVerdictGrace = std::chrono::seconds(2);  // the root's clock started later than this rank's
 constexpr int kAttempts = 3;
+constexpr uint64_t kMostRest = 60'000;  // ms
+
+Wait untilTheVerdict(const Wait& wait) {
+  Wait patient = wait;
+  if (wait.deadline <= TimePoint::max() - kVerdictGrace) patient.deadline += kVerdictGrace;
+  return patient;
+}
 
 // Until the root has answered or closed; nothing on close.
 Result<std::optional<Frame>> awaitAnswer(FrameSocket& socket, const Wait& wait) {
   std::optional<Frame> answer;
   bool ended = false;
-  const TimePoint giveUp =
-      wait.deadline > TimePoint::max() - kVerdictGrace ? wait.deadline : wait.deadline + kVerdictGrace;
-  const Wait patient{giveUp, wait.abort};
+  const Wait patient = untilTheVerdict(wait);
   while (true) {
     Status status = socket.flush();
     if (status.ok()) {
@@ -35,6 +40,12 @@ Result<std::optional<Frame>> awaitAnswer(FrameSocket& socket, const Wait& wait) 
   }
 }
 
+// Three quarters to five quarters of it, so that not all come at the same moment.
+void rest(Duration time, int rank, const Wait& wait) {
+  const TimePoint until = Clock::system().now() + time * (48 + rank * 37 % 33) / 64;
+  while (!wait.aborted() && !wait.expired() && Clock::system().now() < until) wait.onFd(-1, until);
+}
+
 // Every error names the rank; rendezvous() below logs it.
 Result<std::optional<Endpoint>> joinOnce(const UniqueId& id, const JoinRequest& request, const Wait& wait) {
   const Endpoint root = id.root();
@@ -44,11 +55,12 @@ Result<std::optional<Endpoint>> joinOnce(const UniqueId& id, const JoinRequest& 
   hello.rank = request.rank;
   DialOptions options;
   options.peer = "the rendezvous root";
+  bool noted = false;  // the root knows of this rank
   for (int attempt = 1; attempt <= kAttempts; ++attempt) {
     // Before the first contact the root may not be up yet; one that has closed on us is either gone, or was too
     // busy.
     options.retry = attempt == 1;
-    Result<Fd> connection = dial(root, id.secret, hello, options, wait);
+    Result<Fd> connection = dial(root, id.secret, hello, options, noted ? untilTheVerdict(wait) : wait);
     if (!connection.ok()) {
       return Status::error(connection.status().code(), "rank %d of %d: %s", request.rank, request.nranks,
                            connection.status().message().c_str());
@@ -60,6 +72,15 @@ Result<std::optional<Endpoint>> joinOnce(const UniqueId& id, const JoinRequest& 
               request.endpoint.encode()});
     ECCL_ASSIGN(const std::optional<Frame> answer, awaitAnswer(socket, wait));
     if (!answer) continue;
+    if (answer->header.type == FrameType::later) {
+      socket.close();
+      rest(std::chrono::milliseconds(std::min<uint64_t>(answer->header.sequence, kMostRest)), request.rank,
+           wait);
+      if (wait.aborted()) return abortedWhile("waiting for the other ranks to join");
+      noted = true;
+      attempt = 1;  // and no retry: the root is there
+      continue;
+    }
     if (answer->header.type == FrameType::refusal) {
       constexpr size_t kMostText = 4096;
       const bool late = answer->header.kind == static_cast<uint16_t>(Code::timeout);

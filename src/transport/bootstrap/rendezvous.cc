@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "base/thread.h"
 #include "transport/bootstrap/ranks.h"
+#include "transport/net/descriptors.h"
 
 namespace eccl {
 namespace {
@@ -18,6 +19,8 @@ namespace {
 constexpr uint64_t kStopTag = UINT64_MAX;
 constexpr uint64_t kAcceptorTag = UINT64_MAX - 1;
 constexpr Duration kDawdlerLimit = std::chrono::seconds(10);  // from authenticated to joined
+constexpr Duration kAbsentLimit =
+    std::chrono::seconds(60);  // to come back: longer than anybody is sent away for
 constexpr int kMaxRanks = 1 << 20;
 
 }  // namespace
@@ -55,7 +58,10 @@ Result<std::unique_ptr<Rendezvous>> Rendezvous::start(UniqueId* id, const Option
 
 void Rendezvous::stop() {
   stop_.store(true, std::memory_order_release);
-  if (stopEvent_) eventfd_write(stopEvent_.get(), 1);
+  {
+    std::lock_guard lock(mutex_);
+    if (stopEvent_) eventfd_write(stopEvent_.get(), 1);
+  }
   if (thread_.joinable()) thread_.join();
 }
 
@@ -108,19 +114,25 @@ void Rendezvous::run() {
   }
   acceptor_.reset();
   joiners_.clear();
+  poller_.close();  // the object may live on
+  stopEvent_.reset();
   done_.store(true, std::memory_order_release);
 }
 
 // Everybody who can still come has been told.
 bool Rendezvous::finished(TimePoint now) const {
   if (!joiners_.empty()) return false;
-  if (welcomed_) return true;
+  if (welcomed_) return absent_.empty();
   return !failure_.empty() && (now >= lingerUntil_ || static_cast<int>(answeredRanks_.size()) >= nranks_);
 }
 
 TimePoint Rendezvous::nextDeadline() const {
   TimePoint next = std::min(acceptor_->nextDeadline(), lingerUntil_);
   for (auto& [fd, joiner] : joiners_) next = std::min(next, joiner.deadline);
+  for (auto& [rank, absent] : absent_) {
+    next = std::min(next, absent.lostAt);
+    if (!welcomed_ && failure_.empty()) next = std::min(next, absent.joiner.deadline);
+  }
   return next;
 }
 
@@ -173,38 +185,92 @@ void Rendezvous::join(Joiner& joiner) {
     return answer(joiner, FrameType::refusal,
                   format("rank %d of %d ranks does not exist", joiner.rank, joiner.nranks));
   }
+  if (comesBack(joiner)) return;
   if (welcomed_) {
     return answer(joiner, FrameType::refusal,
                   format("all %d ranks have joined already: a unique id serves one communicator", nranks_));
   }
   if (!failure_.empty()) return answer(joiner, FrameType::refusal, failure_);
 
-  int joined = 1;
+  size_t held = 0;
   for (auto& [fd, other] : joiners_) {
     if (other.state != Joiner::State::joined) continue;
     if ((other.rank == joiner.rank || other.nranks != joiner.nranks) && !stillThere(other)) continue;
-    ++joined;
-    if (other.rank != joiner.rank && other.nranks == joiner.nranks) continue;
-    joiner.state = Joiner::State::joined;
-    nranks_ = std::max(joiner.nranks, other.nranks);
-    if (other.nranks != joiner.nranks) {
-      return failAll(
-          Code::invalidUsage,
-          format("the ranks disagree about their number: rank %d (%s) says %d, rank %d (%s) says %d; pass the "
-                 "same nranks everywhere",
-                 other.rank, other.peer.c_str(), other.nranks, joiner.rank, joiner.peer.c_str(),
-                 joiner.nranks));
-    }
-    return failAll(
-        Code::invalidUsage,
-        format("two processes are rank %d of %d: %s and %s; give every process its own rank, and every "
-               "communicator its own unique id",
-               joiner.rank, joiner.nranks, other.peer.c_str(), joiner.peer.c_str()));
+    ++held;
+    if (!agrees(joiner, other)) return;
+  }
+  for (auto& [rank, absent] : absent_) {
+    if (!agrees(joiner, absent.joiner)) return;
   }
   joiner.state = Joiner::State::joined;
   nranks_ = joiner.nranks;
   gone_.erase(joiner.rank);
-  if (joined == nranks_) welcomeAll();
+  if (static_cast<int>(held + absent_.size()) + 1 == nranks_) return welcomeAll();
+  if (held >= (options_.mostHeld > 0 ? options_.mostHeld : descriptorShare())) note(joiner);
+}
+
+// False, and everybody is told, if the two cannot both be right.
+bool Rendezvous::agrees(Joiner& joiner, const Joiner& other) {
+  if (other.rank != joiner.rank && other.nranks == joiner.nranks) return true;
+  joiner.state = Joiner::State::joined;
+  nranks_ = std::max(joiner.nranks, other.nranks);
+  if (other.nranks != joiner.nranks) {
+    failAll(
+        Code::invalidUsage,
+        format("the ranks disagree about their number: rank %d (%s) says %d, rank %d (%s) says %d; pass the "
+               "same nranks everywhere",
+               other.rank, other.peer.c_str(), other.nranks, joiner.rank, joiner.peer.c_str(), joiner.nranks));
+  } else {
+    failAll(Code::invalidUsage,
+            format("two processes are rank %d of %d: %s and %s; give every process its own rank, and every "
+                   "communicator its own unique id",
+                   joiner.rank, joiner.nranks, other.peer.c_str(), joiner.peer.c_str()));
+  }
+  return false;
+}
+
+// A rank that was noted and sent away is not counted twice, and has its answer if there is one. Whoever else
+// says to be that rank may be the same, started anew: that shows when the first one comes back, or does not.
+bool Rendezvous::comesBack(Joiner& joiner) {
+  auto found = absent_.find(joiner.rank);
+  if (found == absent_.end()) return false;
+  Absent& absent = found->second;
+  if (absent.joiner.endpoint.identity != joiner.endpoint.identity) {
+    if (welcomed_ || !failure_.empty() || absent.joiner.nranks != joiner.nranks) return false;
+    absent.rival = joiner.peer;
+    sendAway(joiner);
+    return true;
+  }
+  if (!absent.rival.empty() && failure_.empty() && !welcomed_) {
+    absent.joiner.peer = absent.rival;
+    return !agrees(joiner, absent.joiner);
+  }
+  joiner.limit = absent.joiner.limit;  // it says what is left of them
+  joiner.deadline = absent.joiner.deadline;
+  absent_.erase(found);
+  if (!welcomed_) return false;
+  welcome(joiner);
+  return true;
+}
+
+// The more there are, the later: so that all together do not knock more than a thousand times in a second.
+void Rendezvous::sendAway(Joiner& joiner) {
+  constexpr size_t kLeast = 20, kMost = 5000;  // ms
+  const size_t wait = std::clamp(absent_.size(), kLeast, kMost);
+  joiner.socket.queue(Frame{{.type = FrameType::later, .sequence = wait}, ""});
+  finish(joiner);
+}
+
+void Rendezvous::note(Joiner& joiner) {
+  Absent& absent = absent_[joiner.rank];
+  absent.joiner.rank = joiner.rank;
+  absent.joiner.nranks = joiner.nranks;
+  absent.joiner.limit = joiner.limit;
+  absent.joiner.deadline = joiner.deadline;
+  absent.joiner.peer = joiner.peer;
+  absent.joiner.endpoint = joiner.endpoint;
+  absent.lostAt = Clock::system().now() + kAbsentLimit;
+  sendAway(joiner);
 }
 
 // A restarted rank may be here before the end of its former connection has been noticed: a turn reads what has
@@ -219,18 +285,22 @@ bool Rendezvous::stillThere(Joiner& joiner) {
 
 // Each rank learns only its parent: what it needs to enter the tree, where everything else is exchanged.
 void Rendezvous::welcomeAll() {
-  std::vector<std::string> endpoints(static_cast<size_t>(nranks_));
+  endpoints_.resize(static_cast<size_t>(nranks_));
   for (auto& [fd, joiner] : joiners_) {
     if (joiner.state == Joiner::State::joined)
-      endpoints[static_cast<size_t>(joiner.rank)] = joiner.endpoint.encode();
+      endpoints_[static_cast<size_t>(joiner.rank)] = joiner.endpoint.encode();
   }
+  for (auto& [rank, absent] : absent_) endpoints_[static_cast<size_t>(rank)] = absent.joiner.endpoint.encode();
   welcomed_ = true;
   for (auto& [fd, joiner] : joiners_) {
-    if (joiner.state != Joiner::State::joined) continue;
-    const int parent = treeParent(joiner.rank);
-    answer(joiner, FrameType::welcome, parent < 0 ? "" : endpoints[static_cast<size_t>(parent)]);
+    if (joiner.state == Joiner::State::joined) welcome(joiner);
   }
   ECCL_INFO("rendezvous: all %d ranks have joined", nranks_);
+}
+
+void Rendezvous::welcome(Joiner& joiner) {
+  const int parent = treeParent(joiner.rank);
+  answer(joiner, FrameType::welcome, parent < 0 ? "" : endpoints_[static_cast<size_t>(parent)]);
 }
 
 void Rendezvous::failAll(Code code, std::string why) {
@@ -259,7 +329,17 @@ void Rendezvous::expire(TimePoint now) {
     else
       remove(joiner);  // never asked, or never read its answer
   }
-  if (waited == nullptr) return;
+  std::erase_if(absent_, [&](auto& item) {
+    auto& [rank, absent] = item;
+    if (now >= absent.lostAt) {
+      gone_[rank] = absent.joiner.peer;
+      return true;
+    }
+    present[static_cast<size_t>(rank)] = true;
+    if (now >= absent.joiner.deadline && waited == nullptr) waited = &absent.joiner;
+    return false;
+  });
+  if (waited == nullptr || welcomed_ || !failure_.empty()) return;
   std::vector<int> missing;
   for (int rank = 0; rank < nranks_; ++rank) {
     if (!present[static_cast<size_t>(rank)]) missing.push_back(rank);
@@ -278,9 +358,13 @@ void Rendezvous::expire(TimePoint now) {
 void Rendezvous::answer(Joiner& joiner, FrameType type, std::string body) {
   const Frame frame{{.type = type, .kind = static_cast<uint16_t>(failureCode_)}, std::move(body)};
   joiner.socket.queue(frame);
+  answeredRanks_.insert(joiner.rank);
+  finish(joiner);
+}
+
+void Rendezvous::finish(Joiner& joiner) {
   joiner.state = Joiner::State::answered;
   joiner.deadline = Clock::system().now() + kDawdlerLimit;
-  answeredRanks_.insert(joiner.rank);
   // What does not fit into the socket now follows when it is writable.
   if (!joiner.socket.flush().ok()) return remove(joiner);
   if (!joiner.socket.hasQueued())

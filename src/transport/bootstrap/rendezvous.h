@@ -1,8 +1,9 @@
 // How ranks that share nothing but a unique id find each other.
 //
 // Every rank tells the root where its own Acceptor is; when all have come, the root tells each where its parent
-// in the control tree is, and is done. The root holds one short-lived socket per rank; what stays is the tree
-// (control.h).
+// in the control tree is, and is done. The root holds a short-lived socket for each of the first ranks, as many
+// as descriptorShare() says; the others are noted, hang up and come again for the answer, so that a job of any
+// size meets with few descriptors. What stays is the tree (control.h).
 #pragma once
 
 #include <atomic>
@@ -35,6 +36,7 @@ class Rendezvous {
     Duration handshakeLimit = std::chrono::seconds(5);
     /// After a failure, how long the root stays to tell latecomers why.
     Duration linger = std::chrono::seconds(30);
+    size_t mostHeld = 0;  ///< ranks that wait for the answer on a socket; 0: descriptorShare()
   };
 
   /// `id` from UniqueId::random(): listens on a free port and fills in id->addresses.
@@ -60,6 +62,12 @@ class Rendezvous {
     Endpoint endpoint;
   };
   using Joiners = std::map<int, Joiner>;  // by descriptor
+  /// A rank that has joined, has hung up as told, and is expected back.
+  struct Absent {
+    Joiner joiner;       // without socket
+    TimePoint lostAt{};  // when it counts as gone
+    std::string rival;   // who else has said to be this rank meanwhile
+  };
 
   explicit Rendezvous(const Options& options) : options_(options) {}
   void run();
@@ -69,13 +77,18 @@ class Rendezvous {
   void service(Joiner& joiner);
   Result<bool> onFrame(Joiner& joiner, Frame&& frame);
   void join(Joiner& joiner);
+  bool comesBack(Joiner& joiner);
+  bool agrees(Joiner& joiner, const Joiner& other);
+  void sendAway(Joiner& joiner);
+  void note(Joiner& joiner);
+  void welcome(Joiner& joiner);
   bool stillThere(Joiner& joiner);
   void welcomeAll();
   void failAll(Code code, std::string why);
   void expire(TimePoint now);
   void answer(Joiner& joiner, FrameType type, std::string body);
+  void finish(Joiner& joiner);
   void remove(Joiner& joiner);
-  Joiner* joinerOf(int rank);
 
   const Options options_;
   std::string where_;  // the root's addresses, for messages
@@ -88,8 +101,10 @@ class Rendezvous {
   std::atomic<bool> stop_{false}, done_{false};
 
   Joiners joiners_;
-  std::map<int, std::string> gone_;  // ranks that had joined and broke off: peer
-  std::string failure_;              // why there will be no communicator
+  std::map<int, Absent> absent_;        // by rank
+  std::vector<std::string> endpoints_;  // by rank, once all have joined
+  std::map<int, std::string> gone_;     // ranks that had joined and broke off: peer
+  std::string failure_;                 // why there will be no communicator
   Code failureCode_ = Code::invalidUsage;
   std::set<int> answeredRanks_;
   int nranks_ = 0;  // the first joiner's claim

@@ -1,9 +1,11 @@
 #include "transport/net/acceptor.h"
 
 #include <netinet/tcp.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 
 #include "base/log.h"
@@ -12,10 +14,11 @@
 namespace eccl {
 namespace {
 
-constexpr Duration kEvictAfter = std::chrono::milliseconds(500);  // an honest handshake takes a few round trips
 constexpr Duration kNoDescriptorsPause = std::chrono::milliseconds(100);
 constexpr int kBacklog = 4096;  // the kernel lowers it to net.core.somaxconn
 constexpr int kAcceptsPerProgress = 64;
+constexpr uint64_t kListenerTag = uint64_t{1} << 63;
+std::atomic<size_t> listenersOfProcess{0};
 
 uint16_t boundPort(int fd) {
   sockaddr_storage bound{};
@@ -26,11 +29,17 @@ uint16_t boundPort(int fd) {
 
 }  // namespace
 
+Acceptor::Listener::Listener(Fd socket, bool isUnix, size_t most)
+    : fd(std::move(socket)), isUnix(isUnix), callers(std::max<size_t>(1, most)) {
+  ++listenersOfProcess;
+}
+
+Acceptor::Listener::~Listener() {
+  --listenersOfProcess;
+}
+
 Acceptor::Acceptor(const Secret& secret, const Options& options, OnIncoming onIncoming)
-    : secret_(secret),
-      options_(options),
-      onIncoming_(std::move(onIncoming)),
-      slots_(std::max<size_t>(1, options.maxHalfOpen)) {}
+    : secret_(secret), options_(options), onIncoming_(std::move(onIncoming)) {}
 
 Result<std::unique_ptr<Acceptor>> Acceptor::open(const Secret& secret, const Options& options,
                                                  OnIncoming onIncoming) {
@@ -58,7 +67,7 @@ Status Acceptor::listen() {
     Status status = addTcp(family, preferred);
     if (!status.ok() && options_.port == 0 && preferred != 0) status = addTcp(family, 0);
     ECCL_TRY(status);
-    ports[family == AF_INET6] = boundPort(listeners_.back().fd.get());
+    ports[family == AF_INET6] = boundPort(listeners_.back()->fd.get());
   }
   for (const Interface& one : chosen) {
     if (endpoint_.addresses.size() == Endpoint::kMaxAddresses) break;
@@ -66,7 +75,7 @@ Status Acceptor::listen() {
   }
   if (options_.unixListener) ECCL_TRY(addUnix());
   for (size_t i = 0; i < listeners_.size(); ++i) {
-    ECCL_TRY(poller_.watch(listeners_[i].fd.get(), EPOLLIN, slots_.size() + i));
+    ECCL_TRY(poller_.watch(listeners_[i]->fd.get(), EPOLLIN, kListenerTag | i));
   }
   return {};
 }
@@ -83,7 +92,7 @@ Status Acceptor::addTcp(int family, uint16_t port) {
     return Status::fromErrno(errno, "cannot listen on %s%s", address.text().c_str(),
                              port != 0 ? " (is another job using this port?)" : "");
   }
-  listeners_.push_back({std::move(fd), false});
+  listeners_.push_back(std::make_unique<Listener>(std::move(fd), false, options_.maxHalfOpen));
   return {};
 }
 
@@ -97,122 +106,178 @@ Status Acceptor::addUnix() {
       ::listen(fd.get(), kBacklog) != 0) {
     return Status::fromErrno(errno, "cannot listen on the abstract AF_UNIX socket @%s", name.c_str());
   }
-  listeners_.push_back({std::move(fd), true});
+  listeners_.push_back(std::make_unique<Listener>(std::move(fd), true, options_.maxHalfOpen));
   endpoint_.hasUnix = true;
   return {};
 }
 
+size_t Acceptor::halfOpen() const {
+  size_t count = 0;
+  for (const auto& listener : listeners_) count += listener->callers.count();
+  return count;
+}
+
 TimePoint Acceptor::nextDeadline() const {
-  TimePoint next = pausedUntil_;
-  if (halfOpen_ == 0) return next;
-  for (const Slot& slot : slots_) {
-    if (slot.handshake.fd() >= 0) next = std::min(next, slot.since + options_.handshakeLimit);
+  TimePoint next = TimePoint::max();
+  for (const auto& listener : listeners_) {
+    next = std::min(next, listener->pausedUntil);
+    if (listener->callers.count() == 0) continue;
+    for (const Slot& slot : listener->callers.slots()) {
+      if (slot.taken()) next = std::min(next, slot.since + options_.handshakeLimit);
+    }
   }
   return next;
 }
 
+void Acceptor::attend() {
+  ready_ = false;
+  serve();
+}
+
 void Acceptor::progress() {
+  ready_ = true;
+  for (Incoming& incoming : std::exchange(early_, {})) onIncoming_(std::move(incoming));
+  serve();
+}
+
+void Acceptor::serve() {
   const TimePoint now = options_.clock->now();
-  for (Slot& slot : slots_) {
-    if (slot.handshake.fd() >= 0 && now - slot.since >= options_.handshakeLimit) {
-      drop(slot, format("did not finish the handshake in %.3g s", seconds(options_.handshakeLimit)));
+  for (size_t i = 0; i < listeners_.size(); ++i) {
+    Listener& listener = *listeners_[i];
+    for (Slot& slot : listener.callers.slots()) {
+      if (slot.taken() && now - slot.since >= options_.handshakeLimit) {
+        drop(listener, slot,
+             format("did not finish the handshake in %.3g s", seconds(options_.handshakeLimit)));
+      }
     }
-  }
-  if (pausedUntil_ <= now) {
-    pausedUntil_ = TimePoint::max();
-    for (size_t i = 0; i < listeners_.size(); ++i) {
-      poller_.watch(listeners_[i].fd.get(), EPOLLIN, slots_.size() + i).ignore();  // was watched before
-    }
+    if (listener.pausedUntil > now) continue;
+    listener.pausedUntil = TimePoint::max();
+    poller_.watch(listener.fd.get(), EPOLLIN, kListenerTag | i).ignore();  // was watched before
   }
   epoll_event events[64];
   const int count = poller_.ready(events);
+  // Callers first: who has gone on makes room, or is at least not among those who have said nothing.
   for (int i = 0; i < count; ++i) {
-    const size_t tag = events[i].data.u64;
+    const uint64_t tag = events[i].data.u64;
+    if ((tag & kListenerTag) != 0) continue;
+    Listener& listener = *listeners_[tag >> 32];
     // A slot may have been freed or refilled since the event was made; advance() finds out by itself.
-    if (tag >= slots_.size())
-      acceptFrom(listeners_[tag - slots_.size()]);
-    else
-      advance(slots_[tag]);
+    advance(listener, listener.callers.slots()[static_cast<uint32_t>(tag)]);
   }
+  for (int i = 0; i < count; ++i) {
+    const uint64_t tag = events[i].data.u64;
+    if ((tag & kListenerTag) != 0) acceptFrom(*listeners_[tag & ~kListenerTag]);
+  }
+}
+
+uint64_t Acceptor::tagOf(const Listener& listener, const Slot& slot) const {
+  uint64_t which = 0;
+  while (listeners_[which].get() != &listener) ++which;
+  return which << 32 | static_cast<uint64_t>(&slot - listener.callers.slots().data());
 }
 
 // At most kAcceptsPerProgress at a time: established business comes between two bursts of newcomers.
-void Acceptor::acceptFrom(const Listener& listener) {
-  for (int i = 0; i < kAcceptsPerProgress && pausedUntil_ == TimePoint::max(); ++i) {
-    if (!makeRoom()) return;
+void Acceptor::acceptFrom(Listener& listener) {
+  for (int i = 0; i < kAcceptsPerProgress && listener.pausedUntil == TimePoint::max(); ++i) {
+    if (!makeRoom(listener)) return;
     sockaddr_storage from{};
     socklen_t size = sizeof from;
     Fd fd(accept4(listener.fd.get(), reinterpret_cast<sockaddr*>(&from), &size, SOCK_NONBLOCK | SOCK_CLOEXEC));
-    if (!fd) {
-      if (errno == EAGAIN || errno == EWOULDBLOCK) return;
-      if (errno != EMFILE && errno != ENFILE && errno != ENOBUFS && errno != ENOMEM)
-        continue;  // that peer is gone
-      int suppressed = 0;
-      const int failure = errno;
-      if (limiter_.allow(options_.clock->now(), &suppressed)) {
-        ECCL_WARN("%s; connections wait (raise 'ulimit -n'?)",
-                  Status::fromErrno(failure, "accept").message().c_str());
-      }
-      return pause(options_.clock->now() + kNoDescriptorsPause);
+    if (fd) {
+      fill(listener, std::move(fd), from);
+      continue;
     }
-    Slot& slot = *std::find_if(slots_.begin(), slots_.end(), [](Slot& s) { return s.handshake.fd() < 0; });
-    slot.since = options_.clock->now();
-    slot.viaUnix = listener.isUnix;
-    slot.pid = 0;
-    if (listener.isUnix) {
-      ucred peer{};
-      socklen_t length = sizeof peer;
-      if (getsockopt(fd.get(), SOL_SOCKET, SO_PEERCRED, &peer, &length) == 0) slot.pid = peer.pid;
-      slot.peer = format("unix pid %d", slot.pid);
-    } else {
-      const int on = 1;
-      setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-      slot.peer = SocketAddress::from(reinterpret_cast<sockaddr*>(&from)).text();
+    if (errno == EAGAIN || errno == EWOULDBLOCK) return;
+    if (errno != EMFILE && errno != ENFILE && errno != ENOBUFS && errno != ENOMEM)
+      continue;  // that peer is gone
+    int suppressed = 0;
+    const int failure = errno;
+    if (limiter_.allow(options_.clock->now(), &suppressed)) {
+      ECCL_WARN("%s; connections wait (raise 'ulimit -n'?)",
+                Status::fromErrno(failure, "accept").message().c_str());
     }
-    slot.handshake = Handshake::accepting(std::move(fd), secret_, endpoint_.identity);
-    ++halfOpen_;
-    advance(slot);
+    return pause(listener, options_.clock->now() + kNoDescriptorsPause);
   }
+}
+
+void Acceptor::fill(Listener& listener, Fd fd, const sockaddr_storage& from) {
+  ucred peer{};
+  if (listener.isUnix) {
+    socklen_t length = sizeof peer;
+    getsockopt(fd.get(), SOL_SOCKET, SO_PEERCRED, &peer, &length);
+  } else {
+    const int on = 1;
+    setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  }
+  const auto* address = reinterpret_cast<const sockaddr*>(&from);
+  const bool outsider = listener.isUnix && peer.uid != 0 && peer.uid != geteuid();
+  if (outsider) {
+    if (Slot* other = listener.callers.nextOutsider(room(listener))) evict(listener, *other);
+  }
+  Slot& slot = listener.callers.take(listener.isUnix ? sourceOf(peer) : sourceOf(address));
+  slot.since = options_.clock->now();
+  slot.outsider = outsider;
+  slot.viaUnix = listener.isUnix;
+  slot.pid = peer.pid;
+  slot.peer = listener.isUnix ? format("unix pid %d", peer.pid) : SocketAddress::from(address).text();
+  slot.handshake = Handshake::accepting(std::move(fd), secret_, endpoint_.identity);
+  advance(listener, slot);
+}
+
+// How many slots this listener may use: strangers at all doors of a process leave it most of its descriptors.
+size_t Acceptor::room(const Listener& listener) const {
+  rlimit limit{};
+  if (listener.callers.count() < kLeastHalfOpen || getrlimit(RLIMIT_NOFILE, &limit) != 0)
+    return listener.callers.most();
+  const size_t share = static_cast<size_t>(limit.rlim_cur) / 8 / std::max<size_t>(1, listenersOfProcess);
+  return std::min(listener.callers.most(), std::max(kLeastHalfOpen, share));
 }
 
 // True when a slot is free, if need be at the expense of a stranger who has had his time.
-bool Acceptor::makeRoom() {
-  if (halfOpen_ < slots_.size()) return true;
-  Slot& oldest =
-      *std::min_element(slots_.begin(), slots_.end(), [](Slot& a, Slot& b) { return a.since < b.since; });
-  if (options_.clock->now() - oldest.since >= kEvictAfter) {
-    drop(oldest, "was slow to finish the handshake while others were waiting");
-    return true;
+bool Acceptor::makeRoom(Listener& listener) {
+  const size_t most = room(listener);
+  Slot* const other = listener.callers.next(most);
+  if (other == nullptr) return true;
+  pollfd newcomer{listener.fd.get(), POLLIN, 0};
+  if (poll(&newcomer, 1, 0) != 1) return false;  // nobody gives way to nobody
+  if (const TimePoint when = listener.callers.mayGo(*other); options_.clock->now() < when) {
+    pause(listener, when);
+    return false;
   }
-  pause(oldest.since + kEvictAfter);
-  return false;
+  listener.callers.shortenPatience(most);
+  evict(listener, *other);
+  return true;
 }
 
-// Stops watching the listeners; connections wait in the kernel's queue instead of making fd() ready all the
+// Stops watching the listener; connections wait in the kernel's queue instead of making fd() ready all the
 // time.
-void Acceptor::pause(TimePoint until) {
-  pausedUntil_ = until;
-  for (const Listener& listener : listeners_) poller_.forget(listener.fd.get());
+void Acceptor::pause(Listener& listener, TimePoint until) {
+  listener.pausedUntil = until;
+  poller_.forget(listener.fd.get());
 }
 
 // Called on readiness, and speculatively on a new connection, whose greeting is mostly there already.
-void Acceptor::advance(Slot& slot) {
-  if (slot.handshake.fd() < 0) return;
+void Acceptor::advance(Listener& listener, Slot& slot) {
+  if (!slot.taken()) return;
   const Handshake::State state = slot.handshake.advance();
-  if (state == Handshake::State::failed) return drop(slot, slot.handshake.why());
+  if (state == Handshake::State::failed) return drop(listener, slot, slot.handshake.why());
   if (state == Handshake::State::working) {
-    Status status = poller_.watch(slot.handshake.fd(), slot.handshake.awaits(),
-                                  static_cast<uint64_t>(&slot - slots_.data()));
-    if (!status.ok()) drop(slot, status.message());
+    Status status = poller_.watch(slot.handshake.fd(), slot.handshake.awaits(), tagOf(listener, slot));
+    if (!status.ok()) drop(listener, slot, status.message());
     return;
   }
   poller_.forget(slot.handshake.fd());
-  --halfOpen_;
-  if (pausedUntil_ != TimePoint::max()) pausedUntil_ = options_.clock->now();  // there is room again
-  onIncoming_(Incoming{slot.handshake.hello(), slot.handshake.takeSocket(), slot.viaUnix, slot.pid, slot.peer});
+  Incoming incoming{slot.handshake.hello(), slot.handshake.takeSocket(), slot.viaUnix, slot.pid, slot.peer};
+  listener.callers.release(slot);
+  if (listener.pausedUntil != TimePoint::max())
+    listener.pausedUntil = options_.clock->now();  // there is room again
+  if (ready_)
+    onIncoming_(std::move(incoming));
+  else
+    early_.push_back(std::move(incoming));
 }
 
-void Acceptor::drop(Slot& slot, const std::string& why) {
+void Acceptor::drop(Listener& listener, Slot& slot, const std::string& why) {
   int suppressed = 0;
   if (limiter_.allow(options_.clock->now(), &suppressed)) {
     ECCL_WARN("dropped a connection from %s, which %s; the job is not affected%s", slot.peer.c_str(),
@@ -220,15 +285,23 @@ void Acceptor::drop(Slot& slot, const std::string& why) {
               suppressed > 0 ? format(" (%d more were dropped silently)", suppressed).c_str() : "");
   }
   poller_.forget(slot.handshake.fd());
-  slot.handshake = Handshake();
-  --halfOpen_;
-  if (pausedUntil_ != TimePoint::max()) pausedUntil_ = options_.clock->now();
+  listener.callers.release(slot);
+  if (listener.pausedUntil != TimePoint::max()) listener.pausedUntil = options_.clock->now();
+}
+
+// For a newcomer. By a reset, so that a flood leaves no thousands of sockets in TIME_WAIT on this host.
+void Acceptor::evict(Listener& listener, Slot& slot) {
+  const linger reset{1, 0};
+  setsockopt(slot.handshake.fd(), SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
+  drop(listener, slot, "was slow to finish the handshake while others were waiting");
 }
 
 void Acceptor::closeAfterFork() {
   poller_.close();
-  for (Listener& listener : listeners_) listener.fd.reset();
-  for (Slot& slot : slots_) slot.handshake.takeSocket().reset();
+  for (auto& listener : listeners_) {
+    listener->fd.reset();
+    for (Slot& slot : listener->callers.slots()) slot.handshake.takeSocket().reset();
+  }
 }
 
 }  // namespace eccl

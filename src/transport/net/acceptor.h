@@ -8,7 +8,7 @@
 
 #include "base/clock.h"
 #include "transport/net/endpoint.h"
-#include "transport/net/handshake.h"
+#include "transport/net/half_open.h"
 #include "transport/net/interfaces.h"
 #include "transport/net/log_limiter.h"
 #include "transport/net/poller.h"
@@ -27,17 +27,18 @@ struct Incoming {
 
 /// Listens on one TCP port per address family (wildcard address) and on an abstract AF_UNIX socket with a
 /// random name. Strangers, garbage and dawdlers are dropped with a rate-limited log line and never disturb the
-/// owner; `maxHalfOpen` bounds what they can occupy (a newcomer evicts the oldest unfinished handshake once
-/// that is older than half a second; until then it waits in the kernel's queue). Owner: the communicator (or
-/// the rendezvous root). Threads: endpoint() any; the rest one, the service thread. Failure: open() says what
-/// could not be had; afterwards nothing fails, running out of descriptors included (logged, tried again).
+/// owner: each listener has slots of its own for unfinished handshakes (half_open.h says who goes when they are
+/// too few), and all Acceptors of a process together take an eighth of its descriptors at most for them, but
+/// kLeastHalfOpen each in any case. Owner: the communicator (or the rendezvous root). Threads: endpoint() any;
+/// the rest one, the service thread. Failure: open() says what could not be had; afterwards nothing fails,
+/// running out of descriptors included (logged, tried again).
 class Acceptor {
  public:
   struct Options {
     InterfaceOptions interfaces;  ///< which addresses endpoint() lists; listening is on all
     Duration handshakeLimit = std::chrono::seconds(5);  ///< for one handshake, from accept
-    size_t maxHalfOpen = 128;
-    uint16_t port = 0;  ///< 0: any free one
+    size_t maxHalfOpen = 128;                           ///< per listener
+    uint16_t port = 0;                                  ///< 0: any free one
     bool unixListener = true;
     std::optional<Identity> identity;  ///< default: random
     const Clock* clock = &Clock::system();
@@ -55,44 +56,50 @@ class Acceptor {
   /// When progress() is to be called although fd() is silent; TimePoint::max() for never.
   TimePoint nextDeadline() const;
   void progress();
-  size_t halfOpen() const { return halfOpen_; }
+  /// progress() for an owner that is not ready yet: whoever proves the secret is kept until progress() is
+  /// called.
+  void attend();
+  size_t halfOpen() const;
 
   /// In a forked child: closes every descriptor, touches nothing the parent shares. Only destruction may
   /// follow.
   void closeAfterFork();
 
  private:
+  static constexpr size_t kLeastHalfOpen = 8;
   struct Listener {
+    Listener(Fd socket, bool isUnix, size_t most);
+    ~Listener();
     Fd fd;
-    bool isUnix = false;
+    const bool isUnix;
+    HalfOpen callers;
+    TimePoint pausedUntil = TimePoint::max();  // max: it is being watched
   };
-  struct Slot {  // one unfinished handshake; free when it has no descriptor
-    Handshake handshake;
-    TimePoint since{};
-    bool viaUnix = false;
-    int32_t pid = 0;
-    std::string peer;
-  };
+  using Slot = HalfOpen::Slot;
 
   Acceptor(const Secret& secret, const Options& options, OnIncoming onIncoming);
   Status listen();
   Status addTcp(int family, uint16_t port);
   Status addUnix();
-  void acceptFrom(const Listener& listener);
-  bool makeRoom();
-  void pause(TimePoint until);
-  void advance(Slot& slot);
-  void drop(Slot& slot, const std::string& why);
+  void serve();
+  void acceptFrom(Listener& listener);
+  size_t room(const Listener& listener) const;
+  bool makeRoom(Listener& listener);
+  void fill(Listener& listener, Fd fd, const sockaddr_storage& from);
+  void pause(Listener& listener, TimePoint until);
+  void advance(Listener& listener, Slot& slot);
+  void drop(Listener& listener, Slot& slot, const std::string& why);
+  void evict(Listener& listener, Slot& slot);
+  uint64_t tagOf(const Listener& listener, const Slot& slot) const;
 
   const Secret secret_;
   const Options options_;
   const OnIncoming onIncoming_;
   Endpoint endpoint_;
   Poller poller_;
-  std::vector<Listener> listeners_;
-  std::vector<Slot> slots_;  // fixed size: closeAfterFork() may find another thread in the middle of progress()
-  size_t halfOpen_ = 0;
-  TimePoint pausedUntil_ = TimePoint::max();  // max: the listeners are being watched
+  std::vector<std::unique_ptr<Listener>> listeners_;
+  bool ready_ = true;
+  std::vector<Incoming> early_;  // came while attend() was called
   LogLimiter limiter_;
 };
 

@@ -6,10 +6,16 @@
 #include <cerrno>
 #include <cstring>
 
+#include "transport/net/descriptors.h"
+
 namespace eccl {
 namespace {
 
 constexpr Duration kRest = std::chrono::milliseconds(50);  // between rounds; doubles up to 8 times that
+// A door where others crowd is knocked at again before another is tried: after 5 ms, doubling, for 1.3 s in
+// all.
+constexpr Duration kCrowdedRest = std::chrono::milliseconds(5);
+constexpr int kMostKnocks = 8;
 
 }  // namespace
 
@@ -100,6 +106,7 @@ void Dialer::start() {
   state_ = State::connecting;
   until_ = options_.clock->now() + stretched(options_.connectLimit);
   if (connect(socket_.get(), address, size) == 0) return onConnected();
+  if (errno == EAGAIN) return crowded("too many wait there already");  // AF_UNIX: the listener's queue is full
   if (errno != EINPROGRESS) return fail(std::strerror(errno));
   if (Status status = poller_.watch(socket_.get(), EPOLLOUT, 0); !status.ok()) fail(status.message());
 }
@@ -120,7 +127,10 @@ void Dialer::onConnected() {
 
 void Dialer::shake() {
   const Handshake::State state = handshake_.advance();
-  if (state == Handshake::State::failed) return fail("the peer " + handshake_.why());
+  if (state == Handshake::State::failed) {
+    const std::string why = "the peer " + handshake_.why();
+    return handshake_.cutOff() ? crowded(why) : fail(why);
+  }
   if (state == Handshake::State::working) {
     Status status = poller_.watch(handshake_.fd(), handshake_.awaits(), 0);
     if (!status.ok()) fail(status.message());
@@ -131,8 +141,15 @@ void Dialer::shake() {
   finish({});
 }
 
-// On to the next candidate; after the last one, a rest and another round, or the end.
-void Dialer::fail(const std::string& why) {
+// There is an acceptor, which had no room or dropped this call for others: it is worth another knock, while the
+// next candidate may be a slower way.
+void Dialer::crowded(const std::string& why) {
+  if (knocks_ >= kMostKnocks) return fail(why);
+  hangUp(why);
+  until_ += kCrowdedRest * (1 << knocks_++);
+}
+
+void Dialer::hangUp(const std::string& why) {
   candidates_[current_].why = why;
   poller_.forget(socket_.get());
   poller_.forget(handshake_.fd());
@@ -140,6 +157,12 @@ void Dialer::fail(const std::string& why) {
   handshake_ = Handshake();
   state_ = State::resting;
   until_ = options_.clock->now();
+}
+
+// On to the next candidate; after the last one, a rest and another round, or the end.
+void Dialer::fail(const std::string& why) {
+  hangUp(why);
+  knocks_ = 0;
   if (++current_ < candidates_.size()) return;
   if (options_.retry) {
     current_ = 0;
@@ -167,16 +190,39 @@ void Dialer::closeAfterFork() {
   handshake_.takeSocket().reset();
 }
 
+// Of many threads that dial at the same time a few do at a time, and one that found no descriptor does so
+// again.
 Result<Fd> dial(const Endpoint& endpoint, const Secret& secret, const Hello& hello, const DialOptions& options,
                 const Wait& wait) {
+  constexpr size_t kDescriptors = 3;
+  constexpr Duration kTurnRest = std::chrono::milliseconds(2);
+  const auto aborted = [&] { return abortedWhile(format("connecting to %s", options.peer.c_str()).c_str()); };
   DialOptions realTime = options;
   realTime.clock = &Clock::system();
-  Dialer dialer(endpoint, secret, hello, realTime, wait.deadline);
-  while (!dialer.progress()) {
-    if (wait.aborted()) return abortedWhile(format("connecting to %s", options.peer.c_str()).c_str());
-    wait.onFd(dialer.fd(), dialer.nextDeadline());
+  SetupTurn turn;
+  while (true) {
+    const bool mine = turn.take();
+    if (mine && !descriptorsLeft(kDescriptors)) {
+      sayThatDescriptorsAreShort(format("a connection to %s", options.peer.c_str()).c_str());
+    } else if (mine) {
+      Dialer dialer(endpoint, secret, hello, realTime, wait.deadline);
+      while (!dialer.progress()) {
+        if (wait.aborted()) return aborted();
+        wait.onFd(dialer.fd(), dialer.nextDeadline());
+      }
+      Result<Fd> socket = dialer.result();
+      if (socket.ok() || wait.expired() || descriptorsLeft(kDescriptors)) return socket;
+    }
+    if (wait.aborted()) return aborted();
+    if (wait.expired()) {
+      return Status::error(
+          Code::timeout,
+          "could not connect to %s: other connections of this process, or a lack of descriptors, "
+          "left no turn to do so (raise 'ulimit -n'?)",
+          options.peer.c_str());
+    }
+    wait.onFd(-1, Clock::system().now() + kTurnRest);
   }
-  return dialer.result();
 }
 
 }  // namespace eccl

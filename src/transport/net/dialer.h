@@ -56,6 +56,8 @@ class Dialer {
   void start();
   void onConnected();
   void shake();
+  void crowded(const std::string& why);
+  void hangUp(const std::string& why);
   void fail(const std::string& why);
   void finish(Status status);
   Duration stretched(Duration limit) const { return limit * (1 << std::min(round_, 3)); }
@@ -68,6 +70,7 @@ class Dialer {
   std::vector<Candidate> candidates_;
   size_t current_ = 0;
   int round_ = 0;
+  int knocks_ = 0;  // at the current candidate's door, turned away unheard
   State state_ = State::resting;
   TimePoint until_{};  // of the current state
   Poller poller_;

@@ -18,6 +18,13 @@ struct Challenge {
 };
 static_assert(sizeof(Challenge) == 40);
 
+struct Admission {
+  uint32_t magic = kWireMagic;
+  uint16_t version = kWireVersion;
+  uint16_t zero = 0;
+};
+static_assert(sizeof(Admission) == 8);
+
 // Common to all three messages. What is wrong, or nothing.
 std::string checkHeader(uint32_t magic, uint16_t version) {
   if (magic != kWireMagic) return "does not speak ECCL's protocol";
@@ -101,7 +108,8 @@ Tag Handshake::proof(char role, std::string_view covered) const {
 }
 
 uint32_t Handshake::awaits() const {
-  const bool reading = step_ == Step::readChallenge || step_ == Step::readGreeting || step_ == Step::readHello;
+  const bool reading = step_ == Step::readChallenge || step_ == Step::readAdmission ||
+                       step_ == Step::readGreeting || step_ == Step::readHello;
   return reading ? EPOLLIN : EPOLLOUT;
 }
 
@@ -124,6 +132,7 @@ bool Handshake::transfer() {
                                   : send(socket_.get(), at, left, MSG_DONTWAIT | MSG_NOSIGNAL);
     if (count < 0 && errno == EINTR) continue;
     if (count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return false;
+    cutOff_ = count <= 0;
     if (count < 0) fail(format("broke the connection during the handshake (%s)", std::strerror(errno)));
     if (count == 0) {
       fail(step_ == Step::readHello ? "closed the connection instead of proving that it knows this job's secret"
@@ -172,10 +181,17 @@ void Handshake::onStepComplete() {
       if (!hello.ok()) return fail(hello.status().message());
       if (hello->purpose != greeting_.purpose) return fail("changed its purpose during the handshake");
       hello_ = *hello;
+      return sendNext(Step::sendAdmission, std::string(bytesOf(Admission())));
+    }
+    case Step::sendHello:
+      return receiveNext(Step::readAdmission, sizeof(Admission));
+    case Step::readAdmission: {
+      Result<Admission> admission = decodeHeaded<Admission>(buffer_);
+      if (!admission.ok()) return fail(admission.status().message());
       step_ = Step::end;
       return;
     }
-    case Step::sendHello:
+    case Step::sendAdmission:
       step_ = Step::end;
       return;
     case Step::idle:

@@ -59,10 +59,11 @@ static_assert(sizeof(Greeting) == 24);
 Result<Greeting> decodeGreeting(std::string_view bytes);
 Result<Hello> decodeHello(std::string_view bytes);
 
-/// The state machine of one side, over a non-blocking stream socket that it owns meanwhile. Three messages:
+/// The state machine of one side, over a non-blocking stream socket that it owns meanwhile. Four messages:
 ///   dialer   -> Greeting  { purpose, nonce D }
 ///   acceptor -> Challenge { nonce A, MAC(acceptor, identity, purpose, D, A) }
 ///   dialer   -> Hello,     MAC(dialer,   identity, purpose, D, A, Hello)
+///   acceptor -> Admission: a dialer that was dropped for others learns so here, while it may still come again
 /// The roles in the MACs make a reflected message useless, the acceptor's identity makes one that reached the
 /// wrong acceptor useless, the nonces make an old one useless. Nothing is believed before the MAC over it is
 /// checked, and no byte after the Hello is read. Nothing is encrypted. One thread; deadlines are the owner's.
@@ -86,6 +87,10 @@ class Handshake {
   Fd takeSocket() { return std::move(socket_); }
   /// After failed: a sentence part such as "sent no ECCL greeting".
   const std::string& why() const { return why_; }
+  /// After failed: the connection ended, and nothing wrong had been said.
+  bool cutOff() const { return cutOff_; }
+  /// The accepting side: the peer has sent a greeting that makes sense.
+  bool greeted() const { return step_ == Step::sendChallenge || step_ == Step::readHello; }
 
  private:
   enum class Step : uint8_t {
@@ -93,9 +98,11 @@ class Handshake {
     sendGreeting,
     readChallenge,
     sendHello,
+    readAdmission,
     readGreeting,
     sendChallenge,
     readHello,
+    sendAdmission,
     end
   };
 
@@ -115,6 +122,7 @@ class Handshake {
   Step step_ = Step::idle;
   std::string buffer_;  // being sent, or received so far (already of its final size)
   size_t moved_ = 0;
+  bool cutOff_ = false;
   std::string why_;
 };
 

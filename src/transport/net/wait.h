@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <functional>
 
 #include "base/clock.h"
 #include "base/status.h"
@@ -15,14 +16,15 @@ namespace eccl {
 /// clock do not block.
 struct Wait {
   TimePoint deadline = TimePoint::max();
-  const std::atomic<bool>* abort = nullptr;  ///< not owned; true ends the call within kSlice
+  const std::atomic<bool>* abort = nullptr;          ///< not owned; true ends the call within kSlice
+  const std::function<void()>* meanwhile = nullptr;  ///< not owned; called before each sleep in onFd()
 
   /// An abort flag has no descriptor to sleep on, so a sleeper looks at it this often.
   static constexpr Duration kSlice = std::chrono::milliseconds(20);
 
   static Wait within(Duration limit, const std::atomic<bool>* abort = nullptr) {
     const TimePoint now = Clock::system().now();
-    return {limit < TimePoint::max() - now ? now + limit : TimePoint::max(), abort};
+    return {limit < TimePoint::max() - now ? now + limit : TimePoint::max(), abort, nullptr};
   }
   bool aborted() const { return abort != nullptr && abort->load(std::memory_order_acquire); }
   bool expired() const { return Clock::system().now() >= deadline; }
@@ -30,6 +32,7 @@ struct Wait {
 
   /// Sleeps until `fd` is ready, `until`, the deadline, or one slice has passed; the caller looks which.
   void onFd(int fd, TimePoint until = TimePoint::max(), short events = POLLIN) const {
+    if (meanwhile != nullptr) (*meanwhile)();
     const TimePoint now = Clock::system().now();
     const Duration sleep = std::clamp(std::min(until, deadline) - now, Duration::zero(), kSlice);
     pollfd entry{fd, events, 0};

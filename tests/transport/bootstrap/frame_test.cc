@@ -53,7 +53,7 @@ TEST(Frame, RefusesWhatNoFrameCanBe) {
   EXPECT_TRUE(broken([](FrameHeader& h) { h.size = Frame::kMaxBody + 1; }));
   EXPECT_TRUE(broken([](FrameHeader& h) { h.size = UINT32_MAX; }));
   EXPECT_TRUE(broken([](FrameHeader& h) { h.type = static_cast<FrameType>(0); }));
-  EXPECT_TRUE(broken([](FrameHeader& h) { h.type = static_cast<FrameType>(12); }));
+  EXPECT_TRUE(broken([](FrameHeader& h) { h.type = static_cast<FrameType>(13); }));
   EXPECT_TRUE(broken([](FrameHeader& h) { h.zero = 1; }));
   EXPECT_TRUE(broken([](FrameHeader& h) { h.origin = -1; }));
   EXPECT_TRUE(broken([](FrameHeader& h) { h.target = INT32_MIN; }));

@@ -4,6 +4,8 @@
 #include <signal.h>
 #include <sys/socket.h>
 
+#include <filesystem>
+
 #include "transport/bootstrap/node.h"
 #include "transport/net/dialer.h"
 
@@ -134,6 +136,74 @@ TEST_F(RendezvousTest, ARankThatDiedWhileWaitingMayComeAgain) {
   first.close();
   const std::vector<int> ranks = upTo(3);
   expectWelcome(ranks, joinAll(ranks, 3));
+}
+
+// Few are kept waiting on a socket; the others come again for their answer.
+struct CrowdedRendezvous : RendezvousTest {
+  void SetUp() override {
+    options.mostHeld = 2;
+    RendezvousTest::SetUp();
+  }
+};
+
+TEST_F(CrowdedRendezvous, ServesRanksThatHangUpAndComeBack) {
+  const std::vector<int> ranks = upTo(40);
+  expectWelcome(ranks, joinAll(ranks, 40));
+  EXPECT_TRUE(eventually([&] { return root->done(); }));
+}
+
+TEST_F(CrowdedRendezvous, KeepsFewDescriptorsForAnyNumberOfRanks) {
+  const auto openNow = [] {
+    const std::filesystem::directory_iterator open("/proc/self/fd");
+    return static_cast<size_t>(std::distance(begin(open), end(open)));
+  };
+  const size_t before = openNow();
+  const std::vector<int> ranks = upTo(39), last = {39};
+  std::vector<Result<std::optional<Endpoint>>> results;
+  std::thread joining([&] { results = joinAll(ranks, 40); });
+  std::this_thread::sleep_for(200ms);
+  size_t least = SIZE_MAX;
+  for (int i = 0; i < 100; ++i) {
+    least = std::min(least, openNow());
+    std::this_thread::sleep_for(2ms);
+  }
+  expectWelcome(last, joinAll(last, 40));
+  joining.join();
+  expectWelcome(ranks, results);
+  // Two wait on sockets, each with an end here and one at the root; the rest are away but for some
+  // milliseconds.
+  EXPECT_LT(least, before + 20);
+}
+
+TEST_F(CrowdedRendezvous, NamesWhoIsMissing) {
+  for (auto& result : joinAll({0, 1, 2, 4, 5}, 6, 500ms)) {
+    ASSERT_FALSE(result.ok());
+    EXPECT_EQ(result.status().code(), Code::timeout);
+    EXPECT_NE(result.status().message().find("rank 3 of 6 has not joined after 0."), std::string::npos)
+        << result.status().message();
+  }
+}
+
+TEST_F(CrowdedRendezvous, FindsTwoThatAreTheSameRank) {
+  const std::vector<int> first = upTo(5);
+  std::vector<Result<std::optional<Endpoint>>> results;
+  std::thread joining([&] { results = joinAll(first, 6); });
+  std::this_thread::sleep_for(100ms);
+  // Of each rank there are two now, those too that are away at the moment.
+  std::vector<std::string> texts(first.size());
+  std::vector<std::thread> others;
+  for (size_t i = 0; i < first.size(); ++i) {
+    others.emplace_back([&, i] {
+      Endpoint another = endpointOf(first[i]);
+      another.identity[15] = 1;
+      texts[i] = rendezvous(id, {first[i], 6, another}, Wait::within(20s)).status().message();
+    });
+  }
+  joining.join();
+  for (std::thread& other : others) other.join();
+  for (auto& result : results) texts.push_back(result.status().message());
+  for (const std::string& text : texts)
+    EXPECT_NE(text.find("two processes are rank"), std::string::npos) << text;
 }
 
 TEST_F(RendezvousTest, AQuickSuccessionOfRestartsIsNoDuplicate) {

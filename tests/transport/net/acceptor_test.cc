@@ -11,62 +11,12 @@
 
 #include <thread>
 
-#include "transport/net/dialer.h"
+#include "transport/net/acceptor_fixture.h"
 #include "transport/net/fake_clock.h"
 #include "transport/net/loopback.h"
 
 namespace eccl::test {
 namespace {
-
-using namespace std::chrono_literals;
-
-Fd rawConnect(const SocketAddress& to) {
-  Fd fd(socket(to.family(), SOCK_STREAM | SOCK_CLOEXEC, 0));
-  EXPECT_EQ(connect(fd.get(), to.raw(), to.rawSize()), 0) << to.text() << ": " << strerror(errno);
-  return fd;
-}
-
-/// True when the other side has closed.
-bool closedByPeer(const Fd& fd) {
-  pollfd entry{fd.get(), POLLIN, 0};
-  char byte;
-  return poll(&entry, 1, 0) == 1 && recv(fd.get(), &byte, 1, MSG_DONTWAIT) <= 0;
-}
-
-struct AcceptorTest : testing::Test {
-  Secret secret = Secret::random();
-  Acceptor::Options options;
-  std::vector<Incoming> arrived;
-  std::unique_ptr<Acceptor> acceptor;
-
-  void SetUp() override { options.interfaces.names = "lo"; }
-  Acceptor& open() {
-    auto result = Acceptor::open(secret, options, [this](Incoming in) { arrived.push_back(std::move(in)); });
-    EXPECT_TRUE(result.ok()) << result.status().message();
-    acceptor = result.take();
-    return *acceptor;
-  }
-  Hello hello(int rank = 3) {
-    Hello hello;
-    hello.rank = rank;
-    hello.communicator = 42;
-    return hello;
-  }
-  /// Drives both until the dialer is through.
-  Result<Fd> dialHere(const Endpoint& endpoint, DialOptions dialOptions = {}) {
-    Dialer dialer(endpoint, secret, hello(), dialOptions, Clock::system().now() + 20s);
-    while (!dialer.progress()) {
-      acceptor->progress();
-      pollfd fds[] = {{dialer.fd(), POLLIN, 0}, {acceptor->fd(), POLLIN, 0}};
-      poll(fds, 2, 5);
-    }
-    for (int i = 0; i < 100 && arrived.empty(); ++i) {
-      acceptor->progress();
-      std::this_thread::sleep_for(1ms);
-    }
-    return dialer.result();
-  }
-};
 
 TEST_F(AcceptorTest, DeliversOverEveryCandidate) {
   const Endpoint& endpoint = open().endpoint();
@@ -95,6 +45,24 @@ TEST_F(AcceptorTest, DeliversOverEveryCandidate) {
     EXPECT_TRUE(families & (one.address.family() == AF_INET6 ? 2 : 1)) << one.address.text();
   }
   EXPECT_EQ(acceptor->halfOpen(), 0u);
+}
+
+TEST_F(AcceptorTest, KeepsMembersForAnOwnerThatIsNotReady) {
+  open();
+  std::atomic<bool> done{false};
+  std::thread member([&] {
+    auto fd = dial(acceptor->endpoint(), secret, hello(), {.peer = "the acceptor"}, Wait::within(20s));
+    EXPECT_TRUE(fd.ok()) << fd.status().message();
+    done = true;
+  });
+  while (!done) {
+    acceptor->attend();
+    std::this_thread::sleep_for(1ms);
+  }
+  member.join();
+  EXPECT_TRUE(arrived.empty());
+  acceptor->progress();
+  EXPECT_EQ(arrived.size(), 1u);
 }
 
 TEST_F(AcceptorTest, AfUnixNamesThePeerProcess) {
@@ -169,35 +137,6 @@ TEST_F(AcceptorTest, DawdlersAreDroppedAtTheDeadline) {
   EXPECT_EQ(acceptor->halfOpen(), 0u);
   EXPECT_TRUE(closedByPeer(stranger));
   EXPECT_EQ(acceptor->nextDeadline(), TimePoint::max());
-}
-
-TEST_F(AcceptorTest, AFloodOfHalfOpenConnectionsIsBoundedAndGivesWay) {
-  FakeClock clock;
-  options.clock = &clock;
-  options.maxHalfOpen = 8;
-  open();
-  std::vector<Fd> flood;
-  for (int i = 0; i < 50; ++i) flood.push_back(rawConnect(acceptor->endpoint().addresses[0]));
-  acceptor->progress();
-  EXPECT_EQ(acceptor->halfOpen(), 8u);
-  EXPECT_EQ(acceptor->nextDeadline(), clock.now() + 500ms);  // until then newcomers wait in the kernel
-  acceptor->progress();
-  EXPECT_EQ(acceptor->halfOpen(), 8u);
-  // Five evictions of eight later the flood's queue is worked off, and a member gets in.
-  std::thread member([&] {
-    auto fd = dial(acceptor->endpoint(), secret, hello(), {.peer = "the acceptor", .handshakeLimit = 20s},
-                   Wait::within(20s));
-    EXPECT_TRUE(fd.ok()) << fd.status().message();
-  });
-  const Wait wait = Wait::within(20s);
-  while (arrived.empty() && !wait.expired()) {
-    clock.advance(100ms);
-    acceptor->progress();
-    EXPECT_LE(acceptor->halfOpen(), 8u);
-    std::this_thread::sleep_for(2ms);
-  }
-  member.join();
-  EXPECT_EQ(arrived.size(), 1u);
 }
 
 TEST_F(AcceptorTest, AScanFillsOnlyAFewLinesOfTheLog) {

@@ -61,16 +61,35 @@ TEST_F(HandshakeTest, DeliversTheHelloAndTouchesNothingBehindIt) {
   EXPECT_STREQ(text, "data");
 }
 
-TEST_F(HandshakeTest, DataRightBehindTheHelloStaysInTheSocket) {
+TEST_F(HandshakeTest, DataRightBehindTheLastMessageStaysInTheSocket) {
   Handshake dialer = dialing(), acceptor = accepting();
   dialer.advance();
   acceptor.advance();
-  ASSERT_EQ(dialer.advance(), State::done);
-  const Fd mine = dialer.takeSocket();
-  ASSERT_EQ(write(mine.get(), "early", 5), 5);
+  dialer.advance();
   ASSERT_EQ(acceptor.advance(), State::done);
+  const Fd theirs = acceptor.takeSocket();
+  ASSERT_EQ(write(theirs.get(), "early", 5), 5);
+  ASSERT_EQ(dialer.advance(), State::done);
   char text[8] = "";
-  EXPECT_EQ(read(acceptor.takeSocket().get(), text, sizeof text), 5);
+  EXPECT_EQ(read(dialer.takeSocket().get(), text, sizeof text), 5);
+}
+
+// Whoever is dropped to make room for others must not believe that it has been let in.
+TEST_F(HandshakeTest, ADialerIsNotThroughBeforeTheAcceptorSaysSo) {
+  for (int messages = 0; messages < 2; ++messages) {
+    Pair pair;
+    Handshake acceptor = Handshake::accepting(std::move(pair.acceptor), secret, identity);
+    Handshake dialer = Handshake::dialing(std::move(pair.dialer), secret, identity, sampleHello());
+    for (int i = 0; i < messages; ++i) {
+      ASSERT_EQ(dialer.advance(), State::working);
+      ASSERT_EQ(acceptor.advance(), State::working);
+    }
+    ASSERT_EQ(dialer.advance(), State::working);
+    EXPECT_EQ(acceptor.greeted(), messages > 0);
+    acceptor = Handshake();  // closes
+    EXPECT_EQ(dialer.advance(), State::failed);
+    EXPECT_TRUE(dialer.cutOff()) << dialer.why();
+  }
 }
 
 TEST_F(HandshakeTest, WrongSecretFailsOnBothSides) {
@@ -157,7 +176,7 @@ TEST_F(HandshakeTest, TheAuthenticatedHelloCannotBeAltered) {
     acceptor.advance();
     count = read(right.dialer.get(), bytes, sizeof bytes);
     ASSERT_EQ(write(left.acceptor.get(), bytes, static_cast<size_t>(count)), count);
-    ASSERT_EQ(dialer.advance(), State::done);
+    ASSERT_EQ(dialer.advance(), State::working);
     count = read(left.acceptor.get(), bytes, sizeof bytes);
     ASSERT_EQ(count, static_cast<ssize_t>(sizeof(Hello) + sizeof(Tag)));
     bytes[flip] = static_cast<char>(bytes[flip] ^ 1);

@@ -1,0 +1,69 @@
+#include "transport/net/half_open.h"
+
+#include <netinet/in.h>
+
+#include <algorithm>
+
+namespace eccl {
+
+std::string sourceOf(const sockaddr* address) {
+  if (address->sa_family == AF_INET6) {
+    constexpr size_t kNetwork = 8;  // whoever has one address of it has them all
+    const auto& bytes = reinterpret_cast<const sockaddr_in6*>(address)->sin6_addr.s6_addr;
+    return std::string(reinterpret_cast<const char*>(bytes), kNetwork);
+  }
+  return std::string(bytesOf(reinterpret_cast<const sockaddr_in*>(address)->sin_addr));
+}
+
+std::string sourceOf(const ucred& peer) {
+  return std::string(bytesOf(peer.uid));
+}
+
+HalfOpen::Slot* HalfOpen::next(size_t room) {
+  if (count_ < room) {
+    if (count_ <= room / 2) patience_ = kPatience;
+    return nullptr;
+  }
+  size_t heaviest = 0;
+  for (const auto& [source, holds] : by_) heaviest = std::max(heaviest, holds);
+  Slot* first = nullptr;
+  for (Slot& slot : slots_) {
+    if (!slot.taken() || by_[slot.source] < heaviest) continue;
+    const auto order = [](const Slot& s) { return std::pair(s.handshake.greeted(), s.since); };
+    if (first == nullptr || order(slot) < order(*first)) first = &slot;
+  }
+  return first;
+}
+
+void HalfOpen::shortenPatience(size_t room) {
+  patience_ =
+      std::max(kLeastPatience, patience_ - patience_ * 4 / static_cast<int64_t>(std::max<size_t>(8, room)));
+}
+
+HalfOpen::Slot* HalfOpen::nextOutsider(size_t room) {
+  size_t outsiders = 0;
+  Slot* first = nullptr;
+  for (Slot& slot : slots_) {
+    if (!slot.taken() || !slot.outsider) continue;
+    ++outsiders;
+    if (first == nullptr || slot.since < first->since) first = &slot;
+  }
+  return outsiders < std::max<size_t>(1, room / 8) ? nullptr : first;
+}
+
+HalfOpen::Slot& HalfOpen::take(const std::string& source) {
+  Slot& slot = *std::find_if(slots_.begin(), slots_.end(), [](const Slot& s) { return !s.taken(); });
+  slot.source = source;
+  ++by_[source];
+  ++count_;
+  return slot;
+}
+
+void HalfOpen::release(Slot& slot) {
+  slot.handshake = Handshake();
+  auto held = by_.find(slot.source);
+  if (--held->second == 0) by_.erase(held);
+  --count_;
+}
+
+}  // namespace eccl

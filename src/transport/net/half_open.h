@@ -1,0 +1,74 @@
+// Who may occupy a listener before having proved anything, and who goes first when too many do.
+#pragma once
+
+#include <sys/socket.h>
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "transport/net/handshake.h"
+
+namespace eccl {
+
+/// The unfinished handshakes of one listener, in a fixed number of slots.
+///
+/// When there is no room for a newcomer, the source that holds the most slots gives one up: first what has not
+/// sent a greeting, of that the oldest. A source is what a stranger cannot have many of: an IPv4 address, an
+/// IPv6 network of 64 bits, a user of this host. Nobody is sent away younger than the patience, so that a crowd
+/// of honest callers waits in the kernel's queue instead of losing its places to itself; but each eviction
+/// shortens the patience, so that a flood is worked off in about one patience, however long it is.
+///
+/// Owner: the Acceptor. Threads: its one.
+class HalfOpen {
+ public:
+  struct Slot {  // free when its handshake has no descriptor
+    Handshake handshake;
+    TimePoint since{};
+    std::string source;
+    std::string peer;       // for messages
+    bool outsider = false;  // another user of this host
+    bool viaUnix = false;
+    int32_t pid = 0;
+    bool taken() const { return handshake.fd() >= 0; }
+  };
+
+  explicit HalfOpen(size_t most) : slots_(most) {}
+  size_t count() const { return count_; }
+  size_t most() const { return slots_.size(); }
+  std::vector<Slot>& slots() { return slots_; }
+  const std::vector<Slot>& slots() const { return slots_; }
+
+  /// Whom a newcomer may replace when only `room` slots are to be used: nullptr while there is room, else a
+  /// slot that may be released from mayGo() on.
+  Slot* next(size_t room);
+  TimePoint mayGo(const Slot& slot) const {
+    return slot.since + (slot.handshake.greeted() ? 4 : 1) * patience_;
+  }
+  /// The slot that next() named goes for a newcomer.
+  void shortenPatience(size_t room);
+  /// Other users of this host share an eighth: the one of theirs that goes for another, nullptr while they have
+  /// room.
+  Slot* nextOutsider(size_t room);
+
+  /// A free slot, there is one: to be filled, the handshake too, at once.
+  Slot& take(const std::string& source);
+  /// The handshake is over; closes its socket.
+  void release(Slot& slot);
+
+ private:
+  static constexpr Duration kPatience = std::chrono::milliseconds(50);
+  static constexpr Duration kLeastPatience = std::chrono::milliseconds(1);
+
+  std::vector<Slot> slots_;  // fixed size: a forked child may find another thread in the middle of a change
+  std::map<std::string, size_t> by_;  // source → slots it holds
+  size_t count_ = 0;
+  Duration patience_ = kPatience;
+};
+
+/// The source that a caller counts for.
+std::string sourceOf(const sockaddr* address);
+std::string sourceOf(const ucred& peer);
+
+}  // namespace eccl
