@@ -268,6 +268,8 @@ class Communicator {
     check(ecclRecv(buffer, count, dataTypeOf<T>(), peer, comm_, stream));
   }
   void barrier(ecclStream_t stream = nullptr) { check(ecclBarrier(comm_, stream)); }
+  /// Waits for the calls without a stream of a non-blocking communicator; throws the first error of them.
+  void synchronize() { check(ecclCommSynchronize(comm_)); }
 
   ecclComm_t handle() const noexcept { return comm_; }
 

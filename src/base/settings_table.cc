@@ -93,7 +93,7 @@ constexpr Row kRows[] = {
      0.1,
      kDay},
     {{"HEARTBEAT_TIMEOUT", nullptr, false, "0.5..86400 seconds",
-      "Silence after which a rank's host counts as lost."},
+      "Silence after which a rank's host counts as lost; its process alone after this or 60, the longer."},
      &Settings::heartbeatTimeout,
      0.5,
      kDay},

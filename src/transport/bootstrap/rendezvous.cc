@@ -45,7 +45,11 @@ Result<std::unique_ptr<Rendezvous>> Rendezvous::start(UniqueId* id, const Option
   if (ready.ok()) ready = root->poller_.watch(root->stopEvent_.get(), EPOLLIN, kStopTag);
   if (ready.ok()) ready = root->poller_.watch(root->acceptor_->fd(), EPOLLIN, kAcceptorTag);
   if (ready.ok()) {
-    Result<std::thread> thread = startThread("eccl-rendezvous", [self = root.get()] { self->run(); });
+    Result<std::thread> thread = startThread("eccl-rendezvous", [self = root.get()] {
+      const Status ran = guarded("eccl-rendezvous", [&] { return self->run(), Status(); });
+      if (!ran.ok()) ECCL_WARN("the rendezvous at %s has ended: %s", self->where_.c_str(), ran.message().c_str());
+      self->close();
+    });
     ready = thread.status();
     if (thread.ok()) root->thread_ = thread.take();
   }
@@ -112,9 +116,14 @@ void Rendezvous::run() {
       if (events[i].data.u64 < kAcceptorTag && found != joiners_.end()) service(found->second);
     }
   }
+}
+
+// The object may live on. Ranks that still wait see the connection end.
+void Rendezvous::close() {
+  std::lock_guard lock(mutex_);
   acceptor_.reset();
   joiners_.clear();
-  poller_.close();  // the object may live on
+  poller_.close();
   stopEvent_.reset();
   done_.store(true, std::memory_order_release);
 }

@@ -71,6 +71,7 @@ class Rendezvous {
 
   explicit Rendezvous(const Options& options) : options_(options) {}
   void run();
+  void close();
   bool finished(TimePoint now) const;
   TimePoint nextDeadline() const;
   void onIncoming(Incoming incoming);
