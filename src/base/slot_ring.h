@@ -53,18 +53,26 @@ struct alignas(32) Grant {
   uint32_t length;
 };
 
+/// What a side says of user memory after the connection was set up; both only grow.
+struct HeapNews {
+  uint64_t used;    // bytes of its own heap in use: so many the other side should map
+  uint64_t mapped;  // bytes of the other side's heap that it has mapped: so far references and grants may go
+};
+
 /// What a side writes with each message lies apart from what it writes rarely and the other reads with each
 /// message: else every look would fetch a line that was just written.
 struct RingControl {
   // Written by the sender, rarely.
   alignas(kCacheLine) uint32_t senderAsleep;  // ring its doorbell when a slot is released
   uint32_t senderPoison;                      // not 0: the sender has failed; nothing more will come
+  HeapNews senderHeap;
   // Written by the sender.
   alignas(kCacheLine) uint32_t writing;  // it is writing to memory that a grant named
   // Written by the receiver, rarely.
   alignas(kCacheLine) uint32_t receiverAsleep;  // ring its doorbell when a message is published
   uint32_t receiverPoison;                      // not 0: the receiver has failed; nothing more will be taken
   uint32_t receiverEnded;                       // not 0: nothing more will be taken, and `released` is final
+  HeapNews receiverHeap;
   // Written by the receiver.
   alignas(kCacheLine) uint64_t released;
   uint32_t reading;  // it is looking at memory that a reference named

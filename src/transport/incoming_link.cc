@@ -45,7 +45,7 @@ bool IncomingLink::adopt(ThreadOffer& offer) {
   attach(end, offer.memory.get());
   end.directFrom = options.directFrom;
   connection.becomeReady(
-      std::make_unique<MemoryPath>("thread", offer.memory, nullptr, nullptr, &end, offer.senderBell));
+      std::make_unique<MemoryPath>("thread", offer.memory, PeerHeap(), nullptr, &end, offer.senderBell));
   return true;
 }
 
@@ -57,7 +57,7 @@ void IncomingLink::onReady(uint32_t) {
   if (memory_ == nullptr)
     takeOffer(**message);
   else if ((*message)->kind == SetupKind::go)
-    useMemory((*message)->mapped != 0);
+    useMemory((*message)->mapped);
   else
     lose("the peer's answer makes no sense");
 }
@@ -111,9 +111,9 @@ Result<RingMemory> IncomingLink::memoryOf(const SetupMessage& offer) {
   return mapShared(socket_.fds[1].get(), bytes);
 }
 
-void IncomingLink::useMemory(bool heapIsMapped) {
+void IncomingLink::useMemory(uint64_t heapMapped) {
   ReceiveEnd& end = connection.receiveEnd;
-  if (heapIsMapped) mine_ = SharedHeap::ofThisProcess().window();
+  showHeap(heapMapped);
   attach(end, memory_.get());
   end.directFrom = context_.options.directFrom;
   std::shared_ptr<Fd> doorbell = context_.doorbellOf(connection.peer(), std::move(socket_.fds[0]));
@@ -122,8 +122,8 @@ void IncomingLink::useMemory(bool heapIsMapped) {
   Fd socket = socket_.take();
   if (!context_.peers.add(connection.peer(), socket.get()))
     context_.peers.addSocket(connection.peer(), std::move(socket));
-  connection.becomeReady(std::make_unique<MemoryPath>("shm", std::move(memory_), theirs_.memory, nullptr, &end,
-                                                      std::move(doorbell)));
+  connection.becomeReady(
+      std::make_unique<MemoryPath>("shm", std::move(memory_), theirs_, nullptr, &end, std::move(doorbell)));
 }
 
 Status IncomingLink::useTcp() {

@@ -24,7 +24,7 @@ class IncomingLink final : public Link {
   void onReady(uint32_t events) override;
   void takeOffer(const SetupMessage& offer);
   Result<RingMemory> memoryOf(const SetupMessage& offer);
-  void useMemory(bool heapIsMapped);
+  void useMemory(uint64_t heapMapped);
   Status useTcp();
   void lose(const std::string& why);
 

@@ -45,19 +45,25 @@ TcpPath::Wiring Link::tcpWiring(Fd socket, RingMemory memory) {
 void Link::giveHeap(SetupMessage& message, std::vector<int>& fds) const {
   if (!context_.options.allowDirect) return;
   message.heapBytes = SharedHeap::ofThisProcess().window().size;
+  message.heapUsed = SharedHeap::used();
   if (message.heapBytes > 0) fds.push_back(SharedHeap::ofThisProcess().fd());
 }
 
-bool Link::takeHeap(const SetupMessage& message) {
+uint64_t Link::takeHeap(const SetupMessage& message) {
   theirs_ = {};
-  if (message.heapBytes == 0 || !context_.options.allowDirect || socket_.fds.empty()) return false;
-  Result<PeerHeap> heap = mapPeerHeap(socket_.fds.back().get(), message.heapBytes);
+  if (message.heapBytes == 0 || !context_.options.allowDirect || socket_.fds.empty()) return 0;
+  Result<PeerHeap> heap = mapPeerHeap(socket_.fds.back().get(), message.heapBytes, message.heapUsed);
   if (heap.ok())
     theirs_ = heap.take();
   else
     ECCL_INFO("%s: the peer's memory is not used in place: %s", text().c_str(),
               heap.status().message().c_str());
-  return theirs_.window.size > 0;
+  return theirs_.window.size;
+}
+
+void Link::showHeap(uint64_t mapped) {
+  mine_ = SharedHeap::ofThisProcess().window();
+  mine_.size = std::min(mine_.size, mapped);
 }
 
 void Link::hangUp() {

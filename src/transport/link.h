@@ -63,8 +63,10 @@ class Link : public ReadyHandler {
   }
   /// Adds this process's heap to what the peer, another process, is given.
   void giveHeap(SetupMessage& message, std::vector<int>& fds) const;
-  /// Maps the peer's heap, if the message came with one. False: without it.
-  bool takeHeap(const SetupMessage& message);
+  /// Maps the peer's heap, if the message came with one. Returns how much of it; 0: nothing.
+  uint64_t takeHeap(const SetupMessage& message);
+  /// The peer has mapped so much of this process's heap.
+  void showHeap(uint64_t mapped);
   void hangUp();
   /// Logged: the first of a Connector for everybody, more for who looks closely.
   void fail(Code code, const std::string& why);

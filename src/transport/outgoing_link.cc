@@ -94,7 +94,7 @@ Status OutgoingLink::useThread() {
     attach(end, memory_.get());
     end.directFrom = context_.options.directFrom;
     return std::unique_ptr<Path>(
-        std::make_unique<MemoryPath>("thread", memory_, nullptr, &end, nullptr, offer_->receiverBell));
+        std::make_unique<MemoryPath>("thread", memory_, PeerHeap(), &end, nullptr, offer_->receiverBell));
   }));
   offer_.reset();
   memory_.reset();
@@ -299,7 +299,7 @@ Status OutgoingLink::acceptMemory(const SetupMessage& answer) {
   SetupMessage go;
   go.kind = SetupKind::go;
   go.mapped = takeHeap(answer);
-  if (answer.mapped != 0) mine_ = SharedHeap::ofThisProcess().window();
+  showHeap(answer.mapped);
   ECCL_TRY(socket_.send(go));
   // From here on the receiver counts on this ring, and nothing below fails but for want of memory.
   std::shared_ptr<Fd> doorbell = context_.doorbellOf(connection.peer(), std::move(socket_.fds[0]));
@@ -307,7 +307,7 @@ Status OutgoingLink::acceptMemory(const SetupMessage& answer) {
     attach(end, memory_.get());
     end.directFrom = context_.options.directFrom;
     return std::unique_ptr<Path>(
-        std::make_unique<MemoryPath>("shm", memory_, theirs_.memory, &end, nullptr, std::move(doorbell)));
+        std::make_unique<MemoryPath>("shm", memory_, theirs_, &end, nullptr, std::move(doorbell)));
   }));
   memory_.reset();
   turn_.give();

@@ -42,9 +42,10 @@ struct SetupMessage {
   SetupKind kind{};
   uint64_t bytes = 0;      // of the ring; in `later`, milliseconds
   uint64_t heapBytes = 0;  // of the heap whose descriptor comes last; 0: none does
+  uint64_t heapUsed = 0;   // from its beginning
+  uint64_t mapped = 0;     // of the heap that was given: so much can be used here
   Nonce nonce{};
-  uint32_t mapped = 0;  // 1: the heap that was given can be used here
-  char why[84] = {};
+  char why[72] = {};
 };
 static_assert(sizeof(SetupMessage) == 128);
 SetupMessage saying(SetupKind kind, const std::string& why);

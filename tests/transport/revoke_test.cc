@@ -20,7 +20,7 @@ struct Lent {
     SharedHeap& heap = SharedHeap::ofThisProcess();
     memory = static_cast<std::byte*>(heap.allocate(8 * kPage).take());
     window = heap.window();
-    peer = mapPeerHeap(heap.fd(), window.size).take();
+    peer = mapPeerHeap(heap.fd(), window.size, heap.used()).take();
     offset = window.offsetOf(memory);
   }
   ~Lent() { EXPECT_TRUE(SharedHeap::ofThisProcess().free(memory).ok()); }
@@ -78,7 +78,7 @@ struct Interrupted {
     EXPECT_NE(place, nullptr);
     EXPECT_TRUE(sender.beginWriting());
     path =
-        std::make_unique<MemoryPath>("shm", memory, nullptr, nullptr, &receiver, std::make_shared<Fd>(dup(1)));
+        std::make_unique<MemoryPath>("shm", memory, PeerHeap(), nullptr, &receiver, std::make_shared<Fd>(dup(1)));
   }
   RingMemory memory;
   ReceiveEnd receiver;

@@ -1,5 +1,6 @@
 #include "transport/shm/shared_heap.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/mman.h>
@@ -77,7 +78,8 @@ TEST(SharedHeap, IsMappedOnceByItsPeers) {
   std::byte* memory = allocate(100);
   memory[99] = std::byte{7};
   {
-    Result<PeerHeap> first = mapPeerHeap(heap.fd(), window.size), second = mapPeerHeap(heap.fd(), window.size);
+    Result<PeerHeap> first = mapPeerHeap(heap.fd(), window.size, 0),
+                     second = mapPeerHeap(heap.fd(), window.size, 0);
     ASSERT_TRUE(first.ok() && second.ok());
     EXPECT_EQ(first->window.base, second->window.base);
     EXPECT_EQ(first->window.at(window.offsetOf(memory))[99], std::byte{7});
@@ -87,7 +89,7 @@ TEST(SharedHeap, IsMappedOnceByItsPeers) {
   const pid_t child = fork();
   if (child == 0) {
     // Its own heap is another file, and what it allocates is not its parent's.
-    Result<PeerHeap> parents = mapPeerHeap(passed, window.size), again = mapPeerHeap(passed, window.size);
+    Result<PeerHeap> parents = mapPeerHeap(passed, window.size, 0), again = mapPeerHeap(passed, window.size, 0);
     const bool mapped = parents.ok() && again.ok() && parents->window.base == again->window.base &&
                         parents->window.base != window.base && parents->window.at(at)[99] == std::byte{7};
     std::byte* mine = allocate(100);
@@ -108,16 +110,85 @@ TEST(SharedHeap, IsMappedOnceByItsPeers) {
 
 TEST(SharedHeap, APeersFileMustBeWhatItSays) {
   const int pipe = ::dup(0);
-  EXPECT_FALSE(mapPeerHeap(pipe, 4096).ok());
+  EXPECT_FALSE(mapPeerHeap(pipe, 4096, 0).ok());
   close(pipe);
   const pid_t child = fork();
   if (child == 0) {
     Result<SharedMemory> made = createShared("eccl-test", 8192);
-    _exit(!mapPeerHeap(made->fd.get(), 4096).ok() && mapPeerHeap(made->fd.get(), 8192).ok() ? 0 : 1);
+    _exit(!mapPeerHeap(made->fd.get(), 4096, 0).ok() && mapPeerHeap(made->fd.get(), 8192, 0).ok() ? 0 : 1);
   }
   int status = 0;
   ASSERT_EQ(waitpid(child, &status, 0), child);
   EXPECT_EQ(status, 0);
+}
+
+constexpr uint64_t kMiB = uint64_t{1} << 20, kGiB = kMiB << 10, kTiB = kGiB << 10;
+
+/// A heap of another process, sealed as such are, without memory but what is written.
+Fd heapOf(uint64_t bytes) {
+  Fd file(memfd_create("eccl-test", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  EXPECT_EQ(ftruncate(file.get(), static_cast<off_t>(bytes)), 0);
+  EXPECT_EQ(fcntl(file.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL), 0);
+  return file;
+}
+
+// Heaps of 256 ranks of a host with 8 TiB of memory would take 4 PiB of the 128 TiB there are.
+TEST(SharedHeap, HugeOnesOfManyPeersAreMappedAsFarAsTheyAreUsed) {
+  std::vector<PeerHeap> heaps;
+  for (int i = 0; i < 256; ++i) {
+    const Fd file = heapOf(16 * kTiB);
+    Result<PeerHeap> heap = mapPeerHeap(file.get(), 16 * kTiB, (i % 3) * kGiB / 2);
+    ASSERT_TRUE(heap.ok()) << heap.status().message();
+    EXPECT_EQ(heap->window.size, i % 3 == 0 ? 64 * kMiB : (i % 3) * kGiB / 2);
+    heaps.push_back(heap.take());
+  }
+  for (PeerHeap& heap : heaps) heap.extend(2 * kGiB);
+  for (PeerHeap& heap : heaps) EXPECT_EQ(heap.window.size, 2 * kGiB);
+}
+
+TEST(SharedHeap, APeersIsMappedFurtherWithoutItsDescriptor) {
+  const uint64_t total = 3 * kGiB;
+  Fd file = heapOf(total);
+  PeerHeap one = mapPeerHeap(file.get(), total, 1).take(), other = mapPeerHeap(file.get(), total, 1).take();
+  EXPECT_EQ(one.window.base, other.window.base);
+  const std::byte far{42};
+  ASSERT_EQ(pwrite(file.get(), &far, 1, static_cast<off_t>(kGiB)), 1);
+  file.reset();
+  *one.window.at(100) = std::byte{7};
+  one.extend(64 * kMiB);  // is there
+  EXPECT_EQ(one.window.base, other.window.base);
+  one.extend(2 * kGiB);
+  EXPECT_EQ(one.window.size, total);  // rather all than two thirds
+  EXPECT_EQ(*one.window.at(kGiB), far);
+  EXPECT_EQ(*one.window.at(100), std::byte{7});
+  EXPECT_EQ(other.window.size, 64 * kMiB);  // what the other connection uses stays where it is
+  *other.window.at(101) = std::byte{8};
+  EXPECT_EQ(*one.window.at(101), std::byte{8});
+  other.extend(total);
+  EXPECT_EQ(other.window.base, one.window.base);
+  other.extend(UINT64_MAX);  // nonsense of the peer
+  EXPECT_EQ(other.window.size, total);
+}
+
+TEST(SharedHeap, WithoutRoomAPeersStaysAsItIs) {
+  if (kSanitized) GTEST_SKIP() << "sanitizers need more address space than any limit leaves";
+  const Fd file = heapOf(kTiB);
+  const pid_t child = fork();
+  if (child == 0) {
+    PeerHeap heap = mapPeerHeap(file.get(), kTiB, 1).take();
+    const rlimit limit{kGiB, kGiB};
+    setrlimit(RLIMIT_AS, &limit);
+    heap.extend(kTiB);
+    *heap.window.at(5) = std::byte{1};
+    _exit(heap.window.size == 64 * kMiB ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+}
+
+TEST(SharedHeap, LeavesMostOfTheAddressSpaceToOthers) {
+  EXPECT_LE(SharedHeap::ofThisProcess().window().size, 16 * kTiB);
 }
 
 TEST(SharedHeap, IsSmallerUnderALimit) {
@@ -129,7 +200,7 @@ TEST(SharedHeap, IsSmallerUnderALimit) {
     const rlimit limit{rlim_t{1} << 30, rlim_t{1} << 30};
     setrlimit(RLIMIT_AS, &limit);
     const uint64_t size = SharedHeap::ofThisProcess().window().size;
-    _exit(size >= 64u << 20 && size < 1u << 30 && allocate(1 << 20) != nullptr ? 0 : 1);
+    _exit(size >= 64u << 20 && size <= 1u << 28 && allocate(1 << 20) != nullptr ? 0 : 1);
   }
   int status = 0;
   ASSERT_EQ(waitpid(child, &status, 0), child);

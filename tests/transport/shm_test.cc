@@ -11,7 +11,7 @@
 #include "transport/shm/memory_path.h"
 #include "transport/shm/ring_memory.h"
 #include "transport/thread/thread_door.h"
-#include "transport/traffic.h"
+#include "transport/ways.h"
 
 namespace eccl {
 namespace {
@@ -156,6 +156,58 @@ TEST(SharedMemory, ConnectionsOfOnePeerShareTheirDescriptors) {
       });
 }
 
+// What is allocated after the connection stands, beyond what the peer has mapped: by slots at first, then in
+// place.
+TEST(SharedMemory, MemoryAllocatedLaterIsShownToo) {
+  constexpr size_t kFar = size_t{150} << 20, kBytes = 4096;
+  const std::byte mark{42};
+  PartySetup setup;
+  setup.shm = true;
+  runTwo(
+      setup, true,
+      [&](Party& party) -> std::string {
+        CONNECT(connection, party.sending());
+        SendEnd& end = connection->sendEnd;
+        Result<void*> given = SharedHeap::ofThisProcess().allocate(kFar + kBytes);
+        PARTY_CHECK(given.ok());
+        std::byte* const far = static_cast<std::byte*>(*given) + kFar;
+        *far = mark;
+        uint64_t offset = 0;
+        PARTY_CHECK(!end.reaches(far, kBytes, &offset));
+        for (int i = 0; i < 3; ++i) {
+          if (std::string wrong = sendAll(party, *connection, 10); !wrong.empty()) return wrong;
+          party.signal();  // it has received and released them
+          PARTY_CHECK(party.await());
+        }
+        PARTY_CHECK(end.reaches(far, kBytes, &offset));
+        Slot* slot = nullptr;
+        PARTY_CHECK(party.until([&] { return (slot = end.reserve()) != nullptr; }));
+        slot->offset = offset;
+        end.publish(kBytes, kSlotReference, 1);
+        party.signal();
+        PARTY_CHECK(party.await());
+        return SharedHeap::ofThisProcess().free(*given).message();
+      },
+      [&](Party& party) -> std::string {
+        CONNECT(connection, party.receiving());
+        ReceiveEnd& end = connection->receiveEnd;
+        for (int i = 0; i < 3; ++i) {
+          if (std::string wrong = receiveAll(party, *connection, 10); !wrong.empty()) return wrong;
+          party.signal();
+          PARTY_CHECK(party.await());
+        }
+        Received received{};
+        PARTY_CHECK(party.until([&] { return end.peek(received); }));
+        PARTY_CHECK((received.flags & kSlotReference) != 0 &&
+                    end.theirs.holds(received.offset, received.length));
+        PARTY_CHECK(*end.theirs.at(received.offset) == mark);
+        end.release();
+        party.signal();
+        PARTY_CHECK(party.await());
+        return "";
+      });
+}
+
 // ECCL_P2P_DISABLE: neither side has anything of the other's.
 TEST(SharedMemory, NobodysMemoryIsShownWhereThatIsForbidden) {
   for (bool thread : {false, true}) {
@@ -191,9 +243,9 @@ struct Ends {
     attachRing(receive, memory.get(), shape, 0, 0);
     EXPECT_TRUE(senders.open().ok());
     EXPECT_TRUE(receivers.open().ok());
-    out = std::make_unique<MemoryPath>("shm", memory, nullptr, &send, nullptr,
+    out = std::make_unique<MemoryPath>("shm", memory, PeerHeap(), &send, nullptr,
                                        std::make_shared<Fd>(dup(receivers.doorbell())));
-    in = std::make_unique<MemoryPath>("shm", memory, nullptr, nullptr, &receive,
+    in = std::make_unique<MemoryPath>("shm", memory, PeerHeap(), nullptr, &receive,
                                       std::make_shared<Fd>(dup(senders.doorbell())));
   }
   RingMemory memory;

@@ -3,6 +3,7 @@
 #include <sched.h>
 #include <time.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "base/clock.h"
@@ -19,7 +20,7 @@ constexpr Duration kWorthTelling = std::chrono::seconds(1);
 
 }  // namespace
 
-MemoryPath::MemoryPath(const char* name, RingMemory memory, RingMemory peerHeap, SendEnd* sendEnd,
+MemoryPath::MemoryPath(const char* name, RingMemory memory, PeerHeap peerHeap, SendEnd* sendEnd,
                        ReceiveEnd* receiveEnd, std::shared_ptr<Fd> doorbell)
     : name_(name),
       memory_(std::move(memory)),
@@ -27,6 +28,9 @@ MemoryPath::MemoryPath(const char* name, RingMemory memory, RingMemory peerHeap,
       sendEnd_(sendEnd),
       receiveEnd_(receiveEnd),
       control_(end().control),
+      myNews_(sendEnd != nullptr ? &control_->senderHeap : &control_->receiverHeap),
+      theirNews_(sendEnd != nullptr ? &control_->receiverHeap : &control_->senderHeap),
+      showsHeap_(end().mine.base != nullptr && end().mine.size > 0),
       doorbell_(std::move(doorbell)),
       kicked_(end().next) {}
 
@@ -38,6 +42,7 @@ void MemoryPath::kick() {
   const uint64_t next = end().next;
   if (next == kicked_) return;
   kicked_ = next;
+  if (heapHasNews()) shareHeap();
   fullFence();  // pairs with the storeFenced in the peer's beforeSleep()
   uint32_t* asleep = sendEnd_ != nullptr ? &control_->receiverAsleep : &control_->senderAsleep;
   if (loadRelaxed(asleep) == 0) return;
@@ -45,6 +50,28 @@ void MemoryPath::kick() {
   // wakes that sleep too.
   storeRelease(asleep, 0u);
   ringPeer();
+}
+
+// A few words that are in the cache already, or seldom written.
+bool MemoryPath::heapHasNews() const {
+  return (showsHeap_ && (loadRelaxed(&myNews_->used) < SharedHeap::used() ||
+                         loadRelaxed(&theirNews_->mapped) > end().mine.size)) ||
+         loadRelaxed(&theirNews_->used) > peerHeap_.wanted;
+}
+
+// Until the other side has mapped what this one has allocated since, it travels in slots. Nothing here is
+// waited for.
+void MemoryPath::shareHeap() {
+  if (showsHeap_) {
+    storeRelease(&myNews_->used, SharedHeap::used());
+    const uint64_t most = SharedHeap::ofThisProcess().window().size;
+    end().mine.size = std::max(end().mine.size, std::min(loadAcquire(&theirNews_->mapped), most));
+  }
+  peerHeap_.extend(loadAcquire(&theirNews_->used));
+  if (peerHeap_.memory != nullptr) {
+    end().theirs = peerHeap_.window;
+    storeRelease(&myNews_->mapped, peerHeap_.window.size);
+  }
 }
 
 void MemoryPath::ringPeer() {

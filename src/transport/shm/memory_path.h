@@ -5,7 +5,7 @@
 
 #include "transport/connection.h"
 #include "transport/net/fd.h"
-#include "transport/shm/ring_memory.h"
+#include "transport/shm/shared_heap.h"
 
 namespace eccl {
 
@@ -20,7 +20,7 @@ class MemoryPath final : public Path {
   /// `name` is "thread" or "shm". `peerHeap`: what the end's window `theirs` is in, if anything. One of
   /// `sendEnd`, `receiveEnd` is this side's, attached to `memory`; it outlives the path. `doorbell` is the
   /// peer's.
-  MemoryPath(const char* name, RingMemory memory, RingMemory peerHeap, SendEnd* sendEnd, ReceiveEnd* receiveEnd,
+  MemoryPath(const char* name, RingMemory memory, PeerHeap peerHeap, SendEnd* sendEnd, ReceiveEnd* receiveEnd,
              std::shared_ptr<Fd> doorbell);
   /// Poisons: whoever is still there must not wait for this side.
   ~MemoryPath() override;
@@ -36,16 +36,22 @@ class MemoryPath final : public Path {
   void closeAfterFork() override;
 
  private:
+  RingEnd& end() { return sendEnd_ != nullptr ? static_cast<RingEnd&>(*sendEnd_) : *receiveEnd_; }
   const RingEnd& end() const { return sendEnd_ != nullptr ? static_cast<RingEnd&>(*sendEnd_) : *receiveEnd_; }
   void ringPeer();
   bool awaitPeer(const uint32_t* busy, const char* doing) const;
   void withdrawGrant() const;
+  bool heapHasNews() const;
+  void shareHeap();
 
   const char* const name_;
-  const RingMemory memory_, peerHeap_;
+  const RingMemory memory_;
+  PeerHeap peerHeap_;
   SendEnd* const sendEnd_;
   ReceiveEnd* const receiveEnd_;
   RingControl* const control_;
+  HeapNews *const myNews_, *const theirNews_;
+  const bool showsHeap_;          // and not the whole address space, as threads do
   std::shared_ptr<Fd> doorbell_;  // null in a forked child
   uint64_t kicked_;               // what `next` was when the peer was last looked after
   bool poisoned_ = false;

@@ -40,6 +40,10 @@ Result<SharedMemory> createShared(const char* name, size_t bytes) {
 }
 
 Result<RingMemory> mapShared(int fd, size_t bytes) {
+  return mapShared(fd, bytes, bytes);
+}
+
+Result<RingMemory> mapShared(int fd, size_t bytes, size_t first) {
   const int seals = fcntl(fd, F_GET_SEALS);
   if (seals < 0 || (seals & kSeals) != kSeals)
     return Status::error(Code::remote, "what the peer sent is not sealed shared memory");
@@ -49,7 +53,7 @@ Result<RingMemory> mapShared(int fd, size_t bytes) {
     return Status::error(Code::remote, "the peer's shared memory has %lld bytes where %zu were agreed on",
                          static_cast<long long>(about.st_size), bytes);
   }
-  return map(fd, bytes);
+  return map(fd, first);
 }
 
 }  // namespace eccl

@@ -42,5 +42,7 @@ Result<SharedMemory> createShared(const char* name, size_t bytes);
 /// Maps what the peer created, after checking that it has the size agreed on and can never shrink: touching
 /// pages of a file that was cut would end this process (SIGBUS).
 Result<RingMemory> mapShared(int fd, size_t bytes);
+/// The same, of its first bytes only.
+Result<RingMemory> mapShared(int fd, size_t bytes, size_t first);
 
 }  // namespace eccl

@@ -2,12 +2,16 @@
 
 #include <fcntl.h>
 #include <pthread.h>
+#include <sys/auxv.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <bit>
 #include <cerrno>
+#include <cstring>
 
 #include "base/log.h"
 
@@ -23,12 +27,40 @@ size_t pageBytes() {
 }
 
 /// Twice the machine's memory: address space, whose pages exist when touched, so that it is never in pieces too
-/// small while memory is left.
+/// small while memory is left. But an eighth of what address space there is (2^47 bytes mostly, 2^39 on some
+/// ARM machines), or a quarter of what is allowed (ulimit -v): the rest is for the peers' heaps and the
+/// application.
 size_t wanted() {
-  return 2 * pageBytes() * static_cast<size_t>(sysconf(_SC_PHYS_PAGES));
+  const size_t memory = 2 * pageBytes() * static_cast<size_t>(sysconf(_SC_PHYS_PAGES));
+  const size_t top = std::bit_ceil(static_cast<size_t>(getauxval(AT_EXECFN)));  // which lies at the end of it
+  size_t most = top > 0 ? top / 8 : memory;
+  rlimit limit{};
+  if (getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
+    most = std::min(most, static_cast<size_t>(limit.rlim_cur) / 4);
+  return std::min(memory, std::max(kLeast, most / pageBytes() * pageBytes()));
+}
+
+/// So much of a peer's heap is mapped at first, and by doubling that more.
+uint64_t mappedFor(uint64_t used, uint64_t total) {
+  constexpr uint64_t kFirst = uint64_t{64} << 20;
+  return used > total / 2 ? total : std::min(total, std::bit_ceil(std::max(used, kFirst)));
 }
 
 using FileId = std::pair<dev_t, ino_t>;
+
+/// What this process has mapped of its peers' heaps, the most of each.
+struct PeerHeaps {
+  struct Mapped {
+    std::weak_ptr<void> memory;
+    uint64_t bytes = 0;
+  };
+  std::mutex mutex;
+  std::map<FileId, Mapped> known;
+};
+PeerHeaps& peerHeaps() {
+  static PeerHeaps* const heaps = new PeerHeaps;
+  return *heaps;
+}
 
 Result<FileId> identify(int fd) {
   struct stat about {};
@@ -58,7 +90,8 @@ void SharedHeap::startAnew() {
   window_ = {};
   withdrawn_.count = 0;
   free_.clear();
-  used_.clear();
+  given_.clear();
+  used_ = 0;
 }
 
 Status SharedHeap::open() {
@@ -124,7 +157,8 @@ Result<void*> SharedHeap::allocate(size_t bytes) {
       const auto [offset, room] = *at;
       free_.erase(at);
       if (room > size) free_[offset + size] = room - size;
-      used_[offset] = size;
+      given_[offset] = size;
+      if (offset + size > used()) used_.store(offset + size, std::memory_order_relaxed);
       return static_cast<void*>(window_.at(offset));
     }
   }
@@ -136,13 +170,13 @@ Result<void*> SharedHeap::allocate(size_t bytes) {
 
 Status SharedHeap::free(void* pointer) {
   std::lock_guard lock(mutex_);
-  auto used = used_.find(window_.offsetOf(static_cast<std::byte*>(pointer)));
-  if (window_.size == 0 || used == used_.end()) {
+  auto used = given_.find(window_.offsetOf(static_cast<std::byte*>(pointer)));
+  if (window_.size == 0 || used == given_.end()) {
     return Status::error(Code::invalidArgument,
                          "ecclMemFree: %p did not come from ecclMemAlloc, or has been freed", pointer);
   }
   auto [offset, size] = *used;
-  used_.erase(used);
+  given_.erase(used);
   Status status;
   if (fallocate(file_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset),
                 static_cast<off_t>(size)) != 0) {
@@ -165,18 +199,47 @@ Status SharedHeap::free(void* pointer) {
   return status;
 }
 
-Result<PeerHeap> mapPeerHeap(int fd, uint64_t bytes) {
-  static std::mutex* mutex = new std::mutex;
-  static auto* known = new std::map<FileId, std::weak_ptr<void>>;
+Result<PeerHeap> mapPeerHeap(int fd, uint64_t bytes, uint64_t used) {
   ECCL_ASSIGN(const FileId id, identify(fd));
-  std::lock_guard lock(*mutex);
-  std::weak_ptr<void>& kept = (*known)[id];
-  RingMemory memory = kept.lock();
-  if (memory == nullptr) {
-    ECCL_ASSIGN(memory, mapShared(fd, bytes));
-    kept = memory;
+  PeerHeap heap;
+  heap.file = id;
+  heap.total = bytes;
+  heap.wanted = std::min(used, bytes);
+  const uint64_t first = mappedFor(heap.wanted, bytes);
+  std::lock_guard lock(peerHeaps().mutex);
+  std::erase_if(peerHeaps().known, [](const auto& item) { return item.second.memory.expired(); });
+  PeerHeaps::Mapped& kept = peerHeaps().known[id];
+  heap.memory = kept.memory.lock();
+  if (heap.memory == nullptr || kept.bytes < first) {
+    ECCL_ASSIGN(heap.memory, mapShared(fd, bytes, first));
+    kept = {heap.memory, first};
   }
-  return PeerHeap{memory, {static_cast<std::byte*>(memory.get()), bytes}};
+  heap.window = {static_cast<std::byte*>(heap.memory.get()), kept.bytes};
+  return heap;
+}
+
+void PeerHeap::extend(uint64_t used) {
+  if (memory == nullptr || used <= wanted) return;
+  wanted = used;
+  const uint64_t more = mappedFor(std::min(used, total), total);
+  if (more <= window.size) return;
+  std::lock_guard lock(peerHeaps().mutex);
+  PeerHeaps::Mapped& kept = peerHeaps().known[file];
+  RingMemory larger = kept.memory.lock();
+  if (larger == nullptr || kept.bytes < more) {
+    // Of old size 0: the same pages once more, elsewhere, without a descriptor.
+    void* const at = mremap(memory.get(), 0, more, MREMAP_MAYMOVE);
+    if (at == MAP_FAILED) {
+      ECCL_INFO("a peer's memory beyond %llu MiB is not used in place: no room to map %llu MiB (%s)",
+                static_cast<unsigned long long>(window.size >> 20), static_cast<unsigned long long>(more >> 20),
+                std::strerror(errno));
+      return;
+    }
+    larger = RingMemory(at, [more](void* mapped) { munmap(mapped, more); });
+    kept = {larger, more};
+  }
+  memory = larger;
+  window = {static_cast<std::byte*>(memory.get()), kept.bytes};
 }
 
 }  // namespace eccl

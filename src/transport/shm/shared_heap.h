@@ -1,10 +1,13 @@
 // Memory that ranks in other processes of this host can reach in place: what ecclMemAlloc gives out.
 //
-// One anonymous file per process, larger than the machine's memory and sparse, mapped once on either side: so a
-// peer is given it once, whatever is allocated later, and a place in it is named by its offset alone. Pages
-// exist from when they are first touched until they are freed.
+// One anonymous file per process, larger than the machine's memory and sparse: so a peer is given it once,
+// whatever is allocated later, and a place in it is named by its offset alone. Pages exist from when they are
+// first touched until they are freed. The owner maps all of it, a peer its beginning as far as it has been in
+// use, and more when the owner has allocated more: address space is finite too, and a host may have hundreds of
+// ranks.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <map>
 #include <memory>
@@ -35,6 +38,8 @@ class SharedHeap {
   /// writes there from now on does not show here. Their content stays, and this process goes on using them, but
   /// no more directly with others. False, with a line in the log: it could not be done.
   bool withdraw(uint64_t offset, uint64_t length);
+  /// How far from its beginning this process's heap is, or was, in use.
+  static uint64_t used() { return used_.load(std::memory_order_relaxed); }
 
  private:
   SharedHeap();
@@ -47,15 +52,24 @@ class SharedHeap {
   Window window_;
   Withdrawn withdrawn_;
   std::map<size_t, size_t> free_;  // offset → bytes; never adjacent
-  std::map<size_t, size_t> used_;
+  std::map<size_t, size_t> given_;
+  static inline std::atomic<uint64_t> used_{0};
 };
 
-/// A peer's heap as mapped here; kept while referred to, and shared by all connections to that process.
+/// A peer's heap as far as it is mapped here; kept while referred to, and shared by all connections to that
+/// process.
 struct PeerHeap {
   RingMemory memory;
   Window window;
+  std::pair<dev_t, ino_t> file{};
+  uint64_t total = 0;            // bytes of the file
+  uint64_t wanted = UINT64_MAX;  // was asked for; nothing more is where there is nothing
+
+  /// Maps its beginning anew, at least `used` bytes if there are so many. What the former window showed stays
+  /// where it was as long as somebody has it. Without the address space for it all stays as it is (logged).
+  void extend(uint64_t used);
 };
-/// `fd` came from the peer; size and seals are checked.
-Result<PeerHeap> mapPeerHeap(int fd, uint64_t bytes);
+/// `fd` came from the peer; size and seals are checked. Maps at least `used` of its `bytes`.
+Result<PeerHeap> mapPeerHeap(int fd, uint64_t bytes, uint64_t used);
 
 }  // namespace eccl
