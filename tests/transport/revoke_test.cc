@@ -1,5 +1,6 @@
 // Memory that was lent to a peer is the owner's alone when poison() has returned, whatever the peer is doing.
 #include <gtest/gtest.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
 
 #include <csignal>
@@ -77,8 +78,8 @@ struct Interrupted {
     place = sender.granted(bytes);
     EXPECT_NE(place, nullptr);
     EXPECT_TRUE(sender.beginWriting());
-    path =
-        std::make_unique<MemoryPath>("shm", memory, PeerHeap(), nullptr, &receiver, std::make_shared<Fd>(dup(1)));
+    path = std::make_unique<MemoryPath>("shm", memory, PeerHeap(), nullptr, &receiver,
+                                        std::make_shared<Fd>(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)));
   }
   RingMemory memory;
   ReceiveEnd receiver;
