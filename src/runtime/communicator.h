@@ -52,7 +52,7 @@ class Communicator final : public ControlHandler,
 
   /// Joins through a unique id. Blocks; aborted by abort().
   Status join(UniqueId id, int rank, int ranks);
-  /// Begins to split this communicator: the number of the split, from 0, in the order of the calls.
+  /// Begins to split this communicator: the number of the split. Numbers rise in the order of the calls.
   uint64_t beginSplit() { return control_->reserveGather(); }
   /// Becomes a child of `parent` by that split, collectively.
   Status split(Communicator& parent, uint64_t number, int color, int key);

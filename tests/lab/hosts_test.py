@@ -94,11 +94,11 @@ def lost_host_is_named(folder, tool):
         check(time.monotonic() - begun < 12, "ranks still wait 12 s after a host's link went down", "".join(outputs(folder)))
         time.sleep(0.1)
     for rank, output in enumerate(outputs(folder)[:2]):
-        check(re.search(r"rank %d, (waiting for|in|at) .*remote process failed.*rank 2 \(%s-2 pid \d+\) is lost" % (rank, LAB), output),
+        check(re.search(r"(rank|process) %d[,)].*remote process failed.*rank 2 \(%s-2 pid \d+\) is lost" % (rank, LAB), output),
               "rank %d does not name the lost rank" % rank, output)
         check("the host is down or the network is cut" in output, "rank %d does not say what happened" % rank, output)
     output = outputs(folder)[2]
-    check(re.search(r"rank 2, .*remote process failed.*is lost.*the network is cut", output), "rank 2 does not say what happened", output)
+    check(re.search(r"(rank|process) 2[,)].*remote process failed.*is lost.*the network is cut", output), "rank 2 does not say what happened", output)
 
 
 def refusal():
