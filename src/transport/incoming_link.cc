@@ -135,7 +135,10 @@ Status IncomingLink::useTcp() {
   }
   ECCL_ASSIGN(RingMemory memory, mapPrivate(ringMemoryBytes(options.ring)));
   formatRing(memory.get(), options.ring, options.firstMessage);
-  ECCL_TRY(socket_.send(saying(SetupKind::accepted, "")));
+  if (Status status = socket_.send(saying(SetupKind::accepted, "")); !status.ok()) {
+    lose(status.message());  // it has hung up, and comes again if it lives
+    return {};
+  }
   ReceiveEnd& end = connection.receiveEnd;
   mine_ = kOwnAddressSpace;  // the path writes there for the peer
   attach(end, memory.get());

@@ -163,8 +163,27 @@ TEST(SharedMemory, MemoryAllocatedLaterIsShownToo) {
   const std::byte mark{42};
   PartySetup setup;
   setup.shm = true;
+  // The sender is the process that is forked, whose heap is new.
   runTwo(
       setup, true,
+      [&](Party& party) -> std::string {
+        CONNECT(connection, party.receiving());
+        ReceiveEnd& end = connection->receiveEnd;
+        for (int i = 0; i < 3; ++i) {
+          if (std::string wrong = receiveAll(party, *connection, 10); !wrong.empty()) return wrong;
+          party.signal();
+          PARTY_CHECK(party.await());
+        }
+        Received received{};
+        PARTY_CHECK(party.until([&] { return end.peek(received); }));
+        PARTY_CHECK((received.flags & kSlotReference) != 0 &&
+                    end.theirs.holds(received.offset, received.length));
+        PARTY_CHECK(*end.theirs.at(received.offset) == mark);
+        end.release();
+        party.signal();
+        PARTY_CHECK(party.await());
+        return "";
+      },
       [&](Party& party) -> std::string {
         CONNECT(connection, party.sending());
         SendEnd& end = connection->sendEnd;
@@ -187,24 +206,6 @@ TEST(SharedMemory, MemoryAllocatedLaterIsShownToo) {
         party.signal();
         PARTY_CHECK(party.await());
         return SharedHeap::ofThisProcess().free(*given).message();
-      },
-      [&](Party& party) -> std::string {
-        CONNECT(connection, party.receiving());
-        ReceiveEnd& end = connection->receiveEnd;
-        for (int i = 0; i < 3; ++i) {
-          if (std::string wrong = receiveAll(party, *connection, 10); !wrong.empty()) return wrong;
-          party.signal();
-          PARTY_CHECK(party.await());
-        }
-        Received received{};
-        PARTY_CHECK(party.until([&] { return end.peek(received); }));
-        PARTY_CHECK((received.flags & kSlotReference) != 0 &&
-                    end.theirs.holds(received.offset, received.length));
-        PARTY_CHECK(*end.theirs.at(received.offset) == mark);
-        end.release();
-        party.signal();
-        PARTY_CHECK(party.await());
-        return "";
       });
 }
 

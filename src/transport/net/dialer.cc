@@ -12,10 +12,11 @@ namespace eccl {
 namespace {
 
 constexpr Duration kRest = std::chrono::milliseconds(50);  // between rounds; doubles up to 8 times that
-// A door where others crowd is knocked at again before another is tried: after 5 ms, doubling, for 1.3 s in
-// all.
+// A door where others crowd is knocked at again before another is tried: after 5 ms, doubling. Behind an
+// AF_UNIX name is the peer and nobody else; a port may have become another program's, which closes all that it
+// is asked.
 constexpr Duration kCrowdedRest = std::chrono::milliseconds(5);
-constexpr int kMostKnocks = 8;
+constexpr Duration kUnixPatience = std::chrono::seconds(10), kTcpPatience = std::chrono::milliseconds(1500);
 
 }  // namespace
 
@@ -144,9 +145,11 @@ void Dialer::shake() {
 // There is an acceptor, which had no room or dropped this call for others: it is worth another knock, while the
 // next candidate may be a slower way.
 void Dialer::crowded(const std::string& why) {
-  if (knocks_ >= kMostKnocks) return fail(why);
+  const TimePoint now = options_.clock->now();
+  if (knocks_ == 0) crowdedSince_ = now;
+  if (now - crowdedSince_ >= (candidates_[current_].isUnix ? kUnixPatience : kTcpPatience)) return fail(why);
   hangUp(why);
-  until_ += kCrowdedRest * (1 << knocks_++);
+  until_ += kCrowdedRest * (1 << std::min(knocks_++, 5));
 }
 
 void Dialer::hangUp(const std::string& why) {

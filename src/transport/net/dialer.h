@@ -70,7 +70,8 @@ class Dialer {
   std::vector<Candidate> candidates_;
   size_t current_ = 0;
   int round_ = 0;
-  int knocks_ = 0;  // at the current candidate's door, turned away unheard
+  int knocks_ = 0;            // at the current candidate's door, turned away unheard
+  TimePoint crowdedSince_{};  // the first of them
   State state_ = State::resting;
   TimePoint until_{};  // of the current state
   Poller poller_;

@@ -21,7 +21,7 @@ std::string sourceOf(const ucred& peer) {
 
 HalfOpen::Slot* HalfOpen::next(size_t room) {
   if (count_ < room) {
-    if (count_ <= room / 2) patience_ = kPatience;
+    patience_ = count_ <= room / 2 ? kPatience : std::min(kPatience, patience_ + kPatience / 16);
     return nullptr;
   }
   size_t heaviest = 0;
@@ -35,9 +35,11 @@ HalfOpen::Slot* HalfOpen::next(size_t room) {
   return first;
 }
 
+// By a part that lets a flood through in a few times the first patience, and is too small for a few slow
+// callers to take it away from the others.
 void HalfOpen::shortenPatience(size_t room) {
-  patience_ =
-      std::max(kLeastPatience, patience_ - patience_ * 4 / static_cast<int64_t>(std::max<size_t>(8, room)));
+  constexpr size_t kFew = 32;
+  patience_ = std::max(kLeastPatience, patience_ - patience_ * 4 / static_cast<int64_t>(std::max(kFew, room)));
 }
 
 HalfOpen::Slot* HalfOpen::nextOutsider(size_t room) {

@@ -44,7 +44,7 @@ class HalfOpen {
   /// slot that may be released from mayGo() on.
   Slot* next(size_t room);
   TimePoint mayGo(const Slot& slot) const {
-    return slot.since + (slot.handshake.greeted() ? 4 : 1) * patience_;
+    return slot.since + (slot.handshake.greeted() ? kGreetedPatience : 1) * patience_;
   }
   /// The slot that next() named goes for a newcomer.
   void shortenPatience(size_t room);
@@ -60,6 +60,7 @@ class HalfOpen {
  private:
   static constexpr Duration kPatience = std::chrono::milliseconds(50);
   static constexpr Duration kLeastPatience = std::chrono::milliseconds(1);
+  static constexpr int kGreetedPatience = 10;  // times: what honest callers on a busy host may need
 
   std::vector<Slot> slots_;  // fixed size: a forked child may find another thread in the middle of a change
   std::map<std::string, size_t> by_;  // source → slots it holds
