@@ -52,6 +52,7 @@ Status end(ecclComm_t comm, const char* function, bool abort) {
   mine->jobs.join();
   mine.awaitOthers();
   const Status status = communicator.destroy();
+  Process::get().dropRoots();
   return abort ? Status() : status;
 }
 

@@ -135,8 +135,8 @@ std::optional<Status> Communicator::repeat(const CallKey& key, const void* send,
   if (state() != State::ready || !options_.blocking) return std::nullopt;
   std::unique_lock lock(calls_);
   const std::shared_ptr<Plan>* plan = planner_->known(key);
-  if (plan == nullptr || (*plan)->shortCall == nullptr) return std::nullopt;
-  ShortCall& shortCall = *(*plan)->shortCall;
+  if (plan == nullptr || (*plan)->shortCall() == nullptr) return std::nullopt;
+  ShortCall& shortCall = *(*plan)->shortCall();
   const bool spare = spare_ != nullptr && spare_.use_count() == 1;  // see below
   if (!spare || !shortCall.accepts(send, receive) || !defaultStream_->idle() || !engine_.claim())
     return std::nullopt;

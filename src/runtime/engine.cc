@@ -193,8 +193,8 @@ void Engine::start(const std::shared_ptr<Run>& run, const ShortCall* halfway) {
     begin(*run);
     if (halfway != nullptr)
       halfway->handOver(*run);
-    else if (run->plan->shortCall == nullptr)
-      run->plan->shortCall = ShortCall::of(run->call, *run->plan, run->record);
+    else if (run->plan->shortCall() == nullptr)
+      run->plan->setShortCall(ShortCall::of(run->call, *run->plan, run->record));
     active_.push_back(run);
     return Status();
   });

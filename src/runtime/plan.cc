@@ -96,6 +96,11 @@ void findPosts(const Program& program, uint32_t grants, Plan& plan) {
 
 }  // namespace
 
+void Plan::setShortCall(std::unique_ptr<ShortCall> made) {
+  ownedShortCall_ = std::move(made);
+  shortCall_.store(ownedShortCall_.get(), std::memory_order_release);
+}
+
 void Plan::bind(Connector& connector) {
   if (bound_) return;
   bound_ = true;

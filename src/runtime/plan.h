@@ -1,6 +1,7 @@
 // A Program with sizes: how blocks are cut into parts and tiles, where they lie, which connections carry it.
 #pragma once
 
+#include <atomic>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -28,15 +29,18 @@ struct Plan {
   std::vector<int8_t> ahead;                      // by lane; see PlanView
   std::vector<std::vector<int>> laneConnections;  // by lane: indices of Program::connections
   const char* algorithm = "";
-  /// For blocking calls made anew; null where it is not short, or not known to be. The caller's, not the
-  /// driver's.
-  std::unique_ptr<ShortCall> shortCall;
+  /// For blocking calls made anew; null where it is not short, or not known to be. Set by the driver, once; any
+  /// thread may look, only the driver may begin it.
+  ShortCall* shortCall() const { return shortCall_.load(std::memory_order_acquire); }
+  void setShortCall(std::unique_ptr<ShortCall> made);
 
   /// Gets the connections. Driver only; later calls do nothing.
   void bind(Connector& connector);
   std::vector<Connection*> connections;
 
  private:
+  std::unique_ptr<ShortCall> ownedShortCall_;
+  std::atomic<ShortCall*> shortCall_{nullptr};
   bool bound_ = false;
   std::vector<SendEnd*> senders_;
   std::vector<ReceiveEnd*> receivers_;

@@ -33,13 +33,18 @@ void Process::afterForkInChild() {
 }
 
 void Process::keep(std::unique_ptr<Rendezvous> root) {
+  dropRoots();
+  std::lock_guard lock(mutex_);
+  roots_.push_back(std::move(root));
+}
+
+void Process::dropRoots() {
   std::vector<std::unique_ptr<Rendezvous>> done;  // ends when the lock is gone: that joins threads
   std::lock_guard lock(mutex_);
   for (auto& each : roots_) {
     if (each->done()) done.push_back(std::move(each));
   }
   std::erase(roots_, nullptr);
-  roots_.push_back(std::move(root));
 }
 
 }  // namespace eccl

@@ -27,6 +27,8 @@ class Process {
 
   /// Keeps a root until it has served its ranks.
   void keep(std::unique_ptr<Rendezvous> root);
+  /// Ends those that have.
+  void dropRoots();
 
  private:
   Process();

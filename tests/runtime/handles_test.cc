@@ -236,8 +236,10 @@ TEST_F(Handles, Storm) {
   for (int t = 0; t < kThreads; ++t) {
     threads.emplace_back([&, t] {
       std::minstd_rand random(static_cast<unsigned>(t) + 1);
-      std::vector<float> data(256), out(256);
+      const std::vector<float> data(256);
+      std::vector<std::vector<float>> outs(static_cast<size_t>(calls), std::vector<float>(256));
       for (int i = 0; i < calls; ++i) {
+        auto& out = outs[static_cast<size_t>(i)];  // a queued call may still write to an earlier one
         auto& comm = comms[random() % kEach];
         auto& stream = streams[random() % kEach];
         auto& registration = registrations[random() % kEach];
@@ -277,7 +279,7 @@ TEST_F(Handles, Storm) {
             ecclRedOpDestroy(op, comm);
             break;
           case 9:
-            if (ecclCommRegister(comm, data.data(), 64, &handle) == ecclSuccess) registration = handle;
+            if (ecclCommRegister(comm, out.data(), 64, &handle) == ecclSuccess) registration = handle;
             break;
           case 10:
             ecclCommDeregister(comm, registration);
