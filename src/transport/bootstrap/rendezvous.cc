@@ -45,6 +45,7 @@ Result<std::unique_ptr<Rendezvous>> Rendezvous::start(UniqueId* id, const Option
   if (ready.ok()) ready = root->poller_.watch(root->stopEvent_.get(), EPOLLIN, kStopTag);
   if (ready.ok()) ready = root->poller_.watch(root->acceptor_->fd(), EPOLLIN, kAcceptorTag);
   if (ready.ok()) {
+    std::lock_guard lock(root->mutex_);  // the thread may be through before it is known here
     Result<std::thread> thread = startThread("eccl-rendezvous", [self = root.get()] {
       const Status ran = guarded("eccl-rendezvous", [&] { return self->run(), Status(); });
       if (!ran.ok()) ECCL_WARN("the rendezvous at %s has ended: %s", self->where_.c_str(), ran.message().c_str());
@@ -62,11 +63,13 @@ Result<std::unique_ptr<Rendezvous>> Rendezvous::start(UniqueId* id, const Option
 
 void Rendezvous::stop() {
   stop_.store(true, std::memory_order_release);
+  std::thread thread;
   {
     std::lock_guard lock(mutex_);
     if (stopEvent_) eventfd_write(stopEvent_.get(), 1);
+    thread.swap(thread_);
   }
-  if (thread_.joinable()) thread_.join();
+  if (thread.joinable()) thread.join();
 }
 
 void Rendezvous::closeAfterFork() {
@@ -118,9 +121,11 @@ void Rendezvous::run() {
   }
 }
 
-// The object may live on. Ranks that still wait see the connection end.
+// The thread's last act. Ranks that still wait see the connection end. Nobody need join it any more, as the object
+// may live on for long.
 void Rendezvous::close() {
   std::lock_guard lock(mutex_);
+  if (thread_.joinable()) thread_.detach();
   acceptor_.reset();
   joiners_.clear();
   poller_.close();
