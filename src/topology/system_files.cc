@@ -1,13 +1,17 @@
 #include "topology/system_files.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
+#include <memory>
 #include <sstream>
+#include <string_view>
 
 namespace eccl {
 namespace fs = std::filesystem;
@@ -34,14 +38,16 @@ std::optional<std::string> contentOf(const std::string& path) {
   return failed ? std::nullopt : std::optional(text);
 }
 
+// Not by std::filesystem, whose iterators end the process where there is no memory for them.
 std::vector<std::string> entriesOf(const std::string& folder, const std::string& prefix, std::string* error) {
   std::vector<std::string> names;
-  std::error_code why;
-  for (fs::directory_iterator it(folder, why), end; !why && it != end; it.increment(why)) {
-    std::string name = it->path().filename();
-    if (name.rfind(prefix, 0) == 0) names.push_back(std::move(name));
+  const std::unique_ptr<DIR, int (*)(DIR*)> open(opendir(folder.c_str()), closedir);
+  errno = open == nullptr ? errno : 0;
+  for (const dirent* entry; open != nullptr && (entry = readdir(open.get())) != nullptr; errno = 0) {
+    const std::string_view name = entry->d_name;
+    if (name != "." && name != ".." && name.starts_with(prefix)) names.emplace_back(name);
   }
-  *error = why ? why.message() : "";
+  *error = errno != 0 ? std::strerror(errno) : "";
   std::sort(names.begin(), names.end());
   return names;
 }
