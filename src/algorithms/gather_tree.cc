@@ -2,8 +2,6 @@
 //
 // The ranks behind a node are those that follow it, so its blocks come up in order: its own, then those of each
 // child, the nearest first. A message holds one block, and a relay passes each on as it comes.
-#include <ranges>
-
 #include "algorithms/builders.h"
 #include "algorithms/patterns.h"
 
@@ -24,7 +22,8 @@ Program gatherTree(const CollectiveShape& shape, int rank, int channels) {
       up = connection(b.sendTo((node.parent + shape.root) % n, channel));
     }
     b.step({own}, {up});
-    for (int child : node.children | std::views::reverse) {
+    for (auto next = node.children.rbegin(); next != node.children.rend(); ++next) {
+      const int child = *next;
       const Operand from = connection(b.receiveFrom((child + shape.root) % n, channel));
       const Walk blocks = ahead(rank, n, child - place);
       if (root)

@@ -1,12 +1,12 @@
 // Words and numbers in lines of text, for the files of this layer.
 #pragma once
 
-#include <algorithm>
 #include <charconv>
 #include <string>
 #include <string_view>
 #include <system_error>
 
+#include "base/printable.h"
 #include "base/status.h"
 
 namespace eccl {
@@ -41,12 +41,10 @@ inline std::string written(double value) {
   return {number, std::to_chars(number, number + sizeof number, value).ptr};
 }
 
-/// The error (invalidArgument) of a line, by its number in the text called `name`. What stands there is quoted,
-/// but not all of what is long.
+/// The error (invalidArgument) of a line, by its number in the text called `name`.
 inline Status wrongLine(const std::string& name, int number, std::string_view line, const char* wrong) {
-  constexpr size_t kQuoted = 60;
-  return Status::error(Code::invalidArgument, "%s:%d: \"%.*s\": %s", name.c_str(), number,
-                       static_cast<int>(std::min(line.size(), kQuoted)), line.data(), wrong);
+  return Status::error(Code::invalidArgument, "%s:%d: %s: %s", name.c_str(), number, inQuotes(line).c_str(),
+                       wrong);
 }
 
 }  // namespace eccl

@@ -1,5 +1,7 @@
 #include "base/printable.h"
 
+#include <algorithm>
+
 #include "base/status.h"
 
 namespace eccl {
@@ -22,30 +24,32 @@ size_t shownLength(std::string_view text) {
   return character >= kLeast[length] && character <= 0x10ffff && !surrogate ? length : 0;
 }
 
+/// Takes a character off `text`, as it may be shown.
+std::string nextShown(std::string_view* text, std::string_view kept) {
+  const size_t shown = kept.find(text->front()) != kept.npos ? 1 : shownLength(*text);
+  const std::string result = shown > 0 ? std::string(text->substr(0, shown))
+                                       : format("\\x%02x", static_cast<unsigned char>(text->front()));
+  text->remove_prefix(std::max<size_t>(shown, 1));
+  return result;
+}
+
 }  // namespace
 
 std::string printable(std::string_view text, std::string_view kept) {
   std::string result;
-  while (!text.empty()) {
-    const size_t shown = kept.find(text[0]) != kept.npos ? 1 : shownLength(text);
-    if (shown > 0)
-      result += text.substr(0, shown);
-    else
-      result += format("\\x%02x", static_cast<unsigned char>(text[0]));
-    text.remove_prefix(shown > 0 ? shown : 1);
-  }
+  while (!text.empty()) result += nextShown(&text, kept);
   return result;
 }
 
 std::string inQuotes(std::string_view text) {
   constexpr size_t kLongest = 60;
-  size_t length = text.size();
-  if (length > kLongest) {  // not in the middle of a character
-    for (length = kLongest;
-         length > kLongest - 3 && (static_cast<unsigned char>(text[length]) & 0xc0U) == 0x80;)
-      --length;
+  std::string result = "\"";
+  while (!text.empty()) {
+    const std::string next = nextShown(&text, "");
+    if (result.size() + next.size() > kLongest + 1) return result + "...\"";
+    result += next;
   }
-  return '"' + printable(text.substr(0, length)) + (length < text.size() ? "...\"" : "\"");
+  return result + '"';
 }
 
 }  // namespace eccl

@@ -11,8 +11,8 @@ namespace eccl {
 /// as it is, and so is the result of this function.
 std::string printable(std::string_view text, std::string_view kept = "");
 
-/// The first 60 bytes of `text`, printable, in double quotes: as it can stand in a sentence. It has no name
-/// that std has too: std::string_view as an argument would find that one.
+/// `text`, printable, its first 60 bytes as shown, in double quotes: as it can stand in a sentence. It has no
+/// name that std has too: std::string_view as an argument would find that one.
 std::string inQuotes(std::string_view text);
 
 }  // namespace eccl

@@ -15,8 +15,8 @@ Status registerMemory(ApiCommunicator& its, void* base, size_t bytes, void** han
   ECCL_TRY(its.communicator->usable());
   std::lock_guard lock(its.mutex);
   its.registrations.reserve(its.registrations.size() + 1);
-  *handle = Process::get().registrations.add(
-      std::make_shared<Registration>(its.communicator.get(), Window{static_cast<std::byte*>(base), bytes}));
+  *handle = Process::get().registrations.add(std::make_shared<Registration>(
+      Registration{its.communicator.get(), {static_cast<std::byte*>(base), bytes}}));
   its.registrations.push_back(*handle);
   return {};
 }

@@ -76,14 +76,18 @@ Result<std::string> Communicator::topology() const {
   return toJson(cluster);
 }
 
-Status Communicator::prepare(const std::shared_ptr<Run>& run, Call call, bool callerBlocked) {
-  ECCL_ASSIGN(run->plan, planner_->plan(call));
-  run->record = recordOf(call, rank_);
-  run->record.callerBlocked = callerBlocked;
-  run->call = std::move(call);
-  // A copy to oneself has no other end that could disagree.
-  const bool local = run->call.pointToPoint() && run->call.root == rank_;
-  return local ? Status() : remember(run->record, *run->plan, "");
+Status Communicator::plan(Run& run, Call call, bool callerBlocked) {
+  ECCL_ASSIGN(run.plan, planner_->plan(call));
+  run.record = recordOf(call, rank_);
+  run.record.callerBlocked = callerBlocked;
+  run.call = std::move(call);
+  return {};
+}
+
+// A copy to oneself has no other end that could disagree.
+Status Communicator::number(Run& run) {
+  const bool local = run.call.pointToPoint() && run.call.root == rank_;
+  return local ? Status() : remember(run.record, *run.plan, "");
 }
 
 Status Communicator::remember(CallRecord& record, const Plan& plan, const char* way) {
@@ -96,18 +100,24 @@ Status Communicator::remember(CallRecord& record, const Plan& plan, const char* 
   return {};
 }
 
-Result<std::vector<StreamItem>> Communicator::prepare(std::vector<Call> calls,
-                                                      const std::vector<Streams>& streams) {
+Result<std::vector<StreamItem>> Communicator::plan(std::vector<Call> calls,
+                                                   const std::vector<Streams>& streams) {
   ECCL_TRY(usable());
   std::lock_guard lock(calls_);
   std::vector<StreamItem> items;
   for (size_t i = 0; i < calls.size(); ++i) {
     auto run = std::make_shared<Run>();
     run->holds = static_cast<int>(streams[i].size());
-    ECCL_TRY(prepare(run, std::move(calls[i]), options_.blocking && streams[i].front() == defaultStream_));
+    ECCL_TRY(plan(*run, std::move(calls[i]), options_.blocking && streams[i].front() == defaultStream_));
     items.push_back({shared_from_this(), &engine_, std::move(run)});
   }
   return items;
+}
+
+Status Communicator::number(const std::vector<StreamItem>& items) {
+  std::lock_guard lock(calls_);
+  for (const StreamItem& item : items) ECCL_TRY(number(*item.run));
+  return {};
 }
 
 // Nothing is allocated for a call like the one before. Others may still look at a Run that stalled, or be in
@@ -125,7 +135,8 @@ Status Communicator::execute(Call call) {
   {
     std::lock_guard lock(calls_);
     run = spareRun();
-    ECCL_TRY(prepare(run, std::move(call), true));
+    ECCL_TRY(plan(*run, std::move(call), true));
+    ECCL_TRY(number(*run));
   }
   engine_.execute(run);
   return run->status;

@@ -76,9 +76,12 @@ class Communicator final : public ControlHandler,
   /// Why a call cannot be made now, or ok.
   Status usable() const;
 
-  /// Makes Runs of validated calls, in order. The caller puts each into its streams.
+  /// Makes Runs of validated calls, in order. Without effect on the communicator.
   using Streams = std::vector<std::shared_ptr<Stream>>;
-  Result<std::vector<StreamItem>> prepare(std::vector<Call> calls, const std::vector<Streams>& streams);
+  Result<std::vector<StreamItem>> plan(std::vector<Call> calls, const std::vector<Streams>& streams);
+  /// Gives planned Runs their places in the order of calls. The caller puts each into its streams, or fails the
+  /// communicator: the other ranks count on them.
+  Status number(const std::vector<StreamItem>& items);
   /// Makes a validated call and waits for its end; no stream has work that comes before it.
   Status execute(Call call);
   /// The same for a call like one before, where that is short: nothing is checked or planned anew. Nothing if
@@ -151,7 +154,8 @@ class Communicator final : public ControlHandler,
   ConnectorOptions connectorOptions() const;
   Status openEngine();
   void onIncoming(Incoming incoming);
-  Status prepare(const std::shared_ptr<Run>& run, Call call, bool callerBlocked);
+  Status plan(Run& run, Call call, bool callerBlocked);
+  Status number(Run& run);
   Status remember(CallRecord& record, const Plan& plan, const char* way);
   std::shared_ptr<Run> spareRun();
   Status lostMessages(const std::vector<Untaken>& lost) const;

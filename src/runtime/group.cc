@@ -159,10 +159,10 @@ Status Group::runJobs(const std::vector<Job>& jobs) {
   return {};
 }
 
-// Three steps. Each communicator numbers its calls in the order in which they were made, whatever their
-// streams: the same order as on the other ranks. Streams give all calls that the group puts into them one
-// place. Then the engines get the calls, again in their order; those whose place is not the first wait in the
-// engine.
+// Four steps. All calls are planned: nothing has happened yet if one cannot be. Each communicator numbers its
+// calls in the order in which they were made, whatever their streams: the same order as on the other ranks.
+// Streams give all calls that the group puts into them one place. Then the engines get the calls, again in
+// their order; those whose place is not the first wait in the engine.
 Status Group::issue(std::vector<Entry> entries) {
   std::vector<Calls> all;
   std::map<ecclComm_t, size_t> known;
@@ -175,12 +175,12 @@ Status Group::issue(std::vector<Entry> entries) {
     all[at->second].calls.push_back(std::move(entry.call));
     all[at->second].streams.push_back({entry.stream});
   }
-  std::vector<std::pair<std::shared_ptr<Stream>, std::vector<StreamItem>>> batches;
   std::vector<std::vector<StreamItem>> items(all.size());
+  std::vector<std::pair<std::shared_ptr<Stream>, std::vector<StreamItem>>> batches;
   for (size_t i = 0; i < all.size(); ++i) {
     Calls& its = all[i];
     ECCL_TRY(pairSelfSends(its));
-    ECCL_ASSIGN(items[i], its.use->communicator->prepare(std::move(its.calls), its.streams));
+    ECCL_ASSIGN(items[i], its.use->communicator->plan(std::move(its.calls), its.streams));
     for (size_t call = 0; call < items[i].size(); ++call) {
       for (const auto& stream : its.streams[call]) {
         auto batch =
@@ -190,14 +190,18 @@ Status Group::issue(std::vector<Entry> entries) {
       }
     }
   }
-  size_t submitted = 0;
-  Status first = guarded("ecclGroupEnd", [&] {
+  size_t numbered = 0, submitted = 0;
+  Status first = guarded("ecclGroupEnd", [&]() -> Status {
+    while (numbered < items.size()) {
+      const size_t next = numbered++;  // counts even if it fails half-way
+      ECCL_TRY(all[next].use->communicator->number(items[next]));
+    }
     for (auto& [stream, batch] : batches) stream->append(std::move(batch));
     for (; submitted < items.size(); ++submitted) submit(items[submitted]);
-    return Status();
+    return {};
   });
   // Calls that have a number but will not be made: their communicators cannot go on.
-  for (; submitted < items.size(); ++submitted) {
+  for (; submitted < numbered; ++submitted) {
     all[submitted].use->communicator->fault(first, true);
     for (StreamItem& item : items[submitted]) item.engine->reject(*item.run, first);
   }

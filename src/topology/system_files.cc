@@ -25,15 +25,15 @@ std::string trimmed(const std::string& text) {
 std::optional<std::string> contentOf(const std::string& path) {
   constexpr size_t kMost = size_t{16} << 20;  // of a captured machine anything may lie there
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  std::FILE* file = fd < 0 ? nullptr : fdopen(fd, "r");
+  std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(fd < 0 ? nullptr : fdopen(fd, "r"), std::fclose);
   if (file == nullptr) return std::nullopt;
   std::string text;
   char piece[4096];
-  while (const size_t count = text.size() < kMost ? std::fread(piece, 1, sizeof piece, file) : 0)
+  while (const size_t count = text.size() < kMost ? std::fread(piece, 1, sizeof piece, file.get()) : 0)
     text.append(piece, count);
-  const bool failed = std::ferror(file) != 0;
+  const bool failed = std::ferror(file.get()) != 0;
   const int why = errno;
-  std::fclose(file);
+  file.reset();
   errno = why;
   return failed ? std::nullopt : std::optional(text);
 }

@@ -53,6 +53,7 @@ TEST(Printable, QuotationsAreShort) {
   EXPECT_EQ(inQuotes(std::string(60, 'x')), '"' + std::string(60, 'x') + '"');
   EXPECT_EQ(inQuotes(std::string(61, 'x')), '"' + std::string(60, 'x') + "...\"");
   EXPECT_EQ(inQuotes(std::string(59, 'x') + "€"), '"' + std::string(59, 'x') + "...\"");
+  EXPECT_EQ(inQuotes(std::string(61, '\x9d')).size(), 60 + 5U);  // four bytes for each
 }
 
 TEST(Printable, MessagesAre) {

@@ -37,8 +37,11 @@ bool fails() {
 
 }  // namespace
 
+void* operator new(size_t size, const std::nothrow_t&) noexcept {
+  return fails() ? nullptr : std::malloc(size == 0 ? 1 : size);
+}
 void* operator new(size_t size) {
-  void* memory = fails() ? nullptr : std::malloc(size == 0 ? 1 : size);
+  void* memory = operator new(size, std::nothrow);
   if (memory == nullptr) throw std::bad_alloc();
   return memory;
 }

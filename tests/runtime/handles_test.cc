@@ -20,9 +20,10 @@ namespace {
 using ::testing::AnyOf;
 using ::testing::HasSubstr;
 
+// Tables are static: they give nothing back.
 TEST(HandleTable, FindsWhatLivesAndTellsWhatEndedFromWhatNeverWas) {
-  std::mutex mutex;
-  HandleTable<int> table(HandleKind::stream, mutex);
+  static std::mutex mutex;
+  static HandleTable<int> table(HandleKind::stream, mutex);
   std::vector<void*> handles;
   for (int i = 0; i < 1000; ++i) handles.push_back(table.add(std::make_shared<int>(i)));
   for (int i = 0; i < 1000; ++i) EXPECT_EQ(*table.find(handles[static_cast<size_t>(i)]), i);
@@ -37,7 +38,7 @@ TEST(HandleTable, FindsWhatLivesAndTellsWhatEndedFromWhatNeverWas) {
   EXPECT_FALSE(table.find(gone));
   EXPECT_TRUE(table.existed(gone));
   int local = 0;
-  HandleTable<int> others(HandleKind::communicator, mutex);
+  static HandleTable<int> others(HandleKind::communicator, mutex);
   void* const another = others.add(std::make_shared<int>(1));
   for (const void* stranger :
        {static_cast<const void*>(nullptr), reinterpret_cast<const void*>(1), reinterpret_cast<const void*>(2),
@@ -49,8 +50,8 @@ TEST(HandleTable, FindsWhatLivesAndTellsWhatEndedFromWhatNeverWas) {
 }
 
 TEST(HandleTable, TheObjectEndsWithItsLastUser) {
-  std::mutex mutex;
-  HandleTable<int> table(HandleKind::stream, mutex);
+  static std::mutex mutex;
+  static HandleTable<int> table(HandleKind::stream, mutex);
   auto object = std::make_shared<int>(1);
   const std::weak_ptr<int> watch = object;
   void* const handle = table.add(std::move(object));

@@ -141,6 +141,30 @@ TEST_F(GroupOrder, ASendToOneselfMayHaveItsRecvOnAnotherStream) {
   });
 }
 
+// The group of rank 0 has a call that cannot be made: none is, and its communicators go on.
+TEST_F(GroupOrder, AGroupThatIsRefusedLeavesItsCommunicatorsAsTheyWere) {
+  make(2);
+  ecclComm_t others[2];
+  ASSERT_EQ(ecclCommInitAll(others, 2, nullptr), ecclSuccess);
+  each([&](int rank, ecclComm_t comm) {
+    int value = 1, lonely = 0;
+    if (rank == 0) {
+      ecclGroupStart();
+      EXPECT_EQ(ecclAllReduce(&value, &value, 1, ecclInt32, ecclSum, comm, nullptr), ecclSuccess);
+      EXPECT_EQ(ecclSend(&lonely, 1, ecclInt32, rank, others[rank], nullptr), ecclSuccess);
+      EXPECT_EQ(ecclGroupEnd(), ecclInvalidUsage);
+      EXPECT_THAT(ecclGetLastError(nullptr), HasSubstr("1 ecclSend and 0 ecclRecv to itself"));
+    }
+    for (ecclComm_t each : {comm, others[rank]}) {
+      value = 1;
+      EXPECT_EQ(ecclAllReduce(&value, &value, 1, ecclInt32, ecclSum, each, nullptr), ecclSuccess)
+          << ecclGetLastError(nullptr);
+      EXPECT_EQ(value, 2);
+    }
+    EXPECT_EQ(ecclCommDestroy(others[rank]), ecclSuccess);
+  });
+}
+
 using GroupEnd = InOneProcess;
 
 // Nothing is left to be done when it returns: buffers may be read, and freed.

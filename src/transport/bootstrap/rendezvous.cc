@@ -19,8 +19,7 @@ namespace {
 constexpr uint64_t kStopTag = UINT64_MAX;
 constexpr uint64_t kAcceptorTag = UINT64_MAX - 1;
 constexpr Duration kDawdlerLimit = std::chrono::seconds(10);  // from authenticated to joined
-constexpr Duration kAbsentLimit =
-    std::chrono::seconds(60);  // to come back: longer than anybody is sent away for
+constexpr Duration kAbsentLimit = std::chrono::seconds(60);   // to come back: longer than anybody is away
 constexpr int kMaxRanks = 1 << 20;
 
 }  // namespace
@@ -48,7 +47,8 @@ Result<std::unique_ptr<Rendezvous>> Rendezvous::start(UniqueId* id, const Option
     std::lock_guard lock(root->mutex_);  // the thread may be through before it is known here
     Result<std::thread> thread = startThread("eccl-rendezvous", [self = root.get()] {
       const Status ran = guarded("eccl-rendezvous", [&] { return self->run(), Status(); });
-      if (!ran.ok()) ECCL_WARN("the rendezvous at %s has ended: %s", self->where_.c_str(), ran.message().c_str());
+      if (!ran.ok())
+        ECCL_WARN("the rendezvous at %s has ended: %s", self->where_.c_str(), ran.message().c_str());
       self->close();
     });
     ready = thread.status();
@@ -121,8 +121,8 @@ void Rendezvous::run() {
   }
 }
 
-// The thread's last act. Ranks that still wait see the connection end. Nobody need join it any more, as the object
-// may live on for long.
+// The thread's last act. Ranks that still wait see the connection end. Nobody need join it any more, as the
+// object may live on for long.
 void Rendezvous::close() {
   std::lock_guard lock(mutex_);
   if (thread_.joinable()) thread_.detach();
@@ -145,7 +145,7 @@ TimePoint Rendezvous::nextDeadline() const {
   for (auto& [fd, joiner] : joiners_) next = std::min(next, joiner.deadline);
   for (auto& [rank, absent] : absent_) {
     next = std::min(next, absent.lostAt);
-    if (!welcomed_ && failure_.empty()) next = std::min(next, absent.joiner.deadline);
+    if (!welcomed_ && failure_.empty()) next = std::min(next, absent.claim.deadline);
   }
   return next;
 }
@@ -214,17 +214,18 @@ void Rendezvous::join(Joiner& joiner) {
     if (!agrees(joiner, other)) return;
   }
   for (auto& [rank, absent] : absent_) {
-    if (!agrees(joiner, absent.joiner)) return;
+    if (!agrees(joiner, absent.claim)) return;
   }
   joiner.state = Joiner::State::joined;
   nranks_ = joiner.nranks;
   gone_.erase(joiner.rank);
-  if (static_cast<int>(held + absent_.size()) + 1 == nranks_) return welcomeAll();
+  if (static_cast<int>(held + absent_.size()) + 1 == nranks_ && allStillThere()) return welcomeAll();
+  if (joiner.state == Joiner::State::gone) return;
   if (held >= (options_.mostHeld > 0 ? options_.mostHeld : descriptorShare())) note(joiner);
 }
 
 // False, and everybody is told, if the two cannot both be right.
-bool Rendezvous::agrees(Joiner& joiner, const Joiner& other) {
+bool Rendezvous::agrees(Joiner& joiner, const Claim& other) {
   if (other.rank != joiner.rank && other.nranks == joiner.nranks) return true;
   joiner.state = Joiner::State::joined;
   nranks_ = std::max(joiner.nranks, other.nranks);
@@ -249,18 +250,18 @@ bool Rendezvous::comesBack(Joiner& joiner) {
   auto found = absent_.find(joiner.rank);
   if (found == absent_.end()) return false;
   Absent& absent = found->second;
-  if (absent.joiner.endpoint.identity != joiner.endpoint.identity) {
-    if (welcomed_ || !failure_.empty() || absent.joiner.nranks != joiner.nranks) return false;
+  if (absent.claim.endpoint.identity != joiner.endpoint.identity) {
+    if (welcomed_ || !failure_.empty() || absent.claim.nranks != joiner.nranks) return false;
     absent.rival = joiner.peer;
     sendAway(joiner);
     return true;
   }
   if (!absent.rival.empty() && failure_.empty() && !welcomed_) {
-    absent.joiner.peer = absent.rival;
-    return !agrees(joiner, absent.joiner);
+    absent.claim.peer = absent.rival;
+    return !agrees(joiner, absent.claim);
   }
-  joiner.limit = absent.joiner.limit;  // it says what is left of them
-  joiner.deadline = absent.joiner.deadline;
+  joiner.limit = absent.claim.limit;  // it says what is left of them
+  joiner.deadline = absent.claim.deadline;
   absent_.erase(found);
   if (!welcomed_) return false;
   welcome(joiner);
@@ -276,14 +277,7 @@ void Rendezvous::sendAway(Joiner& joiner) {
 }
 
 void Rendezvous::note(Joiner& joiner) {
-  Absent& absent = absent_[joiner.rank];
-  absent.joiner.rank = joiner.rank;
-  absent.joiner.nranks = joiner.nranks;
-  absent.joiner.limit = joiner.limit;
-  absent.joiner.deadline = joiner.deadline;
-  absent.joiner.peer = joiner.peer;
-  absent.joiner.endpoint = joiner.endpoint;
-  absent.lostAt = Clock::system().now() + kAbsentLimit;
+  absent_[joiner.rank] = {joiner, Clock::system().now() + kAbsentLimit, ""};
   sendAway(joiner);
 }
 
@@ -297,6 +291,15 @@ bool Rendezvous::stillThere(Joiner& joiner) {
   return false;
 }
 
+// The last joiner is asked too: its end may have come together with its words.
+bool Rendezvous::allStillThere() {
+  bool all = true;
+  for (auto& [fd, joiner] : joiners_) {
+    if (joiner.state == Joiner::State::joined && !stillThere(joiner)) all = false;
+  }
+  return all;
+}
+
 // Each rank learns only its parent: what it needs to enter the tree, where everything else is exchanged.
 void Rendezvous::welcomeAll() {
   endpoints_.resize(static_cast<size_t>(nranks_));
@@ -304,7 +307,7 @@ void Rendezvous::welcomeAll() {
     if (joiner.state == Joiner::State::joined)
       endpoints_[static_cast<size_t>(joiner.rank)] = joiner.endpoint.encode();
   }
-  for (auto& [rank, absent] : absent_) endpoints_[static_cast<size_t>(rank)] = absent.joiner.endpoint.encode();
+  for (auto& [rank, absent] : absent_) endpoints_[static_cast<size_t>(rank)] = absent.claim.endpoint.encode();
   welcomed_ = true;
   for (auto& [fd, joiner] : joiners_) {
     if (joiner.state == Joiner::State::joined) welcome(joiner);
@@ -333,7 +336,7 @@ void Rendezvous::failAll(Code code, std::string why) {
 
 // Gives up when the first joiner has waited as long as it was willing to.
 void Rendezvous::expire(TimePoint now) {
-  const Joiner* waited = nullptr;
+  const Claim* waited = nullptr;
   std::vector<bool> present(static_cast<size_t>(nranks_));
   for (auto& [fd, joiner] : joiners_) {
     if (joiner.state == Joiner::State::joined) present[static_cast<size_t>(joiner.rank)] = true;
@@ -346,11 +349,11 @@ void Rendezvous::expire(TimePoint now) {
   std::erase_if(absent_, [&](auto& item) {
     auto& [rank, absent] = item;
     if (now >= absent.lostAt) {
-      gone_[rank] = absent.joiner.peer;
+      gone_[rank] = absent.claim.peer;
       return true;
     }
     present[static_cast<size_t>(rank)] = true;
-    if (now >= absent.joiner.deadline && waited == nullptr) waited = &absent.joiner;
+    if (now >= absent.claim.deadline && waited == nullptr) waited = &absent.claim;
     return false;
   });
   if (waited == nullptr || welcomed_ || !failure_.empty()) return;

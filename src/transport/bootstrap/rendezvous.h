@@ -52,19 +52,22 @@ class Rendezvous {
   void closeAfterFork();
 
  private:
-  struct Joiner {
-    FrameSocket socket;
+  /// What a process says of itself.
+  struct Claim {
     std::string peer;  // address, and host and pid once known
     int rank = 0, nranks = 0;
     Duration limit{};      // how long it is ready to wait
     TimePoint deadline{};  // until when
-    enum class State : uint8_t { connected, joined, answered, gone } state = State::connected;
     Endpoint endpoint;
+  };
+  struct Joiner : Claim {
+    FrameSocket socket;
+    enum class State : uint8_t { connected, joined, answered, gone } state = State::connected;
   };
   using Joiners = std::map<int, Joiner>;  // by descriptor
   /// A rank that has joined, has hung up as told, and is expected back.
   struct Absent {
-    Joiner joiner;       // without socket
+    Claim claim;
     TimePoint lostAt{};  // when it counts as gone
     std::string rival;   // who else has said to be this rank meanwhile
   };
@@ -79,11 +82,12 @@ class Rendezvous {
   Result<bool> onFrame(Joiner& joiner, Frame&& frame);
   void join(Joiner& joiner);
   bool comesBack(Joiner& joiner);
-  bool agrees(Joiner& joiner, const Joiner& other);
+  bool agrees(Joiner& joiner, const Claim& other);
   void sendAway(Joiner& joiner);
   void note(Joiner& joiner);
   void welcome(Joiner& joiner);
   bool stillThere(Joiner& joiner);
+  bool allStillThere();
   void welcomeAll();
   void failAll(Code code, std::string why);
   void expire(TimePoint now);

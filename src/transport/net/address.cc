@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstring>
+#include <memory>
 
 namespace eccl {
 
@@ -38,16 +39,16 @@ Result<std::vector<SocketAddress>> SocketAddress::resolve(const std::string& tex
   addrinfo hints{};
   hints.ai_family = family;
   hints.ai_socktype = SOCK_STREAM;
-  addrinfo* list = nullptr;
-  if (int failure = getaddrinfo(host.c_str(), port.c_str(), &hints, &list); failure != 0) {
+  addrinfo* all = nullptr;
+  if (int failure = getaddrinfo(host.c_str(), port.c_str(), &hints, &all); failure != 0) {
     return Status::error(Code::system, "the host name in '%s' cannot be resolved: %s", text.c_str(),
                          gai_strerror(failure));
   }
+  const std::unique_ptr<addrinfo, void (*)(addrinfo*)> list(all, freeaddrinfo);
   std::vector<SocketAddress> found;
-  for (addrinfo* item = list; item != nullptr; item = item->ai_next) {
+  for (const addrinfo* item = all; item != nullptr; item = item->ai_next) {
     if (SocketAddress address = from(item->ai_addr); address.valid()) found.push_back(address);
   }
-  freeaddrinfo(list);
   return found;
 }
 

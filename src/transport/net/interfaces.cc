@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <memory>
 
 namespace eccl {
 namespace {
@@ -59,16 +60,16 @@ std::string describe(const std::vector<Interface>& all) {
 }  // namespace
 
 Result<std::vector<Interface>> listInterfaces() {
-  ifaddrs* list = nullptr;
-  if (getifaddrs(&list) != 0)
+  ifaddrs* all = nullptr;
+  if (getifaddrs(&all) != 0)
     return Status::fromErrno(errno, "the network interfaces cannot be listed (getifaddrs)");
+  const std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> list(all, freeifaddrs);
   std::vector<Interface> found;
-  for (ifaddrs* item = list; item != nullptr; item = item->ifa_next) {
+  for (const ifaddrs* item = all; item != nullptr; item = item->ifa_next) {
     if (item->ifa_addr == nullptr || (item->ifa_flags & IFF_UP) == 0) continue;
     SocketAddress address = SocketAddress::from(item->ifa_addr);
     if (address.valid() && !address.isLinkLocal()) found.push_back({item->ifa_name, address});
   }
-  freeifaddrs(list);
   return found;
 }
 

@@ -1,6 +1,7 @@
 #include "transport/bootstrap/rendezvous.h"
 
 #include <gtest/gtest.h>
+#include <netinet/tcp.h>
 #include <signal.h>
 #include <sys/socket.h>
 
@@ -205,6 +206,16 @@ TEST_F(RendezvousTest, AQuickSuccessionOfRestartsIsNoDuplicate) {
   for (int i = 0; i < 50; ++i) halfJoin(1, 3, true);  // closed at once
   const std::vector<int> ranks = upTo(3);
   expectWelcome(ranks, joinAll(ranks, 3));
+}
+
+TEST_F(RendezvousTest, ARankThatEndsAsItJoinsIsNotCounted) {
+  FrameSocket zero = halfJoin(0, 2, true);
+  FrameSocket ending = halfJoin(1, 2, false);
+  const int cork = 1;  // its words and its end go out in one segment
+  ASSERT_EQ(setsockopt(ending.fd(), IPPROTO_TCP, TCP_CORK, &cork, sizeof cork), 0);
+  sendJoin(ending, 1, 2);
+  ending.close();
+  expectWelcome({1}, joinAll({1}, 2));
 }
 
 TEST_F(RendezvousTest, ARankThatDiedWhileWaitingAndStaysAwayIsReported) {
