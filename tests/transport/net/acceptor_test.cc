@@ -214,8 +214,6 @@ TEST_F(AcceptorTest, AForkedChildLetsGoOfEverything) {
 
 TEST_F(AcceptorTest, RunningOutOfDescriptorsIsSurvived) {
   open();
-  acceptor->progress();  // UBSan looks at each kind of object with a pipe, the first time
-  EXPECT_FALSE(Status::error(Code::system, "the same").ok());
   const Fd waiting = rawConnect(acceptor->endpoint().addresses[0]);
   rlimit before{};
   ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
