@@ -124,7 +124,8 @@ Status Communicator::number(const std::vector<StreamItem>& items) {
 // it.
 std::shared_ptr<Run> Communicator::spareRun() {
   if (spare_ == nullptr || spare_.use_count() > 1) spare_ = std::make_shared<Run>();
-  std::atomic_thread_fence(std::memory_order_acquire);  // the last use of it came before its count went down
+  // Counting down is an acquire too, so that the last use of it came before. ThreadSanitizer sees no fences.
+  std::shared_ptr<Run>(spare_).reset();
   spare_->reset();
   return spare_;
 }
