@@ -233,14 +233,15 @@ TEST_F(Handles, Storm) {
     streams[i] = stream;
     registrations[i] = nullptr;
   }
+  // Queued calls use them until their communicators have ended, which other threads may do.
+  const std::vector<float> data(256);
+  std::vector<std::vector<float>> outs(static_cast<size_t>(kThreads * calls), std::vector<float>(256));
   std::vector<std::thread> threads;
   for (int t = 0; t < kThreads; ++t) {
     threads.emplace_back([&, t] {
       std::minstd_rand random(static_cast<unsigned>(t) + 1);
-      const std::vector<float> data(256);
-      std::vector<std::vector<float>> outs(static_cast<size_t>(calls), std::vector<float>(256));
       for (int i = 0; i < calls; ++i) {
-        auto& out = outs[static_cast<size_t>(i)];  // a queued call may still write to an earlier one
+        auto& out = outs[static_cast<size_t>(t * calls + i)];
         auto& comm = comms[random() % kEach];
         auto& stream = streams[random() % kEach];
         auto& registration = registrations[random() % kEach];
@@ -309,8 +310,6 @@ TEST_F(Handles, Storm) {
             ecclCommSynchronize(comm);
         }
       }
-      // What this thread has queued refers to its buffers.
-      for (auto& stream : streams) ecclStreamSynchronize(stream);
     });
   }
   for (auto& thread : threads) thread.join();
