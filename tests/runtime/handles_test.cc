@@ -291,16 +291,18 @@ TEST_F(Handles, Storm) {
             break;
           case 12:
             if (random() % 8 == 0) {
-              random() % 2 == 0 ? ecclCommAbort(comm) : ecclCommDestroy(comm);
-              comm = single();
+              ecclComm_t old = comm;  // perhaps another thread's too
+              random() % 2 == 0 ? ecclCommAbort(old) : ecclCommDestroy(old);
+              ecclComm_t fresh = single();
+              if (!comm.compare_exchange_strong(old, fresh)) ecclCommDestroy(fresh);
             }
             break;
           case 13:
             if (random() % 8 == 0) {
-              ecclStreamDestroy(stream);
-              ecclStream_t fresh;
+              ecclStream_t old = stream, fresh;
+              ecclStreamDestroy(old);
               ecclStreamCreate(&fresh);
-              stream = fresh;
+              if (!stream.compare_exchange_strong(old, fresh)) ecclStreamDestroy(fresh);
             }
             break;
           case 14:
