@@ -4,6 +4,7 @@
 #include <sys/socket.h>
 
 #include <cerrno>
+#include <cmath>
 #include <cstring>
 
 #include "transport/net/descriptors.h"
@@ -83,8 +84,10 @@ bool Dialer::progress() {
     for (const Candidate& one : candidates_) {
       tried += "; " + one.text(endpoint_) + ": " + (one.why.empty() ? "not tried" : one.why);
     }
-    finish(Status::error(Code::timeout, "could not connect to %s within %.3g s%s", options_.peer.c_str(),
-                         seconds(deadline_ - begun_), tried.c_str()));
+    // Rounded up to tenths: the limit that was set, though a little of it had passed before.
+    const double limit = std::ceil(10 * seconds(deadline_ - begun_)) / 10;
+    finish(Status::error(Code::timeout, "could not connect to %s within %.3g s%s", options_.peer.c_str(), limit,
+                         tried.c_str()));
   }
   return state_ == State::over;
 }

@@ -6,7 +6,6 @@
 #include <sys/socket.h>
 
 #include <filesystem>
-#include <regex>
 
 #include "transport/bootstrap/node.h"
 #include "transport/net/dialer.h"
@@ -336,9 +335,7 @@ TEST_F(RendezvousTest, ARootThatIsNotThereIsNamedWithItsAddresses) {
   auto result = join(1, 2, 300ms);
   ASSERT_FALSE(result.ok());
   const std::string text = result.status().message();
-  // The time it says is what was left of the limit when it began.
-  EXPECT_TRUE(std::regex_search(
-      text, std::regex("^rank 1 of 2: could not connect to the rendezvous root within 0\\.(3|2[0-9]*) s")))
+  EXPECT_NE(text.find("rank 1 of 2: could not connect to the rendezvous root within 0.3 s"), std::string::npos)
       << text;
   for (const SocketAddress& address : id.addresses)
     EXPECT_NE(text.find(address.text()), std::string::npos) << text;
