@@ -3,62 +3,64 @@
 // second.
 #include <benchmark/benchmark.h>
 
-#include "topology/clos.h"
-#include "topology/cluster_json.h"
-#include "topology/cluster_paths.h"
-#include "topology/rail_rings.h"
+#include "topology/formats/cluster_json.h"
+#include "topology/model/clos.h"
+#include "topology/paths/cluster_paths.h"
+#include "topology/search/rail_rings.h"
 
 namespace eccl {
 namespace {
 
 /// An accelerator, an adapter and a port below a PCIe 5.0 switch for each of 8 rails; two CPUs; NVLink by a
 /// switch.
-Host railHost() {
-  Host host;
+topology::Host railHost() {
+  topology::Host host;
   host.name = "rails";
-  const auto add = [&](DeviceKind kind, int parent, std::string name) {
-    Device& device = host.devices.emplace_back();
+  const auto add = [&](topology::DeviceKind kind, int parent, std::string name) {
+    topology::Device& device = host.devices.emplace_back();
     device.kind = kind;
     device.parent = parent;
     device.name = std::move(name);
-    if (kind != DeviceKind::cpu && kind != DeviceKind::port && kind != DeviceKind::nvSwitch)
-      device.pci = PciFacts{device.name, {}, {}, {}, {}, {}, 32, 32, 16, 16};
+    if (kind != topology::DeviceKind::cpu && kind != topology::DeviceKind::port &&
+        kind != topology::DeviceKind::nvSwitch)
+      device.pci = topology::PciFacts{device.name, {}, {}, {}, {}, {}, 32, 32, 16, 16};
     return static_cast<int>(host.devices.size()) - 1;
   };
   for (const char* cpu : {"cpu0", "cpu1"}) {
-    add(DeviceKind::cpu, Device::kNone, cpu);
-    host.devices.back().cpu = CpuFacts{{}, "x86_64", "GenuineIntel", 6, 143, {}};
+    add(topology::DeviceKind::cpu, topology::Device::kNone, cpu);
+    host.devices.back().cpu = topology::CpuFacts{{}, "x86_64", "GenuineIntel", 6, 143, {}};
   }
   std::vector<int> accelerators;
   for (int r = 0; r < 8; ++r) {
-    const int bridge = add(DeviceKind::bridge, r / 4, format("0000:%02x:00.0", 0x41 + r));
-    accelerators.push_back(add(DeviceKind::accelerator, bridge, format("0000:%02x:00.0", 1 + r)));
-    host.devices.back().accelerator = AcceleratorFacts{r, {}, 90, "", {}, {}};
-    const int nic = add(DeviceKind::nic, bridge, format("0000:%02x:00.0", 0x81 + r));
-    add(DeviceKind::port, nic, format("mlx5_%d", r));
+    const int bridge = add(topology::DeviceKind::bridge, r / 4, format("0000:%02x:00.0", 0x41 + r));
+    accelerators.push_back(add(topology::DeviceKind::accelerator, bridge, format("0000:%02x:00.0", 1 + r)));
+    host.devices.back().accelerator = topology::AcceleratorFacts{r, {}, 90, "", {}, {}};
+    const int nic = add(topology::DeviceKind::nic, bridge, format("0000:%02x:00.0", 0x81 + r));
+    add(topology::DeviceKind::port, nic, format("mlx5_%d", r));
     host.devices.back().port.emplace().megabits = 400000;
   }
-  const int hub = add(DeviceKind::nvSwitch, Device::kNone, "nvswitch0");
+  const int hub = add(topology::DeviceKind::nvSwitch, topology::Device::kNone, "nvswitch0");
   for (int accelerator : accelerators) {
-    host.fabric.push_back({accelerator, hub, FabricKind::nvLink, 18, {}});
-    host.fabric.push_back({hub, accelerator, FabricKind::nvLink, 18, {}});
+    host.fabric.push_back({accelerator, hub, topology::FabricKind::nvLink, 18, {}});
+    host.fabric.push_back({hub, accelerator, topology::FabricKind::nvLink, 18, {}});
   }
   return host;
 }
 
-Cluster clusterOf(const benchmark::State& state) {
-  ClosShape shape;
+topology::Cluster clusterOf(const benchmark::State& state) {
+  topology::ClosShape shape;
   shape.host = railHost();
   shape.hosts = static_cast<int>(state.range(0));
-  Cluster cluster = makeClos(shape).take();
-  cluster.ranks = allPlaces(cluster);
+  topology::Cluster cluster = topology::makeClos(shape).take();
+  cluster.ranks = topology::allPlaces(cluster);
   return cluster;
 }
 
 void load(benchmark::State& state) {
-  const std::string text = toJson(clusterOf(state)).take();
+  const std::string text = topology::toJson(clusterOf(state)).take();
   for (auto _ : state) {
-    auto cluster = parseClusterJson(text, "text", [](const std::string&) { return Host{}; });
+    auto cluster =
+        topology::parseClusterJson(text, "text", [](const std::string&) { return topology::Host{}; });
     if (!cluster.ok()) state.SkipWithError(cluster.status().message().c_str());
   }
   state.counters["bytes"] = static_cast<double>(text.size());
@@ -66,27 +68,27 @@ void load(benchmark::State& state) {
 
 /// As many hosts as ranks would send them, with names and host hashes of their own.
 void merge(benchmark::State& state) {
-  std::vector<Host> hosts(static_cast<size_t>(state.range(0)), railHost());
+  std::vector<topology::Host> hosts(static_cast<size_t>(state.range(0)), railHost());
   for (size_t i = 0; i < hosts.size(); ++i) {
     hosts[i].name = format("node%zu", i);
     hosts[i].devices[0].cpu->hostHash = i;
   }
-  for (auto _ : state) benchmark::DoNotOptimize(mergeHosts(hosts));
+  for (auto _ : state) benchmark::DoNotOptimize(topology::mergeHosts(hosts));
 }
 
 /// From one accelerator to all others.
 void paths(benchmark::State& state) {
-  const Cluster cluster = clusterOf(state);
-  const std::vector<RankPlace> others(cluster.ranks.begin() + 8, cluster.ranks.end());
-  for (auto _ : state) benchmark::DoNotOptimize(ClusterPaths(cluster).from(cluster.ranks[0], others));
+  const topology::Cluster cluster = clusterOf(state);
+  const std::vector<topology::RankPlace> others(cluster.ranks.begin() + 8, cluster.ranks.end());
+  for (auto _ : state) benchmark::DoNotOptimize(topology::ClusterPaths(cluster).from(cluster.ranks[0], others));
   state.counters["paths"] = static_cast<double>(others.size());
 }
 
 /// The bound and the rings on rails.
 void search(benchmark::State& state) {
-  const Cluster cluster = clusterOf(state);
+  const topology::Cluster cluster = clusterOf(state);
   for (auto _ : state) {
-    auto rings = searchRailRings(cluster);
+    auto rings = topology::searchRailRings(cluster);
     if (!rings.ok() && cluster.hosts.size() > 1) state.SkipWithError(rings.status().message().c_str());
   }
 }

@@ -58,8 +58,8 @@ void runTriad(benchmark::State& state, Place place) {
   state.SetBytesProcessed(static_cast<int64_t>(state.iterations() * 3 * buffers.each()));
 }
 
-ReduceTask sumTask(DataType type, int sources, Buffers& buffers) {
-  ReduceTask task;
+kernels::ReduceTask sumTask(DataType type, int sources, Buffers& buffers) {
+  kernels::ReduceTask task;
   task.type = type;
   task.sources = static_cast<uint8_t>(sources);
   task.destinations = 1;
@@ -69,9 +69,10 @@ ReduceTask sumTask(DataType type, int sources, Buffers& buffers) {
   return task;
 }
 
-void runReduce(benchmark::State& state, ReduceVariant variant, Place place, DataType type, int sources) {
+void runReduce(benchmark::State& state, kernels::ReduceVariant variant, Place place, DataType type,
+               int sources) {
   Buffers buffers(place, sources + 1);
-  const ReduceTask task = sumTask(type, sources, buffers);
+  const kernels::ReduceTask task = sumTask(type, sources, buffers);
   for (auto _ : state) {
     variant.run(task);
     benchmark::ClobberMemory();
@@ -80,9 +81,9 @@ void runReduce(benchmark::State& state, ReduceVariant variant, Place place, Data
 }
 
 /// The fixed cost: two sources of `bytes` each.
-void runSmall(benchmark::State& state, ReduceVariant variant, DataType type, size_t bytes) {
+void runSmall(benchmark::State& state, kernels::ReduceVariant variant, DataType type, size_t bytes) {
   Buffers buffers(kPlaces[0], 3);
-  ReduceTask task = sumTask(type, 2, buffers);
+  kernels::ReduceTask task = sumTask(type, 2, buffers);
   task.count = bytes / sizeOf(type);
   for (auto _ : state) {
     variant.run(task);
@@ -94,7 +95,7 @@ void registerAll() {
   for (const Place& place : kPlaces) {
     benchmark::RegisterBenchmark((std::string("memcpy/") + place.name).c_str(), runMemcpy, place);
     benchmark::RegisterBenchmark((std::string("triad/") + place.name).c_str(), runTriad, place);
-    for (const ReduceVariant& variant : reduceVariants()) {
+    for (const kernels::ReduceVariant& variant : kernels::reduceVariants()) {
       for (DataType type : {DataType::float32, DataType::float16, DataType::bfloat16, DataType::float8e4m3,
                             DataType::float8e5m2}) {
         for (int sources : {2, 4, 8}) {
@@ -105,7 +106,7 @@ void registerAll() {
       }
     }
   }
-  for (const ReduceVariant& variant : reduceVariants()) {
+  for (const kernels::ReduceVariant& variant : kernels::reduceVariants()) {
     for (DataType type : {DataType::int8, DataType::float32, DataType::bfloat16, DataType::float8e4m3}) {
       for (size_t bytes : {8, 64, 120, 1000}) {
         const std::string name =

@@ -2,30 +2,30 @@
 // one core. Arguments: ranks, channels. "moves" is the rate of moves of one tile that are proved.
 #include <benchmark/benchmark.h>
 
-#include "algorithms/algorithm.h"
-#include "algorithms/text.h"
-#include "algorithms/verify.h"
+#include "algorithms/library/algorithm.h"
+#include "algorithms/verify/verify.h"
+#include "program/text.h"
 
 namespace eccl {
 namespace {
 
-std::vector<Program> programsOf(const Algorithm& algorithm, const benchmark::State& state) {
-  return buildAll(algorithm, {algorithm.collective, static_cast<int>(state.range(0)), 0},
-                  static_cast<int>(state.range(1)));
+std::vector<Program> programsOf(const algorithms::Algorithm& algorithm, const benchmark::State& state) {
+  return algorithms::buildAll(algorithm, {algorithm.collective, static_cast<int>(state.range(0)), 0},
+                              static_cast<int>(state.range(1)));
 }
 
-void verifies(benchmark::State& state, const Algorithm* algorithm, bool inPlace) {
+void verifies(benchmark::State& state, const algorithms::Algorithm* algorithm, bool inPlace) {
   const std::vector<Program> programs = programsOf(*algorithm, state);
   int64_t moves = 0;
   for (auto _ : state) {
-    Verdict verdict = verify(programs, inPlace);
+    algorithms::Verdict verdict = algorithms::verify(programs, inPlace);
     if (!verdict.ok) state.SkipWithError(verdict.reason.c_str());
     moves += verdict.moves;
   }
   state.counters["moves"] = benchmark::Counter(static_cast<double>(moves), benchmark::Counter::kIsRate);
 }
 
-void parses(benchmark::State& state, const Algorithm* algorithm) {
+void parses(benchmark::State& state, const algorithms::Algorithm* algorithm) {
   const std::string text = dumpSchedule(programsOf(*algorithm, state));
   for (auto _ : state) {
     auto programs = parse(text);
@@ -36,14 +36,14 @@ void parses(benchmark::State& state, const Algorithm* algorithm) {
 
 /// The ring at the sizes that matter; every algorithm at 64 ranks.
 void registerAll() {
-  const Algorithm* ring = findAlgorithm(Collective::allReduce, "ring");
+  const algorithms::Algorithm* ring = algorithms::findAlgorithm(Collective::allReduce, "ring");
   benchmark::RegisterBenchmark("verify/AllReduce/ring/in_place", verifies, ring, true)
       ->Args({512, 1})
       ->Args({64, 4})
       ->Args({64, 1})
       ->Args({8, 2})
       ->Unit(benchmark::kMillisecond);
-  for (const Algorithm& algorithm : algorithms()) {
+  for (const algorithms::Algorithm& algorithm : algorithms::algorithms()) {
     std::string name = format("verify/%s/%s", nameOf(algorithm.collective), algorithm.name);
     benchmark::RegisterBenchmark(name.c_str(), verifies, &algorithm, false)
         ->Args({64, 4})

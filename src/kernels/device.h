@@ -7,7 +7,7 @@
 #include "base/status.h"
 #include "kernels/reduce.h"
 
-namespace eccl {
+namespace eccl::kernels {
 
 enum class MemoryKind : uint8_t { host, cuda };
 
@@ -40,4 +40,4 @@ class Device {
   virtual Result<bool> test(Ticket ticket) = 0;
 };
 
-}  // namespace eccl
+}  // namespace eccl::kernels

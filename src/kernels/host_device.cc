@@ -5,7 +5,7 @@
 
 #include "base/log.h"
 
-namespace eccl {
+namespace eccl::kernels {
 namespace {
 
 constexpr size_t kAlignment = 64;  // a cache line, and the widest vector
@@ -59,4 +59,4 @@ Result<Ticket> HostDevice::submit(const ReduceTask& task) {
   return Ticket{};
 }
 
-}  // namespace eccl
+}  // namespace eccl::kernels

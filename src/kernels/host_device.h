@@ -3,7 +3,7 @@
 
 #include "kernels/device.h"
 
-namespace eccl {
+namespace eccl::kernels {
 
 /// Runs each task on the thread that submits it and completes before submit() returns: a reduction in host
 /// memory is bound by memory bandwidth, which a second thread would only share. Stateless, hence thread-safe.
@@ -16,4 +16,4 @@ class HostDevice final : public Device {
   Result<bool> test(Ticket) override { return true; }
 };
 
-}  // namespace eccl
+}  // namespace eccl::kernels

@@ -2,7 +2,7 @@
 
 #include "kernels/reduce_internal.h"
 
-namespace eccl {
+namespace eccl::kernels {
 namespace {
 
 struct Variants {
@@ -27,4 +27,4 @@ void reduce(const ReduceTask& task) {
   best(task);
 }
 
-}  // namespace eccl
+}  // namespace eccl::kernels

@@ -7,9 +7,9 @@
 #include <span>
 #include <type_traits>
 
-#include "base/program.h"
+#include "program/program.h"
 
-namespace eccl {
+namespace eccl::kernels {
 
 /// How one source, or the result, is scaled. `multiply` serves PreMulSum, and Avg on floats, which scales
 /// each contribution by 1/n; `divide` serves Avg on integers, which divides the sum.
@@ -63,7 +63,7 @@ struct ReduceTask {
   /// Bit d: destination d will not be read again while it is in a cache; it may be written past them, which
   /// spares reading it first. Visible to others like any other store once reduce() has returned and a release.
   uint8_t streamed = 0;
-  size_t count = 0;          ///< elements, 0 included
+  size_t count = 0;  ///< elements, 0 included
   const void* source[kMaxOperands] = {};
   void* destination[kMaxOperands] = {};
   Scale pre[kMaxOperands];
@@ -93,4 +93,4 @@ struct ReduceVariant {
 /// The variants this CPU can run, best first; the reference is last. reduce() takes the first.
 std::span<const ReduceVariant> reduceVariants();
 
-}  // namespace eccl
+}  // namespace eccl::kernels

@@ -24,7 +24,7 @@
 
 #if ECCL_SIMD_TARGET
 HWY_BEFORE_NAMESPACE();
-namespace eccl {
+namespace eccl::kernels {
 namespace HWY_NAMESPACE {
 namespace {
 
@@ -217,7 +217,7 @@ struct Codec<Float8e5m2> : Float8Codec<Float8e5m2> {};
 
 }  // namespace
 }  // namespace HWY_NAMESPACE
-}  // namespace eccl
+}  // namespace eccl::kernels
 HWY_AFTER_NAMESPACE();
 #endif  // ECCL_SIMD_TARGET
 

@@ -5,7 +5,7 @@
 
 #include "kernels/reduce.h"
 
-namespace eccl {
+namespace eccl::kernels {
 
 /// reduceReference() for the elements from `first` on.
 void reduceReferenceFrom(const ReduceTask& task, size_t first);
@@ -21,4 +21,4 @@ inline size_t findSimdVariants(ReduceVariant*) {
 }
 #endif
 
-}  // namespace eccl
+}  // namespace eccl::kernels

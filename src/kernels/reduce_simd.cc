@@ -19,7 +19,7 @@
 
 #if ECCL_SIMD_TARGET
 HWY_BEFORE_NAMESPACE();
-namespace eccl {
+namespace eccl::kernels {
 namespace HWY_NAMESPACE {
 namespace {
 
@@ -284,12 +284,12 @@ void reduceSimd(const ReduceTask& task) {
 }
 
 }  // namespace HWY_NAMESPACE
-}  // namespace eccl
+}  // namespace eccl::kernels
 HWY_AFTER_NAMESPACE();
 #endif  // ECCL_SIMD_TARGET
 
 #if HWY_ONCE
-namespace eccl {
+namespace eccl::kernels {
 
 size_t findSimdVariants(ReduceVariant* list) {
   [[maybe_unused]] const int64_t supported = hwy::SupportedTargets();
@@ -306,5 +306,5 @@ size_t findSimdVariants(ReduceVariant* list) {
   return count;
 }
 
-}  // namespace eccl
+}  // namespace eccl::kernels
 #endif

@@ -9,7 +9,7 @@
 #include "kernels/reduce.h"
 #include "kernels/reduce_internal.h"
 
-namespace eccl {
+namespace eccl::kernels {
 namespace {
 
 constexpr size_t kBlock = 256;  // elements; the fp32 or 64-bit accumulators stay in the first-level cache
@@ -171,4 +171,4 @@ void reduceReference(const ReduceTask& task) {
   reduceReferenceFrom(task, 0);
 }
 
-}  // namespace eccl
+}  // namespace eccl::kernels

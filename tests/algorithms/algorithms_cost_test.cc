@@ -8,10 +8,10 @@
 #include <cmath>
 #include <map>
 
-#include "algorithms/algorithm.h"
-#include "algorithms/machine.h"
+#include "algorithms/library/algorithm.h"
+#include "algorithms/verify/machine.h"
 
-namespace eccl {
+namespace eccl::algorithms {
 namespace {
 
 /// A Domain that counts. A message's round is one more than that of the last message its sender had to have.
@@ -288,4 +288,4 @@ TEST(AllReduceOrder, AllRanksSumInTheSameOrder) {
 }
 
 }  // namespace
-}  // namespace eccl
+}  // namespace eccl::algorithms

@@ -1,4 +1,4 @@
-#include "algorithms/patterns.h"
+#include "algorithms/builder/patterns.h"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 #include <bit>
 #include <set>
 
-namespace eccl {
+namespace eccl::algorithms {
 namespace {
 
 TEST(Patterns, ModIsNeverNegative) {
@@ -122,4 +122,4 @@ TEST(Patterns, SymmetricTreeIsABinaryTreeWhoseInteriorIsOdd) {
 }
 
 }  // namespace
-}  // namespace eccl
+}  // namespace eccl::algorithms

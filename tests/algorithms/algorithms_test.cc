@@ -1,5 +1,5 @@
 // Every registered algorithm: proved for many sizes, all claims of stable memory complete, programs short.
-#include "algorithms/algorithm.h"
+#include "algorithms/library/algorithm.h"
 
 #include <gtest/gtest.h>
 
@@ -9,10 +9,10 @@
 #include <ostream>
 #include <set>
 
-#include "algorithms/verify.h"
+#include "algorithms/verify/verify.h"
 #include "base/status.h"
 
-namespace eccl {
+namespace eccl::algorithms {
 namespace {
 
 using Operands = std::set<std::pair<int, int>>;  // rank, index
@@ -173,4 +173,4 @@ TEST(Algorithms, UnknownNamesAreNotFound) {
 }
 
 }  // namespace
-}  // namespace eccl
+}  // namespace eccl::algorithms

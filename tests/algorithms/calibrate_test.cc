@@ -1,12 +1,12 @@
 // Constants are found again from the times that they give.
-#include "algorithms/calibrate.h"
+#include "algorithms/cost/calibrate.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <random>
 
-namespace eccl {
+namespace eccl::algorithms {
 namespace {
 
 /// Calls of most kinds, timed by a simulation with these constants.
@@ -165,4 +165,4 @@ TEST(Accuracy, IsOfTheRelativeErrors) {
 }
 
 }  // namespace
-}  // namespace eccl
+}  // namespace eccl::algorithms

@@ -1,5 +1,5 @@
 // The cost model's file, exact both ways and clear about what is wrong, and its corrections.
-#include "algorithms/cost_model.h"
+#include "algorithms/cost/cost_model.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,7 +11,7 @@
 #include <random>
 #include <set>
 
-namespace eccl {
+namespace eccl::algorithms {
 namespace {
 
 using ::testing::AllOf;
@@ -264,4 +264,4 @@ TEST(Prediction, IsTheSimulationCorrected) {
 }
 
 }  // namespace
-}  // namespace eccl
+}  // namespace eccl::algorithms

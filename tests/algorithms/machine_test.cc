@@ -1,16 +1,16 @@
 // The Machine: what docs/schedule.md argues about tiles, slots and empty pieces, tried out.
-#include "algorithms/machine.h"
+#include "algorithms/verify/machine.h"
 
 #include <gtest/gtest.h>
 
 #include <random>
 
-#include "algorithms/algorithm.h"
-#include "algorithms/verify.h"
+#include "algorithms/library/algorithm.h"
+#include "algorithms/verify/verify.h"
 #include "support/replay_values.h"
 #include "support/schedules.h"
 
-namespace eccl::test {
+namespace eccl::algorithms {
 namespace {
 
 struct Counted {
@@ -71,10 +71,10 @@ TEST(Machine, MinSlotsSufficeForAnyTilesAndAnyEmptyPieces) {
         const uint64_t seed = random();
         if (i % 2 == 1) {
           size.empty = [seed](int block, int part, int tile) {
-            return mixed(seed + static_cast<uint64_t>((block * 64 + part) * 8 + tile)) % 3 == 0;
+            return test::mixed(seed + static_cast<uint64_t>((block * 64 + part) * 8 + tile)) % 3 == 0;
           };
           size.streamTiles = [seed, tiles = size.tiles](int block) {
-            return static_cast<int>(mixed(seed + static_cast<uint64_t>(block)) %
+            return static_cast<int>(test::mixed(seed + static_cast<uint64_t>(block)) %
                                     static_cast<uint64_t>(tiles + 1));
           };
         }
@@ -121,11 +121,11 @@ TEST(Machine, StreamsEndWhenTheirBlockDoes) {
 
 TEST(Machine, WaitsForStepsAndForTheTileBefore) {
   auto programs =
-      parse(alone("lane 0 channel 0\n"
-                  "step input[0].part[0] pre -> scratch[0].part[0] wait lane 1 step 0 previous-tile\n"
-                  "lane 1 channel 0\n"
-                  "step scratch[0].part[0] -> output[0].part[0] post wait lane 0 step 0\n",
-                  1, kScratch));
+      parse(test::alone("lane 0 channel 0\n"
+                        "step input[0].part[0] pre -> scratch[0].part[0] wait lane 1 step 0 previous-tile\n"
+                        "lane 1 channel 0\n"
+                        "step scratch[0].part[0] -> output[0].part[0] post wait lane 0 step 0\n",
+                        1, test::kScratch));
   ASSERT_TRUE(programs.ok());
   std::mt19937_64 random(1);
   for (int i = 0; i < 20; ++i) {
@@ -152,4 +152,4 @@ TEST(Machine, StopsAtWhatTheDomainFinds) {
 }
 
 }  // namespace
-}  // namespace eccl::test
+}  // namespace eccl::algorithms

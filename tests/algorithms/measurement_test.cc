@@ -1,5 +1,5 @@
 // The file of measured calls: exact both ways, and clear about what is wrong.
-#include "algorithms/measurement.h"
+#include "algorithms/cost/measurement.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,7 +7,7 @@
 #include <cmath>
 #include <random>
 
-namespace eccl {
+namespace eccl::algorithms {
 namespace {
 
 using ::testing::AllOf;
@@ -156,4 +156,4 @@ TEST(Measurements, RanksAreBounded) {
 }
 
 }  // namespace
-}  // namespace eccl
+}  // namespace eccl::algorithms

@@ -5,14 +5,14 @@
 #include <iostream>
 #include <random>
 
-#include "algorithms/algorithm.h"
-#include "algorithms/builder.h"
-#include "algorithms/text.h"
-#include "algorithms/verify.h"
+#include "algorithms/builder/builder.h"
+#include "algorithms/library/algorithm.h"
+#include "algorithms/verify/verify.h"
+#include "program/text.h"
 #include "support/mutate.h"
 #include "support/replay_values.h"
 
-namespace eccl::test {
+namespace eccl::algorithms {
 namespace {
 
 constexpr int kMutants = 240, kInterleavings = 100;
@@ -21,7 +21,7 @@ constexpr int kMutants = 240, kInterleavings = 100;
 std::function<bool(int, int, int)> someEmpty(uint64_t seed, int tiles) {
   return [seed, tiles](int block, int part, int tile) {
     const uint64_t x =
-        mixed(seed * 1'000'003 + static_cast<uint64_t>(block) * 4096 + static_cast<uint64_t>(part));
+        test::mixed(seed * 1'000'003 + static_cast<uint64_t>(block) * 4096 + static_cast<uint64_t>(part));
     return x % 5 == 0 || tile >= static_cast<int>(x / 5 % static_cast<uint64_t>(tiles + 1));
   };
 }
@@ -31,19 +31,19 @@ constexpr uint64_t kAllRanks = ~uint64_t{0};
 /// One random interleaving. "" or what went wrong. `inPlace`: a bit per rank.
 std::string replay(const std::vector<Program>& programs, uint64_t inPlace, int slots, uint64_t seed) {
   std::mt19937_64 random(seed);
-  ValuesOptions options{inPlace, seed % 2 == 1, seed, {}};
+  test::ValuesOptions options{inPlace, seed % 2 == 1, seed, {}};
   const int tiles = 1 + static_cast<int>(seed / 2 % 4);
   options.size = {tiles, slots};
   if (programs[0].streams) {
     options.size.streamTiles = [=](int block) {
-      return static_cast<int>(mixed(seed + static_cast<uint64_t>(block) * 77) %
+      return static_cast<int>(test::mixed(seed + static_cast<uint64_t>(block) * 77) %
                               static_cast<uint64_t>(tiles + 1));
     };
   } else if (seed / 8 % 2 == 1) {
     options.size.empty = someEmpty(seed, tiles);
   }
-  ReplayValues values(programs, options);
-  Machine<ReplayValues> machine(programs, values, options.size);
+  test::ReplayValues values(programs, options);
+  Machine<test::ReplayValues> machine(programs, values, options.size);
   std::string wrong = machine.runRandom(random);
   return wrong.empty() ? values.check() : wrong;
 }
@@ -99,7 +99,7 @@ std::vector<Algorithm> candidates() {
 class Mutation : public testing::TestWithParam<Algorithm> {};
 
 TEST_P(Mutation, WhatIsAcceptedWorks) {
-  Mutator mutator(2026);
+  test::Mutator mutator(2026);
   std::mt19937_64 random(11);
   int accepted = 0, acceptedInOnePlace = 0, interleavings = 0;
   for (int i = 0; i < kMutants; ++i) {
@@ -144,7 +144,7 @@ TEST(ReplayValues, EveryAlgorithmComputesWhatItsCollectiveDefines) {
     for (int ranks : {1, 2, 3, 4, 5, 8, 9}) {
       std::vector<Program> programs = buildAll(algorithm, shapeOf(algorithm, ranks, 1), 2);
       for (uint64_t seed = 0; seed < 32; ++seed) {
-        ASSERT_EQ(replay(programs, mixed(seed), 2, seed), "") << nameOf(algorithm) << " ranks " << ranks;
+        ASSERT_EQ(replay(programs, test::mixed(seed), 2, seed), "") << nameOf(algorithm) << " ranks " << ranks;
       }
     }
   }
@@ -189,4 +189,4 @@ TEST(ReplayValues, FindsWhatIsWrong) {
 }
 
 }  // namespace
-}  // namespace eccl::test
+}  // namespace eccl::algorithms

@@ -1,8 +1,8 @@
-#include "algorithms/placement.h"
+#include "algorithms/cost/placement.h"
 
 #include <gtest/gtest.h>
 
-namespace eccl {
+namespace eccl::algorithms {
 namespace {
 
 Placement of(std::vector<Seat> seats) {
@@ -61,4 +61,4 @@ TEST(Placement, OneHostAndHosts) {
 }
 
 }  // namespace
-}  // namespace eccl
+}  // namespace eccl::algorithms

@@ -1,4 +1,4 @@
-#include "algorithms/select.h"
+#include "algorithms/selection/select.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -6,9 +6,9 @@
 #include <random>
 #include <string>
 
-#include "algorithms/selection_rules.h"
+#include "algorithms/selection/selection_rules.h"
 
-namespace eccl {
+namespace eccl::algorithms {
 namespace {
 
 using ::testing::AllOf;
@@ -210,4 +210,4 @@ TEST(Select, ChannelsCanBeForced) {
 }
 
 }  // namespace
-}  // namespace eccl
+}  // namespace eccl::algorithms

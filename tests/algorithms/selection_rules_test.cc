@@ -1,4 +1,4 @@
-#include "algorithms/selection_rules.h"
+#include "algorithms/selection/selection_rules.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -6,7 +6,7 @@
 #include <cmath>
 #include <set>
 
-namespace eccl {
+namespace eccl::algorithms {
 namespace {
 
 using ::testing::AnyOf;
@@ -162,4 +162,4 @@ TEST(SelectionRules, CandidatesAreSortedAndComplete) {
 }
 
 }  // namespace
-}  // namespace eccl
+}  // namespace eccl::algorithms

@@ -5,10 +5,10 @@
 #include <random>
 #include <string>
 
-#include "algorithms/algorithm.h"
-#include "algorithms/simulate.h"
+#include "algorithms/cost/simulate.h"
+#include "algorithms/library/algorithm.h"
 
-namespace eccl {
+namespace eccl::algorithms {
 namespace {
 
 struct Where {
@@ -166,4 +166,4 @@ TEST(SimulateEveryAlgorithm, ALongCallTakesItsTimePerTile) {
 }
 
 }  // namespace
-}  // namespace eccl
+}  // namespace eccl::algorithms

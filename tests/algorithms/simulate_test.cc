@@ -1,5 +1,5 @@
 // The cost model's simulation against times that can be worked out by hand: most constants are zero.
-#include "algorithms/simulate.h"
+#include "algorithms/cost/simulate.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,9 +9,9 @@
 #include <map>
 #include <string>
 
-#include "algorithms/algorithm.h"
+#include "algorithms/library/algorithm.h"
 
-namespace eccl {
+namespace eccl::algorithms {
 namespace {
 
 using ::testing::DoubleNear;
@@ -362,4 +362,4 @@ TEST(SimulatedMemory, LevelsAreInterpolatedOverTheLogarithmOfTheWorkingSet) {
 }
 
 }  // namespace
-}  // namespace eccl
+}  // namespace eccl::algorithms

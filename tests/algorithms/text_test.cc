@@ -1,5 +1,5 @@
 // The text form: exact both ways, and clear about what is wrong.
-#include "algorithms/text.h"
+#include "program/text.h"
 
 #include <gtest/gtest.h>
 
@@ -7,11 +7,11 @@
 #include <iterator>
 #include <random>
 
-#include "algorithms/algorithm.h"
-#include "algorithms/builder.h"
-#include "algorithms/verify.h"
+#include "algorithms/builder/builder.h"
+#include "algorithms/library/algorithm.h"
+#include "algorithms/verify/verify.h"
 
-namespace eccl {
+namespace eccl::algorithms {
 namespace {
 
 std::vector<Program> parsed(std::string_view text) {
@@ -186,4 +186,4 @@ TEST(ScheduleText, TakesTimeInProportionToTheText) {
 }
 
 }  // namespace
-}  // namespace eccl
+}  // namespace eccl::algorithms

@@ -1,5 +1,5 @@
 // Lines of lanes that wait for a core are only a faster way to take turns: times are those of the plain one.
-#include "algorithms/turns.h"
+#include "algorithms/cost/turns.h"
 
 #include <gtest/gtest.h>
 
@@ -7,10 +7,10 @@
 #include <string>
 #include <tuple>
 
-#include "algorithms/algorithm.h"
-#include "algorithms/simulation.h"
+#include "algorithms/cost/simulation.h"
+#include "algorithms/library/algorithm.h"
 
-namespace eccl {
+namespace eccl::algorithms {
 namespace {
 
 using simulation::Clocks;
@@ -29,7 +29,7 @@ class PlainTurns {
              std::tie(other.at, other.handsOver, other.since, other.order);
     }
   };
-  explicit PlainTurns(const Clocks<Time>& clocks) : clocks_(clocks) {}
+  explicit PlainTurns(const simulation::Clocks<Time>& clocks) : clocks_(clocks) {}
   void add(int lane, double at, bool handsOver = false) {
     turns_.push({at, handsOver, clocks_.clockOf(lane), order_++, lane});
   }
@@ -41,7 +41,7 @@ class PlainTurns {
   }
 
  private:
-  const Clocks<Time>& clocks_;
+  const simulation::Clocks<Time>& clocks_;
   std::priority_queue<Turn, std::vector<Turn>, std::greater<>> turns_;
   int order_ = 0;
 };
@@ -49,14 +49,14 @@ class PlainTurns {
 double plainTime(const std::vector<Program>& programs, const CallSize& size, const Placement& placement,
                  const CostParameters& parameters) {
   const Cut cut = cutFor(programs[0], size.elements, size.elementBytes, size.slotBytes);
-  Clocks<Time> clocks(programs, size, placement, cut, parameters);
+  simulation::Clocks<Time> clocks(programs, size, placement, cut, parameters);
   MachineSize machineSize;
   machineSize.tiles = static_cast<int>(cut.tiles(size.elements));
   machineSize.slots = size.slots;
   machineSize.empty = [&](int, int part, int tile) {
     return cut.slice(size.elements, part, static_cast<uint64_t>(tile)).size() == 0;
   };
-  Machine<Clocks<Time>> machine(programs, clocks, machineSize);
+  Machine<simulation::Clocks<Time>> machine(programs, clocks, machineSize);
   PlainTurns turns(clocks);
   std::vector<std::vector<int>> blocked(programs.size());
   for (int lane = 0; lane < machine.lanes(); ++lane) turns.add(lane, clocks.clockOf(lane));
@@ -120,4 +120,4 @@ TEST(SimulateTurns, LinesChangeNoTime) {
 }
 
 }  // namespace
-}  // namespace eccl
+}  // namespace eccl::algorithms

@@ -4,10 +4,10 @@
 #include <random>
 #include <set>
 
-#include "algorithms/happens_before.h"
-#include "algorithms/rank_sets.h"
+#include "algorithms/verify/happens_before.h"
+#include "algorithms/verify/rank_sets.h"
 
-namespace eccl {
+namespace eccl::algorithms {
 namespace {
 
 TEST(HappensBefore, IsReachability) {
@@ -76,4 +76,4 @@ TEST(RankSets, UniteDisjointSetsOnly) {
 }
 
 }  // namespace
-}  // namespace eccl
+}  // namespace eccl::algorithms

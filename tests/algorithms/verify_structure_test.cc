@@ -2,22 +2,24 @@
 // reason.
 #include <gtest/gtest.h>
 
-#include "algorithms/algorithm.h"
+#include "algorithms/library/algorithm.h"
 #include "support/schedules.h"
 
-namespace eccl::test {
+namespace eccl::algorithms {
 namespace {
 
 TEST(Verify, AcceptsWhatIsRight) {
-  EXPECT_EQ(judge(broadcast()), "ok");
-  EXPECT_EQ(judge(broadcast(), true), "ok");
-  EXPECT_EQ(judge(alone("lane 0 channel 0\nstep input[0].part[0] pre -> output[0].part[0] post\n")), "ok");
+  EXPECT_EQ(test::judge(test::broadcast()), "ok");
+  EXPECT_EQ(test::judge(test::broadcast(), true), "ok");
+  EXPECT_EQ(test::judge(test::alone("lane 0 channel 0\nstep input[0].part[0] pre -> output[0].part[0] post\n")),
+            "ok");
 }
 
 TEST(Verify, RefutesProgramsThatDoNotBelongTogether) {
   EXPECT_EQ(verify({}, false).reason, "no programs");
-  const std::string good = alone("lane 0 channel 0\nstep input[0].part[0] pre -> output[0].part[0] post\n");
-  EXPECT_EQ(judge(good + good), "2 programs for 1 ranks");
+  const std::string good =
+      test::alone("lane 0 channel 0\nstep input[0].part[0] pre -> output[0].part[0] post\n");
+  EXPECT_EQ(test::judge(good + good), "2 programs for 1 ranks");
   auto ring = [](int n) {
     return buildAll(*findAlgorithm(Collective::allReduce, "ring"), {Collective::allReduce, n, 0}, 1);
   };
@@ -36,34 +38,40 @@ TEST(Verify, RefutesProgramsThatDoNotBelongTogether) {
 }
 
 TEST(Verify, RefutesConnectionsWithoutTwoEnds) {
-  EXPECT_EQ(judge(broadcast("lane 0 channel 0\n" + kCopy, "lane 0 channel 0\n" + kKeep, "")),
-            "connection 0->1 channel 0 tag 0 has no sender");
-  EXPECT_EQ(judge(broadcast("lane 0 channel 0\nstep input[0].part[0] -> connection[0]\n" + kCopy,
-                            "lane 0 channel 0\n", kSend, "")),
-            "connection 0->1 channel 0 tag 0 has no receiver");
-  EXPECT_EQ(judge(broadcast("lane 0 channel 0\n" + kCopy)), "rank 0: connection 0 is never used");
-  EXPECT_EQ(judge(broadcast("lane 0 channel 0\nstep input[0].part[0] -> connection[0]\n" + kCopy,
-                            "lane 0 channel 0\n" + kKeep, "connection 0 send to 0 channel 0 tag 0\n")),
+  EXPECT_EQ(
+      test::judge(test::broadcast("lane 0 channel 0\n" + test::kCopy, "lane 0 channel 0\n" + test::kKeep, "")),
+      "connection 0->1 channel 0 tag 0 has no sender");
+  EXPECT_EQ(
+      test::judge(test::broadcast("lane 0 channel 0\nstep input[0].part[0] -> connection[0]\n" + test::kCopy,
+                                  "lane 0 channel 0\n", test::kSend, "")),
+      "connection 0->1 channel 0 tag 0 has no receiver");
+  EXPECT_EQ(test::judge(test::broadcast("lane 0 channel 0\n" + test::kCopy)),
+            "rank 0: connection 0 is never used");
+  EXPECT_EQ(test::judge(test::broadcast(
+                "lane 0 channel 0\nstep input[0].part[0] -> connection[0]\n" + test::kCopy,
+                "lane 0 channel 0\n" + test::kKeep, "connection 0 send to 0 channel 0 tag 0\n")),
             "rank 0: connection 0 has no such peer");
-  EXPECT_EQ(judge(broadcast("lane 0 channel 0\nstep input[0].part[0] -> connection[0], connection[1]\n" + kCopy,
-                            "lane 0 channel 0\n" + kKeep, kSend + "connection 1 send to 1 channel 0 tag 0\n")),
+  EXPECT_EQ(test::judge(test::broadcast(
+                "lane 0 channel 0\nstep input[0].part[0] -> connection[0], connection[1]\n" + test::kCopy,
+                "lane 0 channel 0\n" + test::kKeep, test::kSend + "connection 1 send to 1 channel 0 tag 0\n")),
             "rank 0: two connections with one name");
-  EXPECT_EQ(judge(broadcast("lane 0 channel 0\nstep input[0].part[0] -> connection[0]\n"
-                            "lane 1 channel 0\nstep input[0].part[0] -> output[0].part[0], connection[0]\n")),
+  EXPECT_EQ(test::judge(test::broadcast(
+                "lane 0 channel 0\nstep input[0].part[0] -> connection[0]\n"
+                "lane 1 channel 0\nstep input[0].part[0] -> output[0].part[0], connection[0]\n")),
             "rank 0: lane 1 step 0: connection 0 is used by two lanes");
-  EXPECT_EQ(judge(broadcast("lane 0 channel 0\nstep connection[0] -> output[0].part[0]\n")),
+  EXPECT_EQ(test::judge(test::broadcast("lane 0 channel 0\nstep connection[0] -> output[0].part[0]\n")),
             "rank 0: lane 0 step 0: connection used against its direction");
-  EXPECT_EQ(
-      judge(broadcast("lane 0 channel 0\nstep input[0].part[0] -> connection[0], connection[0]\n" + kCopy)),
-      "rank 0: lane 0 step 0: one step uses a connection twice");
-  EXPECT_EQ(
-      judge(broadcast("lane 0 channel 0\nstep input[0].part[0] -> connection[0+(0+1*i)] repeat 2\n" + kCopy)),
-      "rank 0: lane 0 step 0: connection 1 does not exist");
+  EXPECT_EQ(test::judge(test::broadcast(
+                "lane 0 channel 0\nstep input[0].part[0] -> connection[0], connection[0]\n" + test::kCopy)),
+            "rank 0: lane 0 step 0: one step uses a connection twice");
+  EXPECT_EQ(test::judge(test::broadcast(
+                "lane 0 channel 0\nstep input[0].part[0] -> connection[0+(0+1*i)] repeat 2\n" + test::kCopy)),
+            "rank 0: lane 0 step 0: connection 1 does not exist");
 }
 
 TEST(Verify, RefutesOperandsOutsideTheirBuffers) {
   auto step = [](const std::string& text, int parts = 2) {
-    return judge(alone("lane 0 channel 0\nstep " + text + "\n", parts));
+    return test::judge(test::alone("lane 0 channel 0\nstep " + text + "\n", parts));
   };
   EXPECT_EQ(step("input[1].part[0] pre -> output[1].part[0] post"),
             "rank 0: lane 0 step 0: repeat 0: block 1 is not in the buffer");
@@ -92,12 +100,13 @@ TEST(Verify, RefutesOperandsOutsideTheirBuffers) {
             "rank 0: lane 0 step 0: waits on no lane");
   EXPECT_EQ(step("input[0].part[0] pre -> output[0].part[0] post wait lane 0 step 1"),
             "rank 0: lane 0 step 0: waits on no step");
-  EXPECT_EQ(judge(alone("lane 0 channel 1\n")), "rank 0: lane 0 is on no channel");
-  EXPECT_EQ(judge(alone("lane 0 channel 0\n", 1, "scratch blocks 2 first 0 stride 1\n")),
+  EXPECT_EQ(test::judge(test::alone("lane 0 channel 1\n")), "rank 0: lane 0 is on no channel");
+  EXPECT_EQ(test::judge(test::alone("lane 0 channel 0\n", 1, "scratch blocks 2 first 0 stride 1\n")),
             "rank 0: its scratch mirrors blocks that do not exist");
-  EXPECT_EQ(judge(alone("lane 0 channel 0\n", 1, "scratch blocks 2147483647 first 0 stride 2147483647\n")),
+  EXPECT_EQ(test::judge(
+                test::alone("lane 0 channel 0\n", 1, "scratch blocks 2147483647 first 0 stride 2147483647\n")),
             "rank 0: its scratch mirrors blocks that do not exist");
 }
 
 }  // namespace
-}  // namespace eccl::test
+}  // namespace eccl::algorithms

@@ -1,5 +1,5 @@
 // The ring alone: one sender, one receiver, memory between them.
-#include "base/slot_ring.h"
+#include "program/slot_ring.h"
 
 #include <gtest/gtest.h>
 

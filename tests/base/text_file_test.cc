@@ -29,7 +29,7 @@ using ::testing::UnorderedElementsAreArray;
 class TextFile : public test::TemporaryFolder {
  protected:
   void SetUp() override {
-    TemporaryFolder::SetUp();
+    test::TemporaryFolder::SetUp();
     path_ = folder_ + "file";
   }
   void expectFiles(const std::vector<std::string>& names) const {

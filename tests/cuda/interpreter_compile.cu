@@ -1,8 +1,8 @@
 // Compiled, not run: the interpreter, the slot ring and the IR are one source for host and device, and this
 // keeps it so. Any warning of the CUDA compiler (a host function called from device code) is an error here.
-#include "base/interpreter.h"
-#include "base/program.h"
-#include "base/slot_ring.h"
+#include "program/interpreter.h"
+#include "program/program.h"
+#include "program/slot_ring.h"
 
 namespace {
 

@@ -22,45 +22,46 @@ void require(bool holds) {
 void frames(std::string_view bytes) {
   while (true) {
     const std::string_view before = bytes;
-    Result<std::optional<Frame>> frame = Frame::take(bytes);
+    Result<std::optional<transport::Frame>> frame = transport::Frame::take(bytes);
     if (!frame.ok() || !*frame) return require(bytes == before);
-    require((*frame)->body.size() <= Frame::kMaxBody);
+    require((*frame)->body.size() <= transport::Frame::kMaxBody);
     const auto again = (*frame)->encode();
     require(before.substr(0, before.size() - bytes.size()) == *again);
   }
 }
 
 void uniqueId(std::string_view bytes) {
-  UniqueId::Bytes id{};
+  transport::UniqueId::Bytes id{};
   std::memcpy(id.data(), bytes.data(), std::min(bytes.size(), id.size()));
   // The checksum would stop nearly every input: put it right, so that what is behind it is reached too.
   for (bool repaired : {false, true}) {
     if (repaired) {
-      const Tag tag = sipHash128({}, std::string_view(id.data(), id.size() - 4));
+      const transport::Tag tag = transport::sipHash128({}, std::string_view(id.data(), id.size() - 4));
       std::memcpy(id.data() + id.size() - 4, tag.data(), 4);
     }
-    Result<UniqueId> decoded = UniqueId::decode(id);
+    Result<transport::UniqueId> decoded = transport::UniqueId::decode(id);
     if (!decoded.ok()) continue;
-    Result<UniqueId> again = UniqueId::decode(decoded->encode());
+    Result<transport::UniqueId> again = transport::UniqueId::decode(decoded->encode());
     require(again.ok() && again->addresses == decoded->addresses &&
             again->communicator == decoded->communicator);
   }
 }
 
 void endpoint(std::string_view bytes) {
-  Result<Endpoint> decoded = Endpoint::decode(bytes);
+  Result<transport::Endpoint> decoded = transport::Endpoint::decode(bytes);
   if (decoded.ok()) require(decoded->encode() == bytes);
 }
 
 void parts(std::string_view bytes) {
   if (bytes.empty()) return;
-  Result<std::vector<std::string>> decoded = decodeParts(bytes.substr(1), static_cast<uint8_t>(bytes[0]));
-  if (decoded.ok()) require(encodeParts(*decoded) == bytes.substr(1));
+  Result<std::vector<std::string>> decoded =
+      transport::decodeParts(bytes.substr(1), static_cast<uint8_t>(bytes[0]));
+  if (decoded.ok()) require(transport::encodeParts(*decoded) == bytes.substr(1));
 }
 
 template <class T>
 void fixed(Result<T> decoded, std::string_view bytes) {
-  if (decoded.ok()) require(bytesOf(*decoded) == bytes);
+  if (decoded.ok()) require(transport::bytesOf(*decoded) == bytes);
 }
 
 }  // namespace
@@ -82,13 +83,13 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       parts(bytes);
       break;
     case 4:
-      fixed(eccl::decodeHello(bytes), bytes);
+      fixed(eccl::transport::decodeHello(bytes), bytes);
       break;
     case 5:
-      fixed(eccl::decodeGreeting(bytes), bytes);
+      fixed(eccl::transport::decodeGreeting(bytes), bytes);
       break;
     case 6:
-      eccl::Secret::fromHex(bytes, "fuzz").status().ignore();
+      eccl::transport::Secret::fromHex(bytes, "fuzz").status().ignore();
       break;
   }
   return 0;

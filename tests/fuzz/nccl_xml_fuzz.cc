@@ -4,9 +4,9 @@
 #include <string>
 #include <string_view>
 
-#include "topology/link_model.h"
-#include "topology/nccl_xml.h"
-#include "topology/paths.h"
+#include "topology/formats/nccl_xml.h"
+#include "topology/model/link_model.h"
+#include "topology/paths/paths.h"
 
 namespace {
 
@@ -18,20 +18,22 @@ void require(bool holds) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);
-  const eccl::Result<eccl::Host> host = eccl::parseNcclXml(text, "input");
+  const eccl::Result<eccl::topology::Host> host = eccl::topology::parseNcclXml(text, "input");
   if (!host.ok()) {
     require(host.status().message().rfind("input", 0) == 0 && host.status().message().size() < 1000);
     return 0;
   }
-  require(eccl::validate(*host).ok());
-  const std::string written = eccl::toNcclXml(*host);
-  const eccl::Result<eccl::Host> again = eccl::parseNcclXml(written, "again");
-  require(again.ok() && *again == *host && eccl::toNcclXml(*again) == written);
-  for (const eccl::Link& link : eccl::linksOf(*host))
+  require(eccl::topology::validate(*host).ok());
+  const std::string written = eccl::topology::toNcclXml(*host);
+  const eccl::Result<eccl::topology::Host> again = eccl::topology::parseNcclXml(written, "again");
+  require(again.ok() && *again == *host && eccl::topology::toNcclXml(*again) == written);
+  for (const eccl::topology::Link& link : eccl::topology::linksOf(*host))
     require(link.gigabytes > 0 && link.gigabytes < 1e30 && link.microseconds >= 0 && link.source[0] != 0);
   if (host->devices.empty()) return 0;
-  const std::vector<eccl::Path> paths = eccl::Paths(*host).from(static_cast<int>(size % host->devices.size()));
+  const std::vector<eccl::topology::Path> paths =
+      eccl::topology::Paths(*host).from(static_cast<int>(size % host->devices.size()));
   require(paths.size() == host->devices.size());
-  for (const eccl::Path& path : paths) require((path.type == eccl::PathType::dis) == (path.gigabytes == 0));
+  for (const eccl::topology::Path& path : paths)
+    require((path.type == eccl::topology::PathType::dis) == (path.gigabytes == 0));
   return 0;
 }

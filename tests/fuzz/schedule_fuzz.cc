@@ -3,8 +3,8 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "algorithms/text.h"
-#include "algorithms/verify.h"
+#include "algorithms/verify/verify.h"
+#include "program/text.h"
 
 namespace {
 
@@ -24,11 +24,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   auto again = eccl::parse(text);
   require(again.ok() && *again == *programs && eccl::dumpSchedule(*again) == text);
   // Small bounds, so that both the verdicts and the giving up are seen.
-  const eccl::VerifyLimits limits = {.moves = 20'000, .pieces = 20'000, .work = 1'000'000};
+  const eccl::algorithms::VerifyLimits limits = {.moves = 20'000, .pieces = 20'000, .work = 1'000'000};
   for (bool inPlace : {false, true}) {
-    eccl::Verdict verdict = eccl::verify(*programs, inPlace, limits);
+    eccl::algorithms::Verdict verdict = eccl::algorithms::verify(*programs, inPlace, limits);
     require(verdict.ok == verdict.reason.empty() && !(verdict.ok && verdict.gaveUp));
-    require(!verdict.ok || (verdict.minSlots >= 1 && verdict.minSlots <= eccl::kMostSlots));
+    require(!verdict.ok || (verdict.minSlots >= 1 && verdict.minSlots <= eccl::algorithms::kMostSlots));
   }
   return 0;
 }

@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "algorithms/select.h"
+#include "algorithms/selection/select.h"
 
 namespace {
 
@@ -15,7 +15,7 @@ void require(bool holds) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  auto table = eccl::parseSelection({reinterpret_cast<const char*>(data), size});
+  auto table = eccl::algorithms::parseSelection({reinterpret_cast<const char*>(data), size});
   if (!table.ok()) {
     require(!table.status().message().empty() && table.status().message().size() < 2000);
     return 0;
@@ -23,13 +23,13 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   // What was understood can be said, and then means the same.
   std::string said;
   for (int c = 0; c < eccl::kCollectives; ++c) {
-    const eccl::Algorithm* forced = table->forced[static_cast<size_t>(c)];
+    const eccl::algorithms::Algorithm* forced = table->forced[static_cast<size_t>(c)];
     if (forced == nullptr) continue;
     const auto collective = static_cast<eccl::Collective>(c);
     require(forced->collective == collective);
     said += std::string(said.empty() ? "" : ",") + eccl::nameOf(collective) + ":" + forced->name;
   }
-  auto again = eccl::parseSelection(said);
+  auto again = eccl::algorithms::parseSelection(said);
   require(again.ok() && again->forced == table->forced);
   return 0;
 }

@@ -3,7 +3,7 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "algorithms/selection_rules.h"
+#include "algorithms/selection/selection_rules.h"
 
 namespace {
 
@@ -14,19 +14,19 @@ void require(bool holds) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  const auto rules = eccl::parseRules({reinterpret_cast<const char*>(data), size}, "table");
+  const auto rules = eccl::algorithms::parseRules({reinterpret_cast<const char*>(data), size}, "table");
   if (!rules.ok()) {
     require(!rules.status().message().empty() && rules.status().message().size() < 1000);
     return 0;
   }
-  const auto again = eccl::parseRules(eccl::textOf(*rules), "table");
+  const auto again = eccl::algorithms::parseRules(eccl::algorithms::textOf(*rules), "table");
   require(again.ok() && *again == *rules);
   // Whatever a table says, every call has an algorithm of its own collective.
-  eccl::SelectionTable table;
+  eccl::algorithms::SelectionTable table;
   table.rules = *rules;
-  for (const eccl::Algorithm& algorithm : eccl::algorithms()) {
+  for (const eccl::algorithms::Algorithm& algorithm : eccl::algorithms::algorithms()) {
     for (size_t bytes : {size_t{0}, size_t{4096}, SIZE_MAX}) {
-      const eccl::Choice choice = eccl::select(algorithm.collective, bytes, 5, table);
+      const eccl::algorithms::Choice choice = eccl::algorithms::select(algorithm.collective, bytes, 5, table);
       require(choice.algorithm != nullptr && choice.algorithm->collective == algorithm.collective);
     }
   }

@@ -7,7 +7,7 @@
 
 #include "support/sanitizers.h"
 
-namespace eccl {
+namespace eccl::kernels {
 namespace {
 
 class HostDeviceTest : public ::testing::Test {
@@ -78,4 +78,4 @@ TEST_F(HostDeviceTest, RefusesMalformedTasks) {
 }
 
 }  // namespace
-}  // namespace eccl
+}  // namespace eccl::kernels

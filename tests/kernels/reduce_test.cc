@@ -8,7 +8,7 @@
 
 #include "support/elements.h"
 
-namespace eccl {
+namespace eccl::kernels {
 namespace {
 
 using elements::Bytes;
@@ -273,4 +273,4 @@ TEST(Reduce, AcceptsNoElements) {
 }
 
 }  // namespace
-}  // namespace eccl
+}  // namespace eccl::kernels

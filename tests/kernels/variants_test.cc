@@ -8,7 +8,7 @@
 #include "kernels/reduce.h"
 #include "support/elements.h"
 
-namespace eccl {
+namespace eccl::kernels {
 namespace {
 
 using elements::Bytes;
@@ -226,4 +226,4 @@ TEST(VariantList, HasTheWidestVectors) {
 }
 
 }  // namespace
-}  // namespace eccl
+}  // namespace eccl::kernels

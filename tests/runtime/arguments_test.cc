@@ -11,7 +11,7 @@
 
 #include "eccl/eccl.h"
 
-namespace eccl::test {
+namespace eccl::runtime {
 namespace {
 
 using ::testing::HasSubstr;
@@ -203,4 +203,4 @@ TEST(Constants, AreNccls) {
 }
 
 }  // namespace
-}  // namespace eccl::test
+}  // namespace eccl::runtime

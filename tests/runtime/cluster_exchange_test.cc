@@ -1,5 +1,5 @@
 // What ranks tell each other of their hosts when they meet, in one thread; host_files_test.cc has processes.
-#include "runtime/cluster_exchange.h"
+#include "runtime/init/cluster_exchange.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,10 +11,10 @@
 #include <thread>
 
 #include "topology/data_files.h"
-#include "topology/host_json.h"
+#include "topology/formats/host_json.h"
 #include "transport/net/bytes.h"
 
-namespace eccl {
+namespace eccl::runtime {
 namespace {
 
 using ::testing::AllOf;
@@ -24,7 +24,7 @@ using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
 bool canTellHosts() {
-  return canReadXml() && haveJson();
+  return canReadXml() && topology::haveJson();
 }
 #define ECCL_NEEDS_TALES() \
   if (!canTellHosts()) GTEST_SKIP() << "built without pugixml or nlohmann-json"
@@ -37,7 +37,7 @@ class MeetingTest : public ::testing::Test {
     Settings settings;
     if (!file.empty()) settings.topoFile = file[0] == '/' ? file : dataFolder() + file;
     own_.push_back(RankHosts::introduce(settings, static_cast<int>(own_.size())));
-    Endpoint endpoint;
+    transport::Endpoint endpoint;
     endpoint.host = machine;
     endpoints_.push_back(endpoint);
   }
@@ -63,7 +63,7 @@ class MeetingTest : public ::testing::Test {
   }
 
   std::vector<RankHosts::Introduction> own_;
-  std::vector<Endpoint> endpoints_;
+  std::vector<transport::Endpoint> endpoints_;
   std::vector<std::string> tales_;
   int gathers_ = 0;
   bool spoiled_ = false;
@@ -80,12 +80,12 @@ TEST_F(MeetingTest, OnOneMachineNothingMoreIsSent) {
   EXPECT_GE(met.coresOf(0), 1);
   EXPECT_LE(met.coresOf(0), CPU_COUNT(&cores));
   ASSERT_TRUE(met.cluster().ok());
-  const Cluster cluster = met.cluster().take();
-  EXPECT_TRUE(validate(cluster).ok()) << validate(cluster).message();
+  const topology::Cluster cluster = met.cluster().take();
+  EXPECT_TRUE(topology::validate(cluster).ok()) << topology::validate(cluster).message();
   ASSERT_THAT(cluster.hosts, SizeIs(1));
   EXPECT_EQ(cluster.hosts[0].name, "node7");
   EXPECT_THAT(cluster.ranks, SizeIs(3));
-  EXPECT_EQ(withoutIdentity(cluster.types[0]), withoutIdentity(own_[0].host->host));
+  EXPECT_EQ(topology::withoutIdentity(cluster.types[0]), topology::withoutIdentity(own_[0].host->host));
 }
 
 TEST_F(MeetingTest, MachinesAlikeAreOneKind) {
@@ -106,11 +106,11 @@ TEST_F(MeetingTest, OneRankOfEachKindTells) {
   EXPECT_THAT(tales_[2], IsEmpty());
   EXPECT_THAT(tales_[3], IsEmpty());
   EXPECT_THAT(met.hostOfRank(), ElementsAre(0, 1, 0, 1));
-  const Cluster cluster = met.cluster().take();
-  EXPECT_TRUE(validate(cluster).ok()) << validate(cluster).message();
+  const topology::Cluster cluster = met.cluster().take();
+  EXPECT_TRUE(topology::validate(cluster).ok()) << topology::validate(cluster).message();
   ASSERT_THAT(cluster.types, SizeIs(2));
-  EXPECT_EQ(withoutIdentity(cluster.types[0]), withoutIdentity(dataHost(kFirst)));
-  EXPECT_EQ(withoutIdentity(cluster.types[1]), withoutIdentity(dataHost(kSecond)));
+  EXPECT_EQ(topology::withoutIdentity(cluster.types[0]), topology::withoutIdentity(dataHost(kFirst)));
+  EXPECT_EQ(topology::withoutIdentity(cluster.types[1]), topology::withoutIdentity(dataHost(kSecond)));
   EXPECT_EQ(cluster.hosts[0].name, "node7");
   EXPECT_EQ(cluster.hosts[1].name, "node7#2");
   for (int rank = 0; rank < 4; ++rank) {
@@ -125,11 +125,12 @@ TEST_F(MeetingTest, EveryKnownFileIsAHost) {
   for (const std::string& file : dataFiles()) add(file, "node7");
   const RankHosts met = meetAll();
   ASSERT_TRUE(met.cluster().ok()) << met.cluster().status().message();
-  const Cluster cluster = met.cluster().take();
-  EXPECT_TRUE(validate(cluster).ok()) << validate(cluster).message();
+  const topology::Cluster cluster = met.cluster().take();
+  EXPECT_TRUE(topology::validate(cluster).ok()) << topology::validate(cluster).message();
   EXPECT_THAT(cluster.hosts, SizeIs(dataFiles().size()));
   for (size_t rank = 0; rank < own_.size(); ++rank)
-    EXPECT_EQ(withoutIdentity(cluster.typeOf(met.hostOfRank()[rank])), withoutIdentity(own_[rank].host->host));
+    EXPECT_EQ(topology::withoutIdentity(cluster.typeOf(met.hostOfRank()[rank])),
+              topology::withoutIdentity(own_[rank].host->host));
 }
 
 TEST_F(MeetingTest, ARankIsOnTheCpuThatHasItsCores) {
@@ -154,8 +155,8 @@ TEST_F(MeetingTest, ARankIsOnTheCpuThatHasItsCores) {
   std::remove(path.c_str());
   const RankHosts met = meetAll();
   std::vector<int> devices;
-  const Cluster cluster = met.cluster().take();
-  for (const RankPlace& place : cluster.ranks) devices.push_back(place.device);
+  const topology::Cluster cluster = met.cluster().take();
+  for (const topology::RankPlace& place : cluster.ranks) devices.push_back(place.device);
   EXPECT_THAT(devices, ElementsAre(1, 0, 1, 0)) << "those that may use both are on them in turn";
   const int both = met.coresOf(0), one = met.of(std::vector<int>{0}).coresOf(0);
   EXPECT_EQ(one, 1);
@@ -194,7 +195,7 @@ TEST_F(MeetingTest, GarbageIsToldWithItsSender) {
   }
   own_[1].text = good + "x";
   EXPECT_THAT(meet(0).status().message(), HasSubstr("rank 1 said of its host something unreadable"));
-  own_[1].text = ByteWriter().text("line\nbreaks \x1b[31m").raw(good.substr(4)).take();
+  own_[1].text = transport::ByteWriter().text("line\nbreaks \x1b[31m").raw(good.substr(4)).take();
   EXPECT_THAT(meet(0).status().message(),
               HasSubstr("rank 1 does not know what its host is made of: line?breaks ?[31m"));
 }
@@ -204,7 +205,7 @@ TEST_F(MeetingTest, TalesThatAreNoHostsAreToldWithTheirSender) {
   add("azure_ndv4.xml", "node7");
   add("azure_ncv4.xml", "node7");
   const auto saying = [](const char* error, const std::string& json) {
-    return ByteWriter().text(error).text(json).take();
+    return transport::ByteWriter().text(error).text(json).take();
   };
   meet(0).status().ignore();
   spoiled_ = true;
@@ -238,4 +239,4 @@ TEST_F(MeetingTest, WhereARankHasNoJsonHostsAreStillToldApart) {
 }
 
 }  // namespace
-}  // namespace eccl
+}  // namespace eccl::runtime

@@ -10,7 +10,7 @@
 
 #include "support/processes.h"
 
-namespace eccl::test {
+namespace eccl::runtime {
 namespace {
 
 constexpr int kRanks = 4;
@@ -29,12 +29,12 @@ std::vector<float> contribution(int rank, size_t count) {
 
 /// One hash over all sums, the same on all ranks; empty if this machine does not let a test play two hosts.
 std::string sums(bool deterministic, bool twoHosts) {
-  auto outcomes = runProcesses(kRanks, [&](int rank, Board& board, std::string& report) {
+  auto outcomes = test::runProcesses(kRanks, [&](int rank, test::Board& board, std::string& report) {
     setenv("ECCL_DETERMINISTIC", deterministic ? "1" : "0", 1);
     // All try, so that nobody waits for those who may not.
     if (twoHosts && (unshare(CLONE_NEWUTS) != 0 || sethostname(rank < kRanks / 2 ? "one" : "two", 3) != 0))
       return 77;
-    ecclComm_t comm = join(rank, kRanks, board, report);
+    ecclComm_t comm = test::join(rank, kRanks, board, report);
     if (comm == nullptr) return 2;
     uint64_t hash = 14695981039346656037ull;
     for (size_t count : kCounts) {
@@ -71,4 +71,4 @@ TEST(Deterministic, TheSameBitsOnOneHostAndOnTwo) {
 }
 
 }  // namespace
-}  // namespace eccl::test
+}  // namespace eccl::runtime

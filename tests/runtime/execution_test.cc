@@ -10,15 +10,15 @@
 #include <cmath>
 #include <thread>
 
-#include "algorithms/select.h"
+#include "algorithms/selection/select.h"
 #include "eccl/eccl.h"
-#include "runtime/plan.h"
+#include "runtime/execution/plan.h"
 #include "support/elements.h"
 #include "support/guarded_buffer.h"
 #include "support/replay.h"
 #include "support/sanitizers.h"
 
-namespace eccl::test {
+namespace eccl::runtime {
 namespace {
 
 constexpr uint32_t kSlots = 2;
@@ -49,21 +49,24 @@ struct Case {
 /// One rank's part of a call: what the user passes, made from the case alone.
 struct RankCall {
   Call call;
-  std::unique_ptr<GuardedBuffer> in, out;  // in place: `out` alone, or `in` alone where the input is the larger
+  std::unique_ptr<test::GuardedBuffer> in,
+      out;  // in place: `out` alone, or `in` alone where the input is the larger
   double scalar = 1;
 };
 
 class Execution : public ::testing::TestWithParam<std::tuple<int, int>> {  // index into algorithms(), ranks
  protected:
   explicit Execution(uint32_t slotBytes = 1024) : slotBytes_(slotBytes) {}
-  static const Algorithm& algorithm() { return algorithms()[static_cast<size_t>(std::get<0>(GetParam()))]; }
+  static const algorithms::Algorithm& algorithm() {
+    return algorithms::algorithms()[static_cast<size_t>(std::get<0>(GetParam()))];
+  }
   static int ranks() { return std::get<1>(GetParam()); }
   static bool varies() {
     Call call;
     call.collective = algorithm().collective;
     return call.varies();
   }
-  static CollectiveShape shape(int root) { return {algorithm().collective, ranks(), root}; }
+  static algorithms::CollectiveShape shape(int root) { return {algorithm().collective, ranks(), root}; }
 
   void SetUp() override {
     std::string choice = std::string(nameOf(algorithm().collective)) + ":" + algorithm().name;
@@ -122,8 +125,8 @@ class Execution : public ::testing::TestWithParam<std::tuple<int, int>> {  // in
         store(c.type, static_cast<double>(random() % 33) / 4 - (isFloating(c.type) ? 4 : 0), to + at);
       }
     };
-    made.in = std::make_unique<GuardedBuffer>(inBytes, random() % 5, shared);
-    made.out = std::make_unique<GuardedBuffer>(outBytes, random() % 5, shared);
+    made.in = std::make_unique<test::GuardedBuffer>(inBytes, random() % 5, shared);
+    made.out = std::make_unique<test::GuardedBuffer>(outBytes, random() % 5, shared);
     fill(made.in->data(), inBytes);
     call.send = inBytes > 0 || random() % 2 == 0 ? made.in->data() : nullptr;
     call.receive = outBytes > 0 || random() % 2 == 0 ? made.out->data() : nullptr;
@@ -196,9 +199,9 @@ class Execution : public ::testing::TestWithParam<std::tuple<int, int>> {  // in
       cut = (*plan)->view.cut;
       tiles = static_cast<int>((*plan)->view.tiles);
     }
-    std::vector<ReplayRank> state(static_cast<size_t>(ranks()));
+    std::vector<test::ReplayRank> state(static_cast<size_t>(ranks()));
     for (int rank = 0; rank < ranks(); ++rank) {
-      ReplayRank& at = state[static_cast<size_t>(rank)];
+      test::ReplayRank& at = state[static_cast<size_t>(rank)];
       RankCall& made = calls[static_cast<size_t>(rank)];
       at.extents[0] = extents(c, shape(c.root).input(rank));
       at.extents[1] = extents(c, shape(c.root).output(rank));
@@ -206,19 +209,19 @@ class Execution : public ::testing::TestWithParam<std::tuple<int, int>> {  // in
       at.buffers[0].assign(in, in + (in == nullptr ? 0 : total(at.extents[0]) * sizeOf(c.type)));
       at.buffers[1].resize(total(at.extents[1]) * sizeOf(c.type));
       if (c.op == RedOp::preMulSum) {
-        at.pre = isFloating(c.type) ? Scale::multiplyBy(made.scalar)
-                                    : Scale::multiplyByInteger(static_cast<int64_t>(made.scalar));
+        at.pre = isFloating(c.type) ? kernels::Scale::multiplyBy(made.scalar)
+                                    : kernels::Scale::multiplyByInteger(static_cast<int64_t>(made.scalar));
       }
       if (c.op == RedOp::avg) {
         if (isFloating(c.type))
-          at.pre = Scale::multiplyBy(1.0 / ranks());
+          at.pre = kernels::Scale::multiplyBy(1.0 / ranks());
         else
-          at.post = Scale::divideBy(ranks());
+          at.post = kernels::Scale::divideBy(ranks());
       }
     }
     RedOp op = c.op > RedOp::min ? RedOp::sum : c.op;
-    Replay domain(programs, state, cut, c.type, op);
-    MachineSize size;
+    test::Replay domain(programs, state, cut, c.type, op);
+    algorithms::MachineSize size;
     size.tiles = tiles;
     size.slots = kSlots;
     auto count = [c](int block) { return static_cast<uint64_t>(blockCount(c, block)); };
@@ -227,7 +230,7 @@ class Execution : public ::testing::TestWithParam<std::tuple<int, int>> {  // in
     };
     size.streamTiles = [=](int block) { return static_cast<int>(cut.tiles(count(block))); };
     if (programs[0].streams) size.empty = nullptr;
-    Machine<Replay> machine(programs, domain, size);
+    algorithms::Machine<test::Replay> machine(programs, domain, size);
     if (tiles > 0 || programs[0].streams) { EXPECT_EQ(machine.runFair(), ""); }
     std::vector<std::vector<std::byte>> outputs;
     for (auto& rank : state) outputs.push_back(std::move(rank.buffers[1]));
@@ -416,19 +419,22 @@ TEST_P(LongMessages, EqualTheReplayOnEveryPath) {
 }
 
 std::string nameOfCase(const ::testing::TestParamInfo<std::tuple<int, int>>& info) {
-  const Algorithm& algorithm = algorithms()[static_cast<size_t>(std::get<0>(info.param))];
+  const algorithms::Algorithm& algorithm =
+      algorithms::algorithms()[static_cast<size_t>(std::get<0>(info.param))];
   return std::string(nameOf(algorithm.collective)) + "_" + algorithm.name + "_" +
          std::to_string(std::get<1>(info.param));
 }
 
 INSTANTIATE_TEST_SUITE_P(Algorithms, Execution,
-                         ::testing::Combine(::testing::Range(0, static_cast<int>(algorithms().size())),
+                         ::testing::Combine(::testing::Range(0,
+                                                             static_cast<int>(algorithms::algorithms().size())),
                                             ::testing::Values(1, 2, 3, 4, 5, 6, 7, 8, 9, 16)),
                          nameOfCase);
 INSTANTIATE_TEST_SUITE_P(Algorithms, LongMessages,
-                         ::testing::Combine(::testing::Range(0, static_cast<int>(algorithms().size())),
+                         ::testing::Combine(::testing::Range(0,
+                                                             static_cast<int>(algorithms::algorithms().size())),
                                             ::testing::Values(2, 5)),
                          nameOfCase);
 
 }  // namespace
-}  // namespace eccl::test
+}  // namespace eccl::runtime

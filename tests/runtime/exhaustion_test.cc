@@ -53,7 +53,7 @@ void operator delete(void* memory, size_t) noexcept {
   std::free(memory);
 }
 
-namespace eccl::test {
+namespace eccl::runtime {
 namespace {
 
 using ::testing::AnyOf;
@@ -186,7 +186,7 @@ TEST_F(Memory, RunsOutInThreadsOfTheLibrary) {
 // At the limit on threads, which does not hold for root: the process becomes somebody else.
 TEST(Threads, RunOut) {
   if (kSanitized) GTEST_SKIP() << "sanitizers start threads of their own";
-  auto outcomes = runProcesses(1, [](int, Board&, std::string& report) {
+  auto outcomes = test::runProcesses(1, [](int, test::Board&, std::string& report) {
     setenv("ECCL_DEBUG", "NONE", 1);
     setenv("HOME", "/", 1);  // settings there are not root's
     ecclComm_t before = nullptr;
@@ -222,4 +222,4 @@ TEST(Threads, RunOut) {
 }
 
 }  // namespace
-}  // namespace eccl::test
+}  // namespace eccl::runtime

@@ -16,7 +16,7 @@
 
 #include "support/processes.h"
 
-namespace eccl::test {
+namespace eccl::runtime {
 namespace {
 
 using ::testing::AnyOf;
@@ -37,11 +37,11 @@ class DeathTiming : public ::testing::TestWithParam<std::tuple<const char*, bool
 // of whatever descriptors it was given.
 TEST_P(DeathTiming, TheOthersNameTheDeadRankWithinASecond) {
   const auto [transport, withChild] = GetParam();
-  auto outcomes = runProcesses(
-      4, [&, transport = transport, withChild = withChild](int rank, Board& board, std::string& report) {
+  auto outcomes = test::runProcesses(
+      4, [&, transport = transport, withChild = withChild](int rank, test::Board& board, std::string& report) {
         setenv("ECCL_TRANSPORT", transport, 1);
         setenv("ECCL_DEBUG", "NONE", 1);
-        ecclComm_t comm = join(rank, 4, board, report);
+        ecclComm_t comm = test::join(rank, 4, board, report);
         if (comm == nullptr) return 2;
         std::vector<float> data(100000, 1), out(data.size());
         ecclResult_t result = ecclSuccess;
@@ -61,12 +61,12 @@ TEST_P(DeathTiming, TheOthersNameTheDeadRankWithinASecond) {
               while (board.counter[2] == 0) usleep(1000);
               usleep(50000);
             }
-            board.time = now();
+            board.time = test::now();
             kill(getpid(), SIGKILL);
           }
           result = ecclAllReduce(data.data(), out.data(), data.size(), ecclFloat, ecclSum, comm, nullptr);
         }
-        double took = now() - board.time;
+        double took = test::now() - board.time;
         report += ecclGetLastError(comm);
         report += " [" + std::to_string(took) + " s]";
         ecclCommAbort(comm);
@@ -74,7 +74,7 @@ TEST_P(DeathTiming, TheOthersNameTheDeadRankWithinASecond) {
       });
   EXPECT_EQ(outcomes[1].signal, SIGKILL);
   for (int rank : {0, 2, 3}) {
-    const Outcome& outcome = outcomes[static_cast<size_t>(rank)];
+    const test::Outcome& outcome = outcomes[static_cast<size_t>(rank)];
     EXPECT_TRUE(outcome.ended) << "rank " << rank << " hung";
     EXPECT_EQ(outcome.code, 0) << outcome.text;
     EXPECT_THAT(outcome.text, HasSubstr("rank 1"));
@@ -90,9 +90,9 @@ INSTANTIATE_TEST_SUITE_P(Paths, DeathTiming,
                          });
 
 TEST(AbortTiming, EndsEveryWaitWithinATenthOfASecond) {
-  auto outcomes = runProcesses(2, [](int rank, Board& board, std::string& report) {
+  auto outcomes = test::runProcesses(2, [](int rank, test::Board& board, std::string& report) {
     setenv("ECCL_DEBUG", "NONE", 1);
-    ecclComm_t comm = join(rank, 2, board, report);
+    ecclComm_t comm = test::join(rank, 2, board, report);
     if (comm == nullptr) return 2;
     std::vector<float> data(10), out(10);
     double began = 0;
@@ -100,7 +100,7 @@ TEST(AbortTiming, EndsEveryWaitWithinATenthOfASecond) {
     if (rank == 0) {
       aborter = std::thread([&] {
         usleep(300000);
-        began = now();
+        began = test::now();
         ecclCommAbort(comm);
       });
     }
@@ -115,20 +115,20 @@ TEST(AbortTiming, EndsEveryWaitWithinATenthOfASecond) {
       return state == ecclRemoteError ? 0 : 3;
     }
     ecclResult_t result = ecclRecv(out.data(), 10, ecclFloat, 1, comm, nullptr);
-    double ended = now();
+    double ended = test::now();
     aborter.join();
     report += std::to_string(ended - began);
     return result == ecclRemoteError && ended - began < 0.1 ? 0 : 3;
   });
-  for (const Outcome& outcome : outcomes) EXPECT_EQ(outcome.code, 0) << outcome.text;
+  for (const test::Outcome& outcome : outcomes) EXPECT_EQ(outcome.code, 0) << outcome.text;
   EXPECT_THAT(outcomes[1].text, HasSubstr("rank 0"));
   EXPECT_THAT(outcomes[1].text, HasSubstr("aborted"));
 }
 
 TEST(Leaving, ARankThatWaitsForOneThatLeftIsTold) {
-  auto outcomes = runProcesses(2, [](int rank, Board& board, std::string& report) {
+  auto outcomes = test::runProcesses(2, [](int rank, test::Board& board, std::string& report) {
     setenv("ECCL_DEBUG", "NONE", 1);
-    ecclComm_t comm = join(rank, 2, board, report);
+    ecclComm_t comm = test::join(rank, 2, board, report);
     if (comm == nullptr) return 2;
     if (rank == 1) return ecclCommDestroy(comm) == ecclSuccess ? 0 : 3;
     float x = 1;
@@ -137,7 +137,7 @@ TEST(Leaving, ARankThatWaitsForOneThatLeftIsTold) {
     ecclCommAbort(comm);
     return result == ecclRemoteError ? 0 : 4;
   });
-  for (const Outcome& outcome : outcomes) {
+  for (const test::Outcome& outcome : outcomes) {
     EXPECT_TRUE(outcome.ended);
     EXPECT_EQ(outcome.code, 0) << outcome.text;
   }
@@ -147,10 +147,10 @@ TEST(Leaving, ARankThatWaitsForOneThatLeftIsTold) {
 // Everything said is received, even when the sender is gone by the time the receiver asks.
 TEST(Leaving, NothingSentIsLost) {
   for (const char* transport : {"shm", "tcp"}) {
-    auto outcomes = runProcesses(2, [=](int rank, Board& board, std::string& report) {
+    auto outcomes = test::runProcesses(2, [=](int rank, test::Board& board, std::string& report) {
       setenv("ECCL_TRANSPORT", transport, 1);
       setenv("ECCL_DEBUG", "NONE", 1);
-      ecclComm_t comm = join(rank, 2, board, report);
+      ecclComm_t comm = test::join(rank, 2, board, report);
       if (comm == nullptr) return 2;
       std::vector<int> data(1000, 7 * rank);
       if (rank == 0) {
@@ -164,7 +164,8 @@ TEST(Leaving, NothingSentIsLost) {
       }
       return ecclCommDestroy(comm) == ecclSuccess ? 0 : 5;
     });
-    for (const Outcome& outcome : outcomes) EXPECT_EQ(outcome.code, 0) << transport << ": " << outcome.text;
+    for (const test::Outcome& outcome : outcomes)
+      EXPECT_EQ(outcome.code, 0) << transport << ": " << outcome.text;
   }
 }
 
@@ -180,13 +181,13 @@ class BlockedTiming : public ::testing::TestWithParam<const char*> {};
 // A rank that waits long uses next to nothing of a core, whatever it waits on.
 TEST_P(BlockedTiming, UsesUnderTwoPercentOfACore) {
   const char* transport = GetParam();
-  auto outcomes = runProcesses(3, [=](int rank, Board& board, std::string& report) {
+  auto outcomes = test::runProcesses(3, [=](int rank, test::Board& board, std::string& report) {
     // "mixed": rank 0 reaches rank 1 by shared memory and rank 2, which may not share, by TCP.
     bool mixed = std::string(transport) == "mixed";
     setenv("ECCL_TRANSPORT", mixed ? (rank == 2 ? "tcp" : "shm,tcp") : transport, 1);
     setenv("ECCL_DEBUG", "NONE", 1);
     setenv("ECCL_ALGO", "direct", 1);
-    ecclComm_t comm = join(rank, 3, board, report);
+    ecclComm_t comm = test::join(rank, 3, board, report);
     if (comm == nullptr) return 2;
     std::vector<float> data(1000), out(1000);
     if (ecclAllReduce(data.data(), out.data(), 1000, ecclFloat, ecclSum, comm, nullptr) != ecclSuccess)
@@ -194,27 +195,27 @@ TEST_P(BlockedTiming, UsesUnderTwoPercentOfACore) {
     board.meet(0, 3);
     constexpr double kWait = 2;  // seconds; less for who comes late
     if (rank == 2) usleep(static_cast<useconds_t>(kWait * 1e6));
-    double cpu = cpuSeconds(), wall = now();
+    double cpu = cpuSeconds(), wall = test::now();
     if (ecclAllReduce(data.data(), out.data(), 1000, ecclFloat, ecclSum, comm, nullptr) != ecclSuccess)
       return 4;
     cpu = cpuSeconds() - cpu;
-    wall = now() - wall;
+    wall = test::now() - wall;
     report += std::to_string(100 * cpu / wall) + " % of a core over " + std::to_string(wall) + " s";
     ecclCommDestroy(comm);
     return rank == 2 || cpu < 0.02 * kWait ? 0 : 5;
   });
-  for (const Outcome& outcome : outcomes) EXPECT_EQ(outcome.code, 0) << outcome.text;
+  for (const test::Outcome& outcome : outcomes) EXPECT_EQ(outcome.code, 0) << outcome.text;
 }
 
 INSTANTIATE_TEST_SUITE_P(Paths, BlockedTiming, ::testing::Values("shm", "tcp", "mixed"),
                          [](const auto& info) { return std::string(info.param); });
 
 TEST(Oversubscription, SixteenProcessesFinish) {
-  auto outcomes = runProcesses(
+  auto outcomes = test::runProcesses(
       16,
-      [](int rank, Board& board, std::string& report) {
+      [](int rank, test::Board& board, std::string& report) {
         setenv("ECCL_DEBUG", "NONE", 1);
-        ecclComm_t comm = join(rank, 16, board, report);
+        ecclComm_t comm = test::join(rank, 16, board, report);
         if (comm == nullptr) return 2;
         for (size_t count : {1, 1000, 200000}) {
           std::vector<int> data(count, rank + 1), out(count);
@@ -230,20 +231,20 @@ TEST(Oversubscription, SixteenProcessesFinish) {
         return ecclCommDestroy(comm) == ecclSuccess ? 0 : 5;
       },
       120);
-  for (const Outcome& outcome : outcomes) EXPECT_EQ(outcome.code, 0) << outcome.text;
+  for (const test::Outcome& outcome : outcomes) EXPECT_EQ(outcome.code, 0) << outcome.text;
 }
 
 TEST(Settings, RanksThatChooseDifferentlyAreNamedAtInit) {
-  auto outcomes = runProcesses(3, [](int rank, Board& board, std::string& report) {
+  auto outcomes = test::runProcesses(3, [](int rank, test::Board& board, std::string& report) {
     setenv("ECCL_DEBUG", "NONE", 1);
     if (rank == 2)
       setenv("ECCL_ALGO", "tree", 1);
     else
       setenv("ECCL_ALGO", "ring", 1);
-    ecclComm_t comm = join(rank, 3, board, report);
+    ecclComm_t comm = test::join(rank, 3, board, report);
     return comm == nullptr ? 0 : 1;
   });
-  for (const Outcome& outcome : outcomes) {
+  for (const test::Outcome& outcome : outcomes) {
     EXPECT_EQ(outcome.code, 0);
     EXPECT_THAT(outcome.text, HasSubstr("ECCL_ALGO=ring on rank 0"));
     EXPECT_THAT(outcome.text, HasSubstr("ECCL_ALGO=tree on rank 2"));
@@ -251,16 +252,16 @@ TEST(Settings, RanksThatChooseDifferentlyAreNamedAtInit) {
 }
 
 TEST(Missing, RanksThatDoNotJoinAreNamed) {
-  auto outcomes = runProcesses(2, [](int rank, Board& board, std::string& report) {
+  auto outcomes = test::runProcesses(2, [](int rank, test::Board& board, std::string& report) {
     setenv("ECCL_DEBUG", "NONE", 1);
     setenv("ECCL_INIT_TIMEOUT", "1", 1);
-    return join(rank == 0 ? 0 : 2, 4, board, report) == nullptr ? 0 : 1;
+    return test::join(rank == 0 ? 0 : 2, 4, board, report) == nullptr ? 0 : 1;
   });
-  for (const Outcome& outcome : outcomes) {
+  for (const test::Outcome& outcome : outcomes) {
     EXPECT_EQ(outcome.code, 0);
     EXPECT_THAT(outcome.text, HasSubstr("ranks 1, 3"));
   }
 }
 
 }  // namespace
-}  // namespace eccl::test
+}  // namespace eccl::runtime

@@ -11,7 +11,7 @@
 #include "eccl/eccl.h"
 #include "support/processes.h"
 
-namespace eccl::test {
+namespace eccl::runtime {
 namespace {
 
 constexpr int kRanks = 4;
@@ -183,8 +183,8 @@ TEST_F(Groups, CallsCompleteInTheBackground) {
               ecclSuccess);
   }
   for (int rank = 0; rank < kRanks; ++rank) {
-    double limit = now() + 30;
-    while (ecclStreamQuery(streams_[rank]) == ecclInProgress && now() < limit) usleep(1000);
+    double limit = test::now() + 30;
+    while (ecclStreamQuery(streams_[rank]) == ecclInProgress && test::now() < limit) usleep(1000);
     EXPECT_EQ(ecclStreamQuery(streams_[rank]), ecclSuccess);
   }
   for (auto& each : data) EXPECT_TRUE(all(each, kRanks));
@@ -234,7 +234,7 @@ TEST_F(Groups, SplitInsideAGroup) {
 }
 
 TEST(NonBlocking, InitReturnsAtOnceAndIsPolled) {
-  auto outcomes = runProcesses(2, [](int rank, Board& board, std::string& report) {
+  auto outcomes = test::runProcesses(2, [](int rank, test::Board& board, std::string& report) {
     ecclConfig_t config = ECCL_CONFIG_INITIALIZER;
     config.blocking = 0;
     if (rank == 0) {
@@ -244,9 +244,9 @@ TEST(NonBlocking, InitReturnsAtOnceAndIsPolled) {
     while (board.idReady == 0) usleep(1000);
     if (rank == 1) usleep(300000);
     ecclComm_t comm = nullptr;
-    double began = now();
+    double began = test::now();
     if (ecclCommInitRankConfig(&comm, 2, board.id, rank, &config) != ecclInProgress) return 3;
-    if (now() - began > 0.2) return 4;
+    if (test::now() - began > 0.2) return 4;
     float x = 1;
     if (rank == 0 && ecclAllReduce(&x, &x, 1, ecclFloat, ecclSum, comm, nullptr) != ecclInvalidUsage) return 5;
     ecclResult_t state = ecclInProgress;
@@ -268,7 +268,7 @@ TEST(NonBlocking, InitReturnsAtOnceAndIsPolled) {
     if (state != ecclSuccess) return 11;
     return ecclCommDestroy(comm) == ecclSuccess ? 0 : 12;
   });
-  for (const Outcome& outcome : outcomes) {
+  for (const test::Outcome& outcome : outcomes) {
     EXPECT_TRUE(outcome.ended);
     EXPECT_EQ(outcome.code, 0) << outcome.text;
   }
@@ -276,7 +276,7 @@ TEST(NonBlocking, InitReturnsAtOnceAndIsPolled) {
 
 TEST(ByAddress, HostAndPortWithASecret) {
   std::string port = std::to_string(20000 + getpid() % 20000);
-  auto outcomes = runProcesses(3, [=](int rank, Board&, std::string& report) {
+  auto outcomes = test::runProcesses(3, [=](int rank, test::Board&, std::string& report) {
     setenv("ECCL_COMM_ID", ("127.0.0.1:" + port).c_str(), 1);
     setenv("ECCL_COMM_SECRET", "00112233445566778899aabbccddeeff", 1);
     setenv("ECCL_DEBUG", "NONE", 1);
@@ -291,8 +291,8 @@ TEST(ByAddress, HostAndPortWithASecret) {
       return 3;
     return ecclCommDestroy(comm) == ecclSuccess ? 0 : 4;
   });
-  for (const Outcome& outcome : outcomes) EXPECT_EQ(outcome.code, 0) << outcome.text;
+  for (const test::Outcome& outcome : outcomes) EXPECT_EQ(outcome.code, 0) << outcome.text;
 }
 
 }  // namespace
-}  // namespace eccl::test
+}  // namespace eccl::runtime

@@ -10,11 +10,11 @@
 #include <vector>
 
 #include "eccl/eccl.h"
-#include "runtime/handle_table.h"
+#include "runtime/api/handle_table.h"
 #include "support/processes.h"
 #include "support/sanitizers.h"
 
-namespace eccl::test {
+namespace eccl::runtime {
 namespace {
 
 using ::testing::AnyOf;
@@ -194,9 +194,9 @@ TEST_F(Handles, AbortEndsCallsOfOtherThreads) {
       EXPECT_EQ(child, nullptr);
     });
     usleep(static_cast<useconds_t>(round) * 500);
-    const double began = now();
+    const double began = test::now();
     EXPECT_EQ(ecclCommAbort(comms[0]), ecclSuccess);
-    EXPECT_LT(now() - began, kSanitized ? 10 : 2);
+    EXPECT_LT(test::now() - began, kSanitized ? 10 : 2);
     waiter.join();
     queuer.join();
     splitter.join();
@@ -213,9 +213,9 @@ TEST_F(Handles, AbortEndsAnInitThatIsUnderWay) {
   ecclComm_t comm = nullptr;
   ASSERT_EQ(ecclCommInitRankConfig(&comm, 2, id, 0, &config), ecclInProgress);  // the other rank never comes
   usleep(50'000);
-  const double began = now();
+  const double began = test::now();
   EXPECT_EQ(ecclCommAbort(comm), ecclSuccess);
-  EXPECT_LT(now() - began, 10);
+  EXPECT_LT(test::now() - began, 10);
 }
 
 // Anything from any thread: communicators of one rank, streams, operators and registrations are made, used and
@@ -322,4 +322,4 @@ TEST_F(Handles, Storm) {
 }
 
 }  // namespace
-}  // namespace eccl::test
+}  // namespace eccl::runtime

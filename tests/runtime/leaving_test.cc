@@ -9,13 +9,13 @@
 
 #include "support/processes.h"
 
-namespace eccl::test {
+namespace eccl::runtime {
 namespace {
 
 using ::testing::HasSubstr;
 
-void expectAll(const std::vector<Outcome>& outcomes) {
-  for (const Outcome& outcome : outcomes) {
+void expectAll(const std::vector<test::Outcome>& outcomes) {
+  for (const test::Outcome& outcome : outcomes) {
     EXPECT_TRUE(outcome.ended) << "hung";
     EXPECT_EQ(outcome.code, 0) << outcome.text;
   }
@@ -26,11 +26,11 @@ class LeavingFirst : public ::testing::TestWithParam<const char*> {};
 // Rank 2 has done all that a Gather asks of it, and is gone when rank 1 comes. Who waits in it is told once a
 // rank has waited for the stall time.
 TEST_P(LeavingFirst, WhoDidItsPartIsNotMissed) {
-  expectAll(runProcesses(3, [&](int rank, Board& board, std::string& report) {
+  expectAll(test::runProcesses(3, [&](int rank, test::Board& board, std::string& report) {
     setenv("ECCL_TRANSPORT", GetParam(), 1);
     setenv("ECCL_STALL_TIME", "0.02", 1);
     setenv("ECCL_DEBUG", "NONE", 1);
-    ecclComm_t comm = join(rank, 3, board, report);
+    ecclComm_t comm = test::join(rank, 3, board, report);
     if (comm == nullptr) return 2;
     std::vector<float> mine(1000, static_cast<float>(rank)), all(3000, -1);
     for (const char* algorithm : {"first", "second"}) {  // connections are there the second time
@@ -49,12 +49,12 @@ TEST_P(LeavingFirst, WhoDidItsPartIsNotMissed) {
 
 // The peer lives on, but its communicator is gone: what it has not received it never will.
 TEST_P(LeavingFirst, EndsTheWaitForAReceive) {
-  expectAll(runProcesses(
+  expectAll(test::runProcesses(
       2,
-      [&](int rank, Board& board, std::string& report) {
+      [&](int rank, test::Board& board, std::string& report) {
         setenv("ECCL_TRANSPORT", GetParam(), 1);
         setenv("ECCL_DEBUG", "NONE", 1);
-        ecclComm_t comm = join(rank, 2, board, report);
+        ecclComm_t comm = test::join(rank, 2, board, report);
         if (comm == nullptr) return 2;
         float x = 1, y = 0;
         // The connection stands, and one of two messages is received.
@@ -62,10 +62,10 @@ TEST_P(LeavingFirst, EndsTheWaitForAReceive) {
         if (rank == 1 && ecclRecv(&y, 1, ecclFloat, 0, comm, nullptr) != ecclSuccess) return 4;
         if (rank == 0 && ecclSend(&x, 1, ecclFloat, 1, comm, nullptr) != ecclSuccess) return 5;
         board.meet(0, 2);
-        const double began = now();
+        const double began = test::now();
         const ecclResult_t result = ecclCommDestroy(comm);
         report += ecclGetLastError(nullptr);
-        if (now() - began > 5) return 6;
+        if (test::now() - began > 5) return 6;
         board.meet(1, 2);  // both live
         if (rank == 1) return result == ecclSuccess ? 0 : 7;
         const bool told = report.find("1 message to rank 1") != std::string::npos &&
@@ -77,12 +77,12 @@ TEST_P(LeavingFirst, EndsTheWaitForAReceive) {
 
 // Each would wait for the other.
 TEST_P(LeavingFirst, TwoThatReceiveNothingDoNotWaitForEachOther) {
-  expectAll(runProcesses(
+  expectAll(test::runProcesses(
       2,
-      [&](int rank, Board& board, std::string& report) {
+      [&](int rank, test::Board& board, std::string& report) {
         setenv("ECCL_TRANSPORT", GetParam(), 1);
         setenv("ECCL_DEBUG", "NONE", 1);
-        ecclComm_t comm = join(rank, 2, board, report);
+        ecclComm_t comm = test::join(rank, 2, board, report);
         if (comm == nullptr) return 2;
         float x = 1, y = 0;
         ecclGroupStart();
@@ -93,12 +93,12 @@ TEST_P(LeavingFirst, TwoThatReceiveNothingDoNotWaitForEachOther) {
           if (ecclSend(&x, 1, ecclFloat, 1 - rank, comm, nullptr) != ecclSuccess) return 4;
         }
         board.meet(0, 2);
-        const double began = now();
+        const double began = test::now();
         const ecclResult_t result = ecclCommFinalize(comm);
         report += ecclGetLastError(comm);
         board.meet(1, 2);
         ecclCommDestroy(comm);
-        if (now() - began > 5) return 5;
+        if (test::now() - began > 5) return 5;
         return result == ecclRemoteError && report.find("3 messages to rank") != std::string::npos ? 0 : 6;
       },
       30));
@@ -106,21 +106,21 @@ TEST_P(LeavingFirst, TwoThatReceiveNothingDoNotWaitForEachOther) {
 
 // Queued, too long for the slots, and nobody receives: both are told, neither waits for ever.
 TEST_P(LeavingFirst, AQueuedSendThatNobodyReceivesIsAnError) {
-  expectAll(runProcesses(
+  expectAll(test::runProcesses(
       2,
-      [&](int rank, Board& board, std::string& report) {
+      [&](int rank, test::Board& board, std::string& report) {
         setenv("ECCL_TRANSPORT", GetParam(), 1);
         setenv("ECCL_DEBUG", "NONE", 1);
-        ecclComm_t comm = join(rank, 2, board, report);
+        ecclComm_t comm = test::join(rank, 2, board, report);
         if (comm == nullptr) return 2;
         ecclStream_t stream;
         ecclStreamCreate(&stream);
         std::vector<float> data(32 << 20, 1);
         if (ecclSend(data.data(), data.size(), ecclFloat, 1 - rank, comm, stream) != ecclSuccess) return 3;
-        const double began = now();
+        const double began = test::now();
         const ecclResult_t result = ecclCommDestroy(comm);
         report += ecclGetLastError(nullptr);
-        if (now() - began > 10) return 4;
+        if (test::now() - began > 10) return 4;
         ecclStreamDestroy(stream);
         // Who is the first to say so is chance; the other may have gone before it was asked.
         return (result == ecclInvalidUsage || result == ecclRemoteError) &&
@@ -137,21 +137,21 @@ INSTANTIATE_TEST_SUITE_P(Paths, LeavingFirst, ::testing::Values("shm", "tcp"),
 // A process that ends without a word: service threads run on while exit() destroys what is static.
 TEST(Exit, PeersReadThatTheProcessHasEnded) {
   for (int round = 0; round < 2; ++round) {
-    auto outcomes = runProcesses(
+    auto outcomes = test::runProcesses(
         2,
-        [&](int rank, Board& board, std::string& report) {
+        [&](int rank, test::Board& board, std::string& report) {
           setenv("ECCL_DEBUG", "NONE", 1);
           setenv("ECCL_TRANSPORT", round % 2 == 0 ? "shm" : "tcp", 1);
           if (rank == 1) std::atexit([] { usleep(1'500'000); });  // registered first, it runs last
-          ecclComm_t comm = join(rank, 2, board, report);
+          ecclComm_t comm = test::join(rank, 2, board, report);
           if (comm == nullptr) return 2;
           float x = 1;
           if (ecclAllReduce(&x, &x, 1, ecclFloat, ecclSum, comm, nullptr) != ecclSuccess) return 3;
           if (rank == 1) exit(0);
-          const double began = now();
+          const double began = test::now();
           const ecclResult_t result = ecclAllReduce(&x, &x, 1, ecclFloat, ecclSum, comm, nullptr);
           report += ecclGetLastError(comm);
-          const double took = now() - began;
+          const double took = test::now() - began;
           ecclCommAbort(comm);
           // Not before it has really ended: until then it shows signs of life.
           return result != ecclRemoteError ? 4 : took < 1.2 ? 5 : 0;
@@ -169,7 +169,7 @@ TEST(Exit, PeersReadThatTheProcessHasEnded) {
 // own objects.
 TEST(Exit, CallsFromAnExitHandlerWork) {
   static ecclComm_t comm;
-  auto outcomes = runProcesses(1, [&](int, Board&, std::string&) {
+  auto outcomes = test::runProcesses(1, [&](int, test::Board&, std::string&) {
     setenv("ECCL_DEBUG", "NONE", 1);
     std::atexit([] {
       float x = 3;
@@ -188,4 +188,4 @@ TEST(Exit, CallsFromAnExitHandlerWork) {
 }
 
 }  // namespace
-}  // namespace eccl::test
+}  // namespace eccl::runtime

@@ -8,7 +8,7 @@
 #include "support/processes.h"
 #include "support/sanitizers.h"
 
-namespace eccl::test {
+namespace eccl::runtime {
 namespace {
 
 int openDescriptors() {
@@ -47,10 +47,10 @@ TEST(Descriptors, RanksThatAreThreadsTakeTenEachAndTwoForAnEdgeOfTheTree) {
 TEST(Descriptors, RanksThatAreProcessesTakeTwoForEachPeerOrOneForEachConnection) {
   constexpr int kRanks = 4;
   for (const char* path : {"shm", "tcp"}) {
-    const auto outcomes = runProcesses(kRanks, [&](int rank, Board& board, std::string& report) {
+    const auto outcomes = test::runProcesses(kRanks, [&](int rank, test::Board& board, std::string& report) {
       setenv("ECCL_TRANSPORT", path, 1);
       setenv("ECCL_CHANNELS", "1", 1);
-      ecclComm_t comm = join(rank, kRanks, board, report);
+      ecclComm_t comm = test::join(rank, kRanks, board, report);
       if (comm == nullptr) return 2;
       board.meet(0, kRanks);
       usleep(200'000);  // the rendezvous root ends
@@ -66,7 +66,7 @@ TEST(Descriptors, RanksThatAreProcessesTakeTwoForEachPeerOrOneForEachConnection)
       board.meet(3, kRanks);
       return ecclCommDestroy(comm) != ecclSuccess ? 4 : more == expected ? 0 : 5;
     });
-    for (const Outcome& outcome : outcomes) EXPECT_EQ(outcome.code, 0) << path << ": " << outcome.text;
+    for (const test::Outcome& outcome : outcomes) EXPECT_EQ(outcome.code, 0) << path << ": " << outcome.text;
   }
 }
 
@@ -101,10 +101,10 @@ std::pair<size_t, size_t> mappedHeaps() {
 TEST(AddressSpace, PeersMemoryIsMappedAsFarAsItIsUsed) {
   constexpr int kRanks = 3;
   constexpr size_t kMiB = size_t{1} << 20;
-  const auto outcomes = runProcesses(kRanks, [&](int rank, Board& board, std::string& report) {
+  const auto outcomes = test::runProcesses(kRanks, [&](int rank, test::Board& board, std::string& report) {
     unmapInheritedHeaps();
     setenv("ECCL_TRANSPORT", "shm", 1);
-    ecclComm_t comm = join(rank, kRanks, board, report);
+    ecclComm_t comm = test::join(rank, kRanks, board, report);
     if (comm == nullptr) return 2;
     std::vector<void*> kept;
     for (const size_t bytes : {kMiB, 100 * kMiB, 40 * kMiB, 150 * kMiB}) {
@@ -133,18 +133,18 @@ TEST(AddressSpace, PeersMemoryIsMappedAsFarAsItIsUsed) {
     for (void* each : kept) ecclMemFree(each);
     return ecclCommDestroy(comm) == ecclSuccess ? 0 : 7;
   });
-  for (const Outcome& outcome : outcomes) EXPECT_EQ(outcome.code, 0) << outcome.text;
+  for (const test::Outcome& outcome : outcomes) EXPECT_EQ(outcome.code, 0) << outcome.text;
 }
 
 TEST(AddressSpace, ALimitLeavesRoomForAllHeaps) {
   constexpr int kRanks = 3;
-  const auto outcomes = runProcesses(kRanks, [&](int rank, Board& board, std::string& report) {
+  const auto outcomes = test::runProcesses(kRanks, [&](int rank, test::Board& board, std::string& report) {
     if (kSanitized) return 0;  // which need more address space than any limit leaves
     unmapInheritedHeaps();
     const rlimit few{size_t{2} << 30, size_t{2} << 30};
     setrlimit(RLIMIT_AS, &few);
     setenv("ECCL_TRANSPORT", "shm", 1);
-    ecclComm_t comm = join(rank, kRanks, board, report);
+    ecclComm_t comm = test::join(rank, kRanks, board, report);
     void* memory = nullptr;
     if (comm == nullptr || ecclMemAlloc(&memory, 1 << 20) != ecclSuccess) return 2;
     auto* data = static_cast<int*>(memory);
@@ -155,12 +155,12 @@ TEST(AddressSpace, ALimitLeavesRoomForAllHeaps) {
     board.meet(0, kRanks);
     return own <= size_t{512} << 20 && sum > own ? 0 : 5;
   });
-  for (const Outcome& outcome : outcomes) EXPECT_EQ(outcome.code, 0) << outcome.text;
+  for (const test::Outcome& outcome : outcomes) EXPECT_EQ(outcome.code, 0) << outcome.text;
 }
 
 // A login shell's limit, hard: nothing can be raised.
 TEST(Descriptors, SixteenRanksAsThreadsNeedNoThousand) {
-  const auto outcomes = runProcesses(1, [](int, Board&, std::string& report) {
+  const auto outcomes = test::runProcesses(1, [](int, test::Board&, std::string& report) {
     const rlimit few{400, 400};
     setrlimit(RLIMIT_NOFILE, &few);
     constexpr int kRanks = 16;
@@ -180,4 +180,4 @@ TEST(Descriptors, SixteenRanksAsThreadsNeedNoThousand) {
 }
 
 }  // namespace
-}  // namespace eccl::test
+}  // namespace eccl::runtime

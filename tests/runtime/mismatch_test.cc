@@ -7,7 +7,7 @@
 
 #include "support/processes.h"
 
-namespace eccl::test {
+namespace eccl::runtime {
 namespace {
 
 using ::testing::HasSubstr;
@@ -33,11 +33,11 @@ class MismatchTiming : public ::testing::TestWithParam<std::tuple<const char*, D
 
 TEST_P(MismatchTiming, EveryRankLearnsWhoCalledWhat) {
   const auto& [transport, difference] = GetParam();
-  auto outcomes = runProcesses(kRanks, [&, transport = transport, &difference = difference](
-                                           int rank, Board& board, std::string& report) {
+  auto outcomes = test::runProcesses(kRanks, [&, transport = transport, &difference = difference](
+                                                 int rank, test::Board& board, std::string& report) {
     setenv("ECCL_TRANSPORT", transport, 1);
     setenv("ECCL_DEBUG", "NONE", 1);
-    ecclComm_t comm = join(rank, kRanks, board, report);
+    ecclComm_t comm = test::join(rank, kRanks, board, report);
     if (comm == nullptr) return 2;
     std::vector<float> in(4096, 1), out(4096);
     // Calls that fit first: connections exist, so that what is measured is the detection; and calls like those
@@ -47,14 +47,14 @@ TEST_P(MismatchTiming, EveryRankLearnsWhoCalledWhat) {
         return 3;
     }
     board.meet(0, kRanks);
-    double begin = now();
+    double begin = test::now();
     ecclResult_t result = (rank == 2 ? difference.odd : difference.usual)(comm, in.data(), out.data());
     // A rank whose call could complete gets the error on its next call.
     if (result == ecclSuccess) {
       usleep(300000);
       result = ecclBarrier(comm, nullptr);
     }
-    double took = now() - begin;
+    double took = test::now() - begin;
     report += ecclGetLastError(comm);
     ecclCommAbort(comm);
     if (result != ecclInvalidUsage) return 4;
@@ -62,7 +62,7 @@ TEST_P(MismatchTiming, EveryRankLearnsWhoCalledWhat) {
     return took > kLimit ? 5 : 0;
   });
   for (int rank = 0; rank < kRanks; ++rank) {
-    const Outcome& outcome = outcomes[static_cast<size_t>(rank)];
+    const test::Outcome& outcome = outcomes[static_cast<size_t>(rank)];
     EXPECT_TRUE(outcome.ended) << "rank " << rank << " hung";
     EXPECT_EQ(outcome.code, 0) << "rank " << rank << ": " << outcome.text;
     EXPECT_THAT(outcome.text, HasSubstr("calls differ"));
@@ -115,9 +115,9 @@ INSTANTIATE_TEST_SUITE_P(Calls, MismatchTiming,
                          });
 
 TEST(SendRecvMismatch, BothEndsLearnOfDifferentCounts) {
-  auto outcomes = runProcesses(2, [](int rank, Board& board, std::string& report) {
+  auto outcomes = test::runProcesses(2, [](int rank, test::Board& board, std::string& report) {
     setenv("ECCL_DEBUG", "NONE", 1);
-    ecclComm_t comm = join(rank, 2, board, report);
+    ecclComm_t comm = test::join(rank, 2, board, report);
     if (comm == nullptr) return 2;
     std::vector<float> data(100);
     ecclResult_t result = rank == 0 ? ecclSend(data.data(), 100, ecclFloat, 1, comm, nullptr)
@@ -130,7 +130,7 @@ TEST(SendRecvMismatch, BothEndsLearnOfDifferentCounts) {
     ecclCommAbort(comm);
     return result == ecclInvalidUsage ? 0 : 4;
   });
-  for (const Outcome& outcome : outcomes) {
+  for (const test::Outcome& outcome : outcomes) {
     EXPECT_TRUE(outcome.ended);
     EXPECT_EQ(outcome.code, 0) << outcome.text;
     EXPECT_THAT(outcome.text, HasSubstr("Send(count 100, float, to rank 1)"));
@@ -139,4 +139,4 @@ TEST(SendRecvMismatch, BothEndsLearnOfDifferentCounts) {
 }
 
 }  // namespace
-}  // namespace eccl::test
+}  // namespace eccl::runtime

@@ -11,7 +11,7 @@
 #include "eccl/eccl.h"
 #include "support/processes.h"
 
-namespace eccl::test {
+namespace eccl::runtime {
 namespace {
 
 using ::testing::HasSubstr;
@@ -204,11 +204,11 @@ TEST_F(GroupEnd, LeavesCallsOnStreamsQueued) {
     ASSERT_EQ(ecclStreamCreate(&stream), ecclSuccess);
     float x = 1;
     if (rank == 1) usleep(300'000);
-    const double began = now();
+    const double began = test::now();
     ecclGroupStart();
     ecclAllReduce(&x, &x, 1, ecclFloat, ecclSum, comm, stream);
     ASSERT_EQ(ecclGroupEnd(), ecclSuccess);
-    EXPECT_LT(now() - began, 0.2);
+    EXPECT_LT(test::now() - began, 0.2);
     ASSERT_EQ(ecclStreamSynchronize(stream), ecclSuccess);
     EXPECT_EQ(x, 2);
     ecclStreamDestroy(stream);
@@ -277,4 +277,4 @@ TEST_F(NullStream, KeepsTheErrorsOfOtherThreads) {
 }
 
 }  // namespace
-}  // namespace eccl::test
+}  // namespace eccl::runtime

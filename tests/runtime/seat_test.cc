@@ -1,5 +1,5 @@
 // Where a rank says that it is, and what it believes of others.
-#include "runtime/seat.h"
+#include "runtime/init/seat.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,15 +11,15 @@
 #include <limits>
 #include <string>
 
-#include "topology/host_summary.h"
+#include "topology/probe/host_summary.h"
 #include "transport/net/bytes.h"
 
-namespace eccl {
+namespace eccl::runtime {
 namespace {
 
 using ::testing::HasSubstr;
 
-void expectSame(const Seat& found, const Seat& expected) {
+void expectSame(const algorithms::Seat& found, const algorithms::Seat& expected) {
   EXPECT_EQ(found.machine, expected.machine);
   EXPECT_EQ(found.memory, expected.memory);
   EXPECT_EQ(found.port, expected.port);
@@ -27,7 +27,7 @@ void expectSame(const Seat& found, const Seat& expected) {
 }
 
 std::string bytesOf(const std::string& machine, double cores) {
-  return ByteWriter().text(machine).text("memory").text("port").put(cores).take();
+  return transport::ByteWriter().text(machine).text("memory").text("port").put(cores).take();
 }
 
 std::string errorOf(std::string_view bytes) {
@@ -38,7 +38,7 @@ std::string errorOf(std::string_view bytes) {
 }
 
 /// What a child of this process says of itself under these settings.
-Seat seatOfAChild(const Settings& settings) {
+algorithms::Seat seatOfAChild(const Settings& settings) {
   int ends[2];
   EXPECT_EQ(pipe(ends), 0);
   const pid_t child = fork();
@@ -55,13 +55,14 @@ Seat seatOfAChild(const Settings& settings) {
   EXPECT_EQ(status, 0);
   auto seat = decodeSeat({bytes, static_cast<size_t>(std::max<ssize_t>(got, 0))});
   EXPECT_TRUE(seat.ok()) << seat.status().message();
-  return seat.ok() ? seat.take() : Seat{};
+  return seat.ok() ? seat.take() : algorithms::Seat{};
 }
 
 TEST(SeatBytes, ComeBackAsTheyWere) {
-  for (const Seat& seat :
-       {Seat{}, Seat{"machine", "memory", "port", 1e6}, Seat{std::string(512, 'x'), "", "p", 2.5},
-        Seat{std::string("\0\xff", 2), std::string(512, '\0'), std::string(512, 'y'), 1}}) {
+  for (const algorithms::Seat& seat :
+       {algorithms::Seat{}, algorithms::Seat{"machine", "memory", "port", 1e6},
+        algorithms::Seat{std::string(512, 'x'), "", "p", 2.5},
+        algorithms::Seat{std::string("\0\xff", 2), std::string(512, '\0'), std::string(512, 'y'), 1}}) {
     const auto again = decodeSeat(encode(seat));
     ASSERT_TRUE(again.ok()) << again.status().message();
     expectSame(*again, seat);
@@ -85,7 +86,7 @@ TEST(SeatBytes, AbsurdOnesAreRefused) {
 }
 
 TEST(LocalSeat, IsTheSameInEveryProcessOfTheMachine) {
-  const Seat here = localSeat({});
+  const algorithms::Seat here = localSeat({});
   EXPECT_FALSE(here.machine.empty());
   EXPECT_FALSE(here.port.empty());
   EXPECT_FALSE(here.memory.empty());
@@ -97,7 +98,7 @@ TEST(LocalSeat, IsTheSameInEveryProcessOfTheMachine) {
 TEST(LocalSeat, SettingsSayWhatMemoryIsShared) {
   Settings settings;
   settings.shmDisable = true;  // then threads of one process share it, unless they may not either
-  const Seat here = localSeat(settings);
+  const algorithms::Seat here = localSeat(settings);
   EXPECT_FALSE(here.memory.empty());
   EXPECT_EQ(localSeat(settings).memory, here.memory);
   EXPECT_NE(seatOfAChild(settings).memory, here.memory);
@@ -110,7 +111,7 @@ TEST(LocalSeat, SettingsSayWhatMemoryIsShared) {
 }
 
 TEST(LocalSeat, TransportsSayWhatMemoryIsShared) {
-  const Seat any = localSeat({});
+  const algorithms::Seat any = localSeat({});
   Settings settings;
   for (const char* transport : {"shm", "shm,tcp", "thread,shm"}) {
     settings.transport = transport;
@@ -132,12 +133,14 @@ TEST(LocalSeat, ARankOnOneCoreMayShareItWithOthers) {
   for (int cpu = 0; CPU_COUNT(&one) == 0; ++cpu)
     if (CPU_ISSET(cpu, &before)) CPU_SET(cpu, &one);
   ASSERT_EQ(sched_setaffinity(0, sizeof one, &one), 0);
-  const Seat pinned = localSeat({});
+  const algorithms::Seat pinned = localSeat({});
   EXPECT_EQ(sched_setaffinity(0, sizeof before, &before), 0);
-  const double quota = cpuQuota();
-  EXPECT_EQ(pinned.cores, usableCores(static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN)), quota));
-  if (CPU_COUNT(&before) > 1) { EXPECT_EQ(localSeat({}).cores, usableCores(CPU_COUNT(&before), quota)); }
+  const double quota = topology::cpuQuota();
+  EXPECT_EQ(pinned.cores, topology::usableCores(static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN)), quota));
+  if (CPU_COUNT(&before) > 1) {
+    EXPECT_EQ(localSeat({}).cores, topology::usableCores(CPU_COUNT(&before), quota));
+  }
 }
 
 }  // namespace
-}  // namespace eccl
+}  // namespace eccl::runtime

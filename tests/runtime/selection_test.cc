@@ -7,14 +7,14 @@
 #include <fstream>
 #include <sstream>
 
-#include "algorithms/selection_rules.h"
-#include "runtime/seat.h"
-#include "runtime/selection.h"
+#include "algorithms/selection/selection_rules.h"
+#include "runtime/init/seat.h"
+#include "runtime/init/selection.h"
 #include "support/processes.h"
 #include "support/temporary_folder.h"
 #include "transport/net/bytes.h"
 
-namespace eccl::test {
+namespace eccl::runtime {
 namespace {
 
 using ::testing::AllOf;
@@ -24,7 +24,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
 
-class SelectionFiles : public TemporaryFolder {
+class SelectionFiles : public test::TemporaryFolder {
  protected:
   std::string write(const std::string& name, const std::string& text) const {
     std::ofstream(folder_ + name) << text;
@@ -36,10 +36,10 @@ class SelectionFiles : public TemporaryFolder {
     return text.str();
   }
   /// Rank 0 has these settings, the others none. Each joins, does `then` and reports.
-  std::vector<Outcome> join(
+  std::vector<test::Outcome> join(
       int ranks, const std::map<std::string, std::string>& settings,
       const std::function<void(int rank, ecclComm_t comm, std::string& report)>& then) const {
-    return runProcesses(ranks, [&](int rank, Board& board, std::string& report) {
+    return test::runProcesses(ranks, [&](int rank, test::Board& board, std::string& report) {
       setenv("ECCL_DEBUG", "NONE", 1);
       if (rank == 0)
         for (const auto& [name, value] : settings) setenv(name.c_str(), value.c_str(), 1);
@@ -65,10 +65,11 @@ void addUp(int, ecclComm_t comm, std::string& report) {
 
 TEST_F(SelectionFiles, WithoutAnyTheDefaultModelMakesTheTable) {
   const auto outcomes = join(2, {{"ECCL_TABLE_DUMP_FILE", folder_ + "dump"}}, addUp);
-  EXPECT_THAT(outcomes, Each(Field(&Outcome::text, "sum")));
-  const auto rules = rulesFor(Placement::oneHost(2, localSeat(Settings()).cores), CostModel(), {});
+  EXPECT_THAT(outcomes, Each(Field(&test::Outcome::text, "sum")));
+  const auto rules = algorithms::rulesFor(algorithms::Placement::oneHost(2, localSeat(Settings()).cores),
+                                          algorithms::CostModel(), {});
   ASSERT_TRUE(rules.ok()) << rules.status().message();
-  EXPECT_EQ(read("dump"), textOf(*rules));
+  EXPECT_EQ(read("dump"), algorithms::textOf(*rules));
 }
 
 TEST_F(SelectionFiles, ATableGivesChannelsAndTheLengthOfMessages) {
@@ -84,7 +85,7 @@ TEST_F(SelectionFiles, ATableGivesChannelsAndTheLengthOfMessages) {
                                if (report == "sum" && !(much > 1.2 * little))
                                  report = format("%g, %g", little, much);
                              });
-  EXPECT_THAT(outcomes, Each(Field(&Outcome::text, "sum")));
+  EXPECT_THAT(outcomes, Each(Field(&test::Outcome::text, "sum")));
   EXPECT_THAT(read("dump"), StartsWith("AllReduce * ring 2 1024\nAllGather"));
 }
 
@@ -93,24 +94,26 @@ TEST_F(SelectionFiles, ATableOverridesTheCollectivesItNames) {
   const auto outcomes = join(
       3, {{"ECCL_TABLE_FILE", table}, {"ECCL_TABLE_DUMP_FILE", folder_ + "dump"}, {"ECCL_TRANSPORT", "tcp"}},
       addUp);
-  EXPECT_THAT(outcomes, Each(Field(&Outcome::text, "sum")));
+  EXPECT_THAT(outcomes, Each(Field(&test::Outcome::text, "sum")));
   EXPECT_THAT(read("dump"),
               AllOf(StartsWith("AllReduce 8 ring\nAllReduce * tree\nAllGather"), HasSubstr("Broadcast")));
 }
 
 TEST_F(SelectionFiles, ACostModelMakesTheTable) {
-  CostParameters slow;
-  slow[CostTerm::networkLatency] = 1000;  // so that rounds are all that counts
-  slow[CostTerm::notice] = 1000;
-  const CostModel model(slow, {});
+  algorithms::CostParameters slow;
+  slow[algorithms::CostTerm::networkLatency] = 1000;  // so that rounds are all that counts
+  slow[algorithms::CostTerm::notice] = 1000;
+  const algorithms::CostModel model(slow, {});
   const auto outcomes = join(
       4, {{"ECCL_COST_FILE", write("cost", model.text())}, {"ECCL_TABLE_DUMP_FILE", folder_ + "dump"}}, addUp);
-  EXPECT_THAT(outcomes, Each(Field(&Outcome::text, "sum")));
-  const auto rules = rulesFor(Placement::oneHost(4, localSeat(Settings()).cores), model, {});
+  EXPECT_THAT(outcomes, Each(Field(&test::Outcome::text, "sum")));
+  const auto rules =
+      algorithms::rulesFor(algorithms::Placement::oneHost(4, localSeat(Settings()).cores), model, {});
   ASSERT_TRUE(rules.ok()) << rules.status().message();
-  EXPECT_EQ(read("dump"), textOf(*rules));
+  EXPECT_EQ(read("dump"), algorithms::textOf(*rules));
   EXPECT_NE(read("dump"),
-            textOf(*rulesFor(Placement::oneHost(4, localSeat(Settings()).cores), CostModel(), {})));
+            algorithms::textOf(*algorithms::rulesFor(
+                algorithms::Placement::oneHost(4, localSeat(Settings()).cores), algorithms::CostModel(), {})));
 }
 
 TEST_F(SelectionFiles, AFileThatIsWrongIsEverybodysError) {
@@ -123,17 +126,17 @@ TEST_F(SelectionFiles, AFileThatIsWrongIsEverybodysError) {
         std::tuple{"ECCL_TABLE_FILE", "", ":1: the table of algorithms is empty"}}) {
     const std::string file = write("wrong", text);
     const auto outcomes = join(3, {{setting, file}}, addUp);
-    for (const Outcome& outcome : outcomes)
+    for (const test::Outcome& outcome : outcomes)
       EXPECT_THAT(outcome.text, AllOf(HasSubstr("rank 0: " + file + message))) << setting;
   }
-  EXPECT_THAT(
-      join(2, {{"ECCL_COST_FILE", folder_ + "none"}}, addUp),
-      Each(Field(&Outcome::text, HasSubstr("rank 0: the cost model " + folder_ + "none cannot be opened"))));
+  EXPECT_THAT(join(2, {{"ECCL_COST_FILE", folder_ + "none"}}, addUp),
+              Each(Field(&test::Outcome::text,
+                         HasSubstr("rank 0: the cost model " + folder_ + "none cannot be opened"))));
 }
 
 TEST_F(SelectionFiles, ADumpThatCannotBeWrittenIsAWarning) {
   const std::string path = folder_ + "none/dump";
-  const auto outcomes = runProcesses(2, [&](int rank, Board& board, std::string& report) {
+  const auto outcomes = test::runProcesses(2, [&](int rank, test::Board& board, std::string& report) {
     setenv("ECCL_TABLE_DUMP_FILE", path.c_str(), 1);
     dup2(open((folder_ + "log").c_str(), O_CREAT | O_WRONLY | O_APPEND | O_CLOEXEC, 0600), STDERR_FILENO);
     ecclComm_t comm = test::join(rank, 2, board, report);
@@ -141,8 +144,8 @@ TEST_F(SelectionFiles, ADumpThatCannotBeWrittenIsAWarning) {
     addUp(rank, comm, report);
     return ecclCommDestroy(comm) == ecclSuccess ? 0 : 3;
   });
-  EXPECT_THAT(outcomes, Each(Field(&Outcome::text, "sum"))) << "the job goes on";
-  EXPECT_THAT(outcomes, Each(Field(&Outcome::code, 0)));
+  EXPECT_THAT(outcomes, Each(Field(&test::Outcome::text, "sum"))) << "the job goes on";
+  EXPECT_THAT(outcomes, Each(Field(&test::Outcome::code, 0)));
   const std::string warning = "ECCL_TABLE_DUMP_FILE: the table of algorithms " + path +
                               " cannot be written: No such file or directory; rank 0 goes on without\n";
   EXPECT_THAT(read("log"), HasSubstr(warning));
@@ -154,7 +157,7 @@ class Agreement : public SelectionFiles {
  protected:
   void SetUp() override {
     SelectionFiles::SetUp();
-    files_.costFile = write("cost", CostModel().text());
+    files_.costFile = write("cost", algorithms::CostModel().text());
     files_.tableFile = write("table", "AllReduce 8 ring\nAllReduce * tree\n");
     introductions_ = {Selection::introduce(files_), Selection::introduce({})};
   }
@@ -200,8 +203,8 @@ TEST_F(Agreement, WhatRank0TellsIsBoundedAndChecked) {
   ASSERT_TRUE(own.ok()) << own.status().message();
   const auto heard = hear(told);
   ASSERT_TRUE(heard.ok()) << heard.status().message();
-  EXPECT_EQ(textOf(heard->rules), textOf(own->rules));
-  EXPECT_THAT(textOf(heard->rules), StartsWith("AllReduce 8 ring\nAllReduce * tree\n"));
+  EXPECT_EQ(algorithms::textOf(heard->rules), algorithms::textOf(own->rules));
+  EXPECT_THAT(algorithms::textOf(heard->rules), StartsWith("AllReduce 8 ring\nAllReduce * tree\n"));
 
   const char* const kUnreadable = "rank 0 tells no table of algorithms that can be read";
   for (size_t size = 0; size < told.size(); ++size)
@@ -209,7 +212,7 @@ TEST_F(Agreement, WhatRank0TellsIsBoundedAndChecked) {
   expectError(told + "x", Code::remote, kUnreadable);
   expectError(std::string(100, '\xff'), Code::remote, kUnreadable);
   const auto telling = [](const char* wrong, const char* model, const char* rules) {
-    return ByteWriter().text(wrong).text(model).text(rules).take();
+    return transport::ByteWriter().text(wrong).text(model).text(rules).take();
   };
   expectError(telling("no file", "", ""), Code::invalidUsage, "rank 0: no file");
   expectError(telling("", "speed 3", ""), Code::invalidArgument,
@@ -266,11 +269,11 @@ void estimate(int rank, ecclComm_t comm, std::string& report) {
 }
 
 TEST_F(SelectionFiles, CallsAndGroupsHaveEstimates) {
-  EXPECT_THAT(join(3, {}, estimate), Each(Field(&Outcome::text, "sum")));
-  const CostModel model;
+  EXPECT_THAT(join(3, {}, estimate), Each(Field(&test::Outcome::text, "sum")));
+  const algorithms::CostModel model;
   EXPECT_THAT(join(3, {{"ECCL_COST_FILE", write("cost", model.text())}}, estimate),
-              Each(Field(&Outcome::text, "sum")));
+              Each(Field(&test::Outcome::text, "sum")));
 }
 
 }  // namespace
-}  // namespace eccl::test
+}  // namespace eccl::runtime

@@ -9,7 +9,7 @@
 
 #include "support/processes.h"
 
-namespace eccl::test {
+namespace eccl::runtime {
 namespace {
 
 /// How many calls of this process's log went the short way.
@@ -29,12 +29,12 @@ std::vector<int> shortOnes(const char* transport, const CallFunction& call) {
   const std::string folder =
       std::filesystem::temp_directory_path() / ("eccl-short-" + std::to_string(getpid()));
   std::filesystem::create_directory(folder);
-  auto outcomes = runProcesses(2, [&](int rank, Board& board, std::string& report) {
+  auto outcomes = test::runProcesses(2, [&](int rank, test::Board& board, std::string& report) {
     const std::string file = folder + "/" + std::to_string(rank);
     setenv("ECCL_TRANSPORT", transport, 1);
     setenv("ECCL_DEBUG", "TRACE", 1);
     setenv("ECCL_DEBUG_FILE", file.c_str(), 1);
-    ecclComm_t comm = join(rank, 2, board, report);
+    ecclComm_t comm = test::join(rank, 2, board, report);
     if (comm == nullptr) return 99;
     std::vector<float> in(1 << 20, 1), out(1 << 20);
     for (int i = 0; i < kCalls; ++i) {
@@ -78,8 +78,8 @@ TEST(ShortCalls, AreNoneOfSeveralTilesOrOverSockets) {
 }
 
 TEST(ShortCalls, AreCheckedLikeOthers) {
-  auto outcomes = runProcesses(2, [](int rank, Board& board, std::string& report) {
-    ecclComm_t comm = join(rank, 2, board, report);
+  auto outcomes = test::runProcesses(2, [](int rank, test::Board& board, std::string& report) {
+    ecclComm_t comm = test::join(rank, 2, board, report);
     if (comm == nullptr) return 2;
     std::vector<float> in(16, 1), out(16);
     for (int i = 0; i < 3; ++i) {
@@ -96,4 +96,4 @@ TEST(ShortCalls, AreCheckedLikeOthers) {
 }
 
 }  // namespace
-}  // namespace eccl::test
+}  // namespace eccl::runtime

@@ -13,7 +13,7 @@
 #include "support/processes.h"
 #include "support/sanitizers.h"
 
-namespace eccl::test {
+namespace eccl::runtime {
 namespace {
 
 constexpr int kRanks = 5;
@@ -137,4 +137,4 @@ TEST_F(Splits, ARefusedGroupMakesNothing) {
 }
 
 }  // namespace
-}  // namespace eccl::test
+}  // namespace eccl::runtime

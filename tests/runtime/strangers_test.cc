@@ -12,7 +12,7 @@
 
 #include "support/processes.h"
 
-namespace eccl::test {
+namespace eccl::runtime {
 namespace {
 
 /// Every TCP port of this host that a process of ours listens on, by /proc/net/tcp.
@@ -48,7 +48,7 @@ void pester(const std::vector<int>& ports, const std::string& bytes, std::vector
 
 TEST(Strangers, DoNotDisturbInitOrJob) {
   auto portsBefore = listeningPorts();
-  auto outcomes = runProcesses(4, [&](int rank, Board& board, std::string& report) {
+  auto outcomes = test::runProcesses(4, [&](int rank, test::Board& board, std::string& report) {
     setenv("ECCL_DEBUG", "NONE", 1);
     if (rank == 3) {  // the stranger
       std::vector<int> sockets;
@@ -72,7 +72,7 @@ TEST(Strangers, DoNotDisturbInitOrJob) {
       return board.counter[2] > 0 ? 0 : 6;  // it did find doors to knock at
     }
     if (rank == 1) usleep(500000);  // the others wait at the door meanwhile
-    ecclComm_t comm = join(rank, 3, board, report);
+    ecclComm_t comm = test::join(rank, 3, board, report);
     int code = comm == nullptr ? 2 : 0;
     for (int i = 0; i < 200 && code == 0; ++i) {
       std::vector<int> data(5000, rank), out(5000);
@@ -88,7 +88,7 @@ TEST(Strangers, DoNotDisturbInitOrJob) {
     board.counter[1].fetch_add(1);
     return code;
   });
-  for (const Outcome& outcome : outcomes) EXPECT_EQ(outcome.code, 0) << outcome.text;
+  for (const test::Outcome& outcome : outcomes) EXPECT_EQ(outcome.code, 0) << outcome.text;
 }
 
 constexpr int kRounds = 6;  // without and with strangers in turn
@@ -154,7 +154,7 @@ class StrangersTiming : public ::testing::TestWithParam<const char*> {};
 // From when the last rank comes, a second later than the other, to the end of the first AllReduce.
 TEST_P(StrangersTiming, AThousandConnectionsASecondToEachDoorCostLittle) {
   const auto before = listeningPorts();
-  auto outcomes = runProcesses(kRanks + 1, [&](int rank, Board& board, std::string& report) {
+  auto outcomes = test::runProcesses(kRanks + 1, [&](int rank, test::Board& board, std::string& report) {
     setenv("ECCL_DEBUG", "NONE", 1);
     setenv("ECCL_TRANSPORT", GetParam(), 1);
     auto& round = board.counter[0];  // that all are in; kRounds: over
@@ -162,17 +162,17 @@ TEST_P(StrangersTiming, AThousandConnectionsASecondToEachDoorCostLittle) {
     if (rank == kRanks) {
       Crowd crowd(before);
       int doors = 0;
-      double next = now();
+      double next = test::now();
       while (round < kRounds) {
         if (round % 2 == 0) {
           crowd.leave();
           usleep(1000);
-          next = now();
+          next = test::now();
           continue;
         }
         doors = std::max(doors, crowd.knock());
         next += 0.001;
-        if (next > now()) usleep(static_cast<useconds_t>((next - now()) * 1e6));
+        if (next > test::now()) usleep(static_cast<useconds_t>((next - test::now()) * 1e6));
       }
       return doors > 0 ? 0 : 6;
     }
@@ -186,7 +186,7 @@ TEST_P(StrangersTiming, AThousandConnectionsASecondToEachDoorCostLittle) {
       if (rank == 0) board.idReady = i + 1;
       while (board.idReady < i + 1) usleep(100);
       if (rank == 1) sleep(1);
-      const double begun = now();
+      const double begun = test::now();
       ecclComm_t comm = nullptr;
       if (ecclCommInitRank(&comm, kRanks, board.id, rank) != ecclSuccess) {
         report += ecclGetLastError(nullptr);
@@ -194,7 +194,7 @@ TEST_P(StrangersTiming, AThousandConnectionsASecondToEachDoorCostLittle) {
         return 2;
       }
       const int code = allReduceOnce(comm, report);
-      best[i % 2] = std::min(best[i % 2], now() - begun);
+      best[i % 2] = std::min(best[i % 2], test::now() - begun);
       ecclCommDestroy(comm);
       if (code != 0) return code;
     }
@@ -203,7 +203,7 @@ TEST_P(StrangersTiming, AThousandConnectionsASecondToEachDoorCostLittle) {
     report += std::to_string(best[0]) + " s without, " + std::to_string(best[1]) + " s with strangers";
     return best[1] - best[0] < 0.2 ? 0 : 5;
   });
-  for (const Outcome& outcome : outcomes) {
+  for (const test::Outcome& outcome : outcomes) {
     EXPECT_EQ(outcome.code, 0) << outcome.text;
     if (!outcome.text.empty()) std::printf("%s\n", outcome.text.c_str());
   }
@@ -212,7 +212,7 @@ TEST_P(StrangersTiming, AThousandConnectionsASecondToEachDoorCostLittle) {
 // The connections of the first AllReduce are made while thousands wait at each door.
 TEST_P(StrangersTiming, ThousandsAtOnceDoNotHoldUpTheFirstCall) {
   const auto before = listeningPorts();
-  auto outcomes = runProcesses(kRanks + 1, [&](int rank, Board& board, std::string& report) {
+  auto outcomes = test::runProcesses(kRanks + 1, [&](int rank, test::Board& board, std::string& report) {
     setenv("ECCL_DEBUG", "NONE", 1);
     setenv("ECCL_TRANSPORT", GetParam(), 1);
     if (rank == kRanks) {
@@ -224,18 +224,18 @@ TEST_P(StrangersTiming, ThousandsAtOnceDoNotHoldUpTheFirstCall) {
       board.meet(2, kRanks + 1);
       return doors >= kRanks ? 0 : 6;
     }
-    ecclComm_t comm = join(rank, kRanks, board, report);
+    ecclComm_t comm = test::join(rank, kRanks, board, report);
     board.meet(0, kRanks + 1);
     board.meet(1, kRanks + 1);
-    const double begun = now();
+    const double begun = test::now();
     const int code = comm == nullptr ? 2 : allReduceOnce(comm, report);
-    const double took = now() - begun;
+    const double took = test::now() - begun;
     board.meet(2, kRanks + 1);
     if (comm != nullptr) ecclCommDestroy(comm);
     report += std::to_string(took) + " s";
     return code != 0 ? code : took < 0.3 ? 0 : 5;
   });
-  for (const Outcome& outcome : outcomes) {
+  for (const test::Outcome& outcome : outcomes) {
     EXPECT_EQ(outcome.code, 0) << outcome.text;
     if (!outcome.text.empty()) std::printf("%s\n", outcome.text.c_str());
   }
@@ -245,4 +245,4 @@ INSTANTIATE_TEST_SUITE_P(Paths, StrangersTiming, ::testing::Values("tcp", "shm")
                          [](const auto& info) { return info.param; });
 
 }  // namespace
-}  // namespace eccl::test
+}  // namespace eccl::runtime

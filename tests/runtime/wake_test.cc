@@ -7,7 +7,7 @@
 
 #include "support/processes.h"
 
-namespace eccl::test {
+namespace eccl::runtime {
 namespace {
 
 using std::chrono::steady_clock;
@@ -18,10 +18,10 @@ constexpr useconds_t kLate = 100'000;  // microseconds; long enough for the othe
 
 /// Rank 1 takes rank 0's message late. Seconds until rank 0's Send has returned.
 int secondsOfASend(const char* transport, size_t count, bool own) {
-  auto outcomes = runProcesses(2, [&](int rank, Board& board, std::string& report) {
+  auto outcomes = test::runProcesses(2, [&](int rank, test::Board& board, std::string& report) {
     setenv("ECCL_TRANSPORT", transport, 1);
     setenv("ECCL_STALL_TIME", std::to_string(kStall).c_str(), 1);
-    ecclComm_t comm = join(rank, 2, board, report);
+    ecclComm_t comm = test::join(rank, 2, board, report);
     if (comm == nullptr) return 99;
     std::vector<float> ordinary(count);
     void* memory = nullptr;
@@ -55,4 +55,4 @@ TEST(Wake, BySlotsThatBecomeFree) {
 }
 
 }  // namespace
-}  // namespace eccl::test
+}  // namespace eccl::runtime

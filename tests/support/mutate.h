@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "base/program.h"
 #include "base/status.h"
+#include "program/program.h"
 
 namespace eccl::test {
 

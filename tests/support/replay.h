@@ -8,9 +8,9 @@
 #include <cstring>
 #include <vector>
 
-#include "algorithms/machine.h"
-#include "base/plan_view.h"
+#include "algorithms/verify/machine.h"
 #include "kernels/reduce.h"
+#include "program/plan_view.h"
 
 namespace eccl::test {
 
@@ -18,7 +18,7 @@ namespace eccl::test {
 struct ReplayRank {
   std::vector<std::byte> buffers[kMemorySpaces];
   std::vector<BlockExtent> extents[kMemorySpaces];  // by position
-  Scale pre, post;
+  kernels::Scale pre, post;
 };
 
 /// A Domain for Machine.
@@ -37,12 +37,12 @@ class Replay {
     }
   }
 
-  const char* execute(const Move<Payload>& move) {
+  const char* execute(const algorithms::Move<Payload>& move) {
     for (const auto& term : move.destinations()) {
       if (term.message != nullptr) term.message->payload.parts.assign(static_cast<size_t>(move.count), {});
     }
     for (int j = 0; j < move.count && !move.empty; ++j) {
-      ReduceTask task;
+      kernels::ReduceTask task;
       task.type = type_;
       task.op = op_;
       task.count = elements(move, j);
@@ -64,14 +64,14 @@ class Replay {
         }
         task.destination[task.destinations++] = to;
       }
-      if (task.count > 0 && task.destinations > 0) reduceReference(task);
+      if (task.count > 0 && task.destinations > 0) kernels::reduceReference(task);
     }
     return nullptr;
   }
-  void waited(const LaneWait&) {}
+  void waited(const algorithms::LaneWait&) {}
 
  private:
-  BlockExtent extent(const Move<Payload>& move) const {
+  BlockExtent extent(const algorithms::Move<Payload>& move) const {
     const Program& program = programs_[static_cast<size_t>(move.rank)];
     const ReplayRank& rank = ranks_[static_cast<size_t>(move.rank)];
     for (Space space : {Space::input, Space::output}) {
@@ -85,12 +85,12 @@ class Replay {
     }
     return {0, 0};
   }
-  Slice slice(const Move<Payload>& move, int j) const {
+  Slice slice(const algorithms::Move<Payload>& move, int j) const {
     return cut_.slice(extent(move).elements, move.part + j, static_cast<uint64_t>(move.tile));
   }
-  size_t elements(const Move<Payload>& move, int j) const { return slice(move, j).size(); }
+  size_t elements(const algorithms::Move<Payload>& move, int j) const { return slice(move, j).size(); }
 
-  std::byte* memory(const Move<Payload>& move, const Operand& operand, int j) {
+  std::byte* memory(const algorithms::Move<Payload>& move, const Operand& operand, int j) {
     const Program& program = programs_[static_cast<size_t>(move.rank)];
     ReplayRank& rank = ranks_[static_cast<size_t>(move.rank)];
     int space = static_cast<int>(operand.space);

@@ -13,8 +13,8 @@
 #include <string>
 #include <vector>
 
-#include "algorithms/collective.h"
-#include "algorithms/machine.h"
+#include "algorithms/builder/collective.h"
+#include "algorithms/verify/machine.h"
 #include "base/status.h"
 
 namespace eccl::test {
@@ -32,7 +32,7 @@ struct ValuesOptions {
   uint64_t inPlace = 0;      // bit r: rank r's input and output are one buffer, where the API allows it
   bool byReference = false;  // stable operands are read when received, posted ones written when sent
   uint64_t seed = 1;
-  MachineSize size;  // of the Machine this is a Domain of
+  algorithms::MachineSize size;  // of the Machine this is a Domain of
 };
 
 class ReplayValues {
@@ -62,7 +62,7 @@ class ReplayValues {
     if (options_.byReference) listArrivals();
   }
 
-  const char* execute(const Move<Payload>& move) {
+  const char* execute(const algorithms::Move<Payload>& move) {
     for (const auto& destination : move.destinations()) {
       if (destination.message == nullptr) continue;
       destination.message->payload.numbers.assign(move.count, 0);
@@ -77,7 +77,7 @@ class ReplayValues {
     }
     return nullptr;
   }
-  void waited(const LaneWait&) {}
+  void waited(const algorithms::LaneWait&) {}
 
   /// "" or the first output, or input, that is not what the collective's definition says.
   std::string check() {
@@ -147,7 +147,7 @@ class ReplayValues {
     return finished(sum);
   }
 
-  void movePart(const Move<Payload>& move, int j) {
+  void movePart(const algorithms::Move<Payload>& move, int j) {
     const int part = move.part + j;
     uint64_t sum = 0;
     for (const auto& source : move.sources()) {
@@ -218,7 +218,7 @@ class ReplayValues {
   }
 
   /// The receive that the message of this move is for: as many before it in the tile have not been empty.
-  Ahead postedFor(const Move<Payload>& move, const Operand& destination) {
+  Ahead postedFor(const algorithms::Move<Payload>& move, const Operand& destination) {
     if (!options_.byReference) return {};
     const ConnectionSpec& spec = programs_[move.rank].connections[destination.index.at(move.repeat)];
     const Name name = {move.rank, spec.peer, spec.channel, spec.tag};
@@ -233,7 +233,7 @@ class ReplayValues {
   }
 
   const std::vector<Program>& programs_;
-  const CollectiveShape shape_;
+  const algorithms::CollectiveShape shape_;
   const ValuesOptions options_;
   std::map<Name, std::vector<Arrival>> arrivals_;
   std::map<std::pair<Name, int>, size_t> sent_;  // by connection and tile

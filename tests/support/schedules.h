@@ -5,20 +5,20 @@
 
 #include <string>
 
-#include "algorithms/text.h"
-#include "algorithms/verify.h"
+#include "algorithms/verify/verify.h"
+#include "program/text.h"
 
 namespace eccl::test {
 
-inline Verdict verdictOf(const std::string& text, bool inPlace = false) {
+inline algorithms::Verdict verdictOf(const std::string& text, bool inPlace = false) {
   auto programs = parse(text);
   EXPECT_TRUE(programs.ok()) << programs.status().message();
-  return programs.ok() ? verify(*programs, inPlace) : Verdict{};
+  return programs.ok() ? algorithms::verify(*programs, inPlace) : algorithms::Verdict{};
 }
 
 /// "ok" or why not.
 inline std::string judge(const std::string& text, bool inPlace = false) {
-  Verdict verdict = verdictOf(text, inPlace);
+  algorithms::Verdict verdict = verdictOf(text, inPlace);
   EXPECT_EQ(verdict.ok, verdict.reason.empty());
   EXPECT_FALSE(verdict.gaveUp);
   return verdict.ok ? "ok" : verdict.reason;

@@ -5,11 +5,11 @@
 
 #include <cstdlib>
 
-#include "topology/checks.h"
+#include "topology/checks/checks.h"
 #include "topology/machine_tree.h"
-#include "topology/probe_hwloc.h"
+#include "topology/probe/probe_hwloc.h"
 
-namespace eccl {
+namespace eccl::topology {
 namespace {
 
 namespace fs = std::filesystem;
@@ -150,4 +150,4 @@ TEST_F(CapturesTest, AVirtualMachineWithDomainsOf32Bits) {
 }
 
 }  // namespace
-}  // namespace eccl
+}  // namespace eccl::topology

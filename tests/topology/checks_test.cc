@@ -1,15 +1,15 @@
-#include "topology/checks.h"
+#include "topology/checks/checks.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
-#include "topology/host_summary.h"
 #include "topology/machine_tree.h"
-#include "topology/probe.h"
+#include "topology/probe/host_summary.h"
+#include "topology/probe/probe.h"
 
-namespace eccl {
+namespace eccl::topology {
 namespace {
 
 using ::testing::AllOf;
@@ -263,4 +263,4 @@ TEST(Checks, AreDescribedInALine) {
 }
 
 }  // namespace
-}  // namespace eccl
+}  // namespace eccl::topology

@@ -1,4 +1,4 @@
-#include "topology/clos.h"
+#include "topology/model/clos.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,9 +8,9 @@
 #include <set>
 
 #include "topology/clusters.h"
-#include "topology/max_flow.h"
+#include "topology/search/max_flow.h"
 
-namespace eccl {
+namespace eccl::topology {
 namespace {
 
 using ::testing::HasSubstr;
@@ -140,4 +140,4 @@ TEST(Clos, SaysWhatToChange) {
 }
 
 }  // namespace
-}  // namespace eccl
+}  // namespace eccl::topology

@@ -1,16 +1,16 @@
 // The bound of a cluster against the exact one of its whole graph.
-#include "topology/cluster_bound.h"
+#include "topology/search/cluster_bound.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "topology/clos.h"
 #include "topology/clusters.h"
-#include "topology/cut_bound.h"
-#include "topology/graph_of_cluster.h"
-#include "topology/graph_of_host.h"
+#include "topology/model/clos.h"
+#include "topology/search/cut_bound.h"
+#include "topology/search/graph_of_cluster.h"
+#include "topology/search/graph_of_host.h"
 
-namespace eccl {
+namespace eccl::topology {
 namespace {
 
 using ::testing::HasSubstr;
@@ -127,4 +127,4 @@ TEST(ClusterBound, NeedsRanksThatReachEachOther) {
 }
 
 }  // namespace
-}  // namespace eccl
+}  // namespace eccl::topology

@@ -1,13 +1,13 @@
-#include "topology/cluster_json.h"
+#include "topology/formats/cluster_json.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "topology/clos.h"
 #include "topology/clusters.h"
-#include "topology/host_json.h"
+#include "topology/formats/host_json.h"
+#include "topology/model/clos.h"
 
-namespace eccl {
+namespace eccl::topology {
 namespace {
 
 using ::testing::HasSubstr;
@@ -145,4 +145,4 @@ TEST_F(ClusterJson, SaysWhereATextIsWrong) {
 }
 
 }  // namespace
-}  // namespace eccl
+}  // namespace eccl::topology

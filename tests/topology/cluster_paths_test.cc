@@ -1,12 +1,12 @@
-#include "topology/cluster_paths.h"
+#include "topology/paths/cluster_paths.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "topology/clos.h"
 #include "topology/clusters.h"
+#include "topology/model/clos.h"
 
-namespace eccl {
+namespace eccl::topology {
 namespace {
 
 RankPlace place(const Cluster& cluster, int host, const char* device) {
@@ -123,4 +123,4 @@ TEST(ClusterPaths, ManyAreFoundAtOnce) {
 }
 
 }  // namespace
-}  // namespace eccl
+}  // namespace eccl::topology

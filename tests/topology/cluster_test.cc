@@ -1,4 +1,4 @@
-#include "topology/cluster.h"
+#include "topology/model/cluster.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,7 +7,7 @@
 
 #include "topology/clusters.h"
 
-namespace eccl {
+namespace eccl::topology {
 namespace {
 
 using ::testing::ElementsAre;
@@ -109,4 +109,4 @@ TEST(Cluster, WhatIsWrongIsNamed) {
 }
 
 }  // namespace
-}  // namespace eccl
+}  // namespace eccl::topology

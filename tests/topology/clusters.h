@@ -3,22 +3,22 @@
 
 #include <string>
 
-#include "topology/cluster.h"
+#include "topology/model/cluster.h"
 
 namespace eccl {
 
 /// `rails` times an accelerator (0000:01:00.0 and on) and an adapter (0000:81:00.0) with a port (mlx5_0) of 400
 /// Gbit/s, each pair below a PCIe 5.0 switch of its own (0000:41:00.0), and one NVSwitch.
-inline Host railHost(int rails, bool nvLinked = true) {
-  Host host;
+inline topology::Host railHost(int rails, bool nvLinked = true) {
+  topology::Host host;
   host.name = "rails" + std::to_string(rails);
-  Device cpu;
-  cpu.kind = DeviceKind::cpu;
+  topology::Device cpu;
+  cpu.kind = topology::DeviceKind::cpu;
   cpu.name = "cpu0";
-  cpu.cpu = CpuFacts{{}, "x86_64", "GenuineIntel", 6, 143, {}};
+  cpu.cpu = topology::CpuFacts{{}, "x86_64", "GenuineIntel", 6, 143, {}};
   host.devices.push_back(cpu);
-  const auto pci = [&](DeviceKind kind, int parent, int bus) {
-    Device device;
+  const auto pci = [&](topology::DeviceKind kind, int parent, int bus) {
+    topology::Device device;
     device.kind = kind;
     device.parent = parent;
     device.name = format("0000:%02x:00.0", bus);
@@ -31,12 +31,12 @@ inline Host railHost(int rails, bool nvLinked = true) {
   };
   std::vector<int> accelerators;
   for (int r = 0; r < rails; ++r) {
-    const int bridge = pci(DeviceKind::bridge, 0, 0x41 + r);
-    accelerators.push_back(pci(DeviceKind::accelerator, bridge, 1 + r));
-    host.devices.back().accelerator = AcceleratorFacts{r, {}, 90, "", {}, {}};
-    const int nic = pci(DeviceKind::nic, bridge, 0x81 + r);
-    Device port;
-    port.kind = DeviceKind::port;
+    const int bridge = pci(topology::DeviceKind::bridge, 0, 0x41 + r);
+    accelerators.push_back(pci(topology::DeviceKind::accelerator, bridge, 1 + r));
+    host.devices.back().accelerator = topology::AcceleratorFacts{r, {}, 90, "", {}, {}};
+    const int nic = pci(topology::DeviceKind::nic, bridge, 0x81 + r);
+    topology::Device port;
+    port.kind = topology::DeviceKind::port;
     port.parent = nic;
     port.name = "mlx5_" + std::to_string(r);
     port.port.emplace();
@@ -44,21 +44,21 @@ inline Host railHost(int rails, bool nvLinked = true) {
     host.devices.push_back(port);
   }
   if (!nvLinked) return host;
-  Device nvSwitch;
-  nvSwitch.kind = DeviceKind::nvSwitch;
+  topology::Device nvSwitch;
+  nvSwitch.kind = topology::DeviceKind::nvSwitch;
   nvSwitch.name = "nvswitch0";
   host.devices.push_back(nvSwitch);
   const int hub = static_cast<int>(host.devices.size()) - 1;
   for (int accelerator : accelerators) {
-    host.fabric.push_back({accelerator, hub, FabricKind::nvLink, 18, {}});
-    host.fabric.push_back({hub, accelerator, FabricKind::nvLink, 18, {}});
+    host.fabric.push_back({accelerator, hub, topology::FabricKind::nvLink, 18, {}});
+    host.fabric.push_back({hub, accelerator, topology::FabricKind::nvLink, 18, {}});
   }
   return host;
 }
 
 /// Hosts a and b, each with two rails, on one switch.
-inline Cluster pairOnOneLeaf() {
-  Cluster cluster;
+inline topology::Cluster pairOnOneLeaf() {
+  topology::Cluster cluster;
   cluster.types = {railHost(2)};
   cluster.switches = {{"leaf", 1, 4, {}, {}, {}}};
   const int first = cluster.types[0].find("mlx5_0"), second = cluster.types[0].find("mlx5_1");

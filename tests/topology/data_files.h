@@ -10,13 +10,13 @@
 #include <string>
 #include <vector>
 
-#include "topology/nccl_xml.h"
+#include "topology/formats/nccl_xml.h"
 
 namespace eccl {
 
 /// Reading XML is optional in a build.
 inline bool canReadXml() {
-  return parseNcclXml("", "probe").status().code() != Code::invalidUsage;
+  return topology::parseNcclXml("", "probe").status().code() != Code::invalidUsage;
 }
 #define ECCL_NEEDS_XML() \
   if (!canReadXml()) GTEST_SKIP() << "built without pugixml"
@@ -40,10 +40,10 @@ inline std::vector<std::string> dataFiles() {
   return names;
 }
 
-inline Host dataHost(const std::string& name) {
-  Result<Host> host = loadNcclXml(dataFolder() + name);
+inline topology::Host dataHost(const std::string& name) {
+  Result<topology::Host> host = topology::loadNcclXml(dataFolder() + name);
   EXPECT_TRUE(host.ok()) << host.status().message();
-  return host.ok() ? host.take() : Host{};
+  return host.ok() ? host.take() : topology::Host{};
 }
 
 }  // namespace eccl

@@ -1,4 +1,4 @@
-#include "topology/forest.h"
+#include "topology/search/forest.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,9 +9,9 @@
 #include <set>
 
 #include "topology/graphs.h"
-#include "topology/max_flow.h"
+#include "topology/search/max_flow.h"
 
-namespace eccl {
+namespace eccl::topology {
 namespace {
 
 using ::testing::ElementsAre;
@@ -207,4 +207,4 @@ TEST(Forest, TakesMilliseconds) {
 }
 
 }  // namespace
-}  // namespace eccl
+}  // namespace eccl::topology

@@ -1,14 +1,14 @@
-#include "topology/host_json.h"
+#include "topology/formats/host_json.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
 
-#include "topology/nccl_xml.h"
-#include "topology/probe.h"
+#include "topology/formats/nccl_xml.h"
+#include "topology/probe/probe.h"
 
-namespace eccl {
+namespace eccl::topology {
 namespace {
 
 using ::testing::HasSubstr;
@@ -103,4 +103,4 @@ TEST(HostJson, SaysWhereATextIsWrong) {
 }
 
 }  // namespace
-}  // namespace eccl
+}  // namespace eccl::topology

@@ -1,4 +1,4 @@
-#include "topology/host_summary.h"
+#include "topology/probe/host_summary.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,7 +9,7 @@
 #include <fstream>
 #include <map>
 
-namespace eccl {
+namespace eccl::topology {
 namespace {
 
 namespace fs = std::filesystem;
@@ -186,4 +186,4 @@ TEST(HostSummary, AgreesWithTheSystemItRunsOn) {
 }
 
 }  // namespace
-}  // namespace eccl
+}  // namespace eccl::topology

@@ -1,11 +1,11 @@
-#include "topology/link_model.h"
+#include "topology/model/link_model.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "topology/data_files.h"
 
-namespace eccl {
+namespace eccl::topology {
 namespace {
 
 using ::testing::HasSubstr;
@@ -198,4 +198,4 @@ TEST(LinkModel, RealFilesAssumeOnlyWhatTheyLeaveOut) {
 }
 
 }  // namespace
-}  // namespace eccl
+}  // namespace eccl::topology

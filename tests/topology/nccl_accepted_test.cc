@@ -8,7 +8,7 @@
 #include "topology/data_files.h"
 #include "topology/nccl_texts.h"
 
-namespace eccl {
+namespace eccl::topology {
 namespace {
 
 using test::cpu;
@@ -45,12 +45,12 @@ TEST_F(NcclAccepted, ASocketAdapterBelowEachCpuIsOnePort) {
     return "<cpu host_hash=\"0x3f1b0c5cf2a66a81\" numaid=\"" + std::to_string(number) +
            "\" affinity=\"ffffffff\" arch=\"x86_64\" vendor=\"GenuineIntel\" familyid=\"6\" "
            "modelid=\"143\">\n" +
-           gpu("0000:" + std::to_string(1 + number) + "b:00.0",
-               "<nvlink target=\"0000:c1:00.0\" count=\"18\" tclass=\"0x068000\"/>") +
+           test::gpu("0000:" + std::to_string(1 + number) + "b:00.0",
+                     "<nvlink target=\"0000:c1:00.0\" count=\"18\" tclass=\"0x068000\"/>") +
            "<nic>\n<net name=\"eth0\" dev=\"0\" latency=\"0\" speed=\"10000\" port=\"0\" guid=\"0x0\" "
            "maxconn=\"65536\" gdr=\"0\" keep=\"1\"/>\n</nic>\n</cpu>\n";
   };
-  const Host host = accepted(system(node(0) + node(1)));
+  const Host host = accepted(test::system(node(0) + node(1)));
   EXPECT_EQ(host.all(DeviceKind::cpu).size(), 2U);
   ASSERT_EQ(host.all(DeviceKind::port).size(), 1U);
   EXPECT_EQ(host.devices[host.find("eth0")].parent, 0);
@@ -59,11 +59,11 @@ TEST_F(NcclAccepted, ASocketAdapterBelowEachCpuIsOnePort) {
 }
 
 TEST_F(NcclAccepted, PortsOfOneNameButAnotherNumberAreTwo) {
-  const Host host = accepted(
-      cpu("<pci busid=\"0000:01:00.0\" class=\"0x020000\"><nic>\n<net name=\"mlx5_0\" dev=\"0\" port=\"1\"/>\n"
-          "<net name=\"MLX5_0\" dev=\"1\" port=\"2\"/>\n</nic></pci>\n"
-          "<nic><net name=\"eth0\" dev=\"2\"/><net name=\"eth0\" dev=\"3\"/><net name=\"eth0\" "
-          "dev=\"4\"/></nic>"));
+  const Host host = accepted(test::cpu(
+      "<pci busid=\"0000:01:00.0\" class=\"0x020000\"><nic>\n<net name=\"mlx5_0\" dev=\"0\" port=\"1\"/>\n"
+      "<net name=\"MLX5_0\" dev=\"1\" port=\"2\"/>\n</nic></pci>\n"
+      "<nic><net name=\"eth0\" dev=\"2\"/><net name=\"eth0\" dev=\"3\"/><net name=\"eth0\" "
+      "dev=\"4\"/></nic>"));
   for (const char* name : {"mlx5_0", "MLX5_0#2", "eth0", "eth0#2", "eth0#3"})
     EXPECT_NE(host.find(name), Device::kNone) << name;
   EXPECT_THAT(odd_, Contains("t.xml:5: the name of another device is numbered: MLX5_0"));
@@ -81,14 +81,14 @@ TEST_F(NcclAccepted, SpeedsAreReadAsFarAsTheyGo) {
       {"-8 GT/s", 0, "as unknown"},
   };
   for (const auto& [text, speed, taken] : cases) {
-    const Host host = accepted(cpu("<pci busid=\"0000:01:00.0\" class=\"0x030200\" link_speed=\"" +
-                                   std::string(text) + "\" link_width=\"16\"/>"));
+    const Host host = accepted(test::cpu("<pci busid=\"0000:01:00.0\" class=\"0x030200\" link_speed=\"" +
+                                         std::string(text) + "\" link_width=\"16\"/>"));
     EXPECT_EQ(host.devices.at(1).pci->gigatransfers, speed) << text;
     EXPECT_THAT(odd_, ElementsAre("t.xml:3: <pci> has link_speed=\"" + std::string(text) +
                                   "\", which is not a speed such as 16.0 GT/s PCIe: taken " + taken));
   }
   for (const char* known : {"", "Unknown", "Unknown speed", "2.5 GT/s", "8 GT/s PCIe", "32.0 GT/s PCIe"}) {
-    accepted(cpu("<pci busid=\"0000:01:00.0\" link_speed=\"" + std::string(known) + "\"/>"));
+    accepted(test::cpu("<pci busid=\"0000:01:00.0\" link_speed=\"" + std::string(known) + "\"/>"));
     EXPECT_THAT(odd_, IsEmpty()) << known;
   }
 }
@@ -99,48 +99,53 @@ TEST_F(NcclAccepted, ValuesThatAreNone) {
       {"<system version=\"1.0\"/>",
        "t.xml:1: <system> has version=\"1.0\", which is not a whole number from 1 to 2: taken for 1"},
 
-      {system("") + system(""), "t.xml:4: <system> beside the first <system> is left out"},
-      {system("<cpu numaid=\"zero\"/>"), "t.xml:2: <cpu> has numaid=\"zero\", which is not"},
-      {system("<cpu numaid=\"0\" affinity=\"12,xyz\"/>"), "affinity=\"12,xyz\", which is not a mask"},
-      {system("<cpu numaid=\"0\" host_hash=\"hash\"/>"),
+      {test::system("") + test::system(""), "t.xml:4: <system> beside the first <system> is left out"},
+      {test::system("<cpu numaid=\"zero\"/>"), "t.xml:2: <cpu> has numaid=\"zero\", which is not"},
+      {test::system("<cpu numaid=\"0\" affinity=\"12,xyz\"/>"), "affinity=\"12,xyz\", which is not a mask"},
+      {test::system("<cpu numaid=\"0\" host_hash=\"hash\"/>"),
        "host_hash=\"hash\", which is not a hexadecimal number"},
-      {cpu("<pci busid=\"1:2\"/>"),
+      {test::cpu("<pci busid=\"1:2\"/>"),
        "t.xml:3: <pci> has busid=\"1:2\", which is not a PCI bus id such as 0000:3b:00.0: "
        "taken for 0000:00:01.2"},
-      {cpu(device + "link_width=\"-4\"/>"),
+      {test::cpu(device + "link_width=\"-4\"/>"),
        "link_width=\"-4\", which is not a whole number from 0 to 64: taken as unknown"},
-      {cpu(device + "link_width=\"99999999999999999999\"/>"), "taken as unknown"},
-      {cpu(device + "link_width=\"16x\"/>"),
+      {test::cpu(device + "link_width=\"99999999999999999999\"/>"), "taken as unknown"},
+      {test::cpu(device + "link_width=\"16x\"/>"),
        "link_width=\"16x\", which is not a whole number from 0 to 64: taken for 16"},
-      {cpu(device + "vendor=\"mellanox\"/>"), "vendor=\"mellanox\""},
-      {cpu("<pci busid=\"0000:01:00.0\" class=\"display\"/>"), "class=\"display\", which is not a PCI class"},
-      {cpu("<pci busid=\"0000:01:00.0\" kind=\"x\"/>"), "kind=\"x\", which is not bridge, "},
-      {cpu("<pci busid=\"0000:01:00.0\" kind=\"bridge\"><gpu/></pci>"),
+      {test::cpu(device + "vendor=\"mellanox\"/>"), "vendor=\"mellanox\""},
+      {test::cpu("<pci busid=\"0000:01:00.0\" class=\"display\"/>"),
+       "class=\"display\", which is not a PCI class"},
+      {test::cpu("<pci busid=\"0000:01:00.0\" kind=\"x\"/>"), "kind=\"x\", which is not bridge, "},
+      {test::cpu("<pci busid=\"0000:01:00.0\" kind=\"bridge\"><gpu/></pci>"),
        "of another kind than what is below it"},
-      {cpu("<pci busid=\"0000:01:00.0\"><gpu/>\n<nic/></pci>"),
+      {test::cpu("<pci busid=\"0000:01:00.0\"><gpu/>\n<nic/></pci>"),
        "t.xml:4: <nic> is left out, as its <pci> is taken for: accelerator"},
-      {cpu("<pci busid=\"0000:01:00.0\"><nic/><pci busid=\"0000:02:00.0\"/></pci>"),
+      {test::cpu("<pci busid=\"0000:01:00.0\"><nic/><pci busid=\"0000:02:00.0\"/></pci>"),
        "<pci> is left out, as its <pci> is taken for: network adapter"},
-      {cpu("<nic><net speed=\"1\"/></nic>"), "t.xml:3: <net> has neither a name nor a dev: it is left out"},
-      {cpu("<nic><net name=\"a\" speed=\"-2\"/></nic>"), "speed=\"-2\", which is not"},
-      {cpu("<nic><net name=\"a\" speed=\"100Gb\"/></nic>"),
+      {test::cpu("<nic><net speed=\"1\"/></nic>"),
+       "t.xml:3: <net> has neither a name nor a dev: it is left out"},
+      {test::cpu("<nic><net name=\"a\" speed=\"-2\"/></nic>"), "speed=\"-2\", which is not"},
+      {test::cpu("<nic><net name=\"a\" speed=\"100Gb\"/></nic>"),
        "speed=\"100Gb\", which is not a whole number from -1 to "
        "9223372036854775807: taken for 100"},
-      {cpu("<nic><net name=\"a\" latency=\"nan\"/></nic>"), "latency=\"nan\", which is not a time"},
-      {cpu("<nic><net name=\"a\" guid=\"0x-1\"/></nic>"), "guid=\"0x-1\", which is not a hexadecimal number"},
-      {cpu("<nic><net name=\"a\" dev=\"x\"/></nic>"), "dev=\"x\", which is not a whole number"},
-      {cpu(gpu("0000:01:00.0", "\n<nvlink count=\"1\"/>")),
+      {test::cpu("<nic><net name=\"a\" latency=\"nan\"/></nic>"), "latency=\"nan\", which is not a time"},
+      {test::cpu("<nic><net name=\"a\" guid=\"0x-1\"/></nic>"),
+       "guid=\"0x-1\", which is not a hexadecimal number"},
+      {test::cpu("<nic><net name=\"a\" dev=\"x\"/></nic>"), "dev=\"x\", which is not a whole number"},
+      {test::cpu(test::gpu("0000:01:00.0", "\n<nvlink count=\"1\"/>")),
        "t.xml:4: 0000:01:00.0 has a link (NVLink) without a target"},
-      {cpu(gpu("0000:01:00.0", "\n<nvlink target=\"x\"/>")),
+      {test::cpu(test::gpu("0000:01:00.0", "\n<nvlink target=\"x\"/>")),
        "t.xml:4: 0000:01:00.0 has a link (NVLink) whose count is none"},
-      {cpu(gpu("0000:01:00.0", "<nvlink target=\"x\" count=\"0\"/>")), "count=\"0\", which is not"},
-      {cpu(gpu("0000:01:00.0", "<nvlink target=\"0000:02:00.0\" count=\"1\"/>")),
+      {test::cpu(test::gpu("0000:01:00.0", "<nvlink target=\"x\" count=\"0\"/>")), "count=\"0\", which is not"},
+      {test::cpu(test::gpu("0000:01:00.0", "<nvlink target=\"0000:02:00.0\" count=\"1\"/>")),
        "whose target is not in the file"},
-      {cpu(gpu("0000:01:00.0", "<nvlink target=\"y\" count=\"1\" tclass=\"gpu\"/>")),
+      {test::cpu(test::gpu("0000:01:00.0", "<nvlink target=\"y\" count=\"1\" tclass=\"gpu\"/>")),
        "tclass=\"gpu\", which is not a PCI class"},
-      {cpu(gpu("0000:01:00.0", "<c2c count=\"1\" bw=\"-5\"/>")), "bw=\"-5\", which is not a bandwidth"},
-      {cpu(gpu("0000:01:00.0", "<c2c count=\"1\" bw=\"1e300\"/>")), "bw=\"1e300\", which is not a bandwidth"},
-      {cpu("<pci busid=\"0000:01:00.0\" rank=\"0\" rank=\"1\"/>"),
+      {test::cpu(test::gpu("0000:01:00.0", "<c2c count=\"1\" bw=\"-5\"/>")),
+       "bw=\"-5\", which is not a bandwidth"},
+      {test::cpu(test::gpu("0000:01:00.0", "<c2c count=\"1\" bw=\"1e300\"/>")),
+       "bw=\"1e300\", which is not a bandwidth"},
+      {test::cpu("<pci busid=\"0000:01:00.0\" rank=\"0\" rank=\"1\"/>"),
        "two attributes \"rank\": of \"0\" and \"1\" the first is taken"},
   };
   for (const auto& [text, sentence] : cases) {
@@ -151,8 +156,9 @@ TEST_F(NcclAccepted, ValuesThatAreNone) {
 }
 
 TEST_F(NcclAccepted, DevicesThatShareABusIdAreAllThere) {
-  const Host host = accepted(cpu(gpu("0000:01:00.0", "<nvlink target=\"0000:02:00.0\" count=\"2\"/>") +
-                                 gpu("0000:01:00.0", "") + gpu("0000:02:00.0", "")));
+  const Host host =
+      accepted(test::cpu(test::gpu("0000:01:00.0", "<nvlink target=\"0000:02:00.0\" count=\"2\"/>") +
+                         test::gpu("0000:01:00.0", "") + test::gpu("0000:02:00.0", "")));
   ASSERT_EQ(host.all(DeviceKind::accelerator).size(), 3U);
   EXPECT_EQ(host.devices[2].name, "0000:01:00.0#2");
   EXPECT_EQ(host.fabric.at(0), (FabricLink{1, 3, FabricKind::nvLink, 2, {}}));
@@ -160,8 +166,8 @@ TEST_F(NcclAccepted, DevicesThatShareABusIdAreAllThere) {
 }
 
 TEST_F(NcclAccepted, ACpuThatIsThereTwiceIsOne) {
-  const Host host =
-      accepted(system("<cpu numaid=\"1\"/>\n<cpu numaid=\"1\">" + gpu("0000:01:00.0", "") + "</cpu>"));
+  const Host host = accepted(
+      test::system("<cpu numaid=\"1\"/>\n<cpu numaid=\"1\">" + test::gpu("0000:01:00.0", "") + "</cpu>"));
   EXPECT_EQ(host.all(DeviceKind::cpu).size(), 1U);
   EXPECT_EQ(host.devices.at(1).parent, 0);
   EXPECT_THAT(odd_, ElementsAre(HasSubstr("t.xml:3: <cpu> cpu1 is there a second time")));
@@ -170,43 +176,45 @@ TEST_F(NcclAccepted, ACpuThatIsThereTwiceIsOne) {
 TEST_F(NcclAccepted, DevicesStandInTheOrderOfTheirCpus) {
   const auto node = [](int number, int bus) {
     return "<cpu numaid=\"" + std::to_string(number) + "\">" +
-           gpu("0000:0" + std::to_string(bus) + ":00.0", "") + "</cpu>\n";
+           test::gpu("0000:0" + std::to_string(bus) + ":00.0", "") + "</cpu>\n";
   };
-  const Host host = accepted(system(node(0, 1) + node(1, 2) + node(0, 3) + "<nic><net name=\"eth0\"/></nic>"));
+  const Host host =
+      accepted(test::system(node(0, 1) + node(1, 2) + node(0, 3) + "<nic><net name=\"eth0\"/></nic>"));
   ASSERT_EQ(host.devices.size(), 6U);
   for (int i : {2, 3, 4}) EXPECT_EQ(host.devices[i].parent, 0) << i;
   EXPECT_EQ(host.devices[5].parent, 1);
 }
 
 TEST_F(NcclAccepted, WhatASwitchIsCalledIsNoBusId) {
-  const Host host = accepted(cpu(gpu("0", "<nvlink target=\"nvswitch0\" count=\"18\" tclass=\"0x068000\"/>")));
+  const Host host =
+      accepted(test::cpu(test::gpu("0", "<nvlink target=\"nvswitch0\" count=\"18\" tclass=\"0x068000\"/>")));
   EXPECT_EQ(host.all(DeviceKind::nvSwitch).size(), 1U);
   EXPECT_EQ(host.fabric.size(), 2U);
 }
 
 // NCCL's dump where GPUs of several hosts share an NVLink domain.
 TEST_F(NcclAccepted, OfSeveralHostsTheFirstIsTaken) {
-  const Host host =
-      accepted(system("<cpu numaid=\"0\" host_hash=\"0x1\">" + gpu("0000:01:00.0", "") +
-                      "</cpu>\n<cpu numaid=\"0\" host_hash=\"0x2\">" + gpu("0000:02:00.0", "") + "</cpu>"));
+  const Host host = accepted(
+      test::system("<cpu numaid=\"0\" host_hash=\"0x1\">" + test::gpu("0000:01:00.0", "") +
+                   "</cpu>\n<cpu numaid=\"0\" host_hash=\"0x2\">" + test::gpu("0000:02:00.0", "") + "</cpu>"));
   EXPECT_EQ(host.all(DeviceKind::accelerator).size(), 1U);
   EXPECT_THAT(odd_, ElementsAre(HasSubstr("t.xml:4: <cpu> has another host_hash than the first")));
 }
 
 TEST_F(NcclAccepted, LinksToSwitchesAndCpusNeedNoTarget) {
-  const Host host = accepted(cpu(gpu("0000:01:00.0", "<nvlink count=\"18\" tclass=\"0x068000\"/>") +
-                                 gpu("0000:02:00.0",
-                                     "<nvlink count=\"18\" tclass=\"0x068000\"/>"
-                                     "<nvlink count=\"3\" tclass=\"0x068001\"/>")));
+  const Host host = accepted(test::cpu(test::gpu("0000:01:00.0", "<nvlink count=\"18\" tclass=\"0x068000\"/>") +
+                                       test::gpu("0000:02:00.0",
+                                                 "<nvlink count=\"18\" tclass=\"0x068000\"/>"
+                                                 "<nvlink count=\"3\" tclass=\"0x068001\"/>")));
   EXPECT_THAT(odd_, IsEmpty());
   EXPECT_EQ(host.all(DeviceKind::nvSwitch).size(), 1U);
   EXPECT_EQ(host.fabric.size(), 6U);
 }
 
 TEST_F(NcclAccepted, WhatNcclTrimsKeepsOrAddsIsNothingToTellOf) {
-  accepted(
-      cpu("<pci busid=\"0000:01:00.0\" class=\"0x030200\" keep=\"1\"><gpu dev=\"0\" mlopart=\"0\"/></pci>\n"
-          "<nic><net name=\"eth0\" speed=\"-1\" gin=\"0\" net=\"1\" rma=\"0\"/></nic><teapot/>"));
+  accepted(test::cpu(
+      "<pci busid=\"0000:01:00.0\" class=\"0x030200\" keep=\"1\"><gpu dev=\"0\" mlopart=\"0\"/></pci>\n"
+      "<nic><net name=\"eth0\" speed=\"-1\" gin=\"0\" net=\"1\" rma=\"0\"/></nic><teapot/>"));
   EXPECT_THAT(odd_, IsEmpty());
 }
 
@@ -239,4 +247,4 @@ TEST_F(NcclAccepted, NothingOfATextReachesATerminalAsItIs) {
 }
 
 }  // namespace
-}  // namespace eccl
+}  // namespace eccl::topology

@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "topology/nccl_xml.h"
+#include "topology/formats/nccl_xml.h"
 
 namespace eccl::test {
 
@@ -24,14 +24,14 @@ inline std::string gpu(const std::string& busId, const std::string& inside, cons
          "</gpu></pci>\n";
 }
 
-inline Host parsed(const std::string& text) {
-  Result<Host> host = parseNcclXml(text, "t.xml");
+inline topology::Host parsed(const std::string& text) {
+  Result<topology::Host> host = topology::parseNcclXml(text, "t.xml");
   EXPECT_TRUE(host.ok()) << host.status().message() << "\n" << text;
-  return host.ok() ? host.take() : Host{};
+  return host.ok() ? host.take() : topology::Host{};
 }
 
 inline std::string errorOf(const std::string& text) {
-  const Result<Host> host = parseNcclXml(text, "t.xml");
+  const Result<topology::Host> host = topology::parseNcclXml(text, "t.xml");
   EXPECT_FALSE(host.ok()) << text;
   EXPECT_EQ(host.status().code(), Code::invalidArgument);
   return host.status().message();

@@ -1,4 +1,4 @@
-#include "topology/nccl_xml.h"
+#include "topology/formats/nccl_xml.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,7 +7,7 @@
 #include "topology/data_files.h"
 #include "topology/nccl_texts.h"
 
-namespace eccl {
+namespace eccl::topology {
 namespace {
 
 using test::cpu;
@@ -58,7 +58,7 @@ constexpr Counts kCounts[] = {
 /// Reads what it writes, and writes what it read.
 void expectRoundTrip(const Host& host) {
   const std::string text = toNcclXml(host);
-  const Host again = parsed(text);
+  const Host again = test::parsed(text);
   EXPECT_TRUE(again == host) << text;
   EXPECT_EQ(toNcclXml(again), text);
 }
@@ -148,11 +148,11 @@ TEST_F(NcclXml, FactsOfARealFile) {
 
 TEST_F(NcclXml, NvSwitchesAreThoseThatLinksName) {
   const std::string text =
-      cpu(gpu("0000:1b:00.0",
-              "<nvlink target=\"0000:07:00.0\" count=\"5\" tclass=\"0x068000\"/>"
-              "<nvlink target=\"fffffff:ffff:ff\" count=\"4\" tclass=\"0x068000\"/>") +
-          gpu("0000:1c:00.0", "<nvlink target=\"0000:07:00.0\" count=\"5\" tclass=\"0x068000\"/>"));
-  const Host host = parsed(text);
+      test::cpu(test::gpu("0000:1b:00.0",
+                          "<nvlink target=\"0000:07:00.0\" count=\"5\" tclass=\"0x068000\"/>"
+                          "<nvlink target=\"fffffff:ffff:ff\" count=\"4\" tclass=\"0x068000\"/>") +
+                test::gpu("0000:1c:00.0", "<nvlink target=\"0000:07:00.0\" count=\"5\" tclass=\"0x068000\"/>"));
+  const Host host = test::parsed(text);
   EXPECT_THAT(host.unread, IsEmpty());
   ASSERT_EQ(host.devices.size(), 5U);
   EXPECT_EQ(host.devices[3].kind, DeviceKind::nvSwitch);
@@ -165,14 +165,14 @@ TEST_F(NcclXml, NvSwitchesAreThoseThatLinksName) {
 }
 
 TEST_F(NcclXml, LinksWithCpusAreC2cOrPowersNvLink) {
-  const Host grace = parsed(cpu(gpu("0009:01:00.0", "<c2c bw=\"44712\" count=\"10\"/>")));
+  const Host grace = test::parsed(test::cpu(test::gpu("0009:01:00.0", "<c2c bw=\"44712\" count=\"10\"/>")));
   ASSERT_EQ(grace.fabric.size(), 2U);
   EXPECT_EQ(grace.fabric[0], (FabricLink{1, 0, FabricKind::c2c, 10, 44.712}));
   EXPECT_EQ(grace.fabric[1], (FabricLink{0, 1, FabricKind::c2c, 10, 44.712}));
   EXPECT_THAT(toNcclXml(grace), HasSubstr("<c2c bw=\"44712\" count=\"10\"/>"));
   expectRoundTrip(grace);
-  const Host power =
-      parsed(cpu(gpu("0004:04:00.0", "<nvlink target=\"0004:00:01.0\" count=\"3\" tclass=\"0x068001\"/>")));
+  const Host power = test::parsed(test::cpu(
+      test::gpu("0004:04:00.0", "<nvlink target=\"0004:00:01.0\" count=\"3\" tclass=\"0x068001\"/>")));
   ASSERT_EQ(power.fabric.size(), 2U);
   EXPECT_EQ(power.fabric[0], (FabricLink{1, 0, FabricKind::nvLink, 3, {}}));
   expectRoundTrip(power);
@@ -180,7 +180,9 @@ TEST_F(NcclXml, LinksWithCpusAreC2cOrPowersNvLink) {
 
 TEST_F(NcclXml, KindsByClassAndByWhatHangsBelow) {
   const auto kindOf = [](const std::string& attributes, const std::string& inside = "") {
-    return parsed(cpu("<pci busid=\"0000:01:00.0\" " + attributes + ">" + inside + "</pci>")).devices[1].kind;
+    return test::parsed(test::cpu("<pci busid=\"0000:01:00.0\" " + attributes + ">" + inside + "</pci>"))
+        .devices[1]
+        .kind;
   };
   EXPECT_EQ(kindOf("class=\"0x030200\""), DeviceKind::accelerator);
   EXPECT_EQ(kindOf("class=\"0x03\""), DeviceKind::accelerator)
@@ -264,11 +266,11 @@ TEST_F(NcclXml, WhatNcclKnowsIsWrittenAsNcclWritesIt) {
 }
 
 TEST_F(NcclXml, NotesWhatItDoesNotKeep) {
-  const Host host =
-      parsed(cpu("<pci busid=\"0000:01:00.0\" class=\"0x03\" mood=\"good\"><gpu mlopart=\"1\"/></pci>\n"
-                 "<pci busid=\"0000:02:00.0\" class=\"0x03\" mood=\"bad\"><gpu/><gpu/><teapot "
-                 "a=\"1\"><b/></teapot></pci>\n"
-                 "<nic><net name=\"eth0\" speed=\"-1\" gdr=\"2\"/></nic>"));
+  const Host host = test::parsed(
+      test::cpu("<pci busid=\"0000:01:00.0\" class=\"0x03\" mood=\"good\"><gpu mlopart=\"1\"/></pci>\n"
+                "<pci busid=\"0000:02:00.0\" class=\"0x03\" mood=\"bad\"><gpu/><gpu/><teapot "
+                "a=\"1\"><b/></teapot></pci>\n"
+                "<nic><net name=\"eth0\" speed=\"-1\" gdr=\"2\"/></nic>"));
   EXPECT_THAT(host.unread,
               ElementsAre("t.xml:3: <gpu> has an attribute \"mlopart\", which is not kept",
                           "t.xml:3: <pci> has an attribute \"mood\", which is not kept (2 times)",
@@ -280,12 +282,12 @@ TEST_F(NcclXml, NotesWhatItDoesNotKeep) {
 }
 
 TEST_F(NcclXml, LeavesOutLinksThatLeadNowhere) {
-  const Host host =
-      parsed(cpu(gpu("0000:01:00.0",
-                     "<nvlink target=\"0000:09:00.0\" count=\"1\" tclass=\"0x030200\"/>\n"
-                     "<nvlink target=\"0000:01:00.0\" count=\"1\"/>\n"
-                     "<xgmi target=\"0000:02:00.0\" count=\"1\"/>\n") +
-                 "<pci busid=\"0000:02:00.0\" class=\"0x060400\"><pcilink target=\"0000:03:00.0\"/></pci>"));
+  const Host host = test::parsed(
+      test::cpu(test::gpu("0000:01:00.0",
+                          "<nvlink target=\"0000:09:00.0\" count=\"1\" tclass=\"0x030200\"/>\n"
+                          "<nvlink target=\"0000:01:00.0\" count=\"1\"/>\n"
+                          "<xgmi target=\"0000:02:00.0\" count=\"1\"/>\n") +
+                "<pci busid=\"0000:02:00.0\" class=\"0x060400\"><pcilink target=\"0000:03:00.0\"/></pci>"));
   EXPECT_THAT(host.fabric, IsEmpty());
   EXPECT_THAT(
       host.unread,
@@ -296,10 +298,10 @@ TEST_F(NcclXml, LeavesOutLinksThatLeadNowhere) {
 }
 
 TEST_F(NcclXml, TakesAdaptersBelowSystemAsThoseOfTheFirstCpu) {
-  const Host host = parsed(system("<nic><net name=\"eth0\"/></nic>\n<cpu numaid=\"1\"/>"));
+  const Host host = test::parsed(test::system("<nic><net name=\"eth0\"/></nic>\n<cpu numaid=\"1\"/>"));
   EXPECT_EQ(host.devices[1].parent, 0);
   EXPECT_THAT(host.unread, ElementsAre(HasSubstr(":2: <nic> below <system>")));
-  EXPECT_THAT(parsed(system("<nic/>")).unread,
+  EXPECT_THAT(test::parsed(test::system("<nic/>")).unread,
               ElementsAre("t.xml:2: <nic> below a <system> without <cpu> is left out"));
 }
 
@@ -311,12 +313,12 @@ TEST_F(NcclXml, ErrorsNameTheLine) {
       {"\n<system version=\"3\"/>", "t.xml:2: <system> version=\"3\" is neither 1 nor 2"},
       {"<system version=\"one\"/>", "t.xml:1: <system> version=\"one\" is neither 1 nor 2"},
       {"<system/>", "t.xml:1: <system> has no version"},
-      {system("<cpu/>"), "t.xml:2: <cpu> has no numaid"},
-      {cpu("<pci/>"), "t.xml:3: <pci> has no busid"},
-      {cpu("some text"), "t.xml:2: text where an element is expected: \"\\x0asome text\\x0a\""},
+      {test::system("<cpu/>"), "t.xml:2: <cpu> has no numaid"},
+      {test::cpu("<pci/>"), "t.xml:3: <pci> has no busid"},
+      {test::cpu("some text"), "t.xml:2: text where an element is expected: \"\\x0asome text\\x0a\""},
       {std::string("<system version=\"1\">\n\0</system>", 30), "t.xml:2: a byte 0"},
   };
-  for (const auto& [text, message] : cases) EXPECT_THAT(errorOf(text), HasSubstr(message)) << text;
+  for (const auto& [text, message] : cases) EXPECT_THAT(test::errorOf(text), HasSubstr(message)) << text;
 }
 
 TEST_F(NcclXml, Limits) {
@@ -326,32 +328,33 @@ TEST_F(NcclXml, Limits) {
       open += "<pci busid=\"" + format("%04x:00:00.0", i) + "\" class=\"0x060400\">\n";
       close += "</pci>";
     }
-    return cpu(open + close);
+    return test::cpu(open + close);
   };
-  expectRoundTrip(parsed(nested(kMostDepth - 2)));  // a CPU above, a port may hang below
-  EXPECT_THAT(errorOf(nested(kMostDepth - 1)),
+  expectRoundTrip(test::parsed(nested(kMostDepth - 2)));  // a CPU above, a port may hang below
+  EXPECT_THAT(test::errorOf(nested(kMostDepth - 1)),
               HasSubstr("t.xml:257: <pci> \"00fe:00:00.0\" is nested deeper than 255"));
-  EXPECT_THAT(errorOf(nested(100000)), HasSubstr("is nested deeper than 255"));
+  EXPECT_THAT(test::errorOf(nested(100000)), HasSubstr("is nested deeper than 255"));
 
   std::string cpus;
   for (int i = 0; i <= kMostCpus; ++i) cpus += "<cpu numaid=\"" + std::to_string(i) + "\"/>\n";
-  EXPECT_THAT(errorOf(system(cpus)), HasSubstr("t.xml:1026: <cpu> \"1024\" is more than 1024"));
+  EXPECT_THAT(test::errorOf(test::system(cpus)), HasSubstr("t.xml:1026: <cpu> \"1024\" is more than 1024"));
 
   std::string devices;
   for (size_t i = 0; i < kMostXmlDevices; ++i) devices += "<pci busid=\"" + format("%zx:00:00.0", i) + "\"/>\n";
-  EXPECT_THAT(errorOf(cpu(devices)), HasSubstr("t.xml:65538: <pci> \"ffff:00:00.0\" is device 65537"));
+  EXPECT_THAT(test::errorOf(test::cpu(devices)),
+              HasSubstr("t.xml:65538: <pci> \"ffff:00:00.0\" is device 65537"));
   devices.resize(devices.rfind("<pci"));
-  EXPECT_EQ(parsed(cpu(devices)).devices.size(), kMostXmlDevices);
+  EXPECT_EQ(test::parsed(test::cpu(devices)).devices.size(), kMostXmlDevices);
 
-  EXPECT_THAT(errorOf(std::string(kMostXmlBytes + 1, ' ')), HasSubstr("16777217 bytes are more than"));
+  EXPECT_THAT(test::errorOf(std::string(kMostXmlBytes + 1, ' ')), HasSubstr("16777217 bytes are more than"));
   std::string attributes;
   for (int i = 0; i < 65; ++i) attributes += " a" + std::to_string(i) + "=\"\"";
-  EXPECT_THAT(parsed("<system version=\"1\"" + attributes + "/>").unread,
+  EXPECT_THAT(test::parsed("<system version=\"1\"" + attributes + "/>").unread,
               Contains("t.xml:1: <system> has more than 64 attributes: the others are left out"));
 
   std::string unknown;
   for (int i = 0; i < 1000; ++i) unknown += "<x" + std::to_string(i) + "/>\n";
-  const Host host = parsed(system(unknown));
+  const Host host = test::parsed(test::system(unknown));
   ASSERT_EQ(host.unread.size(), 101U);
   EXPECT_EQ(host.unread[100], "t.xml: 900 notes more");
 }
@@ -384,4 +387,4 @@ TEST_F(NcclXml, FilesAreSavedAndLoaded) {
 }
 
 }  // namespace
-}  // namespace eccl
+}  // namespace eccl::topology

@@ -1,4 +1,4 @@
-#include "topology/paths.h"
+#include "topology/paths/paths.h"
 
 #include <gtest/gtest.h>
 
@@ -8,10 +8,10 @@
 #include <random>
 
 #include "topology/data_files.h"
-#include "topology/link_model.h"
-#include "topology/path_graph.h"
+#include "topology/model/link_model.h"
+#include "topology/paths/path_graph.h"
 
-namespace eccl {
+namespace eccl::topology {
 namespace {
 
 using Type = PathType;
@@ -450,4 +450,4 @@ TEST(PathsTiming, AHostOfAHundredThousandDevices) {
 }
 
 }  // namespace
-}  // namespace eccl
+}  // namespace eccl::topology

@@ -4,9 +4,9 @@
 #include <cstdlib>
 
 #include "topology/machine_tree.h"
-#include "topology/probe.h"
+#include "topology/probe/probe.h"
 
-namespace eccl {
+namespace eccl::topology {
 namespace {
 
 using ::testing::Contains;
@@ -132,4 +132,4 @@ TEST_F(NvmlTest, ACapturedMachineIsNotAskedAboutThisOnesGpus) {
 }
 
 }  // namespace
-}  // namespace eccl
+}  // namespace eccl::topology

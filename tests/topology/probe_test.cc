@@ -1,4 +1,4 @@
-#include "topology/probe_hwloc.h"
+#include "topology/probe/probe_hwloc.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 
 #include "topology/machine_tree.h"
 
-namespace eccl {
+namespace eccl::topology {
 namespace {
 
 using ::testing::Contains;
@@ -432,4 +432,4 @@ TEST(Probe, ReadsAFileThatHwlocExported) {
 }
 
 }  // namespace
-}  // namespace eccl
+}  // namespace eccl::topology

@@ -1,14 +1,14 @@
-#include "topology/rail_rings.h"
+#include "topology/search/rail_rings.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <set>
 
-#include "topology/clos.h"
 #include "topology/clusters.h"
+#include "topology/model/clos.h"
 
-namespace eccl {
+namespace eccl::topology {
 namespace {
 
 using ::testing::ElementsAre;
@@ -123,4 +123,4 @@ TEST(RailRings, SkipRailsThatDoNotJoinAll) {
 }
 
 }  // namespace
-}  // namespace eccl
+}  // namespace eccl::topology

@@ -1,4 +1,4 @@
-#include "topology/rings.h"
+#include "topology/search/rings.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -8,7 +8,7 @@
 
 #include "topology/graphs.h"
 
-namespace eccl {
+namespace eccl::topology {
 namespace {
 
 using ::testing::HasSubstr;
@@ -92,4 +92,4 @@ TEST(Rings, SaysWhenThereIsNone) {
 }
 
 }  // namespace
-}  // namespace eccl
+}  // namespace eccl::topology

@@ -7,12 +7,12 @@
 #include <chrono>
 #include <filesystem>
 
-#include "topology/forest.h"
-#include "topology/graph_of_host.h"
-#include "topology/nccl_xml.h"
-#include "topology/rings.h"
+#include "topology/formats/nccl_xml.h"
+#include "topology/search/forest.h"
+#include "topology/search/graph_of_host.h"
+#include "topology/search/rings.h"
 
-namespace eccl {
+namespace eccl::topology {
 namespace {
 
 constexpr char kData[] = ECCL_SOURCE_DIR "/tests/topology/data";
@@ -70,4 +70,4 @@ INSTANTIATE_TEST_SUITE_P(Files, RealMachine, ::testing::ValuesIn(realFiles()), [
 });
 
 }  // namespace
-}  // namespace eccl
+}  // namespace eccl::topology

@@ -1,7 +1,7 @@
 // What every path must do, bare and with things going wrong on the way: messages.
 #include "transport/ways.h"
 
-namespace eccl {
+namespace eccl::transport {
 namespace {
 
 class Paths : public OnEveryWay {};
@@ -245,4 +245,4 @@ TEST_P(Paths, AStallDelaysAndLosesNothing) {
 }
 
 }  // namespace
-}  // namespace eccl
+}  // namespace eccl::transport

@@ -1,7 +1,7 @@
 // What every path must do, bare and with things going wrong on the way: waking, failing, ending.
 #include "transport/ways.h"
 
-namespace eccl {
+namespace eccl::transport {
 namespace {
 
 class PathEvents : public OnEveryWay {};
@@ -274,4 +274,4 @@ TEST_P(PathEvents, ACutIsNoticedByBothSides) {
 }
 
 }  // namespace
-}  // namespace eccl
+}  // namespace eccl::transport

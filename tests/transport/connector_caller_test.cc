@@ -4,10 +4,10 @@
 
 #include <climits>
 
+#include "transport/connect/setup.h"
 #include "transport/roles.h"
-#include "transport/setup.h"
 
-namespace eccl {
+namespace eccl::transport {
 namespace {
 
 // A caller in the guise of rank 0 with a Hello of its own making; what the Connector answers.
@@ -204,4 +204,4 @@ TEST(Connector, ACallerThatHangsUpIsNoEnd) {
 }
 
 }  // namespace
-}  // namespace eccl
+}  // namespace eccl::transport

@@ -1,12 +1,12 @@
 // How connections come about, and what is said when they do not.
-#include "transport/connector.h"
+#include "transport/connect/connector.h"
 
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 
 #include "transport/roles.h"
 
-namespace eccl {
+namespace eccl::transport {
 namespace {
 
 TEST(Connector, ThreadsOfOneProcessShareTheirMemory) {
@@ -208,4 +208,4 @@ TEST(Connector, AForkedChildLetsGoSilently) {
 }
 
 }  // namespace
-}  // namespace eccl
+}  // namespace eccl::transport

@@ -8,10 +8,10 @@
 #include <filesystem>
 #include <mutex>
 
-#include "transport/peer_watch.h"
+#include "transport/connect/peer_watch.h"
 #include "transport/roles.h"
 
-namespace eccl {
+namespace eccl::transport {
 namespace {
 
 size_t openDescriptors() {
@@ -248,4 +248,4 @@ TEST(SetupTurn, IsGivenToFewAtATime) {
 }
 
 }  // namespace
-}  // namespace eccl
+}  // namespace eccl::transport

@@ -6,7 +6,7 @@
 #include "transport/shm/memory_path.h"
 #include "transport/traffic.h"
 
-namespace eccl {
+namespace eccl::transport {
 namespace {
 
 constexpr RingShape kShape{8, 256};
@@ -160,4 +160,4 @@ TEST(FaultPath, PassesReferencesAndPoisonOn) {
 }
 
 }  // namespace
-}  // namespace eccl
+}  // namespace eccl::transport

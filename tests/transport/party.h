@@ -16,7 +16,7 @@
 
 #include "base/log.h"
 #include "support/sanitizers.h"
-#include "transport/connector.h"
+#include "transport/connect/connector.h"
 #include "transport/fault/fault_plan.h"
 
 namespace eccl {
@@ -32,7 +32,7 @@ struct PartySetup {
   uint64_t first = 0;
   uint16_t epoch = 1;
   uint32_t directFrom = 1000;
-  FaultPlan faults;
+  transport::FaultPlan faults;
   bool faulty = false;
   Duration connectLimit = std::chrono::seconds(20);
   std::string restrictions;
@@ -44,17 +44,17 @@ struct PartySetup {
 class Party {
  public:
   /// `gate`: a socket pair's end, for endpoints and for signal()/await().
-  Party(int rank, const PartySetup& setup, Fd gate)
+  Party(int rank, const PartySetup& setup, transport::Fd gate)
       : rank_(rank), setup_(setup), gate_(std::move(gate)), door_(this), gateHandler_(this) {
     EXPECT_TRUE(reactor.open().ok());
-    Acceptor::Options options;
+    transport::Acceptor::Options options;
     options.unixListener = setup.unixDoor;
-    Secret secret;
+    transport::Secret secret;
     secret.bytes.fill(7);
-    acceptor = Acceptor::open(secret, options, [this](Incoming incoming) {
+    acceptor = transport::Acceptor::open(secret, options, [this](transport::Incoming incoming) {
                  connector->adopt(std::move(incoming));
                }).take();
-    ConnectorOptions choices;
+    transport::ConnectorOptions choices;
     choices.communicator = setup.communicator;
     choices.secret = secret;
     choices.rank = rank;
@@ -71,24 +71,24 @@ class Party {
     choices.connectLimit = setup.connectLimit;
     choices.mostUnasked = setup.mostUnasked;
     choices.describe = [](int r) { return format("rank %d (test)", r); };
-    choices.endpoint = [this](int) -> const Endpoint& { return peer; };
+    choices.endpoint = [this](int) -> const transport::Endpoint& { return peer; };
     choices.onBroken = [this](int r, const std::string& reason) {
       brokenRank = r;
       brokenReason = reason;
     };
     if (setup.faulty) choices.faults = &setup_.faults;
-    connector = std::make_unique<Connector>(choices, reactor);
+    connector = std::make_unique<transport::Connector>(choices, reactor);
     EXPECT_TRUE(reactor.watch(acceptor->fd(), EPOLLIN, &door_).ok());
     tellEndpoint();
     EXPECT_TRUE(reactor.watch(gate_.get(), EPOLLIN, &gateHandler_).ok());
   }
 
-  ConnectionId sending(int16_t tag = 0) const { return {rank_, 1 - rank_, 0, tag}; }
-  ConnectionId receiving(int16_t tag = 0) const { return {1 - rank_, rank_, 0, tag}; }
+  transport::ConnectionId sending(int16_t tag = 0) const { return {rank_, 1 - rank_, 0, tag}; }
+  transport::ConnectionId receiving(int16_t tag = 0) const { return {1 - rank_, rank_, 0, tag}; }
   /// Until the connection is ready or failed.
-  Connection* connect(const ConnectionId& id) {
-    Connection* connection = connector->get(id);
-    until([&] { return connection->state() != Connection::State::connecting; });
+  transport::Connection* connect(const transport::ConnectionId& id) {
+    transport::Connection* connection = connector->get(id);
+    until([&] { return connection->state() != transport::Connection::State::connecting; });
     return connection;
   }
 
@@ -100,21 +100,21 @@ class Party {
     for (int idle = 0; !is && Clock::system().now() < deadline;) {
       connector->progress();
       if (acceptor->nextDeadline() <= Clock::system().now()) acceptor->progress();
-      visit([](Path& path) { path.kick(); });
+      visit([](transport::Path& path) { path.kick(); });
       const bool busy = reactor.poll(0) || ++idle < spins;
       if ((is = done()) || busy) continue;
-      visit([](Path& path) {
+      visit([](transport::Path& path) {
         path.flush();
         path.beforeSleep();
       });
       connector->progress();
       is = done();
       if (!is) is = sleep(deadline, done);
-      visit([](Path& path) { path.afterSleep(); });
+      visit([](transport::Path& path) { path.afterSleep(); });
       idle = 0;
     }
     connector->progress();
-    visit([](Path& path) { path.kick(); });
+    visit([](transport::Path& path) { path.kick(); });
     return is;
   }
 
@@ -124,16 +124,16 @@ class Party {
     return until([&] { return signals_ > 0; }) && signals_-- > 0;
   }
 
-  void visit(const std::function<void(Path&)>& what) {
-    connector->forEach([&](Connection& each) {
+  void visit(const std::function<void(transport::Path&)>& what) {
+    connector->forEach([&](transport::Connection& each) {
       if (each.path() != nullptr) what(*each.path());
     });
   }
 
-  Reactor reactor;
-  std::unique_ptr<Acceptor> acceptor;
-  std::unique_ptr<Connector> connector;
-  Endpoint peer;
+  transport::Reactor reactor;
+  std::unique_ptr<transport::Acceptor> acceptor;
+  std::unique_ptr<transport::Connector> connector;
+  transport::Endpoint peer;
   int brokenRank = -1;
   std::string brokenReason;
   int sleeps = 0, lostWakeUps = 0;
@@ -153,12 +153,12 @@ class Party {
     return is;
   }
 
-  struct Door : ReadyHandler {
+  struct Door : transport::ReadyHandler {
     Party* party;
     explicit Door(Party* p) : party(p) {}
     void onReady(uint32_t) override { party->acceptor->progress(); }
   };
-  struct GateHandler : ReadyHandler {
+  struct GateHandler : transport::ReadyHandler {
     Party* party;
     explicit GateHandler(Party* p) : party(p) {}
     void onReady(uint32_t) override {
@@ -170,21 +170,23 @@ class Party {
   };
 
   void tellEndpoint() {
-    Endpoint mine = acceptor->endpoint();
-    std::erase_if(mine.addresses,
-                  [&](const SocketAddress& a) { return a.family() != setup_.family || !a.isLoopback(); });
+    transport::Endpoint mine = acceptor->endpoint();
+    std::erase_if(mine.addresses, [&](const transport::SocketAddress& a) {
+      return a.family() != setup_.family || !a.isLoopback();
+    });
     std::string bytes = mine.encode();
     EXPECT_EQ(write(gate_.get(), bytes.data(), bytes.size()), static_cast<ssize_t>(bytes.size()));
     char buffer[4096];
     const ssize_t got = recv(gate_.get(), buffer, sizeof buffer, 0);
-    Result<Endpoint> theirs = Endpoint::decode({buffer, static_cast<size_t>(std::max<ssize_t>(got, 0))});
+    Result<transport::Endpoint> theirs =
+        transport::Endpoint::decode({buffer, static_cast<size_t>(std::max<ssize_t>(got, 0))});
     EXPECT_TRUE(theirs.ok());
     if (theirs.ok()) peer = *theirs;
   }
 
   const int rank_;
   PartySetup setup_;
-  Fd gate_;
+  transport::Fd gate_;
   Door door_;
   GateHandler gateHandler_;
   int signals_ = 0;
@@ -202,7 +204,7 @@ using Role = std::function<std::string(Party&)>;
   } while (0)
 
 struct Gates {
-  Fd side[2];
+  transport::Fd side[2];
   Gates() {
     int pair[2];
     EXPECT_EQ(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);

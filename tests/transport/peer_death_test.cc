@@ -4,10 +4,10 @@
 
 #include <csignal>
 
-#include "transport/peer_watch.h"
+#include "transport/connect/peer_watch.h"
 #include "transport/traffic.h"
 
-namespace eccl {
+namespace eccl::transport {
 namespace {
 
 enum class Child { none, holdsEverything, letGo };
@@ -166,4 +166,4 @@ TEST(PeerDeath, LeavesThePublishedMessages) {
 }
 
 }  // namespace
-}  // namespace eccl
+}  // namespace eccl::transport

@@ -1,4 +1,4 @@
-#include "transport/reactor.h"
+#include "transport/core/reactor.h"
 
 #include <gtest/gtest.h>
 #include <sys/socket.h>
@@ -7,7 +7,7 @@
 
 #include "base/clock.h"
 
-namespace eccl {
+namespace eccl::transport {
 namespace {
 
 struct Pair {
@@ -116,4 +116,4 @@ TEST(Reactor, CanBeNested) {
 }
 
 }  // namespace
-}  // namespace eccl
+}  // namespace eccl::transport

@@ -10,7 +10,7 @@
 #include "transport/shm/shared_heap.h"
 #include "transport/traffic.h"
 
-namespace eccl {
+namespace eccl::transport {
 namespace {
 
 constexpr size_t kPage = 4096;
@@ -170,4 +170,4 @@ TEST(Revocation, HoldsAgainstAProcessThatIsStopped) {
 }
 
 }  // namespace
-}  // namespace eccl
+}  // namespace eccl::transport

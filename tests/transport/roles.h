@@ -5,7 +5,7 @@
 
 namespace eccl {
 
-using State = Connection::State;
+using State = transport::Connection::State;
 
 inline PartySetup allowing(bool thread, bool shm, bool tcp) {
   PartySetup setup;
@@ -17,7 +17,7 @@ inline PartySetup allowing(bool thread, bool shm, bool tcp) {
 
 inline Role sender(const std::string& path) {
   return [path](Party& party) -> std::string {
-    Connection* connection = party.connect(party.sending());
+    transport::Connection* connection = party.connect(party.sending());
     PARTY_CHECK(connection->state() == State::ready);
     if (path != connection->path()->name()) return "went by " + std::string(connection->path()->name());
     return sendAll(party, *connection, 20);
@@ -25,7 +25,7 @@ inline Role sender(const std::string& path) {
 }
 inline Role receiver(const std::string& path) {
   return [path](Party& party) -> std::string {
-    Connection* connection = party.connect(party.receiving());
+    transport::Connection* connection = party.connect(party.receiving());
     PARTY_CHECK(connection->state() == State::ready);
     if (path != connection->path()->name()) return "came by " + std::string(connection->path()->name());
     return receiveAll(party, *connection, 20);

@@ -13,7 +13,7 @@
 
 #include "support/sanitizers.h"
 
-namespace eccl {
+namespace eccl::transport {
 namespace {
 
 std::byte* allocate(size_t bytes) {
@@ -208,4 +208,4 @@ TEST(SharedHeap, IsSmallerUnderALimit) {
 }
 
 }  // namespace
-}  // namespace eccl
+}  // namespace eccl::transport

@@ -8,12 +8,12 @@
 #include <set>
 #include <string>
 
+#include "transport/core/ring_memory.h"
 #include "transport/shm/memory_path.h"
-#include "transport/shm/ring_memory.h"
 #include "transport/thread/thread_door.h"
 #include "transport/ways.h"
 
-namespace eccl {
+namespace eccl::transport {
 namespace {
 
 TEST(RingMemory, PrivateMemoryIsZeroAndAligned) {
@@ -309,4 +309,4 @@ TEST(MemoryPath, AForkedCopyTouchesNothing) {
 }
 
 }  // namespace
-}  // namespace eccl
+}  // namespace eccl::transport

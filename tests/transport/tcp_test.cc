@@ -6,7 +6,7 @@
 #include "transport/tcp/tcp_sender.h"
 #include "transport/traffic.h"
 
-namespace eccl {
+namespace eccl::transport {
 namespace {
 
 using ::testing::HasSubstr;
@@ -330,4 +330,4 @@ TEST(TcpSender, HearsThePeersLastWordsBeforeTheBreak) {
 }
 
 }  // namespace
-}  // namespace eccl
+}  // namespace eccl::transport

@@ -77,10 +77,10 @@ inline bool holds(ReceiveEnd& end, const Received& received, std::span<const std
 class HeapMemory {
  public:
   HeapMemory(size_t bytes, std::byte value) : bytes_(bytes) {
-    memory_ = static_cast<std::byte*>(SharedHeap::ofThisProcess().allocate(bytes).take());
+    memory_ = static_cast<std::byte*>(transport::SharedHeap::ofThisProcess().allocate(bytes).take());
     std::fill_n(memory_, bytes, value);
   }
-  ~HeapMemory() { SharedHeap::ofThisProcess().free(memory_).ignore(); }
+  ~HeapMemory() { transport::SharedHeap::ofThisProcess().free(memory_).ignore(); }
   HeapMemory(const HeapMemory&) = delete;
   std::byte* data() { return memory_; }
   std::span<const std::byte> bytes() const { return {memory_, bytes_}; }
@@ -91,7 +91,7 @@ class HeapMemory {
 };
 
 /// Sends messages [0, count) as content() makes them, and waits until all are released.
-inline std::string sendAll(Party& party, Connection& connection, uint64_t count) {
+inline std::string sendAll(Party& party, transport::Connection& connection, uint64_t count) {
   SendEnd& end = connection.sendEnd;
   // References: the memory stays until released.
   std::vector<std::vector<std::byte>> held(end.shape.slots);
@@ -107,7 +107,7 @@ inline std::string sendAll(Party& party, Connection& connection, uint64_t count)
   return "";
 }
 
-inline std::string receiveAll(Party& party, Connection& connection, uint64_t count) {
+inline std::string receiveAll(Party& party, transport::Connection& connection, uint64_t count) {
   ReceiveEnd& end = connection.receiveEnd;
   Received received;
   for (uint64_t k = 0; k < count; ++k) {

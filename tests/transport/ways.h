@@ -50,7 +50,7 @@ inline PartySetup setupFor(Way way, Weather weather = Weather::bare) {
 }
 
 inline bool haveIpv6() {
-  Fd probe(socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  transport::Fd probe(socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_in6 any{};
   any.sin6_family = AF_INET6;
   any.sin6_addr = in6addr_loopback;

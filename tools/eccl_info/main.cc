@@ -7,7 +7,7 @@
 
 #include "base/settings.h"
 #include "eccl/version.h"
-#include "topology/host_summary.h"
+#include "topology/probe/host_summary.h"
 
 namespace {
 
@@ -43,6 +43,6 @@ int main(int argc, char** argv) {
   if (option == "--help") return std::fputs(kUsage, stdout), 0;
   if (option == "--settings") return printSettings();
   std::printf("ECCL      %d.%d.%d\n", ECCL_MAJOR, ECCL_MINOR, ECCL_PATCH);
-  if (option.empty()) std::fputs(eccl::describe(eccl::readHost()).c_str(), stdout);
+  if (option.empty()) std::fputs(eccl::topology::describe(eccl::topology::readHost()).c_str(), stdout);
   return 0;
 }

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "algorithms/selection_rules.h"
+#include "algorithms/selection/selection_rules.h"
 #include "base/settings.h"
 #include "common/number.h"
 
@@ -108,7 +108,7 @@ Options parse(int argc, char** argv) {
 }
 
 Collective collectiveOf(const Options& options) {
-  for (const Algorithm& algorithm : algorithms()) {
+  for (const algorithms::Algorithm& algorithm : algorithms::algorithms()) {
     if (strcasecmp(options.collective, nameOf(algorithm.collective)) == 0 &&
         algorithm.collective < Collective::allToAllv)
       return algorithm.collective;
@@ -117,14 +117,14 @@ Collective collectiveOf(const Options& options) {
                  options.collective));
 }
 
-Placement placementOf(const Options& options) {
+algorithms::Placement placementOf(const Options& options) {
   const int each = options.ranks / options.hosts;
-  std::vector<Seat> seats;
+  std::vector<algorithms::Seat> seats;
   for (int rank = 0; rank < options.ranks; ++rank) {
     const std::string host = std::to_string(rank / each);
     seats.push_back({host, host, host, static_cast<double>(options.cores > 0 ? options.cores : each)});
   }
-  return Placement(seats);
+  return algorithms::Placement(seats);
 }
 
 /// What the longest chain of moves spends its time with.
@@ -132,13 +132,16 @@ struct Part {
   const char* name;
   double microseconds;
 };
-std::array<Part, 4> partsOf(const CostAmounts& amounts, const CostParameters& parameters) {
+std::array<Part, 4> partsOf(const algorithms::CostAmounts& amounts,
+                            const algorithms::CostParameters& parameters) {
   std::array<Part, 4> parts = {
       {{"calls and moves", 0}, {"waiting for others", 0}, {"memory", 0}, {"network", 0}}};
-  for (int term = 0; term < kCostTerms; ++term) {
-    const auto which = static_cast<CostTerm>(term);
-    const bool moves = which <= CostTerm::shortMove, waits = which <= CostTerm::handOver;
-    const bool network = which >= CostTerm::networkLatency && which <= CostTerm::portBytes;
+  for (int term = 0; term < algorithms::kCostTerms; ++term) {
+    const auto which = static_cast<algorithms::CostTerm>(term);
+    const bool moves = which <= algorithms::CostTerm::shortMove,
+               waits = which <= algorithms::CostTerm::handOver;
+    const bool network =
+        which >= algorithms::CostTerm::networkLatency && which <= algorithms::CostTerm::portBytes;
     parts[moves     ? 0
           : waits   ? 1
           : network ? 3
@@ -164,7 +167,7 @@ std::string reasonFor(const std::array<Part, 4>& parts) {
 }
 
 /// "chain on 2 channels in messages of up to 16384 bytes".
-std::string wordsFor(const Choice& choice) {
+std::string wordsFor(const algorithms::Choice& choice) {
   std::string text = choice.algorithm->name;
   if (choice.channels > 1) text += format(" on %d channels", choice.channels);
   if (choice.tile > 0)
@@ -174,32 +177,33 @@ std::string wordsFor(const Choice& choice) {
 
 /// What a communicator of these ranks would have by its settings, and what the choice is by, in words.
 struct Chooser {
-  CostModel model;
-  CallSize size;
-  SelectionTable table;
+  algorithms::CostModel model;
+  algorithms::CallSize size;
+  algorithms::SelectionTable table;
   std::string by;
 };
 
-Result<Chooser> chooserFor(const Options& options, Collective collective, const Placement& placement) {
+Result<Chooser> chooserFor(const Options& options, Collective collective,
+                           const algorithms::Placement& placement) {
   ECCL_ASSIGN(const Settings settings, loadSettings());
   Chooser chooser;
   const std::string cost = options.cost.empty() ? settings.costFile : options.cost;
-  if (!cost.empty()) { ECCL_ASSIGN(chooser.model, CostModel::load(cost)); }
+  if (!cost.empty()) { ECCL_ASSIGN(chooser.model, algorithms::CostModel::load(cost)); }
   chooser.by = cost.empty() ? "the default cost model" : cost;
   chooser.size.elementBytes = options.bytes % 4 == 0 ? 4 : 1;
   chooser.size.elements = options.bytes / chooser.size.elementBytes;
   chooser.size.slotBytes = static_cast<uint64_t>(settings.slotBytes);
   chooser.size.slots = static_cast<int>(settings.slots);
   chooser.size.registered = !options.plain;
-  ECCL_ASSIGN(chooser.table, parseSelection(settings.algo));
+  ECCL_ASSIGN(chooser.table, algorithms::parseSelection(settings.algo));
   chooser.table.channels = static_cast<int>(settings.channels);
-  ECCL_ASSIGN(chooser.table.rules, rulesFor(placement, chooser.model, chooser.size));
+  ECCL_ASSIGN(chooser.table.rules, algorithms::rulesFor(placement, chooser.model, chooser.size));
   bool named = false;
   if (!settings.tableFile.empty()) {
-    ECCL_ASSIGN(auto rules, loadRules(settings.tableFile));
+    ECCL_ASSIGN(auto rules, algorithms::loadRules(settings.tableFile));
     named = std::any_of(rules.begin(), rules.end(),
                         [&](const auto& rule) { return rule.collective == collective; });
-    chooser.table.rules = overridden(std::move(chooser.table.rules), std::move(rules));
+    chooser.table.rules = algorithms::overridden(std::move(chooser.table.rules), std::move(rules));
   }
   if (chooser.table.forced[static_cast<size_t>(collective)] != nullptr)
     chooser.by = "ECCL_ALGO; times by " + chooser.by;
@@ -210,39 +214,45 @@ Result<Chooser> chooserFor(const Options& options, Collective collective, const 
 
 Status show(const Options& options) {
   const Collective collective = collectiveOf(options);
-  const Placement placement = placementOf(options);
+  const algorithms::Placement placement = placementOf(options);
   ECCL_ASSIGN(const Chooser chooser, chooserFor(options, collective, placement));
-  const Choice choice = select(collective, options.bytes, options.ranks, chooser.table);
+  const algorithms::Choice choice = algorithms::select(collective, options.bytes, options.ranks, chooser.table);
 
-  std::vector<Candidate> candidates;
-  auto add = [&](const Choice& other) -> Status {
-    ECCL_ASSIGN(const double time, estimatedTimeOf(other, chooser.size, placement, chooser.model));
+  std::vector<algorithms::Candidate> candidates;
+  auto add = [&](const algorithms::Choice& other) -> Status {
+    ECCL_ASSIGN(const double time, algorithms::estimatedTimeOf(other, chooser.size, placement, chooser.model));
     candidates.push_back({other, time});
     return {};
   };
   ECCL_TRY(add(choice));
   const double chosen = candidates[0].microseconds;
-  for (const Algorithm& algorithm : algorithms())
-    if (algorithm.collective == collective && choice != Choice{&algorithm}) ECCL_TRY(add({&algorithm}));
+  for (const algorithms::Algorithm& algorithm : algorithms::algorithms())
+    if (algorithm.collective == collective && choice != algorithms::Choice{&algorithm})
+      ECCL_TRY(add({&algorithm}));
   std::stable_sort(candidates.begin(), candidates.end(),
-                   [](const Candidate& a, const Candidate& b) { return a.microseconds < b.microseconds; });
+                   [](const algorithms::Candidate& a, const algorithms::Candidate& b) {
+                     return a.microseconds < b.microseconds;
+                   });
   std::printf("%s of %zu bytes among %d ranks on %d host%s takes %s, by %s\n", nameOf(collective),
               options.bytes, options.ranks, options.hosts, options.hosts == 1 ? "" : "s",
               wordsFor(choice).c_str(), chooser.by.c_str());
-  const bool estimated = options.ranks > kPricedRanks;
+  const bool estimated = options.ranks > algorithms::kPricedRanks;
   if (estimated)
     std::printf("estimated by how the times of 4, 8 and %d of the ranks grow; the chain is that among %d\n",
-                kPricedRanks, kPricedRanks);
-  const Placement priced = estimated ? someOf(placement, kPricedRanks) : placement;
+                algorithms::kPricedRanks, algorithms::kPricedRanks);
+  const algorithms::Placement priced =
+      estimated ? algorithms::someOf(placement, algorithms::kPricedRanks) : placement;
   std::printf("%-12s %14s %8s  the longest chain of moves\n", "", "microseconds", "");
   for (const auto& [other, microseconds] : candidates) {
-    const auto programs = buildAll(*other.algorithm, {collective, priced.ranks(), 0}, other.channels);
-    ECCL_ASSIGN(const CostAmounts amounts,
-                simulatedAmounts(programs, sizeFor(other, chooser.size), priced, chooser.model.parameters()));
-    const bool many = needsManyNeighbours(*other.algorithm, options.ranks);
+    const auto programs =
+        algorithms::buildAll(*other.algorithm, {collective, priced.ranks(), 0}, other.channels);
+    ECCL_ASSIGN(const algorithms::CostAmounts amounts,
+                algorithms::simulatedAmounts(programs, algorithms::sizeFor(other, chooser.size), priced,
+                                             chooser.model.parameters()));
+    const bool many = algorithms::needsManyNeighbours(*other.algorithm, options.ranks);
     std::printf("%-12s %14.2f %7.2fx  %s%s%s\n", other.algorithm->name, microseconds, microseconds / chosen,
                 reasonFor(partsOf(amounts, chooser.model.parameters())).c_str(),
-                many ? format("; a rank has more than %d neighbours", kMostNeighbours).c_str() : "",
+                many ? format("; a rank has more than %d neighbours", algorithms::kMostNeighbours).c_str() : "",
                 other == choice ? "; chosen" : "");
   }
   return {};

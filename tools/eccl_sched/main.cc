@@ -10,16 +10,16 @@
 #include <string>
 #include <vector>
 
-#include "algorithms/algorithm.h"
-#include "algorithms/text.h"
-#include "algorithms/verify.h"
+#include "algorithms/library/algorithm.h"
+#include "algorithms/verify/verify.h"
 #include "base/text_file.h"
 #include "explain.h"
+#include "program/text.h"
 
 namespace {
 
-using eccl::Algorithm;
 using eccl::Program;
+using eccl::algorithms::Algorithm;
 
 constexpr char kUsage[] =
     "USAGE: eccl_sched COMMAND [FILE] [OPTIONS]\n"
@@ -130,7 +130,7 @@ std::vector<const Algorithm*> chosen(const Options& options) {
     misused("--collective and --algorithm are needed");
   }
   std::vector<const Algorithm*> found;
-  for (const Algorithm& algorithm : eccl::algorithms()) {
+  for (const Algorithm& algorithm : eccl::algorithms::algorithms()) {
     const char* collective = eccl::nameOf(algorithm.collective);
     if (!options.collective.empty() && strcasecmp(options.collective.c_str(), collective) != 0) continue;
     if (!options.algorithm.empty() && options.algorithm != algorithm.name) continue;
@@ -145,7 +145,7 @@ std::vector<const Algorithm*> chosen(const Options& options) {
 
 std::vector<Program> build(const Algorithm& algorithm, const Options& options) {
   const int root = eccl::hasRoot(algorithm.collective) ? options.root : 0;
-  return buildAll(algorithm, {algorithm.collective, options.ranks, root}, options.channels);
+  return eccl::algorithms::buildAll(algorithm, {algorithm.collective, options.ranks, root}, options.channels);
 }
 
 std::string nameOfFile(const std::string& path) {
@@ -175,7 +175,7 @@ std::string titleOf(const std::string& name, const Program& first) {
 
 bool verifyOne(const std::string& title, const std::vector<Program>& programs, bool inPlace) {
   const auto begin = std::chrono::steady_clock::now();
-  const eccl::Verdict verdict = eccl::verify(programs, inPlace);
+  const eccl::algorithms::Verdict verdict = eccl::algorithms::verify(programs, inPlace);
   const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - begin;
   const std::string where = title + (inPlace ? ", in place" : ", out of place");
   if (verdict.ok) {
@@ -237,7 +237,7 @@ int parseCommand(const Options& options) {
 }
 
 int listCommand() {
-  for (const Algorithm& algorithm : eccl::algorithms()) {
+  for (const Algorithm& algorithm : eccl::algorithms::algorithms()) {
     std::printf("%-14s %s\n", eccl::nameOf(algorithm.collective), algorithm.name);
   }
   return 0;

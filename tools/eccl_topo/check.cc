@@ -3,19 +3,19 @@
 #include <nlohmann/json.hpp>
 
 #include "commands.h"
-#include "topology/checks.h"
+#include "topology/checks/checks.h"
 
 namespace eccl::topo {
 
-int check(const Host& host, const Options& options) {
-  const std::vector<Finding> findings =
-      options.file.empty() ? checkHost(host, {options.root}) : checkFile(host);
+int check(const topology::Host& host, const Options& options) {
+  const std::vector<topology::Finding> findings =
+      options.file.empty() ? topology::checkHost(host, {options.root}) : topology::checkFile(host);
   bool toRepair = false;
   nlohmann::ordered_json json = nlohmann::ordered_json::array();
-  for (const Finding& finding : findings) {
-    toRepair |= finding.severity != Severity::note;
+  for (const topology::Finding& finding : findings) {
+    toRepair |= finding.severity != topology::Severity::note;
     if (options.json) {
-      json.push_back({{"severity", nameOf(finding.severity)},
+      json.push_back({{"severity", topology::nameOf(finding.severity)},
                       {"id", finding.id},
                       {"device", finding.device},
                       {"evidence", finding.evidence},
@@ -23,10 +23,10 @@ int check(const Host& host, const Options& options) {
                       {"remedy", finding.remedy}});
       continue;
     }
-    const char* code = finding.severity == Severity::error     ? "31"
-                       : finding.severity == Severity::warning ? "33"
-                                                               : "2";
-    const std::string head = format("%s %s%s%s", nameOf(finding.severity), finding.id.c_str(),
+    const char* code = finding.severity == topology::Severity::error     ? "31"
+                       : finding.severity == topology::Severity::warning ? "33"
+                                                                         : "2";
+    const std::string head = format("%s %s%s%s", topology::nameOf(finding.severity), finding.id.c_str(),
                                     finding.device.empty() ? "" : " ", finding.device.c_str());
     std::printf(options.color ? "\033[%sm%s\033[0m\n" : "%.0s%s\n", code, head.c_str());
     std::printf("  %s\n  costs: %s\n  remedy: %s\n", finding.evidence.c_str(), finding.consequence.c_str(),

@@ -5,7 +5,7 @@
 
 #include "cluster.h"
 #include "svg.h"
-#include "topology/switch_parts.h"
+#include "topology/search/switch_parts.h"
 
 namespace eccl::topo {
 namespace {
@@ -43,8 +43,8 @@ struct Band {
 
 class Drawing {
  public:
-  explicit Drawing(const Cluster& cluster) : cluster_(cluster) {
-    for (const Switch& sw : cluster.switches) tiers_ = std::max(tiers_, sw.tier);
+  explicit Drawing(const topology::Cluster& cluster) : cluster_(cluster) {
+    for (const topology::Switch& sw : cluster.switches) tiers_ = std::max(tiers_, sw.tier);
     makeBands();
     wire();
   }
@@ -79,7 +79,7 @@ class Drawing {
   static bool visible(const Band& band) { return band.right > 0; }
 
   void makeBands() {
-    const SwitchParts leaves = joinedWithHosts(cluster_, 1);
+    const topology::SwitchParts leaves = topology::joinedWithHosts(cluster_, 1);
     bandOfHost_.resize(cluster_.hosts.size());
     bandOfSwitch_.resize(cluster_.switches.size());
     std::map<std::pair<int, size_t>, size_t> known;
@@ -97,7 +97,7 @@ class Drawing {
     }
     columns_ = columns.size();
     for (int tier = 1; tier <= tiers_; ++tier) {
-      const SwitchParts parts = joinedWithHosts(cluster_, tier);
+      const topology::SwitchParts parts = topology::joinedWithHosts(cluster_, tier);
       std::map<size_t, std::set<size_t>> above;  // columns by part
       for (size_t h = 0; h < cluster_.hosts.size(); ++h)
         above[parts.ofHost[h]].insert(columns.at(leaves.ofHost[h]));
@@ -122,10 +122,10 @@ class Drawing {
       bands_[high].below += count * gigabytes;
     };
     for (size_t h = 0; h < cluster_.hosts.size(); ++h) {
-      for (const Uplink& link : cluster_.hosts[h].uplinks)
+      for (const topology::Uplink& link : cluster_.hosts[h].uplinks)
         join(bandOfHost_[h], bandOfSwitch_[static_cast<size_t>(link.toSwitch)], 1, link.gigabytes);
     }
-    for (const Trunk& trunk : cluster_.trunks)
+    for (const topology::Trunk& trunk : cluster_.trunks)
       join(bandOfSwitch_[static_cast<size_t>(trunk.a)], bandOfSwitch_[static_cast<size_t>(trunk.b)],
            trunk.count, trunk.gigabytes);
   }
@@ -143,9 +143,10 @@ class Drawing {
   }
   size_t accelerators() const {
     std::vector<size_t> ofType;
-    for (const Host& type : cluster_.types) ofType.push_back(type.all(DeviceKind::accelerator).size());
+    for (const topology::Host& type : cluster_.types)
+      ofType.push_back(type.all(topology::DeviceKind::accelerator).size());
     size_t count = 0;
-    for (const ClusterHost& host : cluster_.hosts) count += ofType[static_cast<size_t>(host.type)];
+    for (const topology::ClusterHost& host : cluster_.hosts) count += ofType[static_cast<size_t>(host.type)];
     return count;
   }
 
@@ -209,7 +210,7 @@ class Drawing {
     const size_t count = std::min(band.members.size(), fit);
     double x = middle - static_cast<double>(count) * step / 2;
     for (size_t i = 0; i < count; ++i, x += step) {
-      const Switch& sw = cluster_.switches[static_cast<size_t>(band.members[i])];
+      const topology::Switch& sw = cluster_.switches[static_cast<size_t>(band.members[i])];
       body_ += format(
           "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.0f\" height=\"%.0f\" fill=\"%s\"><title>%s</title></rect>\n",
           x, band.y + 41, side, side,
@@ -219,7 +220,7 @@ class Drawing {
     if (count < band.members.size()) body_ += svg::text(x + 2, band.y + 50, "…", "start");
   }
 
-  const Cluster& cluster_;
+  const topology::Cluster& cluster_;
   int tiers_ = 0;
   size_t columns_ = 0;
   std::vector<Band> bands_;
@@ -229,7 +230,7 @@ class Drawing {
 
 }  // namespace
 
-std::string drawing(const Cluster& cluster) {
+std::string drawing(const topology::Cluster& cluster) {
   return Drawing(cluster).svg();
 }
 

@@ -3,21 +3,21 @@
 #include <nlohmann/json.hpp>
 
 #include "cluster.h"
-#include "topology/rail_rings.h"
+#include "topology/search/rail_rings.h"
 
 namespace eccl::topo {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
-std::vector<std::string> namesOf(const Host& host, const RailChain& chain) {
+std::vector<std::string> namesOf(const topology::Host& host, const topology::RailChain& chain) {
   std::vector<std::string> names;
   for (int device : chain) names.push_back(host.devices[static_cast<size_t>(device)].name);
   return names;
 }
 
 /// A host that each entry of RailRings::chains is of.
-std::vector<int> examplesOf(const RailRings& rings) {
+std::vector<int> examplesOf(const topology::RailRings& rings) {
   std::vector<int> examples(rings.chains.size(), -1);
   for (int host : rings.hosts) {
     int& example = examples[static_cast<size_t>(rings.chainsOf[static_cast<size_t>(host)])];
@@ -26,7 +26,7 @@ std::vector<int> examplesOf(const RailRings& rings) {
   return examples;
 }
 
-void print(const Cluster& cluster, const RailRings& rings) {
+void print(const topology::Cluster& cluster, const topology::RailRings& rings) {
   std::printf(
       "rings on rails: %d channel%s of %.2f GB/s through %zu hosts, %.4g GB/s of each rank's data, %.1f %% of "
       "the "
@@ -35,7 +35,7 @@ void print(const Cluster& cluster, const RailRings& rings) {
       100 * rings.ofBound());
   const std::vector<int> examples = examplesOf(rings);
   for (size_t i = 0; i < examples.size(); ++i) {
-    const Host& type = cluster.typeOf(examples[i]);
+    const topology::Host& type = cluster.typeOf(examples[i]);
     std::printf("  in %s%s\n", cluster.hosts[static_cast<size_t>(examples[i])].name.c_str(),
                 rings.hosts.size() > examples.size() ? " and hosts like it" : "");
     for (size_t c = 0; c < rings.rails.size(); ++c) {
@@ -46,7 +46,7 @@ void print(const Cluster& cluster, const RailRings& rings) {
   }
 }
 
-Json asJson(const Cluster& cluster, const RailRings& rings) {
+Json asJson(const topology::Cluster& cluster, const topology::RailRings& rings) {
   Json hosts = Json::array(), chains = Json::array();
   for (int host : rings.hosts) hosts.push_back(cluster.hosts[static_cast<size_t>(host)].name);
   const std::vector<int> examples = examplesOf(rings);
@@ -56,7 +56,7 @@ Json asJson(const Cluster& cluster, const RailRings& rings) {
       if (rings.chainsOf[static_cast<size_t>(host)] == static_cast<int>(i))
         entry["hosts"].push_back(cluster.hosts[static_cast<size_t>(host)].name);
     }
-    for (const RailChain& chain : rings.chains[i])
+    for (const topology::RailChain& chain : rings.chains[i])
       entry["rings"].push_back(namesOf(cluster.typeOf(examples[i]), chain));
   }
   return {{"channels", rings.channels()},     {"rails", rings.rails},       {"gigabytes", rings.gigabytes},
@@ -66,10 +66,10 @@ Json asJson(const Cluster& cluster, const RailRings& rings) {
 
 }  // namespace
 
-int search(const Cluster& cluster, const Options& options) {
-  const Result<ClusterBound> bound = boundOf(cluster);
+int search(const topology::Cluster& cluster, const Options& options) {
+  const Result<topology::ClusterBound> bound = topology::boundOf(cluster);
   if (!bound.ok()) return unreadable(bound.status());
-  const Result<RailRings> rings = searchRailRings(cluster);
+  const Result<topology::RailRings> rings = topology::searchRailRings(cluster);
   if (options.json) {
     Json json{{"bound",
                {{"gigabytesEach", bound->perRank()},

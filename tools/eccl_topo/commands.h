@@ -6,9 +6,9 @@
 #include <utility>
 #include <vector>
 
-#include "topology/clos.h"
-#include "topology/link_model.h"
-#include "topology/topology.h"
+#include "topology/model/clos.h"
+#include "topology/model/link_model.h"
+#include "topology/model/topology.h"
 
 namespace eccl::topo {
 
@@ -23,9 +23,9 @@ struct Options {
   bool json = false;
   bool color = false;
   int channels = 32;
-  std::string host;  // of a cluster: its name or number; empty: all of it
-  std::string from;  // of paths in a cluster: the host, and perhaps its device
-  ClosShape clos;    // of clos
+  std::string host;          // of a cluster: its name or number; empty: all of it
+  std::string from;          // of paths in a cluster: the host, and perhaps its device
+  topology::ClosShape clos;  // of clos
   bool speedGiven = false;
 };
 
@@ -33,38 +33,38 @@ struct Options {
 [[noreturn]] void misused(const std::string& why);
 
 /// This machine, or a captured one.
-Host probe(const Options& options);
+topology::Host probe(const Options& options);
 Result<std::string> readFile(const std::string& path);
 /// Of XML or JSON, whichever it is.
-Result<Host> parseHost(const std::string& content, const std::string& path);
-Result<Host> loadHost(const std::string& path);
+Result<topology::Host> parseHost(const std::string& content, const std::string& path);
+Result<topology::Host> loadHost(const std::string& path);
 /// To options.output, or the standard output; says on stderr what went wrong.
 int write(const std::string& text, const Options& options);
 int unreadable(const Status& status);
 
-int show(const Host& host, const Options& options);
-int dump(const Host& host, const Options& options);
-int draw(const Host& host, const Options& options);
-int paths(const Host& host, const Options& options);
-int search(const Host& host, const Options& options);
-int check(const Host& host, const Options& options);
-int diff(const Host& host, const Host& other, const Options& options);
+int show(const topology::Host& host, const Options& options);
+int dump(const topology::Host& host, const Options& options);
+int draw(const topology::Host& host, const Options& options);
+int paths(const topology::Host& host, const Options& options);
+int search(const topology::Host& host, const Options& options);
+int check(const topology::Host& host, const Options& options);
+int diff(const topology::Host& host, const topology::Host& other, const Options& options);
 /// Has options of its own: `argv` begins with the command.
 int measure(int argc, char** argv);
 
 /// The SVG that draw() writes.
-std::string drawing(const Host& host);
+std::string drawing(const topology::Host& host);
 
 /// The links of a host, found by their ends; two devices may be joined in the tree and beside it.
 struct HostLinks {
-  std::map<std::pair<int, int>, Link> tree;  // PCI, to ports, and between CPUs
-  std::vector<Link> fabric;                  // of Host::fabric, in its order
+  std::map<std::pair<int, int>, topology::Link> tree;  // PCI, to ports, and between CPUs
+  std::vector<topology::Link> fabric;                  // of Host::fabric, in its order
 };
-HostLinks hostLinks(const Host& host);
+HostLinks hostLinks(const topology::Host& host);
 
 /// "accelerator 3", "CPU 0", "mlx5_0": what people call it.
-std::string titleOf(const Host& host, int device);
+std::string titleOf(const topology::Host& host, int device);
 /// "PCIe 4.0 x16", "200 Gb/s", empty: what is known of its own link.
-std::string speedOf(const Device& device);
+std::string speedOf(const topology::Device& device);
 
 }  // namespace eccl::topo

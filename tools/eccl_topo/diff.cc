@@ -3,7 +3,7 @@
 #include <cstdio>
 
 #include "differences.h"
-#include "topology/host_json.h"
+#include "topology/formats/host_json.h"
 
 namespace eccl::topo {
 namespace {
@@ -57,9 +57,9 @@ void compareThings(const Things& a, const Things& b, std::vector<Difference>& fo
   }
 }
 
-Result<std::vector<Difference>> differencesOf(const Host& host, const Host& other) {
-  ECCL_ASSIGN(const std::string a, toJson(host));
-  ECCL_ASSIGN(const std::string b, toJson(other));
+Result<std::vector<Difference>> differencesOf(const topology::Host& host, const topology::Host& other) {
+  ECCL_ASSIGN(const std::string a, topology::toJson(host));
+  ECCL_ASSIGN(const std::string b, topology::toJson(other));
   const Json before = Json::parse(a), after = Json::parse(b);
   std::vector<Difference> found;
   compareThings(devicesOf(before), devicesOf(after), found);
@@ -86,7 +86,7 @@ int report(const std::vector<Difference>& found, const Options& options) {
   return found.empty() ? kFine : kFound;
 }
 
-int diff(const Host& host, const Host& other, const Options& options) {
+int diff(const topology::Host& host, const topology::Host& other, const Options& options) {
   const auto found = differencesOf(host, other);
   return found.ok() ? report(*found, options) : unreadable(found.status());
 }

@@ -24,7 +24,7 @@ using Things = std::map<std::string, Json>;
 void compareThings(const Things& a, const Things& b, std::vector<Difference>& found);
 
 /// Of devices and links. Errors: toJson()'s.
-Result<std::vector<Difference>> differencesOf(const Host& host, const Host& other);
+Result<std::vector<Difference>> differencesOf(const topology::Host& host, const topology::Host& other);
 
 /// Prints them, as options.json says, and returns the exit code.
 int report(const std::vector<Difference>& found, const Options& options);

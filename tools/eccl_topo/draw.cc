@@ -17,34 +17,36 @@ struct Style {
   const char *fill, *line;
 };
 
-Style styleOf(DeviceKind kind) {
+Style styleOf(topology::DeviceKind kind) {
   switch (kind) {
-    case DeviceKind::cpu:
+    case topology::DeviceKind::cpu:
       return {"#dbe8f6", "#0b5fa5"};
-    case DeviceKind::accelerator:
+    case topology::DeviceKind::accelerator:
       return {"#dcf0dd", "#2e7d32"};
-    case DeviceKind::nic:
-    case DeviceKind::port:
+    case topology::DeviceKind::nic:
+    case topology::DeviceKind::port:
       return {"#fbe8d0", "#c26a00"};
-    case DeviceKind::nvSwitch:
+    case topology::DeviceKind::nvSwitch:
       return {"#e9f5e1", "#558b2f"};
     default:
       return {"#eeeeee", "#777777"};
   }
 }
 
-const char* colorOf(FabricKind kind) {
-  return kind == FabricKind::xgmi ? "#b23a48" : kind == FabricKind::c2c ? "#6a3fa0" : "#558b2f";
+const char* colorOf(topology::FabricKind kind) {
+  return kind == topology::FabricKind::xgmi  ? "#b23a48"
+         : kind == topology::FabricKind::c2c ? "#6a3fa0"
+                                             : "#558b2f";
 }
 
 class Drawing {
  public:
-  explicit Drawing(const Host& host)
+  explicit Drawing(const topology::Host& host)
       : host_(host), children_(host.devices.size()), places_(host.devices.size()), links_(hostLinks(host)) {
     for (int i = count() - 1; i >= 0; --i) {  // children stand behind their parents
-      const Device& device = at(i);
-      if (visible(i) && device.parent != Device::kNone && device.kind != DeviceKind::port &&
-          device.kind != DeviceKind::nvSwitch)
+      const topology::Device& device = at(i);
+      if (visible(i) && device.parent != topology::Device::kNone && device.kind != topology::DeviceKind::port &&
+          device.kind != topology::DeviceKind::nvSwitch)
         children_[static_cast<size_t>(device.parent)].insert(
             children_[static_cast<size_t>(device.parent)].begin(), i);
     }
@@ -53,7 +55,9 @@ class Drawing {
   std::string svg() {
     for (int i = 0; i < count(); ++i) deepest_ = std::max(deepest_, visible(i) ? depth(i) : 0);
     for (int i = 0; i < count(); ++i) {
-      if (!visible(i) || at(i).parent != Device::kNone || at(i).kind == DeviceKind::nvSwitch) continue;
+      if (!visible(i) || at(i).parent != topology::Device::kNone ||
+          at(i).kind == topology::DeviceKind::nvSwitch)
+        continue;
       place(i);
       right_ += kGroupGap - kGap;
     }
@@ -77,29 +81,30 @@ class Drawing {
   };
 
   int count() const { return static_cast<int>(host_.devices.size()); }
-  const Device& at(int i) const { return host_.devices[static_cast<size_t>(i)]; }
+  const topology::Device& at(int i) const { return host_.devices[static_cast<size_t>(i)]; }
   Place& placeOf(int i) { return places_[static_cast<size_t>(i)]; }
 
   /// What collectives use, and what is above that.
   bool visible(int i) const {
-    const DeviceKind kind = at(i).kind;
-    if (kind == DeviceKind::other) return false;
-    return kind != DeviceKind::bridge || !children_[static_cast<size_t>(i)].empty();
+    const topology::DeviceKind kind = at(i).kind;
+    if (kind == topology::DeviceKind::other) return false;
+    return kind != topology::DeviceKind::bridge || !children_[static_cast<size_t>(i)].empty();
   }
   int depth(int i) const {
     int result = 0;
-    for (int up = at(i).parent; up != Device::kNone; up = at(up).parent) ++result;
-    return at(i).kind == DeviceKind::port || at(i).kind == DeviceKind::nvSwitch ? 0 : result;
+    for (int up = at(i).parent; up != topology::Device::kNone; up = at(up).parent) ++result;
+    return at(i).kind == topology::DeviceKind::port || at(i).kind == topology::DeviceKind::nvSwitch ? 0
+                                                                                                    : result;
   }
 
   std::string title() const {
-    const auto number = [this](DeviceKind kind, const char* one, const char* many) {
+    const auto number = [this](topology::DeviceKind kind, const char* one, const char* many) {
       const size_t n = host_.all(kind).size();
       return format("%zu %s", n, n == 1 ? one : many);
     };
-    return (host_.name.empty() ? "" : host_.name + ": ") + number(DeviceKind::cpu, "CPU", "CPUs") + ", " +
-           number(DeviceKind::accelerator, "accelerator", "accelerators") + ", " +
-           number(DeviceKind::nic, "network adapter", "network adapters");
+    return (host_.name.empty() ? "" : host_.name + ": ") + number(topology::DeviceKind::cpu, "CPU", "CPUs") +
+           ", " + number(topology::DeviceKind::accelerator, "accelerator", "accelerators") + ", " +
+           number(topology::DeviceKind::nic, "network adapter", "network adapters");
   }
 
   /// Leaves side by side, everything else above the middle of what hangs below it.
@@ -107,7 +112,7 @@ class Drawing {
     const auto& below = children_[static_cast<size_t>(i)];
     Place& mine = placeOf(i);
     mine.there = true;
-    const bool leaf = below.empty() && at(i).kind != DeviceKind::cpu;
+    const bool leaf = below.empty() && at(i).kind != topology::DeviceKind::cpu;
     mine.y = kTop + kRow * (leaf ? deepest_ : depth(i));
     if (below.empty()) {
       mine.x = right_ + kBox / 2;
@@ -126,8 +131,8 @@ class Drawing {
   }
 
   void between() {
-    int before = Device::kNone;
-    for (int cpu : host_.all(DeviceKind::cpu)) {
+    int before = topology::Device::kNone;
+    for (int cpu : host_.all(topology::DeviceKind::cpu)) {
       const auto link = links_.tree.find({before, cpu});
       if (link != links_.tree.end()) {
         const Place &a = placeOf(before), &b = placeOf(cpu);
@@ -143,7 +148,7 @@ class Drawing {
   void tree(int i) {
     const int parent = at(i).parent;
     const auto link = links_.tree.find({i, parent});
-    if (parent == Device::kNone || link == links_.tree.end()) return;
+    if (parent == topology::Device::kNone || link == links_.tree.end()) return;
     const Place &mine = placeOf(i), &up = placeOf(parent);
     const double bend = up.y + kBoxHeight + 16;
     body_ += format(
@@ -154,7 +159,7 @@ class Drawing {
   }
 
   void box(int i) {
-    const Device& device = at(i);
+    const topology::Device& device = at(i);
     const Place& mine = placeOf(i);
     const Style style = styleOf(device.kind);
     body_ += format(
@@ -163,9 +168,9 @@ class Drawing {
     std::string first = titleOf(host_, i), second = device.name;
     if (device.cpu && !device.cpu->cores.empty()) second = format("%zu cores", device.cpu->cores.size());
     if (device.cpu && device.cpu->cores.empty()) second = device.cpu->vendor;
-    if (device.kind == DeviceKind::nic) {
+    if (device.kind == topology::DeviceKind::nic) {
       for (int port = i + 1; port < count(); ++port) {
-        if (at(port).kind != DeviceKind::port || at(port).parent != i) continue;
+        if (at(port).kind != topology::DeviceKind::port || at(port).parent != i) continue;
         first = at(port).name;
         if (const std::string speed = speedOf(at(port)); !speed.empty()) first += " " + speed;
         break;
@@ -182,22 +187,23 @@ class Drawing {
     std::set<int> switches;
     std::map<int, double> toSwitches;  // accelerator -> GB/s
     double deepest = top;
-    const FabricLink* first = nullptr;  // accelerators, and GB/s of one of its links
+    const topology::FabricLink* first = nullptr;  // accelerators, and GB/s of one of its links
     double gigabytesEach = 0;
     for (size_t i = 0; i < host_.fabric.size(); ++i) {
-      const FabricLink& link = host_.fabric[i];
+      const topology::FabricLink& link = host_.fabric[i];
       const double carried = links_.fabric[i].gigabytes;
-      if (at(link.to).kind == DeviceKind::nvSwitch) {
+      if (at(link.to).kind == topology::DeviceKind::nvSwitch) {
         switches.insert(link.to);
         toSwitches[link.from] += carried;
       }
       const Place &a = placeOf(link.from), &b = placeOf(link.to);
       if (!a.there || !b.there || link.from > link.to) continue;  // one line for both ways
       const double width = svg::thickness(carried);
-      if (at(link.from).kind != DeviceKind::accelerator || at(link.to).kind != DeviceKind::accelerator) {
+      if (at(link.from).kind != topology::DeviceKind::accelerator ||
+          at(link.to).kind != topology::DeviceKind::accelerator) {
         line(a.x, a.y + kBoxHeight / 2, b.x, b.y + kBoxHeight / 2, width, colorOf(link.kind));
-        label((a.x + b.x) / 2, (a.y + b.y + kBoxHeight) / 2, format("%s %.1f", nameOf(link.kind), carried),
-              colorOf(link.kind));
+        label((a.x + b.x) / 2, (a.y + b.y + kBoxHeight) / 2,
+              format("%s %.1f", topology::nameOf(link.kind), carried), colorOf(link.kind));
         continue;
       }
       if (first == nullptr) first = &link, gigabytesEach = carried / link.count;
@@ -206,7 +212,7 @@ class Drawing {
           "<path d=\"M%.1f %.1f C%.1f %.1f %.1f %.1f %.1f %.1f\" stroke=\"%s\" stroke-width=\"%.1f\" "
           "fill=\"none\" opacity=\"0.75\"><title>%s</title></path>\n",
           a.x, top, a.x, top + sag * 1.33, b.x, top + sag * 1.33, b.x, top, colorOf(link.kind), width,
-          svg::escaped(format("%s x%d, %s to %s, %.1f GB/s", nameOf(link.kind), link.count,
+          svg::escaped(format("%s x%d, %s to %s, %.1f GB/s", topology::nameOf(link.kind), link.count,
                               at(link.from).name.c_str(), at(link.to).name.c_str(), carried))
               .c_str());
       deepest = std::max(deepest, top + sag);
@@ -221,7 +227,7 @@ class Drawing {
         line(place.x, top, place.x, y, svg::thickness(gigabytes), "#558b2f");
         label(place.x, y - 16, format("%.0f", gigabytes), "#558b2f");
       }
-      const Style style = styleOf(DeviceKind::nvSwitch);
+      const Style style = styleOf(topology::DeviceKind::nvSwitch);
       body_ += format(
           "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"26\" rx=\"5\" fill=\"%s\" stroke=\"%s\"/>\n",
           left, y, right - left, style.fill, style.line);
@@ -232,12 +238,12 @@ class Drawing {
     if (first == nullptr) return top;
     body_ += svg::text(kMargin, deepest + 22,
                        format("%s: lines below the accelerators; one link carries %.1f GB/s",
-                              nameOf(first->kind), gigabytesEach),
+                              topology::nameOf(first->kind), gigabytesEach),
                        "start", format("fill=\"%s\"", colorOf(first->kind)).c_str());
     return deepest + 26;
   }
 
-  const Host& host_;
+  const topology::Host& host_;
   std::vector<std::vector<int>> children_;
   std::vector<Place> places_;
   const HostLinks links_;
@@ -248,7 +254,7 @@ class Drawing {
 
 }  // namespace
 
-std::string drawing(const Host& host) {
+std::string drawing(const topology::Host& host) {
   return Drawing(host).svg();
 }
 

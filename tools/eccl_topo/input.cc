@@ -5,10 +5,10 @@
 #include "base/text_file.h"
 #include "cluster.h"
 #include "commands.h"
-#include "topology/cluster_json.h"
-#include "topology/host_json.h"
-#include "topology/nccl_xml.h"
-#include "topology/probe_hwloc.h"
+#include "topology/formats/cluster_json.h"
+#include "topology/formats/host_json.h"
+#include "topology/formats/nccl_xml.h"
+#include "topology/probe/probe_hwloc.h"
 
 namespace eccl::topo {
 
@@ -17,32 +17,33 @@ Result<std::string> readFile(const std::string& path) {
   return readTextFile(path, "the file", kMost);
 }
 
-Result<Host> parseHost(const std::string& content, const std::string& path) {
+Result<topology::Host> parseHost(const std::string& content, const std::string& path) {
   const size_t first = content.find_first_not_of(" \t\r\n");
   const bool json = first != std::string::npos && content[first] == '{';
-  if (json) return parseHostJson(content, path);
+  if (json) return topology::parseHostJson(content, path);
   std::vector<std::string> oddities;
-  auto host = parseNcclXml(content, path, &oddities);
+  auto host = topology::parseNcclXml(content, path, &oddities);
   for (const std::string& sentence : oddities)
     std::fprintf(stderr, "eccl_topo: warning: %s\n", sentence.c_str());
   return host;
 }
 
-Result<Host> loadHost(const std::string& path) {
+Result<topology::Host> loadHost(const std::string& path) {
   ECCL_ASSIGN(const std::string content, readFile(path));
   return parseHost(content, path);
 }
 
-Result<Cluster> parseCluster(const std::string& content, const std::string& path) {
+Result<topology::Cluster> parseCluster(const std::string& content, const std::string& path) {
   const std::filesystem::path folder = std::filesystem::path(path).parent_path();
-  return parseClusterJson(content, path, [&](const std::string& file) { return loadHost(folder / file); });
+  return topology::parseClusterJson(content, path,
+                                    [&](const std::string& file) { return loadHost(folder / file); });
 }
 
-Host probe(const Options& options) {
-  ProbeSources sources;
+topology::Host probe(const Options& options) {
+  topology::ProbeSources sources;
   sources.root = options.root;
-  sources.structure = hwlocStructure;
-  return probeHost(sources);
+  sources.structure = topology::hwlocStructure;
+  return topology::probeHost(sources);
 }
 
 int write(const std::string& text, const Options& options) {
@@ -59,13 +60,13 @@ int unreadable(const Status& status) {
   return kUnreadable;
 }
 
-int dump(const Host& host, const Options& options) {
-  if (options.format != "json") return write(toNcclXml(host), options);
-  const Result<std::string> json = toJson(host);
+int dump(const topology::Host& host, const Options& options) {
+  if (options.format != "json") return write(topology::toNcclXml(host), options);
+  const Result<std::string> json = topology::toJson(host);
   return json.ok() ? write(*json, options) : unreadable(json.status());
 }
 
-int draw(const Host& host, const Options& options) {
+int draw(const topology::Host& host, const Options& options) {
   return write(drawing(host), options);
 }
 

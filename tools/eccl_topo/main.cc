@@ -9,7 +9,7 @@
 
 #include "cluster.h"
 #include "commands.h"
-#include "topology/cluster_json.h"
+#include "topology/formats/cluster_json.h"
 
 namespace {
 
@@ -136,10 +136,10 @@ Options parse(int argc, char** argv) {
         if (options.host.empty()) topo::misused("--host takes a host's name or number");
         break;
       case kHosts:
-        options.clos.hosts = wholeNumber("--hosts", kMostHosts);
+        options.clos.hosts = wholeNumber("--hosts", topology::kMostHosts);
         break;
       case kPod:
-        options.clos.hostsPerPod = wholeNumber("--pod", kMostHosts);
+        options.clos.hostsPerPod = wholeNumber("--pod", topology::kMostHosts);
         break;
       case kRadix:
         options.clos.radix = wholeNumber("--radix", 1024);
@@ -194,9 +194,9 @@ Options parse(int argc, char** argv) {
                 " one machine: dump a host of the cluster by --host");
 }
 
-int onHost(const Host& host, const Options& options);
+int onHost(const topology::Host& host, const Options& options);
 
-int onCluster(const Cluster& cluster, const Options& options) {
+int onCluster(const topology::Cluster& cluster, const Options& options) {
   if (!options.host.empty()) return onHost(topo::hostOf(cluster, options), options);
   if (options.command == "show") return topo::show(cluster, options);
   if (options.command == "dump") return topo::dump(cluster, options);
@@ -208,12 +208,12 @@ int onCluster(const Cluster& cluster, const Options& options) {
                   " takes one machine, and the file is a cluster: choose one of its hosts by --host");
   const Result<std::string> content = topo::readFile(options.other);
   if (!content.ok()) return topo::unreadable(content.status());
-  if (!looksLikeCluster(*content)) notOfAKind(options.file, options.other);
-  const Result<Cluster> other = topo::parseCluster(*content, options.other);
+  if (!topology::looksLikeCluster(*content)) notOfAKind(options.file, options.other);
+  const Result<topology::Cluster> other = topo::parseCluster(*content, options.other);
   return other.ok() ? topo::diff(cluster, *other, options) : topo::unreadable(other.status());
 }
 
-int onHost(const Host& host, const Options& options) {
+int onHost(const topology::Host& host, const Options& options) {
   if (options.command == "show") return topo::show(host, options);
   if (options.command == "dump") return topo::dump(host, options);
   if (options.command == "draw") return topo::draw(host, options);
@@ -224,8 +224,8 @@ int onHost(const Host& host, const Options& options) {
   if (options.command != "diff") topo::misused("there is no command \"" + options.command + "\"");
   const Result<std::string> content = topo::readFile(options.other);
   if (!content.ok()) return topo::unreadable(content.status());
-  if (looksLikeCluster(*content)) notOfAKind(options.other, options.file);
-  const Result<Host> other = topo::parseHost(*content, options.other);
+  if (topology::looksLikeCluster(*content)) notOfAKind(options.other, options.file);
+  const Result<topology::Host> other = topo::parseHost(*content, options.other);
   return other.ok() ? topo::diff(host, *other, options) : topo::unreadable(other.status());
 }
 
@@ -233,12 +233,12 @@ int run(const Options& options) {
   if (options.file.empty()) return onHost(topo::probe(options), options);
   const Result<std::string> content = topo::readFile(options.file);
   if (!content.ok()) return topo::unreadable(content.status());
-  if (looksLikeCluster(*content)) {
-    const Result<Cluster> cluster = topo::parseCluster(*content, options.file);
+  if (topology::looksLikeCluster(*content)) {
+    const Result<topology::Cluster> cluster = topo::parseCluster(*content, options.file);
     return cluster.ok() ? onCluster(*cluster, options) : topo::unreadable(cluster.status());
   }
   if (!options.host.empty()) topo::misused("--host is of a cluster, and " + options.file + " is one machine");
-  const Result<Host> host = topo::parseHost(*content, options.file);
+  const Result<topology::Host> host = topo::parseHost(*content, options.file);
   return host.ok() ? onHost(*host, options) : topo::unreadable(host.status());
 }
 
@@ -246,7 +246,7 @@ int run(const Options& options) {
 
 void eccl::topo::misused(const std::string& why) {
   std::fprintf(stderr, "eccl_topo: %s; see eccl_topo --help\n", why.c_str());
-  std::exit(kMisused);
+  std::exit(topo::kMisused);
 }
 
 int main(int argc, char** argv) {

@@ -9,14 +9,14 @@
 #include <map>
 #include <optional>
 
-#include "algorithms/calibrate.h"
+#include "algorithms/cost/calibrate.h"
 #include "base/settings.h"
 #include "base/text_file.h"
 #include "commands.h"
 #include "common/job.h"
 #include "common/number.h"
 #include "measured_calls.h"
-#include "runtime/seat.h"
+#include "runtime/init/seat.h"
 
 namespace eccl::topo {
 namespace {
@@ -126,9 +126,9 @@ MeasureOptions parseMeasure(int argc, char** argv) {
 /// which the model is not fitted to. Algorithms for the same call stand together.
 std::vector<MeasuredCall> callsToMeasure(int ranks, size_t most, bool between) {
   std::vector<MeasuredCall> calls;
-  for (const Algorithm& algorithm : algorithms()) {
+  for (const algorithms::Algorithm& algorithm : algorithms::algorithms()) {
     if (algorithm.collective >= Collective::allToAllv || algorithm.collective == Collective::barrier) continue;
-    const CollectiveShape shape{algorithm.collective, ranks, 0};
+    const algorithms::CollectiveShape shape{algorithm.collective, ranks, 0};
     const auto blocks = static_cast<size_t>(std::max(shape.input(0).number, shape.output(0).number));
     bool fitted = true;
     for (size_t bytes = 8; bytes * blocks <= most; bytes *= 2, fitted = !fitted)
@@ -164,14 +164,14 @@ class Measure {
   /// Before anything is measured: a file that cannot be read is to be known at once.
   Outcome readFiles() {
     if (!options_.judge.empty()) {
-      auto read = CostModel::load(options_.judge);
+      auto read = algorithms::CostModel::load(options_.judge);
       if (!read.ok()) return Outcome::error(perf::Exit::usage, "%s", read.status().message().c_str());
       judged_ = read.take();
     }
     for (const std::string& path : options_.with) {
       const auto text = readFile(path);
       if (!text.ok()) return Outcome::error(perf::Exit::usage, "--with %s", text.status().message().c_str());
-      auto read = parseMeasurements(*text, path);
+      auto read = algorithms::parseMeasurements(*text, path);
       if (!read.ok()) return Outcome::error(perf::Exit::usage, "%s", read.status().message().c_str());
       earlier_.insert(earlier_.end(), read->begin(), read->end());
     }
@@ -183,14 +183,14 @@ class Measure {
     if (!loaded.ok()) return Outcome::error(perf::Exit::usage, "%s", loaded.status().message().c_str());
     settings_ = loaded.take();
     std::vector<std::string> texts;
-    PERF_TRY(ranks.gather(encode(localSeat(settings_)), &texts));
-    std::vector<Seat> seats;
+    PERF_TRY(ranks.gather(runtime::encode(runtime::localSeat(settings_)), &texts));
+    std::vector<algorithms::Seat> seats;
     for (const std::string& text : texts) {
-      auto seat = decodeSeat(text);
+      auto seat = runtime::decodeSeat(text);
       if (!seat.ok()) return Outcome::error(perf::Exit::internal, "%s", seat.status().message().c_str());
       seats.push_back(seat.take());
     }
-    placement_ = Placement(seats);
+    placement_ = algorithms::Placement(seats);
     return {};
   }
 
@@ -210,16 +210,17 @@ class Measure {
       microseconds = link.microseconds;
     }
     if (gigabytes <= 0) return;
-    start_[CostTerm::portBytes] = 1e3 / gigabytes;
-    const double inCores = start_[CostTerm::networkSend] + start_[CostTerm::networkReceive];
-    start_[CostTerm::networkLatency] = std::max(microseconds / 2, microseconds - inCores);
+    start_[algorithms::CostTerm::portBytes] = 1e3 / gigabytes;
+    const double inCores =
+        start_[algorithms::CostTerm::networkSend] + start_[algorithms::CostTerm::networkReceive];
+    start_[algorithms::CostTerm::networkLatency] = std::max(microseconds / 2, microseconds - inCores);
   }
 
-  std::vector<Measurement> measurementsOf(const std::vector<MeasuredCall>& calls) const {
-    std::vector<Measurement> measurements;
+  std::vector<algorithms::Measurement> measurementsOf(const std::vector<MeasuredCall>& calls) const {
+    std::vector<algorithms::Measurement> measurements;
     for (const MeasuredCall& call : calls) {
       if (call.median() <= 0) continue;  // drowned in the barrier's noise
-      CallSize size;
+      algorithms::CallSize size;
       size.elements = call.blockBytes / sizeof(float);
       size.elementBytes = sizeof(float);
       size.slotBytes = static_cast<uint64_t>(settings_.slotBytes);
@@ -232,31 +233,33 @@ class Measure {
 
   Outcome conclude(const std::vector<MeasuredCall>& calls, const std::vector<MeasuredCall>& others) {
     if (!options_.save.empty())
-      PERF_TRY(write(options_.save, "Calls measured by", textOf(measurementsOf(calls))));
+      PERF_TRY(write(options_.save, "Calls measured by", algorithms::textOf(measurementsOf(calls))));
     if (judged_) {
       PERF_TRY(say("the model", calls, *judged_));
       PERF_TRY(say("the model at sizes between", others, *judged_));
       return choices(others, *judged_);
     }
-    std::vector<Measurement> all = measurementsOf(calls);
+    std::vector<algorithms::Measurement> all = measurementsOf(calls);
     all.insert(all.end(), earlier_.begin(), earlier_.end());
-    auto fitted = calibrate(all, start_);
+    auto fitted = algorithms::calibrate(all, start_);
     if (!fitted.ok()) return Outcome::error(perf::Exit::internal, "%s", fitted.status().message().c_str());
-    const CostModel& model = *fitted;
-    for (int term = 0; term < kCostTerms; ++term)
-      std::printf("%-22s %10.3f\n", nameOf(static_cast<CostTerm>(term)).c_str(),
+    const algorithms::CostModel& model = *fitted;
+    for (int term = 0; term < algorithms::kCostTerms; ++term)
+      std::printf("%-22s %10.3f\n", algorithms::nameOf(static_cast<algorithms::CostTerm>(term)).c_str(),
                   model.parameters().values[static_cast<size_t>(term)]);
-    PERF_TRY(say("the constants explain what was measured", calls, CostModel(model.parameters(), {})));
+    PERF_TRY(
+        say("the constants explain what was measured", calls, algorithms::CostModel(model.parameters(), {})));
     if (options_.check) {
-      PERF_TRY(say("the constants at other sizes", others, CostModel(model.parameters(), {})));
+      PERF_TRY(say("the constants at other sizes", others, algorithms::CostModel(model.parameters(), {})));
       PERF_TRY(say("the model at other sizes", others, model));
       PERF_TRY(choices(others, model));
     }
     return options_.output.empty() ? Outcome() : write(options_.output, "Cost model by", model.text());
   }
 
-  Outcome say(const char* what, const std::vector<MeasuredCall>& calls, const CostModel& model) const {
-    const auto accuracy = accuracyOf(measurementsOf(calls), model);
+  Outcome say(const char* what, const std::vector<MeasuredCall>& calls,
+              const algorithms::CostModel& model) const {
+    const auto accuracy = algorithms::accuracyOf(measurementsOf(calls), model);
     if (!accuracy.ok()) return Outcome::error(perf::Exit::internal, "%s", accuracy.status().message().c_str());
     std::printf("%s: off by %.1f %% (median), %.1f %% (95th percentile) in %zu calls\n", what,
                 accuracy->median * 100, accuracy->percentile95 * 100, accuracy->calls);
@@ -264,7 +267,7 @@ class Measure {
   }
 
   /// How often the algorithm that the model prefers is as good as the best: within 5 % or the spread.
-  Outcome choices(const std::vector<MeasuredCall>& calls, const CostModel& model) const {
+  Outcome choices(const std::vector<MeasuredCall>& calls, const algorithms::CostModel& model) const {
     struct Candidate {
       const MeasuredCall* call;
       double predicted;
@@ -273,7 +276,7 @@ class Measure {
     for (const MeasuredCall& call : calls) {
       const auto measurement = measurementsOf({call});
       if (measurement.empty()) continue;
-      const auto predicted = predict(measurement[0], model);
+      const auto predicted = algorithms::predict(measurement[0], model);
       if (!predicted.ok())
         return Outcome::error(perf::Exit::internal, "%s", predicted.status().message().c_str());
       groups[{call.algorithm->collective, call.blockBytes}].push_back({&call, *predicted});
@@ -320,11 +323,11 @@ class Measure {
 
   const MeasureOptions& options_;
   const perf::Place place_;
-  std::optional<CostModel> judged_;
-  std::vector<Measurement> earlier_;  // by --with
-  CostParameters start_ = CostParameters::defaults();
+  std::optional<algorithms::CostModel> judged_;
+  std::vector<algorithms::Measurement> earlier_;  // by --with
+  algorithms::CostParameters start_ = algorithms::CostParameters::defaults();
   Settings settings_;
-  Placement placement_;
+  algorithms::Placement placement_;
 };
 
 Outcome measureIn(const MeasureOptions& options, const perf::Place& place, perf::Fork& fork) {

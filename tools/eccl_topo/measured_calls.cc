@@ -214,8 +214,8 @@ Ranks::Call Ranks::callOf(const MeasuredCall& call, ecclComm_t comm) const {
 /// that algorithms for the same call are measured one right after the other.
 Outcome Ranks::round(std::vector<MeasuredCall>* calls) {
   PERF_TRY(allocate());
-  std::vector<std::map<Collective, const Algorithm*>> sets;
-  std::map<const Algorithm*, size_t> setOf;
+  std::vector<std::map<Collective, const algorithms::Algorithm*>> sets;
+  std::map<const algorithms::Algorithm*, size_t> setOf;
   for (const MeasuredCall& call : *calls) {
     if (setOf.count(call.algorithm) > 0) continue;
     size_t set = 0;
@@ -233,7 +233,7 @@ Outcome Ranks::round(std::vector<MeasuredCall>* calls) {
   }
   for (MeasuredCall& call : *calls) {
     const ecclComm_t comm = comms[setOf[call.algorithm]];
-    const CollectiveShape shape{call.algorithm->collective, ranks_, 0};
+    const algorithms::CollectiveShape shape{call.algorithm->collective, ranks_, 0};
     const size_t inputBytes = static_cast<size_t>(shape.input(rank_).number) * call.blockBytes;
     PERF_TRY(time(comm, callOf(call, comm), inputBytes, &call.rounds.emplace_back()));
   }

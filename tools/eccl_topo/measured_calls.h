@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "algorithms/algorithm.h"
+#include "algorithms/library/algorithm.h"
 #include "common/outcome.h"
 #include "eccl/eccl.h"
 
@@ -15,7 +15,7 @@ namespace eccl::topo {
 
 /// One call to be measured, and what it took in each round, in microseconds, on the slowest rank.
 struct MeasuredCall {
-  const Algorithm* algorithm = nullptr;
+  const algorithms::Algorithm* algorithm = nullptr;
   size_t blockBytes = 0;
   bool fitted = true;  ///< the model is to be fitted to it
   std::vector<double> rounds;

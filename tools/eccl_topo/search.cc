@@ -3,10 +3,10 @@
 #include <nlohmann/json.hpp>
 
 #include "commands.h"
-#include "topology/checks.h"
-#include "topology/forest.h"
-#include "topology/graph_of_host.h"
-#include "topology/rings.h"
+#include "topology/checks/checks.h"
+#include "topology/search/forest.h"
+#include "topology/search/graph_of_host.h"
+#include "topology/search/rings.h"
 
 namespace eccl::topo {
 namespace {
@@ -14,10 +14,10 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 double gigabytes(double capacity) {
-  return capacity / kCapacityPerGigabyte;
+  return capacity / topology::kCapacityPerGigabyte;
 }
 
-std::vector<std::string> namesOf(const Host& host, const std::vector<int>& devices) {
+std::vector<std::string> namesOf(const topology::Host& host, const std::vector<int>& devices) {
   std::vector<std::string> names;
   for (int device : devices) names.push_back(host.devices[static_cast<size_t>(device)].name);
   return names;
@@ -30,7 +30,8 @@ std::string joined(const std::vector<std::string>& names, const char* between) {
 }
 
 /// The participants inside the cut that binds.
-std::vector<std::string> insiders(const Host& host, const CapacityGraph& graph, const CutBound& bound) {
+std::vector<std::string> insiders(const topology::Host& host, const topology::CapacityGraph& graph,
+                                  const topology::CutBound& bound) {
   std::vector<int> inside;
   for (int terminal : graph.terminals) {
     if (bound.inside[static_cast<size_t>(terminal)]) inside.push_back(terminal);
@@ -38,7 +39,8 @@ std::vector<std::string> insiders(const Host& host, const CapacityGraph& graph, 
   return namesOf(host, inside);
 }
 
-Json asJson(const Host& host, const CapacityGraph& graph, const Forest& forest, const Result<Rings>& rings) {
+Json asJson(const topology::Host& host, const topology::CapacityGraph& graph, const topology::Forest& forest,
+            const Result<topology::Rings>& rings) {
   Json json{{"participants", namesOf(host, graph.terminals)},
             {"bound",
              {{"gigabytesEach", gigabytes(forest.bound.perTerminal())},
@@ -48,7 +50,7 @@ Json asJson(const Host& host, const CapacityGraph& graph, const Forest& forest, 
   trees = {{"channels", forest.channels},
            {"gigabytesEach", gigabytes(forest.perTerminal())},
            {"ofBound", forest.ofBound()}};
-  for (const SpanningTree& tree : forest.trees) {
+  for (const topology::SpanningTree& tree : forest.trees) {
     Json branches = Json::array();
     for (const auto& branch : tree.branches) branches.push_back(namesOf(host, branch));
     trees["trees"].push_back(
@@ -59,7 +61,7 @@ Json asJson(const Host& host, const CapacityGraph& graph, const Forest& forest, 
     found = {{"channels", rings->rings.size()},
              {"gigabytesEach", gigabytes(rings->perTerminal())},
              {"ofBound", rings->ofBound()}};
-    for (const Ring& ring : rings->rings) found["rings"].push_back(namesOf(host, ring.nodes));
+    for (const topology::Ring& ring : rings->rings) found["rings"].push_back(namesOf(host, ring.nodes));
   } else {
     json["rings"] = {{"error", rings.status().message()}};
   }
@@ -68,15 +70,15 @@ Json asJson(const Host& host, const CapacityGraph& graph, const Forest& forest, 
 
 }  // namespace
 
-int search(const Host& host, const Options& options) {
-  const CapacityGraph graph = graphOf(host, participantsOf(host));
-  const Result<Forest> forest = searchForest(graph, options.channels);
+int search(const topology::Host& host, const Options& options) {
+  const topology::CapacityGraph graph = topology::graphOf(host, topology::participantsOf(host));
+  const Result<topology::Forest> forest = topology::searchForest(graph, options.channels);
   if (!forest.ok()) {
     std::fprintf(stderr, "eccl_topo: %s\n", forest.status().message().c_str());
     return kUnreadable;
   }
-  const Result<Rings> rings = searchRings(graph, options.channels);
-  const std::optional<Finding> missing = missingNvLinks(host, true);
+  const Result<topology::Rings> rings = topology::searchRings(graph, options.channels);
+  const std::optional<topology::Finding> missing = topology::missingNvLinks(host, true);
   if (options.json) {
     Json json = asJson(host, graph, *forest, rings);
     if (missing) json["missing"] = missing->evidence;
@@ -98,7 +100,8 @@ int search(const Host& host, const Options& options) {
   }
   std::printf("rings: %zu channel%s, %.2f GB/s each, %.1f %% of the bound\n", rings->rings.size(),
               rings->rings.size() > 1 ? "s" : "", gigabytes(rings->perTerminal()), 100 * rings->ofBound());
-  for (const Ring& ring : rings->rings) std::printf("  %s\n", joined(namesOf(host, ring.nodes), " ").c_str());
+  for (const topology::Ring& ring : rings->rings)
+    std::printf("  %s\n", joined(namesOf(host, ring.nodes), " ").c_str());
   return kFine;
 }
 

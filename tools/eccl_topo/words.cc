@@ -18,10 +18,10 @@ const char* generationOf(double gigatransfers) {
 
 }  // namespace
 
-HostLinks hostLinks(const Host& host) {
+HostLinks hostLinks(const topology::Host& host) {
   HostLinks links;
-  for (const Link& link : linksOf(host)) {
-    if (link.kind >= LinkKind::nvLink)
+  for (const topology::Link& link : topology::linksOf(host)) {
+    if (link.kind >= topology::LinkKind::nvLink)
       links.fabric.push_back(link);
     else
       links.tree[{link.a, link.b}] = link;
@@ -29,16 +29,17 @@ HostLinks hostLinks(const Host& host) {
   return links;
 }
 
-std::string titleOf(const Host& host, int index) {
-  const Device& device = host.devices[static_cast<size_t>(index)];
+std::string titleOf(const topology::Host& host, int index) {
+  const topology::Device& device = host.devices[static_cast<size_t>(index)];
   if (device.accelerator && device.accelerator->index)
     return format("accelerator %d", *device.accelerator->index);
-  if (device.kind == DeviceKind::cpu || device.kind == DeviceKind::port || device.kind == DeviceKind::nvSwitch)
+  if (device.kind == topology::DeviceKind::cpu || device.kind == topology::DeviceKind::port ||
+      device.kind == topology::DeviceKind::nvSwitch)
     return device.name;
-  return nameOf(device.kind);
+  return topology::nameOf(device.kind);
 }
 
-std::string speedOf(const Device& device) {
+std::string speedOf(const topology::Device& device) {
   if (device.port && device.port->megabits && *device.port->megabits > 0)
     return format("%g Gb/s", static_cast<double>(*device.port->megabits) / 1000);
   if (!device.pci || device.pci->width == 0 || device.pci->gigatransfers == 0) return "";

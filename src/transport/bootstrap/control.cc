@@ -10,7 +10,7 @@
 
 #include "base/log.h"
 
-namespace eccl {
+namespace eccl::transport {
 namespace {
 
 constexpr uint64_t kWakeTag = UINT64_MAX;
@@ -391,4 +391,4 @@ void Control::closeAfterFork() {
   mutex_.unlock();
 }
 
-}  // namespace eccl
+}  // namespace eccl::transport

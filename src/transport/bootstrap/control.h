@@ -19,7 +19,7 @@
 #include "transport/net/acceptor.h"
 #include "transport/net/wait.h"
 
-namespace eccl {
+namespace eccl::transport {
 
 /// Told by Control::progress(), in the service thread, without a lock held; may call flood() and send().
 class ControlHandler {
@@ -174,4 +174,4 @@ class Control {
   bool drained_ = false;        // goodbye is complete
 };
 
-}  // namespace eccl
+}  // namespace eccl::transport

@@ -8,7 +8,7 @@
 #include "transport/bootstrap/control.h"
 #include "transport/net/dialer.h"
 
-namespace eccl {
+namespace eccl::transport {
 namespace {
 
 constexpr Duration kVerdictGrace = std::chrono::seconds(1);  // for rank 0's list of the missing to arrive
@@ -225,4 +225,4 @@ void Control::goodbye(const Wait& wait) {
     changed_.wait_for(lock, std::min(Wait::kSlice, wait.left()));
 }
 
-}  // namespace eccl
+}  // namespace eccl::transport

@@ -7,7 +7,7 @@
 
 #include "transport/net/bytes.h"
 
-namespace eccl {
+namespace eccl::transport {
 
 std::shared_ptr<const std::string> Frame::encode() const {
   FrameHeader out = header;
@@ -96,4 +96,4 @@ Status FrameSocket::receive(const std::function<Result<bool>(Frame&&)>& onFrame,
   return broken;  // only after what had arrived before
 }
 
-}  // namespace eccl
+}  // namespace eccl::transport

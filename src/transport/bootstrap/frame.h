@@ -12,7 +12,7 @@
 #include "base/status.h"
 #include "transport/net/fd.h"
 
-namespace eccl {
+namespace eccl::transport {
 
 enum class FrameType : uint8_t {
   join = 1,       ///< rank -> root: my Endpoint; target: nranks, sequence: milliseconds it will wait
@@ -90,4 +90,4 @@ class FrameSocket {
   size_t queuedBytes_ = 0;
 };
 
-}  // namespace eccl
+}  // namespace eccl::transport

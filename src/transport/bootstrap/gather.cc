@@ -6,7 +6,7 @@
 #include "transport/net/bytes.h"
 #include "transport/net/wait.h"
 
-namespace eccl {
+namespace eccl::transport {
 
 std::string encodeParts(const std::vector<std::string>& parts) {
   ByteWriter out;
@@ -100,4 +100,4 @@ void GatherRoot::fail(uint64_t sequence, Code code, std::string why, std::vector
   out->push_back(verdict);
 }
 
-}  // namespace eccl
+}  // namespace eccl::transport

@@ -10,7 +10,7 @@
 #include "base/clock.h"
 #include "transport/bootstrap/frame.h"
 
-namespace eccl {
+namespace eccl::transport {
 
 /// n length-prefixed parts as one body, and back. decode is bounded, for outside bytes; error (remote) says
 /// what is wrong.
@@ -51,4 +51,4 @@ class GatherRoot {
   std::map<int, std::string> absent_;  // ranks that will not send
 };
 
-}  // namespace eccl
+}  // namespace eccl::transport

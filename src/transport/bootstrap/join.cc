@@ -4,7 +4,7 @@
 #include "transport/bootstrap/rendezvous.h"
 #include "transport/net/dialer.h"
 
-namespace eccl {
+namespace eccl::transport {
 namespace {
 
 constexpr Duration kVerdictGrace = std::chrono::seconds(2);  // the root's clock started later than this rank's
@@ -106,4 +106,4 @@ Result<std::optional<Endpoint>> rendezvous(const UniqueId& id, const JoinRequest
   return logged(joinOnce(id, request, wait));
 }
 
-}  // namespace eccl
+}  // namespace eccl::transport

@@ -4,7 +4,7 @@
 
 #include "base/status.h"
 
-namespace eccl {
+namespace eccl::transport {
 
 std::string nameRanks(const std::vector<int>& ranks) {
   constexpr int kMostRuns = 16;  // about one line of a terminal or two
@@ -41,4 +41,4 @@ int treeNextHop(int rank, int target) {
   return treeParent(rank);
 }
 
-}  // namespace eccl
+}  // namespace eccl::transport

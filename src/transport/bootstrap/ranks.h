@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-namespace eccl {
+namespace eccl::transport {
 
 /// "rank 7" or "ranks 3-5, 7"; "no rank" for an empty list. Ascending input. Long lists end in "and 93 more".
 std::string nameRanks(const std::vector<int>& ranks);
@@ -19,4 +19,4 @@ std::vector<int> treeChildren(int rank, int nranks);
 /// The neighbour of `rank` that is next on the way to `target` (another rank).
 int treeNextHop(int rank, int target);
 
-}  // namespace eccl
+}  // namespace eccl::transport

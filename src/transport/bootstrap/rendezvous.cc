@@ -13,7 +13,7 @@
 #include "transport/bootstrap/ranks.h"
 #include "transport/net/descriptors.h"
 
-namespace eccl {
+namespace eccl::transport {
 namespace {
 
 constexpr uint64_t kStopTag = UINT64_MAX;
@@ -397,4 +397,4 @@ void Rendezvous::remove(Joiner& joiner) {
   joiner.state = Joiner::State::gone;  // erased at the next turn of the loop
 }
 
-}  // namespace eccl
+}  // namespace eccl::transport

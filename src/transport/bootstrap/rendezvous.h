@@ -21,7 +21,7 @@
 #include "transport/net/acceptor.h"
 #include "transport/net/wait.h"
 
-namespace eccl {
+namespace eccl::transport {
 
 /// The root: made by ecclGetUniqueId, or by rank 0 for an id of the HOST:PORT form. Runs in a thread of its
 /// own, which ends by itself when every rank has its answer, success or not. Ranks wait at the root for as long
@@ -131,4 +131,4 @@ struct JoinRequest {
 /// differing nranks), remote (the root went away), internal (aborted). Logged here.
 Result<std::optional<Endpoint>> rendezvous(const UniqueId& id, const JoinRequest& request, const Wait& wait);
 
-}  // namespace eccl
+}  // namespace eccl::transport

@@ -10,7 +10,7 @@
 #include "base/log.h"
 #include "transport/net/fd.h"
 
-namespace eccl {
+namespace eccl::transport {
 namespace {
 
 constexpr char kMagic[4] = {'E', 'C', 'C', 'L'};
@@ -163,4 +163,4 @@ Result<UniqueId> uniqueIdFromSettings(const CommIdSettings& settings) {
   return logged(fromSettings(settings));
 }
 
-}  // namespace eccl
+}  // namespace eccl::transport

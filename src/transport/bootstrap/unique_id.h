@@ -8,7 +8,7 @@
 
 #include "transport/net/endpoint.h"
 
-namespace eccl {
+namespace eccl::transport {
 
 /// Plain value: which communicator, its secret, and where its rendezvous root listens.
 /// Layout of the 128 bytes: "ECCL", version u16, flags u16, communicator u64, secret 16, address count u8,
@@ -45,4 +45,4 @@ struct CommIdSettings {
 /// Communicators created one after the other from the same settings have the same `communicator`.
 Result<UniqueId> uniqueIdFromSettings(const CommIdSettings& settings);
 
-}  // namespace eccl
+}  // namespace eccl::transport

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-namespace eccl {
+namespace eccl::transport {
 
 FaultPath::FaultPath(const FaultPlan& plan, const Clock& clock, RingMemory memory, SendEnd& outer,
                      std::function<void(const std::string&)> onCut)
@@ -114,4 +114,4 @@ void FaultPath::closeAfterFork() {
   if (path_ != nullptr) path_->closeAfterFork();
 }
 
-}  // namespace eccl
+}  // namespace eccl::transport

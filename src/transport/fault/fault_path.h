@@ -6,11 +6,11 @@
 #include <memory>
 
 #include "base/clock.h"
-#include "transport/connection.h"
+#include "transport/core/connection.h"
+#include "transport/core/ring_memory.h"
 #include "transport/fault/fault_plan.h"
-#include "transport/shm/ring_memory.h"
 
-namespace eccl {
+namespace eccl::transport {
 
 /// Sits at the sending end: the lane fills a ring of its own, and messages are moved from there into the real
 /// one when the plan says so; credits come back the same way. References are passed on as they are. It works
@@ -62,4 +62,4 @@ class FaultPath final : public Path {
   Way messages_, credits_;
 };
 
-}  // namespace eccl
+}  // namespace eccl::transport

@@ -6,7 +6,7 @@
 
 #include "base/clock.h"
 
-namespace eccl {
+namespace eccl::transport {
 
 /// Plain value. The same seed does the same to a connection, given the same clock. Order is never changed.
 struct FaultPlan {
@@ -18,4 +18,4 @@ struct FaultPlan {
   size_t bytesPerCall = SIZE_MAX;  ///< TCP: most bytes that one socket call moves
 };
 
-}  // namespace eccl
+}  // namespace eccl::transport

@@ -11,7 +11,7 @@
 #include "base/log.h"
 #include "transport/net/wait.h"
 
-namespace eccl {
+namespace eccl::transport {
 namespace {
 
 constexpr Duration kNoDescriptorsPause = std::chrono::milliseconds(100);
@@ -304,4 +304,4 @@ void Acceptor::closeAfterFork() {
   }
 }
 
-}  // namespace eccl
+}  // namespace eccl::transport

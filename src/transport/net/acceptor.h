@@ -13,7 +13,7 @@
 #include "transport/net/log_limiter.h"
 #include "transport/net/poller.h"
 
-namespace eccl {
+namespace eccl::transport {
 
 /// A connection whose dialer has proved the secret. The socket is non-blocking, close-on-exec, TCP_NODELAY.
 struct Incoming {
@@ -103,4 +103,4 @@ class Acceptor {
   LogLimiter limiter_;
 };
 
-}  // namespace eccl
+}  // namespace eccl::transport

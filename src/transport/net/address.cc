@@ -7,7 +7,7 @@
 #include <cstring>
 #include <memory>
 
-namespace eccl {
+namespace eccl::transport {
 
 SocketAddress SocketAddress::from(const sockaddr* address) {
   SocketAddress result;
@@ -108,4 +108,4 @@ socklen_t abstractAddress(const std::string& name, sockaddr_un* to) {
   return static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + length);
 }
 
-}  // namespace eccl
+}  // namespace eccl::transport

@@ -11,7 +11,7 @@
 #include "base/status.h"
 #include "transport/net/bytes.h"
 
-namespace eccl {
+namespace eccl::transport {
 
 /// Plain value. The default one is empty: valid() is false.
 class SocketAddress {
@@ -57,4 +57,4 @@ class SocketAddress {
 /// Fills in the abstract AF_UNIX address `name` (no file, gone with its last socket) and returns its size.
 socklen_t abstractAddress(const std::string& name, sockaddr_un* to);
 
-}  // namespace eccl
+}  // namespace eccl::transport

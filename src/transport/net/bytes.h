@@ -8,7 +8,7 @@
 #include <string_view>
 #include <type_traits>
 
-namespace eccl {
+namespace eccl::transport {
 
 static_assert(std::endian::native == std::endian::little,
               "the wire format is the memory format of little-endian hosts");
@@ -75,4 +75,4 @@ class ByteReader {
   bool ok_ = true;
 };
 
-}  // namespace eccl
+}  // namespace eccl::transport

@@ -13,7 +13,7 @@
 #include "transport/net/fd.h"
 #include "transport/net/log_limiter.h"
 
-namespace eccl {
+namespace eccl::transport {
 namespace {
 
 std::atomic<bool> mayBeRaised{false};
@@ -110,4 +110,4 @@ bool SetupTurn::somebodyWaits() {
   return turnsAwaited.load(std::memory_order_relaxed) > 0;
 }
 
-}  // namespace eccl
+}  // namespace eccl::transport

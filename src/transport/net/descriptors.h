@@ -5,7 +5,7 @@
 
 #include "base/status.h"
 
-namespace eccl {
+namespace eccl::transport {
 
 /// How many of anything that takes a descriptor or two for a moment this process should have at a time: a
 /// sixteenth of its limit, within 8 to 256. Any thread.
@@ -41,4 +41,4 @@ class SetupTurn {
   bool held_ = false, waits_ = false;
 };
 
-}  // namespace eccl
+}  // namespace eccl::transport

@@ -9,7 +9,7 @@
 
 #include "transport/net/descriptors.h"
 
-namespace eccl {
+namespace eccl::transport {
 namespace {
 
 constexpr Duration kRest = std::chrono::milliseconds(50);  // between rounds; doubles up to 8 times that
@@ -231,4 +231,4 @@ Result<Fd> dial(const Endpoint& endpoint, const Secret& secret, const Hello& hel
   }
 }
 
-}  // namespace eccl
+}  // namespace eccl::transport

@@ -10,7 +10,7 @@
 #include "transport/net/poller.h"
 #include "transport/net/wait.h"
 
-namespace eccl {
+namespace eccl::transport {
 
 /// Which of an Endpoint's candidates to try.
 enum class Via : uint8_t { tcp, unixThenTcp, unixOnly };
@@ -89,4 +89,4 @@ bool connectedToItself(int fd);
 Result<Fd> dial(const Endpoint& endpoint, const Secret& secret, const Hello& hello, const DialOptions& options,
                 const Wait& wait);
 
-}  // namespace eccl
+}  // namespace eccl::transport

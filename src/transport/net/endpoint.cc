@@ -7,7 +7,7 @@
 
 #include "transport/net/fd.h"
 
-namespace eccl {
+namespace eccl::transport {
 
 std::string Endpoint::who() const {
   return format("%s pid %d", host.empty() ? "unknown host" : host.c_str(), pid);
@@ -73,4 +73,4 @@ Endpoint localEndpoint() {
   return result;
 }
 
-}  // namespace eccl
+}  // namespace eccl::transport

@@ -9,7 +9,7 @@
 #include "transport/net/address.h"
 #include "transport/net/secret.h"
 
-namespace eccl {
+namespace eccl::transport {
 
 /// Plain value, sent through the rendezvous and the control tree. Host name, process id and boot id are for
 /// messages and as hints of what to try first; none of them proves that two ranks share a host.
@@ -38,4 +38,4 @@ struct Endpoint {
 /// This host's name, this process's id and the boot id filled in; no identity, no addresses.
 Endpoint localEndpoint();
 
-}  // namespace eccl
+}  // namespace eccl::transport

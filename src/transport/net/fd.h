@@ -5,7 +5,7 @@
 
 #include <utility>
 
-namespace eccl {
+namespace eccl::transport {
 
 /// Owns one descriptor and closes it. Whoever creates the descriptor opens it close-on-exec, so that a program
 /// started by the application never keeps a rank's connections alive.
@@ -32,4 +32,4 @@ class Fd {
   int fd_ = -1;
 };
 
-}  // namespace eccl
+}  // namespace eccl::transport

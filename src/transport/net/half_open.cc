@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-namespace eccl {
+namespace eccl::transport {
 
 std::string sourceOf(const sockaddr* address) {
   if (address->sa_family == AF_INET6) {
@@ -68,4 +68,4 @@ void HalfOpen::release(Slot& slot) {
   --count_;
 }
 
-}  // namespace eccl
+}  // namespace eccl::transport

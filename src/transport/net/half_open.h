@@ -10,7 +10,7 @@
 #include "base/clock.h"
 #include "transport/net/handshake.h"
 
-namespace eccl {
+namespace eccl::transport {
 
 /// The unfinished handshakes of one listener, in a fixed number of slots.
 ///
@@ -72,4 +72,4 @@ class HalfOpen {
 std::string sourceOf(const sockaddr* address);
 std::string sourceOf(const ucred& peer);
 
-}  // namespace eccl
+}  // namespace eccl::transport

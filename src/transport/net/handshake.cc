@@ -6,7 +6,7 @@
 #include <cerrno>
 #include <cstring>
 
-namespace eccl {
+namespace eccl::transport {
 namespace {
 
 struct Challenge {
@@ -216,4 +216,4 @@ void Handshake::fail(std::string why) {
   step_ = Step::end;
 }
 
-}  // namespace eccl
+}  // namespace eccl::transport

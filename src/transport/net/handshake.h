@@ -10,7 +10,7 @@
 #include "transport/net/fd.h"
 #include "transport/net/secret.h"
 
-namespace eccl {
+namespace eccl::transport {
 
 inline constexpr uint32_t kWireMagic = 0x4c434345;  // "ECCL"
 inline constexpr uint16_t kWireVersion = 2;
@@ -126,4 +126,4 @@ class Handshake {
   std::string why_;
 };
 
-}  // namespace eccl
+}  // namespace eccl::transport

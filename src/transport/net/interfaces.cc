@@ -7,7 +7,7 @@
 #include <cerrno>
 #include <memory>
 
-namespace eccl {
+namespace eccl::transport {
 namespace {
 
 // ECCL_SOCKET_IFNAME, taken apart.
@@ -99,4 +99,4 @@ Result<std::vector<Interface>> chooseInterfaces(const std::vector<Interface>& al
   return chosen;
 }
 
-}  // namespace eccl
+}  // namespace eccl::transport

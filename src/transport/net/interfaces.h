@@ -6,7 +6,7 @@
 
 #include "transport/net/address.h"
 
-namespace eccl {
+namespace eccl::transport {
 
 struct InterfaceOptions {
   /// ECCL_SOCKET_IFNAME, NCCL's rules: comma-separated prefixes; a leading '^' excludes instead; a leading '='
@@ -33,4 +33,4 @@ Result<std::vector<Interface>> listInterfaces();
 Result<std::vector<Interface>> chooseInterfaces(const std::vector<Interface>& all,
                                                 const InterfaceOptions& options);
 
-}  // namespace eccl
+}  // namespace eccl::transport

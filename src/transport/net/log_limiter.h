@@ -3,7 +3,7 @@
 
 #include "base/clock.h"
 
-namespace eccl {
+namespace eccl::transport {
 
 /// Lets a burst of lines through per period and counts the rest. One thread.
 class LogLimiter {
@@ -31,4 +31,4 @@ class LogLimiter {
   int suppressed_ = 0;
 };
 
-}  // namespace eccl
+}  // namespace eccl::transport

@@ -9,7 +9,7 @@
 #include "base/status.h"
 #include "transport/net/fd.h"
 
-namespace eccl {
+namespace eccl::transport {
 
 /// Level-triggered set of descriptors; its own fd() is readable while any of them is ready. One thread.
 /// A registration outlives close() while a forked child holds the same socket, so forget() comes before
@@ -46,4 +46,4 @@ class Poller {
   Fd set_;
 };
 
-}  // namespace eccl
+}  // namespace eccl::transport

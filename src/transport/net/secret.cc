@@ -8,7 +8,7 @@
 
 #include "base/log.h"
 
-namespace eccl {
+namespace eccl::transport {
 
 void randomBytes(void* to, size_t count) {
   char* cursor = static_cast<char*>(to);
@@ -71,4 +71,4 @@ bool constantTimeEqual(const Tag& a, const Tag& b) {
   return difference == 0;
 }
 
-}  // namespace eccl
+}  // namespace eccl::transport

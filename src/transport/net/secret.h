@@ -9,7 +9,7 @@
 #include "base/status.h"
 #include "transport/net/siphash.h"
 
-namespace eccl {
+namespace eccl::transport {
 
 /// Fills from the kernel's generator. It never fails on Linux 3.17 and later; where the system call is
 /// forbidden the process ends, because a guessable secret would be worse.
@@ -34,4 +34,4 @@ std::string toHex(const std::array<uint8_t, 16>& bytes);
 /// Takes the same time wherever the difference is.
 bool constantTimeEqual(const Tag& a, const Tag& b);
 
-}  // namespace eccl
+}  // namespace eccl::transport

@@ -3,7 +3,7 @@
 #include <bit>
 #include <cstring>
 
-namespace eccl {
+namespace eccl::transport {
 namespace {
 
 // The four words and the round of the paper, section 2.
@@ -72,4 +72,4 @@ Tag sipHash128(const std::array<uint8_t, 16>& key, std::string_view data) {
   return tag;
 }
 
-}  // namespace eccl
+}  // namespace eccl::transport

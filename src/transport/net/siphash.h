@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string_view>
 
-namespace eccl {
+namespace eccl::transport {
 
 using Tag = std::array<uint8_t, 16>;
 
@@ -13,4 +13,4 @@ using Tag = std::array<uint8_t, 16>;
 /// authentication code; not a hash for data an attacker chooses together with the key.
 Tag sipHash128(const std::array<uint8_t, 16>& key, std::string_view data);
 
-}  // namespace eccl
+}  // namespace eccl::transport

@@ -10,7 +10,7 @@
 #include "base/clock.h"
 #include "base/status.h"
 
-namespace eccl {
+namespace eccl::transport {
 
 /// Handed by value or reference to every call that blocks. Real time only: services that run on an injected
 /// clock do not block.
@@ -48,4 +48,4 @@ inline double seconds(Duration d) {
   return std::chrono::duration<double>(d).count();
 }
 
-}  // namespace eccl
+}  // namespace eccl::transport

@@ -10,7 +10,7 @@
 #include "base/log.h"
 #include "transport/shm/shared_heap.h"
 
-namespace eccl {
+namespace eccl::transport {
 namespace {
 
 /// The peer is in the middle of one message, and if it is not preempted comes back before this. Another process
@@ -158,4 +158,4 @@ void MemoryPath::closeAfterFork() {
   doorbell_.reset();
 }
 
-}  // namespace eccl
+}  // namespace eccl::transport

@@ -3,11 +3,11 @@
 
 #include <memory>
 
-#include "transport/connection.h"
+#include "transport/core/connection.h"
 #include "transport/net/fd.h"
 #include "transport/shm/shared_heap.h"
 
-namespace eccl {
+namespace eccl::transport {
 
 /// Moves nothing: lanes publish and release in the ring itself. What is left is to wake a peer that sleeps.
 ///
@@ -57,4 +57,4 @@ class MemoryPath final : public Path {
   bool poisoned_ = false;
 };
 
-}  // namespace eccl
+}  // namespace eccl::transport

@@ -15,7 +15,7 @@
 
 #include "base/log.h"
 
-namespace eccl {
+namespace eccl::transport {
 namespace {
 
 /// What is reserved may be refused (ulimit -v): then half is tried, down to this.
@@ -244,4 +244,4 @@ void PeerHeap::extend(uint64_t used) {
   window = {static_cast<std::byte*>(memory.get()), kept.bytes};
 }
 
-}  // namespace eccl
+}  // namespace eccl::transport

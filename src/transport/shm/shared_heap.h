@@ -13,12 +13,12 @@
 #include <memory>
 #include <mutex>
 
-#include "base/slot_ring.h"
 #include "base/status.h"
+#include "program/slot_ring.h"
+#include "transport/core/ring_memory.h"
 #include "transport/net/fd.h"
-#include "transport/shm/ring_memory.h"
 
-namespace eccl {
+namespace eccl::transport {
 
 /// One per process, because ecclMemFree is given nothing but the pointer. Any thread. A forked child keeps what
 /// its parent had, shared with it as any such memory, and gets a heap of its own for what it allocates itself.
@@ -72,4 +72,4 @@ struct PeerHeap {
 /// `fd` came from the peer; size and seals are checked. Maps at least `used` of its `bytes`.
 Result<PeerHeap> mapPeerHeap(int fd, uint64_t bytes, uint64_t used);
 
-}  // namespace eccl
+}  // namespace eccl::transport

@@ -3,9 +3,9 @@
 
 #include <cstdint>
 
-#include "base/slot_ring.h"
+#include "program/slot_ring.h"
 
-namespace eccl {
+namespace eccl::transport {
 
 enum class FrameKind : uint32_t { message = 0, poison = 1, credit = 2, end = 3 };
 
@@ -29,4 +29,4 @@ static_assert(sizeof(CreditFrame) == 16);
 /// Flags that mean something outside the sender's memory.
 inline constexpr uint16_t kWireFlags = kSlotLast;
 
-}  // namespace eccl
+}  // namespace eccl::transport

@@ -6,7 +6,7 @@
 #include <cerrno>
 #include <cstring>
 
-namespace eccl {
+namespace eccl::transport {
 namespace {
 
 // Shortens the parts to `most` bytes in all.
@@ -84,4 +84,4 @@ void TcpPath::shut() {
   socket_.reset();
 }
 
-}  // namespace eccl
+}  // namespace eccl::transport

@@ -6,12 +6,12 @@
 #include <functional>
 #include <string>
 
-#include "transport/connection.h"
+#include "transport/core/connection.h"
+#include "transport/core/reactor.h"
+#include "transport/core/ring_memory.h"
 #include "transport/net/fd.h"
-#include "transport/reactor.h"
-#include "transport/shm/ring_memory.h"
 
-namespace eccl {
+namespace eccl::transport {
 
 /// One socket per connection. The lane's ring is private memory; the path moves messages between ring and
 /// socket, in onReady() and kick(), never waiting. A socket call that moves less than asked counts as "not
@@ -64,4 +64,4 @@ class TcpPath : public Path, protected ReadyHandler {
   bool poisoned_ = false;
 };
 
-}  // namespace eccl
+}  // namespace eccl::transport

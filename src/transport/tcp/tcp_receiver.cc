@@ -4,7 +4,7 @@
 #include <cstring>
 #include <utility>
 
-namespace eccl {
+namespace eccl::transport {
 
 TcpReceiver::TcpReceiver(Wiring wiring, ReceiveEnd& end)
     : TcpPath(std::move(wiring), &end.control->senderPoison), end_(end), told_(end.next) {
@@ -136,4 +136,4 @@ void TcpReceiver::poison() {
   finish();
 }
 
-}  // namespace eccl
+}  // namespace eccl::transport

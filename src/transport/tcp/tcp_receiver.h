@@ -4,7 +4,7 @@
 #include "transport/tcp/frames.h"
 #include "transport/tcp/tcp_path.h"
 
-namespace eccl {
+namespace eccl::transport {
 
 /// Reads messages into the ring, or straight into the user's memory where a grant allows, and tells the sender
 /// what was released. Owner, threads, failure: see TcpPath.
@@ -46,4 +46,4 @@ class TcpReceiver final : public TcpPath {
   bool ends_ = false;      // the next credit is the last
 };
 
-}  // namespace eccl
+}  // namespace eccl::transport

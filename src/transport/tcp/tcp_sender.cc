@@ -4,7 +4,7 @@
 #include <cerrno>
 #include <cstring>
 
-namespace eccl {
+namespace eccl::transport {
 namespace {
 
 void* payloadOf(const SendEnd& end, Slot& slot) {
@@ -118,4 +118,4 @@ void TcpSender::poison() {
   finish();
 }
 
-}  // namespace eccl
+}  // namespace eccl::transport

@@ -4,7 +4,7 @@
 #include "transport/tcp/frames.h"
 #include "transport/tcp/tcp_path.h"
 
-namespace eccl {
+namespace eccl::transport {
 
 /// Writes published messages straight from where they lie (inline, slot, or the user's memory for references)
 /// and turns credits into released slots. Owner, threads, failure: see TcpPath.
@@ -34,4 +34,4 @@ class TcpSender final : public TcpPath {
   size_t creditBytes_ = 0;  // in credits_
 };
 
-}  // namespace eccl
+}  // namespace eccl::transport

@@ -4,7 +4,7 @@
 
 #include <map>
 
-namespace eccl {
+namespace eccl::transport {
 namespace {
 
 struct Doors {
@@ -72,4 +72,4 @@ std::vector<std::shared_ptr<ThreadOffer>> ThreadDoor::take() {
   return std::exchange(offers_, {});
 }
 
-}  // namespace eccl
+}  // namespace eccl::transport

@@ -7,11 +7,11 @@
 #include <string>
 #include <vector>
 
+#include "transport/core/ring_memory.h"
 #include "transport/net/fd.h"
 #include "transport/net/handshake.h"
-#include "transport/shm/ring_memory.h"
 
-namespace eccl {
+namespace eccl::transport {
 
 /// A ring that a sender offers to a receiver of the same process. Both hold it; each field has one writer,
 /// before the state says so.
@@ -68,4 +68,4 @@ class ThreadDoor {
 /// Rings what sleeps on the eventfd.
 void ringBell(const Fd& bell);
 
-}  // namespace eccl
+}  // namespace eccl::transport

@@ -8,13 +8,16 @@
 #include "transport/bootstrap/node.h"
 #include "transport/net/loopback.h"
 
-namespace eccl::test {
+namespace eccl::transport {
+
+using namespace std::chrono_literals;
+
 namespace {
 
 /// Ranks 1… as processes, forked before this process has threads; rank 0 lives here.
 class ProcessCluster {
  public:
-  using Body = void (*)(Node&);
+  using Body = void (*)(test::Node&);
 
   ProcessCluster(int nranks, Body atWork) : nranks_(nranks) {
     EXPECT_EQ(pipe2(channel_, O_CLOEXEC), 0);
@@ -30,7 +33,7 @@ class ProcessCluster {
     for (int rank = 1; rank < nranks; ++rank) {
       EXPECT_EQ(write(channel_[1], bytes.data(), bytes.size()), static_cast<ssize_t>(bytes.size()));
     }
-    node_ = std::make_unique<Node>(id_, 0, nranks);
+    node_ = std::make_unique<test::Node>(id_, 0, nranks);
     Status status = node_->join(Wait::within(20s));
     EXPECT_TRUE(status.ok()) << status.message();
   }
@@ -42,13 +45,13 @@ class ProcessCluster {
   }
   void kill(int rank, int signal) { ::kill(pids_[static_cast<size_t>(rank - 1)], signal); }
   pid_t pid(int rank) const { return pids_[static_cast<size_t>(rank - 1)]; }
-  Node& node() { return *node_; }
+  test::Node& node() { return *node_; }
 
  private:
   [[noreturn]] void child(int rank, Body atWork) {
     UniqueId::Bytes bytes;
     if (read(channel_[0], bytes.data(), bytes.size()) != static_cast<ssize_t>(bytes.size())) _exit(1);
-    Node node(*UniqueId::decode(bytes), rank, nranks_);
+    test::Node node(*UniqueId::decode(bytes), rank, nranks_);
     if (!node.join(Wait::within(20s)).ok()) _exit(2);
     atWork(node);
     // Tells rank 0 of every loss it hears of.
@@ -65,10 +68,10 @@ class ProcessCluster {
   std::vector<pid_t> pids_;
   UniqueId id_ = UniqueId::random();
   std::unique_ptr<Rendezvous> root_;
-  std::unique_ptr<Node> node_;
+  std::unique_ptr<test::Node> node_;
 };
 
-void ready(Node& node) {
+void ready(test::Node& node) {
   node.control().allGather("", Wait::within(20s)).status().ignore();
 }
 
@@ -77,18 +80,18 @@ TEST(Death, AKilledProcessIsNamedWithinASecond) {
   ready(cluster.node());
   const TimePoint begun = Clock::system().now();
   cluster.kill(3, SIGKILL);
-  EXPECT_TRUE(eventually([&] { return cluster.node().lost().count(3) == 1; }, 1s));
-  EXPECT_TRUE(eventually([&] { return cluster.node().messages().size() == 3; }, 1s))
+  EXPECT_TRUE(test::eventually([&] { return cluster.node().lost().count(3) == 1; }, 1s));
+  EXPECT_TRUE(test::eventually([&] { return cluster.node().messages().size() == 3; }, 1s))
       << "ranks 1, 2 and 4 report it too";
-  std::printf("killed process known to all in %.3f s\n", since(begun));
-  for (const Node::Message& m : cluster.node().messages()) {
+  std::printf("killed process known to all in %.3f s\n", test::since(begun));
+  for (const test::Node::Message& m : cluster.node().messages()) {
     EXPECT_EQ(m.kind, 3);
     EXPECT_NE(m.payload.find(format("pid %d", cluster.pid(3))), std::string::npos) << m.payload;
   }
 }
 
 TEST(Death, AForkedChildDoesNotKeepItsParentAlive) {
-  auto forksWorker = [](Node& node) {
+  auto forksWorker = [](test::Node& node) {
     if (node.rank() == 3 && fork() == 0) {  // a data loader
       node.control().closeAfterFork();
       node.acceptor().closeAfterFork();
@@ -100,12 +103,12 @@ TEST(Death, AForkedChildDoesNotKeepItsParentAlive) {
   ProcessCluster cluster(5, forksWorker);
   ready(cluster.node());
   cluster.kill(3, SIGKILL);
-  EXPECT_TRUE(eventually([&] { return cluster.node().lost().count(3) == 1; }, 1s));
-  EXPECT_TRUE(eventually([&] { return cluster.node().messages().size() == 3; }, 1s));
+  EXPECT_TRUE(test::eventually([&] { return cluster.node().lost().count(3) == 1; }, 1s));
+  EXPECT_TRUE(test::eventually([&] { return cluster.node().messages().size() == 3; }, 1s));
 }
 
 TEST(Death, AChildsCleanUpDoesNotHarmItsParent) {
-  auto forksAndReaps = [](Node& node) {
+  auto forksAndReaps = [](test::Node& node) {
     const pid_t worker = fork();
     if (worker == 0) {
       node.control().closeAfterFork();
@@ -136,14 +139,14 @@ TEST(Death, AStoppedProcessIsNotDead) {
 bool noticesACut() {
   Control::Options options;
   options.hostLimit = 1s;
-  Cluster cluster(2, options);
-  setLoopback(false);
+  test::Cluster cluster(2, options);
+  test::setLoopback(false);
   const TimePoint begun = Clock::system().now();
   const bool both =
-      eventually([&] { return cluster[0].lost().count(1) == 1 && cluster[1].lost().count(0) == 1; }, 10s);
+      test::eventually([&] { return cluster[0].lost().count(1) == 1 && cluster[1].lost().count(0) == 1; }, 10s);
   const std::string reason = cluster[0].lost()[1];
-  std::printf("cut cable noticed after %.2f s with a limit of 1 s: %s\n", since(begun), reason.c_str());
-  return both && contains(reason, "nor does its host acknowledge");
+  std::printf("cut cable noticed after %.2f s with a limit of 1 s: %s\n", test::since(begun), reason.c_str());
+  return both && test::contains(reason, "nor does its host acknowledge");
 }
 
 TEST(Death, ACutCableIsNoticedAlthoughNothingCloses) {
@@ -152,7 +155,7 @@ TEST(Death, ACutCableIsNoticedAlthoughNothingCloses) {
   if (child == 0) {
     // A network of its own, to be taken down.
     if (unshare(CLONE_NEWNET) != 0 && unshare(CLONE_NEWUSER | CLONE_NEWNET) != 0) _exit(kNoNamespace);
-    if (!setLoopback(true)) _exit(kNoNamespace);
+    if (!test::setLoopback(true)) _exit(kNoNamespace);
     const bool good = noticesACut();
     std::fflush(nullptr);
     _exit(good && !testing::Test::HasFailure() ? 0 : 1);
@@ -165,4 +168,4 @@ TEST(Death, ACutCableIsNoticedAlthoughNothingCloses) {
 }
 
 }  // namespace
-}  // namespace eccl::test
+}  // namespace eccl::transport

@@ -7,7 +7,7 @@
 
 #include "transport/bootstrap/gather.h"
 
-namespace eccl {
+namespace eccl::transport {
 namespace {
 
 using namespace std::chrono_literals;
@@ -213,4 +213,4 @@ TEST(Parts, DecodeChecksEverything) {
 }
 
 }  // namespace
-}  // namespace eccl
+}  // namespace eccl::transport

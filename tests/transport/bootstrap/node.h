@@ -18,21 +18,22 @@ namespace eccl::test {
 using namespace std::chrono_literals;
 
 /// One rank in this process. Threads: join() in any; the handler's records are guarded.
-class Node : public ControlHandler {
+class Node : public transport::ControlHandler {
  public:
-  Node(const UniqueId& id, int rank, int nranks, Control::Options options = {})
+  Node(const transport::UniqueId& id, int rank, int nranks, transport::Control::Options options = {})
       : id_(id), rank_(rank), nranks_(nranks), longestSleepMs_(options.clock == &Clock::system() ? 50 : 5) {
-    control_ = std::make_unique<Control>(id.communicator, id.secret, rank, nranks, options, this);
+    control_ = std::make_unique<transport::Control>(id.communicator, id.secret, rank, nranks, options, this);
     EXPECT_TRUE(control_->open().ok());
-    auto acceptor = Acceptor::open(id.secret, {}, [this](Incoming in) { control_->adopt(std::move(in)); });
+    auto acceptor = transport::Acceptor::open(
+        id.secret, {}, [this](transport::Incoming in) { control_->adopt(std::move(in)); });
     EXPECT_TRUE(acceptor.ok()) << acceptor.status().message();
     if (acceptor.ok()) acceptor_ = acceptor.take();
     service_ = std::thread([this] { serve(); });
   }
   ~Node() override { vanish(); }
 
-  Status join(const Wait& wait) {
-    ECCL_ASSIGN(auto parent, rendezvous(id_, {rank_, nranks_, acceptor_->endpoint()}, wait));
+  Status join(const transport::Wait& wait) {
+    ECCL_ASSIGN(auto parent, transport::rendezvous(id_, {rank_, nranks_, acceptor_->endpoint()}, wait));
     return control_->connect(parent, wait);
   }
   /// Ends like a killed process: sockets close, nothing is said.
@@ -43,7 +44,7 @@ class Node : public ControlHandler {
     acceptor_.reset();
   }
   void stop() { stop_ = true; }
-  void leave() { control_->goodbye(Wait::within(2s)); }
+  void leave() { control_->goodbye(transport::Wait::within(2s)); }
   /// Stops or resumes the service thread: a process in a debugger.
   void freeze(bool frozen) { frozen_ = frozen; }
 
@@ -52,8 +53,8 @@ class Node : public ControlHandler {
     for (const int begun = turns_; turns_ < begun + 2;) std::this_thread::sleep_for(1ms);
   }
 
-  Control& control() { return *control_; }
-  Acceptor& acceptor() { return *acceptor_; }
+  transport::Control& control() { return *control_; }
+  transport::Acceptor& acceptor() { return *acceptor_; }
   int rank() const { return rank_; }
 
   struct Message {
@@ -94,12 +95,12 @@ class Node : public ControlHandler {
     }
   }
 
-  const UniqueId id_;
+  const transport::UniqueId id_;
   const int rank_, nranks_;
   const int longestSleepMs_;  // short on a clock that no sleep can follow
   std::atomic<int> turns_{0};
-  std::unique_ptr<Control> control_;
-  std::unique_ptr<Acceptor> acceptor_;
+  std::unique_ptr<transport::Control> control_;
+  std::unique_ptr<transport::Acceptor> acceptor_;
   std::atomic<bool> stop_{false}, frozen_{false};
   std::mutex mutex_;
   std::vector<Message> messages_;
@@ -111,7 +112,7 @@ class Node : public ControlHandler {
 /// True as soon as `condition` holds; false after `limit`.
 template <class F>
 bool eventually(F condition, Duration limit = 5s) {
-  const Wait wait = Wait::within(limit);
+  const transport::Wait wait = transport::Wait::within(limit);
   while (!condition()) {
     if (wait.expired()) return false;
     std::this_thread::sleep_for(2ms);
@@ -122,13 +123,14 @@ bool eventually(F condition, Duration limit = 5s) {
 /// n ranks, joined through a root and connected.
 class Cluster {
  public:
-  explicit Cluster(int n, const Control::Options& options = {}) : id_(UniqueId::random()) {
-    auto root = Rendezvous::start(&id_, {});
+  explicit Cluster(int n, const transport::Control::Options& options = {})
+      : id_(transport::UniqueId::random()) {
+    auto root = transport::Rendezvous::start(&id_, {});
     EXPECT_TRUE(root.ok()) << root.status().message();
     if (root.ok()) root_ = root.take();
     for (int rank = 0; rank < n; ++rank) nodes_.push_back(std::make_unique<Node>(id_, rank, n, options));
     each([](Node& node) {
-      Status status = node.join(Wait::within(60s));
+      Status status = node.join(transport::Wait::within(60s));
       EXPECT_TRUE(status.ok()) << status.message();
     });
   }
@@ -137,8 +139,8 @@ class Cluster {
   }
   Node& operator[](int rank) { return *nodes_[static_cast<size_t>(rank)]; }
   int size() const { return static_cast<int>(nodes_.size()); }
-  const UniqueId& id() const { return id_; }
-  Rendezvous& root() { return *root_; }
+  const transport::UniqueId& id() const { return id_; }
+  transport::Rendezvous& root() { return *root_; }
 
   /// Runs f for every rank, each in its thread.
   template <class F>
@@ -152,8 +154,8 @@ class Cluster {
   }
 
  private:
-  UniqueId id_;
-  std::unique_ptr<Rendezvous> root_;
+  transport::UniqueId id_;
+  std::unique_ptr<transport::Rendezvous> root_;
   std::vector<std::unique_ptr<Node>> nodes_;
 };
 
@@ -174,7 +176,7 @@ inline std::string partOf(int rank, int round = 0) {
 inline void gatherEverywhere(Cluster& cluster, int rounds) {
   cluster.each([&](Node& node) {
     for (int round = 0; round < rounds; ++round) {
-      auto all = node.control().allGather(partOf(node.rank(), round), Wait::within(60s));
+      auto all = node.control().allGather(partOf(node.rank(), round), transport::Wait::within(60s));
       ASSERT_TRUE(all.ok()) << all.status().message();
       ASSERT_EQ(all->size(), static_cast<size_t>(cluster.size()));
       for (int r = 0; r < cluster.size(); ++r) ASSERT_EQ((*all)[static_cast<size_t>(r)], partOf(r, round));

@@ -10,7 +10,10 @@
 #include "transport/bootstrap/node.h"
 #include "transport/net/dialer.h"
 
-namespace eccl::test {
+namespace eccl::transport {
+
+using namespace std::chrono_literals;
+
 namespace {
 
 Endpoint endpointOf(int rank) {
@@ -88,7 +91,7 @@ TEST_F(RendezvousTest, FiveHundredAndTwelveRanksAtOnce) {
   const std::vector<int> ranks = upTo(512);
   expectWelcome(ranks, joinAll(ranks, 512, 60s));
   std::printf("512 joiners: %.2f s\n", seconds(Clock::system().now() - begun));
-  EXPECT_TRUE(eventually([&] { return root->done(); }));
+  EXPECT_TRUE(test::eventually([&] { return root->done(); }));
 }
 
 TEST_F(RendezvousTest, MissingRanksAreNamedToAll) {
@@ -106,7 +109,7 @@ TEST_F(RendezvousTest, MissingRanksAreNamedToAll) {
   EXPECT_NE(late.status().message().find("ranks 3, 7 of 8"), std::string::npos) << late.status().message();
   EXPECT_FALSE(root->done());
   EXPECT_FALSE(join(3, 8).ok());
-  EXPECT_TRUE(eventually([&] { return root->done(); }));
+  EXPECT_TRUE(test::eventually([&] { return root->done(); }));
 }
 
 TEST_F(RendezvousTest, TheSameRankTwiceIsAnErrorForBoth) {
@@ -150,7 +153,7 @@ struct CrowdedRendezvous : RendezvousTest {
 TEST_F(CrowdedRendezvous, ServesRanksThatHangUpAndComeBack) {
   const std::vector<int> ranks = upTo(40);
   expectWelcome(ranks, joinAll(ranks, 40));
-  EXPECT_TRUE(eventually([&] { return root->done(); }));
+  EXPECT_TRUE(test::eventually([&] { return root->done(); }));
 }
 
 TEST_F(CrowdedRendezvous, KeepsFewDescriptorsForAnyNumberOfRanks) {
@@ -165,7 +168,7 @@ TEST_F(CrowdedRendezvous, KeepsFewDescriptorsForAnyNumberOfRanks) {
   std::this_thread::sleep_for(200ms);
   // Two wait on sockets, each with an end here and one at the root; the rest are away but for some
   // milliseconds.
-  EXPECT_TRUE(eventually([&] { return openNow() < before + 20; }));
+  EXPECT_TRUE(test::eventually([&] { return openNow() < before + 20; }));
   expectWelcome(last, joinAll(last, 40));
   joining.join();
   expectWelcome(ranks, results);
@@ -238,12 +241,12 @@ TEST_F(RendezvousTest, AnIdServesOnce) {
   sendJoin(late, 1, 2);
   std::string answer;
   bool ended = false;
-  EXPECT_TRUE(eventually([&] {
+  EXPECT_TRUE(test::eventually([&] {
     late.receive([&](Frame&& frame) -> Result<bool> { return answer = frame.body, true; }, &ended).ignore();
     return ended;
   }));
   EXPECT_NE(answer.find("all 2 ranks have joined already"), std::string::npos) << answer;
-  EXPECT_TRUE(eventually([&] { return root->done(); }));
+  EXPECT_TRUE(test::eventually([&] { return root->done(); }));
   auto again = join(0, 2, 200ms);
   EXPECT_EQ(again.status().code(), Code::timeout);
 }
@@ -405,4 +408,4 @@ TEST(HostPortForm, AWrongSecretIsNamed) {
 }
 
 }  // namespace
-}  // namespace eccl::test
+}  // namespace eccl::transport

@@ -9,7 +9,7 @@
 #include "transport/bootstrap/ranks.h"
 #include "transport/net/fd.h"
 
-namespace eccl {
+namespace eccl::transport {
 namespace {
 
 constexpr const char* kDigits = "00112233445566778899aabbccddeeff";
@@ -187,4 +187,4 @@ TEST(Tree, EveryRankHasOneParentAndEveryRouteArrives) {
 }
 
 }  // namespace
-}  // namespace eccl
+}  // namespace eccl::transport

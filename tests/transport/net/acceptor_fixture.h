@@ -14,41 +14,42 @@ namespace eccl::test {
 
 using namespace std::chrono_literals;
 
-inline Fd rawConnect(const SocketAddress& to) {
-  Fd fd(socket(to.family(), SOCK_STREAM | SOCK_CLOEXEC, 0));
+inline transport::Fd rawConnect(const transport::SocketAddress& to) {
+  transport::Fd fd(socket(to.family(), SOCK_STREAM | SOCK_CLOEXEC, 0));
   EXPECT_EQ(connect(fd.get(), to.raw(), to.rawSize()), 0) << to.text() << ": " << strerror(errno);
   return fd;
 }
 
 /// True when the other side has closed.
-inline bool closedByPeer(const Fd& fd) {
+inline bool closedByPeer(const transport::Fd& fd) {
   pollfd entry{fd.get(), POLLIN, 0};
   char byte;
   return poll(&entry, 1, 0) == 1 && recv(fd.get(), &byte, 1, MSG_DONTWAIT) <= 0;
 }
 
 struct AcceptorTest : testing::Test {
-  Secret secret = Secret::random();
-  Acceptor::Options options;
-  std::vector<Incoming> arrived;
-  std::unique_ptr<Acceptor> acceptor;
+  transport::Secret secret = transport::Secret::random();
+  transport::Acceptor::Options options;
+  std::vector<transport::Incoming> arrived;
+  std::unique_ptr<transport::Acceptor> acceptor;
 
   void SetUp() override { options.interfaces.names = "lo"; }
-  Acceptor& open() {
-    auto result = Acceptor::open(secret, options, [this](Incoming in) { arrived.push_back(std::move(in)); });
+  transport::Acceptor& open() {
+    auto result = transport::Acceptor::open(
+        secret, options, [this](transport::Incoming in) { arrived.push_back(std::move(in)); });
     EXPECT_TRUE(result.ok()) << result.status().message();
     acceptor = result.take();
     return *acceptor;
   }
-  Hello hello(int rank = 3) {
-    Hello hello;
+  transport::Hello hello(int rank = 3) {
+    transport::Hello hello;
     hello.rank = rank;
     hello.communicator = 42;
     return hello;
   }
   /// Drives both until the dialer is through.
-  Result<Fd> dialHere(const Endpoint& endpoint, DialOptions dialOptions = {}) {
-    Dialer dialer(endpoint, secret, hello(), dialOptions, Clock::system().now() + 20s);
+  Result<transport::Fd> dialHere(const transport::Endpoint& endpoint, transport::DialOptions dialOptions = {}) {
+    transport::Dialer dialer(endpoint, secret, hello(), dialOptions, Clock::system().now() + 20s);
     while (!dialer.progress()) {
       acceptor->progress();
       pollfd fds[] = {{dialer.fd(), POLLIN, 0}, {acceptor->fd(), POLLIN, 0}};

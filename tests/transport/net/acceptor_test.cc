@@ -15,7 +15,11 @@
 #include "transport/net/fake_clock.h"
 #include "transport/net/loopback.h"
 
-namespace eccl::test {
+namespace eccl::transport {
+
+using namespace std::chrono_literals;
+using test::AcceptorTest;
+
 namespace {
 
 TEST_F(AcceptorTest, DeliversOverEveryCandidate) {
@@ -90,16 +94,16 @@ TEST_F(AcceptorTest, StrangersAreDroppedAndMembersServed) {
   std::vector<Fd> strangers;
   for (const std::string& text :
        {std::string("GET / HTTP/1.0\r\n\r\n garbage garbage"), std::string(30, '\0')}) {
-    strangers.push_back(rawConnect(acceptor->endpoint().addresses[0]));
+    strangers.push_back(test::rawConnect(acceptor->endpoint().addresses[0]));
     ASSERT_EQ(write(strangers.back().get(), text.data(), text.size()), static_cast<ssize_t>(text.size()));
   }
-  strangers.push_back(rawConnect(acceptor->endpoint().addresses[0]));  // says nothing
+  strangers.push_back(test::rawConnect(acceptor->endpoint().addresses[0]));  // says nothing
   auto fd = dialHere(acceptor->endpoint());
   ASSERT_TRUE(fd.ok()) << fd.status().message();
   ASSERT_EQ(arrived.size(), 1u);
-  EXPECT_TRUE(closedByPeer(strangers[0]));
-  EXPECT_TRUE(closedByPeer(strangers[1]));
-  EXPECT_FALSE(closedByPeer(strangers[2]));
+  EXPECT_TRUE(test::closedByPeer(strangers[0]));
+  EXPECT_TRUE(test::closedByPeer(strangers[1]));
+  EXPECT_FALSE(test::closedByPeer(strangers[2]));
   EXPECT_EQ(acceptor->halfOpen(), 1u);
 }
 
@@ -117,10 +121,10 @@ TEST_F(AcceptorTest, WrongSecretIsNamedToTheDialer) {
 }
 
 TEST_F(AcceptorTest, DawdlersAreDroppedAtTheDeadline) {
-  FakeClock clock;
+  test::FakeClock clock;
   options.clock = &clock;
   open();
-  const Fd stranger = rawConnect(acceptor->endpoint().addresses[0]);
+  const Fd stranger = test::rawConnect(acceptor->endpoint().addresses[0]);
   acceptor->progress();
   ASSERT_EQ(acceptor->halfOpen(), 1u);
   EXPECT_EQ(acceptor->nextDeadline(), clock.now() + options.handshakeLimit);
@@ -135,20 +139,20 @@ TEST_F(AcceptorTest, DawdlersAreDroppedAtTheDeadline) {
   clock.advance(1s);
   acceptor->progress();
   EXPECT_EQ(acceptor->halfOpen(), 0u);
-  EXPECT_TRUE(closedByPeer(stranger));
+  EXPECT_TRUE(test::closedByPeer(stranger));
   EXPECT_EQ(acceptor->nextDeadline(), TimePoint::max());
 }
 
 TEST_F(AcceptorTest, AScanFillsOnlyAFewLinesOfTheLog) {
-  FakeClock clock;
+  test::FakeClock clock;
   options.clock = &clock;
   open();
   testing::internal::CaptureStderr();
   auto scan = [&] {
     for (int i = 0; i < 100; ++i) {
-      const Fd fd = rawConnect(acceptor->endpoint().addresses[0]);
+      const Fd fd = test::rawConnect(acceptor->endpoint().addresses[0]);
       ASSERT_EQ(write(fd.get(), "GET / HTTP/1.1\r\nHost: somewhere", 31), 31);
-      while (!closedByPeer(fd)) acceptor->progress();
+      while (!test::closedByPeer(fd)) acceptor->progress();
     }
   };
   scan();
@@ -183,7 +187,7 @@ TEST_F(AcceptorTest, APortInUseIsNamed) {
 
 TEST_F(AcceptorTest, AForkedChildLetsGoOfEverything) {
   open();
-  const Fd stranger = rawConnect(acceptor->endpoint().addresses[0]);
+  const Fd stranger = test::rawConnect(acceptor->endpoint().addresses[0]);
   acceptor->progress();
   int ends[2];
   ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
@@ -203,7 +207,7 @@ TEST_F(AcceptorTest, AForkedChildLetsGoOfEverything) {
   ASSERT_TRUE(dialHere(acceptor->endpoint()).ok());
   // ...and when the parent closes, nobody listens any more.
   acceptor.reset();
-  EXPECT_TRUE(closedByPeer(stranger));
+  EXPECT_TRUE(test::closedByPeer(stranger));
   Fd late(socket(address.family(), SOCK_STREAM | SOCK_CLOEXEC, 0));
   EXPECT_NE(connect(late.get(), address.raw(), address.rawSize()), 0);
   mine.reset();
@@ -214,7 +218,7 @@ TEST_F(AcceptorTest, AForkedChildLetsGoOfEverything) {
 
 TEST_F(AcceptorTest, RunningOutOfDescriptorsIsSurvived) {
   open();
-  const Fd waiting = rawConnect(acceptor->endpoint().addresses[0]);
+  const Fd waiting = test::rawConnect(acceptor->endpoint().addresses[0]);
   rlimit before{};
   ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
   const rlimit none{static_cast<rlim_t>(Fd(dup(0)).get()),
@@ -322,7 +326,7 @@ TEST(Dialer, ReportsNobodyWhereItWouldReachItself) {
     // A network whose only ephemeral port is the one that is dialled: connect() picks it as its own.
     if (unshare(CLONE_NEWNET) != 0 && unshare(CLONE_NEWUSER | CLONE_NEWNET) != 0) _exit(kNoNamespace);
     Fd range(open("/proc/sys/net/ipv4/ip_local_port_range", O_WRONLY | O_CLOEXEC));
-    if (!setLoopback(true) || !range || write(range.get(), "40000 40000", 11) != 11) _exit(kNoNamespace);
+    if (!test::setLoopback(true) || !range || write(range.get(), "40000 40000", 11) != 11) _exit(kNoNamespace);
     Endpoint endpoint;
     endpoint.addresses = {SocketAddress::resolve("127.0.0.1:40000")->front()};
     auto fd = dial(endpoint, {}, {}, {.peer = "rank 1"}, Wait::within(5s));
@@ -339,4 +343,4 @@ TEST(Dialer, ReportsNobodyWhereItWouldReachItself) {
 }
 
 }  // namespace
-}  // namespace eccl::test
+}  // namespace eccl::transport

@@ -6,7 +6,7 @@
 #include "transport/net/endpoint.h"
 #include "transport/net/interfaces.h"
 
-namespace eccl {
+namespace eccl::transport {
 namespace {
 
 SocketAddress at(const char* text) {
@@ -164,4 +164,4 @@ TEST(Endpoint, ListsAreBoundedAndNamesArePrintable) {
 }
 
 }  // namespace
-}  // namespace eccl
+}  // namespace eccl::transport

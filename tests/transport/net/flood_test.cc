@@ -7,10 +7,13 @@
 #include "transport/net/acceptor_fixture.h"
 #include "transport/net/fake_clock.h"
 
-namespace eccl::test {
+namespace eccl::transport {
+
+using namespace std::chrono_literals;
+
 namespace {
 
-using FloodTest = AcceptorTest;
+using FloodTest = test::AcceptorTest;
 
 /// A connection that says nothing, from an address of the loopback network that may be chosen.
 Fd silent(const SocketAddress& to, const char* from = "127.0.0.1") {
@@ -39,12 +42,12 @@ const SocketAddress& v4Of(const Endpoint& endpoint) {
 }
 
 TEST_F(FloodTest, AFloodOfHalfOpenConnectionsIsBoundedAndGivesWay) {
-  FakeClock clock;
+  test::FakeClock clock;
   options.clock = &clock;
   options.maxHalfOpen = 8;
   open();
   std::vector<Fd> flood;
-  for (int i = 0; i < 50; ++i) flood.push_back(rawConnect(acceptor->endpoint().addresses[0]));
+  for (int i = 0; i < 50; ++i) flood.push_back(test::rawConnect(acceptor->endpoint().addresses[0]));
   acceptor->progress();
   EXPECT_EQ(acceptor->halfOpen(), 8u);
   EXPECT_EQ(acceptor->nextDeadline(), clock.now() + 50ms);  // until then newcomers wait in the kernel
@@ -68,7 +71,7 @@ TEST_F(FloodTest, AFloodOfHalfOpenConnectionsIsBoundedAndGivesWay) {
 
 // Each eviction makes the next stranger's time shorter: 3,000 cost little more than the first 128.
 TEST_F(FloodTest, ThousandsAtOnceAreWorkedOffInAFewTimesThePatience) {
-  FakeClock clock;
+  test::FakeClock clock;
   options.clock = &clock;
   open();
   rlimit limit{};
@@ -77,7 +80,7 @@ TEST_F(FloodTest, ThousandsAtOnceAreWorkedOffInAFewTimesThePatience) {
   std::vector<Fd> flood;
   while (flood.size() < most) flood.push_back(silent(v4Of(acceptor->endpoint())));
   const TimePoint begun = clock.now();
-  while (!closedByPeer(flood[most - 200]) && clock.now() - begun < 10s) {
+  while (!test::closedByPeer(flood[most - 200]) && clock.now() - begun < 10s) {
     acceptor->progress();
     clock.advance(std::chrono::milliseconds(1));
   }
@@ -85,7 +88,7 @@ TEST_F(FloodTest, ThousandsAtOnceAreWorkedOffInAFewTimesThePatience) {
 }
 
 TEST_F(FloodTest, OtherSourcesKeepTheirPlaces) {
-  FakeClock clock;
+  test::FakeClock clock;
   options.clock = &clock;
   options.maxHalfOpen = 8;
   const SocketAddress to = v4Of(open().endpoint());
@@ -95,15 +98,15 @@ TEST_F(FloodTest, OtherSourcesKeepTheirPlaces) {
     flood.push_back(silent(to));
     clock.advance(60ms);
     acceptor->progress();
-    ASSERT_FALSE(closedByPeer(slow)) << i;
-    ASSERT_FALSE(closedByPeer(slower)) << i;
+    ASSERT_FALSE(test::closedByPeer(slow)) << i;
+    ASSERT_FALSE(test::closedByPeer(slower)) << i;
   }
-  EXPECT_TRUE(closedByPeer(flood[0]));
+  EXPECT_TRUE(test::closedByPeer(flood[0]));
   EXPECT_EQ(acceptor->halfOpen(), 8u);
 }
 
 TEST_F(FloodTest, WhoHasGreetedGoesAfterTheSilent) {
-  FakeClock clock;
+  test::FakeClock clock;
   options.clock = &clock;
   options.maxHalfOpen = 8;
   const SocketAddress to = v4Of(open().endpoint());
@@ -116,13 +119,13 @@ TEST_F(FloodTest, WhoHasGreetedGoesAfterTheSilent) {
     flood.push_back(silent(to));
     clock.advance(60ms);
     acceptor->progress();
-    ASSERT_FALSE(closedByPeer(member)) << i;
+    ASSERT_FALSE(test::closedByPeer(member)) << i;
   }
-  EXPECT_TRUE(closedByPeer(flood[0]));
+  EXPECT_TRUE(test::closedByPeer(flood[0]));
 }
 
 TEST_F(FloodTest, OneFamilyDoesNotCrowdTheOthersOut) {
-  FakeClock clock;  // stands still: nobody's time is over
+  test::FakeClock clock;  // stands still: nobody's time is over
   options.clock = &clock;
   options.maxHalfOpen = 8;
   open();
@@ -145,7 +148,7 @@ TEST_F(FloodTest, OneFamilyDoesNotCrowdTheOthersOut) {
 
 TEST_F(FloodTest, OtherUsersOfThisHostShareAFewPlaces) {
   if (geteuid() != 0) GTEST_SKIP() << "only the superuser can call as somebody else";
-  FakeClock clock;
+  test::FakeClock clock;
   options.clock = &clock;
   options.maxHalfOpen = 16;
   const Endpoint endpoint = open().endpoint();
@@ -166,7 +169,7 @@ TEST_F(FloodTest, OtherUsersOfThisHostShareAFewPlaces) {
   ASSERT_EQ(read(ready[0], &byte, 1), 1);
   for (int i = 0; i < 10; ++i) acceptor->progress();
   EXPECT_EQ(acceptor->halfOpen(), 16u);  // all of mine, and two of theirs
-  for (const Fd& each : mine) EXPECT_FALSE(closedByPeer(each));
+  for (const Fd& each : mine) EXPECT_FALSE(test::closedByPeer(each));
   ASSERT_EQ(write(go[1], "x", 1), 1);
   int status = 0;
   ASSERT_EQ(waitpid(child, &status, 0), child);
@@ -209,4 +212,4 @@ TEST(CrowdedDoor, IsKnockedAtAgain) {
 }
 
 }  // namespace
-}  // namespace eccl::test
+}  // namespace eccl::transport

@@ -4,7 +4,7 @@
 #include <poll.h>
 #include <sys/socket.h>
 
-namespace eccl {
+namespace eccl::transport {
 namespace {
 
 using State = Handshake::State;
@@ -286,4 +286,4 @@ TEST(HelloParser, ChecksEveryField) {
 }
 
 }  // namespace
-}  // namespace eccl
+}  // namespace eccl::transport

@@ -13,7 +13,7 @@ namespace eccl::test {
 
 /// Raises or lowers the loopback interface of this process's network namespace.
 inline bool setLoopback(bool up) {
-  Fd any(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  transport::Fd any(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   ifreq request{};
   strcpy(request.ifr_name, "lo");
   if (ioctl(any.get(), SIOCGIFFLAGS, &request) != 0) return false;

@@ -4,7 +4,7 @@
 
 #include "transport/net/secret.h"
 
-namespace eccl {
+namespace eccl::transport {
 namespace {
 
 // vectors_sip128 of the reference implementation (github.com/veorq/SipHash, vectors.h, CC0): key 00 01 … 0f,
@@ -81,4 +81,4 @@ TEST(Secret, ReadsHexadecimalAndNothingElse) {
 }
 
 }  // namespace
-}  // namespace eccl
+}  // namespace eccl::transport

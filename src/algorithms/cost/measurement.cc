@@ -1,0 +1,114 @@
+#include "algorithms/cost/measurement.h"
+
+#include "base/words.h"
+
+namespace eccl::algorithms {
+namespace {
+
+constexpr int kMostRanks = 1 << 16;
+constexpr double kMostCores = 1e6, kMostMicroseconds = 1e12;
+constexpr uint64_t kMostBytes = uint64_t{1} << 50;
+
+std::string textOf(const Placement& placement) {
+  std::string text = "ranks";
+  for (size_t rank = 0; rank < placement.machine.size(); ++rank)
+    text += format(" %d:%d:%d", placement.machine[rank], placement.memory[rank], placement.port[rank]);
+  text += "\ncores";
+  for (double cores : placement.cores) text += ' ' + written(cores);
+  return text + '\n';
+}
+
+/// One line. nullptr, or what is wrong with it; a static text.
+class Reader {
+ public:
+  const char* line(std::string_view line) {
+    const std::string_view kind = nextWord(line);
+    if (kind.empty()) return nullptr;
+    if (kind == "ranks") return ranks(line);
+    if (kind == "cores") return cores(line);
+    if (kind == "call") return call(line);
+    return "a line begins with ranks, cores or call";
+  }
+  std::vector<Measurement> take() { return std::move(measurements_); }
+
+ private:
+  const char* ranks(std::string_view line) {
+    placement_ = {};
+    for (std::string_view word = nextWord(line); !word.empty(); word = nextWord(line)) {
+      bool more = true;  // a number, or an empty place for one
+      for (std::vector<int>* numbers : {&placement_.machine, &placement_.memory, &placement_.port}) {
+        const std::string_view number = word.substr(0, word.find(':'));
+        more = number.size() < word.size();
+        word.remove_prefix(number.size() + more);
+        if (!readNumber(number, 0, kMostRanks, numbers->emplace_back()))
+          return "a rank is MACHINE:MEMORY:PORT, three numbers from 0";
+      }
+      if (more) return "a rank is MACHINE:MEMORY:PORT, three numbers from 0";
+      if (placement_.ranks() > kMostRanks) return "these are too many ranks";
+    }
+    return placement_.ranks() > 0 ? nullptr : "there are no ranks";
+  }
+  const char* cores(std::string_view line) {
+    placement_.cores.clear();
+    for (std::string_view word = nextWord(line); !word.empty(); word = nextWord(line)) {
+      if (!readNumber(word, 1.0, kMostCores, placement_.cores.emplace_back()))
+        return "the cores of a machine are a number from 1";
+    }
+    return nullptr;
+  }
+  const char* call(std::string_view line) {
+    Measurement m;
+    const std::string_view collective = nextWord(line), name = nextWord(line);
+    m.algorithm = findAlgorithm(collective, name);
+    if (m.algorithm == nullptr) return "there is no such algorithm; eccl_sched list names all";
+    for (int machine : placement_.machine)
+      if (static_cast<size_t>(machine) >= placement_.cores.size())
+        return "the cores of a machine are missing above";
+    if (placement_.ranks() == 0) return "the ranks are missing above";
+    if (!readNumber(nextWord(line), uint64_t{1}, kMostBytes, m.size.elements) ||
+        !readNumber(nextWord(line), 1u, 16u, m.size.elementBytes) ||
+        !readNumber(nextWord(line), uint64_t{64}, kMostBytes, m.size.slotBytes) ||
+        !readNumber(nextWord(line), 2, 1024, m.size.slots)) {
+      return "after the algorithm go elements, bytes of each, bytes of a slot and slots";
+    }
+    const std::string_view memory = nextWord(line);
+    if (memory != "registered" && memory != "plain") return "the buffers are registered or plain";
+    m.size.registered = memory == "registered";
+    if (!readNumber(nextWord(line), 1e-6, kMostMicroseconds, m.microseconds) || !nextWord(line).empty())
+      return "the last word is the microseconds";
+    m.placement = placement_;
+    measurements_.push_back(std::move(m));
+    return nullptr;
+  }
+
+  Placement placement_;
+  std::vector<Measurement> measurements_;
+};
+
+}  // namespace
+
+std::string textOf(std::span<const Measurement> measurements) {
+  std::string text;
+  const Placement* placement = nullptr;
+  for (const Measurement& m : measurements) {
+    if (placement == nullptr || !(*placement == m.placement)) text += textOf(m.placement);
+    placement = &m.placement;
+    text += format("call %s %s %llu %u %llu %d %s ", nameOf(m.algorithm->collective), m.algorithm->name,
+                   static_cast<unsigned long long>(m.size.elements), m.size.elementBytes,
+                   static_cast<unsigned long long>(m.size.slotBytes), m.size.slots,
+                   m.size.registered ? "registered" : "plain") +
+            written(m.microseconds) + '\n';
+  }
+  return text;
+}
+
+Result<std::vector<Measurement>> parseMeasurements(std::string_view text, const std::string& name) {
+  Reader reader;
+  for (int number = 1; !text.empty(); ++number) {
+    const std::string_view line = nextLine(text);
+    if (const char* wrong = reader.line(line)) return wrongLine(name, number, line, wrong);
+  }
+  return reader.take();
+}
+
+}  // namespace eccl::algorithms

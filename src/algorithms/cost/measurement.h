@@ -1,0 +1,32 @@
+// Measured calls, as they are kept in files: what the cost model is fitted to.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "algorithms/cost/simulate.h"
+#include "algorithms/library/algorithm.h"
+
+namespace eccl::algorithms {
+
+/// One measured call.
+struct Measurement {
+  const Algorithm* algorithm = nullptr;
+  CallSize size;
+  Placement placement;
+  double microseconds = 0;  ///< > 0: from when all ranks make the call until the last one has its result
+
+  CollectiveShape shape() const { return {algorithm->collective, placement.ranks(), 0}; }
+  double blockBytes() const { return static_cast<double>(size.elements) * size.elementBytes; }
+  std::vector<Program> programs() const { return buildAll(*algorithm, shape(), 1); }
+};
+
+/// Lines "ranks MACHINE:MEMORY:PORT …", "cores N …", and of calls among these "call COLLECTIVE ALGORITHM
+/// ELEMENTS BYTES SLOTBYTES SLOTS registered|plain MICROSECONDS".
+std::string textOf(std::span<const Measurement> measurements);
+/// Reads that. Errors (invalidArgument) give `name`, what they call the text, and the line.
+Result<std::vector<Measurement>> parseMeasurements(std::string_view text, const std::string& name);
+
+}  // namespace eccl::algorithms

@@ -1,0 +1,124 @@
+#include "algorithms/cost/simulate.h"
+
+#include "algorithms/cost/simulation.h"
+#include "algorithms/cost/turns.h"
+
+namespace eccl::algorithms {
+namespace {
+
+using simulation::Chain;
+using simulation::Clocks;
+using simulation::Time;
+using simulation::Turn;
+using simulation::Turns;
+
+/// Executes all lanes, always the one that can begin first.
+template <class Moment>
+Result<Moment> run(const std::vector<Program>& programs, const CallSize& size, const Placement& placement,
+                   const Cut& cut, const CostParameters& parameters, int tiles) {
+  Clocks<Moment> clocks(programs, size, placement, cut, parameters);
+  MachineSize machineSize;
+  machineSize.tiles = tiles;
+  machineSize.slots = size.slots;
+  machineSize.empty = [&](int, int part, int tile) {
+    return cut.slice(size.elements, part, static_cast<uint64_t>(tile)).size() == 0;
+  };
+  machineSize.streamTiles = [tiles](int) { return tiles; };
+  Machine<Clocks<Moment>> machine(programs, clocks, machineSize);
+
+  Turns<Clocks<Moment>> turns(clocks, machine.lanes());
+  std::vector<std::vector<int>> blocked(programs.size());
+  for (int lane = 0; lane < machine.lanes(); ++lane) turns.add(lane, clocks.clockOf(lane));
+  for (Turn turn; turns.next(turn);) {
+    const int rank = clocks.rankOf(turn.lane);
+    clocks.begin(rank, turn.at);
+    switch (machine.advance(turn.lane)) {
+      case Advance::moved:
+        turns.add(turn.lane, std::max(turn.at, clocks.clockOf(turn.lane)));
+        for (int other : clocks.concerned()) {
+          for (int lane : blocked[static_cast<size_t>(other)]) turns.add(lane, turn.at);
+          blocked[static_cast<size_t>(other)].clear();
+        }
+        break;
+      case Advance::putOff:
+        if (clocks.standsInLine(rank)) {
+          turns.standInLine(turn);
+        } else {
+          turns.add(turn.lane, clocks.later(), clocks.handsOver(rank));
+        }
+        break;
+      case Advance::blocked:
+        blocked[static_cast<size_t>(rank)].push_back(turn.lane);
+        break;
+      case Advance::finished:
+        for (int lane : blocked[static_cast<size_t>(rank)]) turns.add(lane, turn.at);
+        blocked[static_cast<size_t>(rank)].clear();
+        break;
+      case Advance::failed:
+        return Status::error(Code::internal, "a schedule to be simulated is wrong: %s",
+                             machine.failure().c_str());
+    }
+  }
+  if (!machine.finished()) return Status::error(Code::internal, "a schedule to be simulated comes to no end");
+  return clocks.end();
+}
+
+int64_t movesPerTile(const std::vector<Program>& programs) {
+  int64_t moves = 0;
+  for (const Program& program : programs)
+    for (const Step& step : program.steps) moves += step.repeat;
+  return moves;
+}
+
+template <class Moment>
+Result<Moment> simulate(const std::vector<Program>& programs, const CallSize& size, const Placement& placement,
+                        const CostParameters& parameters, int64_t mostTiles) {
+  const Cut cut = cutFor(programs[0], size.elements, size.elementBytes, size.slotBytes);
+  const auto tiles = static_cast<int64_t>(cut.tiles(size.elements));
+  // A pipeline is full after as many tiles as it is long, and a sender is held up once all slots are.
+  constexpr int64_t kMoves = 6000, kMost = 64;
+  const int64_t fewest = 2 * size.slots + 2;
+  const int64_t longest =
+      mostTiles != kEnoughTiles
+          ? mostTiles
+          : std::clamp(kMoves / std::max<int64_t>(1, movesPerTile(programs)), std::min(fewest, kMost), kMost);
+  auto after = [&](int64_t some) {
+    return run<Moment>(programs, size, placement, cut, parameters, static_cast<int>(some));
+  };
+  ECCL_ASSIGN(Moment end, after(std::min(tiles, longest)));
+  if (tiles > longest) {
+    ECCL_ASSIGN(const Moment half, after(longest / 2));
+    const double more = static_cast<double>(cut.longestPart(size.elements)) / static_cast<double>(cut.tile) -
+                        static_cast<double>(longest);
+    end.goOn(parameters, half, more / static_cast<double>(longest - longest / 2));
+  }
+  return end;
+}
+
+}  // namespace
+
+Cut cutFor(const Program& program, uint64_t largestBlock, uint32_t elementBytes, uint64_t slotBytes) {
+  const auto parts = static_cast<uint64_t>(program.parts);
+  // Parts begin at cache lines where blocks are large enough for every part to have one.
+  const bool large = largestBlock * elementBytes >= parts * kCacheLine;
+  Cut cut;
+  cut.parts = program.parts;
+  cut.grain = large && elementBytes < kCacheLine ? kCacheLine / elementBytes : 1;
+  const uint64_t most = slotBytes / elementBytes / static_cast<uint64_t>(program.messageParts);
+  cut.tile = std::max<uint64_t>(1, std::min(most, cut.longestPart(largestBlock)));
+  return cut;
+}
+
+Result<double> simulatedTime(const std::vector<Program>& programs, const CallSize& size,
+                             const Placement& placement, const CostParameters& parameters, int64_t mostTiles) {
+  ECCL_ASSIGN(const Time end, simulate<Time>(programs, size, placement, parameters, mostTiles));
+  return end.at;
+}
+
+Result<CostAmounts> simulatedAmounts(const std::vector<Program>& programs, const CallSize& size,
+                                     const Placement& placement, const CostParameters& parameters) {
+  ECCL_ASSIGN(const Chain end, simulate<Chain>(programs, size, placement, parameters, kEnoughTiles));
+  return end.amounts;
+}
+
+}  // namespace eccl::algorithms

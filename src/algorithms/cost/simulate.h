@@ -1,0 +1,57 @@
+// How long the Programs of all ranks take together: they are executed with a clock for every lane, core and
+// port instead of data. The cost model is this and the constants of cost_parameters.h.
+//
+// A move begins when its lane has come to it, its messages have arrived and its slots are free, and occupies
+// its rank's core. Ranks that share memory read and write each other's buffers where the verified claims
+// (stable, posted) and the sizes let the library do so, else messages are copied into slots and out of them.
+// A message to another host occupies the port there and the port here for its length.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "algorithms/cost/cost_parameters.h"
+#include "algorithms/cost/placement.h"
+#include "base/status.h"
+#include "program/plan_view.h"
+#include "program/program.h"
+
+namespace eccl::algorithms {
+
+/// The sizes of a call. All blocks are equally long.
+struct CallSize {
+  uint64_t elements = 0;  ///< of a block
+  uint32_t elementBytes = 1;
+  uint64_t slotBytes = 131072;  ///< most bytes of a message
+  int slots = 8;                ///< per connection
+  bool registered = true;       ///< buffers that ranks of one machine can get at
+  bool inPlace = false;         ///< what is copied from input to output as it is, is there already
+};
+
+/// Bytes of a message from which ranks that share cores read and write each other's buffers: handing memory
+/// over takes turns on a core, which copies of less than this are cheaper than (4 and 8 ranks on 2 cores of an
+/// AMD EPYC, November 2026).
+inline constexpr uint32_t kCrowdedDirectFrom = 8192;
+
+/// Where a call's blocks are cut, as the Plan does: all ranks' programs are cut alike.
+Cut cutFor(const Program& program, uint64_t largestBlock, uint32_t elementBytes, uint64_t slotBytes);
+
+/// As many tiles as are worth executing: some thousand moves.
+inline constexpr int64_t kEnoughTiles = 0;
+
+/// How long it is until the last rank has finished, in microseconds. `programs`: one per rank, in order, that
+/// verifyStructure() accepts, with at least one tile of data to move. Beyond `mostTiles` (4 or more) the time
+/// of one more is taken to be always the same. Stateless; any thread. An error (internal) if the programs do
+/// not come to an end.
+Result<double> simulatedTime(const std::vector<Program>& programs, const CallSize& size,
+                             const Placement& placement, const CostParameters& parameters,
+                             int64_t mostTiles = kEnoughTiles);
+
+/// How much of each constant the longest chain of moves holds: the simulated time is their product with the
+/// parameters, and they are its derivatives. Takes several times as long.
+using CostAmounts = std::array<double, kCostTerms>;
+Result<CostAmounts> simulatedAmounts(const std::vector<Program>& programs, const CallSize& size,
+                                     const Placement& placement, const CostParameters& parameters);
+
+}  // namespace eccl::algorithms

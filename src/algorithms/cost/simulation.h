@@ -1,0 +1,380 @@
+// The Domain of a simulation: what a move does to clocks. Only simulate.cc needs it.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <map>
+#include <vector>
+
+#include "algorithms/cost/moments.h"
+#include "algorithms/cost/simulate.h"
+#include "algorithms/verify/machine.h"
+
+namespace eccl::algorithms::simulation {
+
+inline constexpr double kMB = 1e6;
+inline constexpr uint32_t kDirectFrom = 1024;  // the connector's, unless ranks share cores
+
+/// How much each level of memory counts for a working set.
+inline std::array<double, kMemoryLevels> levelsOf(double workingSet) {
+  std::array<double, kMemoryLevels> weights{};
+  size_t above = 0;
+  while (above < kWorkingSets.size() && kWorkingSets[above] < workingSet) ++above;
+  if (above == 0 || above == kWorkingSets.size()) {
+    weights[above == 0 ? 0 : above - 1] = 1;
+  } else {
+    const double share = std::log(workingSet / kWorkingSets[above - 1]) /
+                         std::log(kWorkingSets[above] / kWorkingSets[above - 1]);
+    weights[above - 1] = 1 - share;
+    weights[above] = share;
+  }
+  return weights;
+}
+
+/// A Machine's Domain whose data is time.
+template <class Moment>
+class Clocks {
+ public:
+  enum class Mode : uint8_t { slot, reference, placed, sent };
+  struct Payload {
+    Moment ready, freed;
+    Mode mode = Mode::slot;
+  };
+  struct Core {
+    Moment free;
+    int rank = -1;  // that used it last
+  };
+
+  Clocks(const std::vector<Program>& programs, const CallSize& size, const Placement& placement, const Cut& cut,
+         const CostParameters& parameters)
+      : programs_(programs),
+        size_(size),
+        placement_(placement),
+        cut_(cut),
+        parameters_(parameters),
+        brief_(cut.tiles(size.elements) <= 1 && placement.sharesMemory()),
+        directFrom_(placement.crowded() ? kCrowdedDirectFrom : kDirectFrom),
+        levels_(placement.cores.size()),
+        ports_(placement.port.empty()
+                   ? 0
+                   : static_cast<size_t>(*std::max_element(placement.port.begin(), placement.port.end())) + 1) {
+    Moment begun;
+    begun.add(parameters_, brief_ ? CostTerm::shortCall : CostTerm::call, 1);
+    begun_ = begun;
+    ends_.assign(programs.size(), begun);
+    for (const Program& program : programs) {
+      for (const Lane& lane : program.lanes) {
+        lanes_.push_back({&program, begun, std::vector<Finish>(static_cast<size_t>(lane.steps))});
+      }
+    }
+    provideCores();
+    findLevels();
+    findPosts();
+  }
+
+  int rankOf(int lane) const { return lanes_[static_cast<size_t>(lane)].program->rank; }
+  double clockOf(int lane) const { return lanes_[static_cast<size_t>(lane)].clock.at; }
+  /// For whom the last move may have mattered.
+  const std::vector<int>& concerned() const { return concerned_; }
+  /// A lane of the rank is about to be advanced.
+  void begin(int rank, double now) {
+    now_ = now;
+    concerned_.assign(1, rank);
+  }
+  /// When a move that was put off can begin.
+  double later() const { return later_; }
+  /// Whether the core of that move was another rank's last.
+  bool handsOver(int rank) const { return core_->rank != rank; }
+  /// Whether that move waits only for one of the cores that ranks share, which another rank has.
+  bool standsInLine(int rank) const {
+    return lineOf(rank) >= 0 && core_->free.at >= begin_.at && handsOver(rank);
+  }
+  /// Ranks that share cores are in one line. -1: the rank has its own.
+  int lineOf(int rank) const {
+    const auto at = static_cast<size_t>(rank);
+    return ownCore_[at] >= 0 ? -1 : placement_.machine[at];
+  }
+  /// The one of a line's that is free first.
+  const Core& firstCore(size_t line) const {
+    const auto first = cores_.begin() + static_cast<std::ptrdiff_t>(firstCore_[line]);
+    return *std::min_element(first, first + static_cast<std::ptrdiff_t>(coresOf_[line]),
+                             [](const Core& a, const Core& b) { return a.free.at < b.free.at; });
+  }
+
+  /// Whether the move begins later than now.
+  bool putOff(const Move<Payload>& move) {
+    begin_ = lanes_[static_cast<size_t>(move.lane)].clock;
+    for (const auto& term : move.sources())
+      if (term.message != nullptr) begin_.notBefore(term.message->payload.ready);
+    for (const auto& term : move.destinations())
+      if (term.message != nullptr) begin_.notBefore(term.message->payload.freed);
+    core_ = &coreFor(move.rank);
+    later_ = std::max(begin_.at, core_->free.at);
+    return later_ > now_;
+  }
+
+  const char* execute(const Move<Payload>& move) {
+    const double bytes = bytesOf(move), megabytes = bytes / kMB;
+    Moment clock = begin_;
+    clock.notBefore(core_->free);
+    if (core_->rank != move.rank && core_->rank >= 0) clock.add(parameters_, CostTerm::handOver, 1);
+    clock.add(parameters_, brief_ ? CostTerm::shortMove : CostTerm::move, 1);
+    const auto& weights = levels_[static_cast<size_t>(placement_.machine[static_cast<size_t>(move.rank)])];
+    auto touch = [&](CostTerm first) {
+      for (int level = 0; level < kMemoryLevels; ++level) {
+        if (weights[static_cast<size_t>(level)] > 0)
+          clock.add(parameters_, static_cast<CostTerm>(static_cast<int>(first) + level),
+                    megabytes * weights[static_cast<size_t>(level)]);
+      }
+    };
+    bool arrived = false;  // a message is where it belongs already
+    for (const auto& term : move.sources())
+      arrived |= term.message != nullptr && term.message->payload.mode == Mode::placed;
+    int written = 0;
+    for (const auto& term : move.destinations()) {
+      if (term.message != nullptr) {
+        Payload& payload = term.message->payload;
+        payload.mode = modeOf(move, *term.operand, bytes);
+        switch (payload.mode) {
+          case Mode::reference:
+            continue;
+          case Mode::placed:
+            touch(CostTerm::store);
+            break;
+          case Mode::slot:
+            clock.add(parameters_, CostTerm::slotWrite, megabytes);
+            break;
+          case Mode::sent:
+            clock.add(parameters_, CostTerm::networkSend, 1);
+            clock.add(parameters_, CostTerm::networkSendBytes, megabytes);
+            continue;  // what reads the source is the system call
+        }
+      } else if (arrived && written == 0) {
+        arrived = false;
+        continue;
+      } else if (size_.inPlace && copiesInput(move)) {
+        continue;
+      } else {
+        touch(CostTerm::write);
+      }
+      ++written;
+    }
+    for (const auto& term : move.sources()) {
+      if (term.message == nullptr) {
+        if (written > 0) touch(CostTerm::read);
+        continue;
+      }
+      switch (term.message->payload.mode) {
+        case Mode::placed:
+          if (written > 0) touch(CostTerm::read);
+          break;
+        case Mode::reference:
+          if (written > 0) touch(CostTerm::fetch);
+          break;
+        case Mode::slot:
+          clock.add(parameters_, CostTerm::slotRead, megabytes);
+          break;
+        case Mode::sent:
+          clock.add(parameters_, CostTerm::networkReceive, 1);
+          clock.add(parameters_, CostTerm::networkReceiveBytes, megabytes);
+          break;
+      }
+    }
+    if (const size_t sources = move.sources().size(); sources > 1)
+      clock.add(parameters_, CostTerm::combine, megabytes * static_cast<double>(sources - 1));
+    conclude(move, clock, megabytes);
+    return nullptr;
+  }
+
+  void waited(const LaneWait& wait) {
+    const Finish& finish = lanes_[static_cast<size_t>(wait.onLane)].finishes[static_cast<size_t>(wait.onStep)];
+    if (finish.tile == wait.onTile) lanes_[static_cast<size_t>(wait.lane)].clock.notBefore(finish.at);
+  }
+
+  Moment end() const {
+    return *std::max_element(ends_.begin(), ends_.end(),
+                             [](const Moment& a, const Moment& b) { return a.at < b.at; });
+  }
+
+ private:
+  struct Finish {
+    int tile = -1;
+    Moment at;
+  };
+  struct LaneClock {
+    const Program* program;
+    Moment clock;
+    std::vector<Finish> finishes;  // by step, of the last tile
+  };
+
+  /// Ranks that have cores enough each get their own; others take turns.
+  void provideCores() {
+    firstCore_.resize(placement_.cores.size());
+    coresOf_.resize(placement_.cores.size());
+    for (size_t machine = 0; machine < placement_.cores.size(); ++machine) {
+      const long cores = std::max(1L, std::lround(placement_.cores[machine]));
+      firstCore_[machine] = cores_.size();
+      coresOf_[machine] =
+          static_cast<size_t>(std::min<long>(placement_.ranksOf(static_cast<int>(machine)), cores));
+      cores_.resize(cores_.size() + coresOf_[machine]);
+    }
+    ownCore_.assign(programs_.size(), -1);
+    std::vector<size_t> taken(placement_.cores.size());
+    for (size_t rank = 0; rank < programs_.size(); ++rank) {
+      const auto machine = static_cast<size_t>(placement_.machine[rank]);
+      if (static_cast<size_t>(placement_.ranksOf(placement_.machine[rank])) <= coresOf_[machine])
+        ownCore_[rank] = static_cast<int>(firstCore_[machine] + taken[machine]++);
+    }
+    for (Core& core : cores_) core.free = begun_;
+  }
+  Core& coreFor(int rank) {
+    if (const int own = ownCore_[static_cast<size_t>(rank)]; own >= 0) return cores_[static_cast<size_t>(own)];
+    const auto machine = static_cast<size_t>(placement_.machine[static_cast<size_t>(rank)]);
+    Core* best = nullptr;
+    for (size_t i = 0; i < coresOf_[machine]; ++i) {
+      Core& core = cores_[firstCore_[machine] + i];
+      if (core.rank == rank && core.free.at <= now_) return core;
+      if (best == nullptr || core.free.at < best->free.at) best = &core;
+    }
+    return *best;
+  }
+
+  /// From what the ranks of each machine touch, per core.
+  void findLevels() {
+    std::vector<double> blocks(placement_.cores.size());
+    for (size_t rank = 0; rank < programs_.size(); ++rank) {
+      blocks[static_cast<size_t>(placement_.machine[rank])] +=
+          programs_[rank].map(Space::input).number + programs_[rank].map(Space::output).number;
+    }
+    for (size_t machine = 0; machine < blocks.size(); ++machine) {
+      levels_[machine] = levelsOf(blocks[machine] * static_cast<double>(size_.elements) * size_.elementBytes /
+                                  static_cast<double>(std::max<size_t>(coresOf_[machine], 1)));
+    }
+  }
+
+  /// Which connections lead to memory that their receivers post.
+  void findPosts() {
+    std::map<std::array<int, 4>, bool> posted;  // by sender, receiver, channel, tag
+    for (const Program& program : programs_) {
+      for (const Step& step : program.steps) {
+        const Operand* operands = &program.operands[static_cast<size_t>(step.firstOperand)];
+        if (step.destinations == 0 || !operands[step.sources].posted) continue;
+        for (int i = 0; i < step.sources; ++i) {
+          if (operands[i].space != Space::connection) continue;
+          for (int repeat = 0; repeat < step.repeat; ++repeat) {
+            const ConnectionSpec& from = program.connections[static_cast<size_t>(operands[i].index.at(repeat))];
+            posted[{from.peer, program.rank, from.channel, from.tag}] = true;
+          }
+        }
+      }
+    }
+    for (const Program& program : programs_) {
+      auto& its = posted_.emplace_back();
+      for (const ConnectionSpec& to : program.connections)
+        its.push_back(to.sends && posted.count({program.rank, to.peer, to.channel, to.tag}) > 0);
+    }
+  }
+
+  double bytesOf(const Label& label) const {
+    uint64_t elements = 0;
+    for (int32_t part = label.part; part < label.part + label.count; ++part)
+      elements += cut_.slice(size_.elements, part, static_cast<uint64_t>(label.tile)).size();
+    return static_cast<double>(elements * size_.elementBytes);
+  }
+
+  int peerOf(const Move<Payload>& move, const Operand& operand) const {
+    return programs_[static_cast<size_t>(move.rank)]
+        .connections[static_cast<size_t>(operand.index.at(move.repeat))]
+        .peer;
+  }
+
+  static bool copiesInput(const Move<Payload>& move) {
+    return move.sources().size() == 1 && move.sources()[0].message == nullptr &&
+           move.sources()[0].operand->space == Space::input;
+  }
+
+  /// How the message goes; see interpreter::placeMessages.
+  Mode modeOf(const Move<Payload>& move, const Operand& operand, double bytes) const {
+    const auto rank = static_cast<size_t>(move.rank), peer = static_cast<size_t>(peerOf(move, operand));
+    if (placement_.memory[rank] != placement_.memory[peer]) return Mode::sent;
+    if (!size_.registered || bytes < directFrom_) return Mode::slot;
+    const bool whole = move.count == 1 || cut_.tiles(size_.elements) <= 1;
+    const bool posted = posted_[rank][static_cast<size_t>(operand.index.at(move.repeat))];
+    if (posted && operand.placed) return Mode::placed;
+    if (move.terms[0].operand->stable && whole) return Mode::reference;
+    return posted ? Mode::placed : Mode::slot;
+  }
+
+  void conclude(const Move<Payload>& move, const Moment& clock, double megabytes) {
+    core_->free = clock;
+    core_->rank = move.rank;
+    LaneClock& lane = lanes_[static_cast<size_t>(move.lane)];
+    lane.clock = clock;
+    lane.finishes[static_cast<size_t>(move.stepInLane)] = {move.tile, clock};
+    ends_[static_cast<size_t>(move.rank)].notBefore(clock);
+    for (const auto& term : move.destinations()) {
+      if (term.message == nullptr) continue;
+      const int peer = peerOf(move, *term.operand);
+      concerned_.push_back(peer);
+      Payload& payload = term.message->payload;
+      payload.ready = clock;
+      if (payload.mode == Mode::sent) {
+        send(move.rank, peer, megabytes, payload.ready);
+      } else {
+        payload.ready.add(parameters_, CostTerm::notice, 1);
+      }
+    }
+    for (const auto& term : move.sources()) {
+      if (term.message == nullptr) continue;
+      const int peer = peerOf(move, *term.operand);
+      concerned_.push_back(peer);
+      Payload& payload = term.message->payload;
+      payload.freed = clock;
+      payload.freed.add(parameters_, payload.mode == Mode::sent ? CostTerm::networkLatency : CostTerm::notice,
+                        1);
+      if (payload.mode == Mode::reference) ends_[static_cast<size_t>(peer)].notBefore(payload.freed);
+    }
+  }
+
+  /// From when it leaves to when it has arrived: ports are held for its length, the second one as it comes in.
+  void send(int from, int to, double megabytes, Moment& moment) {
+    const int out = placement_.port[static_cast<size_t>(from)], in = placement_.port[static_cast<size_t>(to)];
+    if (out == in) return moment.add(parameters_, CostTerm::networkLatency, 1);
+    Port &leaving = ports_[static_cast<size_t>(out)], &entering = ports_[static_cast<size_t>(in)];
+    moment.notBefore(leaving.out);
+    leaving.out = moment;
+    leaving.out.add(parameters_, CostTerm::portBytes, megabytes);
+    moment.add(parameters_, CostTerm::networkLatency, 1);
+    moment.notBefore(entering.in);
+    moment.add(parameters_, CostTerm::portBytes, megabytes);
+    entering.in = moment;
+  }
+
+  struct Port {
+    Moment out, in;  // when each direction is free
+  };
+
+  const std::vector<Program>& programs_;
+  const CallSize& size_;
+  const Placement& placement_;
+  const Cut& cut_;
+  const CostParameters& parameters_;
+  const bool brief_;  // a short call
+  const uint32_t directFrom_;
+  Moment begun_;
+  std::vector<LaneClock> lanes_;
+  std::vector<std::array<double, kMemoryLevels>> levels_;  // by machine
+  std::vector<Core> cores_;
+  std::vector<size_t> firstCore_, coresOf_;  // by machine
+  std::vector<int> ownCore_;                 // by rank, -1: shared
+  std::vector<Port> ports_;
+  std::vector<std::vector<bool>> posted_;  // by rank and connection
+  std::vector<Moment> ends_;               // by rank
+  std::vector<int> concerned_;
+  double now_ = 0, later_ = 0;
+  Moment begin_;  // of the move under way
+  Core* core_ = nullptr;
+};
+
+}  // namespace eccl::algorithms::simulation

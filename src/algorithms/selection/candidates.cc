@@ -1,0 +1,119 @@
+#include "algorithms/selection/candidates.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <set>
+
+namespace eccl::algorithms {
+namespace {
+
+/// Shorter messages fill a pipeline of ranks sooner, and cost a move each. More channels are not
+/// looked at: where ECCL is measured two were no faster beyond the spread, as one driver runs all lanes.
+constexpr uint64_t kTiles[] = {16384, 49152};
+constexpr int kPipeline = 3;       // ranks
+constexpr uint64_t kFewSlots = 8;  // of more messages it matters little when the first arrive
+
+int neighboursOf(const Program& program) {
+  std::set<int> peers;
+  for (const ConnectionSpec& connection : program.connections) peers.insert(connection.peer);
+  return static_cast<int>(peers.size());
+}
+
+/// With few tiles, as algorithms are to be told apart and there are many to be priced: half of them after all
+/// slots have been used.
+Result<double> fewTilesTimeOf(const Choice& choice, const CallSize& size, const Placement& placement,
+                              const CostModel& model) {
+  return timeOf(choice, size, placement, model, 4 * size.slots + 2);
+}
+
+/// fewTilesTimeOf() of all ranks from that of 4, 8 and 16 of them: how it grows when they are doubled, goes on.
+/// That is by as much again where there are log2 n rounds, by twice as much where there are n, by half as much
+/// where bytes come near a limit.
+Result<double> grownTimeOf(const Choice& choice, const CallSize& size, const Placement& placement,
+                           const CostModel& model) {
+  std::array<double, 3> times;
+  for (size_t i = 0; i < times.size(); ++i) {
+    ECCL_ASSIGN(times[i],
+                fewTilesTimeOf(choice, size, someOf(placement, kPricedRanks >> (times.size() - 1 - i)), model));
+  }
+  const double before = times[1] - times[0];
+  double more = times[2] - times[1], time = times[2];
+  if (more <= 0) return time;
+  const double growth = before > 0 ? std::exp2(std::clamp(std::round(std::log2(more / before)), -1.0, 2.0)) : 1;
+  for (double ranks = kPricedRanks; ranks < placement.ranks(); ranks *= 2) {
+    more *= growth;
+    time += more * std::min(1.0, std::log2(placement.ranks() / ranks));
+  }
+  return time;
+}
+
+/// What choices are made by.
+Result<double> roughTimeOf(const Choice& choice, const CallSize& size, const Placement& placement,
+                           const CostModel& model) {
+  if (placement.ranks() <= kPricedRanks) return fewTilesTimeOf(choice, size, placement, model);
+  // Of few ranks bytes may hide the rounds that are what counts among many: nothing takes less than those.
+  CallSize little = size;
+  little.elements = std::min<uint64_t>(size.elements, kPricedRanks);
+  ECCL_ASSIGN(const double rounds, grownTimeOf(choice, little, placement, model));
+  ECCL_ASSIGN(const double time, grownTimeOf(choice, size, placement, model));
+  return std::max(rounds, time);
+}
+
+}  // namespace
+
+Placement someOf(const Placement& placement, int number) {
+  std::vector<int> some;
+  for (int i = 0; i < number; ++i)
+    some.push_back(static_cast<int>(static_cast<int64_t>(i) * placement.ranks() / number));
+  return placement.of(some);
+}
+
+Result<double> estimatedTimeOf(const Choice& choice, const CallSize& size, const Placement& placement,
+                               const CostModel& model) {
+  return placement.ranks() <= kPricedRanks ? timeOf(choice, size, placement, model)
+                                           : roughTimeOf(choice, size, placement, model);
+}
+
+bool needsManyNeighbours(const Algorithm& algorithm, int ranks) {
+  return neighboursOf(algorithm.build({algorithm.collective, ranks, 0}, 0, 1)) > kMostNeighbours;
+}
+
+CallSize sizeFor(const Choice& choice, CallSize size) {
+  if (choice.tile > 0) size.slotBytes = std::min(size.slotBytes, choice.tile);
+  size.inPlace = choice.algorithm->collective == Collective::broadcast;
+  return size;
+}
+
+Result<double> timeOf(const Choice& choice, const CallSize& size, const Placement& placement,
+                      const CostModel& model, int64_t mostTiles) {
+  const CollectiveShape shape{choice.algorithm->collective, placement.ranks(), 0};
+  return model.predict(*choice.algorithm, buildAll(*choice.algorithm, shape, choice.channels),
+                       sizeFor(choice, size), placement, mostTiles);
+}
+
+Result<std::vector<Candidate>> candidatesFor(Collective collective, const CallSize& size,
+                                             const Placement& placement, const CostModel& model) {
+  std::vector<Candidate> candidates;
+  auto add = [&](const Choice& choice) -> Status {
+    ECCL_ASSIGN(const double time, roughTimeOf(choice, size, placement, model));
+    candidates.push_back({choice, time});
+    return {};
+  };
+  for (const Algorithm& algorithm : algorithms()) {
+    if (algorithm.collective != collective) continue;
+    const Program program = algorithm.build({collective, placement.ranks(), 0}, 0, 1);
+    if (neighboursOf(program) > kMostNeighbours) continue;
+    ECCL_TRY(add({&algorithm}));
+    if (placement.ranks() < kPipeline) continue;
+    const uint64_t part = size.elements * size.elementBytes / static_cast<uint64_t>(program.parts);
+    for (uint64_t tile : kTiles)
+      if (tile < part && tile < size.slotBytes && part <= kFewSlots * size.slotBytes)
+        ECCL_TRY(add({&algorithm, 1, tile}));
+  }
+  std::stable_sort(candidates.begin(), candidates.end(),
+                   [](const Candidate& a, const Candidate& b) { return a.microseconds < b.microseconds; });
+  return candidates;
+}
+
+}  // namespace eccl::algorithms

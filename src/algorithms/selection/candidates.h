@@ -1,0 +1,41 @@
+// The ways to carry out a call, priced by the cost model.
+#pragma once
+
+#include <vector>
+
+#include "algorithms/cost/cost_model.h"
+#include "algorithms/selection/select.h"
+
+namespace eccl::algorithms {
+
+/// Microseconds of a call for which `choice` was made. `mostTiles` and errors: simulatedTime()'s.
+Result<double> timeOf(const Choice& choice, const CallSize& size, const Placement& placement,
+                      const CostModel& model, int64_t mostTiles = kEnoughTiles);
+/// Calls among more ranks are not simulated to be priced.
+inline constexpr int kPricedRanks = 16;
+/// So many of the ranks, evenly spread.
+Placement someOf(const Placement& placement, int number);
+/// timeOf() up to kPricedRanks; of more ranks, in bounded time and memory, from that of 4, 8 and 16 of them
+/// with few tiles: how it grows when they are doubled goes on. Choices are made by the same.
+Result<double> estimatedTimeOf(const Choice& choice, const CallSize& size, const Placement& placement,
+                               const CostModel& model);
+/// Whether a rank has more than kMostNeighbours in this algorithm.
+bool needsManyNeighbours(const Algorithm& algorithm, int ranks);
+
+/// `size` in messages of the choice's length; broadcasts in place, as nearly all programs do them.
+CallSize sizeFor(const Choice& choice, CallSize size);
+
+/// One way to carry out a call and what it is expected to take.
+struct Candidate {
+  Choice choice;
+  double microseconds = 0;
+};
+
+/// All algorithms of a collective for blocks of `size`, also in shorter messages where these may fill a
+/// pipeline of ranks sooner; the fastest first. Without those by which a rank has more than kMostNeighbours.
+/// With more than 16 ranks it is from 4, 8 and 16 of them that the time of all is estimated. Errors:
+/// simulate()'s.
+Result<std::vector<Candidate>> candidatesFor(Collective collective, const CallSize& size,
+                                             const Placement& placement, const CostModel& model);
+
+}  // namespace eccl::algorithms

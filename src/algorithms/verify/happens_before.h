@@ -1,0 +1,44 @@
+// Which event happens before which, among the moves that touch one piece of data.
+//
+// Events are added in an order that respects happens-before, each with those it follows directly: the lane's
+// previous event, the events its messages were sent by, and what its waits made sure of (L. Lamport, "Time,
+// clocks, and the ordering of events in a distributed system", CACM 21(7), 1978). Vector clocks would answer
+// any question about them and need a row of all lanes per event. Here the questions are known first and are
+// few: 64 of their earlier events at a time are followed forward, one bit each.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace eccl::algorithms {
+
+/// Owner: one verification, which reuses it piece after piece.
+class HappensBefore {
+ public:
+  struct Question {
+    int32_t before, after;  // events
+    int32_t subject;        // the asker's
+  };
+
+  void clear();
+  /// Adds the next event; returns its number. predecessors: numbers of earlier ones.
+  int32_t add(std::span<const int32_t> predecessors);
+  /// Does `before` happen before `after`?
+  void ask(int32_t before, int32_t after, int32_t subject) { questions_.push_back({before, after, subject}); }
+  /// The questions whose answer is no. Stops early once more than `most` work has been done.
+  std::vector<Question> unordered(int64_t most);
+  /// Elementary operations since construction.
+  int64_t work() const { return work_; }
+
+ private:
+  size_t follow(size_t from);
+
+  std::vector<int32_t> begin_ = {0};  // of each event's predecessors; one more than events
+  std::vector<int32_t> predecessors_;
+  std::vector<uint64_t> bit_, known_;  // by event, for the batch under way
+  std::vector<Question> questions_;
+  int64_t work_ = 0;
+};
+
+}  // namespace eccl::algorithms

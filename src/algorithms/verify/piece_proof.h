@@ -1,0 +1,111 @@
+// What the verifier proves about data, piece by piece. A piece is one part of one block: data never leaves its
+// piece, since all operands of a move are the same parts of the same block.
+//
+//  - Every output ends with exactly the contributions the collective asks for, none twice, each scaled (pre)
+//    and finished (post) exactly once.
+//  - Conflicting accesses to memory are ordered, by events of this piece and waits alone: a message about
+//    another piece does not count, because that piece may be empty and its messages are then not sent.
+//  - Which memory may be handed out instead of copies (Verdict::stable, Verdict::posted).
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "algorithms/builder/collective.h"
+#include "algorithms/verify/happens_before.h"
+#include "algorithms/verify/rank_sets.h"
+#include "algorithms/verify/trace.h"
+
+namespace eccl::algorithms {
+
+/// Owner: one verification. Not thread-safe.
+class PieceProof {
+ public:
+  PieceProof(const std::vector<Program>& programs, bool inPlace, int tiles, const Trace& trace,
+             int64_t mostWork);
+
+  /// "" or what is wrong. `moves`: all that touch the piece; `holders`: the ranks whose output has the block.
+  std::string prove(int32_t block, int32_t part, std::span<const int32_t> moves,
+                    std::span<const int32_t> holders);
+
+  /// By rank and operand: sources that were written before a reference to them was out of use; destinations
+  /// that were in use when the message for them was sent.
+  const std::vector<std::vector<bool>>& unstable() const { return unstable_; }
+  const std::vector<std::vector<bool>>& unposted() const { return unposted_; }
+  /// It has taken more than mostWork elementary operations; prove() then says so.
+  bool gaveUp() const { return work_ + order_.work() > mostWork_; }
+
+ private:
+  /// What became of a value: contributions as the user passed them, scaled, finished.
+  enum State : uint8_t { kNothing, kRaw, kScaled, kFinal };
+  struct Value {
+    int32_t set = 0;  // of RankSets
+    State state = kNothing;
+    bool operator==(const Value&) const = default;
+  };
+  /// One piece of one buffer of one rank in one tile. Lists: into links_, -1 ends.
+  struct Cell {
+    int64_t piece = -1;  // the cell was last used for; older contents are void
+    Value value;
+    int32_t writer = -1;  // event
+    int32_t readers = -1, exposures = -1;
+  };
+  struct Link {
+    int32_t event, operand, next;
+  };
+  struct Event {
+    int32_t move;
+    int32_t lane, rank, tile;
+    const Step* step;
+    int32_t previous;        // of the same lane
+    int32_t consumers = -1;  // of its messages; into links_
+    Value value = {};        // what it delivered
+  };
+  struct Latest {
+    int64_t piece = -1;
+    int32_t event = -1;  // of a lane
+  };
+
+  const char* add(int32_t moveNumber, std::span<const int32_t> moves);
+  void order(const TracedMove& move, const Event& event, std::span<const int32_t> arrivals);
+  const char* combine(int32_t event, std::span<const int32_t> arrivals);
+  const char* take(const Operand& operand, Value from, bool several, Value& sum);
+  const char* deliver(int32_t event, std::span<const int32_t> arrivals);
+  void read(Cell& cell, int32_t event);
+  void write(Cell& cell, int32_t event);
+  void writeAhead(Cell& cell, int32_t event, int32_t operand, int32_t sender);
+  std::string checkOrder();
+  std::string checkOutputs(std::span<const int32_t> holders);
+
+  Cell& cell(int rank, Space space, int tile);
+  bool aliased(int rank) const;
+  int32_t latest(int lane) const { return latest_[lane].piece == piece_ ? latest_[lane].event : -1; }
+  int32_t link(Link link) {
+    links_.push_back(link);
+    return static_cast<int32_t>(links_.size()) - 1;
+  }
+
+  const std::vector<Program>& programs_;
+  const CollectiveShape shape_;
+  const bool inPlace_, reducing_;
+  const int tiles_;
+  const Trace& trace_;
+  const int64_t mostWork_;
+  std::vector<std::vector<bool>> unstable_, unposted_;
+
+  // Of the piece under proof.
+  int64_t piece_ = -1;  // counts
+  int32_t block_ = 0, part_ = 0;
+  RankSets sets_;
+  HappensBefore order_;
+  std::vector<Event> events_;
+  std::vector<Link> links_;
+  std::vector<Cell> cells_;
+  std::vector<Latest> latest_;
+  std::vector<int32_t> predecessors_;
+  int64_t work_ = 0;
+};
+
+}  // namespace eccl::algorithms

@@ -1,0 +1,128 @@
+// A Program bound to sizes and connections, and one execution of it, as the interpreter sees them: plain
+// data, on the host or on a device.
+#pragma once
+
+#include "program/program.h"
+#include "program/slot_ring.h"
+
+namespace eccl {
+
+/// Where a block lies in its buffer, in elements.
+struct BlockExtent {
+  uint64_t offset, elements;
+};
+
+/// [begin, end) in elements, relative to the start of the block.
+struct Slice {
+  uint64_t begin, end;
+  ECCL_DEVICE constexpr uint64_t size() const { return end - begin; }
+};
+
+/// How blocks are cut: a function all ranks compute alike.
+struct Cut {
+  int32_t parts = 1;
+  uint64_t grain = 1;          // parts begin at multiples of this many elements
+  uint64_t tile = UINT64_MAX;  // elements of one part per tile
+
+  /// Where part `part` of a block begins; part == parts gives its end. Equal parts, the first ones one grain
+  /// longer.
+  ECCL_DEVICE constexpr uint64_t partBegin(uint64_t elements, int32_t part) const {
+    uint64_t units = (elements + grain - 1) / grain;
+    uint64_t p = static_cast<uint64_t>(part), each = units / parts, rest = units % parts;
+    uint64_t begin = (p * each + (p < rest ? p : rest)) * grain;
+    return begin < elements ? begin : elements;
+  }
+  /// The longest part of a block.
+  ECCL_DEVICE constexpr uint64_t longestPart(uint64_t elements) const { return partBegin(elements, 1); }
+  ECCL_DEVICE constexpr uint64_t tiles(uint64_t elements) const {
+    uint64_t longest = longestPart(elements);
+    return longest / tile + (longest % tile != 0);
+  }
+  /// The piece of one part that belongs to a tile; empty beyond its end.
+  ECCL_DEVICE constexpr Slice slice(uint64_t elements, int32_t part, uint64_t tileIndex) const {
+    uint64_t begin = partBegin(elements, part), end = partBegin(elements, part + 1);
+    uint64_t length = end - begin,
+             from = tileIndex * tile;  // callers keep tileIndex*tile below the part's length + tile
+    if (from >= length) return {end, end};
+    uint64_t to = length - from > tile ? from + tile : length;
+    return {begin + from, begin + to};
+  }
+};
+
+struct PlanView {
+  const Lane* lanes = nullptr;
+  const Step* steps = nullptr;
+  const Operand* operands = nullptr;
+  BlockMap maps[kMemorySpaces];
+  bool streams = false;
+  uint32_t elementBytes = 1;
+  uint64_t tiles = 1;  // of a pass over all steps; streams end by themselves
+  Cut cut;
+  /// By position in the buffer; nullptr: every block has blockElements, one after the other.
+  const BlockExtent* extents[kMemorySpaces] = {};
+  uint64_t blockElements = 0;
+  /// By lane: for how many tiles after the current one memory is granted ahead; -1: nothing is posted. nullptr:
+  /// nothing in any lane.
+  const int8_t* ahead = nullptr;
+  /// Each connection's own end; the other pointer is null.
+  SendEnd* const* senders = nullptr;
+  ReceiveEnd* const* receivers = nullptr;
+
+  ECCL_DEVICE BlockExtent extent(Space space, int32_t block) const {
+    int s = static_cast<int>(space);
+    int32_t position = maps[s].position(block);
+    if (extents[s] != nullptr) return extents[s][position];
+    return {static_cast<uint64_t>(position) * blockElements, blockElements};
+  }
+};
+
+enum class LaneFault : uint8_t {
+  none,
+  signature,  // the peer is in another call
+  length,     // the message is not as long as this side expects
+  epoch,      // a message of an earlier life of the communicator
+  poisoned,   // the peer has failed
+  reference,  // the message refers to memory outside every window
+};
+
+/// Where a lane is. Written by whoever drives it; `done` may be read by others.
+struct LaneState {
+  uint64_t tile = 0;
+  int32_t step = 0, repeat = 0;
+  bool entered = false;    // the current step's wait is over
+  bool live = false;       // streams: something goes on in the next tile
+  bool submitted = false;  // the move is with the device
+  uint8_t placed = 0;      // its messages that go to granted memory, by destination
+  uint64_t postedTiles = 0;
+  bool finished = false;
+  uint64_t done = 0;  // steps completed: tile * steps + step
+  uint64_t moves = 0;
+  LaneFault fault = LaneFault::none;
+  int32_t faultConnection = -1;
+  uint64_t expected = 0, found = 0;  // of what the fault is about: lengths or signatures
+};
+
+/// One execution.
+struct RunView {
+  const PlanView* plan = nullptr;
+  std::byte* buffers[kMemorySpaces] = {};
+  LaneState* lanes = nullptr;
+  uint8_t* relayed = nullptr;          // streams: a flag per repetition of every step
+  const int32_t* relayedAt = nullptr;  // streams: first flag of each step
+  uint32_t signature = 0;
+  bool scales = false;   // raw contributions are scaled as they are read
+  bool patient = false;  // places for long messages are worth waiting for
+};
+
+/// What a device is asked to do: destinations = reduction of sources.
+struct MoveTask {
+  int sources = 0, destinations = 0;
+  bool post = false;
+  uint8_t preMask = 0;   // bit i: source i is a raw contribution
+  uint8_t userMask = 0;  // bit i: destination i is memory of a user, this rank's or the receiver's
+  uint64_t elements = 0;
+  const std::byte* source[kMaxOperands] = {};
+  std::byte* destination[kMaxOperands] = {};
+};
+
+}  // namespace eccl

@@ -1,0 +1,71 @@
+// One move of a Program with its operands resolved to memory and lengths.
+#pragma once
+
+#include "program/plan_view.h"
+
+namespace eccl::interpreter {
+
+/// The current move with its operands resolved.
+struct Resolved {
+  int32_t part = 0, count = 0;
+  BlockExtent extent[2 * kMaxOperands];  // of memory operands
+  Received received[kMaxOperands];       // of connection sources
+  uint64_t elements = 0;                 // of the block
+  uint32_t length = 0;                   // of the message, bytes
+  bool last = true;
+  bool scratch = false;        // some operand is in scratch, where parts do not adjoin
+  uint8_t* relayed = nullptr;  // streams: to be set when a relay has passed the last message on
+};
+
+/// Contiguous in memory: a single part, or all of them because one tile covers every part.
+ECCL_DEVICE inline bool onePiece(const PlanView& plan, const Resolved& move) {
+  return move.count == 1 || (!move.scratch && plan.cut.tiles(move.elements) <= 1);
+}
+
+ECCL_DEVICE inline uint64_t lengthOf(const PlanView& plan, const Resolved& move, uint64_t tile) {
+  uint64_t elements = 0;
+  for (int32_t j = 0; j < move.count; ++j)
+    elements += plan.cut.slice(move.elements, move.part + j, tile).size();
+  return elements * plan.elementBytes;
+}
+
+/// Where a slice of a part lies.
+ECCL_DEVICE inline std::byte* memoryAt(const RunView& run, const Operand& operand, const BlockExtent& extent,
+                                       uint64_t part, const Slice& slice) {
+  const PlanView& plan = *run.plan;
+  // Scratch holds one tile: the slice is all of the part there is.
+  const uint64_t within = operand.space == Space::scratch ? part * plan.cut.tile : slice.begin;
+  return run.buffers[static_cast<int>(operand.space)] + (extent.offset + within) * plan.elementBytes;
+}
+
+/// What the memory operands say about the move; false if there is none.
+ECCL_DEVICE inline bool identify(const PlanView& plan, const LaneState& lane, const Step& step,
+                                 Resolved& move) {
+  bool identified = false;
+  const Operand* operands = plan.operands + step.firstOperand;
+  for (int i = 0; i < step.sources + step.destinations; ++i) {
+    const Operand& operand = operands[i];
+    if (operand.space == Space::connection) continue;
+    int32_t block = operand.index.at(lane.repeat);
+    if (operand.space == Space::scratch) {
+      move.scratch = true;
+      // Offsets in scratch are laid out by tile; its blocks' sizes are another operand's to tell.
+      int32_t position = plan.maps[static_cast<int>(Space::scratch)].position(block);
+      move.extent[i] = {static_cast<uint64_t>(position) * plan.cut.parts * plan.cut.tile, plan.blockElements};
+      if (plan.extents[static_cast<int>(Space::scratch)] != nullptr) {
+        move.extent[i].elements = plan.extents[static_cast<int>(Space::scratch)][position].elements;
+      }
+    } else {
+      move.extent[i] = plan.extent(operand.space, block);
+    }
+    if (!identified) {
+      move.part = operand.part.at(lane.repeat);
+      move.count = operand.count;
+      move.elements = move.extent[i].elements;
+      identified = true;
+    }
+  }
+  return identified;
+}
+
+}  // namespace eccl::interpreter

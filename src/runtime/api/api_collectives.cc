@@ -1,0 +1,186 @@
+// The C API: collectives, Send and Recv, groups.
+
+#include "runtime/api/group.h"
+
+using namespace eccl;
+using namespace eccl::runtime;
+
+namespace {
+
+Status checkTypes(const char* function, int datatype, int op, const Communicator& communicator, Call& call) {
+  if (datatype < 0 || datatype >= ecclNumTypes) {
+    return Status::error(Code::invalidArgument, "%s: datatype %d does not exist (0 to %d)", function, datatype,
+                         ecclNumTypes - 1);
+  }
+  call.type = static_cast<DataType>(datatype);
+  if (!reduces(call.collective)) return {};
+  if (op < 0)
+    return Status::error(Code::invalidArgument, "%s: reduction operator %d does not exist", function, op);
+  if (op < ecclNumOps) {
+    call.op = static_cast<RedOp>(op);
+    return {};
+  }
+  call.op = RedOp::preMulSum;
+  ECCL_ASSIGN(call.preMul, communicator.op(op - ecclNumOps));
+  if (call.preMul.type != call.type) {
+    return Status::error(Code::invalidArgument, "%s: the operator was created for %s, the call is for %s",
+                         function, nameOf(call.preMul.type), nameOf(call.type));
+  }
+  return {};
+}
+
+/// What every collective call does: find the objects, check, and hand over. `fill` completes the call, knowing
+/// the ranks.
+template <class Fill>
+ecclResult_t make(Collective collective, const void* send, void* receive, size_t count, int datatype, int op,
+                  int root, ecclComm_t comm, ecclStream_t stream, Fill&& fill) {
+  const char* function = apiNameOf(collective);
+  Group& group = Group::ofThisThread();
+  const auto run = [&](CommunicatorUse& use) -> Status {
+    Communicator& communicator = *use->communicator;
+    if (stream == nullptr && !group.open() && op >= 0 && op < ecclNumOps) {
+      const CallKey key{count, collective, static_cast<DataType>(datatype), static_cast<RedOp>(op), root};
+      if (auto ended = communicator.repeat(key, send, receive)) return *std::move(ended);
+    }
+    std::shared_ptr<Stream> queue;
+    if (stream != nullptr) { ECCL_ASSIGN(queue, streamOf(stream, function)); }
+    ECCL_TRY(communicator.usable());
+    Call call;
+    call.collective = collective;
+    call.send = send;
+    call.receive = receive;
+    call.count = count;
+    call.root = root;
+    ECCL_TRY(checkTypes(function, datatype, op, communicator, call));
+    ECCL_TRY(fill(call, communicator));
+    ECCL_TRY(validate(call, communicator.rank(), communicator.ranks()));
+    return group.add(comm, use, std::move(queue), std::move(call));
+  };
+  return groupCall(function, comm, run);
+}
+
+ecclResult_t make(Collective collective, const void* send, void* receive, size_t count, int datatype, int op,
+                  int root, ecclComm_t comm, ecclStream_t stream) {
+  return make(collective, send, receive, count, datatype, op, root, comm, stream,
+              [](Call&, const Communicator&) { return Status(); });
+}
+
+std::vector<size_t> copy(const size_t* from, int count) {
+  return std::vector<size_t>(from, from + count);
+}
+
+Status needTable(const void* table, const char* function, const char* name) {
+  return table != nullptr ? Status() : Status::error(Code::invalidArgument, "%s: %s is NULL", function, name);
+}
+
+}  // namespace
+
+ecclResult_t ecclAllReduce(const void* sendbuff, void* recvbuff, size_t count, ecclDataType_t datatype,
+                           ecclRedOp_t op, ecclComm_t comm, ecclStream_t stream) {
+  return make(Collective::allReduce, sendbuff, recvbuff, count, datatype, op, 0, comm, stream);
+}
+
+ecclResult_t ecclBroadcast(const void* sendbuff, void* recvbuff, size_t count, ecclDataType_t datatype,
+                           int root, ecclComm_t comm, ecclStream_t stream) {
+  return make(Collective::broadcast, sendbuff, recvbuff, count, datatype, 0, root, comm, stream);
+}
+
+ecclResult_t ecclBcast(void* buff, size_t count, ecclDataType_t datatype, int root, ecclComm_t comm,
+                       ecclStream_t stream) {
+  return ecclBroadcast(buff, buff, count, datatype, root, comm, stream);
+}
+
+ecclResult_t ecclReduce(const void* sendbuff, void* recvbuff, size_t count, ecclDataType_t datatype,
+                        ecclRedOp_t op, int root, ecclComm_t comm, ecclStream_t stream) {
+  return make(Collective::reduce, sendbuff, recvbuff, count, datatype, op, root, comm, stream);
+}
+
+ecclResult_t ecclAllGather(const void* sendbuff, void* recvbuff, size_t sendcount, ecclDataType_t datatype,
+                           ecclComm_t comm, ecclStream_t stream) {
+  return make(Collective::allGather, sendbuff, recvbuff, sendcount, datatype, 0, 0, comm, stream);
+}
+
+ecclResult_t ecclReduceScatter(const void* sendbuff, void* recvbuff, size_t recvcount, ecclDataType_t datatype,
+                               ecclRedOp_t op, ecclComm_t comm, ecclStream_t stream) {
+  return make(Collective::reduceScatter, sendbuff, recvbuff, recvcount, datatype, op, 0, comm, stream);
+}
+
+ecclResult_t ecclAlltoAll(const void* sendbuff, void* recvbuff, size_t count, ecclDataType_t datatype,
+                          ecclComm_t comm, ecclStream_t stream) {
+  return make(Collective::allToAll, sendbuff, recvbuff, count, datatype, 0, 0, comm, stream);
+}
+
+ecclResult_t ecclGather(const void* sendbuff, void* recvbuff, size_t count, ecclDataType_t datatype, int root,
+                        ecclComm_t comm, ecclStream_t stream) {
+  return make(Collective::gather, sendbuff, recvbuff, count, datatype, 0, root, comm, stream);
+}
+
+ecclResult_t ecclScatter(const void* sendbuff, void* recvbuff, size_t count, ecclDataType_t datatype, int root,
+                         ecclComm_t comm, ecclStream_t stream) {
+  return make(Collective::scatter, sendbuff, recvbuff, count, datatype, 0, root, comm, stream);
+}
+
+ecclResult_t ecclBarrier(ecclComm_t comm, ecclStream_t stream) {
+  return make(Collective::barrier, nullptr, nullptr, 1, ecclUint8, 0, 0, comm, stream);
+}
+
+ecclResult_t ecclAlltoAllv(const void* sendbuff, const size_t sendcounts[], const size_t sdispls[],
+                           void* recvbuff, const size_t recvcounts[], const size_t rdispls[],
+                           ecclDataType_t datatype, ecclComm_t comm, ecclStream_t stream) {
+  return make(Collective::allToAllv, sendbuff, recvbuff, 0, datatype, 0, 0, comm, stream,
+              [&](Call& call, const Communicator& communicator) -> Status {
+                ECCL_TRY(needTable(sendcounts, "ecclAlltoAllv", "sendcounts"));
+                ECCL_TRY(needTable(sdispls, "ecclAlltoAllv", "sdispls"));
+                ECCL_TRY(needTable(recvcounts, "ecclAlltoAllv", "recvcounts"));
+                ECCL_TRY(needTable(rdispls, "ecclAlltoAllv", "rdispls"));
+                int n = communicator.ranks();
+                call.sendCounts = copy(sendcounts, n);
+                call.sendOffsets = copy(sdispls, n);
+                call.receiveCounts = copy(recvcounts, n);
+                call.receiveOffsets = copy(rdispls, n);
+                return {};
+              });
+}
+
+ecclResult_t ecclAllGatherv(const void* sendbuff, size_t sendcount, void* recvbuff, const size_t recvcounts[],
+                            const size_t displs[], ecclDataType_t datatype, ecclComm_t comm,
+                            ecclStream_t stream) {
+  return make(Collective::allGatherv, sendbuff, recvbuff, 0, datatype, 0, 0, comm, stream,
+              [&](Call& call, const Communicator& communicator) -> Status {
+                ECCL_TRY(needTable(recvcounts, "ecclAllGatherv", "recvcounts"));
+                ECCL_TRY(needTable(displs, "ecclAllGatherv", "displs"));
+                call.sendCounts = {sendcount};
+                call.receiveCounts = copy(recvcounts, communicator.ranks());
+                call.receiveOffsets = copy(displs, communicator.ranks());
+                return {};
+              });
+}
+
+ecclResult_t ecclReduceScatterv(const void* sendbuff, void* recvbuff, const size_t recvcounts[],
+                                ecclDataType_t datatype, ecclRedOp_t op, ecclComm_t comm, ecclStream_t stream) {
+  return make(Collective::reduceScatterv, sendbuff, recvbuff, 0, datatype, op, 0, comm, stream,
+              [&](Call& call, const Communicator& communicator) -> Status {
+                ECCL_TRY(needTable(recvcounts, "ecclReduceScatterv", "recvcounts"));
+                call.sendCounts = copy(recvcounts, communicator.ranks());
+                call.receiveCounts = {recvcounts[communicator.rank()]};
+                return {};
+              });
+}
+
+ecclResult_t ecclSend(const void* sendbuff, size_t count, ecclDataType_t datatype, int peer, ecclComm_t comm,
+                      ecclStream_t stream) {
+  return make(Collective::send, sendbuff, nullptr, count, datatype, 0, peer, comm, stream);
+}
+
+ecclResult_t ecclRecv(void* recvbuff, size_t count, ecclDataType_t datatype, int peer, ecclComm_t comm,
+                      ecclStream_t stream) {
+  return make(Collective::receive, nullptr, recvbuff, count, datatype, 0, peer, comm, stream);
+}
+
+ecclResult_t ecclGroupStart() {
+  return apiCall("ecclGroupStart", [] { return Group::ofThisThread().start(), Status(); });
+}
+
+ecclResult_t ecclGroupEnd() {
+  return apiCall("ecclGroupEnd", [] { return Group::ofThisThread().end(); });
+}

@@ -1,0 +1,314 @@
+// The C API: ids, communicators, operators.
+
+#include <cstring>
+#include <optional>
+#include <utility>
+
+#include "runtime/api/group.h"
+#include "runtime/api/process.h"
+
+using namespace eccl;
+using namespace eccl::runtime;
+
+namespace {
+
+transport::InterfaceOptions interfaces(const Settings& settings) {
+  transport::InterfaceOptions options;
+  options.names = settings.socketIfname;
+  options.family = settings.socketFamily == "AF_INET"    ? AF_INET
+                   : settings.socketFamily == "AF_INET6" ? AF_INET6
+                                                         : AF_UNSPEC;
+  return options;
+}
+
+Result<transport::UniqueId> makeId() {
+  ECCL_ASSIGN(Settings settings, loadSettings());
+  if (!settings.commId.empty()) {
+    return transport::uniqueIdFromSettings(
+        {settings.commId, settings.commSecret, settings.commSecretFile, interfaces(settings).family});
+  }
+  transport::UniqueId id = transport::UniqueId::random();
+  transport::Rendezvous::Options options;
+  options.interfaces = interfaces(settings);
+  ECCL_ASSIGN(auto root, transport::Rendezvous::start(&id, options));
+  Process::get().keep(std::move(root));
+  return id;
+}
+
+Status checkRank(int nranks, int rank) {
+  if (nranks < 1)
+    return Status::error(Code::invalidArgument, "ecclCommInitRank: nranks is %d; at least 1 is needed", nranks);
+  if (rank < 0 || rank >= nranks) {
+    return Status::error(Code::invalidArgument, "ecclCommInitRank: rank %d is not in 0 to %d", rank,
+                         nranks - 1);
+  }
+  return {};
+}
+
+/// Takes the communicator from the handle's other users and ends it: by then none of their calls is under way.
+Status end(ecclComm_t comm, const char* function, bool abort) {
+  ECCL_ASSIGN(CommunicatorUse mine, communicatorOf(comm, function, true));
+  Communicator& communicator = *mine->communicator;
+  if (abort) communicator.abort();  // ends the waits of calls and jobs
+  mine->jobs.join();
+  mine.awaitOthers();
+  const Status status = communicator.destroy();
+  Process::get().dropRoots();
+  return abort ? Status() : status;
+}
+
+/// Makes the handle at once and has `make` fill the communicator: here, with the rest of the group, or, for a
+/// non-blocking communicator, in the background.
+Status create(ecclComm_t* comm, CommunicatorOptions options, std::function<Status(Communicator&)> make) {
+  const bool blocking = options.blocking;
+  auto made = std::make_shared<ApiCommunicator>(std::move(options));
+  Communicator& communicator = *made->communicator;
+  Jobs& jobs = made->jobs;
+  const auto handle = static_cast<ecclComm_t>(Process::get().communicators.add(std::move(made)));
+  const auto withdraw = [handle] {
+    if (CommunicatorUse mine = Process::get().communicators.take(handle)) {
+      mine.awaitOthers();
+      mine->communicator->destroy().ignore();  // it never came to be: the first error is the one that counts
+    }
+  };
+  const auto fill = [&]() -> Status {
+    if (!blocking) {
+      // The communicator outlives its jobs: end() waits for them.
+      ECCL_TRY(jobs.start([&communicator, make = std::move(make)] {
+        const Status status = guarded("making a communicator", [&] { return make(communicator); });
+        if (!status.ok()) communicator.fault(status, false);
+      }));
+      *comm = handle;
+      return Status::error(Code::inProgress, "the communicator is being made; poll ecclCommGetAsyncError");
+    }
+    *comm = handle;
+    return Group::ofThisThread().addJob([=, make = std::move(make)](const Status& refused) {
+      CommunicatorUse use = Process::get().communicators.find(handle);
+      if (!use) return Status::error(Code::invalidUsage, "a communicator was destroyed before it was made");
+      const Status status =
+          refused.ok() ? guarded("making a communicator", [&] { return make(*use->communicator); }) : refused;
+      if (!status.ok()) {
+        use = {};
+        withdraw();
+        *comm = nullptr;
+      }
+      return status;
+    });
+  };
+  const Status filled = guarded("making a communicator", fill);
+  if (!filled.ok() && filled.code() != Code::inProgress) {
+    withdraw();
+    *comm = nullptr;
+  }
+  return filled;
+}
+
+Status initRank(ecclComm_t* comm, int nranks, const ecclUniqueId& bytes, int rank, const ecclConfig_t* config) {
+  if (comm == nullptr) return Status::error(Code::invalidArgument, "ecclCommInitRank: comm is NULL");
+  *comm = nullptr;
+  ECCL_TRY(checkRank(nranks, rank));
+  ECCL_ASSIGN(CommunicatorOptions options, optionsFrom(config, "ecclCommInitRank"));
+  transport::UniqueId::Bytes copy;
+  std::memcpy(copy.data(), bytes.internal, copy.size());
+  ECCL_ASSIGN(transport::UniqueId id, transport::UniqueId::decode(copy));
+  return create(comm, std::move(options),
+                [=](Communicator& communicator) { return communicator.join(id, rank, nranks); });
+}
+
+Status initAll(ecclComm_t* comms, int ndev) {
+  if (comms == nullptr) return Status::error(Code::invalidArgument, "ecclCommInitAll: comms is NULL");
+  if (ndev < 1)
+    return Status::error(Code::invalidArgument, "ecclCommInitAll: ndev is %d; at least 1 is needed", ndev);
+  ECCL_ASSIGN(Settings settings, loadSettings());
+  transport::UniqueId id = transport::UniqueId::random();
+  transport::Rendezvous::Options options;
+  options.interfaces = interfaces(settings);
+  ECCL_ASSIGN(auto root, transport::Rendezvous::start(&id, options));
+  Process::get().keep(std::move(root));
+  ecclUniqueId bytes;
+  transport::UniqueId::Bytes encoded = id.encode();
+  std::memcpy(bytes.internal, encoded.data(), encoded.size());
+  Group& group = Group::ofThisThread();
+  group.start();
+  for (int rank = 0; rank < ndev; ++rank) {
+    group.judge(guarded("ecclCommInitAll", [&] { return initRank(&comms[rank], ndev, bytes, rank, nullptr); }));
+  }
+  return group.end();
+}
+
+Status splitComm(ecclComm_t comm, CommunicatorUse& use, int color, int key, ecclComm_t* newcomm,
+                 const ecclConfig_t* config) {
+  Communicator& parent = *use->communicator;
+  if (newcomm == nullptr) return Status::error(Code::invalidArgument, "ecclCommSplit: newcomm is NULL");
+  *newcomm = nullptr;
+  if (color < 0 && color != ECCL_SPLIT_NOCOLOR) {
+    return Status::error(Code::invalidArgument,
+                         "ecclCommSplit: color %d is neither >= 0 nor ECCL_SPLIT_NOCOLOR", color);
+  }
+  ECCL_TRY(parent.usable());
+  CommunicatorOptions options = parent.options();
+  if (config != nullptr) { ECCL_ASSIGN(options, optionsFrom(config, "ecclCommSplit")); }
+  // From here on this rank takes part, in the order of the calls: its number is given out now.
+  const uint64_t number = parent.beginSplit();
+  // In the background the parent stays in use; in a group it may be destroyed before the group ends.
+  auto kept = std::make_shared<CommunicatorUse>(options.blocking ? CommunicatorUse() : use.again());
+  const auto onParent = [=](const std::function<Status(Communicator&)>& act) -> Status {
+    if (*kept) return act(*(*kept)->communicator);
+    ECCL_ASSIGN(CommunicatorUse found, communicatorOf(comm, "ecclCommSplit"));
+    return act(*found->communicator);
+  };
+  if (color != ECCL_SPLIT_NOCOLOR) {
+    return create(newcomm, std::move(options), [=](Communicator& child) {
+      return onParent([&](Communicator& from) { return child.split(from, number, color, key); });
+    });
+  }
+  const auto abstain = [=] { return onParent([&](Communicator& from) { return from.abstain(number); }); };
+  if (options.blocking)
+    return Group::ofThisThread().addJob(
+        [=](const Status& refused) { return refused.ok() ? abstain() : refused; });
+  // Nothing will be made, so there is nothing to poll, and `newcomm` may be gone when the others have split.
+  return use->jobs.start([abstain] { guarded("ecclCommSplit", abstain).ignore(); });  // logged
+}
+
+Status exportTopology(const Communicator& communicator, char* text, size_t* size) {
+  if (size == nullptr) return Status::error(Code::invalidArgument, "ecclTopologyExport: size is NULL");
+  ECCL_TRY(communicator.usable());
+  ECCL_ASSIGN(const std::string json, communicator.topology());
+  const size_t has = std::exchange(*size, json.size() + 1);
+  if (text == nullptr) return {};
+  if (has < *size)
+    return Status::error(Code::invalidArgument, "ecclTopologyExport: the text needs %zu bytes, not %zu", *size,
+                         has);
+  std::memcpy(text, json.c_str(), *size);
+  return {};
+}
+
+Status finalizeComm(CommunicatorUse& use) {
+  Communicator& communicator = *use->communicator;
+  if (communicator.options().blocking) return communicator.finalize();
+  ECCL_TRY(communicator.usable());
+  ECCL_TRY(use->jobs.start([&communicator] {
+    const Status status = guarded("ecclCommFinalize", [&] { return communicator.finalize(); });
+    if (!status.ok()) communicator.fault(status, false);  // told by asyncStatus()
+  }));
+  return Status::error(Code::inProgress, "finalizing; poll ecclCommGetAsyncError");
+}
+
+Status createPreMulSum(Communicator& communicator, ecclRedOp_t* op, const void* scalar, int datatype,
+                       ecclScalarResidence_t residence) {
+  if (op == nullptr || scalar == nullptr)
+    return Status::error(Code::invalidArgument, "ecclRedOpCreatePreMulSum: op or scalar is NULL");
+  if (datatype < 0 || datatype >= ecclNumTypes) {
+    return Status::error(Code::invalidArgument, "ecclRedOpCreatePreMulSum: datatype %d does not exist",
+                         datatype);
+  }
+  if (residence != ecclScalarDevice && residence != ecclScalarHostImmediate) {
+    return Status::error(Code::invalidArgument, "ecclRedOpCreatePreMulSum: residence %d does not exist",
+                         residence);
+  }
+  PreMul preMul;
+  preMul.type = static_cast<DataType>(datatype);
+  if (residence == ecclScalarDevice)
+    preMul.scalar = scalar;
+  else
+    std::memcpy(preMul.immediate, scalar, sizeOf(preMul.type));
+  ECCL_ASSIGN(const int index, communicator.createOp(preMul));
+  *op = static_cast<ecclRedOp_t>(ecclNumOps + index);
+  return {};
+}
+
+}  // namespace
+
+ecclResult_t ecclGetUniqueId(ecclUniqueId* out) {
+  return apiCall("ecclGetUniqueId", [&]() -> Status {
+    if (out == nullptr) return Status::error(Code::invalidArgument, "ecclGetUniqueId: id is NULL");
+    ECCL_ASSIGN(const transport::UniqueId id, makeId());
+    const transport::UniqueId::Bytes bytes = id.encode();
+    std::memcpy(out->internal, bytes.data(), bytes.size());
+    return {};
+  });
+}
+
+ecclResult_t ecclCommInitRank(ecclComm_t* comm, int nranks, ecclUniqueId id, int rank) {
+  return ecclCommInitRankConfig(comm, nranks, id, rank, nullptr);
+}
+
+ecclResult_t ecclCommInitRankConfig(ecclComm_t* comm, int nranks, ecclUniqueId id, int rank,
+                                    ecclConfig_t* config) {
+  return apiCall("ecclCommInitRank", [&] {
+    const Status status = guarded("ecclCommInitRank", [&] { return initRank(comm, nranks, id, rank, config); });
+    Group::ofThisThread().judge(status);
+    return status;
+  });
+}
+
+ecclResult_t ecclCommInitAll(ecclComm_t* comms, int ndev, const int*) {
+  return apiCall("ecclCommInitAll", [&] { return initAll(comms, ndev); });
+}
+
+ecclResult_t ecclCommSplit(ecclComm_t comm, int color, int key, ecclComm_t* newcomm, ecclConfig_t* config) {
+  return groupCall("ecclCommSplit", comm,
+                   [&](CommunicatorUse& use) { return splitComm(comm, use, color, key, newcomm, config); });
+}
+
+ecclResult_t ecclCommFinalize(ecclComm_t comm) {
+  return apiCall("ecclCommFinalize", comm, finalizeComm);
+}
+ecclResult_t ecclCommDestroy(ecclComm_t comm) {
+  return apiCall("ecclCommDestroy", [&] { return end(comm, "ecclCommDestroy", false); });
+}
+ecclResult_t ecclCommAbort(ecclComm_t comm) {
+  return apiCall("ecclCommAbort", [&] { return end(comm, "ecclCommAbort", true); });
+}
+
+ecclResult_t ecclCommSynchronize(ecclComm_t comm) {
+  return apiCall("ecclCommSynchronize", comm,
+                 [](CommunicatorUse& use) { return use->communicator->defaultStream()->synchronize(); });
+}
+
+ecclResult_t ecclCommGetAsyncError(ecclComm_t comm, ecclResult_t* asyncError) {
+  return apiCall("ecclCommGetAsyncError", comm, [&](CommunicatorUse& use) {
+    if (asyncError == nullptr)
+      return Status::error(Code::invalidArgument, "ecclCommGetAsyncError: asyncError is NULL");
+    *asyncError = static_cast<ecclResult_t>(use->communicator->asyncStatus().code());
+    return Status();
+  });
+}
+
+ecclResult_t ecclCommCount(ecclComm_t comm, int* count) {
+  return apiCall("ecclCommCount", comm, [&](CommunicatorUse& use) -> Status {
+    if (count == nullptr) return Status::error(Code::invalidArgument, "ecclCommCount: count is NULL");
+    ECCL_TRY(use->communicator->usable());
+    *count = use->communicator->ranks();
+    return {};
+  });
+}
+
+ecclResult_t ecclCommUserRank(ecclComm_t comm, int* rank) {
+  return apiCall("ecclCommUserRank", comm, [&](CommunicatorUse& use) -> Status {
+    if (rank == nullptr) return Status::error(Code::invalidArgument, "ecclCommUserRank: rank is NULL");
+    ECCL_TRY(use->communicator->usable());
+    *rank = use->communicator->rank();
+    return {};
+  });
+}
+
+ecclResult_t ecclTopologyExport(ecclComm_t comm, char* text, size_t* size) {
+  return apiCall("ecclTopologyExport", comm,
+                 [&](CommunicatorUse& use) { return exportTopology(*use->communicator, text, size); });
+}
+
+ecclResult_t ecclRedOpCreatePreMulSum(ecclRedOp_t* op, void* scalar, ecclDataType_t datatype,
+                                      ecclScalarResidence_t residence, ecclComm_t comm) {
+  return apiCall("ecclRedOpCreatePreMulSum", comm, [&](CommunicatorUse& use) {
+    return createPreMulSum(*use->communicator, op, scalar, datatype, residence);
+  });
+}
+
+ecclResult_t ecclRedOpDestroy(ecclRedOp_t op, ecclComm_t comm) {
+  return apiCall("ecclRedOpDestroy", comm, [&](CommunicatorUse& use) {
+    if (op >= 0 && op < ecclNumOps)
+      return Status::error(Code::invalidArgument, "ecclRedOpDestroy: operator %d is built in", op);
+    return use->communicator->destroyOp(static_cast<int>(op) - ecclNumOps);
+  });
+}

@@ -1,0 +1,72 @@
+// What stands behind the C API's handles, and how its functions report.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "eccl/eccl.h"
+#include "runtime/api/handle_table.h"
+#include "runtime/api/jobs.h"
+#include "runtime/communicator/communicator.h"
+#include "runtime/execution/stream.h"
+
+namespace eccl::runtime {
+
+/// What an ecclComm_t names. The communicator may outlive it: Runs in streams keep theirs.
+struct ApiCommunicator {
+  explicit ApiCommunicator(CommunicatorOptions options)
+      : communicator(std::make_shared<Communicator>(std::move(options))) {}
+  ~ApiCommunicator();
+
+  const std::shared_ptr<Communicator> communicator;
+  Jobs jobs;         // of non-blocking calls on this handle
+  std::mutex mutex;  // of what follows
+  Status failure;    // the last one, for ecclGetLastError
+  std::vector<void*> registrations;
+};
+using CommunicatorUse = HandleTable<ApiCommunicator>::Use;
+
+/// What the handle of ecclCommRegister names.
+struct Registration {
+  const Communicator* communicator;  // to compare with, not to be followed
+  Window memory;
+};
+
+/// The communicator behind a handle. `function` is the API function's name, for the message. `take`: nobody
+/// else finds it from now on.
+Result<CommunicatorUse> communicatorOf(ecclComm_t comm, const char* function, bool take = false);
+/// The stream behind a handle, which is not NULL.
+Result<std::shared_ptr<Stream>> streamOf(ecclStream_t stream, const char* function, bool take = false);
+
+/// Remembers the sentence of a failure for ecclGetLastError and turns it into a code.
+ecclResult_t report(const Status& status, ApiCommunicator* communicator = nullptr) noexcept;
+
+/// The body of an API function: `body` returns a Status, which is reported. Nothing is thrown out of it.
+template <class Body>
+ecclResult_t apiCall(const char* function, Body&& body) noexcept {
+  return report(guarded(function, body));
+}
+
+/// The same for a function of a communicator: `body` gets its CommunicatorUse, and the communicator remembers
+/// the failure as well. `judge` may look at the Status before it is reported.
+template <class Body, class Judge>
+ecclResult_t apiCall(const char* function, ecclComm_t comm, Body&& body, Judge&& judge) noexcept {
+  CommunicatorUse use;
+  const Status status = guarded(function, [&]() -> Status {
+    ECCL_ASSIGN(use, communicatorOf(comm, function));
+    return body(use);
+  });
+  judge(status);
+  return report(status, use ? &*use : nullptr);
+}
+template <class Body>
+ecclResult_t apiCall(const char* function, ecclComm_t comm, Body&& body) noexcept {
+  return apiCall(function, comm, body, [](const Status&) {});
+}
+
+/// Settings and config → options. `config` may be null.
+Result<CommunicatorOptions> optionsFrom(const ecclConfig_t* config, const char* function);
+
+}  // namespace eccl::runtime

@@ -1,0 +1,31 @@
+// Threads that go on with what a non-blocking call has begun.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <list>
+#include <mutex>
+#include <thread>
+
+#include "base/status.h"
+
+namespace eccl::runtime {
+
+/// Owner: whoever the work is for; it calls join() before it ends. Any thread, but no job joins itself.
+class Jobs {
+ public:
+  /// Runs `body` in a thread of its own. Error: there can be no more threads.
+  Status start(std::function<void()> body);
+  /// Waits for all that were started.
+  void join();
+
+ private:
+  struct Job {
+    std::thread thread;
+    std::atomic<bool> done{false};
+  };
+  std::mutex mutex_;
+  std::list<Job> jobs_;
+};
+
+}  // namespace eccl::runtime

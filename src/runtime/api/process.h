@@ -1,0 +1,42 @@
+// The little that a process has once: the handles it gave out, which rendezvous roots listen, and what a fork
+// does to them. Everything else has an owner.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "runtime/api/handle_table.h"
+#include "runtime/api/handles.h"
+#include "transport/bootstrap/rendezvous.h"
+
+namespace eccl::runtime {
+
+/// Any thread. The first use installs the fork handlers: in a forked child (a data loader) the communicators of
+/// the parent are closed and refuse to be used, so that the child never keeps a dead parent's sockets alive.
+class Process {
+ private:
+  std::mutex mutex_;
+
+ public:
+  static Process& get();
+
+  HandleTable<ApiCommunicator> communicators{HandleKind::communicator, mutex_};
+  HandleTable<Stream> streams{HandleKind::stream, mutex_};
+  HandleTable<Registration> registrations{HandleKind::registration, mutex_};
+
+  /// Keeps a root until it has served its ranks.
+  void keep(std::unique_ptr<transport::Rendezvous> root);
+  /// Ends those that have.
+  void dropRoots();
+
+ private:
+  Process();
+  static void beforeFork();
+  static void afterForkInParent();
+  static void afterForkInChild();
+
+  std::vector<std::unique_ptr<transport::Rendezvous>> roots_;
+};
+
+}  // namespace eccl::runtime

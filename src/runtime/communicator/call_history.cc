@@ -1,0 +1,57 @@
+#include "runtime/communicator/call_history.h"
+
+namespace eccl::runtime {
+
+uint64_t CallHistory::next(uint64_t scope) const {
+  std::lock_guard lock(mutex_);
+  auto at = scopes_.find(scope);
+  return at == scopes_.end() ? 0 : at->second.next;
+}
+
+std::optional<CallRecord> CallHistory::last(uint64_t scope) const {
+  std::lock_guard lock(mutex_);
+  auto at = scopes_.find(scope);
+  if (at == scopes_.end() || at->second.next == 0) return std::nullopt;
+  return at->second.calls[(at->second.next - 1) % kKept];
+}
+
+std::optional<Mismatch> CallHistory::add(CallRecord& mine) {
+  std::lock_guard lock(mutex_);
+  Scope& scope = scopes_[mine.scope];
+  mine.number(scope.next++);
+  if (scope.calls.size() < kKept)
+    scope.calls.push_back(mine);
+  else
+    scope.calls[mine.sequence % kKept] = mine;
+  if (scope.early.empty()) return std::nullopt;
+  std::optional<Mismatch> found;
+  std::erase_if(scope.early, [&](const auto& early) {
+    if (early.second.sequence > mine.sequence) return false;
+    if (early.second.sequence == mine.sequence && early.second.signature != mine.signature) {
+      found = Mismatch{early.first, mine, early.second};
+    }
+    return true;
+  });
+  return found;
+}
+
+std::optional<Mismatch> CallHistory::compare(int otherRank, const CallRecord& other, bool* reached) {
+  std::lock_guard lock(mutex_);
+  Scope& scope = scopes_[other.scope];
+  *reached = other.sequence < scope.next;
+  if (!*reached) {
+    for (auto& early : scope.early) {
+      if (early.first == otherRank) {
+        early.second = other;
+        return std::nullopt;
+      }
+    }
+    scope.early.emplace_back(otherRank, other);
+    return std::nullopt;
+  }
+  const CallRecord& mine = scope.calls[other.sequence % kKept];  // a later one if that is forgotten
+  if (mine.sequence != other.sequence || mine.signature == other.signature) return std::nullopt;
+  return Mismatch{otherRank, mine, other};
+}
+
+}  // namespace eccl::runtime

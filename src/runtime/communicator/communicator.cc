@@ -1,0 +1,265 @@
+#include "runtime/communicator/communicator.h"
+
+#include "algorithms/builder/collective.h"
+#include "base/log.h"
+#include "eccl/eccl.h"
+#include "topology/formats/cluster_json.h"
+
+namespace eccl::runtime {
+namespace {
+
+Duration secondsOf(double seconds) {
+  return Duration(static_cast<int64_t>(seconds * 1e9));
+}
+
+EngineOptions engineOptions(const Settings& settings) {
+  EngineOptions options;
+  options.stallTime = secondsOf(settings.stallTime);
+  if (settings.spinMicroseconds > 0) options.spin = std::chrono::microseconds(settings.spinMicroseconds);
+  return options;
+}
+
+}  // namespace
+
+Communicator::Communicator(CommunicatorOptions options)
+    : options_(std::move(options)), engine_(engineOptions(options_.settings), *this) {}
+
+Communicator::~Communicator() {
+  service_.stop();
+}
+
+Duration Communicator::initLimit() const {
+  return secondsOf(options_.settings.initTimeout);
+}
+
+std::string Communicator::describe(int rank) const {
+  size_t at = static_cast<size_t>(rank);
+  if (rank == rank_) return format("rank %d (%s)", rank, transport::localEndpoint().who().c_str());
+  return met_.load(std::memory_order_acquire) && at < endpoints_.size()
+             ? format("rank %d (%s)", rank, endpoints_[at].who().c_str())
+             : format("rank %d", rank);
+}
+
+Status Communicator::asyncStatus() const {
+  switch (state()) {
+    case State::initialising:
+      return Status::error(Code::inProgress, "the communicator is being made");
+    case State::finalising:
+      return Status::error(Code::inProgress, "the communicator is being finalized");
+    case State::failed: {
+      std::lock_guard lock(mutex_);
+      return failure_;
+    }
+    default:
+      return {};
+  }
+}
+
+Status Communicator::usable() const {
+  switch (state()) {
+    case State::ready:
+      return {};
+    case State::initialising:
+      return Status::error(
+          Code::invalidUsage,
+          "the communicator is still being made; poll ecclCommGetAsyncError until it says ecclSuccess");
+    case State::failed:
+      return asyncStatus();
+    default:
+      return Status::error(Code::invalidUsage,
+                           "the communicator has been finalized; only ecclCommDestroy is left");
+  }
+}
+
+Result<std::string> Communicator::topology() const {
+  ECCL_ASSIGN(const topology::Cluster cluster, hosts_.cluster());
+  return topology::toJson(cluster);
+}
+
+Status Communicator::plan(Run& run, Call call, bool callerBlocked) {
+  ECCL_ASSIGN(run.plan, planner_->plan(call));
+  run.record = recordOf(call, rank_);
+  run.record.callerBlocked = callerBlocked;
+  run.call = std::move(call);
+  return {};
+}
+
+// A copy to oneself has no other end that could disagree.
+Status Communicator::number(Run& run) {
+  const bool local = run.call.pointToPoint() && run.call.root == rank_;
+  return local ? Status() : remember(run.record, *run.plan, "");
+}
+
+Status Communicator::remember(CallRecord& record, const Plan& plan, const char* way) {
+  if (auto mismatch = history_.add(record)) {
+    tellMismatch(*mismatch);
+    return asyncStatus();
+  }
+  ECCL_TRACE("%s: %s number %llu by %s%s", options_.name.c_str(), record.text().c_str(),
+             static_cast<unsigned long long>(record.sequence), plan.algorithm, way);
+  return {};
+}
+
+Result<std::vector<StreamItem>> Communicator::plan(std::vector<Call> calls,
+                                                   const std::vector<Streams>& streams) {
+  ECCL_TRY(usable());
+  std::lock_guard lock(calls_);
+  std::vector<StreamItem> items;
+  for (size_t i = 0; i < calls.size(); ++i) {
+    auto run = std::make_shared<Run>();
+    run->holds = static_cast<int>(streams[i].size());
+    ECCL_TRY(plan(*run, std::move(calls[i]), options_.blocking && streams[i].front() == defaultStream_));
+    items.push_back({shared_from_this(), &engine_, std::move(run)});
+  }
+  return items;
+}
+
+Status Communicator::number(const std::vector<StreamItem>& items) {
+  std::lock_guard lock(calls_);
+  for (const StreamItem& item : items) ECCL_TRY(number(*item.run));
+  return {};
+}
+
+// Nothing is allocated for a call like the one before. Others may still look at a Run that stalled, or be in
+// it.
+std::shared_ptr<Run> Communicator::spareRun() {
+  if (spare_ == nullptr || spare_.use_count() > 1) spare_ = std::make_shared<Run>();
+  // Counting down is an acquire too, so that the last use of it came before. ThreadSanitizer sees no fences.
+  std::shared_ptr<Run>(spare_).reset();
+  spare_->reset();
+  return spare_;
+}
+
+Status Communicator::execute(Call call) {
+  ECCL_TRY(usable());
+  std::shared_ptr<Run> run;
+  {
+    std::lock_guard lock(calls_);
+    run = spareRun();
+    ECCL_TRY(plan(*run, std::move(call), true));
+    ECCL_TRY(number(*run));
+  }
+  engine_.execute(run);
+  return run->status;
+}
+
+std::optional<Status> Communicator::repeat(const CallKey& key, const void* send, void* receive) {
+  if (state() != State::ready || !options_.blocking) return std::nullopt;
+  std::unique_lock lock(calls_);
+  const std::shared_ptr<Plan>* plan = planner_->known(key);
+  if (plan == nullptr || (*plan)->shortCall() == nullptr) return std::nullopt;
+  ShortCall& shortCall = *(*plan)->shortCall();
+  const bool spare = spare_ != nullptr && spare_.use_count() == 1;  // see below
+  if (!spare || !shortCall.accepts(send, receive) || !defaultStream_->idle() || !engine_.claim())
+    return std::nullopt;
+  // From here on this thread drives, and gives that up in drive() or execute() only: nothing may be thrown.
+  CallRecord record = shortCall.record();
+  const Status remembered =
+      guarded(apiNameOf(key.collective), [&] { return remember(record, **plan, ", short"); });
+  if (!remembered.ok()) engine_.fail(remembered);
+  shortCall.begin(send, receive, record.signature);
+  if (engine_.drive(shortCall)) return remembered;
+  const std::shared_ptr<Run> run = spareRun();
+  run->plan = *plan;
+  run->record = record;
+  run->call = Call();
+  run->call.collective = key.collective;
+  run->call.send = send;
+  run->call.receive = receive;
+  run->call.count = key.count;
+  run->call.type = key.type;
+  run->call.op = key.op;
+  run->call.root = key.root;
+  lock.unlock();
+  engine_.execute(run, shortCall);
+  return run->status;
+}
+
+Status Communicator::finalize() {
+  if (state() == State::finalised) return {};
+  State expected = State::ready;
+  if (!state_.compare_exchange_strong(expected, State::finalising, std::memory_order_acq_rel)) return usable();
+  // Peers take what was sent, or say that they will not, or leave, or die: each of these ends the wait.
+  std::vector<transport::Untaken> lost;
+  if (!engine_.drain(&lost)) return asyncStatus();
+  expected = State::finalising;
+  state_.compare_exchange_strong(expected, State::finalised);
+  ECCL_TRY(asyncStatus());
+  return lost.empty() ? Status() : logged(lostMessages(lost));
+}
+
+Status Communicator::lostMessages(const std::vector<transport::Untaken>& lost) const {
+  std::string text;
+  for (const transport::Untaken& each : lost) {
+    const auto last = history_.last(each.pointToPoint ? CallRecord::pairScope(rank_, each.peer) : 0);
+    text += format("%s%llu message%s to %s%s%s", text.empty() ? "" : ", ",
+                   static_cast<unsigned long long>(each.messages), each.messages == 1 ? "" : "s",
+                   describe(each.peer).c_str(), last ? ", the last of " : "", last ? last->text().c_str() : "");
+  }
+  return Status::error(
+      Code::remote,
+      "%s sent what was never received: %s. The receivers have left the communicator or been "
+      "finalized; every ecclSend needs an ecclRecv, every rank's collective that of the others",
+      describe(rank_).c_str(), text.c_str());
+}
+
+Status Communicator::destroy() {
+  Status status;
+  if (state() == State::ready) status = finalize();
+  if (ended_) return status;
+  ended_ = true;
+  // Long enough for the neighbours' service threads to answer, short enough for one thread that destroys many.
+  if (control_ != nullptr) control_->goodbye(transport::Wait::within(std::chrono::milliseconds(250)));
+  service_.stop();
+  root_.reset();
+  return status;
+}
+
+void Communicator::abort() {
+  abort_.store(true, std::memory_order_release);
+  const bool running = running_.load();
+  if (state() != State::failed) {
+    fault(Status::error(Code::remote, "%s aborted the communicator%s%s",
+                        running ? describe(rank_).c_str() : transport::localEndpoint().who().c_str(),
+                        options_.name.empty() ? "" : " ", options_.name.c_str()),
+          true);
+  }
+  if (running) engine_.quiesce();
+}
+
+Result<int> Communicator::createOp(PreMul preMul) {
+  ECCL_TRY(usable());
+  std::lock_guard lock(mutex_);
+  if (opsMade_ == ecclMaxRedOp - ecclNumOps)
+    return Status::error(Code::invalidUsage, "no more than %d operators can be created on a communicator",
+                         opsMade_);
+  ops_[opsMade_] = preMul;
+  return opsMade_++;
+}
+
+Status Communicator::destroyOp(int index) {
+  std::lock_guard lock(mutex_);
+  if (ops_.erase(index) > 0) return {};
+  return Status::error(Code::invalidArgument,
+                       "operator %d was not created on this communicator, or is destroyed", index + ecclNumOps);
+}
+
+Result<PreMul> Communicator::op(int index) const {
+  std::lock_guard lock(mutex_);
+  const auto found = ops_.find(index);
+  if (found != ops_.end()) return found->second;
+  return Status::error(Code::invalidArgument,
+                       "reduction operator %d is neither built in nor created on this communicator",
+                       index + ecclNumOps);
+}
+
+void Communicator::closeAfterFork() {
+  inherited_ = true;
+  if (acceptor_ != nullptr) acceptor_->closeAfterFork();
+  if (control_ != nullptr) control_->closeAfterFork();
+  if (root_ != nullptr) root_->closeAfterFork();
+  engine_.closeAfterFork();
+  service_.closeAfterFork();
+}
+
+}  // namespace eccl::runtime

@@ -1,0 +1,206 @@
+// One rank's membership in a communicator: owns everything that rank has, and decides what a failure means.
+#pragma once
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/settings.h"
+#include "runtime/communicator/call_history.h"
+#include "runtime/execution/engine.h"
+#include "runtime/execution/plan.h"
+#include "runtime/execution/service.h"
+#include "runtime/execution/stream.h"
+#include "runtime/init/cluster_exchange.h"
+#include "runtime/init/selection.h"
+#include "transport/bootstrap/control.h"
+#include "transport/bootstrap/rendezvous.h"
+#include "transport/bootstrap/unique_id.h"
+
+namespace eccl::runtime {
+
+/// What a communicator is made with, from settings and ecclConfig_t.
+struct CommunicatorOptions {
+  Settings settings;
+  std::string name;  // in messages
+  bool blocking = true;
+  int minChannels = 0, maxChannels = 0;  // 0: unlimited
+};
+
+/// Where a communicator comes from, once its Acceptor is open.
+struct Membership {
+  int rank = 0, ranks = 1;
+  std::optional<transport::Endpoint> parent;  // in the control tree
+};
+
+/// Owner: the API handle, and every Run in a stream. Threads: any; join(), split() and destroy() one, destroy()
+/// when no other call is under way. Of calls made at the same time any may be the first. Failure: the first one
+/// stays, ends all work, and is told to all ranks.
+class Communicator final : public transport::ControlHandler,
+                           public EngineHandler,
+                           public std::enable_shared_from_this<Communicator> {
+ public:
+  enum class State : uint8_t { initialising, ready, finalising, finalised, failed };
+
+  explicit Communicator(CommunicatorOptions options);
+  ~Communicator() override;
+
+  /// Joins through a unique id. Blocks; aborted by abort().
+  Status join(transport::UniqueId id, int rank, int ranks);
+  /// Begins to split this communicator: the number of the split. Numbers rise in the order of the calls.
+  uint64_t beginSplit() { return control_->reserveGather(); }
+  /// Becomes a child of `parent` by that split, collectively.
+  Status split(Communicator& parent, uint64_t number, int color, int key);
+  /// Takes part in a split of this communicator without a color.
+  Status abstain(uint64_t number);
+
+  int rank() const { return rank_; }
+  int ranks() const { return ranks_; }
+  const CommunicatorOptions& options() const { return options_; }
+  /// Where the ranks are. Constant once ready.
+  const RankHosts& hosts() const { return hosts_; }
+  /// The hosts and ranks as JSON.
+  Result<std::string> topology() const;
+  /// Microseconds of a call made by this rank. Any thread, once ready.
+  Result<double> estimate(const Call& call) const;
+  /// The same of a collective in memory of ecclMemAlloc, among the first `ranks` ranks, 1 or more.
+  Result<double> estimate(Collective collective, DataType type, size_t count, int ranks) const;
+  State state() const { return state_.load(std::memory_order_acquire); }
+  /// ok, inProgress, or what went wrong.
+  Status asyncStatus() const;
+  /// Why a call cannot be made now, or ok.
+  Status usable() const;
+
+  /// Makes Runs of validated calls, in order. Without effect on the communicator.
+  using Streams = std::vector<std::shared_ptr<Stream>>;
+  Result<std::vector<StreamItem>> plan(std::vector<Call> calls, const std::vector<Streams>& streams);
+  /// Gives planned Runs their places in the order of calls. The caller puts each into its streams, or fails the
+  /// communicator: the other ranks count on them.
+  Status number(const std::vector<StreamItem>& items);
+  /// Makes a validated call and waits for its end; no stream has work that comes before it.
+  Status execute(Call call);
+  /// The same for a call like one before, where that is short: nothing is checked or planned anew. Nothing if
+  /// it has to go through execute().
+  std::optional<Status> repeat(const CallKey& key, const void* send, void* receive);
+  const std::shared_ptr<Stream>& defaultStream() const { return defaultStream_; }
+
+  /// Waits for outstanding work and until peers have taken what was sent. Error (remote): some of it they never
+  /// will, as they have left or been finalized.
+  Status finalize();
+  /// finalize(), goodbye, stop. The object is dead afterwards.
+  Status destroy();
+  /// Ends everything now and tells the others.
+  void abort();
+  /// The first failure: ends all work with it. `tell`: the other ranks do not know yet. Any thread.
+  void fault(const Status& why, bool tell);
+
+  /// PreMulSum operators. Index 0 is the first created; none is used twice.
+  Result<int> createOp(PreMul preMul);
+  Status destroyOp(int index);
+  Result<PreMul> op(int index) const;
+
+  /// "rank 3 (node7 pid 123)".
+  std::string describe(int rank) const;
+  void closeAfterFork();
+  /// True in a forked child: the communicator is the parent's.
+  bool inherited() const { return inherited_; }
+
+  // ControlHandler, EngineHandler
+  void onMessage(int origin, uint16_t kind, std::string_view payload) override;
+  void onLost(int rank, const std::string& reason) override;
+  void onLeft(int rank) override;
+  void onMismatch(Run& run, int peer, const LaneState& lane) override;
+  void onPeerFailed(Run* run, int peer, const std::string& reason) override;
+  void onStall(Run& run, Duration stalled, const std::vector<int>& peers) override;
+  void onDriverFailed(const Status& why) override;
+  void wakeService() override { service_.wake(); }
+
+ private:
+  algorithms::CallSize sizeFor(DataType type, size_t elements, bool registered) const;
+  Result<double> estimate(Collective collective, const algorithms::CallSize& size, int ranks) const;
+
+  enum Kind : uint16_t { kFault = 1, kCompare = 2 };
+  struct Stalled {
+    std::shared_ptr<const Run> run;
+    CallRecord record;
+    std::vector<int> peers;
+  };
+  struct Suspicion {
+    TimePoint since;
+    Status status;
+    int idlePeer;  // its socket broke while no Run needed it; -1: a Run did
+  };
+  /// What a stalled rank tells the ranks it waits for.
+  struct Comparison {
+    CallRecord record;
+    uint64_t collectives;  // made so far
+    uint64_t sendsToYou, receivesFromYou;
+  };
+
+  static constexpr int kNoColor = -1;
+  static std::string splitPart(int color, int key, std::string_view endpoint);
+  template <class FindMembership>
+  Status establish(uint64_t id, const transport::Secret& secret, FindMembership&& findMembership);
+  Status exchange();
+  int ranksHere() const;
+  void choosePace();
+  void shareCache();
+  Status compareSettings(const std::vector<std::string>& wires) const;
+  transport::ConnectorOptions connectorOptions() const;
+  Status openEngine();
+  void onIncoming(transport::Incoming incoming);
+  Status plan(Run& run, Call call, bool callerBlocked);
+  Status number(Run& run);
+  Status remember(CallRecord& record, const Plan& plan, const char* way);
+  std::shared_ptr<Run> spareRun();
+  Status lostMessages(const std::vector<transport::Untaken>& lost) const;
+  Status needsMoreCalls(int origin, const CallRecord& record) const;
+  void tick();
+  void tellAll(const Status& why);
+  void tellMismatch(const Mismatch& mismatch);
+  void sendComparison(int peer, const CallRecord& record);
+  void checkDeadlock(int origin, const Comparison& other);
+  void suspect(Status status, int idlePeer);
+  Duration initLimit() const;
+
+  const CommunicatorOptions options_;
+  uint64_t id_ = 0;
+  transport::Secret secret_;
+  int rank_ = 0, ranks_ = 1;
+  std::string wireText_;
+  std::vector<transport::Endpoint> endpoints_;  // constant once met_
+  Selection selection_;                         // constant once ready
+  RankHosts hosts_;  // likewise; a child's before it meets its ranks, from its parent
+
+  std::atomic<State> state_{State::initialising};
+  std::atomic<bool> running_{false};  // control tree, engine and service thread are there, and rank_ is known
+  std::atomic<bool> met_{false};      // every rank has introduced itself
+  std::atomic<bool> abort_{false};
+  mutable std::mutex mutex_;
+  Status failure_;
+  std::optional<Suspicion> suspicion_;
+  std::optional<Stalled> stalled_;
+  std::map<int, bool> left_;
+
+  std::unique_ptr<transport::Rendezvous> root_;  // rank 0 of a HOST:PORT id
+  std::unique_ptr<transport::Acceptor> acceptor_;
+  std::unique_ptr<transport::Control> control_;
+  Engine engine_;
+  Service service_;
+  CallHistory history_;
+  std::mutex calls_;  // held while a call is planned and numbered; of what follows
+  std::unique_ptr<Planner> planner_;
+  std::shared_ptr<Run> spare_;  // of the blocking call before
+  std::shared_ptr<Stream> defaultStream_ = std::make_shared<Stream>();
+  std::map<int, PreMul> ops_;  // under mutex_
+  int opsMade_ = 0;            // likewise; no number is used twice
+  bool ended_ = false;
+  bool inherited_ = false;
+};
+
+}  // namespace eccl::runtime

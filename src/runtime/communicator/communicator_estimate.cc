@@ -1,0 +1,70 @@
+// What calls of a communicator are expected to take.
+
+#include <algorithm>
+#include <numeric>
+
+#include "runtime/communicator/communicator.h"
+#include "transport/shm/shared_heap.h"
+
+namespace eccl::runtime {
+namespace {
+
+size_t greatest(const std::vector<size_t>& counts) {
+  return counts.empty() ? 0 : *std::max_element(counts.begin(), counts.end());
+}
+
+/// Of the largest block that this rank knows of.
+size_t elementsOf(const Call& call) {
+  return call.varies() ? std::max(greatest(call.sendCounts), greatest(call.receiveCounts)) : call.count;
+}
+
+bool othersReach(const void* memory) {
+  const Window window = transport::SharedHeap::ofThisProcess().window();
+  return memory == nullptr || window.holds(window.offsetOf(static_cast<const std::byte*>(memory)), 1);
+}
+
+}  // namespace
+
+algorithms::CallSize Communicator::sizeFor(DataType type, size_t elements, bool registered) const {
+  algorithms::CallSize size;
+  size.elements = elements;
+  size.elementBytes = static_cast<uint32_t>(sizeOf(type));
+  size.slotBytes = static_cast<uint64_t>(options_.settings.slotBytes);
+  size.slots = static_cast<int>(options_.settings.slots);
+  size.registered = registered && !options_.settings.p2pDisable;
+  return size;
+}
+
+Result<double> Communicator::estimate(const Call& call) const {
+  const algorithms::CallSize size =
+      sizeFor(call.type, elementsOf(call), othersReach(call.send) && othersReach(call.receive));
+  if (!call.pointToPoint()) return estimate(call.collective, size, ranks_);
+  if (call.root == rank_) {
+    const std::vector<Program> copy = {pointToPointProgram(call.collective, rank_, ranks_, rank_)};
+    return algorithms::simulatedTime(copy, size, selection_.placement.of(std::array{rank_}),
+                                     selection_.model.parameters());
+  }
+  // Rank 0 of these two sends.
+  const std::vector<Program> pair = {pointToPointProgram(Collective::send, 0, 2, 1),
+                                     pointToPointProgram(Collective::receive, 1, 2, 0)};
+  return algorithms::simulatedTime(pair, size, selection_.placement.of(std::array{rank_, call.root}),
+                                   selection_.model.parameters());
+}
+
+Result<double> Communicator::estimate(Collective collective, DataType type, size_t count, int ranks) const {
+  return estimate(collective, sizeFor(type, count, true), ranks);
+}
+
+Result<double> Communicator::estimate(Collective collective, const algorithms::CallSize& size,
+                                      int ranks) const {
+  if (size.elements == 0 || ranks == 1) return 0.0;
+  if (ranks == ranks_) return selection_.estimate(collective, size, planner_->selection());
+  std::vector<int> first(static_cast<size_t>(ranks));
+  std::iota(first.begin(), first.end(), 0);
+  // They would be a communicator of their own, with rules of their own.
+  algorithms::SelectionTable table = planner_->selection();
+  ECCL_ASSIGN(table.rules, selection_.rulesAmong(first, options_.settings));
+  return selection_.estimate(collective, size, table, first);
+}
+
+}  // namespace eccl::runtime

@@ -1,0 +1,208 @@
+#include "runtime/execution/call.h"
+
+#include <cstring>
+#include <limits>
+
+#include "algorithms/builder/collective.h"
+#include "base/low_precision.h"
+
+namespace eccl::runtime {
+namespace {
+
+/// FNV-1a's scheme over 64-bit words at once, each mixed down before the next; folded to 32 bits, never 0.
+/// (G. Fowler, L. C. Noll, K.-P. Vo; the mixing step is that of MurmurHash3's finalizer, A. Appleby.)
+class Hash {
+ public:
+  Hash& add(uint64_t word) {
+    state_ = (state_ ^ word) * 0xff51afd7ed558ccdull;
+    state_ ^= state_ >> 33;
+    return *this;
+  }
+  uint32_t value() const {
+    uint32_t folded = static_cast<uint32_t>(state_ ^ state_ >> 32);
+    return folded != 0 ? folded : 1;
+  }
+
+ private:
+  uint64_t state_ = 0xcbf29ce484222325ull;
+};
+
+uint32_t hashCounts(const std::vector<size_t>& counts) {
+  Hash hash;
+  for (size_t count : counts) hash.add(count);
+  return hash.value();
+}
+
+/// Elements that `count` per block need in a buffer of `blocks`; SIZE_MAX when no address space could hold it.
+bool tooLarge(size_t count, int blocks, DataType type) {
+  size_t most = std::numeric_limits<ptrdiff_t>::max() / sizeOf(type);
+  return blocks > 0 && count > most / static_cast<size_t>(blocks);
+}
+
+Status validateTable(const Call& call, const char* what, const std::vector<size_t>& counts,
+                     const std::vector<size_t>& offsets) {
+  size_t most = std::numeric_limits<ptrdiff_t>::max() / sizeOf(call.type);
+  for (size_t i = 0; i < counts.size(); ++i) {
+    size_t offset = i < offsets.size() ? offsets[i] : 0;
+    if (counts[i] > most || offset > most - counts[i]) {
+      return Status::error(
+          Code::invalidArgument,
+          "%s: %s count %zu with displacement %zu for rank %zu is beyond any buffer; was a negative "
+          "number passed?",
+          nameOf(call.collective), what, counts[i], offset, i);
+    }
+  }
+  return {};
+}
+
+bool allZero(const std::vector<size_t>& counts) {
+  for (size_t count : counts) {
+    if (count != 0) return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+kernels::Scale PreMul::scale() const {
+  const void* from = scalar != nullptr ? scalar : immediate;
+  auto read = [from](auto value) {
+    std::memcpy(&value, from, sizeof value);
+    return value;
+  };
+  switch (type) {
+    case DataType::int8:
+      return kernels::Scale::multiplyByInteger(read(int8_t{}));
+    case DataType::uint8:
+      return kernels::Scale::multiplyByInteger(read(uint8_t{}));
+    case DataType::int32:
+      return kernels::Scale::multiplyByInteger(read(int32_t{}));
+    case DataType::uint32:
+      return kernels::Scale::multiplyByInteger(read(uint32_t{}));
+    case DataType::int64:
+      return kernels::Scale::multiplyByInteger(read(int64_t{}));
+    case DataType::uint64:
+      return kernels::Scale::multiplyByInteger(static_cast<int64_t>(read(uint64_t{})));
+    case DataType::float16:
+      return kernels::Scale::multiplyBy(widen(read(Half{})));
+    case DataType::bfloat16:
+      return kernels::Scale::multiplyBy(widen(read(Bfloat16{})));
+    case DataType::float32:
+      return kernels::Scale::multiplyBy(read(float{}));
+    case DataType::float64:
+      return kernels::Scale::multiplyBy(read(double{}));
+    case DataType::float8e4m3:
+      return kernels::Scale::multiplyBy(widen(read(Float8e4m3{})));
+    case DataType::float8e5m2:
+      return kernels::Scale::multiplyBy(widen(read(Float8e5m2{})));
+  }
+  return {};
+}
+
+std::string CallRecord::text() const {
+  auto what = static_cast<Collective>(collective);
+  if (collective >= kCollectives || type >= kDataTypes || op >= kRedOps) return "an unknown call";
+  std::string text = nameOf(what);
+  if (what == Collective::barrier) return text + "()";
+  auto dtype = nameOf(static_cast<DataType>(type));
+  if (what == Collective::allToAllv) return text + format("(%s)", dtype);
+  text += format("(count %llu, %s", static_cast<unsigned long long>(count), dtype);
+  if (reduces(what)) text += format(", %s", nameOf(static_cast<RedOp>(op)));
+  if (hasRoot(what)) text += format(", root %d", root);
+  if (what == Collective::send) text += format(", to rank %d", root);
+  if (what == Collective::receive) text += format(", from rank %d", root);
+  return text + ")";
+}
+
+void CallRecord::number(uint64_t ofScope) {
+  sequence = ofScope;
+  // Send and Recv of one pair agree; so does what all ranks of a collective know alike.
+  const uint64_t what = scope != 0 ? scope
+                                   : static_cast<uint64_t>(static_cast<uint32_t>(root)) << 32 |
+                                         static_cast<uint32_t>(collective) << 8 | op;
+  signature =
+      Hash().add(what).add(static_cast<uint64_t>(countsHash) << 8 | type).add(count).add(sequence).value();
+}
+
+CallRecord recordOf(const Call& call, int rank) {
+  CallRecord record;
+  record.collective = static_cast<uint8_t>(call.collective);
+  record.type = static_cast<uint8_t>(call.type);
+  record.op = reduces(call.collective) ? static_cast<uint8_t>(call.op) : 0;
+  record.root = hasRoot(call.collective) || call.pointToPoint() ? call.root : 0;
+  record.count = call.count;
+  if (call.collective == Collective::allGatherv) record.countsHash = hashCounts(call.receiveCounts);
+  if (call.collective == Collective::reduceScatterv) record.countsHash = hashCounts(call.sendCounts);
+  if (call.varies()) {
+    record.count = 0;
+    const auto& counts = call.collective == Collective::allGatherv ? call.receiveCounts : call.sendCounts;
+    if (call.collective != Collective::allToAllv) {
+      for (size_t each : counts) record.count += each;
+    }
+  }
+  if (call.pointToPoint()) {
+    record.scope = call.collective == Collective::send ? CallRecord::pairScope(rank, call.root)
+                                                       : CallRecord::pairScope(call.root, rank);
+  }
+  record.number(0);
+  return record;
+}
+
+Status validate(const Call& call, int rank, int ranks) {
+  const char* name = nameOf(call.collective);
+  algorithms::CollectiveShape shape{call.collective, ranks, call.root};
+  if (hasRoot(call.collective) && (call.root < 0 || call.root >= ranks)) {
+    return Status::error(Code::invalidArgument, "%s: root %d is not a rank of this communicator (0 to %d)",
+                         name, call.root, ranks - 1);
+  }
+  if (call.pointToPoint() && (call.root < 0 || call.root >= ranks)) {
+    return Status::error(Code::invalidArgument, "%s: peer %d is not a rank of this communicator (0 to %d)",
+                         name, call.root, ranks - 1);
+  }
+  if (call.collective == Collective::barrier) return {};
+  int sends = shape.input(rank).number, receives = shape.output(rank).number;
+  bool sendsNothing, receivesNothing;
+  if (call.varies()) {
+    ECCL_TRY(validateTable(call, "send", call.sendCounts, call.sendOffsets));
+    ECCL_TRY(validateTable(call, "receive", call.receiveCounts, call.receiveOffsets));
+    sendsNothing = allZero(call.sendCounts);
+    receivesNothing = allZero(call.receiveCounts);
+  } else {
+    if (tooLarge(call.count, sends > receives ? sends : receives, call.type)) {
+      return Status::error(Code::invalidArgument,
+                           "%s: count %zu of %s is beyond any buffer; was a negative number passed?", name,
+                           call.count, nameOf(call.type));
+    }
+    sendsNothing = sends == 0 || call.count == 0;
+    receivesNothing = receives == 0 || call.count == 0;
+  }
+  if (!sendsNothing && call.send == nullptr) {
+    return Status::error(Code::invalidArgument, "%s: sendbuff is NULL on rank %d, which sends data", name,
+                         rank);
+  }
+  if (!receivesNothing && call.receive == nullptr) {
+    return Status::error(Code::invalidArgument, "%s: recvbuff is NULL on rank %d, which receives data", name,
+                         rank);
+  }
+  bool allToAll = call.collective == Collective::allToAll || call.collective == Collective::allToAllv;
+  if (allToAll && !sendsNothing && call.send == call.receive) {
+    return Status::error(Code::invalidArgument,
+                         "%s: sendbuff and recvbuff are the same; it works out of place only", name);
+  }
+  if (call.collective == Collective::allGatherv &&
+      call.sendCounts[0] != call.receiveCounts[static_cast<size_t>(rank)]) {
+    return Status::error(Code::invalidArgument, "AllGatherv: sendcount %zu differs from recvcounts[%d] = %zu",
+                         call.sendCounts[0], rank, call.receiveCounts[static_cast<size_t>(rank)]);
+  }
+  if (call.collective == Collective::allToAllv &&
+      call.sendCounts[static_cast<size_t>(rank)] != call.receiveCounts[static_cast<size_t>(rank)]) {
+    return Status::error(Code::invalidArgument,
+                         "AlltoAllv: sendcounts[%d] = %zu differs from recvcounts[%d] = %zu: both are "
+                         "what rank %d sends to itself",
+                         rank, call.sendCounts[static_cast<size_t>(rank)], rank,
+                         call.receiveCounts[static_cast<size_t>(rank)], rank);
+  }
+  return {};
+}
+
+}  // namespace eccl::runtime

@@ -1,0 +1,81 @@
+// One call of a collective, Send or Recv, as the user made it.
+#pragma once
+
+#include <compare>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "base/types.h"
+#include "kernels/reduce.h"
+
+namespace eccl::runtime {
+
+/// How contributions are scaled by PreMulSum. The scalar may live in memory that is read when the call runs.
+struct PreMul {
+  DataType type = DataType::float32;
+  const void* scalar = nullptr;  // read when the operation starts; null: `immediate` holds it
+  std::byte immediate[8] = {};
+  kernels::Scale scale() const;
+};
+
+/// What a plan depends on, but for the tables of the v calls.
+struct CallKey {
+  uint64_t count = 0;
+  Collective collective = Collective::allReduce;
+  DataType type = DataType::float32;
+  RedOp op = RedOp::sum;
+  int32_t root = 0;
+  bool operator==(const CallKey&) const = default;
+};
+
+/// A value: buffers are the caller's and stay valid until the operation is complete.
+struct Call {
+  Collective collective = Collective::allReduce;
+  const void* send = nullptr;
+  void* receive = nullptr;
+  size_t count = 0;  // elements per block; for the v calls the tables below
+  DataType type = DataType::float32;
+  RedOp op = RedOp::sum;
+  int root = 0;  // the peer of Send and Recv
+  PreMul preMul;
+  /// v calls: counts and displacements (elements), one per block this rank sends or receives.
+  std::vector<size_t> sendCounts, sendOffsets, receiveCounts, receiveOffsets;
+
+  bool varies() const {
+    return collective == Collective::allToAllv || collective == Collective::allGatherv ||
+           collective == Collective::reduceScatterv;
+  }
+  CallKey key() const { return {count, collective, type, op, root}; }
+  bool pointToPoint() const { return collective == Collective::send || collective == Collective::receive; }
+};
+
+/// What other ranks are told about a call. Plain data, sent as it lies.
+struct CallRecord {
+  /// Calls are numbered within a scope: 0 for collectives, else the ordered pair of a Send and its Recv.
+  uint64_t scope = 0, sequence = 0;
+  uint64_t count = 0;
+  uint32_t signature = 0;  // travels with every message of the call
+  int32_t root = 0;
+  uint8_t collective = 0, type = 0, op = 0;
+  uint8_t callerBlocked = 0;  // the thread that made the call waits for it
+  uint32_t countsHash = 0;    // v calls whose counts all ranks know
+
+  /// Gives the call its number, and the signature that depends on it.
+  void number(uint64_t ofScope);
+  static uint64_t pairScope(int from, int to) {
+    return (static_cast<uint64_t>(from) + 1) << 32 | static_cast<uint32_t>(to);
+  }
+  /// "AllReduce(count 1024, float, sum)".
+  std::string text() const;
+};
+
+/// The record of `call`, made by `rank`, as number 0 of its scope.
+CallRecord recordOf(const Call& call, int rank);
+
+/// Checks everything that one rank can see: ranges, pointers, sizes. Errors name the argument and its value.
+Status validate(const Call& call, int rank, int ranks);
+
+}  // namespace eccl::runtime

@@ -1,0 +1,168 @@
+// Executes Runs: the host executor, and the rule that whoever waits drives.
+//
+// One thread at a time is the driver: it alone touches connections, lanes and the reactor. A thread that waits
+// for a Run becomes the driver if nobody is; otherwise it sleeps until the Run is done or the role is free.
+// When nobody waits, the communicator's service thread drives (serve()).
+//
+// Runs start in the order in which they were submitted, which is the order of the calls and so the same on all
+// ranks. Each takes a ticket at every connection it uses; a lane runs while its tickets are served. So Runs
+// that share no connection go on side by side, and Runs that do follow one another lane by lane.
+#pragma once
+
+#include <condition_variable>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "runtime/execution/run.h"
+#include "transport/connect/connector.h"
+#include "transport/core/reactor.h"
+
+namespace eccl::runtime {
+
+/// Told by the driver, no lock held.
+class EngineHandler {
+ public:
+  virtual ~EngineHandler() = default;
+  /// A lane got a message that does not fit its call, from `peer`.
+  virtual void onMismatch(Run& run, int peer, const LaneState& lane) = 0;
+  /// A lane or a connection found its peer failed or unreachable.
+  virtual void onPeerFailed(Run* run, int peer, const std::string& reason) = 0;
+  /// Nothing has moved in `run` for `stalled`; `peers` are those it waits for.
+  virtual void onStall(Run& run, Duration stalled, const std::vector<int>& peers) = 0;
+  /// The driver could not go on, for want of memory or by a defect. To be answered by Engine::fail().
+  virtual void onDriverFailed(const Status& why) = 0;
+  /// Work was submitted that nobody waits for: have serve() called.
+  virtual void wakeService() = 0;
+};
+
+struct EngineOptions {
+  Duration stallTime = std::chrono::milliseconds(100);
+  Duration spin{};  // until setSpin()
+  const Clock* clock = &Clock::system();
+};
+
+/// Owner: the communicator.
+class Engine {
+ public:
+  Engine(EngineOptions options, EngineHandler& handler);
+  /// Needed before anything else; `connector` is for Reactor users only.
+  Status open(transport::ConnectorOptions connectorOptions);
+
+  /// How long a wait looks before it yields. Any thread.
+  void setSpin(Duration spin) { spin_.store(spin, std::memory_order_relaxed); }
+  /// Bytes from which messages go from memory to memory, for connections to come. Any thread.
+  void setDirectFrom(uint32_t bytes);
+  /// Bytes of the largest cache that are this rank's. Before the first Run.
+  void setCacheShare(size_t bytes) { cacheShare_ = bytes; }
+  /// Queues Runs; each begins when nothing holds it, which may be at once. All or, if it throws, none. Any
+  /// thread.
+  void submit(std::span<const std::shared_ptr<Run>> runs);
+  /// Takes one hold from each. Any thread.
+  void release(std::span<const std::shared_ptr<Run>> runs);
+  /// Ends a Run that was never submitted. Any thread.
+  void reject(Run& run, const Status& why) { complete(run, why); }
+  /// Submits, releases and waits: nobody else need be woken.
+  void execute(const std::shared_ptr<Run>& run);
+  /// If nothing else is under way, makes the caller the driver, for drive() or execute() of a ShortCall.
+  bool claim();
+  /// After claim(). True: the call is complete and the role given up. False: it takes long, or is unusual.
+  bool drive(ShortCall& call);
+  /// After drive() said false: goes on with the call as `run`, and gives up the role.
+  void execute(const std::shared_ptr<Run>& run, const ShortCall& call);
+  /// Returns when the Run is done; drives meanwhile if nobody else does.
+  void wait(Run& run);
+  /// Drives until all Runs have ended and everything sent has been taken by its receivers, or cannot be any
+  /// more: *lost says what. False: the engine failed. No Run may be submitted any more.
+  bool drain(std::vector<transport::Untaken>* lost);
+
+  /// An authenticated data connection. Any thread.
+  void adopt(transport::Incoming incoming);
+  /// The rank said goodbye. Any thread.
+  void expectEnd(int rank);
+  /// Has every Run end with `why`, now and in future: soon, by whoever drives. The first reason stays. Any
+  /// thread, the driver included.
+  void fail(const Status& why);
+  /// After fail(): returns when every Run has ended and peers' access to memory is revoked. Not the driver.
+  void quiesce();
+
+  /// By the service thread: drives for a moment if nobody waits. True if it did: it is to be called again when
+  /// fd() becomes readable, or after the stall time while Runs are active. False: somebody else drives.
+  bool serve();
+  /// By the service thread: when serve() is due although fd() is silent.
+  TimePoint serveDeadline() const { return serveDeadline_; }
+  int fd() const { return reactor_.fd(); }
+  void closeAfterFork();
+
+ private:
+  bool drive();  // one pass; true if anything moved
+  /// Whatever goes wrong in `body`, the driver's role can be given up afterwards.
+  template <class Body>
+  void asDriver(Body&& body) {
+    const Status status = guarded("moving data", [&] { return body(), Status(); });
+    if (!status.ok()) handler_.onDriverFailed(status);
+    if (failing()) failActive();
+  }
+  void takeQueued();
+  void admit(Run& run);
+  void begin(Run& run);
+  void start(const std::shared_ptr<Run>& run, const ShortCall* halfway);
+  void startLane(Run& run, int lane);
+  bool advanceLane(Run& run, int lane);
+  void finishMoves(Run& run, int lane);
+  void laneFailed(Run& run, int lane);
+  void complete(Run& run, Status status);
+  void checkStalls();
+  /// Of a driver, since something last moved.
+  struct Looks {
+    unsigned made = 0;
+    bool yielding = false;
+    TimePoint since{};
+  };
+  void idle(Looks& looks);
+  void driveFor(Run& run, std::unique_lock<std::mutex>& lock);
+  void stopWaiting(std::unique_lock<std::mutex>& lock);
+  void sleep();
+  void failActive();
+  bool failing() const { return failing_.load(std::memory_order_acquire); }
+  void announce(bool toService);
+  void attend(TimePoint now);
+  void losePatience();
+  void arm();
+  void disarm();
+  std::vector<int> awaited(const Run& run) const;
+
+  const EngineOptions options_;
+  EngineHandler& handler_;
+  transport::Reactor reactor_;
+  std::unique_ptr<transport::Connector> connector_;
+
+  std::mutex mutex_;
+  std::condition_variable changed_;  // a Run is done, or the driver's role is free
+  bool driving_ = false;
+  std::atomic<int> waiting_{0};        // threads in wait(); written under the mutex
+  std::atomic<bool> sleeping_{false};  // the driver, in the reactor
+  bool attended_ = false;              // the service thread looks again by serveDeadline_, unasked
+  TimePoint newsSince_{};              // when news_ was last raised
+  std::vector<std::shared_ptr<Run>> queued_, released_;
+  std::vector<transport::Incoming> incoming_;
+  std::vector<int> leaving_;
+  Status failure_;
+  std::atomic<bool> news_{false};  // something of the above is new
+  std::atomic<bool> failing_{false};
+
+  std::atomic<Duration> spin_;
+  size_t cacheShare_ = SIZE_MAX / 8;
+
+  // The driver's.
+  std::unordered_map<const Run*, std::shared_ptr<Run>> pending_;  // not released yet
+  std::vector<std::shared_ptr<Run>> active_;
+  bool poisoned_ = false;
+  bool armed_ = false;                          // peers have been asked to ring
+  TimePoint serveDeadline_ = TimePoint::max();  // the service thread's
+};
+
+}  // namespace eccl::runtime

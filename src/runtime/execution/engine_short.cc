@@ -1,0 +1,65 @@
+// The engine's way with short calls: no Run, no queue, no ticket, as long as nothing else is under way and the
+// peers are there.
+
+#include <sched.h>
+
+#include "base/atomics.h"
+#include "runtime/execution/engine.h"
+
+namespace eccl::runtime {
+namespace {
+
+/// A short call is worth so many looks, spinning and yielding, before it is treated like any other.
+constexpr int kShortLooks = 500, kShortYields = 20;
+/// Peers that do not sleep see a message after less; the fence it takes to find out whether they do can wait.
+constexpr int kLooksBeforeKick = 8;
+/// So long is a place for a long message waited for (some microseconds).
+constexpr int kPatientLooks = 100, kPatientYields = 4;
+
+}  // namespace
+
+bool Engine::claim() {
+  std::lock_guard lock(mutex_);
+  if (driving_ || news_.load(std::memory_order_relaxed) || !active_.empty() || !pending_.empty()) return false;
+  ++waiting_;
+  driving_ = true;
+  return true;
+}
+
+bool Engine::drive(ShortCall& call) {
+  disarm();
+  const bool spins = spin_.load(std::memory_order_relaxed) > Duration::zero();
+  for (int looks = 0;;) {
+    const ShortCall::Answer answer = call.advance(looks < (spins ? kPatientLooks : kPatientYields));
+    if (answer == ShortCall::Answer::done) break;
+    if (answer == ShortCall::Answer::moved) {
+      looks = 0;
+      continue;
+    }
+    if (++looks == (spins ? kLooksBeforeKick : 1)) call.kick();
+    if (answer == ShortCall::Answer::unusual || looks > (spins ? kShortLooks : kShortYields) || failing() ||
+        news_.load(std::memory_order_relaxed)) {
+      call.kick();  // what it has done, peers may sleep for
+      return false;
+    }
+    if (spins)
+      relaxProcessor();
+    else
+      sched_yield();
+  }
+  call.kick();
+  std::unique_lock lock(mutex_);
+  driving_ = false;
+  changed_.notify_all();
+  stopWaiting(lock);
+  return true;
+}
+
+void Engine::execute(const std::shared_ptr<Run>& run, const ShortCall& call) {
+  start(run, &call);
+  std::unique_lock lock(mutex_, std::defer_lock);
+  driveFor(*run, lock);
+  stopWaiting(lock);
+}
+
+}  // namespace eccl::runtime

@@ -1,0 +1,257 @@
+#include "runtime/execution/plan.h"
+
+#include <algorithm>
+
+#include "algorithms/builder/builder.h"
+#include "algorithms/cost/simulate.h"
+#include "algorithms/selection/select.h"
+#include "algorithms/verify/verify.h"
+#include "base/log.h"
+
+namespace eccl::runtime {
+namespace {
+
+void layOutBlocks(const Call& call, const Program& program, Plan& plan) {
+  auto table = [&](Space space, const std::vector<size_t>& counts, const std::vector<size_t>& offsets) {
+    auto& extents = plan.extents[static_cast<int>(space)];
+    uint64_t packed = 0;
+    for (int32_t i = 0; i < program.map(space).number; ++i) {
+      size_t at = static_cast<size_t>(i);
+      extents.push_back({offsets.empty() ? packed : offsets[at], counts[at]});
+      packed += counts[at];
+    }
+  };
+  if (!call.varies()) return;
+  table(Space::input, call.sendCounts, call.sendOffsets);
+  table(Space::output, call.receiveCounts, call.receiveOffsets);
+  // Scratch mirrors blocks that all ranks know the sizes of: the table with one entry per block.
+  const auto& known = call.collective == Collective::reduceScatterv ? call.sendCounts : call.receiveCounts;
+  for (int32_t i = 0; i < program.map(Space::scratch).number; ++i) {
+    plan.extents[static_cast<int>(Space::scratch)].push_back(
+        {0, known[static_cast<size_t>(program.map(Space::scratch).block(i))]});
+  }
+}
+
+uint64_t largestBlock(const Call& call) {
+  if (!call.varies()) return call.count;
+  const auto& known = call.collective == Collective::reduceScatterv ? call.sendCounts : call.receiveCounts;
+  return known.empty() ? 0 : *std::max_element(known.begin(), known.end());
+}
+
+/// Bytes of the rank's two buffers.
+size_t footprintOf(const Plan& plan) {
+  size_t elements = 0;
+  for (Space space : {Space::input, Space::output}) {
+    const BlockMap& map = plan.program->map(space);
+    for (int i = 0; i < map.number; ++i) elements += plan.view.extent(space, map.block(i)).elements;
+  }
+  return elements * plan.view.elementBytes;
+}
+
+void findConnections(const Program& program, Plan& plan) {
+  for (const Lane& lane : program.lanes) {
+    std::vector<bool> used(program.connections.size(), false);
+    for (int s = lane.firstStep; s < lane.firstStep + lane.steps; ++s) {
+      const Step& step = program.steps[static_cast<size_t>(s)];
+      for (int i = 0; i < step.sources + step.destinations; ++i) {
+        const Operand& operand = program.operands[static_cast<size_t>(step.firstOperand + i)];
+        if (operand.space != Space::connection) continue;
+        for (int repeat = 0; repeat < step.repeat; ++repeat) {
+          used[static_cast<size_t>(operand.index.at(repeat))] = true;
+          if (operand.index.stride == 0) break;
+        }
+      }
+    }
+    std::vector<int> connections;
+    for (size_t c = 0; c < used.size(); ++c) {
+      if (used[c]) connections.push_back(static_cast<int>(c));
+    }
+    plan.laneConnections.push_back(std::move(connections));
+  }
+}
+
+/// How many tiles' worth of messages a connection's grants are enough for.
+void findPosts(const Program& program, uint32_t grants, Plan& plan) {
+  bool any = false;
+  for (const Lane& lane : program.lanes) {
+    std::vector<int> messages(program.connections.size(), 0);
+    bool posts = false;
+    for (int s = lane.firstStep; s < lane.firstStep + lane.steps; ++s) {
+      const Step& step = program.steps[static_cast<size_t>(s)];
+      const Operand* operands = &program.operands[static_cast<size_t>(step.firstOperand)];
+      posts |= step.destinations > 0 && operands[step.sources].posted;
+      for (int i = 0; i < step.sources; ++i) {
+        if (operands[i].space != Space::connection) continue;
+        for (int repeat = 0; repeat < step.repeat; ++repeat)
+          ++messages[static_cast<size_t>(operands[i].index.at(repeat))];
+      }
+    }
+    const int most = posts ? *std::max_element(messages.begin(), messages.end()) : 1;
+    plan.ahead.push_back(posts ? static_cast<int8_t>(std::clamp(static_cast<int>(grants) / most - 1, 0, 64))
+                               : -1);
+    any |= posts;
+  }
+  if (any) plan.view.ahead = plan.ahead.data();
+}
+
+}  // namespace
+
+void Plan::setShortCall(std::unique_ptr<ShortCall> made) {
+  ownedShortCall_ = std::move(made);
+  shortCall_.store(ownedShortCall_.get(), std::memory_order_release);
+}
+
+void Plan::bind(transport::Connector& connector) {
+  if (bound_) return;
+  bound_ = true;
+  for (const ConnectionSpec& spec : program->connections) {
+    int self = program->rank;
+    transport::ConnectionId id{spec.sends ? self : spec.peer, spec.sends ? spec.peer : self, spec.channel,
+                               spec.tag};
+    transport::Connection* connection = connector.get(id);
+    connections.push_back(connection);
+    senders_.push_back(&connection->sendEnd);
+    receivers_.push_back(&connection->receiveEnd);
+  }
+  view.senders = senders_.data();
+  view.receivers = receivers_.data();
+}
+
+Program pointToPointProgram(Collective collective, int rank, int ranks, int peer) {
+  if (peer == rank) {  // both ends in one call: a copy
+    algorithms::Builder b({Collective::broadcast, 1, 0}, 0, 1, 1);
+    b.lane(0);
+    b.step({algorithms::input()}, {algorithms::output()});
+    return b.take();
+  }
+  algorithms::Builder b({collective, ranks, 0}, rank, 1, 1);
+  b.lane(0);
+  if (collective == Collective::send) {
+    b.step({algorithms::input().stable()},
+           {algorithms::connection(b.sendTo(peer, 0, transport::kPointToPointTag))});
+  } else {
+    b.step({algorithms::connection(b.receiveFrom(peer, 0, transport::kPointToPointTag))},
+           {algorithms::output()});
+  }
+  // An empty message is a message: Send and Recv of no elements meet like any others.
+  b.streams();
+  return b.take();
+}
+
+Result<std::shared_ptr<const Program>> Planner::program(const algorithms::Algorithm& algorithm, int root,
+                                                        int channels) {
+  auto& kept = programs_[{&algorithm, root, channels}];
+  if (kept != nullptr) return kept;
+  algorithms::CollectiveShape shape{algorithm.collective, context_.ranks, root};
+  if (context_.verify) {
+    for (bool inPlace : {false, true}) {
+      algorithms::Verdict verdict =
+          algorithms::verify(algorithms::buildAll(algorithm, shape, channels), inPlace);
+      if (!verdict.ok || verdict.minSlots > static_cast<int>(context_.ring.slots)) {
+        std::string why = verdict.ok ? format("it needs %d slots per connection and ECCL_SLOTS is %u",
+                                              verdict.minSlots, context_.ring.slots)
+                                     : verdict.reason;
+        return logged(Status::error(verdict.ok ? Code::invalidUsage : Code::internal,
+                                    "the schedule %s %s for %d ranks is refuted: %s",
+                                    nameOf(algorithm.collective), algorithm.name, context_.ranks, why.c_str()));
+      }
+    }
+  }
+  kept = std::make_shared<const Program>(algorithm.build(shape, context_.rank, channels));
+  return kept;
+}
+
+Result<std::shared_ptr<Plan>> Planner::make(const Call& call, std::shared_ptr<const Program> program,
+                                            uint64_t tileBytes) {
+  auto plan = std::make_shared<Plan>();
+  plan->program = program;
+  PlanView& view = plan->view;
+  view.lanes = program->lanes.data();
+  view.steps = program->steps.data();
+  view.operands = program->operands.data();
+  for (int s = 0; s < kMemorySpaces; ++s) view.maps[s] = program->maps[s];
+  view.streams = program->streams;
+  view.elementBytes = static_cast<uint32_t>(sizeOf(call.type));
+  view.blockElements = call.count;
+  layOutBlocks(call, *program, *plan);
+  for (int s = 0; s < kMemorySpaces; ++s) {
+    if (!plan->extents[s].empty()) view.extents[s] = plan->extents[s].data();
+  }
+
+  const int32_t longestMessage = program->messageParts;
+  const uint64_t least = static_cast<uint64_t>(longestMessage) * view.elementBytes;
+  if (least > context_.ring.slotBytes) {
+    return Status::error(
+        Code::invalidUsage,
+        "%s among %d ranks sends %d parts as one message, more than ECCL_SLOT_BYTES = %u holds; raise it "
+        "to at least %zu",
+        nameOf(call.collective), context_.ranks, longestMessage, context_.ring.slotBytes,
+        static_cast<size_t>(least));
+  }
+  const uint64_t messageBytes =
+      tileBytes > 0 ? std::clamp<uint64_t>(tileBytes, least, context_.ring.slotBytes) : context_.ring.slotBytes;
+  if (!program->streams) {
+    const uint64_t largest = largestBlock(call);
+    view.cut = algorithms::cutFor(*program, largest, view.elementBytes, messageBytes);
+    view.tiles = view.cut.tiles(largest);
+  } else {  // the sizes are not known to all, so nothing may depend on them
+    view.cut.parts = program->parts;
+    view.cut.tile = messageBytes / least;
+    for (const Step& step : program->steps) {
+      plan->relayedAt.push_back(static_cast<int32_t>(plan->relayFlags));
+      plan->relayFlags += static_cast<size_t>(step.repeat);
+    }
+  }
+  plan->scratchBytes = static_cast<size_t>(program->map(Space::scratch).number) *
+                       static_cast<size_t>(program->parts) * view.cut.tile * view.elementBytes;
+  plan->footprint = footprintOf(*plan);
+  findConnections(*program, *plan);
+  if (!program->streams) findPosts(*program, context_.ring.grants(), *plan);
+  return plan;
+}
+
+Result<std::shared_ptr<Plan>> Planner::planPointToPoint(const Call& call) {
+  auto program = std::make_shared<const Program>(
+      pointToPointProgram(call.collective, context_.rank, context_.ranks, call.root));
+  return make(call, std::move(program), 0);
+}
+
+const std::shared_ptr<Plan>* Planner::known(const CallKey& key) {
+  if (last_ != nullptr && key == lastKey_) return &last_;
+  const auto at = plans_.find(key);
+  if (at == plans_.end()) return nullptr;
+  lastKey_ = key;
+  last_ = at->second;
+  return &last_;
+}
+
+Result<std::shared_ptr<Plan>> Planner::plan(const Call& call) {
+  const CallKey key = call.key();
+  if (!call.varies()) {
+    if (const auto* found = known(key)) return *found;
+  }
+  std::shared_ptr<Plan> plan;
+  if (call.pointToPoint()) {
+    ECCL_ASSIGN(plan, planPointToPoint(call));
+    plan->algorithm = "direct";
+  } else {
+    uint64_t bytes = largestBlock(call) * sizeOf(call.type);
+    size_t known = call.collective == Collective::allToAllv ? 0 : bytes;
+    algorithms::Choice choice = algorithms::select(call.collective, known, context_.ranks, context_.selection);
+    int channels = choice.channels;
+    if (context_.minChannels > 0) channels = std::max(channels, context_.minChannels);
+    if (context_.maxChannels > 0) channels = std::min(channels, context_.maxChannels);
+    if (context_.channels > 0) channels = context_.channels;
+    ECCL_ASSIGN(auto chosen, program(*choice.algorithm, hasRoot(call.collective) ? call.root : 0, channels));
+    ECCL_ASSIGN(plan, make(call, std::move(chosen), choice.tile));
+    plan->algorithm = choice.algorithm->name;
+  }
+  if (call.varies()) return plan;
+  if (plans_.size() >= kCached) plans_.clear();  // rare: a thousand different shapes; running ones live on
+  plans_.emplace(key, plan);
+  lastKey_ = key;
+  last_ = plan;
+  return plan;
+}
+
+}  // namespace eccl::runtime

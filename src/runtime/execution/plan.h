@@ -1,0 +1,99 @@
+// A Program with sizes: how blocks are cut into parts and tiles, where they lie, which connections carry it.
+#pragma once
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+#include <vector>
+
+#include "algorithms/library/algorithm.h"
+#include "algorithms/selection/select.h"
+#include "program/plan_view.h"
+#include "runtime/execution/call.h"
+#include "runtime/execution/short_call.h"
+#include "transport/connect/connector.h"
+
+namespace eccl::runtime {
+
+/// Immutable once bound, but for shortCall. Owner: shared by the cache and the Runs that use it.
+struct Plan {
+  std::shared_ptr<const Program> program;
+  PlanView view;
+  std::vector<BlockExtent> extents[kMemorySpaces];
+  size_t scratchBytes = 0;
+  size_t relayFlags = 0;
+  size_t footprint = 0;                           // bytes of the caller's two buffers
+  std::vector<int32_t> relayedAt;                 // by step
+  std::vector<int8_t> ahead;                      // by lane; see PlanView
+  std::vector<std::vector<int>> laneConnections;  // by lane: indices of Program::connections
+  const char* algorithm = "";
+  /// For blocking calls made anew; null where it is not short, or not known to be. Set by the driver, once; any
+  /// thread may look, only the driver may begin it.
+  ShortCall* shortCall() const { return shortCall_.load(std::memory_order_acquire); }
+  void setShortCall(std::unique_ptr<ShortCall> made);
+
+  /// Gets the connections. Driver only; later calls do nothing.
+  void bind(transport::Connector& connector);
+  std::vector<transport::Connection*> connections;
+
+ private:
+  std::unique_ptr<ShortCall> ownedShortCall_;
+  std::atomic<ShortCall*> shortCall_{nullptr};
+  bool bound_ = false;
+  std::vector<SendEnd*> senders_;
+  std::vector<ReceiveEnd*> receivers_;
+};
+
+/// What planning depends on besides the call: the same on all ranks.
+struct PlanContext {
+  int rank = 0, ranks = 1;
+  RingShape ring;
+  algorithms::SelectionTable selection;  // ECCL_ALGO, and the rules that ranks agreed on
+  int channels = 0;                      // 0: chosen, within the two below
+  int minChannels = 0, maxChannels = 0;  // 0: no bound
+  bool verify = false;                   // prove each schedule before its first run
+};
+
+/// Owner: the communicator. Threads: one at a time (those that make calls).
+class Planner {
+ public:
+  explicit Planner(PlanContext context) : context_(std::move(context)) {}
+
+  /// What calls are chosen by. Any thread.
+  const algorithms::SelectionTable& selection() const { return context_.selection; }
+  /// The plan for a call; from the cache when the call is one seen before.
+  Result<std::shared_ptr<Plan>> plan(const Call& call);
+  /// The plan in the cache, or null. Not for v calls. Valid until the next plan().
+  const std::shared_ptr<Plan>* known(const CallKey& key);
+
+ private:
+  struct KeyHash {
+    size_t operator()(const CallKey& key) const {
+      uint64_t x = key.count * 0x9e3779b97f4a7c15ull ^
+                   (static_cast<uint64_t>(key.root) << 24 | static_cast<uint64_t>(key.collective) << 16 |
+                    static_cast<uint64_t>(key.type) << 8 | static_cast<uint64_t>(key.op));
+      return static_cast<size_t>(x ^ x >> 29);
+    }
+  };
+  static constexpr size_t kCached = 1024;
+
+  Result<std::shared_ptr<const Program>> program(const algorithms::Algorithm& algorithm, int root,
+                                                 int channels);
+  /// `tileBytes`: see Choice.
+  Result<std::shared_ptr<Plan>> make(const Call& call, std::shared_ptr<const Program> program,
+                                     uint64_t tileBytes);
+  Result<std::shared_ptr<Plan>> planPointToPoint(const Call& call);
+
+  const PlanContext context_;
+  std::map<std::tuple<const algorithms::Algorithm*, int, int>, std::shared_ptr<const Program>> programs_;
+  std::unordered_map<CallKey, std::shared_ptr<Plan>, KeyHash> plans_;
+  CallKey lastKey_;
+  std::shared_ptr<Plan> last_;
+};
+
+/// The program of a Send, a Recv, or a Send to oneself.
+Program pointToPointProgram(Collective collective, int rank, int ranks, int peer);
+
+}  // namespace eccl::runtime

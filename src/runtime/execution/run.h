@@ -1,0 +1,58 @@
+// One execution of a Plan: lane states, scratch, tickets, and where it has got to.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "base/clock.h"
+#include "program/plan_view.h"
+#include "runtime/execution/call.h"
+#include "runtime/execution/plan.h"
+
+namespace eccl::runtime {
+
+/// Owner: shared by whoever waits for it and the engine. Fields are the driver's unless said otherwise.
+struct Run : std::enable_shared_from_this<Run> {
+  std::shared_ptr<Plan> plan;
+  Call call;
+  CallRecord record;
+
+  /// Set once, under the engine's mutex; read by anybody.
+  std::atomic<bool> done{false};
+  /// Valid once done.
+  Status status;
+  /// Called once by the driver, no lock held, after done is set.
+  std::vector<std::function<void(Run&)>> onDone;
+
+  std::atomic<int> holds{0};  // streams in which its turn has not come
+  bool released = false;
+  RunView view;
+  std::vector<LaneState> lanes;
+  std::vector<std::byte> scratch;
+  std::vector<uint8_t> relayed;
+  kernels::Scale pre, post;
+
+  enum class LanePhase : uint8_t { waiting, running, draining, complete };
+  std::vector<LanePhase> phases;
+  std::vector<uint64_t> tickets;  // by connection of the plan
+  /// By connection, where its lane is draining: messages before this one may refer to the caller's memory.
+  std::vector<uint64_t> drains;
+  size_t incomplete = 0;  // lanes
+  bool moved = false;     // since its progress was last looked at
+  TimePoint lastProgress{};
+  Duration stallReportedAt{};  // how long it had stalled when that was last said
+
+  /// As new, but for the memory of its lists. It must have ended, or not begun.
+  void reset() {
+    done.store(false, std::memory_order_relaxed);
+    status = {};
+    onDone.clear();
+    released = moved = false;
+    pre = post = {};
+    stallReportedAt = {};
+  }
+};
+
+}  // namespace eccl::runtime

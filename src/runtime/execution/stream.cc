@@ -1,0 +1,93 @@
+#include "runtime/execution/stream.h"
+
+namespace eccl::runtime {
+namespace {
+
+/// Neighbours that belong to one engine together.
+template <class Visit>
+void forEngines(std::span<const StreamItem> items, Visit&& visit) {
+  std::vector<std::shared_ptr<Run>> runs;
+  for (size_t i = 0; i < items.size(); ++i) {
+    runs.push_back(items[i].run);
+    if (i + 1 < items.size() && items[i + 1].engine == items[i].engine) continue;
+    visit(*items[i].engine, std::span<const std::shared_ptr<Run>>(runs));
+    runs.clear();
+  }
+}
+
+}  // namespace
+
+void submit(std::span<const StreamItem> items) {
+  forEngines(items, [](Engine& engine, auto runs) { engine.submit(runs); });
+}
+
+void Stream::append(std::vector<StreamItem> items) {
+  auto batch = std::make_shared<Batch>();
+  batch->items = std::move(items);
+  batch->left = batch->items.size();
+  for (StreamItem& item : batch->items) {
+    // The Run keeps stream and batch alive: a destroyed handle must not take the queue away from under it.
+    item.run->onDone.push_back([self = shared_from_this(), batch](Run& run) { self->onRunDone(*batch, run); });
+  }
+  std::lock_guard lock(mutex_);
+  batches_.push_back(batch);
+  idle_ = false;
+  if (batches_.size() > 1) return;
+  for (StreamItem& item : batch->items) item.run->holds.fetch_sub(1, std::memory_order_relaxed);
+}
+
+void Stream::release(Batch& batch) {
+  forEngines(batch.items, [](Engine& engine, auto runs) { engine.release(runs); });
+}
+
+void Stream::onRunDone(Batch& batch, Run& run) {
+  std::deque<std::shared_ptr<Batch>> finished;  // freed outside the lock
+  std::shared_ptr<Batch> next;
+  {
+    std::lock_guard lock(mutex_);
+    if (!run.status.ok() && error_.ok()) error_ = run.status;
+    --batch.left;
+    while (!batches_.empty() && batches_.front()->left == 0) {
+      finished.push_back(std::move(batches_.front()));
+      batches_.pop_front();
+    }
+    if (!finished.empty() && !batches_.empty()) next = batches_.front();
+    idle_ = batches_.empty() && error_.ok();
+  }
+  if (next != nullptr) release(*next);
+}
+
+Status Stream::usable() const {
+  if (!inherited_) return {};
+  return Status::error(Code::invalidUsage,
+                       "this process was forked from a rank; what its streams hold stays with the parent");
+}
+
+Status Stream::synchronize() {
+  ECCL_TRY(usable());
+  std::vector<std::shared_ptr<Batch>> pending;
+  {
+    std::lock_guard lock(mutex_);
+    pending.assign(batches_.begin(), batches_.end());
+  }
+  for (auto& batch : pending) {
+    for (StreamItem& item : batch->items) item.engine->wait(*item.run);
+  }
+  std::lock_guard lock(mutex_);
+  return takeError();
+}
+
+Status Stream::query() {
+  ECCL_TRY(usable());
+  std::lock_guard lock(mutex_);
+  if (!batches_.empty()) return Status::error(Code::inProgress, "the stream has unfinished work");
+  return takeError();
+}
+
+// Under the mutex.
+Status Stream::takeError() {
+  idle_ = batches_.empty();
+  return std::exchange(error_, Status());
+}
+
+}  // namespace eccl::runtime

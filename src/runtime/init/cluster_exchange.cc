@@ -1,0 +1,243 @@
+#include "runtime/init/cluster_exchange.h"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cmath>
+#include <map>
+#include <set>
+#include <tuple>
+
+#include "base/log.h"
+#include "topology/formats/host_json.h"
+#include "topology/probe/host_summary.h"
+#include "transport/bootstrap/control.h"
+#include "transport/net/bytes.h"
+
+namespace eccl::runtime {
+namespace {
+
+using Fingerprint = std::array<uint8_t, 16>;
+using Made = std::shared_ptr<const topology::Host>;
+
+constexpr size_t kMostWords = 4096;  // of an error that a rank tells of itself
+
+/// The cores that the calling thread may use, a bit each.
+std::string allowedCores() {
+  std::string bits(topology::kMostCores / 8, '\0');
+  if (sched_getaffinity(0, bits.size(), reinterpret_cast<cpu_set_t*>(bits.data())) != 0) bits.clear();
+  bits.resize(bits.find_last_not_of('\0') + 1);
+  return bits;
+}
+
+struct Said {
+  std::string error;  // why it cannot say the rest
+  bool fromFile = false, speaksJson = false;
+  Fingerprint fingerprint{};
+  std::vector<bool> cores;
+  int32_t quota = 0;
+};
+
+/// What another wrote, for a log.
+std::string printable(std::string_view text) {
+  std::string shown(text);
+  std::replace_if(
+      shown.begin(), shown.end(), [](unsigned char c) { return std::iscntrl(c) != 0; }, '?');
+  return shown;
+}
+
+std::optional<Said> read(std::string_view bytes) {
+  transport::ByteReader reader(bytes);
+  Said said;
+  said.error = printable(reader.text(kMostWords));
+  said.fromFile = reader.get<uint8_t>() != 0;
+  said.speaksJson = reader.get<uint8_t>() != 0;
+  said.fingerprint = reader.get<Fingerprint>();
+  for (unsigned char byte : reader.text(topology::kMostCores / 8)) {
+    for (int bit = 0; bit < 8; ++bit) said.cores.push_back((byte >> bit & 1) != 0);
+  }
+  said.quota = reader.get<int32_t>();
+  if (!reader.finished() || said.quota < 0) return std::nullopt;
+  return said;
+}
+
+/// What a rank that speaks for those alike sends: why it cannot, or the host.
+std::string tale(const topology::Host& host) {
+  Result<std::string> json = topology::toJson(topology::withoutIdentity(host), topology::kOneLine);
+  if (json.ok() && json->size() + kMostWords > transport::Control::kMaxPart)
+    json = Status::error(Code::invalidUsage, "its host has too many devices (%zu) to tell others of",
+                         host.devices.size());
+  return transport::ByteWriter()
+      .text(json.ok() ? "" : json.status().message())
+      .text(json.ok() ? *json : "")
+      .take();
+}
+
+Result<Made> madeOf(std::string_view bytes, const std::string& who) {
+  transport::ByteReader reader(bytes);
+  const std::string error = printable(reader.text(kMostWords));
+  const std::string_view json = reader.text(transport::Control::kMaxPart);
+  if (!reader.finished())
+    return Status::error(Code::remote, "%s said of its host something unreadable", who.c_str());
+  if (!error.empty()) return Status::error(Code::remote, "%s: %s", who.c_str(), error.c_str());
+  Result<topology::Host> host = topology::parseHostJson(json, "what " + who + " said of its host");
+  if (!host.ok()) return Status::error(Code::remote, "%s", printable(host.status().message()).c_str());
+  if (host->all(topology::DeviceKind::cpu).empty())
+    return Status::error(Code::remote, "%s said of its host that it has no CPU", who.c_str());
+  return std::make_shared<const topology::Host>(host.take());
+}
+
+}  // namespace
+
+RankHosts::Introduction RankHosts::introduce(const Settings& settings, int rank) {
+  const Result<std::shared_ptr<const LocalHost>> found = localHost(settings);
+  Introduction mine;
+  if (found.ok()) {
+    mine.host = *found;
+    dumpHost(mine.host->host, settings, rank);
+  }
+  mine.text = transport::ByteWriter()
+                  .text(found.status().message().substr(0, kMostWords))
+                  .put(static_cast<uint8_t>(!settings.topoFile.empty()))
+                  .put(static_cast<uint8_t>(topology::haveJson()))
+                  .put(found.ok() ? mine.host->fingerprint : Fingerprint{})
+                  .text(allowedCores())
+                  .put(static_cast<int32_t>(std::min(std::ceil(topology::cpuQuota()), 1e9)))
+                  .take();
+  return mine;
+}
+
+Result<RankHosts> RankHosts::meet(const std::vector<std::string>& introductions,
+                                  std::span<const transport::Endpoint> endpoints,
+                                  const std::shared_ptr<const LocalHost>& own, int rank, const Gather& gather,
+                                  const Describe& describe) {
+  RankHosts met;
+  std::map<std::tuple<std::string, std::array<uint8_t, 16>, Fingerprint>, int> hostBy;
+  std::set<Fingerprint> kinds;
+  std::map<Fingerprint, int> teller;  // of the kinds that hosts are of
+  std::vector<Fingerprint> kindOf;    // by host
+  int withoutJson = -1;
+  for (size_t r = 0; r < introductions.size(); ++r) {
+    const int sender = static_cast<int>(r);
+    std::optional<Said> said = read(introductions[r]);
+    if (!said)
+      return logged(
+          Status::error(Code::remote, "%s said of its host something unreadable", describe(sender).c_str()));
+    if (!said->error.empty())
+      return logged(Status::error(Code::invalidUsage, "%s does not know what its host is made of: %s",
+                                  describe(sender).c_str(), said->error.c_str()));
+    if (!said->speaksJson && withoutJson < 0) withoutJson = sender;
+    // Two looks at one machine may differ, as links train down when idle: what its first rank saw counts for
+    // all. But what is said to be different hosts is.
+    const auto [host, isNew] = hostBy.try_emplace(
+        {endpoints[r].host, endpoints[r].bootId, said->fromFile ? said->fingerprint : Fingerprint{}},
+        static_cast<int>(met.hosts_.size()));
+    if (isNew) {
+      met.hosts_.push_back({endpoints[r].host});
+      kindOf.push_back(said->fingerprint);
+      teller.emplace(said->fingerprint, sender);
+    }
+    kinds.insert(said->fingerprint);
+    met.ranks_.push_back({host->second, std::move(said->cores), said->quota});
+  }
+  std::map<Fingerprint, Made> made;
+  if (kinds.size() == 1) {
+    made[*kinds.begin()] = Made(own, &own->host);
+  } else if (withoutJson >= 0) {
+    met.unknown_ = Status::error(Code::invalidUsage,
+                                 "the hosts of this communicator differ, and %s cannot tell or hear how: its "
+                                 "build of ECCL has no JSON. Install "
+                                 "nlohmann-json3-dev and build it again",
+                                 describe(withoutJson).c_str());
+    ECCL_INFO("%s", met.unknown_.message().c_str());
+  } else {
+    const bool mine =
+        std::any_of(teller.begin(), teller.end(), [&](const auto& each) { return each.second == rank; });
+    ECCL_ASSIGN(const auto tales, gather(mine ? tale(own->host) : ""));
+    for (const auto& [kind, sender] : teller) {
+      ECCL_ASSIGN(made[kind], logged(madeOf(tales[static_cast<size_t>(sender)], describe(sender))));
+    }
+  }
+  for (size_t h = 0; h < kindOf.size(); ++h) met.hosts_[h].made = made[kindOf[h]];
+  met.arrange();
+  return met;
+}
+
+RankHosts RankHosts::of(std::span<const int> ranks) const {
+  RankHosts some;
+  some.unknown_ = unknown_;
+  std::map<int, int> newNumber;
+  for (int rank : ranks) {
+    Rank member = ranks_[static_cast<size_t>(rank)];
+    const auto [number, isNew] = newNumber.try_emplace(member.host, static_cast<int>(some.hosts_.size()));
+    if (isNew) {
+      const PlaceOfRanks& host = hosts_[static_cast<size_t>(member.host)];
+      some.hosts_.push_back({host.name, host.made});
+    }
+    member.host = number->second;
+    some.ranks_.push_back(std::move(member));
+  }
+  some.arrange();
+  return some;
+}
+
+/// What follows from who is where.
+void RankHosts::arrange() {
+  struct Sum {
+    std::vector<bool> cores;
+    int quota = 0;
+    bool limited = true;
+  };
+  std::vector<Sum> sums(hosts_.size());
+  for (const Rank& rank : ranks_) {
+    hostOfRank_.push_back(rank.host);
+    ++hosts_[static_cast<size_t>(rank.host)].ranks;
+    Sum& sum = sums[static_cast<size_t>(rank.host)];
+    if (sum.cores.size() < rank.cores.size()) sum.cores.resize(rank.cores.size());
+    for (size_t i = 0; i < rank.cores.size(); ++i) sum.cores[i] = sum.cores[i] || rank.cores[i];
+    sum.limited = sum.limited && rank.quota > 0;
+    sum.quota = std::max(sum.quota, rank.quota);
+  }
+  for (size_t h = 0; h < hosts_.size(); ++h) {
+    const int cores = static_cast<int>(std::count(sums[h].cores.begin(), sums[h].cores.end(), true));
+    hosts_[h].cores = topology::usableCores(cores, sums[h].limited ? sums[h].quota : 0);
+  }
+}
+
+Result<topology::Cluster> RankHosts::cluster() const {
+  std::vector<topology::Host> made;
+  topology::Cluster cluster;
+  std::set<std::string> names;
+  for (const PlaceOfRanks& host : hosts_) {
+    if (host.made == nullptr) return unknown_;
+    made.push_back(*host.made);
+    made.back().name = host.name;
+    const std::string base = host.name.empty() ? "host" : host.name;
+    std::string name = base;
+    for (int n = 2; !names.insert(name).second; ++n) name = base + format("#%d", n);
+    cluster.hosts.push_back({name});
+  }
+  topology::MergedHosts merged = topology::mergeHosts(made);
+  cluster.types = std::move(merged.types);
+  for (size_t h = 0; h < cluster.hosts.size(); ++h) cluster.hosts[h].type = merged.typeOf[h];
+  std::vector<size_t> turn(hosts_.size());
+  for (const Rank& rank : ranks_) {
+    const topology::Host& type = cluster.typeOf(rank.host);
+    const std::vector<int> all = type.all(topology::DeviceKind::cpu);
+    std::vector<int> near;
+    for (int cpu : all) {
+      const std::vector<int>& cores = type.devices[static_cast<size_t>(cpu)].cpu->cores;
+      if (std::any_of(cores.begin(), cores.end(), [&](int core) {
+            return static_cast<size_t>(core) < rank.cores.size() && rank.cores[static_cast<size_t>(core)];
+          }))
+        near.push_back(cpu);
+    }
+    if (near.empty()) near = all;  // the file's cores are not this machine's
+    size_t& next = turn[static_cast<size_t>(rank.host)];
+    cluster.ranks.push_back({rank.host, near[near.size() == 1 ? 0 : next++ % near.size()]});
+  }
+  return cluster;
+}
+
+}  // namespace eccl::runtime

@@ -1,0 +1,88 @@
+#include "runtime/init/local_host.h"
+
+#include <pthread.h>
+
+#include <map>
+#include <mutex>
+
+#include "base/log.h"
+#include "topology/formats/nccl_xml.h"
+#include "topology/model/cluster.h"
+#include "topology/probe/probe.h"
+#include "transport/net/secret.h"
+
+namespace eccl::runtime {
+namespace {
+
+topology::Host lookAtMachine() {
+  topology::Host host = topology::probeHost({.nvml = ""});
+  if (!host.all(topology::DeviceKind::accelerator).empty())
+    host.unread.emplace_back(
+        "accelerators: their driver is not asked while a communicator is made, so links between "
+        "them are unknown; eccl_topo dump asks it, for ECCL_TOPO_FILE");
+  return host;
+}
+
+Result<topology::Host> loadFile(const std::string& path) {
+  std::vector<std::string> oddities;
+  Result<topology::Host> host = topology::loadNcclXml(path, &oddities);
+  if (!host.ok())
+    return Status::error(host.status().code(), "ECCL_TOPO_FILE: %s", host.status().message().c_str());
+  if (host->all(topology::DeviceKind::cpu).empty())
+    return Status::error(Code::invalidArgument, "ECCL_TOPO_FILE: %s: describes no CPU, where ranks could run",
+                         path.c_str());
+  for (const std::string& sentence : oddities) ECCL_WARN("ECCL_TOPO_FILE: %s", sentence.c_str());
+  return host;
+}
+
+/// By path; the machine's is empty.
+class LocalHosts {
+ public:
+  static LocalHosts& get() {
+    static auto* one = new LocalHosts;  // outlives whoever asks while the process ends
+    return *one;
+  }
+
+  Result<std::shared_ptr<const LocalHost>> at(const std::string& path) {
+    std::lock_guard lock(mutex_);
+    std::shared_ptr<const LocalHost>& known = known_[path];
+    if (known == nullptr) {
+      auto found = std::make_shared<LocalHost>();
+      if (path.empty()) {
+        found->host = lookAtMachine();
+      } else {
+        ECCL_ASSIGN(found->host, loadFile(path));
+      }
+      found->fingerprint = transport::Secret().mac(
+          topology::toNcclXml(topology::withoutIdentity(found->host)));  // no key: it hides nothing
+      known = std::move(found);
+    }
+    return known;
+  }
+
+ private:
+  // A child forked while another thread looks would find the lock taken for good.
+  LocalHosts() {
+    pthread_atfork([] { get().mutex_.lock(); }, [] { get().mutex_.unlock(); }, [] { get().mutex_.unlock(); });
+  }
+
+  std::mutex mutex_;
+  std::map<std::string, std::shared_ptr<const LocalHost>> known_;
+};
+
+}  // namespace
+
+Result<std::shared_ptr<const LocalHost>> localHost(const Settings& settings) {
+  return LocalHosts::get().at(settings.topoFile);
+}
+
+void dumpHost(const topology::Host& host, const Settings& settings, int rank) {
+  if (settings.topoDumpFile.empty() || settings.topoDumpRank != rank) return;
+  if (Status status = topology::saveNcclXml(host, settings.topoDumpFile); !status.ok()) {
+    ECCL_WARN("ECCL_TOPO_DUMP_FILE: %s; rank %d goes on without", status.message().c_str(), rank);
+  } else {
+    ECCL_INFO("rank %d wrote its host's topology to %s", rank, settings.topoDumpFile.c_str());
+  }
+}
+
+}  // namespace eccl::runtime

@@ -1,0 +1,130 @@
+#include "runtime/init/selection.h"
+
+#include <algorithm>
+#include <mutex>
+
+#include "algorithms/selection/selection_rules.h"
+#include "base/log.h"
+#include "base/text_file.h"
+#include "runtime/init/seat.h"
+#include "transport/net/bytes.h"
+
+namespace eccl::runtime {
+namespace {
+
+constexpr size_t kMostText = 1 << 20;
+
+/// Communicators of a process are often alike.
+Result<std::vector<algorithms::SelectionRule>> rulesOnce(const algorithms::Placement& placement,
+                                                         const algorithms::CostModel& model,
+                                                         const algorithms::CallSize& size) {
+  struct Made {
+    algorithms::Placement placement;
+    algorithms::CostModel model;
+    uint64_t slotBytes;
+    int slots;
+    std::vector<algorithms::SelectionRule> rules;
+  };
+  static std::mutex mutex;
+  static std::vector<Made> all;
+  constexpr size_t kKept = 16;
+  const std::lock_guard<std::mutex> lock(mutex);
+  for (const Made& made : all) {
+    if (made.placement == placement && made.model == model && made.slotBytes == size.slotBytes &&
+        made.slots == size.slots) {
+      return made.rules;
+    }
+  }
+  ECCL_ASSIGN(auto rules, algorithms::rulesFor(placement, model, size));
+  if (all.size() >= kKept) all.erase(all.begin());
+  all.push_back({placement, model, size.slotBytes, size.slots, rules});
+  return rules;
+}
+
+algorithms::CallSize sizeOf(const Settings& settings) {
+  algorithms::CallSize size;
+  size.slotBytes = static_cast<uint64_t>(settings.slotBytes);
+  size.slots = static_cast<int>(settings.slots);
+  return size;
+}
+
+/// Of rank 0: its model and rules.
+Status make(const Settings& settings, Selection& selection) {
+  if (!settings.costFile.empty()) {
+    ECCL_ASSIGN(selection.model, algorithms::CostModel::load(settings.costFile));
+  }
+  ECCL_ASSIGN(selection.rules, rulesOnce(selection.placement, selection.model, sizeOf(settings)));
+  if (settings.tableFile.empty()) return {};
+  ECCL_ASSIGN(auto rules, algorithms::loadRules(settings.tableFile));
+  selection.rules = algorithms::overridden(std::move(selection.rules), std::move(rules));
+  return {};
+}
+
+/// What goes wrong is a warning only: nothing depends on the file.
+void dump(const Selection& selection, const std::string& path, int rank) {
+  const Status status = writeTextFile(path, algorithms::textOf(selection.rules), "the table of algorithms");
+  if (!status.ok())
+    ECCL_WARN("ECCL_TABLE_DUMP_FILE: %s; rank %d goes on without", status.message().c_str(), rank);
+}
+
+}  // namespace
+
+std::string Selection::introduce(const Settings& settings) {
+  return encode(localSeat(settings));
+}
+
+Result<Selection> Selection::agree(const Settings& settings, int rank,
+                                   std::span<const std::string> introductions, const Gather& gather) {
+  Selection selection;
+  std::vector<algorithms::Seat> seats;
+  for (size_t from = 0; from < introductions.size(); ++from) {
+    auto seat = decodeSeat(introductions[from]);
+    if (!seat.ok())
+      return logged(Status::error(Code::remote, "rank %zu does not say where it is: %s", from,
+                                  seat.status().message().c_str()));
+    seats.push_back(seat.take());
+  }
+  const int ranks = static_cast<int>(seats.size());
+  // Where ranks are must make no difference then.
+  selection.placement =
+      settings.deterministic ? algorithms::Placement::hosts(ranks) : algorithms::Placement(seats);
+  std::string mine;
+  if (rank == 0) {
+    const Status made = make(settings, selection);
+    mine = transport::ByteWriter()
+               .text(made.ok() ? "" : made.message())
+               .text(settings.costFile.empty() ? "" : selection.model.text())
+               .text(algorithms::textOf(selection.rules))
+               .take();
+  }
+  ECCL_ASSIGN(const auto told, gather(mine));
+  transport::ByteReader reader(told[0]);
+  const std::string wrong(reader.text(kMostText)), model(reader.text(kMostText)), rules(reader.text(kMostText));
+  if (!reader.finished())
+    return logged(Status::error(Code::remote, "rank 0 tells no table of algorithms that can be read"));
+  if (!wrong.empty()) return logged(Status::error(Code::invalidUsage, "rank 0: %s", wrong.c_str()));
+  if (!model.empty()) {
+    ECCL_ASSIGN(selection.model, logged(algorithms::CostModel::parse(model, "the cost model of rank 0")));
+  }
+  ECCL_ASSIGN(selection.rules, logged(algorithms::parseRules(rules, "the table of algorithms of rank 0")));
+  if (rank == 0 && !settings.tableDumpFile.empty()) dump(selection, settings.tableDumpFile, rank);
+  return selection;
+}
+
+Result<std::vector<algorithms::SelectionRule>> Selection::rulesAmong(std::span<const int> ranks,
+                                                                     const Settings& settings) const {
+  return rulesOnce(placement.of(ranks), model, sizeOf(settings));
+}
+
+Result<double> Selection::estimate(Collective collective, const algorithms::CallSize& size,
+                                   const algorithms::SelectionTable& table, std::span<const int> among) const {
+  const algorithms::Placement where = among.empty() ? placement : placement.of(among);
+  const algorithms::Choice choice =
+      algorithms::select(collective, size.elements * size.elementBytes, where.ranks(), table);
+  if (choice.algorithm == nullptr)
+    return Status::error(Code::invalidUsage, "%s is no collective: nothing is chosen for it",
+                         nameOf(collective));
+  return algorithms::estimatedTimeOf(choice, size, where, model);
+}
+
+}  // namespace eccl::runtime

@@ -1,0 +1,14 @@
+// A Host inside a larger JSON document. Internal to the files of src/topology that read and write JSON.
+#pragma once
+
+#include "topology/formats/json_reader.h"
+#include "topology/model/topology.h"
+
+namespace eccl::topology {
+
+/// Of a valid host.
+Json valueOf(const Host& host);
+/// Errors stay in the reader; the host still has to be validated.
+void readHost(Reader& reader, Host& host);
+
+}  // namespace eccl::topology

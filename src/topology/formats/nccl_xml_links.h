@@ -1,0 +1,45 @@
+// The links of NCCL's XML: collected while the tree is read, resolved when every target is known. Not for use
+// outside the reader.
+#pragma once
+
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "topology/formats/nccl_xml_element.h"
+
+namespace eccl::topology {
+
+class XmlLinks {
+ public:
+  /// Both outlive this. Links go to `host`, and devices that only links name.
+  XmlLinks(XmlSource& source, Host& host) : source_(source), host_(host) {}
+
+  /// A device that links may name; false if there is one of that name, whatever the case.
+  bool announce(const Device& device, int index);
+  /// The device of a name, whatever the case; kNone if there is none.
+  int find(const std::string& name) const;
+  /// An <nvlink>, <xgmi>, <c2c> or <pcilink> of a device.
+  Status read(const pugi::xml_node& node, int from);
+  /// Turns all that was read into links. Links that lead nowhere are noted and left out, as NCCL does.
+  Status resolve();
+
+ private:
+  struct Pending {
+    FabricLink link;
+    std::string target;        // as it stands there; empty for a <c2c> without
+    uint32_t targetClass = 0;  // 0: not said
+    int line = 0;
+  };
+  Result<int> targetOf(const Pending& pending);
+  Result<int> switchCalled(const Pending& pending);
+  void leaveOut(const Pending& pending, const char* why);
+
+  XmlSource& source_;
+  Host& host_;
+  std::vector<Pending> pending_;
+  std::unordered_map<std::string, int> names_;                // of all devices, in lower case
+  std::unordered_map<std::string, int> endpoints_, bridges_;  // by bus id
+};
+
+}  // namespace eccl::topology

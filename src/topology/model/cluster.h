@@ -1,0 +1,101 @@
+// What a cluster is made of: its hosts, merged where they are alike, and the network between them. Facts, as
+// they were probed, generated (clos.h) or read (cluster_json.h). What they mean for messages is
+// cluster_paths.h's.
+//
+// All types here are values, safe to read from any thread. Bandwidth is in GB/s (10^9 bytes) one way, latency
+// in microseconds one way; every link carries as much both ways.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "topology/model/topology.h"
+
+namespace eccl::topology {
+
+/// A cable from a host to a switch.
+struct Uplink {
+  int port = Device::kNone;  ///< index into the devices of the host's type: a port, or an adapter without ports
+  int toSwitch = 0;          ///< index into Cluster::switches
+  double gigabytes = 0;      ///< of the cable; the port may be slower
+  double microseconds = 0;   ///< of the cable and half of the switch
+  auto operator<=>(const Uplink&) const = default;
+};
+
+struct ClusterHost {
+  std::string name;             ///< unique in the cluster, not empty
+  int type = 0;                 ///< index into Cluster::types
+  std::vector<Uplink> uplinks;  ///< ascending by port, each port once
+  bool operator==(const ClusterHost&) const = default;
+};
+
+struct Switch {
+  std::string name;  ///< unique among switches, not empty
+  int tier = 1;      ///< 1: leaf
+  int ports = 0;     ///< that it has; 0: unknown
+  std::optional<int> pod, rail, plane;
+  bool operator==(const Switch&) const = default;
+};
+
+/// Parallel cables between two switches.
+struct Trunk {
+  int a = 0, b = 0;         ///< indices into Cluster::switches
+  int count = 1;            ///< of cables
+  double gigabytes = 0;     ///< of one of them
+  double microseconds = 0;  ///< of a cable and half of each switch
+  bool operator==(const Trunk&) const = default;
+};
+
+/// What a rank runs on.
+struct RankPlace {
+  int host = 0;                ///< index into Cluster::hosts
+  int device = Device::kNone;  ///< of its type: an accelerator or a CPU
+  bool operator==(const RankPlace&) const = default;
+};
+
+/// Without switches nothing is known of the network: every port is taken to reach every other at its own speed.
+struct Cluster {
+  std::string name;
+  std::vector<Host> types;  ///< distinct, with unique names
+  std::vector<ClusterHost> hosts;
+  std::vector<Switch> switches;
+  std::vector<Trunk> trunks;
+  std::vector<RankPlace> ranks;  ///< empty: not known yet
+  bool operator==(const Cluster&) const = default;
+
+  const Host& typeOf(int host) const {
+    return types[static_cast<size_t>(hosts[static_cast<size_t>(host)].type)];
+  }
+};
+
+inline constexpr int kMostHosts = 1 << 17, kMostSwitches = 1 << 17, kMostTrunks = 1 << 20,
+                     kMostUplinks = 1 << 21, kMostRanks = 1 << 21;
+inline constexpr int kMostTier = 16;
+
+/// What is the host's own and makes no difference to a collective is removed: names, NCCL's host hash and
+/// ranks, GUIDs, and what was left unread. Bus ids stay. Ranks that exchange hosts send this, so that equal
+/// hosts are equal bytes.
+Host withoutIdentity(Host host);
+
+/// Hosts merged by content.
+struct MergedHosts {
+  std::vector<Host> types;  ///< withoutIdentity(), in the order of their first host and under its name
+  std::vector<int> typeOf;  ///< index into `types`, by host
+};
+/// Each host's name may be empty, and several may share one. n log n comparisons of hosts.
+MergedHosts mergeHosts(std::span<const Host> hosts);
+
+/// What makes a cluster usable: valid types, indices that exist, unique names, ports wired once and switches
+/// within their number of ports, links with bandwidth, numbers within the limits above, and, where there are
+/// switches, all hosts and switches connected (through hosts as well, as rails may meet nowhere else). n log n.
+/// An error (invalidArgument) names host, switch or link.
+Status validate(const Cluster& cluster);
+
+/// One rank for every accelerator, on hosts without any one for every CPU; host by host. What a collective of
+/// the whole cluster is among where no ranks are given.
+std::vector<RankPlace> allPlaces(const Cluster& cluster);
+
+}  // namespace eccl::topology

@@ -1,0 +1,141 @@
+// What a host is made of and how its parts hang together: facts, as they were probed or read from a file. What
+// the facts mean for bandwidth and latency is link_model.h's; the way between two devices is paths.h's.
+//
+// All types here are values: copied freely, compared by content, safe to read from any thread.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/status.h"
+
+namespace eccl::topology {
+
+enum class DeviceKind : uint8_t {
+  cpu,          ///< a NUMA node: some memory and the cores near it
+  bridge,       ///< a PCI bridge or switch
+  accelerator,  ///< a GPU or the like
+  nic,          ///< a PCI network adapter; its ports are its children
+  port,         ///< of a network adapter: "eth0", "mlx5_0"
+  nvSwitch,
+  other,  ///< a PCI device that carries no collective's data
+};
+const char* nameOf(DeviceKind kind);
+
+struct CpuFacts {
+  std::vector<int> cores;    ///< the operating system's numbers, ascending; empty: unknown
+  std::string arch, vendor;  ///< as NCCL writes them: "x86_64", "GenuineIntel"
+  std::optional<int> family, model;
+  std::optional<uint64_t> hostHash;  ///< NCCL's mark of the host, equal on all CPUs of one
+  auto operator<=>(const CpuFacts&) const = default;
+};
+
+/// A PCI function, and the link from it up to its parent.
+struct PciFacts {
+  std::string busId;  ///< "0000:3b:00.0", lower case
+  std::optional<uint32_t> classCode, vendor, device, subsystemVendor, subsystemDevice;
+  double gigatransfers = 0,
+         ablestGigatransfers = 0;  ///< per second and lane, as trained and at best; 0: unknown
+  int width = 0, ablestWidth = 0;  ///< lanes; 0: unknown
+  auto operator<=>(const PciFacts&) const = default;
+};
+
+struct AcceleratorFacts {
+  std::optional<int> index, rank;  ///< the driver's number of the device; the rank that uses it
+  std::optional<int>
+      computeCapability;       ///< NVIDIA: 90 for 9.0. AMD files put their number of compute units here
+  std::string gcn;             ///< AMD: "906", "gfx942"; empty: another vendor's, or unknown
+  std::optional<int> arch;     ///< AMD's flags
+  std::optional<bool> direct;  ///< adapters can read and write its memory
+  auto operator<=>(const AcceleratorFacts&) const = default;
+};
+
+struct PortFacts {
+  std::optional<int> index, number;  ///< NCCL's `dev`; the port on its adapter, from 1
+  std::optional<int64_t> megabits;   ///< per second, as negotiated
+  std::optional<int64_t> ablestMegabits;
+  std::optional<uint64_t> guid;
+  std::optional<double> latency;  ///< microseconds
+  std::optional<int> maxConnections;
+  std::optional<bool> direct;  ///< can read and write accelerators' memory
+  std::string interface;       ///< the network interface on this port, "eth0"; empty: none, or not known
+  std::string state;       ///< "up", "down", "init" (waits for its subnet manager), "unknown"; empty: not known
+  std::string layer;       ///< "InfiniBand", "Ethernet"; empty: not known
+  std::optional<int> mtu;  ///< bytes
+  std::optional<int> rail, plane;  ///< of the cluster's network that it is wired to
+  std::optional<bool> collective;  ///< the network behind it reduces
+  auto operator<=>(const PortFacts&) const = default;
+};
+
+/// One thing of a host. `parent` is the device it hangs below; the facts that its kind has are set.
+struct Device {
+  DeviceKind kind = DeviceKind::other;
+  /// Index into Host::devices, always smaller than the device's own; kNone below nothing. PCI functions and
+  /// NVSwitches hang below CPUs and bridges, ports below adapters or, if their adapter is not on PCI, CPUs.
+  int parent = kNone;
+  /// Unique in its host whatever the case: "cpu<NUMA node>", a PCI bus id (or that and "#2", where bridges
+  /// share one, as a hypervisor's may), a port's name, "nvswitch0".
+  std::string name;
+  std::optional<CpuFacts> cpu;                  ///< of a cpu
+  std::optional<PciFacts> pci;                  ///< of a bridge, accelerator, nic, other; nvSwitch if known
+  std::optional<AcceleratorFacts> accelerator;  ///< of an accelerator whose driver was asked
+  std::optional<PortFacts> port;                ///< of a port
+  static constexpr int kNone = -1;
+  auto operator<=>(const Device&) const = default;
+};
+
+enum class FabricKind : uint8_t {
+  nvLink,
+  c2c,  ///< NVIDIA's between a Grace CPU and its accelerators
+  xgmi,
+  pciSwitch,  ///< joins two PCI bridges that are parts of one switch
+};
+const char* nameOf(FabricKind kind);
+
+/// Links beside the tree, from one device to another; the way back is a link of its own. One end is an
+/// accelerator (of a pciSwitch link both are bridges); links with a CPU or an NVSwitch always go both ways.
+struct FabricLink {
+  int from = Device::kNone, to = Device::kNone;  ///< indices into Host::devices
+  FabricKind kind = FabricKind::nvLink;
+  int count = 1;                    ///< of parallel links
+  std::optional<double> bandwidth;  ///< GB/s of one of them, one way; unset: what the model says for the kind
+  auto operator<=>(const FabricLink&) const = default;
+};
+
+/// One host. Devices stand behind their parents; CPUs are first.
+struct Host {
+  std::string name;  ///< empty in files that give none
+  std::vector<Device> devices;
+  std::vector<FabricLink> fabric;
+  std::vector<std::string> unread;  ///< what could not be found out: "path: reason", for people
+  auto operator<=>(const Host&) const = default;
+
+  /// Index of the device of that name (bus ids in any case), or Device::kNone.
+  int find(std::string_view deviceName) const;
+  /// Indices of all devices of a kind, ascending.
+  std::vector<int> all(DeviceKind kind) const;
+  /// The CPU a device hangs below; itself for a CPU; kNone if there is none.
+  int cpuOf(int device) const;
+};
+
+inline constexpr int kMostCpus = 1024;    ///< NUMA nodes of one host: Linux's own limit (NODES_SHIFT = 10)
+inline constexpr int kMostCores = 65536;  ///< the numbers are below; Linux is built for 8192 at most
+inline constexpr int kMostDepth = 256;    ///< devices below one another: a PCI domain has 256 buses
+
+/// The devices that an AllGather on this host alone is between: its accelerators, or where there are none its
+/// CPUs.
+std::vector<int> participantsOf(const Host& host);
+
+/// Makes every name and word in it printable(): for hosts whose facts were read from files or devices.
+void makePrintable(Host& host);
+
+/// What makes a host usable as a graph: unique names, CPUs first and parents before children, kinds with their
+/// facts, links between devices that exist, numbers that make sense (no bandwidth of zero or less). n log n of
+/// the size of the host. An error (invalidArgument) names the device.
+Status validate(const Host& host);
+
+}  // namespace eccl::topology

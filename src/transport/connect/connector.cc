@@ -1,0 +1,337 @@
+#include "transport/connect/connector.h"
+
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <set>
+
+#include "base/log.h"
+#include "transport/connect/incoming_link.h"
+#include "transport/connect/outgoing_link.h"
+#include "transport/net/descriptors.h"
+#include "transport/net/log_limiter.h"
+
+namespace eccl::transport {
+
+struct Connector::Implementation {
+  Implementation(ConnectorOptions given, Reactor& reactor)
+      : options(std::move(given)),
+        context{options,
+                reactor,
+                PeerWatch(reactor, [this](int rank, const std::string& reason) { died(rank, reason); }),
+                {},
+                false,
+                [this](Link& link, const std::string& reason) { broke(link, reason); }},
+        threadDoor(options.identity, reactor.sharedDoorbell()) {}
+
+  Link* make(const ConnectionId& id);
+  std::string misfit(const Hello& caller) const;
+  void adopt(const std::shared_ptr<ThreadOffer>& offer);
+  void sayTurnedAway(const Hello& caller, const std::string& peer, const std::string& why);
+  void turnAway(Incoming& incoming, const std::string& why);
+  void turnAway(ThreadOffer& offer, const std::string& why);
+  void postpone(Incoming& incoming);
+  bool busy() const;
+  void broke(Link& link, const std::string& reason);
+  void died(int rank, const std::string& reason);
+  void report(int rank, const std::string& what, const std::string& reason);
+
+  ConnectorOptions options;
+  LinkContext context;
+  ThreadDoor threadDoor;
+  std::map<ConnectionId, Incoming> unasked;
+  std::map<ConnectionId, std::shared_ptr<ThreadOffer>> unaskedOffers;  // of threads: they hold no descriptor
+  std::set<ConnectionId> postponed;                                    // told to come later, and not back yet
+  std::map<ConnectionId, std::unique_ptr<Link>> links;
+  std::map<ConnectionId, IncomingLink*> receivers;
+  std::vector<Link*> pending;  // to be looked at by progress()
+  std::set<int> ended;         // ranks that said goodbye
+  std::set<int> reported;      // ranks found broken
+  LogLimiter limiter;
+  bool poisoned = false;
+};
+
+namespace {
+
+const char* kAborted = "this rank has failed, or its communicator was aborted";
+
+/// Whoever called here has closed its end.
+bool hungUp(const Fd& socket) {
+  pollfd entry{socket.get(), POLLRDHUP, 0};
+  return poll(&entry, 1, 0) == 1;
+}
+
+/// Sets the word by which this side's lanes see that the peer is gone.
+void markPeerGone(Connection& connection) {
+  if (connection.sends() && connection.sendEnd.control != nullptr)
+    storeRelease(&connection.sendEnd.control->receiverPoison, 1u);
+  if (!connection.sends() && connection.receiveEnd.control != nullptr)
+    storeRelease(&connection.receiveEnd.control->senderPoison, 1u);
+}
+
+}  // namespace
+
+Connector::Connector(ConnectorOptions options, Reactor& reactor)
+    : implementation_(std::make_unique<Implementation>(std::move(options), reactor)) {}
+
+Connector::~Connector() {
+  for (auto& [id, offer] : implementation_->unaskedOffers) offer->answer(ThreadOffer::State::gone);
+}
+
+void Connector::setDirectFrom(uint32_t bytes) {
+  implementation_->options.directFrom = bytes;
+}
+
+Connection* Connector::get(const ConnectionId& id) {
+  auto found = implementation_->links.find(id);
+  return &(found != implementation_->links.end() ? found->second.get() : implementation_->make(id))->connection;
+}
+
+Link* Connector::Implementation::make(const ConnectionId& id) {
+  if ((id.from == options.rank) == (id.to == options.rank)) {
+    auto made = std::make_unique<IncomingLink>(context, id);
+    made->abandon(logged(Status::error(Code::internal,
+                                       "%s is no connection of rank %d with another rank; this is a defect "
+                                       "of the plan, please report it",
+                                       made->text().c_str(), options.rank)));
+    return links.emplace(id, std::move(made)).first->second.get();
+  }
+  if (id.from != options.rank) {
+    auto made = std::make_unique<IncomingLink>(context, id);
+    IncomingLink* link = made.get();
+    links.emplace(id, std::move(made));
+    receivers.emplace(id, link);
+    if (poisoned) {
+      link->abandon(Status::error(Code::invalidUsage, "%s", kAborted));
+    } else if (auto caller = unasked.extract(id)) {
+      link->adopt(caller.mapped());
+    } else if (auto offer = unaskedOffers.extract(id)) {
+      link->adopt(*offer.mapped());
+    }
+    return link;
+  }
+  auto made = std::make_unique<OutgoingLink>(context, id);
+  OutgoingLink* link = made.get();
+  links.emplace(id, std::move(made));
+  if (poisoned) {
+    link->abandon(Status::error(Code::invalidUsage, "%s", kAborted));
+    return link;
+  }
+  link->start();
+  pending.push_back(link);
+  return link;
+}
+
+void Connector::adopt(Incoming incoming) {
+  Implementation& self = *implementation_;
+  if (std::string why = self.misfit(incoming.hello); !why.empty()) return self.turnAway(incoming, why);
+  const ConnectionId id = incoming.hello.payloadAs<DataHello>().id();
+  if (auto found = self.receivers.find(id); found != self.receivers.end()) {
+    if (incoming.viaUnix && self.busy()) return self.postpone(incoming);
+    self.postponed.erase(id);
+    if (!found->second->adopt(incoming)) self.turnAway(incoming, "there is such a connection already");
+    return;
+  }
+  if (auto waiting = self.unasked.find(id); waiting != self.unasked.end()) {
+    if (!hungUp(waiting->second.socket)) return self.turnAway(incoming, "the same call waits already");
+    self.unasked.erase(waiting);
+  }
+  const size_t most = self.options.mostUnasked > 0 ? self.options.mostUnasked : descriptorShare();
+  if (self.unasked.size() >= most) return self.postpone(incoming);
+  self.postponed.erase(id);
+  self.unasked.emplace(id, std::move(incoming));
+}
+
+void Connector::Implementation::adopt(const std::shared_ptr<ThreadOffer>& offer) {
+  std::string why = misfit(offer->hello);
+  if (why.empty() && offer->secret.bytes != options.secret.bytes) why = "it belongs to another communicator";
+  if (!why.empty()) return turnAway(*offer, why);
+  const ConnectionId id = offer->hello.payloadAs<DataHello>().id();
+  if (auto found = receivers.find(id); found == receivers.end())
+    unaskedOffers[id] = offer;
+  else if (!found->second->adopt(*offer))
+    turnAway(*offer, "there is such a connection already");
+}
+
+/// As many incoming connections are being set up as this rank should have at a time.
+bool Connector::Implementation::busy() const {
+  const size_t most = descriptorShare();
+  if (receivers.size() < most) return false;
+  size_t settingUp = 0;
+  for (const auto& [id, link] : receivers) settingUp += link->settingUp();
+  return settingUp >= most;
+}
+
+// The more there are, the later: so that all together do not knock more than a thousand times in a second.
+void Connector::Implementation::postpone(Incoming& incoming) {
+  constexpr uint64_t kLeast = 10, kMost = 5000;  // ms
+  postponed.insert(incoming.hello.payloadAs<DataHello>().id());
+  SetupMessage later = saying(SetupKind::later, "others wait already");
+  later.bytes = std::clamp<uint64_t>(postponed.size(), kLeast, kMost);
+  SetupSocket socket(std::move(incoming.socket));
+  socket.send(later).ignore();  // it may be gone already
+}
+
+/// Why a caller cannot be one of this communicator's connections as this rank knows them; empty if it can.
+std::string Connector::Implementation::misfit(const Hello& caller) const {
+  const DataHello hello = caller.payloadAs<DataHello>();
+  if (poisoned) return kAborted;
+  if (caller.purpose != Purpose::data || caller.communicator != options.communicator)
+    return "it belongs to another communicator";
+  if (hello.to != options.rank || hello.from == options.rank || hello.from != caller.rank || hello.from < 0) {
+    return format("no connection from rank %d to rank %d ends here (rank %d)", hello.from, hello.to,
+                  options.rank);
+  }
+  if (hello.slots != options.ring.slots || hello.slotBytes != options.ring.slotBytes) {
+    return format("its ring has %u slots of %u bytes, ours %u of %u: set the same on all ranks", hello.slots,
+                  hello.slotBytes, options.ring.slots, options.ring.slotBytes);
+  }
+  if (hello.epoch != options.epoch || hello.firstMessage != options.firstMessage)
+    return format("it is of epoch %u, this communicator of epoch %u", hello.epoch, options.epoch);
+  return "";
+}
+
+void Connector::Implementation::sayTurnedAway(const Hello& caller, const std::string& peer,
+                                              const std::string& why) {
+  int suppressed = 0;
+  if (poisoned) {
+    ECCL_INFO("turned away %s: %s", peer.c_str(), why.c_str());
+  } else if (limiter.allow(options.clock->now(), &suppressed)) {
+    const DataHello hello = caller.payloadAs<DataHello>();
+    ECCL_WARN("%s turned away %s (rank %d, for channel %d, tag %d): %s%s",
+              context.describe(options.rank).c_str(), peer.c_str(), caller.rank, hello.channel, hello.tag,
+              why.c_str(), suppressed > 0 ? format(" (and %d more like it)", suppressed).c_str() : "");
+  }
+}
+
+// Says why to the caller, which fails with these words, and to the log.
+void Connector::Implementation::turnAway(Incoming& incoming, const std::string& why) {
+  sayTurnedAway(incoming.hello, incoming.peer, why);
+  SetupSocket socket(std::move(incoming.socket));
+  socket.send(saying(SetupKind::refused, why)).ignore();  // it may be gone already
+}
+
+void Connector::Implementation::turnAway(ThreadOffer& offer, const std::string& why) {
+  sayTurnedAway(offer.hello, "a thread of this process", why);
+  offer.why = why;
+  offer.answer(ThreadOffer::State::refused);
+}
+
+void Connector::progress() {
+  if (implementation_->threadDoor.hasOffers()) {
+    for (const auto& offer : implementation_->threadDoor.take()) implementation_->adopt(offer);
+  }
+  std::vector<Link*>& pending = implementation_->pending;
+  if (pending.empty()) return;
+  for (size_t i = 0; i < pending.size(); ++i) pending[i]->progress();
+  std::erase_if(pending, [](Link* link) {
+    return !link->pending() && link->connection.state() != Connection::State::connecting;
+  });
+}
+
+TimePoint Connector::nextDeadline() const {
+  TimePoint next = TimePoint::max();
+  for (Link* link : implementation_->pending) next = std::min(next, link->nextDeadline());
+  return next;
+}
+
+// A path's socket broke, or a peer went away in the middle of setting up.
+void Connector::Implementation::broke(Link& link, const std::string& reason) {
+  markPeerGone(link.connection);
+  const char* path = link.connection.path() != nullptr ? link.connection.path()->name() : "unfinished";
+  const std::string what =
+      format("the %s connection from %s broke: %s", path, link.text().c_str(), reason.c_str());
+  link.abandon(Status::error(Code::remote, "%s", what.c_str()));
+  report(link.connection.peer(), what, reason);
+}
+
+// The process is gone: all its connections are, also those that never had a word to say.
+void Connector::Implementation::died(int rank, const std::string& reason) {
+  const std::string what = format("%s lost %s: %s", context.describe(options.rank).c_str(),
+                                  context.describe(rank).c_str(), reason.c_str());
+  for (auto& [id, link] : links) {
+    if (link->connection.peer() != rank) continue;
+    markPeerGone(link->connection);
+    link->abandon(Status::error(Code::remote, "%s", what.c_str()));
+  }
+  report(rank, what, reason);
+}
+
+// The first break of a rank is news; the rest follow from it, and those after a goodbye or an abort are
+// expected.
+void Connector::Implementation::report(int rank, const std::string& what, const std::string& reason) {
+  // Whether this is bad news is for the owner to say, who may know of a goodbye.
+  ECCL_INFO("%s", what.c_str());
+  const bool news = ended.count(rank) == 0 && !poisoned && reported.insert(rank).second;
+  if (news && options.onBroken) options.onBroken(rank, reason);
+}
+
+void Connector::poison() {
+  Implementation& self = *implementation_;
+  // First, so that whatever breaks from here on is no news and nobody new is let in.
+  if (std::exchange(self.poisoned, true)) return;
+  for (auto& [id, link] : self.links) {
+    if (link->connection.path() != nullptr)
+      link->connection.path()->poison();
+    else
+      link->abandon(Status::error(Code::invalidUsage, "%s", kAborted));
+  }
+  for (auto& [id, incoming] : self.unasked) self.turnAway(incoming, kAborted);
+  for (auto& [id, offer] : self.unaskedOffers) self.turnAway(*offer, kAborted);
+  self.unasked.clear();
+  self.unaskedOffers.clear();
+}
+
+void Connector::endReceiving() {
+  for (auto& [id, link] : implementation_->links) {
+    const Connection& connection = link->connection;
+    if (connection.state() == Connection::State::ready && !connection.sends())
+      connection.path()->endReceiving();
+  }
+}
+
+bool Connector::drained() const {
+  for (auto& [id, link] : implementation_->links) {
+    const Connection& connection = link->connection;
+    if (connection.state() != Connection::State::ready || connection.path()->drained()) continue;
+    bool final = false;
+    if (connection.sends()) connection.sendEnd.untaken(&final);
+    if (!final) return false;
+  }
+  return true;
+}
+
+// Of connections that have broken as well: peers that leave hang up.
+std::vector<Untaken> Connector::untaken() const {
+  std::map<std::pair<int, bool>, uint64_t> messages;
+  for (auto& [id, link] : implementation_->links) {
+    const Connection& connection = link->connection;
+    if (!connection.sends() || connection.path() == nullptr) continue;
+    bool final = false;
+    const uint64_t left = connection.sendEnd.untaken(&final);
+    if (left > 0) messages[{connection.peer(), id.tag == kPointToPointTag}] += left;
+  }
+  std::vector<Untaken> all;
+  for (auto& [to, left] : messages) all.push_back({to.first, to.second, left});
+  return all;
+}
+
+void Connector::expectEnd(int rank) {
+  implementation_->ended.insert(rank);
+}
+
+void Connector::forEach(const std::function<void(Connection&)>& visit) {
+  for (auto& [id, link] : implementation_->links) visit(link->connection);
+}
+
+void Connector::closeAfterFork() {
+  Implementation& self = *implementation_;
+  for (auto& [id, link] : self.links) link->closeAfterFork();
+  for (auto& [id, incoming] : self.unasked) incoming.socket.reset();
+  for (auto& [rank, doorbell] : self.context.doorbells) doorbell->reset();
+  self.threadDoor.closeAfterFork();
+  self.context.peers.closeAfterFork();
+}
+
+}  // namespace eccl::transport

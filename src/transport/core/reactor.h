@@ -1,0 +1,49 @@
+// Descriptors and what to do when they are ready.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "base/status.h"
+#include "transport/net/poller.h"
+
+namespace eccl::transport {
+
+/// Who is told. Must outlive its registration.
+class ReadyHandler {
+ public:
+  virtual ~ReadyHandler() = default;
+  /// `events`: EPOLLIN, EPOLLOUT, EPOLLERR, EPOLLHUP.
+  virtual void onReady(uint32_t events) = 0;
+};
+
+/// The one place where a driver sleeps: epoll, plus an eventfd as doorbell that peers on this host ring.
+/// Owner: the communicator's engine. Used by whoever drives, one thread at a time; ring() by anybody.
+class Reactor {
+ public:
+  Status open();
+  /// Adds fd or changes what it waits for.
+  Status watch(int fd, uint32_t events, ReadyHandler* handler);
+  /// Before fd is closed. The handler is not called any more, not even for events already fetched.
+  void forget(int fd, ReadyHandler* handler);
+  /// Waits up to `timeoutMs` (0: looks, -1: without limit) and calls the handlers. True if anything happened.
+  bool poll(int timeoutMs);
+  /// Readable while poll(0) would find something; for nesting.
+  int fd() const { return poller_.fd(); }
+  /// The eventfd to hand to peers on this host.
+  int doorbell() const { return doorbell_->get(); }
+  /// The same for threads of this process; it stays open as long as somebody may ring.
+  const std::shared_ptr<Fd>& sharedDoorbell() const { return doorbell_; }
+  /// Wakes poll(). Any thread.
+  void ring();
+  void closeAfterFork();
+
+ private:
+  static constexpr int kBatch = 64;
+  Poller poller_;
+  std::shared_ptr<Fd> doorbell_ = std::make_shared<Fd>();
+  epoll_event fetched_[kBatch];
+  int fetchedCount_ = 0, fetchedAt_ = 0;
+};
+
+}  // namespace eccl::transport

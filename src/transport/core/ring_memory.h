@@ -1,0 +1,48 @@
+// Memory for rings and heaps: private to the process, or shared with others.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <memory>
+
+#include "base/status.h"
+#include "program/slot_ring.h"
+#include "transport/net/fd.h"
+
+namespace eccl::transport {
+
+using Nonce = std::array<uint8_t, 16>;
+
+/// Behind the ring: what each side writes to prove that it sees the same memory as the other.
+struct RingProof {
+  Nonce sender, receiver;
+};
+inline constexpr size_t ringMemoryBytes(RingShape shape) {
+  return shape.bytes() + sizeof(RingProof);
+}
+inline RingProof& proofIn(void* memory, RingShape shape) {
+  return *reinterpret_cast<RingProof*>(static_cast<std::byte*>(memory) + shape.bytes());
+}
+
+/// Mapped pages, unmapped with the last reference. Zeroed, page-aligned, backed when first touched.
+using RingMemory = std::shared_ptr<void>;
+
+/// For rings within this process.
+Result<RingMemory> mapPrivate(size_t bytes);
+
+/// An anonymous file of fixed size: it has no name anywhere, and vanishes with its last user however that
+/// user ends.
+struct SharedMemory {
+  Fd fd;
+  RingMemory memory;
+};
+/// `name` shows in /proc only.
+Result<SharedMemory> createShared(const char* name, size_t bytes);
+
+/// Maps what the peer created, after checking that it has the size agreed on and can never shrink: touching
+/// pages of a file that was cut would end this process (SIGBUS).
+Result<RingMemory> mapShared(int fd, size_t bytes);
+/// The same, of its first bytes only.
+Result<RingMemory> mapShared(int fd, size_t bytes, size_t first);
+
+}  // namespace eccl::transport
