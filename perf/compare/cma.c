@@ -13,11 +13,11 @@
 enum { kTileFloats = 32 << 10, kUnsupported = 77 };
 
 static struct Common {
-  Flag ready[kMostRanks], reduced[kMostRanks], done[kMostRanks];
+  Flag ready[kMaxRanks], reduced[kMaxRanks], done[kMaxRanks];
   struct Rank {
     _Alignas(128) pid_t process;
     const float *input, *output;
-  } ranks[kMostRanks];
+  } ranks[kMaxRanks];
 } * common;
 static Loop loop;
 static unsigned long epoch;
@@ -46,10 +46,10 @@ static void awaitAll(Flag* flags, int ranks) {
 
 /* to[0..count) = the sum of all inputs from `from` on. */
 static void reduce(const Task* t, size_t from, size_t count, float* to) {
-  static _Alignas(4096) float tiles[kMostRanks][kTileFloats];
+  static _Alignas(4096) float tiles[kMaxRanks][kTileFloats];
   for (size_t at = 0; at < count; at += kTileFloats) {
     const size_t n = count - at < kTileFloats ? count - at : kTileFloats;
-    const float* sources[kMostRanks];
+    const float* sources[kMaxRanks];
     for (int r = 0; r < t->ranks; ++r) {
       sources[r] = r == t->rank ? t->input + from + at : tiles[r];
       if (r != t->rank) pull(r, common->ranks[r].input + from + at, tiles[r], n);
@@ -61,7 +61,7 @@ static void reduce(const Task* t, size_t from, size_t count, float* to) {
 
 static void allReduce(const Task* t) {
   const size_t n = (size_t)t->ranks, lines = (t->count + kLineFloats - 1) / kLineFloats;
-  size_t begins[kMostRanks + 1];
+  size_t begins[kMaxRanks + 1];
   for (size_t r = 0; r <= n; ++r) {
     const size_t at = lines * r / n * kLineFloats;
     begins[r] = at < t->count ? at : t->count;

@@ -13,14 +13,14 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { kWarmUp = 3, kLeast = 5, kMost = 10000 };
+enum { kWarmUp = 3, kMin = 5, kMax = 10000 };
 static const double kAwakeSeconds = 0.05;
 
 struct Shared { /* all zero at first: a new file */
   _Alignas(128) atomic_uint arrived;
   _Alignas(128) atomic_uint generation;
   _Alignas(128) int iterations;
-  _Alignas(128) double seconds[kMostRanks][kMost];
+  _Alignas(128) double seconds[kMaxRanks][kMax];
 };
 
 void loopFail(const char* format, ...) {
@@ -65,7 +65,7 @@ Loop loopOpen(void) {
   if (rank == NULL) rank = getenv("OMPI_COMM_WORLD_RANK");
   if (rank == NULL) rank = need("PMI_RANK");
   Loop loop = {.rank = atoi(rank), .ranks = atoi(need("WORLD_SIZE"))};
-  if (loop.ranks > kMostRanks) loopFail("%d ranks: there may be %d", loop.ranks, kMostRanks);
+  if (loop.ranks > kMaxRanks) loopFail("%d ranks: there may be %d", loop.ranks, kMaxRanks);
   loop.crowded = loop.ranks > pin(loop.rank);
 
   const int file = openFile("loop", O_RDWR);
@@ -122,14 +122,14 @@ static int ascending(const void* a, const void* b) {
 static int agree(const Loop* loop, double secondsEach) {
   if (loop->rank == 0) {
     const double fitting = atof(need("LOOP_SECONDS")) / secondsEach;
-    loop->shared->iterations = fitting < kLeast ? kLeast : fitting > kMost ? kMost : (int)fitting;
+    loop->shared->iterations = fitting < kMin ? kMin : fitting > kMax ? kMax : (int)fitting;
   }
   barrier(loop);
   return loop->shared->iterations;
 }
 
 static void report(const Loop* loop, const Task* task, size_t bytes, int iterations, const char* variant) {
-  static double slowest[kMost];
+  static double slowest[kMax];
   for (int i = 0; i < iterations; ++i) {
     slowest[i] = 0;
     for (int rank = 0; rank < loop->ranks; ++rank) {

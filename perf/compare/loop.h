@@ -13,7 +13,7 @@
 
 #include "task.h"
 
-enum { kMostRanks = 64 };
+enum { kMaxRanks = 64 };
 
 typedef struct Shared Shared;
 

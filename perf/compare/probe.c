@@ -23,8 +23,8 @@ enum { kMailboxBytes = 16 << 10, kMailboxes = 32, kStreamingBytes = 256 << 10 };
 /* What the ranks share; each rank's memory holds its input and its output, at the same places as the others'.
  */
 static struct Common {
-  Flag ready[kMostRanks], done[kMostRanks];
-  float mailbox[kMailboxes][kMostRanks][kMailboxBytes / sizeof(float)];
+  Flag ready[kMaxRanks], done[kMaxRanks];
+  float mailbox[kMailboxes][kMaxRanks][kMailboxBytes / sizeof(float)];
 } * common;
 static char* memory;
 static size_t memoryBytes; /* of a rank */
@@ -71,7 +71,7 @@ static float* of(int rank, float* mine) {
 
 static void own(const Task* t, float* const* inputs, int streaming) {
   const int n = t->ranks, rank = t->rank;
-  const float* sources[kMostRanks];
+  const float* sources[kMaxRanks];
   for (int r = 0; r < n; ++r) {
     const int blocks = t->operation == kReduceScatter || t->operation == kAlltoAll;
     sources[r] = inputs[r] + (blocks ? (size_t)rank * t->count : 0);
@@ -93,7 +93,7 @@ static void split(const Task* t, float* const* inputs, float* const* outputs, in
   const size_t lines = (count + kLineFloats - 1) / kLineFloats;
   const size_t from = lines * rank / n * kLineFloats, end = lines * (rank + 1) / n * kLineFloats;
   const size_t slice = (end < count ? end : count) - from;
-  float* blocks[kMostRanks];
+  float* blocks[kMaxRanks];
   for (size_t r = 0; r < n; ++r) blocks[r] = outputs[r] + rank * count;
   const float* const* sources = (const float* const*)inputs;
   if (t->operation == kAllReduce) {
@@ -112,7 +112,7 @@ static void split(const Task* t, float* const* inputs, float* const* outputs, in
 
 static void collective(const Task* t, Variant v) {
   const int n = t->ranks, rank = t->rank;
-  float *inputs[kMostRanks], *outputs[kMostRanks];
+  float *inputs[kMaxRanks], *outputs[kMaxRanks];
   for (int r = 0; r < n; ++r) {
     inputs[r] = v.way == kMailbox ? common->mailbox[epoch % kMailboxes][r] : of(r, t->input);
     outputs[r] = of(r, t->output);

@@ -62,9 +62,9 @@ static inline __attribute__((always_inline)) void sumOf(const float* const* sour
 /* Sources and destinations that begin at float `from` of each pointer. */
 static inline void combine(const float* const* sources, int k, float* const* destinations, int m, size_t from,
                            size_t count, int streaming) {
-  const float* s[kMostRanks];
-  float* d[kMostRanks];
-  if (k < 1 || k > kMostRanks) return; /* never; the compiler warns without */
+  const float* s[kMaxRanks];
+  float* d[kMaxRanks];
+  if (k < 1 || k > kMaxRanks) return; /* never; the compiler warns without */
   for (int i = 0; i < k; ++i) s[i] = sources[i] + from;
   for (int i = 0; i < m; ++i) {
     d[i] = destinations[i] + from;

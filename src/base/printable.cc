@@ -19,9 +19,9 @@ size_t shownLength(std::string_view text) {
     if ((byte(i) & 0xc0U) != 0x80) return 0;
     character = character << 6 | (byte(i) & 0x3fU);
   }
-  constexpr unsigned kLeast[] = {0, 0, 0xa0, 0x800, 0x10000};  // of two bytes: what is below are controls
+  constexpr unsigned kMin[] = {0, 0, 0xa0, 0x800, 0x10000};  // of two bytes: what is below are controls
   const bool surrogate = character >= 0xd800 && character < 0xe000;
-  return character >= kLeast[length] && character <= 0x10ffff && !surrogate ? length : 0;
+  return character >= kMin[length] && character <= 0x10ffff && !surrogate ? length : 0;
 }
 
 /// Takes a character off `text`, as it may be shown.

@@ -187,10 +187,10 @@ class Reader {
 
 /// The content; nothing if there is no such file and none is required.
 Result<std::string> readSmallFile(const std::string& path, bool required) {
-  constexpr size_t kMost = 1 << 20;
+  constexpr size_t kMax = 1 << 20;
   if (!required && access(path.c_str(), F_OK) != 0 && (errno == ENOENT || errno == ENOTDIR))
     return std::string();
-  auto text = readTextFile(path, "the settings file", kMost);
+  auto text = readTextFile(path, "the settings file", kMax);
   if (text.ok()) return text;
   return Status::error(text.status().code(), "%s; correct %s", text.status().message().c_str(),
                        required ? "ECCL_CONF_FILE" : "its permissions or remove it");

@@ -13,8 +13,8 @@
 namespace eccl {
 
 Result<std::thread> startThread(const char* name, std::function<void()> body) {
-  constexpr size_t kMostName = 15;  // the kernel's
-  std::string shown(name, strnlen(name, kMostName));
+  constexpr size_t kMaxName = 15;  // the kernel's
+  std::string shown(name, strnlen(name, kMaxName));
   // Blocked here already, because a thread inherits the mask: in its body a signal could come first.
   sigset_t all, before;
   sigfillset(&all);

@@ -193,8 +193,8 @@ struct Float8Codec {
     // unit). Adding it rounds as the hardware rounds, to nearest even; subtracting it again is exact.
     const auto exponent = hn::And(hn::BitCast(U32(), magnitude), hn::Set(U32(), 0x7f800000U));
     const auto power = hn::BitCast(F32(), hn::Add(exponent, hn::Set(U32(), uint32_t{kDropped} << 23)));
-    constexpr float kLeast = detail::powerOfTwo(24 - E::kBias - E::kMantissaBits);
-    const auto base = hn::Max(power, hn::Set(F32(), kLeast));
+    constexpr float kMin = detail::powerOfTwo(24 - E::kBias - E::kMantissaBits);
+    const auto base = hn::Max(power, hn::Set(F32(), kMin));
     const auto rounded = hn::CopySignToAbs(hn::Sub(hn::Add(magnitude, base), base), v);
     return hn::IfThenElse(hn::IsNaN(v), canonicalNan<float>(), rounded);  // Min may have lost it
   }

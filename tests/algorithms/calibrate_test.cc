@@ -142,8 +142,8 @@ TEST(Calibrate, CorrectionsAreBounded) {
   const CostModel model = calibrated(measurements);
   EXPECT_EQ(model.corrections().size(), 2u);
   for (const Correction& correction : model.corrections()) {
-    EXPECT_GE(correction.factor, kLeastCorrection);
-    EXPECT_LE(correction.factor, kMostCorrection);
+    EXPECT_GE(correction.factor, kMinCorrection);
+    EXPECT_LE(correction.factor, kMaxCorrection);
   }
 }
 

@@ -78,7 +78,7 @@ TEST(SelectionRules, ManyRanksOnHostsTakeFewRoundsAndThenFewBytes) {
     };
     for (Collective collective : {Collective::allReduce, Collective::broadcast, Collective::reduce})
       EXPECT_THAT(name(collective, 64), AnyOf("recursive", "tree")) << nameOf(collective) << " " << ranks;
-    if (ranks > kMostNeighbours) {  // the root has not that many connections
+    if (ranks > kMaxNeighbours) {  // the root has not that many connections
       EXPECT_EQ(name(Collective::gather, 64), "tree") << ranks;
       EXPECT_EQ(name(Collective::scatter, 64), "tree") << ranks;
     }
@@ -88,7 +88,7 @@ TEST(SelectionRules, ManyRanksOnHostsTakeFewRoundsAndThenFewBytes) {
       for (const ConnectionSpec& connection :
            rule.choice.algorithm->build({rule.collective, ranks, 0}, 0, 1).connections)
         peers.insert(connection.peer);
-      EXPECT_LE(peers.size(), size_t{kMostNeighbours}) << nameOf(rule.collective) << " " << ranks;
+      EXPECT_LE(peers.size(), size_t{kMaxNeighbours}) << nameOf(rule.collective) << " " << ranks;
     }
     EXPECT_THAT(name(Collective::broadcast, 1 << 30), "chain") << ranks;
     EXPECT_THAT(name(Collective::reduce, 1 << 30), "chain") << ranks;

@@ -29,7 +29,7 @@ constexpr Where kWheres[] = {
        return Placement(seats);
      }},
 };
-constexpr int kMostRanks = 9;
+constexpr int kMaxRanks = 9;
 
 /// One of many calls.
 struct Case {
@@ -51,7 +51,7 @@ template <class Check>
 void everyCase(Check check) {
   for (const Algorithm& algorithm : algorithms()) {
     for (const Where& where : kWheres) {
-      for (int ranks = 1; ranks <= kMostRanks; ++ranks) {
+      for (int ranks = 1; ranks <= kMaxRanks; ++ranks) {
         SCOPED_TRACE(std::string(nameOf(algorithm.collective)) + " " + algorithm.name + ", " +
                      std::to_string(ranks) + " ranks, " + where.name);
         check(Case{&algorithm, &where, ranks, buildAll(algorithm, {algorithm.collective, ranks, 0}, 1),

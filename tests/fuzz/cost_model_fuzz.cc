@@ -30,7 +30,7 @@ void playModel(std::string_view text) {
     require(std::abs(model->factorFor(*c.algorithm, c.memory, c.ranks, c.bytes) / c.factor - 1) < 1e-9);
     for (int ranks : {1, c.ranks + 1, c.ranks * 2}) {
       const double factor = model->factorFor(*c.algorithm, c.memory, ranks, c.bytes * 1.5);
-      require(factor > algorithms::kLeastCorrection * 0.999 && factor < algorithms::kMostCorrection * 1.001);
+      require(factor > algorithms::kMinCorrection * 0.999 && factor < algorithms::kMaxCorrection * 1.001);
     }
   }
 }

@@ -28,7 +28,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   for (bool inPlace : {false, true}) {
     eccl::algorithms::Verdict verdict = eccl::algorithms::verify(*programs, inPlace, limits);
     require(verdict.ok == verdict.reason.empty() && !(verdict.ok && verdict.gaveUp));
-    require(!verdict.ok || (verdict.minSlots >= 1 && verdict.minSlots <= eccl::algorithms::kMostSlots));
+    require(!verdict.ok || (verdict.minSlots >= 1 && verdict.minSlots <= eccl::algorithms::kMaxSlots));
   }
   return 0;
 }

@@ -97,7 +97,7 @@ TEST(Cluster, WhatIsWrongIsNamed) {
          c.ranks = {{0, 0}, {1, 99}};
        },
        "rank 1 uses device 99 of host b"},
-      {[](Cluster& c) { c.hosts.resize(kMostHosts + 1); }, "131073 hosts are more than the 131072 that can be"},
+      {[](Cluster& c) { c.hosts.resize(kMaxHosts + 1); }, "131073 hosts are more than the 131072 that can be"},
   };
   for (const auto& [spoil, words] : faults) {
     Cluster cluster = pairOnOneLeaf();

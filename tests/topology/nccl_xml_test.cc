@@ -330,23 +330,23 @@ TEST_F(NcclXml, Limits) {
     }
     return test::cpu(open + close);
   };
-  expectRoundTrip(test::parsed(nested(kMostDepth - 2)));  // a CPU above, a port may hang below
-  EXPECT_THAT(test::errorOf(nested(kMostDepth - 1)),
+  expectRoundTrip(test::parsed(nested(kMaxDepth - 2)));  // a CPU above, a port may hang below
+  EXPECT_THAT(test::errorOf(nested(kMaxDepth - 1)),
               HasSubstr("t.xml:257: <pci> \"00fe:00:00.0\" is nested deeper than 255"));
   EXPECT_THAT(test::errorOf(nested(100000)), HasSubstr("is nested deeper than 255"));
 
   std::string cpus;
-  for (int i = 0; i <= kMostCpus; ++i) cpus += "<cpu numaid=\"" + std::to_string(i) + "\"/>\n";
+  for (int i = 0; i <= kMaxCpus; ++i) cpus += "<cpu numaid=\"" + std::to_string(i) + "\"/>\n";
   EXPECT_THAT(test::errorOf(test::system(cpus)), HasSubstr("t.xml:1026: <cpu> \"1024\" is more than 1024"));
 
   std::string devices;
-  for (size_t i = 0; i < kMostXmlDevices; ++i) devices += "<pci busid=\"" + format("%zx:00:00.0", i) + "\"/>\n";
+  for (size_t i = 0; i < kMaxXmlDevices; ++i) devices += "<pci busid=\"" + format("%zx:00:00.0", i) + "\"/>\n";
   EXPECT_THAT(test::errorOf(test::cpu(devices)),
               HasSubstr("t.xml:65538: <pci> \"ffff:00:00.0\" is device 65537"));
   devices.resize(devices.rfind("<pci"));
-  EXPECT_EQ(test::parsed(test::cpu(devices)).devices.size(), kMostXmlDevices);
+  EXPECT_EQ(test::parsed(test::cpu(devices)).devices.size(), kMaxXmlDevices);
 
-  EXPECT_THAT(test::errorOf(std::string(kMostXmlBytes + 1, ' ')), HasSubstr("16777217 bytes are more than"));
+  EXPECT_THAT(test::errorOf(std::string(kMaxXmlBytes + 1, ' ')), HasSubstr("16777217 bytes are more than"));
   std::string attributes;
   for (int i = 0; i < 65; ++i) attributes += " a" + std::to_string(i) + "=\"\"";
   EXPECT_THAT(test::parsed("<system version=\"1\"" + attributes + "/>").unread,

@@ -35,7 +35,7 @@ constexpr char kUsage[] =
     "and ECCL_SLOT_BYTES. Times among more than 16 ranks are estimated from those of 4, 8 and 16 of them.\n"
     "It exits with 0, with 2 if it is used wrongly, 3 if a setting or a file is wrong.\n";
 
-constexpr int kMostRanks = 65536;
+constexpr int kMaxRanks = 65536;
 
 struct Options {
   const char* collective = nullptr;
@@ -74,14 +74,14 @@ Options parse(int argc, char** argv) {
         options.collective = optarg;
         break;
       case 'n':
-        options.ranks = number("--ranks", kMostRanks);
+        options.ranks = number("--ranks", kMaxRanks);
         break;
       case 'b':
         if (!perf::parseSize(optarg, &options.bytes) || options.bytes == 0)
           misused(format("--bytes %s is no size", optarg));
         break;
       case kHosts:
-        options.hosts = number("--hosts", kMostRanks);
+        options.hosts = number("--hosts", kMaxRanks);
         break;
       case kCores:
         options.cores = number("--cores", 4096);
@@ -252,7 +252,7 @@ Status show(const Options& options) {
     const bool many = algorithms::needsManyNeighbours(*other.algorithm, options.ranks);
     std::printf("%-12s %14.2f %7.2fx  %s%s%s\n", other.algorithm->name, microseconds, microseconds / chosen,
                 reasonFor(partsOf(amounts, chooser.model.parameters())).c_str(),
-                many ? format("; a rank has more than %d neighbours", algorithms::kMostNeighbours).c_str() : "",
+                many ? format("; a rank has more than %d neighbours", algorithms::kMaxNeighbours).c_str() : "",
                 other == choice ? "; chosen" : "");
   }
   return {};

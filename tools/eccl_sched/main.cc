@@ -77,7 +77,7 @@ Options parseOptions(int argc, char** argv) {
                                     {"out-of-place", no_argument, nullptr, kOutOfPlace},
                                     {"help", no_argument, nullptr, 'h'},
                                     {}};
-  constexpr int kMostRanks = 1 << 15;
+  constexpr int kMaxRanks = 1 << 15;
   Options options;
   for (int found; (found = getopt_long(argc, argv, "c:a:n:r:h", kOptions, nullptr)) != -1;) {
     switch (found) {
@@ -88,16 +88,16 @@ Options parseOptions(int argc, char** argv) {
         options.algorithm = optarg;
         break;
       case 'n':
-        options.ranks = numberOf("--ranks", optarg, 1, kMostRanks);
+        options.ranks = numberOf("--ranks", optarg, 1, kMaxRanks);
         break;
       case 'r':
-        options.rank = numberOf("--rank", optarg, 0, kMostRanks - 1);
+        options.rank = numberOf("--rank", optarg, 0, kMaxRanks - 1);
         break;
       case kChannels:
         options.channels = numberOf("--channels", optarg, 1, 1024);
         break;
       case kRoot:
-        options.root = numberOf("--root", optarg, 0, kMostRanks - 1);
+        options.root = numberOf("--root", optarg, 0, kMaxRanks - 1);
         break;
       case kAll:
         options.all = true;
@@ -153,8 +153,8 @@ std::string nameOfFile(const std::string& path) {
 }
 
 std::string readAll(const std::string& path) {
-  constexpr size_t kMost = size_t{256} << 20;  // AllReduce by direct among 1024 ranks has 194 MB
-  auto text = eccl::readTextFile(path == "-" ? "/dev/stdin" : path, "the schedule", kMost);
+  constexpr size_t kMax = size_t{256} << 20;  // AllReduce by direct among 1024 ranks has 194 MB
+  auto text = eccl::readTextFile(path == "-" ? "/dev/stdin" : path, "the schedule", kMax);
   if (!text.ok()) misused(text.status().message());
   return text.take();
 }

@@ -11,7 +11,7 @@ namespace eccl::topo {
 namespace {
 
 constexpr double kColumn = 250, kGap = 30, kMargin = 28, kTop = 84, kBand = 58, kRow = 132;
-constexpr size_t kMostColumns = 6;  // what is left out is said
+constexpr size_t kMaxColumns = 6;  // what is left out is said
 constexpr double kCablesOfALine =
     16;  // lines are of so many cables that they would all be of the greatest thickness
 // Of rails, in turn; none: grey.
@@ -50,7 +50,7 @@ class Drawing {
   }
 
   std::string svg() {
-    const size_t shown = std::min(columns_, kMostColumns);
+    const size_t shown = std::min(columns_, kMaxColumns);
     const double width = std::max(2 * kMargin + static_cast<double>(shown) * (kColumn + kGap) - kGap, 640.0);
     for (Band& band : bands_) {
       std::vector<size_t> places;
@@ -64,8 +64,8 @@ class Drawing {
     }
     for (const Band& band : bands_) lines(band);
     for (const Band& band : bands_) box(band);
-    if (columns_ > kMostColumns)
-      body_ += svg::text(kMargin + (kMostColumns - 1) * (kColumn + kGap) - kGap / 2,
+    if (columns_ > kMaxColumns)
+      body_ += svg::text(kMargin + (kMaxColumns - 1) * (kColumn + kGap) - kGap / 2,
                          kTop + kRow * tiers_ + kBand / 2, "…", "middle", "font-size=\"18\"");
     const double height = kTop + kRow * tiers_ + kBand + kMargin;
     return svg::document(width, height, title(), subtitle(), body_);
@@ -73,9 +73,9 @@ class Drawing {
 
  private:
   bool isShown(size_t column) const {
-    return columns_ <= kMostColumns || column + 1 < kMostColumns || column + 1 == columns_;
+    return columns_ <= kMaxColumns || column + 1 < kMaxColumns || column + 1 == columns_;
   }
-  size_t placeOf(size_t column) const { return std::min(column, kMostColumns - 1); }
+  size_t placeOf(size_t column) const { return std::min(column, kMaxColumns - 1); }
   static bool visible(const Band& band) { return band.right > 0; }
 
   void makeBands() {
@@ -138,7 +138,7 @@ class Drawing {
   std::string subtitle() const {
     std::string text =
         "All cables between two boxes are one line: number, and GB/s one way in all; thicker lines carry more.";
-    if (columns_ > kMostColumns) text += format(" %zu groups of hosts are not drawn.", columns_ - kMostColumns);
+    if (columns_ > kMaxColumns) text += format(" %zu groups of hosts are not drawn.", columns_ - kMaxColumns);
     return text;
   }
   size_t accelerators() const {

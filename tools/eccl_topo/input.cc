@@ -13,8 +13,8 @@
 namespace eccl::topo {
 
 Result<std::string> readFile(const std::string& path) {
-  constexpr size_t kMost = size_t{256} << 20;  // a cluster of 2,000 hosts that are wired alike has 2 MB
-  return readTextFile(path, "the file", kMost);
+  constexpr size_t kMax = size_t{256} << 20;  // a cluster of 2,000 hosts that are wired alike has 2 MB
+  return readTextFile(path, "the file", kMax);
 }
 
 Result<topology::Host> parseHost(const std::string& content, const std::string& path) {

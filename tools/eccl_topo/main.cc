@@ -136,10 +136,10 @@ Options parse(int argc, char** argv) {
         if (options.host.empty()) topo::misused("--host takes a host's name or number");
         break;
       case kHosts:
-        options.clos.hosts = wholeNumber("--hosts", topology::kMostHosts);
+        options.clos.hosts = wholeNumber("--hosts", topology::kMaxHosts);
         break;
       case kPod:
-        options.clos.hostsPerPod = wholeNumber("--pod", topology::kMostHosts);
+        options.clos.hostsPerPod = wholeNumber("--pod", topology::kMaxHosts);
         break;
       case kRadix:
         options.clos.radix = wholeNumber("--radix", 1024);

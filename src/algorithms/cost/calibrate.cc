@@ -92,9 +92,8 @@ Result<CostModel> calibrate(std::span<const Measurement> measurements, const Cos
   std::vector<Correction> corrections;
   for (const auto& [of, its] : factors) {
     const auto& [algorithm, memory, ranks, bytes] = of;
-    corrections.push_back(
-        {algorithm, memory, ranks, bytes,
-         std::clamp(std::exp(its.logarithms / its.number), kLeastCorrection, kMostCorrection)});
+    corrections.push_back({algorithm, memory, ranks, bytes,
+                           std::clamp(std::exp(its.logarithms / its.number), kMinCorrection, kMaxCorrection)});
   }
   return CostModel(constants, std::move(corrections));
 }

@@ -12,7 +12,7 @@ namespace eccl::algorithms {
 namespace {
 
 constexpr const char* kLines = "lines";  // and how many follow
-constexpr double kMost = 1e9;            // microseconds, per MB or not; bytes are up to its square
+constexpr double kMax = 1e9;             // microseconds, per MB or not; bytes are up to its square
 
 auto keyOf(const Correction& c) {
   return std::make_tuple(c.algorithm, c.memory, c.ranks, c.bytes);
@@ -33,9 +33,9 @@ const char* readCorrection(std::string_view words, Correction& correction) {
   if (kind != "memory" && kind != "network") return "after the algorithm goes memory or network";
   correction.memory = kind == "memory";
   if (!readNumber(nextWord(words), 1, 1 << 20, correction.ranks)) return "the ranks must be from 1 to 1048576";
-  if (!readNumber(nextWord(words), 1.0, kMost * kMost, correction.bytes))
+  if (!readNumber(nextWord(words), 1.0, kMax * kMax, correction.bytes))
     return "the bytes must be from 1 to 1e18";
-  if (!readNumber(nextWord(words), kLeastCorrection, kMostCorrection, correction.factor))
+  if (!readNumber(nextWord(words), kMinCorrection, kMaxCorrection, correction.factor))
     return "the factor must be from 0.001 to 1000";
   return nextWord(words).empty() ? nullptr : "there is a word too many";
 }
@@ -125,7 +125,7 @@ Result<CostModel> CostModel::parse(std::string_view text, const std::string& nam
         wrong = "there is no such constant; eccl_topo measure writes all there are";
       } else if (given[term]) {
         wrong = "the constant is given for the second time";
-      } else if (!readNumber(nextWord(rest), 0.0, kMost, parameters.values[term]) || !nextWord(rest).empty()) {
+      } else if (!readNumber(nextWord(rest), 0.0, kMax, parameters.values[term]) || !nextWord(rest).empty()) {
         wrong = "after the name goes one number from 0 to 1e9";
       } else {
         given[term] = true;

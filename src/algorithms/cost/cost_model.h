@@ -11,7 +11,7 @@
 
 namespace eccl::algorithms {
 
-inline constexpr double kLeastCorrection = 1e-3, kMostCorrection = 1e3;
+inline constexpr double kMinCorrection = 1e-3, kMaxCorrection = 1e3;
 /// What a measured call took, as a multiple of what the constants say.
 struct Correction {
   const Algorithm* algorithm = nullptr;

@@ -5,9 +5,9 @@
 namespace eccl::algorithms {
 namespace {
 
-constexpr int kMostRanks = 1 << 16;
-constexpr double kMostCores = 1e6, kMostMicroseconds = 1e12;
-constexpr uint64_t kMostBytes = uint64_t{1} << 50;
+constexpr int kMaxRanks = 1 << 16;
+constexpr double kMaxCores = 1e6, kMaxMicroseconds = 1e12;
+constexpr uint64_t kMaxBytes = uint64_t{1} << 50;
 
 std::string textOf(const Placement& placement) {
   std::string text = "ranks";
@@ -40,18 +40,18 @@ class Reader {
         const std::string_view number = word.substr(0, word.find(':'));
         more = number.size() < word.size();
         word.remove_prefix(number.size() + more);
-        if (!readNumber(number, 0, kMostRanks, numbers->emplace_back()))
+        if (!readNumber(number, 0, kMaxRanks, numbers->emplace_back()))
           return "a rank is MACHINE:MEMORY:PORT, three numbers from 0";
       }
       if (more) return "a rank is MACHINE:MEMORY:PORT, three numbers from 0";
-      if (placement_.ranks() > kMostRanks) return "these are too many ranks";
+      if (placement_.ranks() > kMaxRanks) return "these are too many ranks";
     }
     return placement_.ranks() > 0 ? nullptr : "there are no ranks";
   }
   const char* cores(std::string_view line) {
     placement_.cores.clear();
     for (std::string_view word = nextWord(line); !word.empty(); word = nextWord(line)) {
-      if (!readNumber(word, 1.0, kMostCores, placement_.cores.emplace_back()))
+      if (!readNumber(word, 1.0, kMaxCores, placement_.cores.emplace_back()))
         return "the cores of a machine are a number from 1";
     }
     return nullptr;
@@ -65,16 +65,16 @@ class Reader {
       if (static_cast<size_t>(machine) >= placement_.cores.size())
         return "the cores of a machine are missing above";
     if (placement_.ranks() == 0) return "the ranks are missing above";
-    if (!readNumber(nextWord(line), uint64_t{1}, kMostBytes, m.size.elements) ||
+    if (!readNumber(nextWord(line), uint64_t{1}, kMaxBytes, m.size.elements) ||
         !readNumber(nextWord(line), 1u, 16u, m.size.elementBytes) ||
-        !readNumber(nextWord(line), uint64_t{64}, kMostBytes, m.size.slotBytes) ||
+        !readNumber(nextWord(line), uint64_t{64}, kMaxBytes, m.size.slotBytes) ||
         !readNumber(nextWord(line), 2, 1024, m.size.slots)) {
       return "after the algorithm go elements, bytes of each, bytes of a slot and slots";
     }
     const std::string_view memory = nextWord(line);
     if (memory != "registered" && memory != "plain") return "the buffers are registered or plain";
     m.size.registered = memory == "registered";
-    if (!readNumber(nextWord(line), 1e-6, kMostMicroseconds, m.microseconds) || !nextWord(line).empty())
+    if (!readNumber(nextWord(line), 1e-6, kMaxMicroseconds, m.microseconds) || !nextWord(line).empty())
       return "the last word is the microseconds";
     m.placement = placement_;
     measurements_.push_back(std::move(m));

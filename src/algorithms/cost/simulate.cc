@@ -76,12 +76,12 @@ Result<Moment> simulate(const std::vector<Program>& programs, const CallSize& si
   const Cut cut = cutFor(programs[0], size.elements, size.elementBytes, size.slotBytes);
   const auto tiles = static_cast<int64_t>(cut.tiles(size.elements));
   // A pipeline is full after as many tiles as it is long, and a sender is held up once all slots are.
-  constexpr int64_t kMoves = 6000, kMost = 64;
+  constexpr int64_t kMoves = 6000, kMax = 64;
   const int64_t fewest = 2 * size.slots + 2;
   const int64_t longest =
       mostTiles != kEnoughTiles
           ? mostTiles
-          : std::clamp(kMoves / std::max<int64_t>(1, movesPerTile(programs)), std::min(fewest, kMost), kMost);
+          : std::clamp(kMoves / std::max<int64_t>(1, movesPerTile(programs)), std::min(fewest, kMax), kMax);
   auto after = [&](int64_t some) {
     return run<Moment>(programs, size, placement, cut, parameters, static_cast<int>(some));
   };

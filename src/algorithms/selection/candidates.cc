@@ -76,7 +76,7 @@ Result<double> estimatedTimeOf(const Choice& choice, const CallSize& size, const
 }
 
 bool needsManyNeighbours(const Algorithm& algorithm, int ranks) {
-  return neighboursOf(algorithm.build({algorithm.collective, ranks, 0}, 0, 1)) > kMostNeighbours;
+  return neighboursOf(algorithm.build({algorithm.collective, ranks, 0}, 0, 1)) > kMaxNeighbours;
 }
 
 CallSize sizeFor(const Choice& choice, CallSize size) {
@@ -103,7 +103,7 @@ Result<std::vector<Candidate>> candidatesFor(Collective collective, const CallSi
   for (const Algorithm& algorithm : algorithms()) {
     if (algorithm.collective != collective) continue;
     const Program program = algorithm.build({collective, placement.ranks(), 0}, 0, 1);
-    if (neighboursOf(program) > kMostNeighbours) continue;
+    if (neighboursOf(program) > kMaxNeighbours) continue;
     ECCL_TRY(add({&algorithm}));
     if (placement.ranks() < kPipeline) continue;
     const uint64_t part = size.elements * size.elementBytes / static_cast<uint64_t>(program.parts);

@@ -19,7 +19,7 @@ Placement someOf(const Placement& placement, int number);
 /// with few tiles: how it grows when they are doubled goes on. Choices are made by the same.
 Result<double> estimatedTimeOf(const Choice& choice, const CallSize& size, const Placement& placement,
                                const CostModel& model);
-/// Whether a rank has more than kMostNeighbours in this algorithm.
+/// Whether a rank has more than kMaxNeighbours in this algorithm.
 bool needsManyNeighbours(const Algorithm& algorithm, int ranks);
 
 /// `size` in messages of the choice's length; broadcasts in place, as nearly all programs do them.
@@ -32,7 +32,7 @@ struct Candidate {
 };
 
 /// All algorithms of a collective for blocks of `size`, also in shorter messages where these may fill a
-/// pipeline of ranks sooner; the fastest first. Without those by which a rank has more than kMostNeighbours.
+/// pipeline of ranks sooner; the fastest first. Without those by which a rank has more than kMaxNeighbours.
 /// With more than 16 ranks it is from 4, 8 and 16 of them that the time of all is estimated. Errors:
 /// simulate()'s.
 Result<std::vector<Candidate>> candidatesFor(Collective collective, const CallSize& size,

@@ -116,7 +116,7 @@ Choice select(Collective collective, size_t bytes, int ranks, const SelectionTab
     }
   }
   if (collective == Collective::allToAllv)  // relays move everything twice
-    return by({findAlgorithm(collective, ranks <= kMostNeighbours ? "direct" : "relay")});
+    return by({findAlgorithm(collective, ranks <= kMaxNeighbours ? "direct" : "relay")});
   for (const Algorithm& algorithm : algorithms()) {
     if (algorithm.collective == collective) return by({&algorithm});
   }

@@ -25,9 +25,9 @@ struct Choice {
 };
 /// Ranks with more neighbours than this use up descriptors and memory: algorithms that need them are chosen
 /// only where there is no other.
-inline constexpr int kMostNeighbours = 64;
-inline constexpr int kMostChannels = 64;
-inline constexpr uint64_t kLeastTile = 1024;  ///< bytes; shorter messages are all overhead
+inline constexpr int kMaxNeighbours = 64;
+inline constexpr int kMaxChannels = 64;
+inline constexpr uint64_t kMinTile = 1024;  ///< bytes; shorter messages are all overhead
 
 /// For calls of a collective with blocks of up to so many bytes.
 struct SelectionRule {

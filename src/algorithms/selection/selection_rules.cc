@@ -11,7 +11,7 @@
 namespace eccl::algorithms {
 namespace {
 
-constexpr size_t kLeastBytes = 64, kMostBytes = size_t{128} << 20;
+constexpr size_t kMinBytes = 64, kMaxBytes = size_t{128} << 20;
 constexpr size_t kStep = 64;          // between sizes that are always looked at
 constexpr double kNear = 1.5;         // so near a size is known where the choice changes
 constexpr double kPreference = 1.02;  // another choice has to be better by this
@@ -59,9 +59,9 @@ class Search {
       rules.push_back({collective_, SIZE_MAX, only});
       return {};
     }
-    const size_t most = std::max(kLeastBytes, kMostBytes / blocksOf(collective_, placement_.ranks()));
-    ECCL_ASSIGN(Choice current, best(kLeastBytes));
-    for (size_t low = kLeastBytes; low < most; low *= kStep) {
+    const size_t most = std::max(kMinBytes, kMaxBytes / blocksOf(collective_, placement_.ranks()));
+    ECCL_ASSIGN(Choice current, best(kMinBytes));
+    for (size_t low = kMinBytes; low < most; low *= kStep) {
       const size_t high = std::min(low * kStep, most);
       ECCL_ASSIGN(const Choice next, best(high, current));
       ECCL_TRY(between(low, current, high, next, rules));
@@ -159,10 +159,10 @@ Result<std::vector<SelectionRule>> parseRules(std::string_view text, const std::
     if (wrong == nullptr && (rule.choice.algorithm = findAlgorithm(rule.collective, algorithm)) == nullptr)
       wrong = "the third word is an algorithm of the collective; eccl_sched list names all";
     const std::string_view channels = nextWord(rest), tile = nextWord(rest);
-    if (wrong == nullptr && !channels.empty() && !readNumber(channels, 1, kMostChannels, rule.choice.channels))
+    if (wrong == nullptr && !channels.empty() && !readNumber(channels, 1, kMaxChannels, rule.choice.channels))
       wrong = "after the algorithm goes a number of channels from 1 to 64";
     if (wrong == nullptr && !tile.empty() &&
-        !readNumber(tile, kLeastTile, uint64_t{UINT32_MAX}, rule.choice.tile))
+        !readNumber(tile, kMinTile, uint64_t{UINT32_MAX}, rule.choice.tile))
       wrong = "after the channels go the bytes of a message, 1024 or more";
     if (wrong == nullptr && !nextWord(rest).empty()) wrong = "there is a word too many";
     if (wrong == nullptr) {

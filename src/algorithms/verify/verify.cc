@@ -64,7 +64,7 @@ int64_t piecesOf(const CollectiveShape& shape, int parts) {
 /// More slots never hurt, so the first number that works is the least. A failure that is no deadlock is final:
 /// it would come up with any number.
 void runControl(const std::vector<Program>& programs, const VerifyLimits& limits, Verdict& verdict) {
-  for (int slots = 1; slots <= kMostSlots; ++slots) {
+  for (int slots = 1; slots <= kMaxSlots; ++slots) {
     bool deadlocked = false;
     for (int tiles : std::set<int>{1, 2, slots + 1}) {
       Control control;

@@ -48,7 +48,7 @@ struct Verdict {
 };
 
 /// The most slots a schedule may need; more is taken for a deadlock.
-inline constexpr int kMostSlots = 8;
+inline constexpr int kMaxSlots = 8;
 
 /// `programs[r]` is rank r's. inPlace: input and output are one buffer wherever the API allows it. Any programs
 /// may be given, also ones that make no sense.

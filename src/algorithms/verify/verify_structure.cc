@@ -7,8 +7,8 @@
 namespace eccl::algorithms {
 namespace {
 
-constexpr int kMostRanks = 1 << 15;  // blocks, their square, are counted in 32 bits
-constexpr int kMostParts = 1 << 20, kMostRepeats = 1 << 20;
+constexpr int kMaxRanks = 1 << 15;  // blocks, their square, are counted in 32 bits
+constexpr int kMaxParts = 1 << 20, kMaxRepeats = 1 << 20;
 
 bool copiesAMessage(const Program& program, const Step& step) {
   return step.sources == 1 && !step.post && program.operands[step.firstOperand].space == Space::connection;
@@ -55,7 +55,7 @@ std::string checkStep(const Program& program, const Step& step) {
   if (step.sources < 1 || step.sources > kMaxOperands || step.destinations > kMaxOperands) {
     return "a step has 1 to 8 sources and at most 8 destinations";
   }
-  if (step.repeat < 1 || step.repeat > kMostRepeats) return format("repeat %d is out of range", step.repeat);
+  if (step.repeat < 1 || step.repeat > kMaxRepeats) return format("repeat %d is out of range", step.repeat);
   if (step.waitLane != kNoLane) {
     if (step.waitLane < 0 || step.waitLane >= static_cast<int>(program.lanes.size())) return "waits on no lane";
     if (step.waitStep < 0 || step.waitStep >= program.lanes[step.waitLane].steps) return "waits on no step";
@@ -189,11 +189,11 @@ std::string checkCall(const Program& first, size_t programs) {
   if (first.ranks != static_cast<int64_t>(programs)) {
     return format("%zu programs for %d ranks", programs, first.ranks);
   }
-  if (first.ranks > kMostRanks) return format("more than %d ranks", kMostRanks);
+  if (first.ranks > kMaxRanks) return format("more than %d ranks", kMaxRanks);
   if (static_cast<int>(first.collective) >= kCollectives || first.root < 0 || first.root >= first.ranks) {
     return "no such collective or root";
   }
-  if (first.parts < 1 || first.parts > kMostParts) return format("%d parts are out of range", first.parts);
+  if (first.parts < 1 || first.parts > kMaxParts) return format("%d parts are out of range", first.parts);
   if (first.channels < 1 || first.channels > INT16_MAX) {
     return format("%d channels are out of range", first.channels);
   }

@@ -114,8 +114,8 @@ class HandleTable {
 
  private:
   // Places lie in chunks that stay where they are, each as large as all before it together.
-  static constexpr uint32_t kFirstChunk = 64, kMostPlaces = 1u << 24;
-  static constexpr int kChunks = std::bit_width(kMostPlaces / kFirstChunk);
+  static constexpr uint32_t kFirstChunk = 64, kMaxPlaces = 1u << 24;
+  static constexpr int kChunks = std::bit_width(kMaxPlaces / kFirstChunk);
 
   static uint64_t useOf(const void* handle) { return reinterpret_cast<uintptr_t>(handle) >> 32; }
   Place* at(uint32_t index) const {
@@ -158,7 +158,7 @@ class HandleTable {
   // Under the mutex.
   void grow() {
     const uint32_t has = places_.load(std::memory_order_relaxed);
-    if (has == kMostPlaces) throw std::bad_alloc();
+    if (has == kMaxPlaces) throw std::bad_alloc();
     const uint32_t more = has == 0 ? kFirstChunk : has;
     free_.reserve(has + more);
     auto* chunk = new Place[more];

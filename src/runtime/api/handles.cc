@@ -94,12 +94,12 @@ Result<CommunicatorOptions> optionsFrom(const ecclConfig_t* config, const char* 
     }
     if (has217 && given(mine.minCTAs)) options.minChannels = mine.minCTAs;
     if (has217 && given(mine.maxCTAs)) options.maxChannels = mine.maxCTAs;
-    constexpr int kMostChannels = 32;
-    if (options.minChannels < 0 || options.maxChannels < 0 || options.minChannels > kMostChannels ||
+    constexpr int kMaxChannels = 32;
+    if (options.minChannels < 0 || options.maxChannels < 0 || options.minChannels > kMaxChannels ||
         (options.maxChannels > 0 && options.maxChannels < options.minChannels)) {
       return Status::error(Code::invalidArgument,
                            "%s: config.minCTAs %d and maxCTAs %d are not 1 <= min <= max, min <= %d", function,
-                           options.minChannels, options.maxChannels, kMostChannels);
+                           options.minChannels, options.maxChannels, kMaxChannels);
     }
     if (has217 && mine.netName != nullptr && strcasecmp(mine.netName, "tcp") != 0 &&
         strcasecmp(mine.netName, "socket") != 0) {

@@ -195,8 +195,8 @@ Status Communicator::exchange() {
     }
     std::string endpointBytes(reader.text(4096));
     wires.emplace_back(reader.text(1 << 16));
-    introductions.emplace_back(reader.text(RankHosts::kMostIntroduction));
-    seats.emplace_back(reader.text(Selection::kMostIntroduction));
+    introductions.emplace_back(reader.text(RankHosts::kMaxIntroduction));
+    seats.emplace_back(reader.text(Selection::kMaxIntroduction));
     if (!reader.finished())
       return logged(Status::error(Code::remote, "rank %zu introduced itself with something unreadable", rank));
     ECCL_ASSIGN(transport::Endpoint endpoint, transport::Endpoint::decode(endpointBytes));

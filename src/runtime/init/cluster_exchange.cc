@@ -21,11 +21,11 @@ namespace {
 using Fingerprint = std::array<uint8_t, 16>;
 using Made = std::shared_ptr<const topology::Host>;
 
-constexpr size_t kMostWords = 4096;  // of an error that a rank tells of itself
+constexpr size_t kMaxWords = 4096;  // of an error that a rank tells of itself
 
 /// The cores that the calling thread may use, a bit each.
 std::string allowedCores() {
-  std::string bits(topology::kMostCores / 8, '\0');
+  std::string bits(topology::kMaxCores / 8, '\0');
   if (sched_getaffinity(0, bits.size(), reinterpret_cast<cpu_set_t*>(bits.data())) != 0) bits.clear();
   bits.resize(bits.find_last_not_of('\0') + 1);
   return bits;
@@ -50,11 +50,11 @@ std::string printable(std::string_view text) {
 std::optional<Said> read(std::string_view bytes) {
   transport::ByteReader reader(bytes);
   Said said;
-  said.error = printable(reader.text(kMostWords));
+  said.error = printable(reader.text(kMaxWords));
   said.fromFile = reader.get<uint8_t>() != 0;
   said.speaksJson = reader.get<uint8_t>() != 0;
   said.fingerprint = reader.get<Fingerprint>();
-  for (unsigned char byte : reader.text(topology::kMostCores / 8)) {
+  for (unsigned char byte : reader.text(topology::kMaxCores / 8)) {
     for (int bit = 0; bit < 8; ++bit) said.cores.push_back((byte >> bit & 1) != 0);
   }
   said.quota = reader.get<int32_t>();
@@ -65,7 +65,7 @@ std::optional<Said> read(std::string_view bytes) {
 /// What a rank that speaks for those alike sends: why it cannot, or the host.
 std::string tale(const topology::Host& host) {
   Result<std::string> json = topology::toJson(topology::withoutIdentity(host), topology::kOneLine);
-  if (json.ok() && json->size() + kMostWords > transport::Control::kMaxPart)
+  if (json.ok() && json->size() + kMaxWords > transport::Control::kMaxPart)
     json = Status::error(Code::invalidUsage, "its host has too many devices (%zu) to tell others of",
                          host.devices.size());
   return transport::ByteWriter()
@@ -76,7 +76,7 @@ std::string tale(const topology::Host& host) {
 
 Result<Made> madeOf(std::string_view bytes, const std::string& who) {
   transport::ByteReader reader(bytes);
-  const std::string error = printable(reader.text(kMostWords));
+  const std::string error = printable(reader.text(kMaxWords));
   const std::string_view json = reader.text(transport::Control::kMaxPart);
   if (!reader.finished())
     return Status::error(Code::remote, "%s said of its host something unreadable", who.c_str());
@@ -98,7 +98,7 @@ RankHosts::Introduction RankHosts::introduce(const Settings& settings, int rank)
     dumpHost(mine.host->host, settings, rank);
   }
   mine.text = transport::ByteWriter()
-                  .text(found.status().message().substr(0, kMostWords))
+                  .text(found.status().message().substr(0, kMaxWords))
                   .put(static_cast<uint8_t>(!settings.topoFile.empty()))
                   .put(static_cast<uint8_t>(topology::haveJson()))
                   .put(found.ok() ? mine.host->fingerprint : Fingerprint{})

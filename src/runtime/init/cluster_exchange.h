@@ -21,7 +21,7 @@ class RankHosts {
   using Gather = std::function<Result<std::vector<std::string>>(std::string_view mine)>;
   using Describe = std::function<std::string(int rank)>;
 
-  static constexpr size_t kMostIntroduction = 1 << 14;  ///< bytes
+  static constexpr size_t kMaxIntroduction = 1 << 14;  ///< bytes
 
   RankHosts() = default;
   /// What a rank says of itself to all others: of its host only what it takes to see which are alike, of the

@@ -11,7 +11,7 @@ namespace eccl::runtime {
 namespace {
 
 constexpr size_t kLongestName = 512;
-constexpr double kMostCores = 1e6;
+constexpr double kMaxCores = 1e6;
 
 /// Pinned to one core, it is this rank's own or that cannot be known: others may have the rest.
 int coresHere() {
@@ -58,7 +58,7 @@ Result<algorithms::Seat> decodeSeat(std::string_view bytes) {
   seat.cores = reader.get<double>();
   if (!reader.finished())
     return Status::error(Code::remote, "what says where a rank is, is cut off or too long");
-  if (!(seat.cores >= 1 && seat.cores <= kMostCores))
+  if (!(seat.cores >= 1 && seat.cores <= kMaxCores))
     return Status::error(Code::remote, "a rank says that it may run on %g cores", seat.cores);
   return seat;
 }

@@ -12,7 +12,7 @@
 namespace eccl::runtime {
 namespace {
 
-constexpr size_t kMostText = 1 << 20;
+constexpr size_t kMaxText = 1 << 20;
 
 /// Communicators of a process are often alike.
 Result<std::vector<algorithms::SelectionRule>> rulesOnce(const algorithms::Placement& placement,
@@ -99,7 +99,7 @@ Result<Selection> Selection::agree(const Settings& settings, int rank,
   }
   ECCL_ASSIGN(const auto told, gather(mine));
   transport::ByteReader reader(told[0]);
-  const std::string wrong(reader.text(kMostText)), model(reader.text(kMostText)), rules(reader.text(kMostText));
+  const std::string wrong(reader.text(kMaxText)), model(reader.text(kMaxText)), rules(reader.text(kMaxText));
   if (!reader.finished())
     return logged(Status::error(Code::remote, "rank 0 tells no table of algorithms that can be read"));
   if (!wrong.empty()) return logged(Status::error(Code::invalidUsage, "rank 0: %s", wrong.c_str()));

@@ -24,7 +24,7 @@ struct Selection {
 
   /// What a rank says of itself to all others: where it is.
   static std::string introduce(const Settings& settings);
-  static constexpr size_t kMostIntroduction = 4096;  // bytes
+  static constexpr size_t kMaxIntroduction = 4096;  // bytes
 
   /// From everybody's introductions, by rank. Collective: rank 0 makes the rules, tells them by `gather`, and
   /// writes ECCL_TABLE_DUMP_FILE. An error of a file of rank 0 is everybody's, and says so. Bytes of others are

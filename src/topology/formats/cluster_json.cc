@@ -11,7 +11,7 @@ namespace {
 
 constexpr const char* kFormat = "eccl-cluster";
 constexpr int kVersion = 1;
-constexpr int kMostNumber = 999'999'999;  // of a host: nine digits
+constexpr int kMaxNumber = 999'999'999;  // of a host: nine digits
 
 /// "node" and 7 of "node7": what a run of hosts counts. No number, one with leading zeros and one that is too
 /// large belong to the name.
@@ -47,7 +47,7 @@ std::vector<Json> hostEntries(const Cluster& cluster) {
     const ClusterHost& first = cluster.hosts[h];
     const NumberedName name(first.name);
     size_t end = h + 1;
-    while (name.number >= 0 && name.number + static_cast<int>(end - h) <= kMostNumber &&
+    while (name.number >= 0 && name.number + static_cast<int>(end - h) <= kMaxNumber &&
            end < cluster.hosts.size() && cluster.hosts[end].type == first.type &&
            cluster.hosts[end].uplinks == first.uplinks &&
            cluster.hosts[end].name == name.base + std::to_string(name.number + static_cast<int>(end - h)))
@@ -195,9 +195,9 @@ class Parser {
     int first = -1;
     entry("name", host.name);
     entry("first", first);
-    const int count = readCount(entry, "count", cluster_.hosts.size(), kMostHosts);
+    const int count = readCount(entry, "count", cluster_.hosts.size(), kMaxHosts);
     if (count > 1 && first < 0) first = 0;
-    if (first > kMostNumber - count) return entry.fail("first", format("leads above %d", kMostNumber));
+    if (first > kMaxNumber - count) return entry.fail("first", format("leads above %d", kMaxNumber));
     typeNames_.read(entry, "type", host.type, true);
     if (!entry.ok()) return;
     entry.objects("uplinks", [&](Reader& uplink) {
@@ -210,8 +210,8 @@ class Parser {
     std::sort(host.uplinks.begin(), host.uplinks.end(),
               [](const auto& a, const auto& b) { return a.port < b.port; });
     wired_ += host.uplinks.size() * static_cast<size_t>(count);
-    if (wired_ > static_cast<size_t>(kMostUplinks))
-      return entry.fail("uplinks", format("are more in all than the %d that can be", kMostUplinks));
+    if (wired_ > static_cast<size_t>(kMaxUplinks))
+      return entry.fail("uplinks", format("are more in all than the %d that can be", kMaxUplinks));
     const std::string base = host.name;
     for (int i = 0; i < count && entry.ok(); ++i) {
       if (first >= 0) host.name = base + std::to_string(first + i);
@@ -237,8 +237,8 @@ class Parser {
     if (!entry.ok()) return;
     const int count =
         readCount(entry, "hosts", static_cast<size_t>(first), static_cast<int>(cluster_.hosts.size()));
-    if (devices.size() * static_cast<size_t>(count) + cluster_.ranks.size() > static_cast<size_t>(kMostRanks))
-      return entry.fail("devices", format("are more ranks than the %d that can be", kMostRanks));
+    if (devices.size() * static_cast<size_t>(count) + cluster_.ranks.size() > static_cast<size_t>(kMaxRanks))
+      return entry.fail("devices", format("are more ranks than the %d that can be", kMaxRanks));
     for (int h = first; h < first + count; ++h) {
       const Names& names = devices_[static_cast<size_t>(cluster_.hosts[static_cast<size_t>(h)].type)];
       for (size_t i = 0; i < devices.size(); ++i) {

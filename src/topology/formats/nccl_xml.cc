@@ -6,7 +6,7 @@
 namespace eccl::topology {
 
 Result<Host> loadNcclXml(const std::string& path, std::vector<std::string>* oddities) {
-  ECCL_ASSIGN(const std::string text, readTextFile(path, "the topology", kMostXmlBytes));
+  ECCL_ASSIGN(const std::string text, readTextFile(path, "the topology", kMaxXmlBytes));
   return parseNcclXml(text, path, oddities);
 }
 

@@ -17,8 +17,8 @@
 namespace eccl::topology {
 
 // Above NCCL's own limits by far (it gives up at 256 elements), and small enough that no file hurts.
-inline constexpr size_t kMostXmlBytes = size_t{16} << 20;
-inline constexpr size_t kMostXmlDevices = size_t{1} << 16;
+inline constexpr size_t kMaxXmlBytes = size_t{16} << 20;
+inline constexpr size_t kMaxXmlDevices = size_t{1} << 16;
 
 /// The host in `text`; `name` is what errors call the text. The result is valid. Devices are in the order of
 /// the file: CPUs, then what hangs below each, depth first, then NVSwitches that only links name. What NCCL

@@ -5,8 +5,8 @@
 namespace eccl::topology {
 namespace {
 
-constexpr size_t kMostAttributes = 64;  // of an element; NCCL keeps 16
-constexpr size_t kMostNotes = 100;      // a file that says more that we do not know is not one for us
+constexpr size_t kMaxAttributes = 64;  // of an element; NCCL keeps 16
+constexpr size_t kMaxNotes = 100;      // a file that says more that we do not know is not one for us
 
 }  // namespace
 
@@ -25,7 +25,7 @@ Status XmlSource::error(int line, const std::string& sentence) const {
 }
 
 void XmlSource::note(int line, const std::string& what, bool odd) {
-  if (notes_.size() == kMostNotes && notes_.count(what) == 0) {
+  if (notes_.size() == kMaxNotes && notes_.count(what) == 0) {
     ++notesLeftOut_;
     return;
   }
@@ -51,8 +51,8 @@ std::vector<std::string> XmlSource::notes(bool oddOnly) const {
 XmlElement::XmlElement(XmlSource& source, const pugi::xml_node& node)
     : source_(source), tag_(node.name()), line_(source.lineOf(node)) {
   for (const pugi::xml_attribute& attribute : node.attributes()) {
-    if (attributes_.size() == kMostAttributes) {
-      odd(format("<%s> has more than %zu attributes: the others are left out", tag_.c_str(), kMostAttributes));
+    if (attributes_.size() == kMaxAttributes) {
+      odd(format("<%s> has more than %zu attributes: the others are left out", tag_.c_str(), kMaxAttributes));
       break;
     }
     const std::string key = attribute.name();

@@ -7,7 +7,7 @@
 namespace eccl::topology {
 namespace {
 
-constexpr size_t kMostLinks = size_t{1} << 20;
+constexpr size_t kMaxLinks = size_t{1} << 20;
 
 std::string lowered(std::string_view text) {
   std::string result(text);
@@ -54,12 +54,12 @@ Status XmlLinks::read(const pugi::xml_node& node, int from) {
     count = 1;
   }
   pending.link.count = count.value_or(0);
-  constexpr double kMost = 1e9;
+  constexpr double kMax = 1e9;
   element.value(
       "bw", "a bandwidth above 0 in MB/s",
       [](const std::string& text) {
         const auto found = gigabytesFromMegabytes(text);
-        return found && *found <= kMost ? found : std::nullopt;
+        return found && *found <= kMax ? found : std::nullopt;
       },
       pending.link.bandwidth);
   std::optional<uint32_t> targetClass;
@@ -70,7 +70,7 @@ Status XmlLinks::read(const pugi::xml_node& node, int from) {
     if (child.type() != pugi::node_comment)
       element.note(format("<%s> has something inside, which is not kept", node.name()));
   }
-  if (pending_.size() == kMostLinks) return element.error(format("is link %zu", kMostLinks + 1));
+  if (pending_.size() == kMaxLinks) return element.error(format("is link %zu", kMaxLinks + 1));
   pending_.push_back(std::move(pending));
   return {};
 }
@@ -137,8 +137,8 @@ Result<int> XmlLinks::switchCalled(const Pending& pending) {
   device.kind = DeviceKind::nvSwitch;
   device.name = pending.target.empty() ? "nvswitch0" : busIdFrom(pending.target).value_or(pending.target);
   if (const int there = find(device.name); there != Device::kNone) return there;
-  if (host_.devices.size() == kMostXmlDevices)
-    return source_.error(pending.line, format("an NVSwitch is device %zu", kMostXmlDevices + 1));
+  if (host_.devices.size() == kMaxXmlDevices)
+    return source_.error(pending.line, format("an NVSwitch is device %zu", kMaxXmlDevices + 1));
   const int index = static_cast<int>(host_.devices.size());
   announce(device, index);
   host_.devices.push_back(std::move(device));

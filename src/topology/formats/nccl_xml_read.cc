@@ -105,7 +105,7 @@ class Reader {
       odd(node, "<cpu> has another host_hash than the first: that host is left out, with all that is below");
       return Device::kNone;
     }
-    if (host_.devices.size() == kMostCpus) return element.error(format("is more than %d", kMostCpus));
+    if (host_.devices.size() == kMaxCpus) return element.error(format("is more than %d", kMaxCpus));
     Device device;
     device.kind = DeviceKind::cpu;
     device.name = "cpu" + std::to_string(nodeNumber.value_or(0));  // NCCL, too, takes what is no number for 0
@@ -133,7 +133,7 @@ class Reader {
 
   Status readPci(const pugi::xml_node& node, int parent, int depth) {
     XmlElement element(source_, node);
-    if (depth > kMostDepth - 1) return element.error(format("is nested deeper than %d", kMostDepth - 1));
+    if (depth > kMaxDepth - 1) return element.error(format("is nested deeper than %d", kMaxDepth - 1));
     Device device;
     device.parent = parent;
     if (!node.attribute("busid")) return element.error("has no busid");
@@ -160,21 +160,21 @@ class Reader {
       element.misread("busid", busId, "a PCI bus id such as 0000:3b:00.0", "for " + facts.busId);
     if (const auto code = element.text("class"); code && !code->empty())  // empty: not known
       element.value("class", "a PCI class such as 0x030200", pciClassFrom, facts.classCode);
-    constexpr uint32_t kMostId = UINT32_MAX;
-    element.number("vendor", 0U, kMostId, facts.vendor);
-    element.number("device", 0U, kMostId, facts.device);
-    element.number("subsystem_vendor", 0U, kMostId, facts.subsystemVendor);
-    element.number("subsystem_device", 0U, kMostId, facts.subsystemDevice);
+    constexpr uint32_t kMaxId = UINT32_MAX;
+    element.number("vendor", 0U, kMaxId, facts.vendor);
+    element.number("device", 0U, kMaxId, facts.device);
+    element.number("subsystem_vendor", 0U, kMaxId, facts.subsystemVendor);
+    element.number("subsystem_device", 0U, kMaxId, facts.subsystemDevice);
     readLink(element, "link_speed", "link_width", facts.gigatransfers, facts.width);
     readLink(element, "max_link_speed", "max_link_width", facts.ablestGigatransfers, facts.ablestWidth);
   }
 
   static void readLink(XmlElement& element, const char* speedKey, const char* widthKey, double& speed,
                        int& width) {
-    constexpr double kLeastSpeed = 1e-3, kMostSpeed = 1e6;
-    constexpr int kMostWidth = 64;  // PCI Express ends at 32
+    constexpr double kMinSpeed = 1e-3, kMaxSpeed = 1e6;
+    constexpr int kMaxWidth = 64;  // PCI Express ends at 32
     const auto possible = [](std::optional<double> found) {
-      return found && (*found == 0 || (*found >= kLeastSpeed && *found <= kMostSpeed));
+      return found && (*found == 0 || (*found >= kMinSpeed && *found <= kMaxSpeed));
     };
     if (const auto text = element.text(speedKey)) {
       const auto exactly = gigatransfersFrom(*text), roughly = leadingGigatransfers(*text);
@@ -185,7 +185,7 @@ class Reader {
     }
     std::optional<int> lanes;
     if (const auto text = element.text(widthKey); text && !text->empty())  // NCCL writes "" where it knows none
-      element.number(widthKey, 0, kMostWidth, lanes);
+      element.number(widthKey, 0, kMaxWidth, lanes);
     width = lanes.value_or(0);
   }
 
@@ -304,8 +304,8 @@ class Reader {
   /// share its name) is numbered: links mean the first of them, or the only one that is no bridge.
   Result<int> add(const XmlElement& element, Device device) {
     const int index = static_cast<int>(host_.devices.size());
-    if (host_.devices.size() == kMostXmlDevices)
-      return element.error(format("is device %zu", kMostXmlDevices + 1));
+    if (host_.devices.size() == kMaxXmlDevices)
+      return element.error(format("is device %zu", kMaxXmlDevices + 1));
     if (device.name.empty()) device.name = "unnamed";
     const std::string name = device.name;
     for (int count = 2; !links_.announce(device, index); ++count) {
@@ -340,10 +340,10 @@ class Reader {
 }  // namespace
 
 Result<Host> parseNcclXml(std::string_view text, const std::string& name, std::vector<std::string>* oddities) {
-  const XmlSource source(text.substr(0, kMostXmlBytes), name);
-  if (text.size() > kMostXmlBytes)
+  const XmlSource source(text.substr(0, kMaxXmlBytes), name);
+  if (text.size() > kMaxXmlBytes)
     return source.error(
-        1, format("%zu bytes are more than the %zu that a topology may have", text.size(), kMostXmlBytes));
+        1, format("%zu bytes are more than the %zu that a topology may have", text.size(), kMaxXmlBytes));
   if (const size_t nul = text.find('\0'); nul != text.npos)
     return source.error(source.lineAt(static_cast<ptrdiff_t>(nul)), "a byte 0: this is no text");
   pugi::xml_document document;

@@ -11,7 +11,7 @@ namespace eccl::topology {
 namespace {
 
 constexpr int kBitsPerGroup = 32;
-constexpr size_t kMostGroups = kMostCores / kBitsPerGroup;
+constexpr size_t kMaxGroups = kMaxCores / kBitsPerGroup;
 
 constexpr std::array<std::pair<DeviceKind, const char*>, 5> kPciKinds = {{
     {DeviceKind::bridge, "bridge"},
@@ -93,7 +93,7 @@ std::optional<std::vector<int>> coresFrom(std::string_view mask) {
   for (bool more = true; more;) {
     more = mask.find(',') != mask.npos;
     const auto group = hexadecimal(cut(mask, ','), 8);
-    if (!group || groups.size() == kMostGroups) return std::nullopt;
+    if (!group || groups.size() == kMaxGroups) return std::nullopt;
     groups.push_back(*group);
   }
   std::vector<int> cores;

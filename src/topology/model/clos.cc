@@ -42,9 +42,9 @@ class Builder {
       return Status::error(Code::invalidArgument,
                            "clos: %d hosts in a pod are more than the %d ports of its leaves", below,
                            shape_.radix);
-    if (static_cast<int64_t>(pods_) * rails_ > kMostSwitches)
+    if (static_cast<int64_t>(pods_) * rails_ > kMaxSwitches)
       return Status::error(Code::invalidArgument, "clos: %d pods of %d leaves are more than %d switches", pods_,
-                           rails_, kMostSwitches);
+                           rails_, kMaxSwitches);
     for (int pod = 0; pod < pods_; ++pod) {
       for (int rail = 0; rail < rails_; ++rail) {
         add(format("leaf%d.%d", pod, rail), 1, pod);
@@ -162,7 +162,7 @@ Result<Cluster> makeClos(const ClosShape& shape) {
     return holds ? Status() : Status::error(Code::invalidArgument, "clos: %s", what);
   };
   ECCL_TRY(validate(shape.host));
-  ECCL_TRY(require(shape.hosts >= 1 && shape.hosts <= kMostHosts, "the number of hosts is from 1 to 131072"));
+  ECCL_TRY(require(shape.hosts >= 1 && shape.hosts <= kMaxHosts, "the number of hosts is from 1 to 131072"));
   ECCL_TRY(require(shape.hostsPerPod >= 1, "a pod has one host or more"));
   ECCL_TRY(require(shape.radix >= 2 && shape.radix <= 1024, "the radix of switches is from 2 to 1024"));
   for (double factor : {shape.leafOversubscription, shape.spineOversubscription})

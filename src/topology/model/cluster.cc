@@ -156,10 +156,10 @@ MergedHosts mergeHosts(std::span<const Host> hosts) {
 }
 
 Status validate(const Cluster& cluster) {
-  ECCL_TRY(within("hosts", cluster.hosts, kMostHosts));
-  ECCL_TRY(within("switches", cluster.switches, kMostSwitches));
-  ECCL_TRY(within("links between switches", cluster.trunks, kMostTrunks));
-  ECCL_TRY(within("ranks", cluster.ranks, kMostRanks));
+  ECCL_TRY(within("hosts", cluster.hosts, kMaxHosts));
+  ECCL_TRY(within("switches", cluster.switches, kMaxSwitches));
+  ECCL_TRY(within("links between switches", cluster.trunks, kMaxTrunks));
+  ECCL_TRY(within("ranks", cluster.ranks, kMaxRanks));
   if (cluster.hosts.empty()) return wrong("there is no host");
   ECCL_TRY(namesAreUnique("host type", cluster.types));
   ECCL_TRY(namesAreUnique("host", cluster.hosts));
@@ -171,13 +171,13 @@ Status validate(const Cluster& cluster) {
     ECCL_TRY(validate(cluster, host, used));
     uplinks += host.uplinks.size();
   }
-  if (uplinks > kMostUplinks)
-    return wrong("%zu ports are wired, more than the %d that can be", uplinks, kMostUplinks);
+  if (uplinks > kMaxUplinks)
+    return wrong("%zu ports are wired, more than the %d that can be", uplinks, kMaxUplinks);
   for (const Trunk& trunk : cluster.trunks) ECCL_TRY(validate(cluster, trunk, used));
   for (size_t s = 0; s < used.size(); ++s) {
     const Switch& sw = cluster.switches[s];
-    if (sw.tier < 1 || sw.tier > kMostTier)
-      return wrong("switch %s is of tier %d, not of 1 to %d", sw.name.c_str(), sw.tier, kMostTier);
+    if (sw.tier < 1 || sw.tier > kMaxTier)
+      return wrong("switch %s is of tier %d, not of 1 to %d", sw.name.c_str(), sw.tier, kMaxTier);
     if (sw.ports < 0 || (sw.ports > 0 && used[s] > sw.ports))
       return wrong("switch %s has %d ports, but %lld are wired", sw.name.c_str(), sw.ports,
                    static_cast<long long>(used[s]));

@@ -71,9 +71,9 @@ struct Cluster {
   }
 };
 
-inline constexpr int kMostHosts = 1 << 17, kMostSwitches = 1 << 17, kMostTrunks = 1 << 20,
-                     kMostUplinks = 1 << 21, kMostRanks = 1 << 21;
-inline constexpr int kMostTier = 16;
+inline constexpr int kMaxHosts = 1 << 17, kMaxSwitches = 1 << 17, kMaxTrunks = 1 << 20, kMaxUplinks = 1 << 21,
+                     kMaxRanks = 1 << 21;
+inline constexpr int kMaxTier = 16;
 
 /// What is the host's own and makes no difference to a collective is removed: names, NCCL's host hash and
 /// ranks, GUIDs, and what was left unread. Bus ids stay. Ranks that exchange hosts send this, so that equal

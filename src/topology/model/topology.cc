@@ -72,7 +72,7 @@ const char* whatIsWrongWith(const PortFacts& port) {
 
 const char* whatIsWrongWith(const CpuFacts& cpu) {
   for (size_t i = 0; i < cpu.cores.size(); ++i) {
-    if (cpu.cores[i] < 0 || cpu.cores[i] >= kMostCores || (i > 0 && cpu.cores[i] <= cpu.cores[i - 1]))
+    if (cpu.cores[i] < 0 || cpu.cores[i] >= kMaxCores || (i > 0 && cpu.cores[i] <= cpu.cores[i - 1]))
       return "has cores out of order or out of range";
   }
   return nullptr;
@@ -91,7 +91,7 @@ const char* whatIsWrongInTree(const Host& host, int index) {
   if (device.kind == DeviceKind::cpu) {
     if (device.parent != Device::kNone) return "is a CPU below a device";
     if (index > 0 && host.devices[index - 1].kind != DeviceKind::cpu) return "is a CPU behind a device";
-    if (index >= kMostCpus) return "is one CPU too many";
+    if (index >= kMaxCpus) return "is one CPU too many";
     return isCpuName(device.name) ? nullptr : "is a CPU whose name is not cpu<NUMA node>";
   }
   if (device.parent < Device::kNone || device.parent >= index) return "stands before its parent";
@@ -218,7 +218,7 @@ Status validate(const Host& host) {
     if (!names.insert(lowered(device.name)).second) return wrong(host, i, "has another device's name");
     if (const char* what = whatIsWrongInTree(host, i)) return wrong(host, i, what);
     depth[i] = device.parent == Device::kNone ? 1 : depth[device.parent] + 1;
-    if (depth[i] > kMostDepth) return wrong(host, i, "hangs below too many devices");
+    if (depth[i] > kMaxDepth) return wrong(host, i, "hangs below too many devices");
     if (!hasItsFacts(device)) return wrong(host, i, "lacks the facts of its kind");
     const char* what = device.pci ? whatIsWrongWith(*device.pci) : nullptr;
     if (what == nullptr && device.port) what = whatIsWrongWith(*device.port);

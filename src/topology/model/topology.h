@@ -122,9 +122,9 @@ struct Host {
   int cpuOf(int device) const;
 };
 
-inline constexpr int kMostCpus = 1024;    ///< NUMA nodes of one host: Linux's own limit (NODES_SHIFT = 10)
-inline constexpr int kMostCores = 65536;  ///< the numbers are below; Linux is built for 8192 at most
-inline constexpr int kMostDepth = 256;    ///< devices below one another: a PCI domain has 256 buses
+inline constexpr int kMaxCpus = 1024;    ///< NUMA nodes of one host: Linux's own limit (NODES_SHIFT = 10)
+inline constexpr int kMaxCores = 65536;  ///< the numbers are below; Linux is built for 8192 at most
+inline constexpr int kMaxDepth = 256;    ///< devices below one another: a PCI domain has 256 buses
 
 /// The devices that an AllGather on this host alone is between: its accelerators, or where there are none its
 /// CPUs.

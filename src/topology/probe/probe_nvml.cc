@@ -27,8 +27,8 @@ struct NvmlPciInfo {
 };
 static_assert(sizeof(NvmlPciInfo) == 68);
 
-constexpr unsigned kMostNvLinks = 18;  // NVML_NVLINK_MAX_LINKS
-constexpr int kLinkActive = 1;         // NVML_FEATURE_ENABLED
+constexpr unsigned kMaxNvLinks = 18;  // NVML_NVLINK_MAX_LINKS
+constexpr int kLinkActive = 1;        // NVML_FEATURE_ENABLED
 
 enum class RemoteType : int { gpu = 0, npu = 1, nvSwitch = 2, unknown = 255 };  // nvmlIntNvLinkDeviceType_t
 
@@ -181,7 +181,7 @@ class Reader {
   }
 
   void readLinks(const Gpu& gpu) {
-    for (unsigned link = 0; link < kMostNvLinks; ++link) {
+    for (unsigned link = 0; link < kMaxNvLinks; ++link) {
       int state = 0;
       // Fails for links that this model has not got.
       if (nvml_.linkState(gpu.handle, link, &state) != kSuccess || state != kLinkActive) continue;

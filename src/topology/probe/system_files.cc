@@ -23,13 +23,13 @@ std::string trimmed(const std::string& text) {
 
 // By stdio: streams throw where reading (not opening) fails, as sysfs likes to.
 std::optional<std::string> contentOf(const std::string& path) {
-  constexpr size_t kMost = size_t{16} << 20;  // of a captured machine anything may lie there
+  constexpr size_t kMax = size_t{16} << 20;  // of a captured machine anything may lie there
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(fd < 0 ? nullptr : fdopen(fd, "r"), std::fclose);
   if (file == nullptr) return std::nullopt;
   std::string text;
   char piece[4096];
-  while (const size_t count = text.size() < kMost ? std::fread(piece, 1, sizeof piece, file.get()) : 0)
+  while (const size_t count = text.size() < kMax ? std::fread(piece, 1, sizeof piece, file.get()) : 0)
     text.append(piece, count);
   const bool failed = std::ferror(file.get()) != 0;
   const int why = errno;
@@ -63,7 +63,7 @@ std::string fieldOf(const std::string& text, const std::string& key) {
 }
 
 std::vector<int> cpusIn(const std::string& list) {
-  constexpr int kMostCpus = 1 << 16;  // what is larger is no list of CPUs, and must not fill the memory
+  constexpr int kMaxCpus = 1 << 16;  // what is larger is no list of CPUs, and must not fill the memory
   std::vector<int> cpus;
   std::istringstream ranges(list);
   for (std::string range; std::getline(ranges, range, ',');) {
@@ -71,7 +71,7 @@ std::vector<int> cpusIn(const std::string& list) {
     const int found = std::sscanf(range.c_str(), "%d-%d", &first, &last);
     if (found < 1) continue;
     if (found == 1) last = first;
-    if (first < 0 || last >= kMostCpus) continue;
+    if (first < 0 || last >= kMaxCpus) continue;
     for (int cpu = first; cpu <= last; ++cpu) cpus.push_back(cpu);
   }
   return cpus;

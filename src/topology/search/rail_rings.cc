@@ -64,7 +64,7 @@ class Search {
       return Status::error(Code::invalidArgument,
                            "cluster: ranks are on %zu host: rings on rails need two or more",
                            rings_.hosts.size());
-    const SwitchParts parts = joinedBySwitches(cluster_, kMostTier);
+    const SwitchParts parts = joinedBySwitches(cluster_, kMaxTier);
     for (const auto& [rail, hosts] : onRail) {
       if (hosts == static_cast<int>(rings_.hosts.size()) && isJoined(parts, rail)) rings_.rails.push_back(rail);
     }

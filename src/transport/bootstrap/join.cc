@@ -9,7 +9,7 @@ namespace {
 
 constexpr Duration kVerdictGrace = std::chrono::seconds(2);  // the root's clock started later than this rank's
 constexpr int kAttempts = 3;
-constexpr uint64_t kMostRest = 60'000;  // ms
+constexpr uint64_t kMaxRest = 60'000;  // ms
 
 Wait untilTheVerdict(const Wait& wait) {
   Wait patient = wait;
@@ -74,7 +74,7 @@ Result<std::optional<Endpoint>> joinOnce(const UniqueId& id, const JoinRequest& 
     if (!answer) continue;
     if (answer->header.type == FrameType::later) {
       socket.close();
-      rest(std::chrono::milliseconds(std::min<uint64_t>(answer->header.sequence, kMostRest)), request.rank,
+      rest(std::chrono::milliseconds(std::min<uint64_t>(answer->header.sequence, kMaxRest)), request.rank,
            wait);
       if (wait.aborted()) return abortedWhile("waiting for the other ranks to join");
       noted = true;
@@ -82,10 +82,10 @@ Result<std::optional<Endpoint>> joinOnce(const UniqueId& id, const JoinRequest& 
       continue;
     }
     if (answer->header.type == FrameType::refusal) {
-      constexpr size_t kMostText = 4096;
+      constexpr size_t kMaxText = 4096;
       const bool late = answer->header.kind == static_cast<uint16_t>(Code::timeout);
       return Status::error(late ? Code::timeout : Code::invalidUsage, "rank %d of %d: %s", request.rank,
-                           request.nranks, answer->body.substr(0, kMostText).c_str());
+                           request.nranks, answer->body.substr(0, kMaxText).c_str());
     }
     if (answer->header.type != FrameType::welcome) break;
     if (answer->body.empty() != (request.rank == 0)) break;

@@ -7,14 +7,14 @@
 namespace eccl::transport {
 
 std::string nameRanks(const std::vector<int>& ranks) {
-  constexpr int kMostRuns = 16;  // about one line of a terminal or two
+  constexpr int kMaxRuns = 16;  // about one line of a terminal or two
   if (ranks.empty()) return "no rank";
   std::string text = ranks.size() == 1 ? "rank " : "ranks ";
   int runs = 0;
   for (size_t i = 0; i < ranks.size();) {
     size_t end = i + 1;
     while (end < ranks.size() && ranks[end] == ranks[end - 1] + 1) ++end;
-    if (runs == kMostRuns) return text + format(" and %zu more", ranks.size() - i);
+    if (runs == kMaxRuns) return text + format(" and %zu more", ranks.size() - i);
     if (runs++ > 0) text += ", ";
     text += std::to_string(ranks[i]);
     if (end - i > 1) text += format("%s%d", end - i == 2 ? ", " : "-", ranks[end - 1]);

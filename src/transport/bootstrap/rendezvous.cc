@@ -270,8 +270,8 @@ bool Rendezvous::comesBack(Joiner& joiner) {
 
 // The more there are, the later: so that all together do not knock more than a thousand times in a second.
 void Rendezvous::sendAway(Joiner& joiner) {
-  constexpr size_t kLeast = 20, kMost = 5000;  // ms
-  const size_t wait = std::clamp(absent_.size(), kLeast, kMost);
+  constexpr size_t kMin = 20, kMax = 5000;  // ms
+  const size_t wait = std::clamp(absent_.size(), kMin, kMax);
   joiner.socket.queue(Frame{{.type = FrameType::later, .sequence = wait}, ""});
   finish(joiner);
 }

@@ -165,10 +165,10 @@ bool Connector::Implementation::busy() const {
 
 // The more there are, the later: so that all together do not knock more than a thousand times in a second.
 void Connector::Implementation::postpone(Incoming& incoming) {
-  constexpr uint64_t kLeast = 10, kMost = 5000;  // ms
+  constexpr uint64_t kMin = 10, kMax = 5000;  // ms
   postponed.insert(incoming.hello.payloadAs<DataHello>().id());
   SetupMessage later = saying(SetupKind::later, "others wait already");
-  later.bytes = std::clamp<uint64_t>(postponed.size(), kLeast, kMost);
+  later.bytes = std::clamp<uint64_t>(postponed.size(), kMin, kMax);
   SetupSocket socket(std::move(incoming.socket));
   socket.send(later).ignore();  // it may be gone already
 }

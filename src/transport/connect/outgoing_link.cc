@@ -20,7 +20,7 @@ int familyOf(int socket) {
 /// What a set-up takes here and for a moment: socket, epoll, ring, and what the peer sends.
 constexpr size_t kDescriptorsOfSetup = 6;
 constexpr Duration kTurnRest = std::chrono::milliseconds(2), kDescriptorsRest = std::chrono::milliseconds(20),
-                   kRecallRest = std::chrono::milliseconds(20), kMostHold = std::chrono::seconds(1);
+                   kRecallRest = std::chrono::milliseconds(20), kMaxHold = std::chrono::seconds(1);
 
 }  // namespace
 
@@ -162,7 +162,7 @@ void OutgoingLink::comeLater(Duration wait) {
 void OutgoingLink::recall() {
   const TimePoint now = context_.options.clock->now();
   if (!turn_.held() || now < recall_) return;
-  hold_ = std::min<Duration>(2 * hold_, kMostHold);
+  hold_ = std::min<Duration>(2 * hold_, kMaxHold);
   recall_ = now + hold_;
   if (SetupTurn::somebodyWaits()) comeLater(kRecallRest);
 }

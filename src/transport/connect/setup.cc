@@ -7,7 +7,7 @@
 
 namespace eccl::transport {
 namespace {
-constexpr size_t kMostFds = 3;
+constexpr size_t kMaxFds = 3;
 }
 
 SetupMessage saying(SetupKind kind, const std::string& why) {
@@ -19,7 +19,7 @@ SetupMessage saying(SetupKind kind, const std::string& why) {
 
 Status SetupSocket::send(const SetupMessage& message, std::span<const int> list) {
   iovec part{const_cast<SetupMessage*>(&message), sizeof message};
-  alignas(cmsghdr) char control[CMSG_SPACE(kMostFds * sizeof(int))] = {};
+  alignas(cmsghdr) char control[CMSG_SPACE(kMaxFds * sizeof(int))] = {};
   msghdr header{};
   header.msg_iov = &part;
   header.msg_iovlen = 1;
@@ -42,7 +42,7 @@ Status SetupSocket::send(const SetupMessage& message, std::span<const int> list)
 // Asks for no byte beyond the message: what follows on TCP belongs to the path.
 Result<std::optional<SetupMessage>> SetupSocket::receive() {
   iovec part{reinterpret_cast<std::byte*>(&incoming_) + got_, sizeof incoming_ - got_};
-  alignas(cmsghdr) char control[CMSG_SPACE(kMostFds * sizeof(int))];
+  alignas(cmsghdr) char control[CMSG_SPACE(kMaxFds * sizeof(int))];
   msghdr header{};
   header.msg_iov = &part;
   header.msg_iovlen = 1;

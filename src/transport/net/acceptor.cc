@@ -227,10 +227,10 @@ void Acceptor::fill(Listener& listener, Fd fd, const sockaddr_storage& from) {
 // How many slots this listener may use: strangers at all doors of a process leave it most of its descriptors.
 size_t Acceptor::room(const Listener& listener) const {
   rlimit limit{};
-  if (listener.callers.count() < kLeastHalfOpen || getrlimit(RLIMIT_NOFILE, &limit) != 0)
+  if (listener.callers.count() < kMinHalfOpen || getrlimit(RLIMIT_NOFILE, &limit) != 0)
     return listener.callers.most();
   const size_t share = static_cast<size_t>(limit.rlim_cur) / 8 / std::max<size_t>(1, listenersOfProcess);
-  return std::min(listener.callers.most(), std::max(kLeastHalfOpen, share));
+  return std::min(listener.callers.most(), std::max(kMinHalfOpen, share));
 }
 
 // True when a slot is free, if need be at the expense of a stranger who has had his time.

@@ -29,7 +29,7 @@ struct Incoming {
 /// random name. Strangers, garbage and dawdlers are dropped with a rate-limited log line and never disturb the
 /// owner: each listener has slots of its own for unfinished handshakes (half_open.h says who goes when they are
 /// too few), and all Acceptors of a process together take an eighth of its descriptors at most for them, but
-/// kLeastHalfOpen each in any case. Owner: the communicator (or the rendezvous root). Threads: endpoint() any;
+/// kMinHalfOpen each in any case. Owner: the communicator (or the rendezvous root). Threads: endpoint() any;
 /// the rest one, the service thread. Failure: open() says what could not be had; afterwards nothing fails,
 /// running out of descriptors included (logged, tried again).
 class Acceptor {
@@ -66,7 +66,7 @@ class Acceptor {
   void closeAfterFork();
 
  private:
-  static constexpr size_t kLeastHalfOpen = 8;
+  static constexpr size_t kMinHalfOpen = 8;
   struct Listener {
     Listener(Fd socket, bool isUnix, size_t most);
     ~Listener();

@@ -47,10 +47,10 @@ size_t inUse() {
 }  // namespace
 
 size_t descriptorShare() {
-  constexpr size_t kLeast = 8, kMost = 256;
+  constexpr size_t kMin = 8, kMax = 256;
   rlimit limit{};
-  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return kLeast;
-  return std::clamp(static_cast<size_t>(limit.rlim_cur) / 16, kLeast, kMost);
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return kMin;
+  return std::clamp(static_cast<size_t>(limit.rlim_cur) / 16, kMin, kMax);
 }
 
 bool descriptorsLeft(size_t count) {

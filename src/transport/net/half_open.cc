@@ -39,7 +39,7 @@ HalfOpen::Slot* HalfOpen::next(size_t room) {
 // callers to take it away from the others.
 void HalfOpen::shortenPatience(size_t room) {
   constexpr size_t kFew = 32;
-  patience_ = std::max(kLeastPatience, patience_ - patience_ * 4 / static_cast<int64_t>(std::max(kFew, room)));
+  patience_ = std::max(kMinPatience, patience_ - patience_ * 4 / static_cast<int64_t>(std::max(kFew, room)));
 }
 
 HalfOpen::Slot* HalfOpen::nextOutsider(size_t room) {

@@ -59,7 +59,7 @@ class HalfOpen {
 
  private:
   static constexpr Duration kPatience = std::chrono::milliseconds(50);
-  static constexpr Duration kLeastPatience = std::chrono::milliseconds(1);
+  static constexpr Duration kMinPatience = std::chrono::milliseconds(1);
   static constexpr int kGreetedPatience = 10;  // times: what honest callers on a busy host may need
 
   std::vector<Slot> slots_;  // fixed size: a forked child may find another thread in the middle of a change

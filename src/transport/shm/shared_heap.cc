@@ -19,7 +19,7 @@ namespace eccl::transport {
 namespace {
 
 /// What is reserved may be refused (ulimit -v): then half is tried, down to this.
-constexpr size_t kLeast = size_t{64} << 20;
+constexpr size_t kMin = size_t{64} << 20;
 
 size_t pageBytes() {
   static const size_t bytes = static_cast<size_t>(sysconf(_SC_PAGESIZE));
@@ -37,7 +37,7 @@ size_t wanted() {
   rlimit limit{};
   if (getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
     most = std::min(most, static_cast<size_t>(limit.rlim_cur) / 4);
-  return std::min(memory, std::max(kLeast, most / pageBytes() * pageBytes()));
+  return std::min(memory, std::max(kMin, most / pageBytes() * pageBytes()));
 }
 
 /// So much of a peer's heap is mapped at first, and by doubling that more.
@@ -97,7 +97,7 @@ void SharedHeap::startAnew() {
 Status SharedHeap::open() {
   if (window_.size > 0) return {};
   Status status;
-  for (size_t bytes = wanted(); bytes >= kLeast; bytes /= 2) {
+  for (size_t bytes = wanted(); bytes >= kMin; bytes /= 2) {
     Result<SharedMemory> made = createShared("eccl-heap", bytes);
     status = made.status();
     if (!status.ok()) continue;
