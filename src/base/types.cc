@@ -3,8 +3,9 @@
 namespace eccl {
 
 const char* nameOf(DataType type) {
-  static constexpr const char* names[kDataTypes] = {"int8", "uint8", "int32",  "uint32",   "int64",  "uint64",
-                                                    "half", "float", "double", "bfloat16", "f8e4m3", "f8e5m2"};
+#define ECCL_NAME(name, Element, text) text,
+  static constexpr const char* names[] = {ECCL_DATA_TYPES(ECCL_NAME)};
+#undef ECCL_NAME
   return names[static_cast<int>(type)];
 }
 

@@ -180,32 +180,7 @@ void reduceTyped(const ReduceTask& task) {
 
 template <RedOp kOp>
 void reduceByType(const ReduceTask& task) {
-  switch (task.type) {
-    case DataType::int8:
-      return reduceTyped<int8_t, kOp>(task);
-    case DataType::uint8:
-      return reduceTyped<uint8_t, kOp>(task);
-    case DataType::int32:
-      return reduceTyped<int32_t, kOp>(task);
-    case DataType::uint32:
-      return reduceTyped<uint32_t, kOp>(task);
-    case DataType::int64:
-      return reduceTyped<int64_t, kOp>(task);
-    case DataType::uint64:
-      return reduceTyped<uint64_t, kOp>(task);
-    case DataType::float16:
-      return reduceTyped<Half, kOp>(task);
-    case DataType::float32:
-      return reduceTyped<float, kOp>(task);
-    case DataType::float64:
-      return reduceTyped<double, kOp>(task);
-    case DataType::bfloat16:
-      return reduceTyped<Bfloat16, kOp>(task);
-    case DataType::float8e4m3:
-      return reduceTyped<Float8e4m3, kOp>(task);
-    case DataType::float8e5m2:
-      return reduceTyped<Float8e5m2, kOp>(task);
-  }
+  visitElement(task.type, [&]<class E>(std::type_identity<E>) { reduceTyped<E, kOp>(task); });
 }
 
 /// One pass over the source, whatever the number of places it goes to.

@@ -115,32 +115,7 @@ void reduceTyped(const ReduceTask& task, size_t first) {
 
 template <RedOp kOp>
 void reduceByType(const ReduceTask& task, size_t first) {
-  switch (task.type) {
-    case DataType::int8:
-      return reduceTyped<int8_t, kOp>(task, first);
-    case DataType::uint8:
-      return reduceTyped<uint8_t, kOp>(task, first);
-    case DataType::int32:
-      return reduceTyped<int32_t, kOp>(task, first);
-    case DataType::uint32:
-      return reduceTyped<uint32_t, kOp>(task, first);
-    case DataType::int64:
-      return reduceTyped<int64_t, kOp>(task, first);
-    case DataType::uint64:
-      return reduceTyped<uint64_t, kOp>(task, first);
-    case DataType::float16:
-      return reduceTyped<Half, kOp>(task, first);
-    case DataType::float32:
-      return reduceTyped<float, kOp>(task, first);
-    case DataType::float64:
-      return reduceTyped<double, kOp>(task, first);
-    case DataType::bfloat16:
-      return reduceTyped<Bfloat16, kOp>(task, first);
-    case DataType::float8e4m3:
-      return reduceTyped<Float8e4m3, kOp>(task, first);
-    case DataType::float8e5m2:
-      return reduceTyped<Float8e5m2, kOp>(task, first);
-  }
+  visitElement(task.type, [&]<class E>(std::type_identity<E>) { reduceTyped<E, kOp>(task, first); });
 }
 
 void copy(const ReduceTask& task) {

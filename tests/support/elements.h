@@ -8,7 +8,6 @@
 #include <random>
 #include <vector>
 
-#include "base/low_precision.h"
 #include "base/types.h"
 
 namespace eccl::elements {
@@ -16,10 +15,9 @@ namespace eccl::elements {
 using Random = std::mt19937_64;
 using Bytes = std::vector<uint8_t>;
 
-inline constexpr DataType kAllTypes[] = {DataType::int8,     DataType::uint8,      DataType::int32,
-                                         DataType::uint32,   DataType::int64,      DataType::uint64,
-                                         DataType::float16,  DataType::float32,    DataType::float64,
-                                         DataType::bfloat16, DataType::float8e4m3, DataType::float8e5m2};
+#define ECCL_TYPE(name, Element, text) DataType::name,
+inline constexpr DataType kAllTypes[] = {ECCL_DATA_TYPES(ECCL_TYPE)};
+#undef ECCL_TYPE
 inline constexpr RedOp kAllOps[] = {RedOp::sum, RedOp::prod, RedOp::max, RedOp::min};
 
 /// Bits after the leading one, the exponent of the smallest normal, and the largest value.
@@ -53,56 +51,34 @@ T get(const void* at) {
 
 /// The float element at `at`; every value of every type is exact in a double.
 inline double realAt(DataType type, const void* at) {
-  switch (type) {
-    case DataType::float16:
-      return widen(get<Half>(at));
-    case DataType::bfloat16:
-      return widen(get<Bfloat16>(at));
-    case DataType::float8e4m3:
-      return widen(get<Float8e4m3>(at));
-    case DataType::float8e5m2:
-      return widen(get<Float8e5m2>(at));
-    case DataType::float32:
-      return get<float>(at);
-    default:
-      return get<double>(at);
-  }
+  return visitElement(type, [at]<class E>(std::type_identity<E>) -> double {
+    if constexpr (kIsLowPrecision<E>)
+      return widen(get<E>(at));
+    else
+      return static_cast<double>(get<E>(at));
+  });
 }
 
 /// Writes `value`, rounded.
 inline void putReal(DataType type, double value, void* at) {
-  const auto put = [at](auto element) { std::memcpy(at, &element, sizeof element); };
-  const float single = static_cast<float>(value);
-  switch (type) {
-    case DataType::float16:
-      return put(narrow<Half>(single));
-    case DataType::bfloat16:
-      return put(narrow<Bfloat16>(single));
-    case DataType::float8e4m3:
-      return put(narrow<Float8e4m3>(single));
-    case DataType::float8e5m2:
-      return put(narrow<Float8e5m2>(single));
-    case DataType::float32:
-      return put(single);
-    default:
-      return put(value);
-  }
+  visitElement(type, [&]<class E>(std::type_identity<E>) {
+    E element;
+    if constexpr (kIsLowPrecision<E>)
+      element = narrow<E>(static_cast<float>(value));
+    else
+      element = static_cast<E>(value);
+    std::memcpy(at, &element, sizeof element);
+  });
 }
 
 /// The integer element at `at`, sign- or zero-extended.
 inline uint64_t integerAt(DataType type, const void* at) {
-  switch (type) {
-    case DataType::int8:
-      return static_cast<uint64_t>(int64_t{get<int8_t>(at)});
-    case DataType::uint8:
-      return get<uint8_t>(at);
-    case DataType::int32:
-      return static_cast<uint64_t>(int64_t{get<int32_t>(at)});
-    case DataType::uint32:
-      return get<uint32_t>(at);
-    default:
+  return visitElement(type, [at]<class E>(std::type_identity<E>) -> uint64_t {
+    if constexpr (std::is_integral_v<E>)
+      return static_cast<uint64_t>(get<E>(at));
+    else
       return get<uint64_t>(at);
-  }
+  });
 }
 
 /// Writes `value`, which the type can hold.

@@ -4,7 +4,6 @@
 #include <limits>
 
 #include "algorithms/builder/collective.h"
-#include "base/low_precision.h"
 
 namespace eccl::runtime {
 namespace {
@@ -66,37 +65,16 @@ bool allZero(const std::vector<size_t>& counts) {
 
 kernels::Scale PreMul::scale() const {
   const void* from = scalar != nullptr ? scalar : immediate;
-  auto read = [from](auto value) {
+  return visitElement(type, [from]<class E>(std::type_identity<E>) {
+    E value;
     std::memcpy(&value, from, sizeof value);
-    return value;
-  };
-  switch (type) {
-    case DataType::int8:
-      return kernels::Scale::multiplyByInteger(read(int8_t{}));
-    case DataType::uint8:
-      return kernels::Scale::multiplyByInteger(read(uint8_t{}));
-    case DataType::int32:
-      return kernels::Scale::multiplyByInteger(read(int32_t{}));
-    case DataType::uint32:
-      return kernels::Scale::multiplyByInteger(read(uint32_t{}));
-    case DataType::int64:
-      return kernels::Scale::multiplyByInteger(read(int64_t{}));
-    case DataType::uint64:
-      return kernels::Scale::multiplyByInteger(static_cast<int64_t>(read(uint64_t{})));
-    case DataType::float16:
-      return kernels::Scale::multiplyBy(widen(read(Half{})));
-    case DataType::bfloat16:
-      return kernels::Scale::multiplyBy(widen(read(Bfloat16{})));
-    case DataType::float32:
-      return kernels::Scale::multiplyBy(read(float{}));
-    case DataType::float64:
-      return kernels::Scale::multiplyBy(read(double{}));
-    case DataType::float8e4m3:
-      return kernels::Scale::multiplyBy(widen(read(Float8e4m3{})));
-    case DataType::float8e5m2:
-      return kernels::Scale::multiplyBy(widen(read(Float8e5m2{})));
-  }
-  return {};
+    if constexpr (std::is_integral_v<E>)
+      return kernels::Scale::multiplyByInteger(static_cast<int64_t>(value));
+    else if constexpr (kIsLowPrecision<E>)
+      return kernels::Scale::multiplyBy(widen(value));
+    else
+      return kernels::Scale::multiplyBy(value);
+  });
 }
 
 std::string CallRecord::text() const {
