@@ -9,7 +9,7 @@
 #include <map>
 
 #include "algorithms/library/algorithm.h"
-#include "algorithms/verify/machine.h"
+#include "algorithms/verify/abstract_executor.h"
 
 namespace eccl::algorithms {
 namespace {
@@ -65,8 +65,8 @@ Cost costOf(Collective collective, const char* name, int n, int root = 0) {
   EXPECT_NE(algorithm, nullptr) << name;
   std::vector<Program> programs = buildAll(*algorithm, {collective, n, root}, 1);
   Counting counting(programs);
-  Machine<Counting> machine(programs, counting, {.tiles = 1, .slots = 2});
-  EXPECT_EQ(machine.runFair(), "");
+  AbstractExecutor<Counting> executor(programs, counting, {.tiles = 1, .slots = 2});
+  EXPECT_EQ(executor.runFair(), "");
   Cost cost{};
   cost.leastMessages = *std::min_element(counting.messages.begin(), counting.messages.end());
   cost.rounds = counting.rounds;
@@ -275,8 +275,8 @@ TEST(AllReduceOrder, AllRanksSumInTheSameOrder) {
     for (int n : {2, 3, 7, 8, 9, 15, 16, 17, 22, 23, 40}) {
       std::vector<Program> programs = buildAll(algorithm, {Collective::allReduce, n, 0}, 2);
       Expressions expressions;
-      Machine<Expressions> machine(programs, expressions, {.tiles = 1, .slots = 2});
-      ASSERT_EQ(machine.runFair(), "");
+      AbstractExecutor<Expressions> executor(programs, expressions, {.tiles = 1, .slots = 2});
+      ASSERT_EQ(executor.runFair(), "");
       for (int rank = 1; rank < n; ++rank) {
         for (int part = 0; part < programs[0].parts; ++part) {
           ASSERT_EQ(expressions.output(rank, part), expressions.output(0, part))

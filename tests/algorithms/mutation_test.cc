@@ -43,8 +43,8 @@ std::string replay(const std::vector<Program>& programs, uint64_t inPlace, int s
     options.size.empty = someEmpty(seed, tiles);
   }
   test::ReplayValues values(programs, options);
-  Machine<test::ReplayValues> machine(programs, values, options.size);
-  std::string wrong = machine.runRandom(random);
+  AbstractExecutor<test::ReplayValues> executor(programs, values, options.size);
+  std::string wrong = executor.runRandom(random);
   return wrong.empty() ? values.check() : wrong;
 }
 

@@ -50,13 +50,13 @@ double plainTime(const std::vector<Program>& programs, const CallSize& size, con
                  const CostParameters& parameters) {
   const Cut cut = cutFor(programs[0], size.elements, size.elementBytes, size.slotBytes);
   simulation::Clocks<Time> clocks(programs, size, placement, cut, parameters);
-  MachineSize machineSize;
-  machineSize.tiles = static_cast<int>(cut.tiles(size.elements));
-  machineSize.slots = size.slots;
-  machineSize.empty = [&](int, int part, int tile) {
+  ExecutionSize executionSize;
+  executionSize.tiles = static_cast<int>(cut.tiles(size.elements));
+  executionSize.slots = size.slots;
+  executionSize.empty = [&](int, int part, int tile) {
     return cut.slice(size.elements, part, static_cast<uint64_t>(tile)).size() == 0;
   };
-  Machine<simulation::Clocks<Time>> machine(programs, clocks, machineSize);
+  AbstractExecutor<simulation::Clocks<Time>> machine(programs, clocks, executionSize);
   PlainTurns turns(clocks);
   std::vector<std::vector<int>> blocked(programs.size());
   for (int lane = 0; lane < machine.lanes(); ++lane) turns.add(lane, clocks.clockOf(lane));

@@ -221,7 +221,7 @@ class Execution : public ::testing::TestWithParam<std::tuple<int, int>> {  // in
     }
     RedOp op = c.op > RedOp::min ? RedOp::sum : c.op;
     test::Replay domain(programs, state, cut, c.type, op);
-    algorithms::MachineSize size;
+    algorithms::ExecutionSize size;
     size.tiles = tiles;
     size.slots = kSlots;
     auto count = [c](int block) { return static_cast<uint64_t>(blockCount(c, block)); };
@@ -230,8 +230,8 @@ class Execution : public ::testing::TestWithParam<std::tuple<int, int>> {  // in
     };
     size.streamTiles = [=](int block) { return static_cast<int>(cut.tiles(count(block))); };
     if (programs[0].streams) size.empty = nullptr;
-    algorithms::Machine<test::Replay> machine(programs, domain, size);
-    if (tiles > 0 || programs[0].streams) { EXPECT_EQ(machine.runFair(), ""); }
+    algorithms::AbstractExecutor<test::Replay> executor(programs, domain, size);
+    if (tiles > 0 || programs[0].streams) { EXPECT_EQ(executor.runFair(), ""); }
     std::vector<std::vector<std::byte>> outputs;
     for (auto& rank : state) outputs.push_back(std::move(rank.buffers[1]));
     return outputs;

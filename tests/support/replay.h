@@ -8,7 +8,7 @@
 #include <cstring>
 #include <vector>
 
-#include "algorithms/verify/machine.h"
+#include "algorithms/verify/abstract_executor.h"
 #include "kernels/reduce.h"
 #include "program/plan_view.h"
 
@@ -21,7 +21,7 @@ struct ReplayRank {
   kernels::Scale pre, post;
 };
 
-/// A Domain for Machine.
+/// A Domain for AbstractExecutor.
 class Replay {
  public:
   struct Payload {

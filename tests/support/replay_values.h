@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "algorithms/builder/collective.h"
-#include "algorithms/verify/machine.h"
+#include "algorithms/verify/abstract_executor.h"
 #include "base/status.h"
 
 namespace eccl::test {
@@ -32,7 +32,7 @@ struct ValuesOptions {
   uint64_t inPlace = 0;      // bit r: rank r's input and output are one buffer, where the API allows it
   bool byReference = false;  // stable operands are read when received, posted ones written when sent
   uint64_t seed = 1;
-  algorithms::MachineSize size;  // of the Machine this is a Domain of
+  algorithms::ExecutionSize size;  // of the AbstractExecutor this is a Domain of
 };
 
 class ReplayValues {

@@ -6,7 +6,7 @@
 #include <tuple>
 
 #include "base/text_file.h"
-#include "base/words.h"
+#include "base/tokens.h"
 
 namespace eccl::algorithms {
 namespace {
@@ -27,17 +27,17 @@ double between(double x, double x0, double y0, double x1, double y1) {
 
 /// "AllReduce ring memory 2 65536 1.25". nullptr, or what is wrong with it; a static text.
 const char* readCorrection(std::string_view words, Correction& correction) {
-  const std::string_view collective = nextWord(words), name = nextWord(words), kind = nextWord(words);
+  const std::string_view collective = nextToken(words), name = nextToken(words), kind = nextToken(words);
   correction.algorithm = findAlgorithm(collective, name);
   if (correction.algorithm == nullptr) return "there is no such algorithm; eccl_sched list names all";
   if (kind != "memory" && kind != "network") return "after the algorithm goes memory or network";
   correction.memory = kind == "memory";
-  if (!readNumber(nextWord(words), 1, 1 << 20, correction.ranks)) return "the ranks must be from 1 to 1048576";
-  if (!readNumber(nextWord(words), 1.0, kMax * kMax, correction.bytes))
+  if (!readNumber(nextToken(words), 1, 1 << 20, correction.ranks)) return "the ranks must be from 1 to 1048576";
+  if (!readNumber(nextToken(words), 1.0, kMax * kMax, correction.bytes))
     return "the bytes must be from 1 to 1e18";
-  if (!readNumber(nextWord(words), kMinCorrection, kMaxCorrection, correction.factor))
+  if (!readNumber(nextToken(words), kMinCorrection, kMaxCorrection, correction.factor))
     return "the factor must be from 0.001 to 1000";
-  return nextWord(words).empty() ? nullptr : "there is a word too many";
+  return nextToken(words).empty() ? nullptr : "there is a word too many";
 }
 
 }  // namespace
@@ -105,13 +105,13 @@ Result<CostModel> CostModel::parse(std::string_view text, const std::string& nam
   for (; !text.empty(); ++line) {
     const std::string_view words = nextLine(text);
     std::string_view rest = words;
-    const std::string_view word = nextWord(rest);
+    const std::string_view word = nextToken(rest);
     if (word.empty()) continue;
     const char* wrong = nullptr;
     if (word == kLines) {
       if (lines > 0 || announced > 0)
         wrong = "their number goes before the lines";
-      else if (!readNumber(nextWord(rest), size_t{1}, size_t{1} << 30, announced) || !nextWord(rest).empty())
+      else if (!readNumber(nextToken(rest), size_t{1}, size_t{1} << 30, announced) || !nextToken(rest).empty())
         wrong = "after the word goes how many follow";
       if (wrong == nullptr) continue;
     } else if (word == "correct") {
@@ -125,7 +125,7 @@ Result<CostModel> CostModel::parse(std::string_view text, const std::string& nam
         wrong = "there is no such constant; eccl_topo measure writes all there are";
       } else if (given[term]) {
         wrong = "the constant is given for the second time";
-      } else if (!readNumber(nextWord(rest), 0.0, kMax, parameters.values[term]) || !nextWord(rest).empty()) {
+      } else if (!readNumber(nextToken(rest), 0.0, kMax, parameters.values[term]) || !nextToken(rest).empty()) {
         wrong = "after the name goes one number from 0 to 1e9";
       } else {
         given[term] = true;

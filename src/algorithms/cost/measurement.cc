@@ -1,6 +1,6 @@
 #include "algorithms/cost/measurement.h"
 
-#include "base/words.h"
+#include "base/tokens.h"
 
 namespace eccl::algorithms {
 namespace {
@@ -22,7 +22,7 @@ std::string textOf(const Placement& placement) {
 class Reader {
  public:
   const char* line(std::string_view line) {
-    const std::string_view kind = nextWord(line);
+    const std::string_view kind = nextToken(line);
     if (kind.empty()) return nullptr;
     if (kind == "ranks") return ranks(line);
     if (kind == "cores") return cores(line);
@@ -34,7 +34,7 @@ class Reader {
  private:
   const char* ranks(std::string_view line) {
     placement_ = {};
-    for (std::string_view word = nextWord(line); !word.empty(); word = nextWord(line)) {
+    for (std::string_view word = nextToken(line); !word.empty(); word = nextToken(line)) {
       bool more = true;  // a number, or an empty place for one
       for (std::vector<int>* numbers : {&placement_.machine, &placement_.memory, &placement_.port}) {
         const std::string_view number = word.substr(0, word.find(':'));
@@ -50,7 +50,7 @@ class Reader {
   }
   const char* cores(std::string_view line) {
     placement_.cores.clear();
-    for (std::string_view word = nextWord(line); !word.empty(); word = nextWord(line)) {
+    for (std::string_view word = nextToken(line); !word.empty(); word = nextToken(line)) {
       if (!readNumber(word, 1.0, kMaxCores, placement_.cores.emplace_back()))
         return "the cores of a machine are a number from 1";
     }
@@ -58,23 +58,23 @@ class Reader {
   }
   const char* call(std::string_view line) {
     Measurement m;
-    const std::string_view collective = nextWord(line), name = nextWord(line);
+    const std::string_view collective = nextToken(line), name = nextToken(line);
     m.algorithm = findAlgorithm(collective, name);
     if (m.algorithm == nullptr) return "there is no such algorithm; eccl_sched list names all";
     for (int machine : placement_.machine)
       if (static_cast<size_t>(machine) >= placement_.cores.size())
         return "the cores of a machine are missing above";
     if (placement_.ranks() == 0) return "the ranks are missing above";
-    if (!readNumber(nextWord(line), uint64_t{1}, kMaxBytes, m.size.elements) ||
-        !readNumber(nextWord(line), 1u, 16u, m.size.elementBytes) ||
-        !readNumber(nextWord(line), uint64_t{64}, kMaxBytes, m.size.slotBytes) ||
-        !readNumber(nextWord(line), 2, 1024, m.size.slots)) {
+    if (!readNumber(nextToken(line), uint64_t{1}, kMaxBytes, m.size.elements) ||
+        !readNumber(nextToken(line), 1u, 16u, m.size.elementBytes) ||
+        !readNumber(nextToken(line), uint64_t{64}, kMaxBytes, m.size.slotBytes) ||
+        !readNumber(nextToken(line), 2, 1024, m.size.slots)) {
       return "after the algorithm go elements, bytes of each, bytes of a slot and slots";
     }
-    const std::string_view memory = nextWord(line);
+    const std::string_view memory = nextToken(line);
     if (memory != "registered" && memory != "plain") return "the buffers are registered or plain";
     m.size.registered = memory == "registered";
-    if (!readNumber(nextWord(line), 1e-6, kMaxMicroseconds, m.microseconds) || !nextWord(line).empty())
+    if (!readNumber(nextToken(line), 1e-6, kMaxMicroseconds, m.microseconds) || !nextToken(line).empty())
       return "the last word is the microseconds";
     m.placement = placement_;
     measurements_.push_back(std::move(m));

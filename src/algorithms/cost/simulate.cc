@@ -17,14 +17,14 @@ template <class Moment>
 Result<Moment> run(const std::vector<Program>& programs, const CallSize& size, const Placement& placement,
                    const Cut& cut, const CostParameters& parameters, int tiles) {
   Clocks<Moment> clocks(programs, size, placement, cut, parameters);
-  MachineSize machineSize;
-  machineSize.tiles = tiles;
-  machineSize.slots = size.slots;
-  machineSize.empty = [&](int, int part, int tile) {
+  ExecutionSize executionSize;
+  executionSize.tiles = tiles;
+  executionSize.slots = size.slots;
+  executionSize.empty = [&](int, int part, int tile) {
     return cut.slice(size.elements, part, static_cast<uint64_t>(tile)).size() == 0;
   };
-  machineSize.streamTiles = [tiles](int) { return tiles; };
-  Machine<Clocks<Moment>> machine(programs, clocks, machineSize);
+  executionSize.streamTiles = [tiles](int) { return tiles; };
+  AbstractExecutor<Clocks<Moment>> machine(programs, clocks, executionSize);
 
   Turns<Clocks<Moment>> turns(clocks, machine.lanes());
   std::vector<std::vector<int>> blocked(programs.size());

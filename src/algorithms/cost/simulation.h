@@ -9,7 +9,7 @@
 
 #include "algorithms/cost/moments.h"
 #include "algorithms/cost/simulate.h"
-#include "algorithms/verify/machine.h"
+#include "algorithms/verify/abstract_executor.h"
 
 namespace eccl::algorithms::simulation {
 
@@ -32,7 +32,7 @@ inline std::array<double, kMemoryLevels> levelsOf(double workingSet) {
   return weights;
 }
 
-/// A Machine's Domain whose data is time.
+/// An AbstractExecutor's Domain whose data is time.
 template <class Moment>
 class Clocks {
  public:

@@ -6,7 +6,7 @@
 #include <map>
 
 #include "base/text_file.h"
-#include "base/words.h"
+#include "base/tokens.h"
 
 namespace eccl::algorithms {
 namespace {
@@ -140,7 +140,7 @@ Result<std::vector<SelectionRule>> parseRules(std::string_view text, const std::
   for (int number = 1; !text.empty(); ++number) {
     const std::string_view line = nextLine(text);
     std::string_view rest = line;
-    const std::string_view collective = nextWord(rest);
+    const std::string_view collective = nextToken(rest);
     if (collective.empty()) continue;
     SelectionRule rule;
     const char* wrong = "there is no such collective; eccl_sched list names those that have algorithms";
@@ -150,7 +150,7 @@ Result<std::vector<SelectionRule>> parseRules(std::string_view text, const std::
       wrong = nullptr;
       break;
     }
-    const std::string_view bytes = nextWord(rest), algorithm = nextWord(rest);
+    const std::string_view bytes = nextToken(rest), algorithm = nextToken(rest);
     if (wrong == nullptr && bytes == "*") {
       rule.bytes = SIZE_MAX;
     } else if (wrong == nullptr && !readNumber(bytes, size_t{0}, SIZE_MAX - 1, rule.bytes)) {
@@ -158,13 +158,13 @@ Result<std::vector<SelectionRule>> parseRules(std::string_view text, const std::
     }
     if (wrong == nullptr && (rule.choice.algorithm = findAlgorithm(rule.collective, algorithm)) == nullptr)
       wrong = "the third word is an algorithm of the collective; eccl_sched list names all";
-    const std::string_view channels = nextWord(rest), tile = nextWord(rest);
+    const std::string_view channels = nextToken(rest), tile = nextToken(rest);
     if (wrong == nullptr && !channels.empty() && !readNumber(channels, 1, kMaxChannels, rule.choice.channels))
       wrong = "after the algorithm goes a number of channels from 1 to 64";
     if (wrong == nullptr && !tile.empty() &&
         !readNumber(tile, kMinTile, uint64_t{UINT32_MAX}, rule.choice.tile))
       wrong = "after the channels go the bytes of a message, 1024 or more";
-    if (wrong == nullptr && !nextWord(rest).empty()) wrong = "there is a word too many";
+    if (wrong == nullptr && !nextToken(rest).empty()) wrong = "there is a word too many";
     if (wrong == nullptr) {
       const auto [before, first] = last.try_emplace(rule.collective, rule.bytes);
       if (!first && rule.bytes <= before->second) wrong = "the bytes of a collective grow from line to line";

@@ -1,4 +1,4 @@
-// The vocabulary of a Machine and its Domain: moves, and the messages they take and leave.
+// What an AbstractExecutor and its Domain exchange: moves, and the messages that moves take and leave.
 #pragma once
 
 #include <cstdint>
@@ -47,8 +47,8 @@ struct LaneWait {
   int onLane, onTile, onStep;
 };
 
-/// How long the Machine makes things.
-struct MachineSize {
+/// The sizes that an AbstractExecutor runs Programs with.
+struct ExecutionSize {
   int tiles = 1;
   int slots = 1;
   /// True if a part has no elements in a tile: a move of nothing but such parts is skipped, at both ends.

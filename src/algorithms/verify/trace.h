@@ -1,5 +1,5 @@
-// What one run of all Programs did: the moves, which move sent what another one received, and what every lane
-// knew of the others. A Machine's Domain that does nothing to data.
+// The trace of one run of all Programs: its moves, which move sent the message that another received, and what
+// each lane knew of the others. It is a Domain of the AbstractExecutor without data.
 #pragma once
 
 #include <cstdint>

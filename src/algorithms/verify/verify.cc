@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <set>
 
-#include "algorithms/verify/machine.h"
+#include "algorithms/verify/abstract_executor.h"
 #include "algorithms/verify/piece_proof.h"
 #include "algorithms/verify/trace.h"
 
@@ -68,11 +68,11 @@ void runControl(const std::vector<Program>& programs, const VerifyLimits& limits
     bool deadlocked = false;
     for (int tiles : std::set<int>{1, 2, slots + 1}) {
       Control control;
-      Machine<Control> machine(programs, control, {tiles, slots});
-      verdict.reason = machine.runFair(limits.work);
-      verdict.gaveUp = machine.gaveUp();
+      AbstractExecutor<Control> executor(programs, control, {tiles, slots});
+      verdict.reason = executor.runFair(limits.work);
+      verdict.gaveUp = executor.gaveUp();
       if (tiles == 1) verdict.moves = control.moves;
-      deadlocked = machine.deadlocked();
+      deadlocked = executor.deadlocked();
       if (!verdict.reason.empty()) break;
     }
     verdict.minSlots = slots;
@@ -119,8 +119,8 @@ void followData(const std::vector<Program>& programs, bool inPlace, const Verify
                              [](const Program& program) { return program.map(Space::scratch).number > 0; });
   const int tiles = scratch ? 2 : 1;
   Trace trace(programs, limits.moves);
-  Machine<Trace> machine(programs, trace, {tiles, verdict.minSlots});
-  verdict.reason = machine.runFair();
+  AbstractExecutor<Trace> executor(programs, trace, {tiles, verdict.minSlots});
+  verdict.reason = executor.runFair();
   verdict.gaveUp = trace.full();
   if (!verdict.reason.empty()) return;
 

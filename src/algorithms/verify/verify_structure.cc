@@ -94,7 +94,7 @@ std::string checkConnection(const Program& program, const Step& step, int i, int
 }
 
 /// The repetitions of a step: connections exist, memory is inside its buffer, and all is the same parts. Looked
-/// at once and here, so that the Machine can rely on it in every tile.
+/// at once and here, so that the AbstractExecutor can rely on it in every tile.
 std::string checkRepeats(const Program& program, const Step& step, int blocks, int lane,
                          std::vector<int>& owner) {
   const Operand* operands = &program.operands[step.firstOperand];

@@ -1,5 +1,5 @@
-// The Machine: what docs/schedule.md argues about tiles, slots and empty pieces, tried out.
-#include "algorithms/verify/machine.h"
+// The AbstractExecutor: what docs/schedule.md argues about tiles, slots and empty pieces, tried out.
+#include "algorithms/verify/abstract_executor.h"
 
 #include <gtest/gtest.h>
 
@@ -28,18 +28,18 @@ std::vector<Program> ring(int n) {
   return buildAll(*findAlgorithm(Collective::allReduce, "ring"), {Collective::allReduce, n, 0}, 1);
 }
 
-TEST(Machine, MakesEveryMoveOnceInAnyOrder) {
+TEST(AbstractExecutor, MakesEveryMoveOnceInAnyOrder) {
   const auto programs = ring(5);
   Counted fair;
-  Machine<Counted> machine(programs, fair, {.tiles = 3, .slots = 2});
-  EXPECT_EQ(machine.runFair(), "");
-  EXPECT_TRUE(machine.finished());
+  AbstractExecutor<Counted> executor(programs, fair, {.tiles = 3, .slots = 2});
+  EXPECT_EQ(executor.runFair(), "");
+  EXPECT_TRUE(executor.finished());
   EXPECT_EQ(fair.moves, 3 * 5 * (2 * 5 - 1));
   std::mt19937_64 random(1);
   std::vector<int> before;
   for (int i = 0; i < 20; ++i) {
     Counted counted;
-    Machine<Counted> again(programs, counted, {.tiles = 3, .slots = 2});
+    AbstractExecutor<Counted> again(programs, counted, {.tiles = 3, .slots = 2});
     EXPECT_EQ(again.runRandom(random), "");
     EXPECT_EQ(counted.moves, fair.moves);
     EXPECT_NE(counted.laneOfMove, before) << "the orders are not random";
@@ -47,27 +47,27 @@ TEST(Machine, MakesEveryMoveOnceInAnyOrder) {
   }
 }
 
-TEST(Machine, WhetherItEndsDoesNotDependOnTheOrder) {
+TEST(AbstractExecutor, WhetherItEndsDoesNotDependOnTheOrder) {
   const auto programs = ring(4);
   std::mt19937_64 random(1);
   for (int i = 0; i < 50; ++i) {
     Counted counted;
-    Machine<Counted> machine(programs, counted, {.tiles = 2, .slots = 1});
-    EXPECT_NE(machine.runRandom(random).find("deadlock with 2 tile(s) and 1 slot(s)"), std::string::npos);
-    EXPECT_TRUE(machine.deadlocked());
+    AbstractExecutor<Counted> executor(programs, counted, {.tiles = 2, .slots = 1});
+    EXPECT_NE(executor.runRandom(random).find("deadlock with 2 tile(s) and 1 slot(s)"), std::string::npos);
+    EXPECT_TRUE(executor.deadlocked());
     EXPECT_EQ(counted.moves, 4) << "each rank has sent its first part and no more";
   }
 }
 
 /// Nothing deadlocks with minSlots, nor with more, for any number of tiles, and whatever is empty.
-TEST(Machine, MinSlotsSufficeForAnyTilesAndAnyEmptyPieces) {
+TEST(AbstractExecutor, MinSlotsSufficeForAnyTilesAndAnyEmptyPieces) {
   std::mt19937_64 random(3);
   for (const Algorithm& algorithm : algorithms()) {
     for (int n : {2, 3, 4, 6, 7}) {
       const auto programs = buildAll(algorithm, {algorithm.collective, n, 0}, 2);
       const int least = verify(programs, false).minSlots;
       for (int i = 0; i < 40; ++i) {
-        MachineSize size = {1 + static_cast<int>(random() % 7), least + static_cast<int>(random() % 3)};
+        ExecutionSize size = {1 + static_cast<int>(random() % 7), least + static_cast<int>(random() % 3)};
         const uint64_t seed = random();
         if (i % 2 == 1) {
           size.empty = [seed](int block, int part, int tile) {
@@ -79,36 +79,37 @@ TEST(Machine, MinSlotsSufficeForAnyTilesAndAnyEmptyPieces) {
           };
         }
         Counted counted;
-        Machine<Counted> machine(programs, counted, size);
-        ASSERT_EQ(machine.runRandom(random), "")
+        AbstractExecutor<Counted> executor(programs, counted, size);
+        ASSERT_EQ(executor.runRandom(random), "")
             << nameOf(algorithm.collective) << " " << algorithm.name << " n=" << n;
       }
     }
   }
 }
 
-TEST(Machine, SkipsMovesOfNothingAtBothEnds) {
+TEST(AbstractExecutor, SkipsMovesOfNothingAtBothEnds) {
   const auto programs = ring(4);
   Counted counted;
   // Part 2 is empty: the moves of seven of each rank's parts are about the others.
-  MachineSize size = {.tiles = 1, .slots = 2, .empty = [](int, int part, int) { return part == 2; }};
-  Machine<Counted> machine(programs, counted, size);
-  EXPECT_EQ(machine.runFair(), "");
+  ExecutionSize size = {.tiles = 1, .slots = 2, .empty = [](int, int part, int) { return part == 2; }};
+  AbstractExecutor<Counted> executor(programs, counted, size);
+  EXPECT_EQ(executor.runFair(), "");
   EXPECT_EQ(counted.moves, 4 * 7 - 7);
   Counted none;
   size.empty = [](int, int, int) { return true; };
-  Machine<Counted> nothing(programs, none, size);
+  AbstractExecutor<Counted> nothing(programs, none, size);
   EXPECT_EQ(nothing.runFair(), "");
   EXPECT_EQ(none.moves, 0);
 }
 
-TEST(Machine, StreamsEndWhenTheirBlockDoes) {
+TEST(AbstractExecutor, StreamsEndWhenTheirBlockDoes) {
   const auto programs =
       buildAll(*findAlgorithm(Collective::allToAllv, "direct"), {Collective::allToAllv, 2, 0}, 1);
   auto movesWith = [&](std::function<int(int)> tiles) {
     Counted counted;
-    Machine<Counted> machine(programs, counted, {.tiles = 9, .slots = 1, .streamTiles = std::move(tiles)});
-    EXPECT_EQ(machine.runFair(), "");
+    AbstractExecutor<Counted> executor(programs, counted,
+                                       {.tiles = 9, .slots = 1, .streamTiles = std::move(tiles)});
+    EXPECT_EQ(executor.runFair(), "");
     return counted.moves;
   };
   // Two local copies, and two messages that are a move at either end. An empty block has one, empty message.
@@ -119,7 +120,7 @@ TEST(Machine, StreamsEndWhenTheirBlockDoes) {
       << "block 1 goes from rank 0 to rank 1";
 }
 
-TEST(Machine, WaitsForStepsAndForTheTileBefore) {
+TEST(AbstractExecutor, WaitsForStepsAndForTheTileBefore) {
   auto programs =
       parse(test::alone("lane 0 channel 0\n"
                         "step input[0].part[0] pre -> scratch[0].part[0] wait lane 1 step 0 previous-tile\n"
@@ -130,13 +131,13 @@ TEST(Machine, WaitsForStepsAndForTheTileBefore) {
   std::mt19937_64 random(1);
   for (int i = 0; i < 20; ++i) {
     Counted counted;
-    Machine<Counted> machine(*programs, counted, {.tiles = 4, .slots = 1});
-    EXPECT_EQ(machine.runRandom(random), "");
+    AbstractExecutor<Counted> executor(*programs, counted, {.tiles = 4, .slots = 1});
+    EXPECT_EQ(executor.runRandom(random), "");
     EXPECT_EQ(counted.laneOfMove, (std::vector<int>{0, 1, 0, 1, 0, 1, 0, 1})) << "one order is allowed";
   }
 }
 
-TEST(Machine, StopsAtWhatTheDomainFinds) {
+TEST(AbstractExecutor, StopsAtWhatTheDomainFinds) {
   struct Refusing {
     struct Payload {};
     int left = 5;
@@ -144,11 +145,11 @@ TEST(Machine, StopsAtWhatTheDomainFinds) {
     void waited(const LaneWait&) {}
   } refusing;
   const auto programs = ring(3);
-  Machine<Refusing> machine(programs, refusing, {.tiles = 1, .slots = 2});
-  const std::string wrong = machine.runFair();
+  AbstractExecutor<Refusing> executor(programs, refusing, {.tiles = 1, .slots = 2});
+  const std::string wrong = executor.runFair();
   EXPECT_NE(wrong.find(": this is refused"), std::string::npos) << wrong;
   EXPECT_EQ(wrong.substr(0, 5), "rank ");
-  EXPECT_FALSE(machine.deadlocked());
+  EXPECT_FALSE(executor.deadlocked());
 }
 
 }  // namespace

@@ -1,17 +1,18 @@
-// All ranks' Programs executed together, one move at a time, in any order the caller likes.
+// The abstract executor: runs the Programs of all ranks together, one move at a time, in the caller's order.
 //
-// The Machine knows control: lanes, tiles, repeats, waits, slots, streams, and that both ends of a message
-// agree about what it carries. What a move does to data is the Domain's business: nothing or a record of it
-// in the verifier, numbers in the tests' oracles. A Domain provides
+// The AbstractExecutor does control: lanes, tiles, repeats, waits, slots and streams. It checks that both ends
+// of a message agree about what the message carries. The Domain does data, as in abstract interpretation: the
+// verifier's domains keep nothing or a trace, the cost model's keeps time, the tests' keep numbers. A Domain
+// provides
 //
 //   struct Payload;                                  // what a message carries; default-constructible
 //   const char* execute(const Move<Payload>& move);  // nullptr, or why the program is wrong (a static text)
-//   void waited(const LaneWait& wait);                   // a lane has seen a step of another one finished
-//   bool putOff(const Move<Payload>& move);              // optional: the move is possible, but not now
+//   void waited(const LaneWait& wait);               // a lane has seen a step of another lane finished
+//   bool putOff(const Move<Payload>& move);          // optional: the move is possible, but not now
 //
-// A move happens at once: it needs every message it takes and every slot it fills. So lanes are a Kahn network
-// with bounded channels (G. Kahn, "The semantics of a simple language for parallel programming", 1974), and
-// whether it comes to an end does not depend on the order.
+// A move happens at once: it needs every message it takes and every slot it fills. So the lanes are a Kahn
+// network with bounded channels (G. Kahn, "The semantics of a simple language for parallel programming", 1974).
+// Whether such a network ends does not depend on the order of the moves.
 #pragma once
 
 #include <algorithm>
@@ -28,15 +29,15 @@ namespace eccl::algorithms {
 
 enum class Advance { moved, blocked, putOff, finished, failed };  // moved: or skipped a move of nothing
 
-/// Not thread-safe; belongs to whoever runs it.
+/// Runs Programs to their end, to a deadlock or to the first broken rule. Not thread-safe; owned by its caller.
 template <class Domain>
-class Machine {
+class AbstractExecutor {
  public:
   using Payload = typename Domain::Payload;
 
-  /// `programs`: one per rank, and verifyStructure() has found nothing wrong with them. Kept by reference, as
-  /// is `domain`.
-  Machine(const std::vector<Program>& programs, Domain& domain, MachineSize size)
+  /// `programs`: one per rank; verifyStructure() must have accepted them. `programs` and `domain` must outlive
+  /// the executor, which keeps references to both.
+  AbstractExecutor(const std::vector<Program>& programs, Domain& domain, ExecutionSize size)
       : domain_(domain), size_(std::move(size)) {
     connect(programs);
     for (const Program& program : programs) {
@@ -52,10 +53,10 @@ class Machine {
 
   int lanes() const { return static_cast<int>(lanes_.size()); }
   bool finished() const { return finished_ == lanes(); }
-  /// Why advance() answered failed.
+  /// Why advance() returned failed, or "".
   const std::string& failure() const { return failure_; }
 
-  /// Executes the next move of a lane, if it can.
+  /// Executes the next move of `lane` if it is possible. `lane` counts over all ranks.
   Advance advance(int lane) {
     State& state = lanes_[lane];
     if (!state.finished) {
@@ -100,8 +101,8 @@ class Machine {
     return Advance::finished;
   }
 
-  /// Round-robin until everything has finished or nothing moves. "" or why it went wrong. After `attempts`
-  /// calls of advance() it gives up.
+  /// Advances all lanes in turn until all have finished or none can move. Returns "" or what went wrong. Gives
+  /// up after `attempts` calls of advance().
   std::string runFair(int64_t attempts = INT64_MAX) {
     for (bool progress = true; progress && !finished();) {
       progress = false;
@@ -118,7 +119,7 @@ class Machine {
     return end();
   }
 
-  /// A random interleaving. "" or why it went wrong.
+  /// Advances lanes in random order. Returns "" or what went wrong.
   template <class Random>
   std::string runRandom(Random& random) {
     std::vector<int> able(lanes_.size()), blocked;
@@ -146,7 +147,7 @@ class Machine {
     return end();
   }
 
-  /// Nothing can move, and no rule was broken: more slots might help.
+  /// No lane can move, and no rule was broken: more slots might help.
   bool deadlocked() const { return failure_.empty() && !finished(); }
   /// runFair() has used up its attempts.
   bool gaveUp() const { return gaveUp_; }
@@ -351,7 +352,7 @@ class Machine {
   }
 
   Domain& domain_;
-  const MachineSize size_;
+  const ExecutionSize size_;
   Move<Payload> move_;  // the one under way
   std::vector<State> lanes_;
   std::vector<Wire> wires_;
