@@ -127,7 +127,7 @@ algorithms::Placement placementOf(const Options& options) {
   return algorithms::Placement(seats);
 }
 
-/// What the longest chain of moves spends its time with.
+/// What the critical path spends its time with.
 struct Part {
   const char* name;
   double microseconds;
@@ -242,7 +242,7 @@ Status show(const Options& options) {
                 algorithms::kPricedRanks, algorithms::kPricedRanks);
   const algorithms::Placement priced =
       estimated ? algorithms::someOf(placement, algorithms::kPricedRanks) : placement;
-  std::printf("%-12s %14s %8s  the longest chain of moves\n", "", "microseconds", "");
+  std::printf("%-12s %14s %8s  the critical path\n", "", "microseconds", "");
   for (const auto& [other, microseconds] : candidates) {
     const auto programs =
         algorithms::buildAll(*other.algorithm, {collective, priced.ranks(), 0}, other.channels);
