@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <regex>
@@ -26,35 +27,38 @@ std::string contentOf(const fs::path& path) {
   return text.str();
 }
 
-std::string cell(std::string text) {
-  for (size_t at = 0; (at = text.find('|', at)) != std::string::npos; at += 2) text.replace(at, 1, "\\|");
-  return text.empty() ? "" : "`" + text + "`";
+/// `lead` and `text` in backquotes; "" if there is no text.
+std::string inBackquotes(const char* lead, std::string text) {
+  return text.empty() ? "" : lead + ("`" + std::move(text) + "`");
 }
 
-/// The table of docs/settings.md as it has to read.
-std::vector<std::string> settingRows() {
+/// The list of docs/settings.md as it has to read: two lines for each setting.
+std::vector<std::string> settingLines() {
   std::vector<SettingValue> values;
   EXPECT_TRUE(parseSettings([](const char*) { return nullptr; }, {}, {}, &values).ok());
-  std::vector<std::string> rows;
+  std::vector<std::string> lines;
   for (const SettingValue& value : values) {
     const SettingInfo& info = *value.info;
-    rows.push_back(format("| `ECCL_%s` | %s | %s | %s | %s | %s |", info.name, cell(value.value).c_str(),
-                          cell(info.values).c_str(), info.wire ? "yes" : "",
-                          cell(info.ncclName == nullptr ? "" : info.ncclName).c_str(), info.description));
+    lines.push_back(format("- **`ECCL_%s`**", info.name) + inBackquotes(" takes ", info.values) +
+                    inBackquotes("; default ", value.value) + (info.wire ? "; same on all ranks" : "") +
+                    inBackquotes("; in NCCL ", info.ncclName == nullptr ? "" : info.ncclName) + ".");
+    lines.push_back(std::string("  ") + info.description);
   }
-  return rows;
+  return lines;
 }
 
 TEST(Docs, SettingsAreThoseOfTheTable) {
   std::vector<std::string> documented;
   std::istringstream lines(contentOf(fs::path(ECCL_SOURCE_DIR) / "docs/settings.md"));
   for (std::string line; std::getline(lines, line);) {
-    if (line.rfind("| `ECCL_", 0) == 0) documented.push_back(line);
+    if (line.rfind("- **`ECCL_", 0) != 0) continue;
+    documented.push_back(line);
+    EXPECT_TRUE(std::getline(lines, documented.emplace_back()));
   }
-  const std::vector<std::string> rows = settingRows();
-  std::string table;
-  for (const std::string& row : rows) table += row + "\n";
-  EXPECT_EQ(documented, rows) << "the table of docs/settings.md has to be\n" << table;
+  const std::vector<std::string> expected = settingLines();
+  std::string list;
+  for (const std::string& line : expected) list += line + "\n";
+  EXPECT_EQ(documented, expected) << "the list of docs/settings.md has to be\n" << list;
 }
 
 TEST(Docs, ReadmeShowsTheExamplesAsTheyAre) {
@@ -69,15 +73,36 @@ TEST(Docs, ReadmeShowsTheExamplesAsTheyAre) {
       << "run() in README.md is not that of examples/all_reduce.cc";
 }
 
+/// Every document that people read, relative to the root. perf/results is written by perf/compare.
+std::vector<fs::path> documents() {
+  std::vector<fs::path> paths = {"README.md", "CONTRIBUTING.md", "CHANGELOG.md"};
+  for (const auto& entry : fs::directory_iterator(fs::path(ECCL_SOURCE_DIR) / "docs")) {
+    if (entry.path().extension() == ".md") paths.push_back(fs::relative(entry.path(), ECCL_SOURCE_DIR));
+  }
+  EXPECT_GT(paths.size(), 9U);
+  return paths;
+}
+
+/// In characters, not bytes, of UTF-8.
+size_t columnsOf(const std::string& line) {
+  return static_cast<size_t>(
+      std::count_if(line.begin(), line.end(), [](char c) { return (c & 0xc0) != 0x80; }));
+}
+
+TEST(Docs, LinesAreUnder120Columns) {
+  EXPECT_EQ(columnsOf("a–b"), 3U);
+  for (const fs::path& document : documents()) {
+    std::istringstream lines(contentOf(ECCL_SOURCE_DIR / document));
+    int number = 1;
+    for (std::string line; std::getline(lines, line); ++number)
+      EXPECT_LT(columnsOf(line), 120U) << document << ":" << number << ": " << line;
+  }
+}
+
 /// Every relative link of every document leads to a file.
 TEST(Docs, LinksLeadSomewhere) {
-  std::vector<fs::path> documents = {"README.md", "CONTRIBUTING.md", "CHANGELOG.md"};
-  for (const auto& entry : fs::directory_iterator(fs::path(ECCL_SOURCE_DIR) / "docs")) {
-    if (entry.path().extension() == ".md") documents.push_back(fs::relative(entry.path(), ECCL_SOURCE_DIR));
-  }
-  EXPECT_GT(documents.size(), 6U);
   static const std::regex link(R"rx(\]\(([^)#]+)[^)]*\))rx");
-  for (const fs::path& document : documents) {
+  for (const fs::path& document : documents()) {
     const std::string text = contentOf(ECCL_SOURCE_DIR / document);
     for (std::sregex_iterator it(text.begin(), text.end(), link), end; it != end; ++it) {
       const std::string target = (*it)[1];
