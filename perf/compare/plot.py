@@ -1,5 +1,7 @@
-"""One picture: how many times as long as the probe each contender takes, by size; a panel for each operation and
-number of ranks."""
+"""The charts. For the results page, one for each number of ranks: how many times as long as the probe each
+contender takes, by size, a panel for each operation. For the README one small chart: microseconds of AllReduce."""
+
+import os
 
 import matplotlib
 
@@ -8,6 +10,7 @@ from words import OPERATIONS, bytes_in_words
 
 matplotlib.use("Agg")
 matplotlib.rcParams["svg.fonttype"] = "none"  # text stays text
+matplotlib.rcParams["svg.hashsalt"] = "eccl"  # the same chart is the same file
 from matplotlib import pyplot  # noqa: E402
 
 MOST = 1000  # times the probe; what is slower leaves the panel
@@ -54,17 +57,29 @@ def panel(axes, results, operation, ranks, sizes):
         axes.spines[side].set_visible(False)
 
 
-def draw(results, path):
-    groups = results.groups()
-    operations = [operation for operation in OPERATIONS if any(group[0] == operation for group in groups)]
-    counts = sorted({ranks for _, ranks in groups})
-    sizes = sorted({size for group in groups for size in results.sizes(*group)})
-    figure, grid = pyplot.subplots(len(operations), len(counts), squeeze=False, sharex=True, sharey=True,
-                                   figsize=(1.2 + 3.6 * len(counts), 1.5 + 2.1 * len(operations)), constrained_layout=True)
-    for row, operation in zip(grid, operations):
-        for axes, ranks in zip(row, counts):
-            panel(axes, results, operation, ranks, sizes)
-            axes.set_title("%s, %d ranks" % (OPERATIONS[operation], ranks), fontsize=9, loc="left", pad=4)
+def titled(contender):
+    """As the README calls it."""
+    return {"eccl": "ECCL, ecclMemAlloc", "eccl-plain": "ECCL, any memory", "openmpi": "Open MPI", "mpich": "MPICH",
+            "gloo": "gloo"}[contender]
+
+
+def machine_of(results):
+    return "%s, %s" % (results.document["machine"]["processor"], results.document["machine"]["date"][:10])
+
+
+def draw_ranks(results, ranks, path):
+    operations = [operation for operation in OPERATIONS if (operation, ranks) in results.groups()]
+    sizes = sorted({size for operation in operations for size in results.sizes(operation, ranks)})
+    columns = min(len(operations), 3)
+    rows = (len(operations) + columns - 1) // columns
+    figure, grid = pyplot.subplots(rows, columns, squeeze=False, sharex=True, sharey=True,
+                                   figsize=(1.2 + 3.4 * columns, 1.5 + 2.2 * rows), constrained_layout=True)
+    for axes, operation in zip(grid.flat, operations):
+        panel(axes, results, operation, ranks, sizes)
+        axes.set_title("%s, %d ranks" % (OPERATIONS[operation], ranks), fontsize=9, loc="left", pad=4)
+    for at in range(len(operations), grid.size):  # without a panel: the sizes are named by the one above
+        grid.flat[at].set_visible(False)
+        grid.flat[at - columns].tick_params(labelbottom=True)
     order = [*OWN, *results.peers(), CMA, "the probe"]
     found = dict(pair for axes in grid.flat for pair in zip(*axes.get_legend_handles_labels()[::-1]))
     names = [name for name in order if name in found]
@@ -72,7 +87,45 @@ def draw(results, path):
     figure.legend([found[name] for name in names], names, loc="upper center", ncol=len(names), fontsize=8.5,
                   frameon=False)
     figure.supylabel("time as a multiple of the probe's (bands: fastest to slowest repetition)", fontsize=9)
-    figure.supxlabel("size of the message\n%s, %s" % (results.document["machine"]["processor"],
-                                                      results.document["machine"]["date"][:10]), fontsize=9)
-    figure.savefig(path)
+    figure.supxlabel("size of the message\n" + machine_of(results), fontsize=9)
+    figure.savefig(path, metadata={"Date": None})
     pyplot.close(figure)
+
+
+def draw_readme(results, path):
+    """AllReduce among the fewest ranks."""
+    ranks = min(ranks for operation, ranks in results.groups() if operation == "all_reduce")
+    sizes = results.sizes("all_reduce", ranks)
+    figure, axes = pyplot.subplots(figsize=(7.2, 3.4), constrained_layout=True)
+    for contender in (*OWN, *results.peers()):
+        points = [(size, median(times)) for size in sizes if (times := results.times("all_reduce", ranks, size, contender))]
+        if points:
+            axes.plot(*zip(*points), label=titled(contender), **STYLES[contender])
+    axes.set_xscale("log", base=2)
+    axes.set_yscale("log")
+    axes.set_xticks(sizes, [bytes_in_words(size) for size in sizes], rotation=30)
+    axes.yaxis.set_major_formatter(lambda value, _: "%g" % value)
+    axes.minorticks_off()
+    axes.tick_params(labelsize=8, length=2.5)
+    axes.grid(color="#dddddd", linewidth=0.6)
+    axes.set_axisbelow(True)
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)
+    axes.set_title("AllReduce between %d processes on one host: microseconds, less is better" % ranks, fontsize=10,
+                   loc="left")
+    axes.set_xlabel("size of the message (%s)" % machine_of(results), fontsize=8.5)
+    axes.legend(fontsize=8.5, frameon=False)
+    figure.savefig(path, metadata={"Date": None})
+    pyplot.close(figure)
+
+
+def draw(results, folder):
+    """The names of the charts that it writes into the folder: the README's, if there is one, first."""
+    names = []
+    if any(operation == "all_reduce" for operation, _ in results.groups()):
+        names.append("all_reduce.svg")
+        draw_readme(results, os.path.join(folder, names[0]))
+    for ranks in sorted({ranks for _, ranks in results.groups()}):
+        names.append("ranks-%d.svg" % ranks)
+        draw_ranks(results, ranks, os.path.join(folder, names[-1]))
+    return names

@@ -90,5 +90,12 @@ def details(results):
     return lines
 
 
-def markdown(results):
-    return "\n".join(head(results) + summary(results) + targets(results) + details(results))
+def images(charts):
+    """The charts are files beside the page."""
+    lines = [line for chart in charts for line in ("![%s](%s)" % (chart.removesuffix(".svg"), chart), "")]
+    about = "`all_reduce` shows microseconds, the others show times as multiples of the probe's."
+    return ["## Charts", "", about, "", *lines] if charts else []
+
+
+def markdown(results, charts):
+    return "\n".join(head(results) + summary(results) + images(charts) + targets(results) + details(results))
