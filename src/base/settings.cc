@@ -88,10 +88,9 @@ class Reader {
     // NCCL knows more levels of its own NCCL_DEBUG, and the log takes them all.
     const bool othersRules = readElsewhere(row) && !begins(name, kPrefix);
     if (!othersRules && !assign(settings_, row, value)) {
-      return Status::error(Code::invalidArgument, "%s=%s (%s) is not allowed: it takes %s%s",
+      return Status::error(Code::invalidArgument, "%s=%s (%s) is not allowed: it takes %s",
                            std::string(name).c_str(), row.secret ? "..." : shortened(value).c_str(),
-                           source.c_str(), row.info.values,
-                           row.rule == Rule::choices ? ", one or several, comma-separated" : "");
+                           source.c_str(), row.info.values);
     }
     Origin& origin = origins_[static_cast<size_t>(&row - settingRows().data())];
     origin = {source, readElsewhere(row) ? std::string(value) : ""};

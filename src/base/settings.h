@@ -40,7 +40,7 @@ struct Settings {
   bool raiseLimits = true;      // ECCL_RAISE_LIMITS: more descriptors than the soft limit, where needed
   bool shmDisable = false;      // ECCL_SHM_DISABLE: no memory shared between processes
   bool p2pDisable = false;      // ECCL_P2P_DISABLE: ranks on one host leave each other's buffers alone
-  std::string transport;        // ECCL_TRANSPORT: comma list of thread, shm, tcp; empty: all
+  std::string transport;        // ECCL_TRANSPORT: comma list of names; empty: all
   std::string topoFile;         // ECCL_TOPO_FILE: this host, instead of looking at the machine
   std::string topoDumpFile;     // ECCL_TOPO_DUMP_FILE
   int64_t topoDumpRank = 0;     // ECCL_TOPO_DUMP_FILE_RANK
@@ -52,8 +52,8 @@ struct Settings {
 
   /// "ECCL_ALGO=ring\nECCL_SLOTS=8\n…": the wire settings, for comparison.
   std::string wireText() const;
-  /// Whether ranks may reach each other by "thread", "shm" or "tcp".
-  bool allows(std::string_view transportName) const;
+  /// By the name in the table, as text: valueOf("SHM_DISABLE") is "0" or "1". Empty: there is no such setting.
+  std::string valueOf(std::string_view name) const;
 };
 
 /// One row of the table behind Settings.

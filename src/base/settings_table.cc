@@ -56,12 +56,12 @@ constexpr Row kRows[] = {
      0,
      0,
      Rule::choice},
-    {{"TRANSPORT", nullptr, false, "thread|shm|tcp",
-      "Paths that may be used, comma-separated; all if not set."},
+    {{"TRANSPORT", nullptr, false, "name,name,...",
+      "Transports that may be used: thread, shm, tcp and modules; all if not set."},
      &Settings::transport,
      0,
      0,
-     Rule::choices},
+     Rule::words},
     {{"SHM_DISABLE", "NCCL_SHM_DISABLE", false, "0|1", "1: no memory is shared between processes."},
      &Settings::shmDisable},
     {{"P2P_DISABLE", "NCCL_P2P_DISABLE", false, "0|1",
@@ -145,15 +145,6 @@ bool isChoice(std::string_view values, std::string_view text) {
   return false;
 }
 
-bool areChoices(std::string_view values, std::string_view text) {
-  for (size_t at = 0; at <= text.size();) {
-    const size_t end = std::min(text.find(',', at), text.size());
-    if (!isChoice(values, text.substr(at, end - at))) return false;
-    at = end + 1;
-  }
-  return true;
-}
-
 template <class T>
 bool parseNumber(std::string_view text, const Row& row, T* number) {
   const char* end = text.data() + text.size();
@@ -195,7 +186,6 @@ bool assign(Settings& settings, const SettingRow& row, std::string_view text) {
       return isWords(settings.*(*member));
     }
     if (row.rule == Rule::choice) return text.empty() || isChoice(row.info.values, text);
-    if (row.rule == Rule::choices) return text.empty() || areChoices(row.info.values, text);
     return true;
   }
   if (auto member = std::get_if<double Settings::*>(&row.member)) {
@@ -225,11 +215,9 @@ std::string Settings::wireText() const {
   return text;
 }
 
-bool Settings::allows(std::string_view transportName) const {
-  if (transportName == "thread" && p2pDisable) return false;
-  if (transportName == "shm" && shmDisable) return false;
-  return transport.empty() ||
-         ("," + transport + ",").find("," + std::string(transportName) + ",") != std::string::npos;
+std::string Settings::valueOf(std::string_view name) const {
+  const SettingRow* row = findSetting(std::string(kSettingPrefix) + std::string(name));
+  return row != nullptr ? textOf(*this, *row) : "";
 }
 
 std::span<const SettingInfo> settingTable() {

@@ -12,9 +12,9 @@ namespace eccl {
 using SettingMember = std::variant<std::monostate, std::string Settings::*, double Settings::*,
                                    int64_t Settings::*, bool Settings::*>;
 
-/// What else a text must be. choice: one of `values`, which '|' parts; choices: a comma-separated list of them;
-/// lines: a multiple of a cache line; words: letters, digits, _-,: and blanks, which do not count.
-enum class SettingRule : uint8_t { none, powerOfTwo, lines, words, choice, choices };
+/// What else a text must be. choice: one of `values`, which '|' parts; lines: a multiple of a cache line;
+/// words: letters, digits, _-,: and blanks, which do not count.
+enum class SettingRule : uint8_t { none, powerOfTwo, lines, words, choice };
 
 struct SettingRow {
   SettingInfo info;

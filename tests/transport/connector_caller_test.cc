@@ -6,6 +6,7 @@
 
 #include "transport/connect/setup.h"
 #include "transport/roles.h"
+#include "transport/shm/shm_transport.h"
 
 namespace eccl::transport {
 namespace {
@@ -31,10 +32,10 @@ struct Caller {
     std::optional<SetupMessage> message;
     party.until([&] {
       Result<std::optional<SetupMessage>> got = socket.receive();
-      if (got.ok() && *got) message = **got;
+      if (got.ok() && *got) message = std::move(**got);
       return message.has_value() || !got.ok();
     });
-    return message.value_or(SetupMessage{});
+    return message ? std::move(*message) : SetupMessage{};
   }
 };
 
@@ -45,7 +46,12 @@ Hello helloFor(DataHello data, int32_t rank = 0) {
   hello.setPayload(data);
   return hello;
 }
-const DataHello kGood{0, 1, 0, 0, 8, 4096, 1, 0, 0};
+const DataHello kGood{0, 1, 0, 0, 8, 4096, 1, 0, 0};  // an offer follows
+DataHello goodByTcp() {
+  DataHello data = kGood;
+  data.transport = transportId("tcp");
+  return data;
+}
 
 TEST(Connector, TurnsAwayCallsThatNameNoConnectionOfThisRank) {
   std::vector<Hello> bad;
@@ -68,7 +74,7 @@ TEST(Connector, TurnsAwayCallsThatNameNoConnectionOfThisRank) {
             if (std::string wrong = caller.call(party, hello, viaUnix); !wrong.empty()) return wrong;
             const SetupMessage answer = caller.answer(party);
             PARTY_CHECK(answer.kind == SetupKind::refused);
-            PARTY_CHECK(answer.why[0] != '\0');
+            PARTY_CHECK(!answer.why.empty());
           }
         }
         return sender("thread")(party);  // the job is unharmed
@@ -81,17 +87,17 @@ TEST(Connector, TurnsAwayASecondCallForTheSameConnection) {
       allowing(false, false, true), false,
       [&](Party& party) -> std::string {
         Caller first, second, third;
-        if (std::string wrong = first.call(party, helloFor(kGood)); !wrong.empty()) return wrong;
-        if (std::string wrong = second.call(party, helloFor(kGood)); !wrong.empty()) return wrong;
+        if (std::string wrong = first.call(party, helloFor(goodByTcp())); !wrong.empty()) return wrong;
+        if (std::string wrong = second.call(party, helloFor(goodByTcp())); !wrong.empty()) return wrong;
         const SetupMessage early = second.answer(party);  // nobody has asked for the first one yet
         PARTY_CHECK(early.kind == SetupKind::refused);
-        PARTY_CHECK(std::string(early.why).find("waits already") != std::string::npos);
+        PARTY_CHECK(early.why.find("waits already") != std::string::npos);
         party.signal();
         PARTY_CHECK(first.answer(party).kind == SetupKind::accepted);
-        if (std::string wrong = third.call(party, helloFor(kGood)); !wrong.empty()) return wrong;
+        if (std::string wrong = third.call(party, helloFor(goodByTcp())); !wrong.empty()) return wrong;
         const SetupMessage late = third.answer(party);
         PARTY_CHECK(late.kind == SetupKind::refused);
-        PARTY_CHECK(std::string(late.why).find("already") != std::string::npos);
+        PARTY_CHECK(late.why.find("already") != std::string::npos);
         party.signal();
         PARTY_CHECK(party.await());  // hangs up only now
         return "";
@@ -115,12 +121,12 @@ TEST(Connector, KeepsABoundedNumberOfCallersNobodyAskedFor) {
       [&](Party& party) -> std::string {
         Caller callers[4];
         for (int16_t tag = 0; tag < 4; ++tag) {
-          DataHello data = kGood;
+          DataHello data = goodByTcp();
           data.tag = tag;
           if (std::string wrong = callers[tag].call(party, helloFor(data)); !wrong.empty()) return wrong;
         }
         const SetupMessage later = callers[3].answer(party);
-        PARTY_CHECK(later.kind == SetupKind::later && later.bytes >= 10 && later.bytes <= 5000);
+        PARTY_CHECK(later.kind == SetupKind::later && later.milliseconds >= 10 && later.milliseconds <= 5000);
         party.signal();
         for (int tag = 0; tag < 3; ++tag) PARTY_CHECK(callers[tag].answer(party).kind == SetupKind::accepted);
         party.signal();
@@ -135,7 +141,8 @@ TEST(Connector, KeepsABoundedNumberOfCallersNobodyAskedFor) {
       });
 }
 
-// What is wrong with the memory offered leads to TCP; nonsense instead of an offer, to the next call.
+// What is wrong with the memory offered leads to the next transport; nonsense instead of an offer, to the next
+// call.
 TEST(Connector, RefusesMemoryThatIsNotWhatWasAgreedOn) {
   runTwo(
       allowing(true, true, true), false,
@@ -146,7 +153,7 @@ TEST(Connector, RefusesMemoryThatIsNotWhatWasAgreedOn) {
         Result<SharedMemory> good = createShared("eccl-test", bytes),
                              small = createShared("eccl-test", bytes - 64);
         PARTY_CHECK(good.ok() && small.ok());
-        struct Offer {
+        struct Offered {
           SetupKind kind;
           uint64_t bytes;
           int fd;
@@ -154,25 +161,28 @@ TEST(Connector, RefusesMemoryThatIsNotWhatWasAgreedOn) {
           const char* why;
         };
         const int bell = party.reactor.doorbell();
-        for (const Offer& offer : {Offer{SetupKind::shm, bytes, unsealed.get(), 0, "sealed"},
-                                   Offer{SetupKind::shm, bytes, small->fd.get(), 0, "agreed"},
-                                   Offer{SetupKind::shm, bytes - 64, small->fd.get(), 0, "expected"},
-                                   Offer{SetupKind::shm, bytes, good->fd.get(), 1, "does not show"},
-                                   Offer{SetupKind::shm, bytes, -1, 0, "descriptors"},
-                                   Offer{SetupKind::accepted, bytes, -1, 3, "no sense"},
-                                   Offer{SetupKind::go, bytes, -1, 3, "no sense"}}) {
+        for (const Offered& offer : {Offered{SetupKind::offer, bytes, unsealed.get(), 0, "sealed"},
+                                     Offered{SetupKind::offer, bytes, small->fd.get(), 0, "agreed"},
+                                     Offered{SetupKind::offer, bytes - 64, small->fd.get(), 0, "expected"},
+                                     Offered{SetupKind::offer, bytes, good->fd.get(), 1, "does not show"},
+                                     Offered{SetupKind::offer, bytes, -1, 0, "descriptors"},
+                                     Offered{SetupKind::offer, 0, -1, 0, "no sense"},
+                                     Offered{SetupKind::accepted, bytes, -1, 3, "no sense"},
+                                     Offered{SetupKind::confirmed, bytes, -1, 3, "no sense"}}) {
           Caller caller;
           if (std::string wrong = caller.call(party, helloFor(kGood), true); !wrong.empty()) return wrong;
-          SetupMessage message;
-          message.kind = offer.kind;
-          message.bytes = offer.bytes;
-          message.nonce.fill(offer.nonce);
-          Status sent = offer.fd >= 0 ? caller.socket.send(message, std::vector<int>{bell, offer.fd})
-                                      : caller.socket.send(message, std::vector<int>{bell});
-          PARTY_CHECK(sent.ok());
+          SetupMessage message = saying(offer.kind, "");
+          message.transport = "shm";
+          ShmOffer content;
+          content.bytes = offer.bytes;
+          content.nonce.fill(offer.nonce);
+          if (offer.bytes > 0) message.data.set(content);
+          if (offer.fd >= 0) message.data.lent.push_back(offer.fd);
+          message.data.lent.push_back(bell);
+          PARTY_CHECK(caller.socket.send(std::move(message)).ok());
           const SetupMessage answer = caller.answer(party);
           PARTY_CHECK(answer.kind == SetupKind::otherWay);
-          if (std::string(answer.why).find(offer.why) == std::string::npos) return answer.why;
+          if (answer.why.find(offer.why) == std::string::npos) return answer.why;
         }
         return sender("thread")(party);
       },

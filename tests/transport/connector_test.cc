@@ -26,9 +26,9 @@ TEST(Connector, RefusesConnectionsThatAreNotItsOwn) {
   runTwo(allowing(true, true, true), false, role, role);
 }
 
-TEST(Connector, TakesTcpWhenTheUnixDoorIsNotThere) {
+TEST(Connector, TakesTcpWhenTheUnixListenerIsNotThere) {
   PartySetup setup = allowing(true, true, true);
-  setup.unixDoor = false;
+  setup.unixListener = false;
   runTwo(setup, true, sender("tcp"), receiver("tcp"));
 }
 
@@ -68,15 +68,15 @@ Role waitingInVain() {
 TEST(Connector, NamesTheSettingsThatForbidTheOnlyWay) {
   PartySetup setup = allowing(true, true, false);
   setup.restrictions = "ECCL_PATHS=shm";
-  setup.unixDoor = false;
-  runTwo(setup, true, failing({"rank 1 (test)", "ECCL_PATHS=shm", "TCP", "AF_UNIX"}), waitingInVain());
+  setup.unixListener = false;
+  runTwo(setup, true, failing({"rank 1 (test)", "tcp (ECCL_PATHS=shm)", "AF_UNIX"}), waitingInVain());
   setup = allowing(true, false, false);
   setup.restrictions = "ECCL_PATHS=thread";
-  runTwo(setup, true, failing({"rank 1 (test)", "ECCL_PATHS=thread", "another process", "TCP"}),
+  runTwo(setup, true, failing({"rank 1 (test)", "tcp (ECCL_PATHS=thread)", "another process"}),
          waitingInVain());
   setup = allowing(false, false, false);
   setup.restrictions = "ECCL_PATHS=none";
-  runTwo(setup, false, failing({"every path is switched off", "ECCL_PATHS=none"}), waitingInVain());
+  runTwo(setup, false, failing({"every transport is switched off", "ECCL_PATHS=none"}), waitingInVain());
 }
 
 TEST(Connector, TurnsAwayRingsOfAnotherShape) {
@@ -100,7 +100,7 @@ TEST(Connector, TurnsAwayRingsOfAnotherShape) {
   }
 }
 
-// The limit is for reaching the door. How long the peer takes to come to the same collective is its business.
+// The limit is for reaching the peer. How long the peer takes to come to the same collective is its business.
 TEST(Connector, WaitsForAPeerThatAsksLate) {
   for (auto [thread, shm, tcp, path] :
        {std::tuple{true, true, true, "thread"}, {false, true, true, "shm"}, {false, false, true, "tcp"}}) {
@@ -130,14 +130,14 @@ TEST(Connector, SaysAfterItsLimitWhomItTriedAndHow) {
     setup.connectLimit = std::chrono::milliseconds(400);
     sockaddr_in address{};
     Fd fd = listeningOn(address, listens);
-    const SocketAddress door = SocketAddress::from(reinterpret_cast<sockaddr*>(&address));
+    const SocketAddress listener = SocketAddress::from(reinterpret_cast<sockaddr*>(&address));
     runTwo(
         setup, false,
         [&](Party& party) -> std::string {
-          party.peer.addresses = {door};
+          party.peer.addresses = {listener};
           const TimePoint begun = Clock::system().now();
           if (std::string wrong =
-                  failing({"rank 0 (test)", "rank 1 (test)", door.text(), "within 0.4 s"})(party);
+                  failing({"rank 0 (test)", "rank 1 (test)", listener.text(), "within 0.4 s"})(party);
               !wrong.empty()) {
             return wrong;
           }

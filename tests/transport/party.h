@@ -1,5 +1,5 @@
-// Two ranks for tests of connections: each with a reactor, a door and a Connector, in a thread or a process of
-// its own, driven as an engine would.
+// Two ranks for tests of connections: each with a reactor, an Acceptor and a Connector, in a thread or a
+// process of its own, driven as an engine would.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 #include <sys/wait.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <functional>
 #include <memory>
@@ -18,6 +19,7 @@
 #include "support/sanitizers.h"
 #include "transport/connect/connector.h"
 #include "transport/fault/fault_plan.h"
+#include "transport/registry/registry.h"
 
 namespace eccl {
 
@@ -25,8 +27,8 @@ inline constexpr int kSlower = kSanitized ? 10 : 1;
 
 /// What may differ between two parties.
 struct PartySetup {
-  bool thread = false, shm = false, tcp = false;
-  bool unixDoor = true, direct = true;
+  std::vector<std::string> transports;  // names
+  bool unixListener = true, direct = true;
   int family = AF_INET;
   RingShape ring{8, 4096};
   uint64_t first = 0;
@@ -35,9 +37,23 @@ struct PartySetup {
   transport::FaultPlan faults;
   bool faulty = false;
   Duration connectLimit = std::chrono::seconds(20);
-  std::string restrictions;
+  std::string restrictions;  // what forbids the other transports
   uint64_t communicator = 77;
   size_t mostUnasked = 0;
+
+  bool allows(const std::string& name) const {
+    return std::find(transports.begin(), transports.end(), name) != transports.end();
+  }
+  transport::TransportChoice choice() const {
+    transport::TransportChoice choice;
+    for (const transport::TransportEntry* entry : transport::knownTransports()) {
+      if (allows(entry->name))
+        choice.allowed.push_back(entry);
+      else
+        choice.forbidden.push_back({entry->name, restrictions});
+    }
+    return choice;
+  }
 };
 
 /// One rank of two.
@@ -45,10 +61,10 @@ class Party {
  public:
   /// `gate`: a socket pair's end, for endpoints and for signal()/await().
   Party(int rank, const PartySetup& setup, transport::Fd gate)
-      : rank_(rank), setup_(setup), gate_(std::move(gate)), door_(this), gateHandler_(this) {
+      : rank_(rank), setup_(setup), gate_(std::move(gate)), acceptorHandler_(this), gateHandler_(this) {
     EXPECT_TRUE(reactor.open().ok());
     transport::Acceptor::Options options;
-    options.unixListener = setup.unixDoor;
+    options.unixListener = setup.unixListener;
     transport::Secret secret;
     secret.bytes.fill(7);
     acceptor = transport::Acceptor::open(secret, options, [this](transport::Incoming incoming) {
@@ -62,11 +78,8 @@ class Party {
     choices.ring = setup.ring;
     choices.firstMessage = setup.first;
     choices.epoch = setup.epoch;
-    choices.allowThread = setup.thread;
-    choices.allowShm = setup.shm;
-    choices.allowTcp = setup.tcp;
+    choices.transports = setup.choice();
     choices.allowDirect = setup.direct;
-    choices.restrictions = setup.restrictions;
     choices.directFrom = choices.zeroCopyFrom = setup.directFrom;
     choices.connectLimit = setup.connectLimit;
     choices.mostUnasked = setup.mostUnasked;
@@ -78,7 +91,7 @@ class Party {
     };
     if (setup.faulty) choices.faults = &setup_.faults;
     connector = std::make_unique<transport::Connector>(choices, reactor);
-    EXPECT_TRUE(reactor.watch(acceptor->fd(), EPOLLIN, &door_).ok());
+    EXPECT_TRUE(reactor.watch(acceptor->fd(), EPOLLIN, &acceptorHandler_).ok());
     tellEndpoint();
     EXPECT_TRUE(reactor.watch(gate_.get(), EPOLLIN, &gateHandler_).ok());
   }
@@ -153,9 +166,9 @@ class Party {
     return is;
   }
 
-  struct Door : transport::ReadyHandler {
+  struct AcceptorHandler : transport::ReadyHandler {
     Party* party;
-    explicit Door(Party* p) : party(p) {}
+    explicit AcceptorHandler(Party* p) : party(p) {}
     void onReady(uint32_t) override { party->acceptor->progress(); }
   };
   struct GateHandler : transport::ReadyHandler {
@@ -187,7 +200,7 @@ class Party {
   const int rank_;
   PartySetup setup_;
   transport::Fd gate_;
-  Door door_;
+  AcceptorHandler acceptorHandler_;
   GateHandler gateHandler_;
   int signals_ = 0;
 };

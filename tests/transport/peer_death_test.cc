@@ -65,19 +65,19 @@ void killRankOne(const PartySetup& setup, Child child, const char* path) {
     }
     EXPECT_NE(in->failure().message().find("rank 1 (test)"), std::string::npos);
     // Known by the process id: also what was not ready yet.
-    EXPECT_EQ(unfinished->state() == Connection::State::failed, setup.shm);
+    EXPECT_EQ(unfinished->state() == Connection::State::failed, setup.allows("shm"));
   }
   EXPECT_EQ(waitpid(victim, nullptr, 0), victim);
 }
 
 PartySetup shm() {
   PartySetup setup;
-  setup.shm = true;
+  setup.transports = {"shm"};
   return setup;
 }
 PartySetup tcp(int family = AF_INET) {
   PartySetup setup;
-  setup.tcp = true;
+  setup.transports = {"tcp"};
   setup.family = family;
   return setup;
 }
@@ -119,7 +119,7 @@ TEST(PeerWatch, TakesASocketsEndForADeath) {
   EXPECT_EQ(calls, 1);
 }
 
-TEST(PeerDeath, IsNoNewsAfterAGoodbye) {
+TEST(PeerDeath, IsNoNewsAfterAnOrderlyEnd) {
   runTwo(
       shm(), true,
       [](Party& party) -> std::string {

@@ -9,9 +9,9 @@ using State = transport::Connection::State;
 
 inline PartySetup allowing(bool thread, bool shm, bool tcp) {
   PartySetup setup;
-  setup.thread = thread;
-  setup.shm = shm;
-  setup.tcp = tcp;
+  if (thread) setup.transports.push_back("thread");
+  if (shm) setup.transports.push_back("shm");
+  if (tcp) setup.transports.push_back("tcp");
   return setup;
 }
 

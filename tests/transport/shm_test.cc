@@ -8,9 +8,9 @@
 #include <set>
 #include <string>
 
+#include "transport/connect/thread_listener.h"
 #include "transport/core/ring_memory.h"
 #include "transport/shm/memory_path.h"
-#include "transport/thread/thread_door.h"
 #include "transport/ways.h"
 
 namespace eccl::transport {
@@ -62,42 +62,44 @@ TEST(RingMemory, RefusesWhatCouldShrinkOrHasAnotherSize) {
   EXPECT_FALSE(mapShared(-1, 10'000).ok());
 }
 
-TEST(ThreadDoor, IsFoundByItsIdentityWhileItIsThere) {
-  using State = ThreadOffer::State;
+TEST(ThreadListener, IsFoundByItsIdentityWhileItIsThere) {
+  using State = ThreadCall::State;
   Reactor sender, receiver;
   ASSERT_TRUE(sender.open().ok() && receiver.open().ok());
   const Identity identity = randomIdentity();
   const auto offered = [&] {
-    auto offer = std::make_shared<ThreadOffer>();
+    auto offer = std::make_shared<ThreadCall>();
     offer->senderBell = sender.sharedDoorbell();
     return offer;
   };
   const auto first = offered(), second = offered(), third = offered();
-  EXPECT_FALSE(ThreadDoor::knock(identity, first));
+  EXPECT_FALSE(ThreadListener::call(identity, first));
+  EXPECT_FALSE(ThreadListener::hears(identity));
   {
-    ThreadDoor door(identity, receiver.sharedDoorbell());
-    EXPECT_FALSE(door.hasOffers());
-    EXPECT_FALSE(ThreadDoor::knock(randomIdentity(), first));
-    EXPECT_FALSE(ThreadDoor::knock({}, first));
+    ThreadListener listener(identity, receiver.sharedDoorbell());
+    EXPECT_FALSE(listener.hasCalls());
+    EXPECT_TRUE(ThreadListener::hears(identity));
+    EXPECT_FALSE(ThreadListener::call(randomIdentity(), first));
+    EXPECT_FALSE(ThreadListener::call({}, first));
     EXPECT_FALSE(receiver.poll(0));
-    std::thread([&] { EXPECT_TRUE(ThreadDoor::knock(identity, first)); }).join();
+    std::thread([&] { EXPECT_TRUE(ThreadListener::call(identity, first)); }).join();
     EXPECT_TRUE(receiver.poll(0));  // rung
-    EXPECT_TRUE(door.hasOffers());
-    EXPECT_EQ(door.take(), std::vector{first});
-    EXPECT_FALSE(door.hasOffers());
+    EXPECT_TRUE(listener.hasCalls());
+    EXPECT_EQ(listener.take(), std::vector{first});
+    EXPECT_FALSE(listener.hasCalls());
     EXPECT_FALSE(sender.poll(0));
-    EXPECT_TRUE(first->answer(State::accepted));
+    EXPECT_TRUE(first->reply(State::accepted));
     EXPECT_TRUE(sender.poll(0));
     EXPECT_FALSE(first->withdraw());  // too late
-    EXPECT_TRUE(ThreadDoor::knock(identity, second));
+    EXPECT_TRUE(ThreadListener::call(identity, second));
     EXPECT_TRUE(second->withdraw());
-    EXPECT_FALSE(second->answer(State::accepted));
-    EXPECT_TRUE(ThreadDoor::knock(identity, third));
+    EXPECT_FALSE(second->reply(State::accepted));
+    EXPECT_TRUE(ThreadListener::call(identity, third));
   }
   EXPECT_EQ(first->state(), State::accepted);
   EXPECT_EQ(second->state(), State::withdrawn);
   EXPECT_EQ(third->state(), State::gone);
-  EXPECT_FALSE(ThreadDoor::knock(identity, offered()));
+  EXPECT_FALSE(ThreadListener::call(identity, offered()));
 }
 
 std::set<std::string> entriesOf(const char* folder) {
@@ -116,7 +118,7 @@ TEST(SharedMemory, HasNoNameAndLeavesNothing) {
   SharedHeap::ofThisProcess().window();  // one descriptor for the life of the process
   const size_t descriptors = openDescriptors();
   PartySetup setup;
-  setup.shm = true;
+  setup.transports = {"shm"};
   runTwo(
       setup, false,
       [&](Party& party) -> std::string {
@@ -136,7 +138,7 @@ TEST(SharedMemory, HasNoNameAndLeavesNothing) {
 // Ten connections to one peer need no more descriptors than one: the doorbell and the watch are shared.
 TEST(SharedMemory, ConnectionsOfOnePeerShareTheirDescriptors) {
   PartySetup setup;
-  setup.shm = true;
+  setup.transports = {"shm"};
   runTwo(
       setup, true,
       [](Party& party) -> std::string {
@@ -162,7 +164,7 @@ TEST(SharedMemory, MemoryAllocatedLaterIsShownToo) {
   constexpr size_t kFar = size_t{150} << 20, kBytes = 4096;
   const std::byte mark{42};
   PartySetup setup;
-  setup.shm = true;
+  setup.transports = {"shm"};
   // The sender is the process that is forked, whose heap is new.
   runTwo(
       setup, true,
@@ -213,8 +215,8 @@ TEST(SharedMemory, MemoryAllocatedLaterIsShownToo) {
 TEST(SharedMemory, NobodysMemoryIsShownWhereThatIsForbidden) {
   for (bool thread : {false, true}) {
     PartySetup setup;
-    setup.thread = thread;
-    setup.shm = true;
+    setup.transports = {"shm"};
+    if (thread) setup.transports.push_back("thread");
     setup.direct = false;
     const auto shown = [](const RingEnd& end) { return end.mine.size > 0 || end.theirs.size > 0; };
     runTwo(

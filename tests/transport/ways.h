@@ -1,40 +1,61 @@
 // The ways on which the conformance suite runs, and what goes wrong on them.
 #pragma once
 
+#include <cctype>
 #include <string>
 #include <tuple>
+#include <vector>
 
 #include "transport/traffic.h"
 
 namespace eccl {
 
-enum class Way { thread, shm, shmFork, tcp4, tcp6 };
+/// How two ranks are connected: by a transport, in one process or two, over which addresses.
+struct Way {
+  const transport::TransportEntry* transport;
+  bool forks;  // rank 1 is a process of its own
+  int family;  // of Reach::network
+};
 enum class Weather { bare, delay, partial, stall };
 
-inline const char* nameOf(Way way) {
-  const char* names[] = {"Thread", "Shm", "ShmFork", "Tcp4", "Tcp6"};
-  return names[static_cast<int>(way)];
+/// Every registered transport, as far apart as it reaches.
+inline std::vector<Way> everyWay() {
+  std::vector<Way> ways;
+  for (const transport::TransportEntry* entry : transport::knownTransports()) {
+    ways.push_back({entry, false, AF_INET});
+    if (entry->reach == transport::Reach::host) ways.push_back({entry, true, AF_INET});
+    if (entry->reach == transport::Reach::network) ways.push_back({entry, false, AF_INET6});
+  }
+  return ways;
+}
+inline Way wayBy(const std::string& name, bool forks = false) {
+  for (const Way& way : everyWay()) {
+    if (name == way.transport->name) return {way.transport, forks, way.family};
+  }
+  return {};
+}
+
+inline std::string nameOf(const Way& way) {
+  std::string name = way.transport->name;
+  name[0] = static_cast<char>(std::toupper(name[0]));
+  if (way.transport->reach == transport::Reach::network) name += way.family == AF_INET6 ? "6" : "4";
+  return name + (way.forks ? "Fork" : "");
 }
 inline const char* nameOf(Weather weather) {
   const char* names[] = {"Bare", "Delay", "Partial", "Stall"};
   return names[static_cast<int>(weather)];
 }
-inline const char* pathOf(Way way) {
-  return way == Way::thread ? "thread" : way == Way::shm || way == Way::shmFork ? "shm" : "tcp";
+inline std::string pathOf(const Way& way) {
+  return way.transport->name;
 }
-inline bool forks(Way way) {
-  return way == Way::shmFork;
-}
-inline bool isTcp(Way way) {
-  return way == Way::tcp4 || way == Way::tcp6;
+inline bool forks(const Way& way) {
+  return way.forks;
 }
 
-inline PartySetup setupFor(Way way, Weather weather = Weather::bare) {
+inline PartySetup setupFor(const Way& way, Weather weather = Weather::bare) {
   PartySetup setup;
-  setup.thread = way == Way::thread;
-  setup.shm = way == Way::shm || way == Way::shmFork;
-  setup.tcp = isTcp(way);
-  setup.family = way == Way::tcp6 ? AF_INET6 : AF_INET;
+  setup.transports = {way.transport->name};
+  setup.family = way.family;
   setup.faulty = weather != Weather::bare;
   if (weather == Weather::delay) setup.faults.delay = std::chrono::microseconds(300);
   if (weather == Weather::partial) {
@@ -65,7 +86,7 @@ inline bool haveIpv6() {
 class OnEveryWay : public ::testing::TestWithParam<Way> {
  protected:
   void SetUp() override {
-    if (way() == Way::tcp6 && !haveIpv6()) GTEST_SKIP() << "this host has no IPv6 loopback address";
+    if (way().family == AF_INET6 && !haveIpv6()) GTEST_SKIP() << "this host has no IPv6 loopback address";
   }
   Way way() const { return GetParam(); }
   void run(const PartySetup& setup, const Role& zero, const Role& one) {
@@ -76,20 +97,20 @@ class OnEveryWay : public ::testing::TestWithParam<Way> {
 class OnEveryWayInAnyWeather : public ::testing::TestWithParam<std::tuple<Way, Weather>> {
  protected:
   void SetUp() override {
-    if (way() == Way::tcp6 && !haveIpv6()) GTEST_SKIP() << "this host has no IPv6 loopback address";
+    if (way().family == AF_INET6 && !haveIpv6()) GTEST_SKIP() << "this host has no IPv6 loopback address";
   }
   Way way() const { return std::get<0>(GetParam()); }
   Weather weather() const { return std::get<1>(GetParam()); }
 };
 
-inline const auto kWays = ::testing::Values(Way::thread, Way::shm, Way::shmFork, Way::tcp4, Way::tcp6);
+inline const auto kWays = ::testing::ValuesIn(everyWay());
 inline const auto kWeathers =
     ::testing::Values(Weather::bare, Weather::delay, Weather::partial, Weather::stall);
 inline std::string nameOfWay(const ::testing::TestParamInfo<Way>& info) {
   return nameOf(info.param);
 }
 inline std::string nameOfBoth(const ::testing::TestParamInfo<std::tuple<Way, Weather>>& info) {
-  return std::string(nameOf(std::get<0>(info.param))) + nameOf(std::get<1>(info.param));
+  return nameOf(std::get<0>(info.param)) + nameOf(std::get<1>(info.param));
 }
 
 }  // namespace eccl

@@ -10,11 +10,12 @@
 #include "topology/probe/host_summary.h"
 #include "transport/net/bytes.h"
 #include "transport/net/descriptors.h"
+#include "transport/registry/registry.h"
 
 namespace eccl::runtime {
 namespace {
 
-constexpr uint32_t kProtocol = 4;  // of what ranks tell each other when they meet
+constexpr uint32_t kProtocol = 5;  // of what ranks tell each other when they meet
 
 transport::InterfaceOptions interfaceOptions(const Settings& settings) {
   transport::InterfaceOptions options;
@@ -153,9 +154,7 @@ Status Communicator::openEngine() {
   options.identity = acceptor_->endpoint().identity;
   options.ring = {static_cast<uint32_t>(settings.slots), static_cast<uint32_t>(settings.slotBytes)};
   options.connectLimit = initLimit();
-  options.allowThread = settings.allows("thread");
-  options.allowShm = settings.allows("shm");
-  options.allowTcp = settings.allows("tcp");
+  ECCL_ASSIGN(options.transports, logged(transport::chooseTransports(settings)));
   options.allowDirect = !settings.p2pDisable;
   options.describe = [this](int rank) { return describe(rank); };
   options.endpoint = [this](int rank) -> const transport::Endpoint& {

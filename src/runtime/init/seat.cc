@@ -6,6 +6,7 @@
 #include "topology/probe/host_summary.h"
 #include "transport/net/bytes.h"
 #include "transport/net/endpoint.h"
+#include "transport/registry/registry.h"
 
 namespace eccl::runtime {
 namespace {
@@ -36,9 +37,9 @@ algorithms::Seat localSeat(const Settings& settings) {
   const bool known = here.bootId != decltype(here.bootId){};
   seat.machine = known ? std::string(here.bootId.begin(), here.bootId.end()) : here.who();
   seat.port = seat.machine + networkNamespace();
-  if (settings.allows("shm")) {
+  if (transport::allows(settings, "shm")) {
     seat.memory = seat.port + here.host;
-  } else if (settings.allows("thread")) {
+  } else if (transport::allows(settings, "thread")) {
     seat.memory = seat.port + here.host + std::to_string(getpid());
   }
   seat.cores = coresHere();

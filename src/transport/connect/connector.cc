@@ -19,18 +19,19 @@ struct Connector::Implementation {
       : options(std::move(given)),
         context{options,
                 reactor,
+                RankTransports(options.transports, contextOf(options, reactor)),
                 PeerWatch(reactor, [this](int rank, const std::string& reason) { died(rank, reason); }),
-                {},
                 false,
                 [this](Link& link, const std::string& reason) { broke(link, reason); }},
-        threadDoor(options.identity, reactor.sharedDoorbell()) {}
+        threads(options.identity, reactor.sharedDoorbell()) {}
 
+  static TransportContext contextOf(const ConnectorOptions& options, Reactor& reactor);
   Link* make(const ConnectionId& id);
   std::string misfit(const Hello& caller) const;
-  void adopt(const std::shared_ptr<ThreadOffer>& offer);
+  void adopt(const std::shared_ptr<ThreadCall>& call);
   void sayTurnedAway(const Hello& caller, const std::string& peer, const std::string& why);
   void turnAway(Incoming& incoming, const std::string& why);
-  void turnAway(ThreadOffer& offer, const std::string& why);
+  void turnAway(ThreadCall& call, const std::string& why);
   void postpone(Incoming& incoming);
   bool busy() const;
   void broke(Link& link, const std::string& reason);
@@ -39,14 +40,14 @@ struct Connector::Implementation {
 
   ConnectorOptions options;
   LinkContext context;
-  ThreadDoor threadDoor;
+  ThreadListener threads;
   std::map<ConnectionId, Incoming> unasked;
-  std::map<ConnectionId, std::shared_ptr<ThreadOffer>> unaskedOffers;  // of threads: they hold no descriptor
-  std::set<ConnectionId> postponed;                                    // told to come later, and not back yet
+  std::map<ConnectionId, std::shared_ptr<ThreadCall>> unaskedCalls;  // of threads: they hold no descriptor
+  std::set<ConnectionId> postponed;                                  // told to come later, and not back yet
   std::map<ConnectionId, std::unique_ptr<Link>> links;
   std::map<ConnectionId, IncomingLink*> receivers;
   std::vector<Link*> pending;  // to be looked at by progress()
-  std::set<int> ended;         // ranks that said goodbye
+  std::set<int> ended;         // ranks that disconnected in order
   std::set<int> reported;      // ranks found broken
   LogLimiter limiter;
   bool poisoned = false;
@@ -76,16 +77,33 @@ Connector::Connector(ConnectorOptions options, Reactor& reactor)
     : implementation_(std::make_unique<Implementation>(std::move(options), reactor)) {}
 
 Connector::~Connector() {
-  for (auto& [id, offer] : implementation_->unaskedOffers) offer->answer(ThreadOffer::State::gone);
+  for (auto& [id, call] : implementation_->unaskedCalls) call->reply(ThreadCall::State::gone);
 }
 
 void Connector::setDirectFrom(uint32_t bytes) {
-  implementation_->options.directFrom = bytes;
+  implementation_->context.transports.context().directFrom = bytes;
 }
 
 Connection* Connector::get(const ConnectionId& id) {
   auto found = implementation_->links.find(id);
   return &(found != implementation_->links.end() ? found->second.get() : implementation_->make(id))->connection;
+}
+
+TransportContext Connector::Implementation::contextOf(const ConnectorOptions& options, Reactor& reactor) {
+  TransportContext context;
+  context.rank = options.rank;
+  context.reactor = &reactor;
+  context.clock = options.clock;
+  context.ring = options.ring;
+  context.firstMessage = options.firstMessage;
+  context.epoch = options.epoch;
+  context.allowDirect = options.allowDirect;
+  context.directFrom = options.directFrom;
+  context.zeroCopyFrom = options.zeroCopyFrom;
+  context.bytesPerCall = options.faults != nullptr ? options.faults->bytesPerCall : SIZE_MAX;
+  context.endpoint = options.endpoint;
+  context.describe = options.describe ? options.describe : [](int rank) { return format("rank %d", rank); };
+  return context;
 }
 
 Link* Connector::Implementation::make(const ConnectionId& id) {
@@ -106,8 +124,8 @@ Link* Connector::Implementation::make(const ConnectionId& id) {
       link->abandon(Status::error(Code::invalidUsage, "%s", kAborted));
     } else if (auto caller = unasked.extract(id)) {
       link->adopt(caller.mapped());
-    } else if (auto offer = unaskedOffers.extract(id)) {
-      link->adopt(*offer.mapped());
+    } else if (auto call = unaskedCalls.extract(id)) {
+      link->adopt(*call.mapped());
     }
     return link;
   }
@@ -143,15 +161,15 @@ void Connector::adopt(Incoming incoming) {
   self.unasked.emplace(id, std::move(incoming));
 }
 
-void Connector::Implementation::adopt(const std::shared_ptr<ThreadOffer>& offer) {
-  std::string why = misfit(offer->hello);
-  if (why.empty() && offer->secret.bytes != options.secret.bytes) why = "it belongs to another communicator";
-  if (!why.empty()) return turnAway(*offer, why);
-  const ConnectionId id = offer->hello.payloadAs<DataHello>().id();
+void Connector::Implementation::adopt(const std::shared_ptr<ThreadCall>& call) {
+  std::string why = misfit(call->hello);
+  if (why.empty() && call->secret.bytes != options.secret.bytes) why = "it belongs to another communicator";
+  if (!why.empty()) return turnAway(*call, why);
+  const ConnectionId id = call->hello.payloadAs<DataHello>().id();
   if (auto found = receivers.find(id); found == receivers.end())
-    unaskedOffers[id] = offer;
-  else if (!found->second->adopt(*offer))
-    turnAway(*offer, "there is such a connection already");
+    unaskedCalls[id] = call;
+  else if (!found->second->adopt(*call))
+    turnAway(*call, "there is such a connection already");
 }
 
 /// As many incoming connections are being set up as this rank should have at a time.
@@ -165,12 +183,12 @@ bool Connector::Implementation::busy() const {
 
 // The more there are, the later: so that all together do not knock more than a thousand times in a second.
 void Connector::Implementation::postpone(Incoming& incoming) {
-  constexpr uint64_t kMin = 10, kMax = 5000;  // ms
+  constexpr size_t kMin = 10, kMax = 5000;  // ms
   postponed.insert(incoming.hello.payloadAs<DataHello>().id());
   SetupMessage later = saying(SetupKind::later, "others wait already");
-  later.bytes = std::clamp<uint64_t>(postponed.size(), kMin, kMax);
+  later.milliseconds = static_cast<uint32_t>(std::clamp(postponed.size(), kMin, kMax));
   SetupSocket socket(std::move(incoming.socket));
-  socket.send(later).ignore();  // it may be gone already
+  socket.send(std::move(later)).ignore();  // it may be gone already
 }
 
 /// Why a caller cannot be one of this communicator's connections as this rank knows them; empty if it can.
@@ -212,16 +230,17 @@ void Connector::Implementation::turnAway(Incoming& incoming, const std::string& 
   socket.send(saying(SetupKind::refused, why)).ignore();  // it may be gone already
 }
 
-void Connector::Implementation::turnAway(ThreadOffer& offer, const std::string& why) {
-  sayTurnedAway(offer.hello, "a thread of this process", why);
-  offer.why = why;
-  offer.answer(ThreadOffer::State::refused);
+void Connector::Implementation::turnAway(ThreadCall& call, const std::string& why) {
+  sayTurnedAway(call.hello, "a thread of this process", why);
+  call.why = why;
+  call.reply(ThreadCall::State::refused);
 }
 
 void Connector::progress() {
-  if (implementation_->threadDoor.hasOffers()) {
-    for (const auto& offer : implementation_->threadDoor.take()) implementation_->adopt(offer);
+  if (implementation_->threads.hasCalls()) {
+    for (const auto& call : implementation_->threads.take()) implementation_->adopt(call);
   }
+  implementation_->context.transports.progress();
   std::vector<Link*>& pending = implementation_->pending;
   if (pending.empty()) return;
   for (size_t i = 0; i < pending.size(); ++i) pending[i]->progress();
@@ -258,10 +277,10 @@ void Connector::Implementation::died(int rank, const std::string& reason) {
   report(rank, what, reason);
 }
 
-// The first break of a rank is news; the rest follow from it, and those after a goodbye or an abort are
-// expected.
+// The first break of a rank is news; the rest follow from it, and those after an orderly end or an abort
+// are expected.
 void Connector::Implementation::report(int rank, const std::string& what, const std::string& reason) {
-  // Whether this is bad news is for the owner to say, who may know of a goodbye.
+  // Whether this is bad news is for the owner to say, who may know of an orderly end.
   ECCL_INFO("%s", what.c_str());
   const bool news = ended.count(rank) == 0 && !poisoned && reported.insert(rank).second;
   if (news && options.onBroken) options.onBroken(rank, reason);
@@ -278,9 +297,9 @@ void Connector::poison() {
       link->abandon(Status::error(Code::invalidUsage, "%s", kAborted));
   }
   for (auto& [id, incoming] : self.unasked) self.turnAway(incoming, kAborted);
-  for (auto& [id, offer] : self.unaskedOffers) self.turnAway(*offer, kAborted);
+  for (auto& [id, call] : self.unaskedCalls) self.turnAway(*call, kAborted);
   self.unasked.clear();
-  self.unaskedOffers.clear();
+  self.unaskedCalls.clear();
 }
 
 void Connector::endReceiving() {
@@ -329,8 +348,8 @@ void Connector::closeAfterFork() {
   Implementation& self = *implementation_;
   for (auto& [id, link] : self.links) link->closeAfterFork();
   for (auto& [id, incoming] : self.unasked) incoming.socket.reset();
-  for (auto& [rank, doorbell] : self.context.doorbells) doorbell->reset();
-  self.threadDoor.closeAfterFork();
+  self.context.transports.closeAfterFork();
+  self.threads.closeAfterFork();
   self.context.peers.closeAfterFork();
 }
 

@@ -1,9 +1,9 @@
 // Makes Connections: the sending side dials the receiver's Acceptor, the receiving side expects the call.
 //
-// The path is found by trial, never by comparing names: the dialer looks for the peer among the ranks of this
-// process (thread/thread_door.h), then tries its AF_UNIX socket, as the settings allow. There a sealed memfd is
-// passed, and a nonce is written and read through the mapping in both directions, which proves that memory is
-// shared. If anything of this fails the dialer says so in the log (INFO) and takes TCP.
+// The transport is found by trial, never by comparing names: the dialer goes through those that the settings
+// allow (core/transport.h), by priority. Each is offered to the peer over what it reaches: among the threads of
+// this process, over the peer's AF_UNIX socket, or over TCP. If anything of this fails the dialer says so in
+// the log (INFO) and tries the next.
 //
 // Set-ups are many when a communicator is large, and descriptors few. So dials and offers wait for one of few
 // turns (net/descriptors.h), and a receiver keeps few callers that nobody has asked for yet, and takes few
@@ -17,6 +17,7 @@
 
 #include "transport/core/connection.h"
 #include "transport/core/reactor.h"
+#include "transport/core/transport.h"
 #include "transport/net/acceptor.h"
 #include "transport/net/dialer.h"
 
@@ -40,12 +41,11 @@ struct ConnectorOptions {
   uint64_t firstMessage =
       0;  // number of a connection's first message; the same on all ranks; for tests near a wrap
   uint16_t epoch = 0;
-  bool allowThread = true, allowShm = true, allowTcp = true;
-  std::string restrictions;       // the settings that forbid paths ("ECCL_TRANSPORT=shm"), for messages
+  TransportChoice transports;
   bool allowDirect = true;        // ranks on this host read and write each other's user memory
   uint32_t directFrom = 1024;     // bytes from which they do
-  uint32_t zeroCopyFrom = 16384;  // bytes from which TCP sends straight from the user's memory
-  Duration connectLimit = std::chrono::seconds(20);  // to reach a peer's door; see get()
+  uint32_t zeroCopyFrom = 16384;  // bytes from which a socket sends straight from the user's memory
+  Duration connectLimit = std::chrono::seconds(20);  // to reach a peer; see get()
   size_t mostUnasked = 0;  // callers kept until somebody asks for their connections; 0: descriptorShare()
   const Clock* clock = &Clock::system();
   /// "rank 3 (host pid 12)", for messages.
@@ -66,7 +66,7 @@ class Connector {
 
   /// Sets ConnectorOptions::directFrom for connections to come.
   void setDirectFrom(uint32_t bytes);
-  /// The connection of this name, made on first use. Not null; see Connection::state(). If the peer's door
+  /// The connection of this name, made on first use. Not null; see Connection::state(). If the peer
   /// cannot be reached within connectLimit the connection fails with a message that names the peer and
   /// everything that was tried. Once there it waits, without limit, until the peer asks for the connection too:
   /// a rank may come to a collective later than another.
@@ -86,7 +86,7 @@ class Connector {
   bool drained() const;
   /// What of it never will be, by peer and kind.
   std::vector<Untaken> untaken() const;
-  /// The other side has said goodbye: broken sockets of that rank are no longer news.
+  /// The other side has disconnected in order: broken sockets of that rank are no longer news.
   void expectEnd(int rank);
   void forEach(const std::function<void(Connection&)>& visit);
   void closeAfterFork();

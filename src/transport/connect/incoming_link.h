@@ -1,34 +1,37 @@
-// The receiving side of a connection: waits for the call, takes the memory offered or the TCP socket.
+// The receiving side of a connection: waits for the call and takes what is offered.
 #pragma once
 
 #include "transport/connect/link.h"
+#include "transport/connect/thread_listener.h"
 #include "transport/net/acceptor.h"
-#include "transport/thread/thread_door.h"
 
 namespace eccl::transport {
 
-/// waiting → offered → answered (AF_UNIX), or waiting → ready at once (TCP). What fails on AF_UNIX leads back
-/// to waiting: the dialer comes again by TCP.
+/// waiting → called → answered → ready. What fails leads back to waiting: the dialer comes again by another
+/// transport.
 class IncomingLink final : public Link {
  public:
   IncomingLink(LinkContext& context, ConnectionId id) : Link(context, id) {}
-  /// A call that names this connection and fits its shape. A dialer tries one way after the other, so a new
-  /// call ends an unfinished one. False: there is a connection already, and the caller is turned away.
+  /// A call that names this connection and fits its shape. A dialer tries one transport after the other, so a
+  /// new call ends an unfinished one. False: there is a connection already, and the caller is turned away.
   bool adopt(Incoming& incoming);
-  /// The same for a thread of this process, whose connection is ready at once.
-  bool adopt(ThreadOffer& offer);
+  /// The same for a thread of this process.
+  bool adopt(ThreadCall& call);
   /// It holds descriptors that it will not need any more once the connection is ready.
-  bool settingUp() const { return socket_.fd() >= 0; }
+  bool settingUp() const { return local_ && socket_.fd() >= 0; }
+  void abandon(const Status& why) override;
 
  private:
   void onReady(uint32_t events) override;
-  void takeOffer(const SetupMessage& offer);
-  Result<RingMemory> memoryOf(const SetupMessage& offer);
-  void useMemory(uint64_t heapMapped);
-  Status useTcp();
+  void takeOffer(size_t transport, SetupMessage& offer);
+  void takeConfirmation(SetupMessage& message);
+  Result<std::unique_ptr<Acceptance>> accept(size_t transport, SetupData& offer, SetupData* answer);
+  void open();
+  void forbid(const std::string& transport, const std::string& why);
   void lose(const std::string& why);
 
-  RingMemory memory_;
+  bool local_ = false;  // socket_ is AF_UNIX
+  std::unique_ptr<Acceptance> acceptance_;
 };
 
 }  // namespace eccl::transport

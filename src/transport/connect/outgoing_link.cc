@@ -1,21 +1,12 @@
 #include "transport/connect/outgoing_link.h"
 
-#include <sys/socket.h>
-#include <unistd.h>
+#include <algorithm>
 
 #include "base/log.h"
-#include "transport/shm/memory_path.h"
-#include "transport/tcp/tcp_sender.h"
+#include "transport/core/ring_memory.h"
 
 namespace eccl::transport {
 namespace {
-
-// The Dialer does not say which candidate it reached.
-int familyOf(int socket) {
-  sockaddr_storage address{};
-  socklen_t size = sizeof address;
-  return getsockname(socket, reinterpret_cast<sockaddr*>(&address), &size) == 0 ? address.ss_family : AF_UNSPEC;
-}
 
 /// What a set-up takes here and for a moment: socket, epoll, ring, and what the peer sends.
 constexpr size_t kDescriptorsOfSetup = 6;
@@ -24,85 +15,122 @@ constexpr Duration kTurnRest = std::chrono::milliseconds(2), kDescriptorsRest = 
 
 }  // namespace
 
-void OutgoingLink::start() {
-  const ConnectorOptions& options = context_.options;
-  if (!options.allowThread && !options.allowShm && !options.allowTcp)
-    return fail(Code::invalidUsage, "every path is switched off" + context_.restrictions());
-  if (!options.allowThread || !offerToThread()) takeNext();
+void OutgoingLink::tryFrom(size_t index) {
+  const Endpoint& endpoint = context_.options.endpoint(connection.peer());
+  for (current_ = index; current_ < context_.transports.count(); ++current_) {
+    Result<Transport*> transport = context_.transports.get(current_);
+    if (!transport.ok()) {
+      note(transport.status());
+      continue;
+    }
+    if (!(*transport)->reachable(connection.peer(), endpoint)) {
+      note(Status::error(Code::remote, "it does not reach the peer"));
+      continue;
+    }
+    if (entry().reach != Reach::process) return dial();
+    turn_.give();
+    if (callThread()) return;
+  }
+  giveUp();
 }
 
-// The peer is another process, or does not take part in what threads have of their own.
-void OutgoingLink::takeNext() {
-  const ConnectorOptions& options = context_.options;
-  if (options.allowShm) return dial(options.allowTcp ? Via::unixThenTcp : Via::unixOnly);
-  if (!options.allowThread) return dial(Via::tcp);
-  takeTcp("the peer is another process and shared memory is switched off" + context_.restrictions());
+// Nobody who could not be reached over one socket is called over the same for another transport.
+void OutgoingLink::tryNext(const Status& why) {
+  const bool unreached = socket_.fd() < 0 && call_ == nullptr;
+  const Reach reach = entry().reach;
+  note(why);
+  hangUp();
+  withdraw();
+  size_t next = current_ + 1;
+  while (unreached && next < context_.transports.count() && context_.transports.entry(next).reach == reach)
+    ++next;
+  if (next < context_.transports.count())
+    ECCL_INFO("%s does not go by %s: %s", text().c_str(), entry().name, why.message().c_str());
+  tryFrom(next);
+}
+
+void OutgoingLink::note(const Status& why) {
+  tried_ += format("%s%s: %s", tried_.empty() ? "" : "; ", entry().name, why.message().c_str());
+  failure_ = why.code();
+}
+
+void OutgoingLink::giveUp() {
+  const std::string forbidden = context_.transports.forbidden();
+  if (context_.transports.count() == 0)
+    return fail(Code::invalidUsage, "every transport is switched off: " + forbidden);
+  fail(failure_, tried_ + (forbidden.empty() ? "" : "; switched off: " + forbidden));
+}
+
+bool OutgoingLink::last() const {
+  return current_ + 1 == context_.transports.count();
 }
 
 Hello OutgoingLink::hello() const {
   const ConnectorOptions& options = context_.options;
   const ConnectionId& id = connection.id();
+  uint16_t transport = 0;
+  if (offer_ != nullptr && content_.empty())
+    transport = static_cast<uint16_t>(transportId(entry().name) | (last() ? kLastTransport : 0));
   Hello hello;
   hello.communicator = options.communicator;
   hello.rank = options.rank;
   hello.setPayload(DataHello{id.from, id.to, id.channel, id.tag, options.ring.slots, options.ring.slotBytes,
-                             options.epoch, 0, options.firstMessage});
+                             options.epoch, transport, options.firstMessage});
   return hello;
 }
 
-bool OutgoingLink::offerToThread() {
+Status OutgoingLink::makeOffer() {
+  ECCL_ASSIGN(Transport * transport, context_.transports.get(current_));
+  content_ = {};
+  ECCL_ASSIGN(offer_, transport->offer(connection.id(), &content_));
+  return {};
+}
+
+bool OutgoingLink::callThread() {
   const ConnectorOptions& options = context_.options;
-  auto offer = std::make_shared<ThreadOffer>();
-  Result<RingMemory> memory = mapPrivate(ringMemoryBytes(options.ring));
-  if (!memory.ok()) return false;
-  offer->secret = options.secret;
-  offer->hello = hello();
-  offer->memory = memory_ = memory.take();
-  offer->direct = options.allowDirect;
-  offer->senderBell = context_.reactor.sharedDoorbell();
-  formatRing(memory_.get(), options.ring, options.firstMessage);
-  if (!ThreadDoor::knock(options.endpoint(connection.peer()).identity, offer)) {
-    memory_.reset();
-    return false;
+  const Identity& peer = options.endpoint(connection.peer()).identity;
+  Status status;
+  if (!ThreadListener::hears(peer))
+    status = Status::error(Code::remote, "the peer is another process");
+  else
+    status = makeOffer();
+  if (!status.ok()) return note(status), false;
+  auto call = std::make_shared<ThreadCall>();
+  call->secret = options.secret;
+  call->hello = hello();
+  call->transport = entry().name;
+  call->last = last();
+  call->offer = std::move(content_);
+  call->senderBell = context_.reactor.sharedDoorbell();
+  if (!ThreadListener::call(peer, call)) {
+    withdraw();
+    return note(Status::error(Code::remote, "the peer has left this process")), false;
   }
-  offer_ = std::move(offer);
+  call_ = std::move(call);
   return true;
 }
 
-void OutgoingLink::lookAtOffer() {
-  switch (offer_->state()) {
-    case ThreadOffer::State::open:
-    case ThreadOffer::State::withdrawn:
+void OutgoingLink::lookAtCall() {
+  switch (call_->state()) {
+    case ThreadCall::State::open:
+    case ThreadCall::State::withdrawn:
       return;
-    case ThreadOffer::State::accepted:
-      if (Status status = useThread(); !status.ok()) fail(status.code(), status.message());
-      return;
-    case ThreadOffer::State::otherWay:
-      tried_ = "as a thread: " + offer_->why + "; ";
-      withdraw();
-      return takeNext();
-    case ThreadOffer::State::refused:
-      return fail(Code::remote, "the peer refused: " + offer_->why);
-    case ThreadOffer::State::gone:
+    case ThreadCall::State::accepted: {
+      SetupData none;
+      if (Status status = offer_->onAnswer(call_->answer, &none); !status.ok())
+        return fail(status.code(), status.message());
+      return open();
+    }
+    case ThreadCall::State::otherWay:
+      return tryNext(Status::error(Code::remote, "%s", call_->why.c_str()));
+    case ThreadCall::State::refused:
+      return fail(Code::remote, "the peer refused: " + call_->why);
+    case ThreadCall::State::gone:
       return context_.onBroken(*this, "the peer left while the connection was being set up");
   }
 }
 
-Status OutgoingLink::useThread() {
-  if (offer_->direct && offer_->receiverDirect) mine_ = theirs_.window = kOwnAddressSpace;
-  ECCL_TRY(establish("thread", [&](SendEnd& end) -> Result<std::unique_ptr<Path>> {
-    attach(end, memory_.get());
-    end.directFrom = context_.options.directFrom;
-    return std::unique_ptr<Path>(
-        std::make_unique<MemoryPath>("thread", memory_, PeerHeap(), &end, nullptr, offer_->receiverBell));
-  }));
-  offer_.reset();
-  memory_.reset();
-  return {};
-}
-
-void OutgoingLink::dial(Via via) {
-  via_ = via;
+void OutgoingLink::dial() {
   wanted_ = true;
   until_ = context_.options.clock->now();
   progress();
@@ -118,12 +146,17 @@ void OutgoingLink::beginDialing() {
   }
   if (!descriptorsLeft(kDescriptorsOfSetup)) return waitForDescriptors();
   wanted_ = false;
+  const bool local = entry().reach == Reach::host;
+  // Over the network the call may make the offer; on this host few calls are in vain, but an offer costs more.
+  if (!local) {
+    if (Status status = makeOffer(); !status.ok()) return tryNext(status);
+  }
   DialOptions how;
   how.peer = context_.describe(connection.peer());
-  how.via = via_;
-  // Nobody at the AF_UNIX door means another host or network namespace: trying again will not change that.
-  how.retry = via_ != Via::unixOnly;
-  if (via_ == Via::unixOnly) how.handshakeLimit = options.connectLimit;
+  how.via = local ? Via::unixOnly : Via::tcp;
+  // Nobody at the AF_UNIX socket means another host or network namespace: trying again will not change that.
+  how.retry = !local;
+  if (local && last()) how.handshakeLimit = options.connectLimit;
   how.clock = options.clock;
   dialer_ = std::make_unique<Dialer>(options.endpoint(connection.peer()), options.secret, hello(), how,
                                      now + options.connectLimit);
@@ -183,7 +216,7 @@ TimePoint OutgoingLink::nextDeadline() const {
 
 void OutgoingLink::progress() {
   if (fault_ != nullptr) return fault_->kick();
-  if (offer_ != nullptr) return lookAtOffer();
+  if (call_ != nullptr) return lookAtCall();
   if (wanted_) beginDialing();
   if (dialer_ == nullptr) return recall();
   if (!dialer_->progress()) return;
@@ -191,64 +224,46 @@ void OutgoingLink::progress() {
   stopDialing();
   if (socket.ok()) return dialed(socket.take());
   if (!descriptorsLeft(kDescriptorsOfSetup)) return waitForDescriptors();
-  const std::string switchedOff =
-      via_ == Via::unixOnly ? "; TCP would be the only way, and is switched off" + context_.restrictions() : "";
-  fail(socket.status().code(), tried_ + socket.status().message() + switchedOff);
+  tryNext(socket.status());
 }
 
 void OutgoingLink::dialed(Fd socket) {
   socket_ = SetupSocket(std::move(socket));
-  local_ = familyOf(socket_.fd()) == AF_UNIX;
-  if (!local_ && via_ == Via::unixThenTcp) {
-    ECCL_INFO(
-        "%s takes TCP: the peer's AF_UNIX socket cannot be reached (another host, or another network "
-        "namespace)",
-        text().c_str());
+  if (Status status = sendOffer(); !status.ok()) {
+    // The peer may have answered the call alone, and hung up before the offer came.
+    Result<std::optional<SetupMessage>> answer = socket_.receive();
+    if (answer.ok() && *answer) return onAnswer(**answer);
+    return descriptorsLeft(kDescriptorsOfSetup) ? tryNext(status) : waitForDescriptors();
   }
-  if (local_) {
-    if (Status status = offer(); !status.ok()) {
-      // The peer may have answered the call alone, and hung up before the offer came.
-      Result<std::optional<SetupMessage>> answer = socket_.receive();
-      if (answer.ok() && *answer) return onAnswer(**answer);
-      return descriptorsLeft(kDescriptorsOfSetup) ? takeTcp(status.message()) : waitForDescriptors();
-    }
+  if (entry().reach == Reach::host)
     recall_ = context_.options.clock->now() + hold_;
-  } else {
+  else
     turn_.give();  // the socket stays, whenever the peer asks for it
-  }
   if (Status status = context_.reactor.watch(socket_.fd(), EPOLLIN, this); !status.ok())
     fail(status.code(), status.message());
 }
 
-// The offer does not wait for the receiver to ask for the connection: it lies in the socket until then. Its
-// pages cost nothing before they are touched, and of a ring that is refused only the headers have been.
-Status OutgoingLink::offer() {
-  const ConnectorOptions& options = context_.options;
-  const size_t bytes = ringMemoryBytes(options.ring);
-  ECCL_ASSIGN(SharedMemory shared, createShared("eccl-ring", bytes));
-  memory_ = std::move(shared.memory);
-  context_.peers.add(connection.peer(), socket_.fd());
-  randomBytes(nonce_.data(), nonce_.size());
-  formatRing(memory_.get(), options.ring, options.firstMessage);
-  proofIn(memory_.get(), options.ring).sender = nonce_;
-  SetupMessage message;
-  message.kind = SetupKind::shm;
-  message.bytes = bytes;
-  message.nonce = nonce_;
-  std::vector<int> fds = {context_.reactor.doorbell(), shared.fd.get()};
-  giveHeap(message, fds);
-  return socket_.send(message, fds);
+// An offer does not wait for the receiver to ask for the connection: it lies in the socket until then.
+Status OutgoingLink::sendOffer() {
+  if (offer_ == nullptr) ECCL_TRY(makeOffer());
+  if (entry().reach == Reach::host) context_.peers.add(connection.peer(), socket_.fd());
+  if (entry().reach == Reach::network && content_.empty()) return {};  // the call has made it
+  SetupMessage message = saying(SetupKind::offer, "");
+  message.transport = entry().name;
+  message.last = last();
+  message.data = std::exchange(content_, {});
+  return socket_.send(std::move(message));
 }
 
 // What was offered and is not used.
 void OutgoingLink::withdraw() {
-  if (offer_ != nullptr && !offer_->withdraw() && offer_->state() == ThreadOffer::State::accepted) {
-    storeFenced(&static_cast<RingControl*>(memory_.get())->senderPoison, 1u);  // as a path would
-    ringBell(*offer_->receiverBell);
+  if (call_ != nullptr && !call_->withdraw() && call_->state() == ThreadCall::State::accepted) {
+    SetupData none;
+    offer_->onAnswer(call_->answer, &none).ignore();  // it is dropped all the same, and knows whom to tell
   }
+  call_.reset();
   offer_.reset();
-  memory_.reset();
-  theirs_ = {};
+  content_ = {};
 }
 
 void OutgoingLink::onReady(uint32_t) {
@@ -263,98 +278,70 @@ void OutgoingLink::onReady(uint32_t) {
 }
 
 // What the acceptor says may come long after the offer; see Connector::get().
-void OutgoingLink::onAnswer(const SetupMessage& answer) {
-  if (answer.kind == SetupKind::refused)
-    return fail(Code::remote, "the peer refused: " + std::string(answer.why));
-  if (answer.kind == SetupKind::otherWay && local_) return takeTcp(answer.why);
-  if (answer.kind == SetupKind::later)
-    return comeLater(std::chrono::milliseconds(std::min<uint64_t>(answer.bytes, 60'000)));
-  if (answer.kind != SetupKind::accepted) return fail(Code::remote, "the peer's answer makes no sense");
-  if (local_) {
-    if (Status status = acceptMemory(answer); !status.ok())
-      !socket_.lostDescriptors&& descriptorsLeft(kDescriptorsOfSetup) ? takeTcp(status.message())
-                                                                      : waitForDescriptors();
-    return;
+void OutgoingLink::onAnswer(SetupMessage& answer) {
+  switch (answer.kind) {
+    case SetupKind::refused:
+      return fail(Code::remote, "the peer refused: " + answer.why);
+    case SetupKind::otherWay:
+      return tryNext(Status::error(Code::remote, "%s", answer.why.c_str()));
+    case SetupKind::later:
+      return comeLater(std::chrono::milliseconds(std::min(answer.milliseconds, 60'000u)));
+    case SetupKind::accepted:
+      break;
+    default:
+      return fail(Code::remote, "the peer's answer makes no sense");
   }
-  context_.reactor.forget(socket_.fd(), this);
-  Result<RingMemory> memory = mapPrivate(ringMemoryBytes(context_.options.ring));
-  if (!memory.ok()) return fail(memory.status().code(), memory.status().message());
-  formatRing(memory->get(), context_.options.ring, context_.options.firstMessage);
-  Status status = establish("tcp", [&](SendEnd& end) -> Result<std::unique_ptr<Path>> {
-    mine_ = kOwnAddressSpace;  // the path reads it for the peer
-    attach(end, memory->get());
-    end.directFrom = context_.options.zeroCopyFrom;
-    auto path = std::make_unique<TcpSender>(tcpWiring(socket_.take(), *memory), end);
-    ECCL_TRY(path->open());
-    return std::unique_ptr<Path>(std::move(path));
-  });
-  if (!status.ok()) fail(status.code(), status.message());
+  if (Status status = takeAnswer(answer.data); !status.ok()) {
+    return !socket_.lostDescriptors() && descriptorsLeft(kDescriptorsOfSetup) ? tryNext(status)
+                                                                              : waitForDescriptors();
+  }
+  open();
 }
 
-Status OutgoingLink::acceptMemory(const SetupMessage& answer) {
-  if (socket_.fds.size() != (answer.heapBytes > 0 ? 2u : 1u))
-    return Status::error(Code::remote, "the peer's descriptors did not come through");
-  if (proofIn(memory_.get(), context_.options.ring).receiver != answer.nonce)
-    return Status::error(Code::remote, "what the peer wrote does not show in the shared memory");
-  SetupMessage go;
-  go.kind = SetupKind::go;
-  go.mapped = takeHeap(answer);
-  showHeap(answer.mapped);
-  ECCL_TRY(socket_.send(go));
-  // From here on the receiver counts on this ring, and nothing below fails but for want of memory.
-  std::shared_ptr<Fd> doorbell = context_.doorbellOf(connection.peer(), std::move(socket_.fds[0]));
-  ECCL_TRY(establish("shm", [&](SendEnd& end) -> Result<std::unique_ptr<Path>> {
-    attach(end, memory_.get());
-    end.directFrom = context_.options.directFrom;
-    return std::unique_ptr<Path>(
-        std::make_unique<MemoryPath>("shm", memory_, theirs_, &end, nullptr, std::move(doorbell)));
-  }));
-  memory_.reset();
+Status OutgoingLink::takeAnswer(SetupData& answer) {
+  const bool final = answer.empty();
+  SetupMessage confirmation = saying(SetupKind::confirmed, "");
+  ECCL_TRY(offer_->onAnswer(answer, &confirmation.data));
+  return final ? Status() : socket_.send(std::move(confirmation));
+}
+
+// From here on the receiver counts on the connection, and nothing below fails but for want of memory.
+void OutgoingLink::open() {
+  if (socket_.fd() >= 0) context_.reactor.forget(socket_.fd(), this);
+  Result<std::unique_ptr<Path>> path = makePath();
+  if (!path.ok()) return fail(path.status().code(), path.status().message());
+  offer_.reset();
+  call_.reset();
   turn_.give();
-  context_.reactor.forget(socket_.fd(), this);
-  socket_.fds.clear();
-  Fd socket = socket_.take();
-  if (!context_.peers.add(connection.peer(), socket.get()))
-    context_.peers.addSocket(connection.peer(), std::move(socket));
-  return {};
+  connection.becomeReady(path.take());
+  ECCL_TRACE("%s goes by %s", text().c_str(), entry().name);
 }
 
 // Under the decorator the lane gets a ring of its own, and the real path serves the decorator's end.
-template <class Make>
-Status OutgoingLink::establish(const char* name, const Make& make) {
+Result<std::unique_ptr<Path>> OutgoingLink::makePath() {
+  const TransportContext& transport = context_.transports.context();
   const FaultPlan* faults = context_.options.faults;
   std::unique_ptr<FaultPath> decorator;
-  SendEnd* end = &connection.sendEnd;
+  SendEnd& outer = connection.sendEnd;
   if (faults != nullptr) {
-    ECCL_ASSIGN(RingMemory memory, mapPrivate(ringMemoryBytes(context_.options.ring)));
-    formatRing(memory.get(), context_.options.ring, context_.options.firstMessage);
-    attach(*end, memory.get());
-    decorator = std::make_unique<FaultPath>(*faults, *context_.options.clock, memory, *end,
+    ECCL_ASSIGN(RingMemory memory, mapPrivate(ringMemoryBytes(transport.ring)));
+    formatRing(memory.get(), transport.ring, transport.firstMessage);
+    transport.attach(outer, memory.get());
+    decorator = std::make_unique<FaultPath>(*faults, *context_.options.clock, memory, outer,
                                             [this](const std::string& why) { context_.onBroken(*this, why); });
-    end = &decorator->inner();
   }
-  ECCL_ASSIGN(std::unique_ptr<Path> path, make(*end));
-  if (decorator != nullptr) {
-    connection.sendEnd.directFrom = end->directFrom;
-    connection.sendEnd.mine = end->mine;
-    fault_ = decorator.get();
-    decorator->wrap(std::move(path));
-    path = std::move(decorator);
-  }
-  connection.becomeReady(std::move(path));
-  ECCL_TRACE("%s goes by %s", text().c_str(), name);
-  return {};
-}
-
-void OutgoingLink::takeTcp(const std::string& why) {
-  hangUp();
-  withdraw();
-  if (!context_.options.allowTcp)
-    return fail(Code::remote,
-                why + "; TCP would be the only way, and is switched off" + context_.restrictions());
-  ECCL_INFO("%s takes TCP: %s", text().c_str(), why.c_str());
-  tried_ += "in memory: " + why + "; by TCP: ";
-  dial(Via::tcp);
+  Fd socket = socket_.take();
+  const bool local = entry().reach == Reach::host;
+  const bool watched = !local || context_.peers.add(connection.peer(), socket.get());
+  ECCL_ASSIGN(std::unique_ptr<Path> path,
+              offer_->open(decorator != nullptr ? decorator->inner() : outer, opening(socket)));
+  if (!watched && socket) context_.peers.addSocket(connection.peer(), std::move(socket));
+  if (decorator == nullptr) return path;
+  outer.directFrom = decorator->inner().directFrom;
+  outer.mine = decorator->inner().mine;
+  decorator->wrap(std::move(path));
+  fault_ = decorator.get();
+  return std::unique_ptr<Path>(std::move(decorator));
 }
 
 void OutgoingLink::abandon(const Status& why) {

@@ -1,17 +1,17 @@
-// The sending side of a connection: dials, offers memory, falls back to TCP.
+// The sending side of a connection: tries one transport after the other.
 #pragma once
 
 #include "transport/connect/link.h"
+#include "transport/connect/thread_listener.h"
 #include "transport/fault/fault_path.h"
 #include "transport/net/descriptors.h"
 #include "transport/net/dialer.h"
-#include "transport/thread/thread_door.h"
 
 namespace eccl::transport {
 
-/// offered in this process → ready, or: its turn → dialing → offered (AF_UNIX) or waiting (TCP) → ready. See
-/// setup.h for what is said. Whoever waits for its turn or has been told to come later holds no descriptor, and
-/// an offer by AF_UNIX that nobody has asked for is taken back when others wait for their turn.
+/// offered in this process → ready, or: its turn → dialing → offered → ready. See setup.h for what is said.
+/// Whoever waits for its turn or has been told to come later holds no descriptor, and an offer by AF_UNIX that
+/// nobody has asked for is taken back when others wait for their turn.
 class OutgoingLink final : public Link {
  public:
   OutgoingLink(LinkContext& context, ConnectionId id) : Link(context, id) {}
@@ -19,10 +19,10 @@ class OutgoingLink final : public Link {
     stopDialing();
     withdraw();
   }
-  /// Begins, by the best way the settings allow.
-  void start();
+  /// Begins, by the best transport that the settings allow.
+  void start() { tryFrom(0); }
   bool pending() const override {
-    return wanted_ || dialer_ != nullptr || offer_ != nullptr || turn_.held() || fault_ != nullptr;
+    return wanted_ || dialer_ != nullptr || call_ != nullptr || turn_.held() || fault_ != nullptr;
   }
   void progress() override;
   TimePoint nextDeadline() const override;
@@ -31,28 +31,31 @@ class OutgoingLink final : public Link {
 
  private:
   void onReady(uint32_t events) override;
+  void tryFrom(size_t index);
+  void tryNext(const Status& why);
+  void note(const Status& why);
+  void giveUp();
+  bool last() const;
+  const TransportEntry& entry() const { return context_.transports.entry(current_); }
   Hello hello() const;
-  void takeNext();
-  bool offerToThread();
-  void lookAtOffer();
-  Status useThread();
-  void dial(Via via);
+  Status makeOffer();
+  bool callThread();
+  void lookAtCall();
+  void dial();
   void beginDialing();
   void waitForDescriptors();
   void comeLater(Duration wait);
   void recall();
   void stopDialing();
   void dialed(Fd socket);
-  Status offer();
-  void onAnswer(const SetupMessage& answer);
-  Status acceptMemory(const SetupMessage& answer);
-  void takeTcp(const std::string& why);
+  Status sendOffer();
+  void onAnswer(SetupMessage& answer);
+  Status takeAnswer(SetupData& answer);
+  void open();
+  Result<std::unique_ptr<Path>> makePath();
   void withdraw();
-  /// Makes the path with `make`, under the fault decorator if there is one.
-  template <class Make>
-  Status establish(const char* name, const Make& make);
 
-  std::shared_ptr<ThreadOffer> offer_;  // to a thread of this process
+  size_t current_ = 0;  // the transport that is being tried
   SetupTurn turn_;
   bool wanted_ = false;  // a dial is to begin at until_
   TimePoint until_{};
@@ -60,12 +63,12 @@ class OutgoingLink final : public Link {
   TimePoint recall_{};                       // when the offer may be taken back for others
   Duration hold_ = std::chrono::milliseconds(20);
   std::unique_ptr<Dialer> dialer_;
-  Via via_ = Via::tcp;
-  bool local_ = false;          // socket_ is AF_UNIX
-  RingMemory memory_;           // offered
-  Nonce nonce_{};               // of the offer
-  std::string tried_;           // what failed before, for messages
-  FaultPath* fault_ = nullptr;  // connection's path, if decorated
+  std::unique_ptr<Offer> offer_;
+  SetupData content_;                 // of offer_, until it is sent
+  std::shared_ptr<ThreadCall> call_;  // to a thread of this process
+  std::string tried_;                 // what failed before, for messages
+  Code failure_ = Code::remote;       // the latest
+  FaultPath* fault_ = nullptr;        // connection's path, if decorated
 };
 
 }  // namespace eccl::transport

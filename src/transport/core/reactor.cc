@@ -55,8 +55,12 @@ bool Reactor::poll(int timeoutMs) {
 }
 
 void Reactor::ring() {
+  ringBell(*doorbell_);
+}
+
+void ringBell(const Fd& bell) {
   const uint64_t one = 1;
-  [[maybe_unused]] ssize_t put = write(doorbell_->get(), &one, sizeof one);  // full: it rings already
+  [[maybe_unused]] ssize_t put = write(bell.get(), &one, sizeof one);  // full: it rings already
 }
 
 void Reactor::closeAfterFork() {

@@ -46,4 +46,7 @@ class Reactor {
   int fetchedCount_ = 0, fetchedAt_ = 0;
 };
 
+/// Rings what sleeps on the eventfd. Any thread, also of another process.
+void ringBell(const Fd& bell);
+
 }  // namespace eccl::transport

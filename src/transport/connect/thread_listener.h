@@ -1,4 +1,4 @@
-// How ranks that are threads of one process connect: in its memory, without a descriptor.
+// How ranks that are threads of one process talk about a connection: without a descriptor.
 #pragma once
 
 #include <atomic>
@@ -7,32 +7,31 @@
 #include <string>
 #include <vector>
 
-#include "transport/core/ring_memory.h"
-#include "transport/net/fd.h"
+#include "transport/core/transport.h"
 #include "transport/net/handshake.h"
 
 namespace eccl::transport {
 
-/// A ring that a sender offers to a receiver of the same process. Both hold it; each field has one writer,
-/// before the state says so.
-class ThreadOffer {
+/// An offer that a sender makes to a receiver of the same process. Both hold it; each field has one writer,
+/// before the state says so. An acceptance is the last word: no confirmation follows.
+class ThreadCall {
  public:
   enum class State : uint8_t { open, accepted, otherWay, refused, gone, withdrawn };
 
-  // The sender's, before it knocks.
+  // The sender's, before it calls.
   Secret secret;  // of its communicator
   Hello hello;
-  RingMemory memory;
-  bool direct = false;             // it shows its memory
+  std::string transport;
+  bool last = false;  // the sender has no other transport
+  SetupData offer;
   std::shared_ptr<Fd> senderBell;  // of its reactor
   // The receiver's, before it answers.
-  bool receiverDirect = false;
-  std::shared_ptr<Fd> receiverBell;
+  SetupData answer;
   std::string why;
 
   State state() const { return state_.load(std::memory_order_acquire); }
   /// The receiver's word; rings the sender. False: the sender has withdrawn meanwhile.
-  bool answer(State with);
+  bool reply(State with);
   /// The sender gives up. False: an answer is there already.
   bool withdraw();
 
@@ -41,18 +40,20 @@ class ThreadOffer {
 };
 
 /// Where threads of this process find a rank: under the identity of its Acceptor, which is random and known to
-/// those who are to come. Owner: the receiver's Connector. Threads: knock() any; the rest the driver's.
-class ThreadDoor {
+/// those who are to come. Owner: the receiver's Connector. Threads: call() any; the rest the driver's.
+class ThreadListener {
  public:
-  /// `bell` is rung for each offer.
-  ThreadDoor(const Identity& identity, std::shared_ptr<Fd> bell);
+  /// `bell` is rung for each call.
+  ThreadListener(const Identity& identity, std::shared_ptr<Fd> bell);
   /// Who still waits learns that this rank is gone.
-  ~ThreadDoor();
+  ~ThreadListener();
   /// False: no rank of this process has that identity.
-  static bool knock(const Identity& identity, const std::shared_ptr<ThreadOffer>& offer);
+  static bool call(const Identity& identity, const std::shared_ptr<ThreadCall>& call);
+  /// The same question without a call.
+  static bool hears(const Identity& identity);
   /// Costs one look at memory that is seldom written.
-  bool hasOffers() const { return arrived_.load(std::memory_order_acquire); }
-  std::vector<std::shared_ptr<ThreadOffer>> take();
+  bool hasCalls() const { return arrived_.load(std::memory_order_acquire); }
+  std::vector<std::shared_ptr<ThreadCall>> take();
   /// In a forked child: nothing is touched that another thread of the parent may have held.
   void closeAfterFork() { forked_ = true; }
 
@@ -61,11 +62,8 @@ class ThreadDoor {
   const std::shared_ptr<Fd> bell_;
   std::atomic<bool> arrived_{false};
   std::mutex mutex_;
-  std::vector<std::shared_ptr<ThreadOffer>> offers_;
+  std::vector<std::shared_ptr<ThreadCall>> calls_;
   bool forked_ = false;
 };
-
-/// Rings what sleeps on the eventfd.
-void ringBell(const Fd& bell);
 
 }  // namespace eccl::transport

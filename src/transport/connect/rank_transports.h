@@ -1,0 +1,52 @@
+// The transports of one rank: those that its communicator may use, made when they are first needed.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "transport/core/transport.h"
+
+namespace eccl::transport {
+
+/// Owner: the Connector. Threads: the driver's. Failure: a transport that cannot be made says why, once to the
+/// log (INFO), and to whoever asks for it.
+class RankTransports {
+ public:
+  static constexpr size_t kNone = SIZE_MAX;
+
+  RankTransports(TransportChoice choice, TransportContext context);
+  /// Of those that are allowed, by priority.
+  size_t count() const { return choice_.allowed.size(); }
+  const TransportEntry& entry(size_t index) const { return *choice_.allowed[index]; }
+  Result<Transport*> get(size_t index);
+  /// Its index; kNone: not allowed here, or unknown.
+  size_t find(const std::string& name) const;
+  size_t find(uint16_t id) const;
+  /// The name of a transport that is known here, allowed or not; "?": of none.
+  std::string nameOf(uint16_t id) const;
+  /// Why this rank does not use a transport that a peer has named: "the receiver's settings forbid it (...)".
+  std::string refusal(const std::string& name) const;
+  /// "tcp (ECCL_TRANSPORT=shm), ...": those that are forbidden; or nothing.
+  std::string forbidden() const;
+  /// Looks after those that poll.
+  void progress() {
+    for (Transport* each : polling_) each->progress();
+  }
+  const TransportContext& context() const { return context_; }
+  TransportContext& context() { return context_; }
+  std::string describe(int rank) const { return context_.describe(rank); }
+  void closeAfterFork();
+
+ private:
+  struct Made {
+    std::unique_ptr<Transport> transport;
+    Status failure;
+  };
+  const TransportChoice choice_;
+  TransportContext context_;
+  std::vector<Made> made_;
+  std::vector<Transport*> polling_;
+};
+
+}  // namespace eccl::transport

@@ -1,0 +1,177 @@
+// What a transport is: a way to connect two ranks, with a folder of its own and one line in the registry
+// (transport/registry/transports.cc), or a module that is opened at run time (transport/registry/module.h).
+//
+// A connection is set up in three messages, which connect/ carries, and whose content only the transport knows:
+//
+//   dialing rank  → offer         Transport::offer() fills it in
+//   receiving     → answer        Transport::accept() reads the offer and fills in the answer
+//   dialing       → confirmation  Offer::onAnswer() reads the answer and fills in the confirmation
+//
+// Then both sides open() their end. An answer without content is the last word, as any is between threads of
+// one process; and over the network an offer without content is made by the call itself. Until the last word
+// either side may change its mind, and the next transport is tried: connect/ goes through those that are
+// allowed, by priority. It also owns what all have in common: who the caller is, the queue of dials and its
+// limits, refusals, and the watch over the peer's process.
+//
+// No call of this interface blocks. What takes longer than a call goes on in Transport::progress() or in
+// handlers of the reactor. Threads: the driver's, except where said.
+#pragma once
+
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "transport/core/connection.h"
+#include "transport/core/reactor.h"
+#include "transport/net/endpoint.h"
+
+namespace eccl::transport {
+
+/// Over what a connection is set up: the farthest that a peer of this transport can be.
+enum class Reach : uint8_t {
+  process,  ///< threads of one process: messages may carry an object, and take no descriptor
+  host,     ///< processes of one host: an AF_UNIX socket, whose messages may carry descriptors
+  network,  ///< a TCP socket
+};
+
+/// The content of one message of a set-up.
+struct SetupData {
+  static constexpr size_t kMaxBytes = 4096, kMaxDescriptors = 8;
+
+  std::string bytes;
+  std::vector<Fd> descriptors;   ///< Reach::host: passed to the peer, or received from it
+  std::vector<int> lent;         ///< Reach::host: passed after those; they stay the transport's
+  std::shared_ptr<void> object;  ///< Reach::process
+
+  bool empty() const { return bytes.empty() && descriptors.empty() && lent.empty() && object == nullptr; }
+  template <class T>
+  void set(const T& value) {
+    static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= kMaxBytes);
+    bytes.assign(reinterpret_cast<const char*>(&value), sizeof value);
+  }
+  /// Nothing if the bytes are not of T's size. Nothing in them is to be believed.
+  template <class T>
+  std::optional<T> as() const {
+    static_assert(std::is_trivially_copyable_v<T>);
+    if (bytes.size() != sizeof(T)) return std::nullopt;
+    T value;
+    std::memcpy(&value, bytes.data(), sizeof value);
+    return value;
+  }
+};
+
+/// What a transport needs to know of its rank. Outlives the transport.
+struct TransportContext {
+  int rank = 0;
+  Reactor* reactor = nullptr;
+  const Clock* clock = nullptr;
+  RingShape ring;  // of all connections, on all ranks
+  uint64_t firstMessage = 0;
+  uint16_t epoch = 0;
+  bool allowDirect = true;    // ranks of this host read and write each other's user memory
+  uint32_t directFrom = 0;    // bytes from which they do; for connections to come
+  uint32_t zeroCopyFrom = 0;  // bytes from which a socket sends straight from the user's memory
+  size_t bytesPerCall = 0;    // for tests: most bytes that one socket call moves
+  std::function<const Endpoint&(int rank)> endpoint;
+  std::function<std::string(int rank)> describe;  // "rank 3 (host pid 12)", for messages
+
+  /// The ring in `memory`, as the end of a connection sees it.
+  template <class End>
+  void attach(End& end, void* memory) const {
+    attachRing(end, memory, ring, firstMessage, epoch);
+  }
+  /// "rank 0 (...) to rank 1 (...), channel 2, tag 3".
+  std::string text(const ConnectionId& id) const {
+    return format("%s to %s, channel %d, tag %d", describe(id.from).c_str(), describe(id.to).c_str(),
+                  id.channel, id.tag);
+  }
+};
+
+/// What open() gets besides the end of the ring. Several sockets or queue pairs are the path's own affair: it
+/// may agree on them with its peer in the messages of the set-up.
+struct Opening {
+  /// Over which the connection was set up; none within a process. A path that wants it takes it.
+  Fd& socket;
+  /// The path tells, once, that the connection broke. It may be poisoned meanwhile, not destroyed.
+  std::function<void(const std::string& reason)> onBroken;
+};
+
+/// The dialing side of a set-up. Destroyed without open(), it takes back what it has offered: a receiver that
+/// has accepted must not wait for it.
+class Offer {
+ public:
+  virtual ~Offer() = default;
+  /// The receiver has accepted. An error: the answer cannot be, or this way does not work; it is taken for the
+  /// receiver's mistake, and the next transport is tried.
+  virtual Status onAnswer(SetupData& answer, SetupData* confirmation) = 0;
+  /// Makes the path; attaches `end` to its ring and gives it the windows of memory that each side can reach.
+  virtual Result<std::unique_ptr<Path>> open(SendEnd& end, Opening opening) = 0;
+};
+
+/// The receiving side. Destroyed without open(), it lets go of what it was offered.
+class Acceptance {
+ public:
+  virtual ~Acceptance() = default;
+  /// The sender's last word; an error gives the set-up up.
+  virtual Status onConfirmation(SetupData& confirmation) = 0;
+  virtual Result<std::unique_ptr<Path>> open(ReceiveEnd& end, Opening opening) = 0;
+};
+
+/// Memory of the user, by address.
+struct MemoryRange {
+  std::byte* base = nullptr;
+  size_t bytes = 0;
+  auto operator<=>(const MemoryRange&) const = default;
+};
+
+/// One rank's part of a transport: what its connections share (a device, a completion queue, a cache).
+/// Owner: the Connector, which makes it when a connection first needs it and destroys it after all its paths.
+class Transport {
+ public:
+  virtual ~Transport() = default;
+  /// False: not worth trying. The endpoint is all that is known of the peer, and proves nothing.
+  virtual bool reachable(int /*peer*/, const Endpoint& /*endpoint*/) const { return true; }
+  /// An error leads to the next transport.
+  virtual Result<std::unique_ptr<Offer>> offer(const ConnectionId& id, SetupData* offer) = 0;
+  /// An error is told to the sender, which tries its next transport.
+  virtual Result<std::unique_ptr<Acceptance>> accept(const ConnectionId& id, SetupData& offer,
+                                                     SetupData* answer) = 0;
+  /// True: progress() is called with each pass of the driver, for what no descriptor of the reactor tells. One
+  /// call serves all connections. Before the driver sleeps Path::beforeSleep() is called; what arrives from
+  /// then on has to make a descriptor ready.
+  virtual bool polls() const { return false; }
+  virtual void progress() {}
+  /// The user has registered this memory: it will be used often, and stays until it is deregistered. Told once,
+  /// however often it is registered. Any thread, one at a time. What cannot be registered is used all the same.
+  virtual void registerMemory(const MemoryRange& /*memory*/) {}
+  /// The last registration of it has ended, or the transport does.
+  virtual void deregisterMemory(const MemoryRange& /*memory*/) {}
+  /// In a forked child: closes descriptors, touches nothing that the parent uses.
+  virtual void closeAfterFork() {}
+};
+
+/// A line of the registry. Constant, and there as long as the process.
+struct TransportEntry {
+  const char* name;  ///< for ECCL_TRANSPORT and messages
+  int priority;      ///< the highest that reaches a peer is used
+  Reach reach;
+  const char* disabledBy;  ///< the setting, without ECCL_, that forbids it by 1; or nullptr
+  /// An error says what is missing on this host; the transport is then not used.
+  Result<std::unique_ptr<Transport>> (*make)(const TransportContext& context);
+};
+
+/// Which transports a communicator may use.
+struct TransportChoice {
+  struct Forbidden {
+    std::string name, why;  ///< why: "ECCL_TRANSPORT=shm"
+  };
+  std::vector<const TransportEntry*> allowed;  ///< by priority
+  std::vector<Forbidden> forbidden;            ///< the others
+};
+
+}  // namespace eccl::transport

@@ -1,0 +1,32 @@
+// Processes of one host: a ring in memory that both map, and each other's ecclMemAlloc memory in place.
+#pragma once
+
+#include "transport/core/ring_memory.h"
+#include "transport/core/transport.h"
+
+namespace eccl::transport {
+
+extern const TransportEntry kShmTransport;
+
+/// What is said when a connection is set up. Both nonces are also written into the memory, and read there by
+/// the other side, which proves that it is shared. Each side gives the heap from which its user memory comes,
+/// if it has one, and says how much of the other's it has mapped: so far references and grants may go.
+struct ShmHeap {
+  uint64_t bytes = 0;  // of the heap whose descriptor comes last; 0: none does
+  uint64_t used = 0;   // from its beginning
+};
+struct ShmOffer {  // with ring, doorbell [, heap]
+  uint64_t bytes = 0;
+  Nonce nonce{};
+  ShmHeap heap;
+};
+struct ShmAnswer {  // with doorbell [, heap]
+  Nonce nonce{};
+  ShmHeap heap;
+  uint64_t mapped = 0;
+};
+struct ShmConfirmation {
+  uint64_t mapped = 0;
+};
+
+}  // namespace eccl::transport

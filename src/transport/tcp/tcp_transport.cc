@@ -1,0 +1,66 @@
+#include "transport/tcp/tcp_transport.h"
+
+#include "transport/core/ring_memory.h"
+#include "transport/tcp/tcp_receiver.h"
+#include "transport/tcp/tcp_sender.h"
+
+namespace eccl::transport {
+namespace {
+
+/// One end of a connection. The call says all there is to say.
+class TcpSetup final : public Offer, public Acceptance {
+ public:
+  explicit TcpSetup(const TransportContext& context) : context_(context) {}
+  Status onAnswer(SetupData&, SetupData*) override { return {}; }
+  Status onConfirmation(SetupData&) override { return {}; }
+  Result<std::unique_ptr<Path>> open(SendEnd& end, Opening opening) override {
+    return openEnd<TcpSender>(end, std::move(opening));
+  }
+  Result<std::unique_ptr<Path>> open(ReceiveEnd& end, Opening opening) override {
+    return openEnd<TcpReceiver>(end, std::move(opening));
+  }
+
+ private:
+  template <class TcpEnd, class End>
+  Result<std::unique_ptr<Path>> openEnd(End& end, Opening opening) {
+    ECCL_ASSIGN(RingMemory memory, mapPrivate(ringMemoryBytes(context_.ring)));
+    formatRing(memory.get(), context_.ring, context_.firstMessage);
+    context_.attach(end, memory.get());
+    end.mine = kOwnAddressSpace;  // the path reads and writes there for the peer
+    end.directFrom = context_.zeroCopyFrom;
+    TcpPath::Wiring wiring;
+    wiring.socket = std::move(opening.socket);
+    wiring.reactor = context_.reactor;
+    wiring.memory = std::move(memory);
+    wiring.onBroken = std::move(opening.onBroken);
+    wiring.bytesPerCall = context_.bytesPerCall;
+    auto path = std::make_unique<TcpEnd>(std::move(wiring), end);
+    ECCL_TRY(path->open());
+    return std::unique_ptr<Path>(std::move(path));
+  }
+  const TransportContext& context_;
+};
+
+class TcpTransport final : public Transport {
+ public:
+  explicit TcpTransport(const TransportContext& context) : context_(context) {}
+  Result<std::unique_ptr<Offer>> offer(const ConnectionId&, SetupData*) override {
+    return std::unique_ptr<Offer>(std::make_unique<TcpSetup>(context_));
+  }
+  Result<std::unique_ptr<Acceptance>> accept(const ConnectionId&, SetupData&, SetupData*) override {
+    return std::unique_ptr<Acceptance>(std::make_unique<TcpSetup>(context_));
+  }
+
+ private:
+  const TransportContext& context_;
+};
+
+}  // namespace
+
+const TransportEntry kTcpTransport = {
+    "tcp", 100, Reach::network, nullptr,
+    [](const TransportContext& context) -> Result<std::unique_ptr<Transport>> {
+      return std::unique_ptr<Transport>(std::make_unique<TcpTransport>(context));
+    }};
+
+}  // namespace eccl::transport

@@ -1,0 +1,101 @@
+#include "transport/thread/thread_transport.h"
+
+#include "transport/core/ring_memory.h"
+#include "transport/shm/memory_path.h"
+
+namespace eccl::transport {
+namespace {
+
+/// What both threads hold. Each field has one writer, before its message.
+struct ThreadRing {
+  RingMemory memory;
+  bool senderDirect = false, receiverDirect = false;  // shows its memory
+  std::shared_ptr<Fd> senderBell, receiverBell;
+};
+
+/// The path of either end; one of the two is not null.
+std::unique_ptr<Path> makePath(const TransportContext& context, const ThreadRing& ring, SendEnd* send,
+                               ReceiveEnd* receive) {
+  RingEnd& end = send != nullptr ? static_cast<RingEnd&>(*send) : *receive;
+  if (ring.senderDirect && ring.receiverDirect) end.mine = end.theirs = kOwnAddressSpace;
+  end.directFrom = context.directFrom;
+  return std::make_unique<MemoryPath>("thread", ring.memory, PeerHeap(), send, receive,
+                                      send != nullptr ? ring.receiverBell : ring.senderBell);
+}
+
+class ThreadOffer final : public Offer {
+ public:
+  ThreadOffer(const TransportContext& context, std::shared_ptr<ThreadRing> ring)
+      : context_(context), ring_(std::move(ring)) {}
+  // As a path would.
+  ~ThreadOffer() override {
+    if (!answered_ || opened_) return;
+    storeFenced(&static_cast<RingControl*>(ring_->memory.get())->senderPoison, 1u);
+    ringBell(*ring_->receiverBell);
+  }
+  Status onAnswer(SetupData&, SetupData*) override {
+    answered_ = true;
+    return {};
+  }
+  Result<std::unique_ptr<Path>> open(SendEnd& end, Opening) override {
+    context_.attach(end, ring_->memory.get());
+    std::unique_ptr<Path> path = makePath(context_, *ring_, &end, nullptr);
+    opened_ = true;
+    return path;
+  }
+
+ private:
+  const TransportContext& context_;
+  const std::shared_ptr<ThreadRing> ring_;
+  bool answered_ = false, opened_ = false;
+};
+
+class ThreadAcceptance final : public Acceptance {
+ public:
+  ThreadAcceptance(const TransportContext& context, std::shared_ptr<ThreadRing> ring)
+      : context_(context), ring_(std::move(ring)) {}
+  Status onConfirmation(SetupData&) override { return {}; }
+  Result<std::unique_ptr<Path>> open(ReceiveEnd& end, Opening) override {
+    context_.attach(end, ring_->memory.get());
+    return makePath(context_, *ring_, nullptr, &end);
+  }
+
+ private:
+  const TransportContext& context_;
+  const std::shared_ptr<ThreadRing> ring_;
+};
+
+class ThreadTransport final : public Transport {
+ public:
+  explicit ThreadTransport(const TransportContext& context) : context_(context) {}
+
+  Result<std::unique_ptr<Offer>> offer(const ConnectionId&, SetupData* offer) override {
+    auto ring = std::make_shared<ThreadRing>();
+    ECCL_ASSIGN(ring->memory, mapPrivate(ringMemoryBytes(context_.ring)));
+    formatRing(ring->memory.get(), context_.ring, context_.firstMessage);
+    ring->senderDirect = context_.allowDirect;
+    ring->senderBell = context_.reactor->sharedDoorbell();
+    offer->object = ring;
+    return std::unique_ptr<Offer>(std::make_unique<ThreadOffer>(context_, std::move(ring)));
+  }
+
+  Result<std::unique_ptr<Acceptance>> accept(const ConnectionId&, SetupData& offer, SetupData*) override {
+    auto ring = std::static_pointer_cast<ThreadRing>(offer.object);
+    ring->receiverDirect = context_.allowDirect;
+    ring->receiverBell = context_.reactor->sharedDoorbell();
+    return std::unique_ptr<Acceptance>(std::make_unique<ThreadAcceptance>(context_, std::move(ring)));
+  }
+
+ private:
+  const TransportContext& context_;
+};
+
+}  // namespace
+
+const TransportEntry kThreadTransport = {
+    "thread", 300, Reach::process, "P2P_DISABLE",
+    [](const TransportContext& context) -> Result<std::unique_ptr<Transport>> {
+      return std::unique_ptr<Transport>(std::make_unique<ThreadTransport>(context));
+    }};
+
+}  // namespace eccl::transport
