@@ -9,7 +9,7 @@
 //   bool test(int32_t lane);                     // true when all tasks of the lane's move are complete
 #pragma once
 
-#include "program/direct_memory.h"
+#include "program/offers.h"
 
 namespace eccl {
 
@@ -31,24 +31,35 @@ ECCL_DEVICE inline Readiness fail(LaneState& lane, LaneFault fault, int32_t conn
 ECCL_DEVICE inline Readiness checkReceived(const RunView& run, LaneState& lane, int32_t connection,
                                            const Received& received, const Resolved& move,
                                            const ReceiveEnd& end) {
-  if (received.epoch != end.epoch) return fail(lane, LaneFault::epoch, connection, end.epoch, received.epoch);
-  if (received.signature != run.signature) {
-    return fail(lane, LaneFault::signature, connection, run.signature, received.signature);
+  const LaneFault fault = faultOf(end, received, run.signature, move.length, move.last);
+  switch (fault) {
+    case LaneFault::none:
+      return Readiness::ready;
+    case LaneFault::epoch:
+      return fail(lane, fault, connection, end.epoch, received.epoch);
+    case LaneFault::signature:
+      return fail(lane, fault, connection, run.signature, received.signature);
+    case LaneFault::length: {
+      const bool fits = received.length <= end.shape.slotBytes;
+      return fail(lane, fault, connection, fits ? move.length : end.shape.slotBytes, received.length);
+    }
+    default:
+      return fail(lane, fault, connection, end.theirs.size, received.offset);
   }
-  if (received.length != move.length || ((received.flags & kSlotLast) != 0) != move.last) {
-    return fail(lane, LaneFault::length, connection, move.length, received.length);
-  }
-  if (received.length > end.shape.slotBytes) {
-    return fail(lane, LaneFault::length, connection, end.shape.slotBytes, received.length);
-  }
-  if ((received.flags & kSlotReference) != 0 && !end.theirs.holds(received.offset, received.length)) {
-    return fail(lane, LaneFault::reference, connection, end.theirs.size, received.offset);
-  }
-  if ((received.flags & kSlotPlaced) != 0 && !end.granted()) {
-    return fail(lane, LaneFault::reference, connection, 0, received.length);
-  }
-  return Readiness::ready;
 }
+
+/// The memory that a move's messages are made of, to be called where isItsSource().
+struct SourceOf {
+  const RunView& run;
+  const Step& step;
+  const Resolved& move;
+  uint64_t tile;
+
+  ECCL_DEVICE std::byte* operator()() const {
+    const Slice slice = run.plan->partition.slice(move.elements, move.part, tile);
+    return memoryAt(run, run.plan->operands[step.firstOperand], move.extent[0], move.part, slice);
+  }
+};
 
 ECCL_DEVICE inline Readiness resolve(const RunView& run, LaneState& lane, const Step& step, int32_t stepIndex,
                                      Resolved& move) {
@@ -62,7 +73,7 @@ ECCL_DEVICE inline Readiness resolve(const RunView& run, LaneState& lane, const 
   if (identified) {
     move.length = static_cast<uint32_t>(lengthOf(plan, move, lane.tile));
     if (plan.streams) {
-      uint64_t tiles = plan.cut.tiles(move.elements);
+      uint64_t tiles = plan.partition.tiles(move.elements);
       if (lane.tile >= (tiles > 0 ? tiles : 1)) return Readiness::skip;
       move.last = lane.tile + 1 >= tiles;
     } else if (move.length == 0) {
@@ -70,14 +81,16 @@ ECCL_DEVICE inline Readiness resolve(const RunView& run, LaneState& lane, const 
     }
   }
   // Look at every connection before touching any: a blocked move leaves no trace.
+  findEnds(plan, step, lane.repeat, move.ends);
+  const auto connection = [&](int operand) { return operands[operand].index.at(lane.repeat); };
   bool blocked = false;
   for (int i = 0; i < step.sources; ++i) {
-    if (operands[i].space != Space::connection) continue;
-    int32_t connection = operands[i].index.at(lane.repeat);
-    ReceiveEnd& end = *plan.receivers[connection];
+    if (move.ends.from[i] == nullptr) continue;
+    ReceiveEnd& end = *move.ends.from[i];
     if (!end.peek(move.received[i])) {
-      if (end.poisoned()) return fail(lane, LaneFault::poisoned, connection, 0, 0);
-      if (identified && !end.answered()) grantDestination(run, step, move, lane.tile, end, end.next);
+      if (end.poisoned()) return fail(lane, LaneFault::poisoned, connection(i), 0, 0);
+      if (!end.answered() && offerOf(plan, step, move, end) != Offer::never)
+        offerDestination(run, step, move, lane.tile, end, end.next);
       blocked = true;
       continue;
     }
@@ -85,54 +98,20 @@ ECCL_DEVICE inline Readiness resolve(const RunView& run, LaneState& lane, const 
       move.length = move.received[i].length;
       move.last = (move.received[i].flags & kSlotLast) != 0;
     }
-    if (Readiness checked = checkReceived(run, lane, connection, move.received[i], move, end);
+    if (Readiness checked = checkReceived(run, lane, connection(i), move.received[i], move, end);
         checked != Readiness::ready) {
       return checked;
     }
   }
-  for (int i = step.sources; i < step.sources + step.destinations; ++i) {
-    if (operands[i].space != Space::connection) continue;
-    int32_t connection = operands[i].index.at(lane.repeat);
-    SendEnd& end = *plan.senders[connection];
-    if (end.reserve() != nullptr && !(run.patient && operands[i].placed && end.mayBeGranted(move.length)))
+  const Outgoing message = outgoing(plan, step, move, run.scales);
+  for (int i = 0; i < step.destinations; ++i) {
+    SendEnd* end = move.ends.to[i];
+    if (end == nullptr || canSend(move.ends, i, message, SourceOf{run, step, move, lane.tile}, run.patient))
       continue;
-    if (end.poisoned()) return fail(lane, LaneFault::poisoned, connection, 0, 0);
+    if (end->poisoned()) return fail(lane, LaneFault::poisoned, connection(step.sources + i), 0, 0);
     blocked = true;
   }
   return blocked ? Readiness::blocked : Readiness::ready;
-}
-
-/// Brackets the use of memory that received references name. False: a sender has revoked its references.
-ECCL_DEVICE inline bool beginReading(const PlanView& plan, LaneState& lane, const Step& step,
-                                     const Resolved& move) {
-  for (int i = 0; i < step.sources; ++i) {
-    const Operand& operand = plan.operands[step.firstOperand + i];
-    if (operand.space != Space::connection || (move.received[i].flags & kSlotReference) == 0) continue;
-    int32_t connection = operand.index.at(lane.repeat);
-    if (plan.receivers[connection]->beginReading()) continue;
-    for (int j = 0; j < i; ++j) {
-      const Operand& held = plan.operands[step.firstOperand + j];
-      if (held.space == Space::connection) plan.receivers[held.index.at(lane.repeat)]->endReading();
-    }
-    fail(lane, LaneFault::poisoned, connection, 0, 0);
-    return false;
-  }
-  return true;
-}
-
-/// False: a sender has revoked its references since beginReading(), so the result is worth nothing.
-ECCL_DEVICE inline bool endReading(const PlanView& plan, LaneState& lane, const Step& step,
-                                   const Resolved& move) {
-  bool intact = true;
-  for (int i = 0; i < step.sources; ++i) {
-    const Operand& operand = plan.operands[step.firstOperand + i];
-    if (operand.space != Space::connection || (move.received[i].flags & kSlotReference) == 0) continue;
-    const int32_t connection = operand.index.at(lane.repeat);
-    if (plan.receivers[connection]->endReading()) continue;
-    fail(lane, LaneFault::poisoned, connection, 0, 0);
-    intact = false;
-  }
-  return intact;
 }
 
 /// Hands the move to the device, piece by piece; nothing where references say it all. Returns the device's
@@ -143,14 +122,15 @@ ECCL_DEVICE uint64_t submit(const RunView& run, int32_t laneIndex, const Step& s
   const PlanView& plan = *run.plan;
   LaneState& lane = run.lanes[laneIndex];
   std::byte* messages[kMaxOperands];
-  placeMessages(run, lane, step, move, messages);
+  lane.passed = placeMessages(move.ends, outgoing(plan, step, move, run.scales),
+                              SourceOf{run, step, move, lane.tile}, messages);
   const Operand* operands = plan.operands + step.firstOperand;
   bool whole = onePiece(plan, move);
   int32_t pieces = whole ? 1 : move.count;
   uint64_t messageAt = 0;  // bytes into messages
   uint64_t submitted = 0;
   for (int32_t j = 0; j < pieces; ++j) {
-    Slice slice = plan.cut.slice(move.elements, move.part + j, lane.tile);
+    Slice slice = plan.partition.slice(move.elements, move.part + j, lane.tile);
     MoveTask task;
     task.elements = whole ? move.length / plan.elementBytes : slice.size();
     task.post = step.post;
@@ -163,25 +143,15 @@ ECCL_DEVICE uint64_t submit(const RunView& run, int32_t laneIndex, const Step& s
             memoryAt(run, operand, move.extent[step.sources + i], part, slice);
         continue;
       }
-      if ((lane.placed >> i & 1) != 0) task.userMask |= static_cast<uint8_t>(1u << task.destinations);
+      if ((lane.passed.puts >> i & 1) != 0) task.userMask |= static_cast<uint8_t>(1u << task.destinations);
       if (messages[i] != nullptr) task.destination[task.destinations++] = messages[i] + messageAt;
     }
     for (int i = 0; i < step.sources; ++i) {
       const Operand& operand = operands[i];
-      const std::byte* from;
-      if (operand.space == Space::connection) {
-        const Received& received = move.received[i];
-        if ((received.flags & kSlotPlaced) != 0) {
-          from = task.destination[0];  // only whole messages for memory are granted a place
-        } else if ((received.flags & kSlotReference) != 0) {
-          from = plan.receivers[operand.index.at(lane.repeat)]->theirs.at(received.offset) + messageAt;
-        } else {
-          from = received.data + messageAt;
-        }
-      } else {
-        from = memoryAt(run, operand, move.extent[i], part, slice);
-      }
-      task.source[i] = from;
+      const std::byte* written = task.destination[0];  // only whole messages for memory are offered a place
+      task.source[i] = operand.space != Space::connection
+                           ? memoryAt(run, operand, move.extent[i], part, slice)
+                           : dataOf(*move.ends.from[i], move.received[i], messageAt, written);
       if (operand.pre) task.preMask |= static_cast<uint8_t>(1u << i);
     }
     task.sources = step.sources;
@@ -193,33 +163,22 @@ ECCL_DEVICE uint64_t submit(const RunView& run, int32_t laneIndex, const Step& s
   return submitted;
 }
 
-/// Publishes what was produced and returns what was consumed.
-ECCL_DEVICE inline void commit(const RunView& run, LaneState& lane, const Step& step, const Resolved& move) {
-  const PlanView& plan = *run.plan;
-  const Operand* operands = plan.operands + step.firstOperand;
-  if (plan.streams) {
+/// The move is complete: its messages go out, and what it took is given back.
+ECCL_DEVICE inline void commit(const RunView& run, LaneState& lane, const Resolved& move) {
+  if (run.plan->streams) {
     if (!move.last)
       lane.live = true;
     else if (move.relayed != nullptr)
       *move.relayed = 1;
   }
-  for (int i = step.sources; i < step.sources + step.destinations; ++i) {
-    if (operands[i].space != Space::connection) continue;
-    SendEnd& end = *plan.senders[operands[i].index.at(lane.repeat)];
-    uint16_t flags = move.last ? kSlotLast : 0;
-    if ((lane.placed >> (i - step.sources) & 1) != 0) {
-      end.endWriting();
-      flags |= kSlotPlaced;
-    } else if (uint64_t offset; byReference(run, lane, step, move, end, &offset)) {
-      end.reserve()->offset = offset;
-      flags |= kSlotReference;
-    }
-    end.publish(move.length, flags, run.signature);
-  }
-  for (int i = 0; i < step.sources; ++i) {
-    if (operands[i].space != Space::connection) continue;
-    plan.receivers[operands[i].index.at(lane.repeat)]->release();
-  }
+  const uint16_t flags = move.last ? kSlotLast : 0;
+  commit(move.ends, lane.passed, move.length, flags, run.signature);
+}
+
+/// The sender of that source of the move has failed and taken its memory back.
+ECCL_DEVICE inline LaneAnswer lost(LaneState& lane, const PlanView& plan, const Step& step, int source) {
+  fail(lane, LaneFault::poisoned, plan.operands[step.firstOperand + source].index.at(lane.repeat), 0, 0);
+  return LaneAnswer::failed;
 }
 
 ECCL_DEVICE inline bool waitOver(const RunView& run, const LaneState& lane, const Step& step) {
@@ -292,14 +251,18 @@ ECCL_DEVICE LaneAnswer advance(const RunView& run, int32_t laneIndex, int budget
     if (readiness == Readiness::blocked) break;
     if (readiness == Readiness::ready) {
       if (!lane.submitted) {
-        if (!beginReading(*run.plan, lane, step, move)) return LaneAnswer::failed;
+        if (const int source = beginReading(move.ends, move.received); source >= 0)
+          return lost(lane, *run.plan, step, source);
         budget -= static_cast<int>(submit(run, laneIndex, step, move, device) >> kBudgetShift);
         lane.submitted = true;
       }
       if (!device.test(laneIndex)) break;  // resolving again finds the same move
       lane.submitted = false;
-      if (!endReading(*run.plan, lane, step, move)) return LaneAnswer::failed;
-      commit(run, lane, step, move);
+      if (const int source = endReading(move.ends, move.received); source >= 0) {
+        abandon(move.ends, lane.passed);
+        return lost(lane, *run.plan, step, source);
+      }
+      commit(run, lane, move);
       ++lane.moves;
       --budget;
     }

@@ -2,6 +2,8 @@
 // data, on the host or on a device.
 #pragma once
 
+#include "program/delivery.h"
+#include "program/partition.h"
 #include "program/program.h"
 #include "program/slot_ring.h"
 
@@ -12,43 +14,6 @@ struct BlockExtent {
   uint64_t offset, elements;
 };
 
-/// [begin, end) in elements, relative to the start of the block.
-struct Slice {
-  uint64_t begin, end;
-  ECCL_DEVICE constexpr uint64_t size() const { return end - begin; }
-};
-
-/// How blocks are cut: a function all ranks compute alike.
-struct Cut {
-  int32_t parts = 1;
-  uint64_t grain = 1;          // parts begin at multiples of this many elements
-  uint64_t tile = UINT64_MAX;  // elements of one part per tile
-
-  /// Where part `part` of a block begins; part == parts gives its end. Equal parts, the first ones one grain
-  /// longer.
-  ECCL_DEVICE constexpr uint64_t partBegin(uint64_t elements, int32_t part) const {
-    uint64_t units = (elements + grain - 1) / grain;
-    uint64_t p = static_cast<uint64_t>(part), each = units / parts, rest = units % parts;
-    uint64_t begin = (p * each + (p < rest ? p : rest)) * grain;
-    return begin < elements ? begin : elements;
-  }
-  /// The longest part of a block.
-  ECCL_DEVICE constexpr uint64_t longestPart(uint64_t elements) const { return partBegin(elements, 1); }
-  ECCL_DEVICE constexpr uint64_t tiles(uint64_t elements) const {
-    uint64_t longest = longestPart(elements);
-    return longest / tile + (longest % tile != 0);
-  }
-  /// The piece of one part that belongs to a tile; empty beyond its end.
-  ECCL_DEVICE constexpr Slice slice(uint64_t elements, int32_t part, uint64_t tileIndex) const {
-    uint64_t begin = partBegin(elements, part), end = partBegin(elements, part + 1);
-    uint64_t length = end - begin,
-             from = tileIndex * tile;  // callers keep tileIndex*tile below the part's length + tile
-    if (from >= length) return {end, end};
-    uint64_t to = length - from > tile ? from + tile : length;
-    return {begin + from, begin + to};
-  }
-};
-
 struct PlanView {
   const Lane* lanes = nullptr;
   const Step* steps = nullptr;
@@ -57,7 +22,7 @@ struct PlanView {
   bool streams = false;
   uint32_t elementBytes = 1;
   uint64_t tiles = 1;  // of a pass over all steps; streams end by themselves
-  Cut cut;
+  Partition partition;
   /// By position in the buffer; nullptr: every block has blockElements, one after the other.
   const BlockExtent* extents[kMemorySpaces] = {};
   uint64_t blockElements = 0;
@@ -92,7 +57,7 @@ struct LaneState {
   bool entered = false;    // the current step's wait is over
   bool live = false;       // streams: something goes on in the next tile
   bool submitted = false;  // the move is with the device
-  uint8_t placed = 0;      // its messages that go to granted memory, by destination
+  Passed passed;           // how its messages are
   uint64_t postedTiles = 0;
   bool finished = false;
   uint64_t done = 0;  // steps completed: tile * steps + step

@@ -1,12 +1,13 @@
 // One move of a Program with its operands resolved to memory and lengths.
 #pragma once
 
-#include "program/plan_view.h"
+#include "program/move_ends.h"
 
 namespace eccl::interpreter {
 
 /// The current move with its operands resolved.
 struct Resolved {
+  MoveEnds ends;
   int32_t part = 0, count = 0;
   BlockExtent extent[2 * kMaxOperands];  // of memory operands
   Received received[kMaxOperands];       // of connection sources
@@ -19,13 +20,13 @@ struct Resolved {
 
 /// Contiguous in memory: a single part, or all of them because one tile covers every part.
 ECCL_DEVICE inline bool onePiece(const PlanView& plan, const Resolved& move) {
-  return move.count == 1 || (!move.scratch && plan.cut.tiles(move.elements) <= 1);
+  return plan.partition.adjoin(move.elements, move.count, move.scratch);
 }
 
 ECCL_DEVICE inline uint64_t lengthOf(const PlanView& plan, const Resolved& move, uint64_t tile) {
   uint64_t elements = 0;
   for (int32_t j = 0; j < move.count; ++j)
-    elements += plan.cut.slice(move.elements, move.part + j, tile).size();
+    elements += plan.partition.slice(move.elements, move.part + j, tile).size();
   return elements * plan.elementBytes;
 }
 
@@ -34,7 +35,7 @@ ECCL_DEVICE inline std::byte* memoryAt(const RunView& run, const Operand& operan
                                        uint64_t part, const Slice& slice) {
   const PlanView& plan = *run.plan;
   // Scratch holds one tile: the slice is all of the part there is.
-  const uint64_t within = operand.space == Space::scratch ? part * plan.cut.tile : slice.begin;
+  const uint64_t within = operand.space == Space::scratch ? part * plan.partition.tile : slice.begin;
   return run.buffers[static_cast<int>(operand.space)] + (extent.offset + within) * plan.elementBytes;
 }
 
@@ -51,7 +52,8 @@ ECCL_DEVICE inline bool identify(const PlanView& plan, const LaneState& lane, co
       move.scratch = true;
       // Offsets in scratch are laid out by tile; its blocks' sizes are another operand's to tell.
       int32_t position = plan.maps[static_cast<int>(Space::scratch)].position(block);
-      move.extent[i] = {static_cast<uint64_t>(position) * plan.cut.parts * plan.cut.tile, plan.blockElements};
+      move.extent[i] = {static_cast<uint64_t>(position) * plan.partition.parts * plan.partition.tile,
+                        plan.blockElements};
       if (plan.extents[static_cast<int>(Space::scratch)] != nullptr) {
         move.extent[i].elements = plan.extents[static_cast<int>(Space::scratch)][position].elements;
       }
@@ -66,6 +68,18 @@ ECCL_DEVICE inline bool identify(const PlanView& plan, const LaneState& lane, co
     }
   }
   return identified;
+}
+
+/// What a step says about the messages that a move of it sends.
+ECCL_DEVICE inline Outgoing outgoing(const PlanView& plan, const Step& step, const Resolved& move,
+                                     bool scales) {
+  const Operand& source = plan.operands[step.firstOperand];
+  Outgoing message;
+  message.length = move.length;
+  message.stable = source.stable;
+  message.scaled = source.pre && scales;
+  message.whole = source.stable && onePiece(plan, move);  // of no interest where it is not stable
+  return message;
 }
 
 }  // namespace eccl::interpreter

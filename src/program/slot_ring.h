@@ -302,6 +302,15 @@ struct ReceiveEnd : RingEnd {
   /// After the last release().
   ECCL_DEVICE void end() { storeRelease(&control->receiverEnded, 1u); }
 
+  /// The number of the next message to be considered for a grant; it is, thereby.
+  ECCL_DEVICE uint64_t consider() {
+    const uint64_t message = considered > next ? considered : next;
+    considered = message + 1;
+    return message;
+  }
+  /// Whether there is room for a grant for message number `message`.
+  ECCL_DEVICE bool mayOffer(uint64_t message) const { return message - next < shape.grants(); }
+
   /// Offers `length` bytes from `memory` on for message number `message`, less than shape.grants() ahead. Valid
   /// until that message is released. Where the other side cannot get at it, it is told to use a slot.
   ECCL_DEVICE void grant(uint64_t message, const std::byte* memory, uint32_t length) {

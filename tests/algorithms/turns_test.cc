@@ -48,13 +48,13 @@ class PlainTurns {
 
 double plainTime(const std::vector<Program>& programs, const CallSize& size, const Placement& placement,
                  const CostParameters& parameters) {
-  const Cut cut = cutFor(programs[0], size.elements, size.elementBytes, size.slotBytes);
-  simulation::Clocks<Time> clocks(programs, size, placement, cut, parameters);
+  const Partition partition = partitionFor(programs[0], size.elements, size.elementBytes, size.slotBytes);
+  simulation::Clocks<Time> clocks(programs, size, placement, partition, parameters);
   ExecutionSize executionSize;
-  executionSize.tiles = static_cast<int>(cut.tiles(size.elements));
+  executionSize.tiles = static_cast<int>(partition.tiles(size.elements));
   executionSize.slots = size.slots;
   executionSize.empty = [&](int, int part, int tile) {
-    return cut.slice(size.elements, part, static_cast<uint64_t>(tile)).size() == 0;
+    return partition.slice(size.elements, part, static_cast<uint64_t>(tile)).size() == 0;
   };
   AbstractExecutor<simulation::Clocks<Time>> machine(programs, clocks, executionSize);
   PlainTurns turns(clocks);

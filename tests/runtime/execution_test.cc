@@ -185,7 +185,7 @@ class Execution : public ::testing::TestWithParam<std::tuple<int, int>> {  // in
   /// What every rank's output must be, by replaying the programs.
   std::vector<std::vector<std::byte>> replay(const Case& c, std::vector<RankCall>& calls) {
     std::vector<Program> programs;
-    Cut cut;
+    Partition partition;
     int tiles = 1;
     for (int rank = 0; rank < ranks(); ++rank) {
       PlanContext context;
@@ -196,7 +196,7 @@ class Execution : public ::testing::TestWithParam<std::tuple<int, int>> {  // in
       auto plan = Planner(context).plan(calls[static_cast<size_t>(rank)].call);
       EXPECT_TRUE(plan.ok()) << plan.status().message();
       programs.push_back(*(*plan)->program);
-      cut = (*plan)->view.cut;
+      partition = (*plan)->view.partition;
       tiles = static_cast<int>((*plan)->view.tiles);
     }
     std::vector<test::ReplayRank> state(static_cast<size_t>(ranks()));
@@ -220,15 +220,15 @@ class Execution : public ::testing::TestWithParam<std::tuple<int, int>> {  // in
       }
     }
     RedOp op = c.op > RedOp::min ? RedOp::sum : c.op;
-    test::Replay domain(programs, state, cut, c.type, op);
+    test::Replay domain(programs, state, partition, c.type, op);
     algorithms::ExecutionSize size;
     size.tiles = tiles;
     size.slots = kSlots;
     auto count = [c](int block) { return static_cast<uint64_t>(blockCount(c, block)); };
     size.empty = [=](int block, int part, int tile) {
-      return cut.slice(count(block), part, static_cast<uint64_t>(tile)).size() == 0;
+      return partition.slice(count(block), part, static_cast<uint64_t>(tile)).size() == 0;
     };
-    size.streamTiles = [=](int block) { return static_cast<int>(cut.tiles(count(block))); };
+    size.streamTiles = [=](int block) { return static_cast<int>(partition.tiles(count(block))); };
     if (programs[0].streams) size.empty = nullptr;
     algorithms::AbstractExecutor<test::Replay> executor(programs, domain, size);
     if (tiles > 0 || programs[0].streams) { EXPECT_EQ(executor.runFair(), ""); }

@@ -1,6 +1,6 @@
 // The executor tests' oracle: Programs replayed move by move in typed memory, with the reference kernels.
 //
-// It shares with the executor the Program, the way blocks are cut (Cut), and nothing else: no slots, no
+// It shares with the executor the Program, the Partition of its blocks, and nothing else: no slots, no
 // pointers into messages, no interpreter. Since it makes the same moves, its results are the executor's bit by
 // bit, whatever the rounding.
 #pragma once
@@ -28,12 +28,14 @@ class Replay {
     std::vector<std::vector<std::byte>> parts;
   };
 
-  Replay(const std::vector<Program>& programs, std::vector<ReplayRank>& ranks, Cut cut, DataType type, RedOp op)
-      : programs_(programs), ranks_(ranks), cut_(cut), type_(type), op_(op) {
+  Replay(const std::vector<Program>& programs, std::vector<ReplayRank>& ranks, Partition partition,
+         DataType type, RedOp op)
+      : programs_(programs), ranks_(ranks), partition_(partition), type_(type), op_(op) {
     for (size_t rank = 0; rank < ranks.size(); ++rank) {
       const BlockMap& scratch = programs[rank].map(Space::scratch);
-      ranks[rank].buffers[static_cast<int>(Space::scratch)].resize(
-          static_cast<size_t>(scratch.number) * static_cast<size_t>(cut.parts) * cut.tile * sizeOf(type));
+      ranks[rank].buffers[static_cast<int>(Space::scratch)].resize(static_cast<size_t>(scratch.number) *
+                                                                   static_cast<size_t>(partition.parts) *
+                                                                   partition.tile * sizeOf(type));
     }
   }
 
@@ -86,7 +88,7 @@ class Replay {
     return {0, 0};
   }
   Slice slice(const algorithms::Move<Payload>& move, int j) const {
-    return cut_.slice(extent(move).elements, move.part + j, static_cast<uint64_t>(move.tile));
+    return partition_.slice(extent(move).elements, move.part + j, static_cast<uint64_t>(move.tile));
   }
   size_t elements(const algorithms::Move<Payload>& move, int j) const { return slice(move, j).size(); }
 
@@ -97,9 +99,9 @@ class Replay {
     int32_t position = program.map(operand.space).position(move.block);
     uint64_t element;
     if (operand.space == Space::scratch) {
-      element = (static_cast<uint64_t>(position) * static_cast<uint64_t>(cut_.parts) +
+      element = (static_cast<uint64_t>(position) * static_cast<uint64_t>(partition_.parts) +
                  static_cast<uint64_t>(move.part + j)) *
-                cut_.tile;
+                partition_.tile;
     } else {
       element = rank.extents[space][static_cast<size_t>(position)].offset + slice(move, j).begin;
     }
@@ -108,7 +110,7 @@ class Replay {
 
   const std::vector<Program>& programs_;
   std::vector<ReplayRank>& ranks_;
-  const Cut cut_;
+  const Partition partition_;
   const DataType type_;
   const RedOp op_;
 };

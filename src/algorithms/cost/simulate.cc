@@ -15,13 +15,13 @@ using simulation::Turns;
 /// Executes all lanes, always the one that can begin first.
 template <class Moment>
 Result<Moment> run(const std::vector<Program>& programs, const CallSize& size, const Placement& placement,
-                   const Cut& cut, const CostParameters& parameters, int tiles) {
-  Clocks<Moment> clocks(programs, size, placement, cut, parameters);
+                   const Partition& partition, const CostParameters& parameters, int tiles) {
+  Clocks<Moment> clocks(programs, size, placement, partition, parameters);
   ExecutionSize executionSize;
   executionSize.tiles = tiles;
   executionSize.slots = size.slots;
   executionSize.empty = [&](int, int part, int tile) {
-    return cut.slice(size.elements, part, static_cast<uint64_t>(tile)).size() == 0;
+    return partition.slice(size.elements, part, static_cast<uint64_t>(tile)).size() == 0;
   };
   executionSize.streamTiles = [tiles](int) { return tiles; };
   AbstractExecutor<Clocks<Moment>> machine(programs, clocks, executionSize);
@@ -73,8 +73,8 @@ int64_t movesPerTile(const std::vector<Program>& programs) {
 template <class Moment>
 Result<Moment> simulate(const std::vector<Program>& programs, const CallSize& size, const Placement& placement,
                         const CostParameters& parameters, int64_t mostTiles) {
-  const Cut cut = cutFor(programs[0], size.elements, size.elementBytes, size.slotBytes);
-  const auto tiles = static_cast<int64_t>(cut.tiles(size.elements));
+  const Partition partition = partitionFor(programs[0], size.elements, size.elementBytes, size.slotBytes);
+  const auto tiles = static_cast<int64_t>(partition.tiles(size.elements));
   // A pipeline is full after as many tiles as it is long, and a sender is held up once all slots are.
   constexpr int64_t kMoves = 6000, kMax = 64;
   const int64_t fewest = 2 * size.slots + 2;
@@ -83,31 +83,20 @@ Result<Moment> simulate(const std::vector<Program>& programs, const CallSize& si
           ? mostTiles
           : std::clamp(kMoves / std::max<int64_t>(1, movesPerTile(programs)), std::min(fewest, kMax), kMax);
   auto after = [&](int64_t some) {
-    return run<Moment>(programs, size, placement, cut, parameters, static_cast<int>(some));
+    return run<Moment>(programs, size, placement, partition, parameters, static_cast<int>(some));
   };
   ECCL_ASSIGN(Moment end, after(std::min(tiles, longest)));
   if (tiles > longest) {
     ECCL_ASSIGN(const Moment half, after(longest / 2));
-    const double more = static_cast<double>(cut.longestPart(size.elements)) / static_cast<double>(cut.tile) -
-                        static_cast<double>(longest);
+    const double more =
+        static_cast<double>(partition.longestPart(size.elements)) / static_cast<double>(partition.tile) -
+        static_cast<double>(longest);
     end.goOn(parameters, half, more / static_cast<double>(longest - longest / 2));
   }
   return end;
 }
 
 }  // namespace
-
-Cut cutFor(const Program& program, uint64_t largestBlock, uint32_t elementBytes, uint64_t slotBytes) {
-  const auto parts = static_cast<uint64_t>(program.parts);
-  // Parts begin at cache lines where blocks are large enough for every part to have one.
-  const bool large = largestBlock * elementBytes >= parts * kCacheLine;
-  Cut cut;
-  cut.parts = program.parts;
-  cut.grain = large && elementBytes < kCacheLine ? kCacheLine / elementBytes : 1;
-  const uint64_t most = slotBytes / elementBytes / static_cast<uint64_t>(program.messageParts);
-  cut.tile = std::max<uint64_t>(1, std::min(most, cut.longestPart(largestBlock)));
-  return cut;
-}
 
 Result<double> simulatedTime(const std::vector<Program>& programs, const CallSize& size,
                              const Placement& placement, const CostParameters& parameters, int64_t mostTiles) {

@@ -2,8 +2,8 @@
 // port instead of data. The cost model is this and the constants of cost_parameters.h.
 //
 // A move begins when its lane has come to it, its messages have arrived and its slots are free, and occupies
-// its rank's core. Ranks that share memory read and write each other's buffers where the verified claims
-// (stable, posted) and the sizes let the library do so, else messages are copied into slots and out of them.
+// its rank's core. Ranks that share memory read and write each other's buffers where the rule of delivery
+// (program/delivery.h) says so, else messages are copied into slots and out of them.
 // A message to another host occupies the port there and the port here for its length.
 #pragma once
 
@@ -28,14 +28,6 @@ struct CallSize {
   bool registered = true;       ///< buffers that ranks of one machine can get at
   bool inPlace = false;         ///< what is copied from input to output as it is, is there already
 };
-
-/// Bytes of a message from which ranks that share cores read and write each other's buffers: handing memory
-/// over takes turns on a core, which copies of less than this are cheaper than (4 and 8 ranks on 2 cores of an
-/// AMD EPYC, November 2026).
-inline constexpr uint32_t kCrowdedDirectFrom = 8192;
-
-/// Where a call's blocks are cut, as the Plan does: all ranks' programs are cut alike.
-Cut cutFor(const Program& program, uint64_t largestBlock, uint32_t elementBytes, uint64_t slotBytes);
 
 /// As many tiles as are worth executing: some thousand moves.
 inline constexpr int64_t kEnoughTiles = 0;

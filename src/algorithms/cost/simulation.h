@@ -4,17 +4,16 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <map>
 #include <vector>
 
 #include "algorithms/cost/moments.h"
 #include "algorithms/cost/simulate.h"
+#include "algorithms/cost/takers.h"
 #include "algorithms/verify/abstract_executor.h"
 
 namespace eccl::algorithms::simulation {
 
 inline constexpr double kMB = 1e6;
-inline constexpr uint32_t kDirectFrom = 1024;  // the connector's, unless ranks share cores
 
 /// How much each level of memory counts for a working set.
 inline std::array<double, kMemoryLevels> levelsOf(double workingSet) {
@@ -36,7 +35,7 @@ inline std::array<double, kMemoryLevels> levelsOf(double workingSet) {
 template <class Moment>
 class Clocks {
  public:
-  enum class Mode : uint8_t { slot, reference, placed, sent };
+  enum class Mode : uint8_t { slot, get, put, sent };
   struct Payload {
     Moment ready, freed;
     Mode mode = Mode::slot;
@@ -46,15 +45,16 @@ class Clocks {
     int rank = -1;  // that used it last
   };
 
-  Clocks(const std::vector<Program>& programs, const CallSize& size, const Placement& placement, const Cut& cut,
-         const CostParameters& parameters)
+  Clocks(const std::vector<Program>& programs, const CallSize& size, const Placement& placement,
+         const Partition& partition, const CostParameters& parameters)
       : programs_(programs),
         size_(size),
         placement_(placement),
-        cut_(cut),
+        partition_(partition),
         parameters_(parameters),
-        brief_(cut.tiles(size.elements) <= 1 && placement.sharesMemory()),
+        brief_(partition.tiles(size.elements) <= 1 && placement.sharesMemory()),
         directFrom_(placement.crowded() ? kCrowdedDirectFrom : kDirectFrom),
+        takers_(programs),
         levels_(placement.cores.size()),
         ports_(placement.port.empty()
                    ? 0
@@ -70,7 +70,6 @@ class Clocks {
     }
     provideCores();
     findLevels();
-    findPosts();
   }
 
   int rankOf(int lane) const { return lanes_[static_cast<size_t>(lane)].program->rank; }
@@ -130,16 +129,16 @@ class Clocks {
     };
     bool arrived = false;  // a message is where it belongs already
     for (const auto& term : move.sources())
-      arrived |= term.message != nullptr && term.message->payload.mode == Mode::placed;
+      arrived |= term.message != nullptr && term.message->payload.mode == Mode::put;
     int written = 0;
     for (const auto& term : move.destinations()) {
       if (term.message != nullptr) {
         Payload& payload = term.message->payload;
         payload.mode = modeOf(move, *term.operand, bytes);
         switch (payload.mode) {
-          case Mode::reference:
+          case Mode::get:
             continue;
-          case Mode::placed:
+          case Mode::put:
             touch(CostTerm::store);
             break;
           case Mode::slot:
@@ -166,10 +165,10 @@ class Clocks {
         continue;
       }
       switch (term.message->payload.mode) {
-        case Mode::placed:
+        case Mode::put:
           if (written > 0) touch(CostTerm::read);
           break;
-        case Mode::reference:
+        case Mode::get:
           if (written > 0) touch(CostTerm::fetch);
           break;
         case Mode::slot:
@@ -253,33 +252,10 @@ class Clocks {
     }
   }
 
-  /// Which connections lead to memory that their receivers post.
-  void findPosts() {
-    std::map<std::array<int, 4>, bool> posted;  // by sender, receiver, channel, tag
-    for (const Program& program : programs_) {
-      for (const Step& step : program.steps) {
-        const Operand* operands = &program.operands[static_cast<size_t>(step.firstOperand)];
-        if (step.destinations == 0 || !operands[step.sources].posted) continue;
-        for (int i = 0; i < step.sources; ++i) {
-          if (operands[i].space != Space::connection) continue;
-          for (int repeat = 0; repeat < step.repeat; ++repeat) {
-            const ConnectionSpec& from = program.connections[static_cast<size_t>(operands[i].index.at(repeat))];
-            posted[{from.peer, program.rank, from.channel, from.tag}] = true;
-          }
-        }
-      }
-    }
-    for (const Program& program : programs_) {
-      auto& its = posted_.emplace_back();
-      for (const ConnectionSpec& to : program.connections)
-        its.push_back(to.sends && posted.count({program.rank, to.peer, to.channel, to.tag}) > 0);
-    }
-  }
-
   double bytesOf(const Label& label) const {
     uint64_t elements = 0;
     for (int32_t part = label.part; part < label.part + label.count; ++part)
-      elements += cut_.slice(size_.elements, part, static_cast<uint64_t>(label.tile)).size();
+      elements += partition_.slice(size_.elements, part, static_cast<uint64_t>(label.tile)).size();
     return static_cast<double>(elements * size_.elementBytes);
   }
 
@@ -294,16 +270,28 @@ class Clocks {
            move.sources()[0].operand->space == Space::input;
   }
 
-  /// How the message goes; see interpreter::placeMessages.
+  /// How the message goes. Receivers make those offers in time that they can make ahead, and no others.
   Mode modeOf(const Move<Payload>& move, const Operand& operand, double bytes) const {
     const auto rank = static_cast<size_t>(move.rank), peer = static_cast<size_t>(peerOf(move, operand));
     if (placement_.memory[rank] != placement_.memory[peer]) return Mode::sent;
-    if (!size_.registered || bytes < directFrom_) return Mode::slot;
-    const bool whole = move.count == 1 || cut_.tiles(size_.elements) <= 1;
-    const bool posted = posted_[rank][static_cast<size_t>(operand.index.at(move.repeat))];
-    if (posted && operand.placed) return Mode::placed;
-    if (move.terms[0].operand->stable && whole) return Mode::reference;
-    return posted ? Mode::placed : Mode::slot;
+    const std::vector<Operand>& operands = programs_[rank].operands;
+    const auto whole = [&](bool scratch) { return partition_.adjoin(size_.elements, move.count, scratch); };
+    const Outgoing message{static_cast<uint32_t>(bytes), whole(usesScratch(programs_[rank], *move.step)),
+                           move.terms[0].operand->stable, false, operand.placed};
+    const Taker& taker = takers_.of(move.rank, &operand - operands.data(), move.repeat);
+    Incoming taken = taker.message;
+    taken.length = message.length;
+    taken.whole = whole(taker.scratch);
+    const bool offered = offerOf(taken, {directFrom_, size_.registered}) == Offer::ahead;
+    const SendState end{directFrom_, offered ? Offered::memory : Offered::no, size_.registered};
+    switch (deliveryOf(message, end)) {
+      case Delivery::get:
+        return Mode::get;
+      case Delivery::put:
+        return Mode::put;
+      default:
+        return Mode::slot;
+    }
   }
 
   void conclude(const Move<Payload>& move, const Moment& clock, double megabytes) {
@@ -333,7 +321,7 @@ class Clocks {
       payload.freed = clock;
       payload.freed.add(parameters_, payload.mode == Mode::sent ? CostTerm::networkLatency : CostTerm::notice,
                         1);
-      if (payload.mode == Mode::reference) ends_[static_cast<size_t>(peer)].notBefore(payload.freed);
+      if (payload.mode == Mode::get) ends_[static_cast<size_t>(peer)].notBefore(payload.freed);
     }
   }
 
@@ -358,10 +346,11 @@ class Clocks {
   const std::vector<Program>& programs_;
   const CallSize& size_;
   const Placement& placement_;
-  const Cut& cut_;
+  const Partition& partition_;
   const CostParameters& parameters_;
-  const bool brief_;  // a short call
+  const bool brief_;  // on the fast path
   const uint32_t directFrom_;
+  const Takers takers_;
   Moment begun_;
   std::vector<LaneClock> lanes_;
   std::vector<std::array<double, kMemoryLevels>> levels_;  // by machine
@@ -369,8 +358,7 @@ class Clocks {
   std::vector<size_t> firstCore_, coresOf_;  // by machine
   std::vector<int> ownCore_;                 // by rank, -1: shared
   std::vector<Port> ports_;
-  std::vector<std::vector<bool>> posted_;  // by rank and connection
-  std::vector<Moment> ends_;               // by rank
+  std::vector<Moment> ends_;  // by rank
   std::vector<int> concerned_;
   double now_ = 0, later_ = 0;
   Moment begin_;  // of the move under way

@@ -147,18 +147,18 @@ std::optional<Status> Communicator::repeat(const CallKey& key, const void* send,
   if (state() != State::ready || !options_.blocking) return std::nullopt;
   std::unique_lock lock(calls_);
   const std::shared_ptr<Plan>* plan = planner_->known(key);
-  if (plan == nullptr || (*plan)->shortCall() == nullptr) return std::nullopt;
-  ShortCall& shortCall = *(*plan)->shortCall();
+  if (plan == nullptr || (*plan)->fastPath() == nullptr) return std::nullopt;
+  FastPath& fastPath = *(*plan)->fastPath();
   const bool spare = spare_ != nullptr && spare_.use_count() == 1;  // see below
-  if (!spare || !shortCall.accepts(send, receive) || !defaultStream_->idle() || !engine_.claim())
+  if (!spare || !fastPath.accepts(send, receive) || !defaultStream_->idle() || !engine_.claim())
     return std::nullopt;
   // From here on this thread drives, and gives that up in drive() or execute() only: nothing may be thrown.
-  CallRecord record = shortCall.record();
+  CallRecord record = fastPath.record();
   const Status remembered =
-      guarded(apiNameOf(key.collective), [&] { return remember(record, **plan, ", short"); });
+      guarded(apiNameOf(key.collective), [&] { return remember(record, **plan, ", fast path"); });
   if (!remembered.ok()) engine_.fail(remembered);
-  shortCall.begin(send, receive, record.signature);
-  if (engine_.drive(shortCall)) return remembered;
+  fastPath.begin(send, receive, record.signature);
+  if (engine_.drive(fastPath)) return remembered;
   const std::shared_ptr<Run> run = spareRun();
   run->plan = *plan;
   run->record = record;
@@ -171,7 +171,7 @@ std::optional<Status> Communicator::repeat(const CallKey& key, const void* send,
   run->call.op = key.op;
   run->call.root = key.root;
   lock.unlock();
-  engine_.execute(run, shortCall);
+  engine_.execute(run, fastPath);
   return run->status;
 }
 

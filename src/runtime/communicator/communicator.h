@@ -84,8 +84,8 @@ class Communicator final : public transport::ControlHandler,
   Status number(const std::vector<StreamItem>& items);
   /// Makes a validated call and waits for its end; no stream has work that comes before it.
   Status execute(Call call);
-  /// The same for a call like one before, where that is short: nothing is checked or planned anew. Nothing if
-  /// it has to go through execute().
+  /// The same for a call like one before, where it can take the fast path: nothing is checked or planned anew.
+  /// Nothing if it has to go through execute().
   std::optional<Status> repeat(const CallKey& key, const void* send, void* receive);
   const std::shared_ptr<Stream>& defaultStream() const { return defaultStream_; }
 

@@ -235,7 +235,7 @@ int Communicator::ranksHere() const {
 void Communicator::choosePace() {
   constexpr Duration kAlone = std::chrono::microseconds(50);
   const bool alone = ranksHere() <= hosts_.coresOf(hosts_.hostOfRank()[static_cast<size_t>(rank_)]);
-  if (!alone) engine_.setDirectFrom(algorithms::kCrowdedDirectFrom);
+  if (!alone) engine_.setDirectFrom(kCrowdedDirectFrom);
   if (alone && options_.settings.spinMicroseconds < 0) engine_.setSpin(kAlone);
 }
 

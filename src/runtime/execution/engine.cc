@@ -188,14 +188,14 @@ void Engine::admit(Run& run) {
 }
 
 // By the driver: the Run is next, nothing comes before it. If that cannot be, it has ended.
-void Engine::start(const std::shared_ptr<Run>& run, const ShortCall* halfway) {
+void Engine::start(const std::shared_ptr<Run>& run, const FastPath* halfway) {
   const Status status = guarded("starting a call", [&] {
     admit(*run);
     begin(*run);
     if (halfway != nullptr)
       halfway->handOver(*run);
-    else if (run->plan->shortCall() == nullptr)
-      run->plan->setShortCall(ShortCall::of(run->call, *run->plan, run->record));
+    else if (run->plan->fastPath() == nullptr)
+      run->plan->setFastPath(FastPath::of(run->call, *run->plan, run->record));
     active_.push_back(run);
     return Status();
   });

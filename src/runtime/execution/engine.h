@@ -67,12 +67,12 @@ class Engine {
   void reject(Run& run, const Status& why) { complete(run, why); }
   /// Submits, releases and waits: nobody else need be woken.
   void execute(const std::shared_ptr<Run>& run);
-  /// If nothing else is under way, makes the caller the driver, for drive() or execute() of a ShortCall.
+  /// If nothing else is under way, makes the caller the driver, for drive() or execute() of a FastPath.
   bool claim();
   /// After claim(). True: the call is complete and the role given up. False: it takes long, or is unusual.
-  bool drive(ShortCall& call);
+  bool drive(FastPath& call);
   /// After drive() said false: goes on with the call as `run`, and gives up the role.
-  void execute(const std::shared_ptr<Run>& run, const ShortCall& call);
+  void execute(const std::shared_ptr<Run>& run, const FastPath& call);
   /// Returns when the Run is done; drives meanwhile if nobody else does.
   void wait(Run& run);
   /// Drives until all Runs have ended and everything sent has been taken by its receivers, or cannot be any
@@ -109,7 +109,7 @@ class Engine {
   void takeQueued();
   void admit(Run& run);
   void begin(Run& run);
-  void start(const std::shared_ptr<Run>& run, const ShortCall* halfway);
+  void start(const std::shared_ptr<Run>& run, const FastPath* halfway);
   void startLane(Run& run, int lane);
   bool advanceLane(Run& run, int lane);
   void finishMoves(Run& run, int lane);

@@ -96,9 +96,9 @@ void findPosts(const Program& program, uint32_t grants, Plan& plan) {
 
 }  // namespace
 
-void Plan::setShortCall(std::unique_ptr<ShortCall> made) {
-  ownedShortCall_ = std::move(made);
-  shortCall_.store(ownedShortCall_.get(), std::memory_order_release);
+void Plan::setFastPath(std::unique_ptr<FastPath> made) {
+  ownedFastPath_ = std::move(made);
+  fastPath_.store(ownedFastPath_.get(), std::memory_order_release);
 }
 
 void Plan::bind(transport::Connector& connector) {
@@ -192,18 +192,18 @@ Result<std::shared_ptr<Plan>> Planner::make(const Call& call, std::shared_ptr<co
       tileBytes > 0 ? std::clamp<uint64_t>(tileBytes, least, context_.ring.slotBytes) : context_.ring.slotBytes;
   if (!program->streams) {
     const uint64_t largest = largestBlock(call);
-    view.cut = algorithms::cutFor(*program, largest, view.elementBytes, messageBytes);
-    view.tiles = view.cut.tiles(largest);
+    view.partition = partitionFor(*program, largest, view.elementBytes, messageBytes);
+    view.tiles = view.partition.tiles(largest);
   } else {  // the sizes are not known to all, so nothing may depend on them
-    view.cut.parts = program->parts;
-    view.cut.tile = messageBytes / least;
+    view.partition.parts = program->parts;
+    view.partition.tile = messageBytes / least;
     for (const Step& step : program->steps) {
       plan->relayedAt.push_back(static_cast<int32_t>(plan->relayFlags));
       plan->relayFlags += static_cast<size_t>(step.repeat);
     }
   }
   plan->scratchBytes = static_cast<size_t>(program->map(Space::scratch).number) *
-                       static_cast<size_t>(program->parts) * view.cut.tile * view.elementBytes;
+                       static_cast<size_t>(program->parts) * view.partition.tile * view.elementBytes;
   plan->footprint = footprintOf(*plan);
   findConnections(*program, *plan);
   if (!program->streams) findPosts(*program, context_.ring.grants(), *plan);

@@ -12,12 +12,12 @@
 #include "algorithms/selection/select.h"
 #include "program/plan_view.h"
 #include "runtime/execution/call.h"
-#include "runtime/execution/short_call.h"
+#include "runtime/execution/fast_path.h"
 #include "transport/connect/connector.h"
 
 namespace eccl::runtime {
 
-/// Immutable once bound, but for shortCall. Owner: shared by the cache and the Runs that use it.
+/// Immutable once bound, but for fastPath. Owner: shared by the cache and the Runs that use it.
 struct Plan {
   std::shared_ptr<const Program> program;
   PlanView view;
@@ -29,18 +29,18 @@ struct Plan {
   std::vector<int8_t> ahead;                      // by lane; see PlanView
   std::vector<std::vector<int>> laneConnections;  // by lane: indices of Program::connections
   const char* algorithm = "";
-  /// For blocking calls made anew; null where it is not short, or not known to be. Set by the driver, once; any
-  /// thread may look, only the driver may begin it.
-  ShortCall* shortCall() const { return shortCall_.load(std::memory_order_acquire); }
-  void setShortCall(std::unique_ptr<ShortCall> made);
+  /// For blocking calls made anew; null where it cannot take that path, or that is not known. Set by the
+  /// driver, once; any thread may look, only the driver may begin it.
+  FastPath* fastPath() const { return fastPath_.load(std::memory_order_acquire); }
+  void setFastPath(std::unique_ptr<FastPath> made);
 
   /// Gets the connections. Driver only; later calls do nothing.
   void bind(transport::Connector& connector);
   std::vector<transport::Connection*> connections;
 
  private:
-  std::unique_ptr<ShortCall> ownedShortCall_;
-  std::atomic<ShortCall*> shortCall_{nullptr};
+  std::unique_ptr<FastPath> ownedFastPath_;
+  std::atomic<FastPath*> fastPath_{nullptr};
   bool bound_ = false;
   std::vector<SendEnd*> senders_;
   std::vector<ReceiveEnd*> receivers_;

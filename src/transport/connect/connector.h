@@ -15,6 +15,7 @@
 #include <memory>
 #include <string>
 
+#include "program/delivery.h"
 #include "transport/core/connection.h"
 #include "transport/core/reactor.h"
 #include "transport/core/transport.h"
@@ -42,9 +43,9 @@ struct ConnectorOptions {
       0;  // number of a connection's first message; the same on all ranks; for tests near a wrap
   uint16_t epoch = 0;
   TransportChoice transports;
-  bool allowDirect = true;        // ranks on this host read and write each other's user memory
-  uint32_t directFrom = 1024;     // bytes from which they do
-  uint32_t zeroCopyFrom = 16384;  // bytes from which a socket sends straight from the user's memory
+  bool allowDirect = true;            // ranks on this host read and write each other's user memory
+  uint32_t directFrom = kDirectFrom;  // bytes from which they do
+  uint32_t zeroCopyFrom = 16384;      // bytes from which a socket sends straight from the user's memory
   Duration connectLimit = std::chrono::seconds(20);  // to reach a peer; see get()
   size_t mostUnasked = 0;  // callers kept until somebody asks for their connections; 0: descriptorShare()
   const Clock* clock = &Clock::system();

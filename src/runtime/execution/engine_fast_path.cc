@@ -1,4 +1,4 @@
-// The engine's way with short calls: no Run, no queue, no ticket, as long as nothing else is under way and the
+// The engine on the fast path: no Run, no queue, no ticket, as long as nothing else is under way and the
 // peers are there.
 
 #include <sched.h>
@@ -9,8 +9,8 @@
 namespace eccl::runtime {
 namespace {
 
-/// A short call is worth so many looks, spinning and yielding, before it is treated like any other.
-constexpr int kShortLooks = 500, kShortYields = 20;
+/// A call on the fast path is worth so many looks, spinning and yielding, before it is treated like any other.
+constexpr int kFastLooks = 500, kFastYields = 20;
 /// Peers that do not sleep see a message after less; the fence it takes to find out whether they do can wait.
 constexpr int kLooksBeforeKick = 8;
 /// So long is a place for a long message waited for (some microseconds).
@@ -26,18 +26,18 @@ bool Engine::claim() {
   return true;
 }
 
-bool Engine::drive(ShortCall& call) {
+bool Engine::drive(FastPath& call) {
   disarm();
   const bool spins = spin_.load(std::memory_order_relaxed) > Duration::zero();
   for (int looks = 0;;) {
-    const ShortCall::Answer answer = call.advance(looks < (spins ? kPatientLooks : kPatientYields));
-    if (answer == ShortCall::Answer::done) break;
-    if (answer == ShortCall::Answer::moved) {
+    const FastPath::Answer answer = call.advance(looks < (spins ? kPatientLooks : kPatientYields));
+    if (answer == FastPath::Answer::done) break;
+    if (answer == FastPath::Answer::moved) {
       looks = 0;
       continue;
     }
     if (++looks == (spins ? kLooksBeforeKick : 1)) call.kick();
-    if (answer == ShortCall::Answer::unusual || looks > (spins ? kShortLooks : kShortYields) || failing() ||
+    if (answer == FastPath::Answer::unusual || looks > (spins ? kFastLooks : kFastYields) || failing() ||
         news_.load(std::memory_order_relaxed)) {
       call.kick();  // what it has done, peers may sleep for
       return false;
@@ -55,7 +55,7 @@ bool Engine::drive(ShortCall& call) {
   return true;
 }
 
-void Engine::execute(const std::shared_ptr<Run>& run, const ShortCall& call) {
+void Engine::execute(const std::shared_ptr<Run>& run, const FastPath& call) {
   start(run, &call);
   std::unique_lock lock(mutex_, std::defer_lock);
   driveFor(*run, lock);

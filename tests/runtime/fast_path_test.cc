@@ -12,11 +12,11 @@
 namespace eccl::runtime {
 namespace {
 
-/// How many calls of this process's log went the short way.
-int shortCallsIn(const std::string& file) {
+/// How many calls of this process's log took the fast path.
+int fastCallsIn(const std::string& file) {
   std::ifstream in(file);
   int count = 0;
-  for (std::string line; std::getline(in, line);) count += line.find(", short") != std::string::npos;
+  for (std::string line; std::getline(in, line);) count += line.find(", fast path") != std::string::npos;
   return count;
 }
 
@@ -24,10 +24,9 @@ using CallFunction = std::function<ecclResult_t(ecclComm_t, float*, float*)>;
 
 constexpr int kCalls = 20;
 
-/// kCalls of each, by each of two ranks; how many were short, of each.
-std::vector<int> shortOnes(const char* transport, const CallFunction& call) {
-  const std::string folder =
-      std::filesystem::temp_directory_path() / ("eccl-short-" + std::to_string(getpid()));
+/// kCalls of each, by each of two ranks; how many took the fast path, of each.
+std::vector<int> fastOnes(const char* transport, const CallFunction& call) {
+  const std::string folder = std::filesystem::temp_directory_path() / ("eccl-fast-" + std::to_string(getpid()));
   std::filesystem::create_directory(folder);
   auto outcomes = test::runProcesses(2, [&](int rank, test::Board& board, std::string& report) {
     const std::string file = folder + "/" + std::to_string(rank);
@@ -41,7 +40,7 @@ std::vector<int> shortOnes(const char* transport, const CallFunction& call) {
       if (call(comm, in.data(), out.data()) != ecclSuccess) return 98;
     }
     ecclCommDestroy(comm);
-    return shortCallsIn(file);
+    return fastCallsIn(file);
   });
   std::filesystem::remove_all(folder);
   EXPECT_TRUE(outcomes[0].ended && outcomes[1].ended) << outcomes[0].text << outcomes[1].text;
@@ -61,23 +60,23 @@ ecclResult_t sendAndReceive(ecclComm_t comm, float* in, float* out) {
   return ecclRecv(out, 10, ecclFloat, 0, comm, nullptr);
 }
 
-TEST(ShortCalls, AreThoseLikeCallsBefore) {
+TEST(FastPath, AreThoseLikeCallsBefore) {
   // The first makes the connections, the second prepares. One that comes while the service thread is at work,
   // as it is now and then on a busy machine, waits for it like any other.
   for (const CallFunction& call : {allReduce(2), allReduce(20000), CallFunction(sendAndReceive)})
-    for (int number : shortOnes("shm", call)) {
+    for (int number : fastOnes("shm", call)) {
       EXPECT_GE(number, kCalls / 2);
       EXPECT_LE(number, kCalls - 2);
     }
 }
 
-TEST(ShortCalls, AreNoneOfSeveralTilesOrOverSockets) {
+TEST(FastPath, AreNoneOfSeveralTilesOrOverSockets) {
   const std::vector<int> none{0, 0};
-  EXPECT_EQ(shortOnes("shm", allReduce(1 << 20)), none);
-  EXPECT_EQ(shortOnes("tcp", allReduce(2)), none);
+  EXPECT_EQ(fastOnes("shm", allReduce(1 << 20)), none);
+  EXPECT_EQ(fastOnes("tcp", allReduce(2)), none);
 }
 
-TEST(ShortCalls, AreCheckedLikeOthers) {
+TEST(FastPath, AreCheckedLikeOthers) {
   auto outcomes = test::runProcesses(2, [](int rank, test::Board& board, std::string& report) {
     ecclComm_t comm = test::join(rank, 2, board, report);
     if (comm == nullptr) return 2;

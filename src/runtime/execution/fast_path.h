@@ -1,16 +1,17 @@
-// A call prepared so that making it again costs little: its moves, resolved to places and connections.
+// The fast path: a call prepared so that making it again costs little. Its moves are resolved to places in the
+// buffers and to connections.
 //
-// Another executor of the verified Programs, for plans of one tile among ranks that look at the same memory.
-// What a short message costs is what surrounds its moves, so all that does not depend on the buffers is worked
-// out once. Whatever is out of the ordinary (a message of another call, a peer that has failed, a long wait) is
-// left to the interpreter, which is told how far each lane has got.
+// It is for plans of one tile among ranks that look at the same memory. What a short message costs is what
+// surrounds its moves, so all that does not depend on the buffers is worked out once. What a move does to its
+// connections is the interpreter's (program/move_ends.h). Whatever is out of the ordinary (a message of another
+// call, a peer that has failed, a long wait) is left to the interpreter, which is told how far each lane is.
 #pragma once
 
 #include <memory>
 #include <vector>
 
 #include "kernels/reduce.h"
-#include "program/plan_view.h"
+#include "program/move_ends.h"
 #include "runtime/execution/call.h"
 #include "transport/core/connection.h"
 
@@ -20,10 +21,10 @@ struct Plan;
 struct Run;
 
 /// Owner: the Plan. Threads: the driver's, but for of() and accepts().
-class ShortCall {
+class FastPath {
  public:
   /// nullptr if the plan is none of this kind or a connection of it is not ready. Call by its driver.
-  static std::unique_ptr<ShortCall> of(const Call& call, const Plan& plan, const CallRecord& record);
+  static std::unique_ptr<FastPath> of(const Call& call, const Plan& plan, const CallRecord& record);
 
   /// The call's record, to be numbered.
   const CallRecord& record() const { return record_; }
@@ -42,42 +43,36 @@ class ShortCall {
   void handOver(Run& run) const;
 
  private:
-  /// Memory, or the end of a connection.
+  /// Memory of the caller.
   struct Place {
     Space space;
-    bool placed = false;  // see Operand
-    uint64_t offset = 0;  // bytes into the buffer
-    SendEnd* to = nullptr;
-    ReceiveEnd* from = nullptr;
+    uint64_t offset;  // bytes into the buffer
   };
   struct Move {
     kernels::ReduceTask task;  // but for the addresses
-    Place sources[kMaxOperands], destinations[kMaxOperands];
-    uint8_t sourceCount, destinationCount;
-    bool mayRefer;      // receivers may be told where the source is, instead
-    bool mayBeGranted;  // the sender of the only source may write to the only destination
-    uint32_t length;    // bytes of the message
+    interpreter::MoveEnds ends;
+    Place sources[kMaxOperands], destinations[kMaxOperands];  // where there is no end
+    Outgoing outgoing;
+    bool offers;  // the first destination, to the sender of the only source
     int32_t step, repeat;
   };
   struct MovesOfLane {
     size_t begin, end, at;
     int32_t steps;
   };
-  /// A message to come; `memory`: where it may be written from the beginning on, if length is not 0.
+  /// A message to come; `memory`: what is offered for it ahead, if length is not 0.
   struct Post {
     ReceiveEnd* from;
     Place memory;
     uint32_t length;
   };
 
-  ShortCall() = default;
+  FastPath() = default;
   bool addLane(const Call& call, const Plan& plan, int lane);
-  bool addMove(const Call& call, const Plan& plan, const Step& step, int32_t stepIndex, int32_t repeat);
-  void addPost(const Move& move, bool posted);
+  bool addMove(const Call& call, const Plan& plan, const Step& step, int32_t stepIndex, int32_t repeat,
+               bool posts);
   std::byte* memory(const Place& place) const { return buffers_[static_cast<int>(place.space)] + place.offset; }
-  bool expected(const ReceiveEnd& end, const Received& received, uint32_t length) const;
   Answer make(Move& move, bool patient);
-  static bool beginReading(const Move& move, const Received* received);
 
   CallRecord record_;
   bool needsSend_ = false, needsReceive_ = false, needsTwo_ = false;

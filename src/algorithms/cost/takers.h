@@ -1,0 +1,89 @@
+// How receivers take messages, for senders that have to know: part of the simulation.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <map>
+#include <vector>
+
+#include "program/delivery.h"
+#include "program/program.h"
+
+namespace eccl::algorithms::simulation {
+
+/// Whether some operand of a step is in scratch.
+inline bool usesScratch(const Program& program, const Step& step) {
+  const auto first = program.operands.begin() + step.firstOperand;
+  return std::any_of(first, first + step.sources + step.destinations,
+                     [](const Operand& operand) { return operand.space == Space::scratch; });
+}
+
+/// The move that takes a message.
+struct Taker {
+  Incoming message;      // but for its length, and whether it is whole
+  bool scratch = false;  // see usesScratch()
+};
+
+/// Of every message of a tile. Immutable.
+class Takers {
+ public:
+  /// `programs`: one per rank, in order, that verifyStructure() accepts.
+  explicit Takers(const std::vector<Program>& programs) {
+    // Both ends of a connection list its messages of a tile in the same order.
+    std::map<std::array<int, 4>, std::vector<Taker>> taken;  // by sender, receiver, channel, tag
+    for (const Program& program : programs) {
+      forOperands(program, false, [&](const Step& step, size_t, const ConnectionSpec& from) {
+        taken[{from.peer, program.rank, from.channel, from.tag}].push_back(takerOf(program, step));
+      });
+    }
+    for (const Program& program : programs) {
+      auto& its = takers_.emplace_back(program.operands.size());
+      std::vector<size_t> sent(program.connections.size());
+      forOperands(program, true, [&](const Step&, size_t operand, const ConnectionSpec& to) {
+        const auto& takers = taken[{program.rank, to.peer, to.channel, to.tag}];
+        size_t& number = sent[static_cast<size_t>(&to - program.connections.data())];
+        its[operand].push_back(number < takers.size() ? takers[number] : Taker{});
+        ++number;
+      });
+    }
+  }
+
+  /// Of the message that a rank sends by an operand, an index of Program::operands, in a repetition.
+  const Taker& of(int rank, ptrdiff_t operand, int repeat) const {
+    return takers_[static_cast<size_t>(rank)][static_cast<size_t>(operand)][static_cast<size_t>(repeat)];
+  }
+
+ private:
+  static Taker takerOf(const Program& program, const Step& step) {
+    const Operand* destination = program.operands.data() + step.firstOperand + step.sources;
+    Taker taker;
+    taker.message.sources = step.sources;
+    taker.message.destinations = step.destinations;
+    taker.message.finished = step.post;
+    taker.message.toMemory = step.destinations > 0 && destination->space != Space::connection;
+    taker.message.posted = step.destinations > 0 && destination->posted;
+    taker.scratch = usesScratch(program, step);
+    return taker;
+  }
+
+  /// Calls visit(step, operand, connection) for each message that a program sends, or receives, in a tile.
+  template <class Visit>
+  static void forOperands(const Program& program, bool sends, Visit&& visit) {
+    for (const Step& step : program.steps) {
+      const int first = step.firstOperand + (sends ? step.sources : 0);
+      for (int repeat = 0; repeat < step.repeat; ++repeat) {
+        for (int i = first; i < first + (sends ? step.destinations : step.sources); ++i) {
+          const Operand& operand = program.operands[static_cast<size_t>(i)];
+          if (operand.space != Space::connection) continue;
+          visit(step, static_cast<size_t>(i),
+                program.connections[static_cast<size_t>(operand.index.at(repeat))]);
+        }
+      }
+    }
+  }
+
+  std::vector<std::vector<std::vector<Taker>>> takers_;  // by rank, operand and repetition
+};
+
+}  // namespace eccl::algorithms::simulation

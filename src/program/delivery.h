@@ -1,0 +1,115 @@
+// How a message is passed from one rank to another: one rule, as pure functions.
+//
+// The interpreter and the fast path ask it with what the ends of a connection are at, the simulator with what
+// it assumes of them. Nothing else decides how data travels.
+//
+//   inlined   in the slot's header, one cache line
+//   slot      the sender copies into the slot, the receiver out of it (eager)
+//   get       the slot names the sender's memory, which the receiver reads (rendezvous get)
+//   put       the receiver has offered memory, and the sender writes there (rendezvous put)
+//
+// An offer is made ahead, at the beginning of a tile, where the program claims that it may be (`posted`), else
+// when the receiver has come to the message and it is not there yet.
+#pragma once
+
+#include "program/slot_ring.h"
+
+namespace eccl {
+
+/// Bytes from which ranks read and write each other's memory.
+inline constexpr uint32_t kDirectFrom = 1024;
+/// The same for ranks that share cores: handing memory over takes turns on a core, which copies of less than
+/// this are cheaper than (4 and 8 ranks on 2 cores of an AMD EPYC, November 2026).
+inline constexpr uint32_t kCrowdedDirectFrom = 8192;
+
+enum class Delivery : uint8_t {
+  inlined,
+  slot,
+  get,
+  put,
+};
+
+/// What the receiver's end has said about memory for a message.
+enum class Offered : uint8_t {
+  no,      ///< nothing that could be used, and nothing will come
+  notYet,  ///< nothing yet
+  memory,  ///< memory that this end can write to, for a message of this length
+};
+
+/// What a program and its sizes say about a message that a move sends.
+struct Outgoing {
+  uint32_t length = 0;  ///< bytes
+  bool whole = false;   ///< the move's only source, or first one, is one piece of memory
+  bool stable = false;  ///< Operand::stable of that source
+  bool scaled = false;  ///< it is scaled as it is read, so memory does not hold what is to be sent
+  bool placed = false;  ///< Operand::placed of the message
+};
+
+/// What the sender's end is at. The functions take any type with these members: one that looks at a ring finds
+/// out only what the rule asks for.
+struct SendState {
+  uint32_t directFrom = UINT32_MAX;  ///< bytes from which memory is named or written directly
+  Offered offer = Offered::no;
+  bool visible = false;  ///< the receiver can read the source where it is
+
+  ECCL_DEVICE constexpr Offered offered() const { return offer; }
+  ECCL_DEVICE constexpr bool shown() const { return visible; }
+};
+
+/// Whether the receiver could be told where the data is, instead of being given it.
+ECCL_DEVICE constexpr bool isItsSource(const Outgoing& message) {
+  return message.stable && message.whole && !message.scaled;
+}
+
+/// Whether a message is worth a moment's wait for the receiver to offer memory. Whoever has waited long enough
+/// does not ask any more.
+template <class End>
+ECCL_DEVICE constexpr bool awaitsOffer(const Outgoing& message, const End& end) {
+  return message.placed && message.length >= end.directFrom && end.offered() == Offered::notYet;
+}
+
+template <class End>
+ECCL_DEVICE constexpr Delivery deliveryOf(const Outgoing& message, const End& end) {
+  if (message.length >= end.directFrom) {
+    const bool offered = end.offered() == Offered::memory;
+    // Who posts a place needs the data in a cache anyway; a busy root posts none and lets others read.
+    if (message.placed && offered) return Delivery::put;
+    if (isItsSource(message) && end.shown()) return Delivery::get;
+    if (offered) return Delivery::put;
+  }
+  return message.length <= kInlineBytes ? Delivery::inlined : Delivery::slot;
+}
+
+/// Which messages of a move, by destination, are not copied into slots.
+struct Passed {
+  uint8_t gets = 0, puts = 0;
+};
+
+/// When a receiver offers memory for a message.
+enum class Offer : uint8_t { never, whenWaiting, ahead };
+
+/// What a program and its sizes say about a message that a move takes.
+struct Incoming {
+  uint32_t length = 0;  ///< bytes; 0 where only the message will tell: a relay of a stream
+  uint8_t sources = 0, destinations = 0;
+  bool toMemory = false;  ///< the first destination is memory
+  bool whole = false;     ///< that is one piece
+  bool posted = false;    ///< Operand::posted of it
+  bool finished = false;  ///< Step::post: what is written is not what was sent
+};
+
+/// What the receiver's end is at.
+struct ReceiveState {
+  uint32_t directFrom = UINT32_MAX;  ///< as the sender's
+  bool window = false;               ///< there is memory that the other side can get at
+};
+
+ECCL_DEVICE constexpr Offer offerOf(const Incoming& message, const ReceiveState& end) {
+  const bool onlyCopied = message.sources == 1 && message.destinations > 0 && message.toMemory &&
+                          message.whole && !message.finished;
+  if (!onlyCopied || !end.window || message.length < end.directFrom || message.length <= kInlineBytes)
+    return Offer::never;
+  return message.posted ? Offer::ahead : Offer::whenWaiting;
+}
+
+}  // namespace eccl

@@ -1,0 +1,159 @@
+// What a move does to the connections it uses: looks at messages, takes memory, publishes and releases. The
+// interpreter and the fast path are two ways to come to a move; from there on they do the same, which is here.
+#pragma once
+
+#include "program/plan_view.h"
+
+namespace eccl::interpreter {
+
+/// The ends of connections that a move uses; null for operands in memory.
+struct MoveEnds {
+  uint8_t sources, destinations;
+  uint8_t placed;  // by destination: Operand::placed
+  ReceiveEnd* from[kMaxOperands];
+  SendEnd* to[kMaxOperands];
+};
+
+ECCL_DEVICE inline void findEnds(const PlanView& plan, const Step& step, int32_t repeat, MoveEnds& ends) {
+  const Operand* operands = plan.operands + step.firstOperand;
+  ends.sources = step.sources;
+  ends.destinations = step.destinations;
+  ends.placed = 0;
+  for (int i = 0; i < step.sources; ++i) {
+    const Operand& operand = operands[i];
+    ends.from[i] = operand.space == Space::connection ? plan.receivers[operand.index.at(repeat)] : nullptr;
+  }
+  for (int i = 0; i < step.destinations; ++i) {
+    const Operand& operand = operands[step.sources + i];
+    ends.to[i] = operand.space == Space::connection ? plan.senders[operand.index.at(repeat)] : nullptr;
+    if (operand.placed) ends.placed |= static_cast<uint8_t>(1u << i);
+  }
+}
+
+/// What is wrong with a message that has been peeked at.
+ECCL_DEVICE inline LaneFault faultOf(const ReceiveEnd& end, const Received& received, uint32_t signature,
+                                     uint32_t length, bool last) {
+  if (received.epoch != end.epoch) return LaneFault::epoch;
+  if (received.signature != signature) return LaneFault::signature;
+  if (received.length != length || received.length > end.shape.slotBytes ||
+      ((received.flags & kSlotLast) != 0) != last)
+    return LaneFault::length;
+  if ((received.flags & kSlotReference) != 0 && !end.theirs.holds(received.offset, received.length))
+    return LaneFault::reference;
+  if ((received.flags & kSlotPlaced) != 0 && !end.granted()) return LaneFault::reference;
+  return LaneFault::none;
+}
+
+/// The sender's end of a connection, for the rule of delivery. `Source`: called for the memory that a message
+/// is made of, if isItsSource().
+template <class Source>
+struct LiveEnd {
+  const SendEnd& end;
+  const Source& source;
+  uint32_t length;
+  uint32_t directFrom;
+  mutable std::byte* place = nullptr;  // that is offered
+  mutable uint64_t offset = 0;         // of what is shown
+
+  ECCL_DEVICE LiveEnd(const SendEnd& its, const Source& from, uint32_t bytes)
+      : end(its), source(from), length(bytes), directFrom(its.directFrom) {}
+  ECCL_DEVICE Offered offered() const {
+    place = end.granted(length);
+    if (place != nullptr) return Offered::memory;
+    return end.mayBeGranted(length) ? Offered::notYet : Offered::no;
+  }
+  ECCL_DEVICE bool shown() const { return end.reaches(source(), length, &offset); }
+};
+
+/// Whether destination `i`, a connection, can take its message now. `patient`: a place for it is worth waiting
+/// for.
+template <class Source>
+ECCL_DEVICE bool canSend(const MoveEnds& ends, int i, Outgoing message, const Source& source, bool patient) {
+  SendEnd& end = *ends.to[i];
+  if (end.reserve() == nullptr) return false;
+  message.placed = (ends.placed >> i & 1) != 0;
+  return !patient || !awaitsOffer(message, LiveEnd(end, source, message.length));
+}
+
+/// Decides how each message of a move is passed; data[i]: where its data is to be written, null if it is not.
+/// What is decided stays: an offer that comes while the move is under way changes nothing.
+template <class Source>
+ECCL_DEVICE Passed placeMessages(const MoveEnds& ends, Outgoing message, const Source& source,
+                                 std::byte* (&data)[kMaxOperands]) {
+  Passed passed;
+  for (int i = 0; i < ends.destinations; ++i) {
+    data[i] = nullptr;
+    SendEnd* end = ends.to[i];
+    if (end == nullptr) continue;
+    const auto bit = static_cast<uint8_t>(1u << i);
+    message.placed = (ends.placed & bit) != 0;
+    const LiveEnd live(*end, source, message.length);
+    const Delivery how = deliveryOf(message, live);
+    if (how == Delivery::get) {
+      end->reserve()->offset = live.offset;
+      passed.gets |= bit;
+    } else if (how == Delivery::put && end->beginWriting()) {
+      passed.puts |= bit;
+      data[i] = live.place;
+    } else {
+      data[i] = end->place(message.length);
+    }
+  }
+  return passed;
+}
+
+/// Where the data of a received message is, from byte `at` on. `written`: where the move's first destination
+/// is, which is what was offered.
+ECCL_DEVICE inline const std::byte* dataOf(const ReceiveEnd& end, const Received& received, uint64_t at,
+                                           const std::byte* written) {
+  if ((received.flags & kSlotPlaced) != 0) return written;
+  return ((received.flags & kSlotReference) != 0 ? end.theirs.at(received.offset) : received.data) + at;
+}
+
+/// Brackets the use of memory that received messages name. -1, or the source whose sender has taken that back.
+ECCL_DEVICE inline int beginReading(const MoveEnds& ends, const Received* received) {
+  for (int i = 0; i < ends.sources; ++i) {
+    if (ends.from[i] == nullptr || (received[i].flags & kSlotReference) == 0) continue;
+    if (ends.from[i]->beginReading()) continue;
+    for (int j = 0; j < i; ++j)
+      if (ends.from[j] != nullptr) ends.from[j]->endReading();
+    return i;
+  }
+  return -1;
+}
+
+/// -1, or a source whose sender has taken its memory back since beginReading(): the result is worth nothing.
+ECCL_DEVICE inline int endReading(const MoveEnds& ends, const Received* received) {
+  int lost = -1;
+  for (int i = 0; i < ends.sources; ++i) {
+    if (ends.from[i] == nullptr || (received[i].flags & kSlotReference) == 0) continue;
+    if (!ends.from[i]->endReading()) lost = i;
+  }
+  return lost;
+}
+
+/// Publishes what was produced and returns what was consumed. `flags`: kSlotLast or nothing.
+ECCL_DEVICE inline void commit(const MoveEnds& ends, Passed passed, uint32_t length, uint16_t flags,
+                               uint32_t signature) {
+  for (int i = 0; i < ends.destinations; ++i) {
+    SendEnd* end = ends.to[i];
+    if (end == nullptr) continue;
+    uint16_t its = flags;
+    if ((passed.puts >> i & 1) != 0) {
+      end->endWriting();
+      its |= kSlotPlaced;
+    }
+    if ((passed.gets >> i & 1) != 0) its |= kSlotReference;
+    end->publish(length, its, signature);
+  }
+  for (int i = 0; i < ends.sources; ++i)
+    if (ends.from[i] != nullptr) ends.from[i]->release();
+}
+
+/// Instead of commit(), for a move whose result is worth nothing.
+ECCL_DEVICE inline void abandon(const MoveEnds& ends, Passed passed) {
+  for (int i = 0; i < ends.destinations; ++i)
+    if ((passed.puts >> i & 1) != 0) ends.to[i]->endWriting();
+}
+
+}  // namespace eccl::interpreter

@@ -1,0 +1,196 @@
+#include "runtime/execution/fast_path.h"
+
+#include <algorithm>
+
+#include "algorithms/builder/collective.h"
+#include "program/offers.h"
+#include "runtime/execution/plan.h"
+#include "runtime/execution/run.h"
+
+namespace eccl::runtime {
+
+std::unique_ptr<FastPath> FastPath::of(const Call& call, const Plan& plan, const CallRecord& record) {
+  const PlanView& view = plan.view;
+  const bool oneTile =
+      view.streams ? call.pointToPoint() && view.partition.tiles(call.count) <= 1 : view.tiles <= 1;
+  if (!oneTile || call.varies() || call.collective == Collective::barrier || call.op > RedOp::avg ||
+      plan.scratchBytes > 0 || plan.connections.empty()) {
+    return nullptr;
+  }
+  for (const transport::Connection* connection : plan.connections) {
+    if (connection->state() != transport::Connection::State::ready || !connection->path()->inMemory())
+      return nullptr;
+  }
+  auto made = std::unique_ptr<FastPath>(new FastPath);
+  for (size_t lane = 0; lane < plan.program->lanes.size(); ++lane) {
+    if (!made->addLane(call, plan, static_cast<int>(lane))) return nullptr;
+  }
+  const algorithms::CollectiveShape shape{call.collective, plan.program->ranks, call.root};
+  made->record_ = record;
+  made->connections_ = plan.connections;
+  made->needsSend_ = call.count > 0 && shape.input(plan.program->rank).number > 0;
+  made->needsReceive_ = call.count > 0 && shape.output(plan.program->rank).number > 0;
+  made->needsTwo_ = call.collective == Collective::allToAll && made->needsSend_;
+  return made;
+}
+
+bool FastPath::addLane(const Call& call, const Plan& plan, int lane) {
+  const Lane& form = plan.view.lanes[lane];
+  const bool posts = plan.view.ahead != nullptr && plan.view.ahead[lane] >= 0;
+  const size_t first = moves_.size();
+  for (int32_t s = 0; s < form.steps; ++s) {
+    const Step& step = plan.view.steps[form.firstStep + s];
+    if (step.waitLane != kNoLane) return false;
+    for (int32_t repeat = 0; repeat < step.repeat; ++repeat) {
+      if (!addMove(call, plan, step, s, repeat, posts)) return false;
+    }
+  }
+  lanes_.push_back({first, moves_.size(), first, form.steps});
+  return true;
+}
+
+bool FastPath::addMove(const Call& call, const Plan& plan, const Step& step, int32_t stepIndex, int32_t repeat,
+                       bool posts) {
+  const PlanView& view = plan.view;
+  const bool scales = call.op == RedOp::avg && isFloating(call.type);
+  interpreter::Resolved resolved;
+  LaneState at;
+  at.repeat = repeat;
+  if (!interpreter::identify(view, at, step, resolved)) return false;
+  resolved.length = static_cast<uint32_t>(interpreter::lengthOf(view, resolved, 0));
+  if (resolved.length == 0 && !view.streams) return true;  // nothing is sent
+  const uint64_t begin = view.partition.slice(resolved.elements, resolved.part, 0).begin;
+  const auto place = [&](int i) -> Place {
+    const Space space = view.operands[step.firstOperand + i].space;
+    if (space == Space::connection) return {};
+    return {space, (resolved.extent[i].offset + begin) * view.elementBytes};
+  };
+
+  Move move{};
+  interpreter::findEnds(view, step, repeat, move.ends);
+  move.task.type = call.type;
+  move.task.op = call.op == RedOp::avg ? RedOp::sum : call.op;
+  move.task.count = resolved.length / view.elementBytes;
+  move.task.sources = step.sources;
+  for (int i = 0; i < step.sources; ++i) {
+    move.sources[i] = place(i);
+    if (scales && view.operands[step.firstOperand + i].pre)
+      move.task.pre[i] = kernels::Scale::multiplyBy(1.0 / plan.program->ranks);
+  }
+  for (int i = 0; i < step.destinations; ++i) move.destinations[i] = place(step.sources + i);
+  if (call.op == RedOp::avg && !scales && step.post)
+    move.task.post = kernels::Scale::divideBy(plan.program->ranks);
+  move.outgoing = interpreter::outgoing(view, step, resolved, scales);
+  move.step = stepIndex;
+  move.repeat = repeat;
+  for (int i = 0; i < step.sources; ++i) {
+    ReceiveEnd* from = move.ends.from[i];
+    if (from == nullptr) continue;
+    const Offer offer = interpreter::offerOf(view, step, resolved, *from);
+    move.offers = offer != Offer::never;
+    // All of a lane's messages are listed, as the interpreter counts them all.
+    if (posts) posts_.push_back({from, move.destinations[0], offer == Offer::ahead ? resolved.length : 0});
+  }
+  moves_.push_back(move);
+  return true;
+}
+
+bool FastPath::accepts(const void* send, const void* receive) const {
+  return (send != nullptr || !needsSend_) && (receive != nullptr || !needsReceive_) &&
+         (send != receive || !needsTwo_);
+}
+
+void FastPath::begin(const void* send, void* receive, uint32_t signature) {
+  buffers_[static_cast<int>(Space::input)] = static_cast<std::byte*>(const_cast<void*>(send));
+  buffers_[static_cast<int>(Space::output)] = static_cast<std::byte*>(receive);
+  signature_ = signature;
+  for (MovesOfLane& lane : lanes_) lane.at = lane.begin;
+  for (const Post& post : posts_) {
+    const uint64_t message = post.from->consider();
+    if (post.length > 0 && post.from->mayOffer(message))
+      post.from->grant(message, memory(post.memory), post.length);
+  }
+}
+
+FastPath::Answer FastPath::make(Move& move, bool patient) {
+  // A blocked move leaves no trace: every connection is looked at before any is touched.
+  const interpreter::MoveEnds& ends = move.ends;
+  const Outgoing& outgoing = move.outgoing;
+  Received received[kMaxOperands];
+  for (int i = 0; i < ends.sources; ++i) {
+    ReceiveEnd* from = ends.from[i];
+    if (from == nullptr) continue;
+    if (!from->peek(received[i])) {
+      if (move.offers && !from->answered())
+        from->grant(from->next, memory(move.destinations[0]), outgoing.length);
+      return Answer::blocked;
+    }
+    if (interpreter::faultOf(*from, received[i], signature_, outgoing.length, true) != LaneFault::none)
+      return Answer::unusual;
+  }
+  const auto source = [&] { return memory(move.sources[0]); };
+  for (int i = 0; i < ends.destinations; ++i) {
+    if (ends.to[i] != nullptr && !interpreter::canSend(ends, i, outgoing, source, patient))
+      return Answer::blocked;
+  }
+  if (interpreter::beginReading(ends, received) >= 0) return Answer::unusual;
+
+  kernels::ReduceTask& task = move.task;
+  task.destinations = 0;
+  std::byte* messages[kMaxOperands];
+  const Passed passed = interpreter::placeMessages(ends, outgoing, source, messages);
+  for (int i = 0; i < ends.destinations; ++i) {
+    std::byte* to = ends.to[i] != nullptr ? messages[i] : memory(move.destinations[i]);
+    if (to != nullptr) task.destination[task.destinations++] = to;
+  }
+  for (int i = 0; i < ends.sources; ++i) {
+    task.source[i] = ends.from[i] != nullptr ? interpreter::dataOf(*ends.from[i], received[i], 0,
+                                                                   static_cast<std::byte*>(task.destination[0]))
+                                             : memory(move.sources[i]);
+  }
+  if (task.destinations > 0 && task.count > 0) kernels::reduce(task);
+
+  if (interpreter::endReading(ends, received) >= 0) {
+    interpreter::abandon(ends, passed);
+    return Answer::unusual;
+  }
+  interpreter::commit(ends, passed, outgoing.length, kSlotLast, signature_);
+  return Answer::moved;
+}
+
+FastPath::Answer FastPath::advance(bool patient) {
+  bool moved = false, complete = true;
+  for (MovesOfLane& lane : lanes_) {
+    for (; lane.at < lane.end; ++lane.at) {
+      const Answer answer = make(moves_[lane.at], patient);
+      if (answer == Answer::unusual) return answer;
+      if (answer == Answer::blocked) break;
+      moved = true;
+    }
+    complete &= lane.at == lane.end;
+  }
+  for (size_t c = 0; complete && c < connections_.size(); ++c)
+    complete = !connections_[c]->sends() || connections_[c]->sendEnd.referencesReleased();
+  return complete ? Answer::done : moved ? Answer::moved : Answer::blocked;
+}
+
+void FastPath::kick() const {
+  for (transport::Connection* connection : connections_) connection->path()->kick();
+}
+
+void FastPath::handOver(Run& run) const {
+  for (size_t l = 0; l < lanes_.size(); ++l) {
+    const MovesOfLane& lane = lanes_[l];
+    LaneState& state = run.lanes[l];
+    state.postedTiles = 1;
+    state.moves = lane.at - lane.begin;
+    state.finished = lane.at == lane.end;
+    if (!state.finished) {
+      state.step = moves_[lane.at].step;
+      state.repeat = moves_[lane.at].repeat;
+    }
+    state.done = static_cast<uint64_t>(state.finished ? lane.steps : state.step);
+  }
+}
+
+}  // namespace eccl::runtime
