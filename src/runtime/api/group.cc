@@ -51,6 +51,14 @@ Status pairSelfSends(Calls& all) {
   return {};
 }
 
+/// After calls with the NULL stream.
+Status afterNullStream(const Communicator& communicator) {
+  const auto& stream = communicator.defaultStream();
+  if (communicator.options().blocking) return stream->synchronize();
+  NullStream::ofThisThread().remember(stream);
+  return {};
+}
+
 }  // namespace
 
 Group& Group::ofThisThread() {
@@ -62,12 +70,16 @@ Status Group::add(ecclComm_t comm, const CommunicatorUse& use, std::shared_ptr<S
   const bool nullStream = stream == nullptr;
   if (nullStream) stream = communicator.defaultStream();
   const bool toSelf = call.pointToPoint() && call.root == communicator.rank();
-  if (!open() && nullStream && communicator.options().blocking && !toSelf && stream->idle())
+  if (open() || toSelf) {
+    std::vector<Entry> one;
+    auto& entries = open() ? entries_ : one;
+    entries.push_back({comm, std::move(stream), nullStream, std::move(call)});
+    return open() ? Status() : issue(std::move(one));
+  }
+  if (nullStream && communicator.options().blocking && stream->idle())
     return communicator.execute(std::move(call));
-  std::vector<Entry> one;
-  auto& entries = open() ? entries_ : one;
-  entries.push_back({comm, std::move(stream), nullStream, std::move(call)});
-  return open() ? Status() : issue(std::move(one));
+  ECCL_TRY(communicator.enqueue(std::move(call), *stream));
+  return nullStream ? afterNullStream(communicator) : Status();
 }
 
 Status Group::addJob(Job job) {
@@ -159,10 +171,11 @@ Status Group::runJobs(const std::vector<Job>& jobs) {
   return {};
 }
 
-// Four steps. All calls are planned: nothing has happened yet if one cannot be. Each communicator numbers its
-// calls in the order in which they were made, whatever their streams: the same order as on the other ranks.
-// Streams give all calls that the group puts into them one place. Then the engines get the calls, again in
-// their order; those whose place is not the first wait in the engine.
+// What Communicator::enqueue() does for one call, in four steps. All calls are planned: nothing has happened
+// yet if one cannot be. Each communicator numbers its calls in the order in which they were made, whatever
+// their streams: the same order as on the other ranks. Streams give all calls that the group puts into them one
+// place. Then the engines get the calls, again in their order; those whose place is not the first wait in the
+// engine.
 Status Group::issue(std::vector<Entry> entries) {
   std::vector<Calls> all;
   std::map<ecclComm_t, size_t> known;
@@ -207,16 +220,11 @@ Status Group::issue(std::vector<Entry> entries) {
   }
   for (size_t i = 0; i < all.size(); ++i) {
     const Communicator& communicator = *all[i].use->communicator;
-    const auto& stream = communicator.defaultStream();
     const bool used = std::any_of(entries.begin(), entries.end(), [&](const Entry& entry) {
-      return entry.nullStream && entry.stream == stream;
+      return entry.nullStream && entry.stream == communicator.defaultStream();
     });
     if (!used) continue;
-    if (!communicator.options().blocking) {
-      NullStream::ofThisThread().remember(stream);
-      continue;
-    }
-    Status status = stream->synchronize();
+    Status status = afterNullStream(communicator);
     if (first.ok()) first = std::move(status);
   }
   return first;

@@ -120,6 +120,27 @@ Status Communicator::number(const std::vector<StreamItem>& items) {
   return {};
 }
 
+Status Communicator::enqueue(Call call, Stream& stream) {
+  ECCL_TRY(usable());
+  const StreamItem item{shared_from_this(), &engine_, std::make_shared<Run>()};
+  Run& run = *item.run;
+  run.holds = 1;
+  std::unique_lock lock(calls_);
+  ECCL_TRY(plan(run, std::move(call), options_.blocking && &stream == defaultStream_.get()));
+  // From its number on the other ranks count on the call.
+  const Status status = guarded(apiNameOf(run.call.collective), [&]() -> Status {
+    ECCL_TRY(number(run));
+    lock.unlock();
+    stream.append({item});
+    submit({&item, 1});
+    return {};
+  });
+  if (status.ok()) return {};
+  fault(status, true);
+  engine_.reject(run, status);
+  return status;
+}
+
 // Nothing is allocated for a call like the one before. Others may still look at a Run that stalled, or be in
 // it.
 std::shared_ptr<Run> Communicator::spareRun() {

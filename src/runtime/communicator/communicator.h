@@ -82,6 +82,8 @@ class Communicator final : public transport::ControlHandler,
   /// Gives planned Runs their places in the order of calls. The caller puts each into its streams, or fails the
   /// communicator: the other ranks count on them.
   Status number(const std::vector<StreamItem>& items);
+  /// Makes a validated call when its turn in `stream` has come: plan() and number() of one call.
+  Status enqueue(Call call, Stream& stream);
   /// Makes a validated call and waits for its end; no stream has work that comes before it.
   Status execute(Call call);
   /// The same for a call like one before, where it can take the fast path: nothing is checked or planned anew.

@@ -21,6 +21,13 @@ constexpr unsigned kPatientLooks = 100;
 /// While spinning, the clock once in so many.
 constexpr int kLooksPerClock = 16;
 
+/// Room for `more`. reserve() by itself makes room for no more than that, so each call would copy all before
+/// it.
+template <class T>
+void makeRoom(std::vector<T>& list, size_t more) {
+  if (list.capacity() - list.size() < more) list.reserve(std::max(list.size() + more, 2 * list.capacity()));
+}
+
 }  // namespace
 
 Engine::Engine(EngineOptions options, EngineHandler& handler)
@@ -43,8 +50,8 @@ void Engine::setDirectFrom(uint32_t bytes) {
 
 void Engine::submit(std::span<const std::shared_ptr<Run>> runs) {
   std::lock_guard lock(mutex_);
-  queued_.reserve(queued_.size() + runs.size());
-  released_.reserve(released_.size() + runs.size());
+  makeRoom(queued_, runs.size());
+  makeRoom(released_, runs.size());
   for (auto& run : runs) {
     queued_.push_back(run);
     if (run->holds.load(std::memory_order_relaxed) == 0) released_.push_back(run);

@@ -1,16 +1,19 @@
 #include "runtime/execution/stream.h"
 
+#include <utility>
+
 namespace eccl::runtime {
 namespace {
 
 /// Neighbours that belong to one engine together.
 template <class Visit>
 void forEngines(std::span<const StreamItem> items, Visit&& visit) {
+  if (items.size() == 1) return visit(*items[0].engine, std::span(&items[0].run, 1));
   std::vector<std::shared_ptr<Run>> runs;
   for (size_t i = 0; i < items.size(); ++i) {
     runs.push_back(items[i].run);
     if (i + 1 < items.size() && items[i + 1].engine == items[i].engine) continue;
-    visit(*items[i].engine, std::span<const std::shared_ptr<Run>>(runs));
+    visit(*items[i].engine, std::span(std::as_const(runs)));
     runs.clear();
   }
 }
@@ -41,7 +44,7 @@ void Stream::release(Batch& batch) {
 }
 
 void Stream::onRunDone(Batch& batch, Run& run) {
-  std::deque<std::shared_ptr<Batch>> finished;  // freed outside the lock
+  std::vector<std::shared_ptr<Batch>> finished;  // freed outside the lock
   std::shared_ptr<Batch> next;
   {
     std::lock_guard lock(mutex_);
