@@ -68,7 +68,7 @@ constexpr Row kRows[] = {
       "1: ranks on this host do not read or write each other's buffers."},
      &Settings::p2pDisable},
     {{"TOPO_FILE", "NCCL_TOPO_FILE", false, "path",
-      "NCCL's XML that says what this host is made of, instead of looking at the machine."},
+      "NCCL's XML, or JSON of `eccl_topo dump`, that says what this host is made of, instead of looking."},
      &Settings::topoFile},
     {{"TOPO_DUMP_FILE", "NCCL_TOPO_DUMP_FILE", false, "path",
       "Where one rank writes, as that XML, what its host is made of."},

@@ -93,6 +93,18 @@ TEST_F(HostFiles, EveryRankSeesTheSameTwoHosts) {
   EXPECT_THAT(hosts, ElementsAre(0, 1, 0, 1, 1));
 }
 
+TEST_F(HostFiles, AHostMayBeInAnyFormat) {
+  ECCL_NEEDS_TALES();
+  const topology::Host host = dataHost(kFirst);
+  const std::string json = folder_ + "host.json";
+  std::ofstream(json) << *topology::toJson(host);
+  const auto outcomes = joinWith({json, dataFolder() + kFirst}, exported);
+  for (const test::Outcome& outcome : outcomes) EXPECT_EQ(outcome.code, 0) << outcome.text;
+  const topology::Cluster cluster = parsed(outcomes[0].text);
+  ASSERT_THAT(cluster.types, SizeIs(1));
+  EXPECT_EQ(topology::withoutIdentity(cluster.types[0]), topology::withoutIdentity(host));
+}
+
 TEST_F(HostFiles, WithoutAFileItIsThisMachine) {
   if (!topology::haveJson()) GTEST_SKIP() << "built without nlohmann-json";
   for (const test::Outcome& outcome : joinWith({"", ""}, exported)) {

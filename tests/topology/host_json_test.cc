@@ -5,6 +5,7 @@
 
 #include <filesystem>
 
+#include "topology/formats/host_formats.h"
 #include "topology/formats/nccl_xml.h"
 #include "topology/probe/probe.h"
 
@@ -32,6 +33,22 @@ TEST(HostJson, RealMachinesSurvive) {
     ++files;
   }
   EXPECT_GE(files, 22);
+}
+
+TEST(HostFormats, EachReadsWhatItWritesAndKnowsItsText) {
+  const Host host = probeHost();
+  for (const HostFormat& format : hostFormats()) {
+    if (format.name == std::string_view("xml") && !canReadXml()) continue;
+    const Result<std::string> text = format.write(host);
+    ASSERT_TRUE(text.ok()) << format.name << ": " << text.status().message();
+    EXPECT_EQ(findHostFormat(format.name), &format);
+    const Result<Host> again = parseHost(" \n" + *text, "text");
+    ASSERT_TRUE(again.ok()) << format.name << ": " << again.status().message();
+    EXPECT_EQ(withoutIdentity(*again).devices, withoutIdentity(host).devices) << format.name;
+  }
+  EXPECT_EQ(findHostFormat("yaml"), nullptr);
+  EXPECT_FALSE(parseHost("", "nothing").ok());
+  EXPECT_FALSE(parseHost("  \n", "blanks").ok());
 }
 
 TEST(HostJson, ThisMachineSurvives) {

@@ -6,8 +6,7 @@
 #include "cluster.h"
 #include "commands.h"
 #include "topology/formats/cluster_json.h"
-#include "topology/formats/host_json.h"
-#include "topology/formats/nccl_xml.h"
+#include "topology/formats/host_formats.h"
 #include "topology/probe/probe_hwloc.h"
 
 namespace eccl::topo {
@@ -18,11 +17,8 @@ Result<std::string> readFile(const std::string& path) {
 }
 
 Result<topology::Host> parseHost(const std::string& content, const std::string& path) {
-  const size_t first = content.find_first_not_of(" \t\r\n");
-  const bool json = first != std::string::npos && content[first] == '{';
-  if (json) return topology::parseHostJson(content, path);
   std::vector<std::string> oddities;
-  auto host = topology::parseNcclXml(content, path, &oddities);
+  auto host = topology::parseHost(content, path, &oddities);
   for (const std::string& sentence : oddities)
     std::fprintf(stderr, "eccl_topo: warning: %s\n", sentence.c_str());
   return host;
@@ -61,9 +57,9 @@ int unreadable(const Status& status) {
 }
 
 int dump(const topology::Host& host, const Options& options) {
-  if (options.format != "json") return write(topology::toNcclXml(host), options);
-  const Result<std::string> json = topology::toJson(host);
-  return json.ok() ? write(*json, options) : unreadable(json.status());
+  const Result<std::string> text =
+      topology::findHostFormat(options.format.empty() ? "xml" : options.format)->write(host);
+  return text.ok() ? write(*text, options) : unreadable(text.status());
 }
 
 int draw(const topology::Host& host, const Options& options) {

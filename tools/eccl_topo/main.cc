@@ -10,6 +10,7 @@
 #include "cluster.h"
 #include "commands.h"
 #include "topology/formats/cluster_json.h"
+#include "topology/formats/host_formats.h"
 
 namespace {
 
@@ -183,8 +184,12 @@ Options parse(int argc, char** argv) {
   if (!options.file.empty() && !options.root.empty()) topo::misused("--file or --root, not both");
   if (!options.host.empty() && (options.file.empty() || options.command == "diff"))
     topo::misused("--host is of a cluster in a --file, and not of diff");
-  if (!options.format.empty() && options.format != "xml" && options.format != "json")
-    topo::misused("--format is xml or json");
+  if (!options.format.empty() && topology::findHostFormat(options.format) == nullptr) {
+    std::string names;
+    for (const auto& known : topology::hostFormats())
+      names += std::string(names.empty() ? "" : " or ") + known.name;
+    topo::misused("--format is " + names + ", not " + options.format);
+  }
   return options;
 }
 

@@ -6,6 +6,7 @@
 #include <mutex>
 
 #include "base/log.h"
+#include "topology/formats/host_formats.h"
 #include "topology/formats/nccl_xml.h"
 #include "topology/model/cluster.h"
 #include "topology/probe/probe.h"
@@ -25,7 +26,7 @@ topology::Host lookAtMachine() {
 
 Result<topology::Host> loadFile(const std::string& path) {
   std::vector<std::string> oddities;
-  Result<topology::Host> host = topology::loadNcclXml(path, &oddities);
+  Result<topology::Host> host = topology::loadHost(path, &oddities);
   if (!host.ok())
     return Status::error(host.status().code(), "ECCL_TOPO_FILE: %s", host.status().message().c_str());
   if (host->all(topology::DeviceKind::cpu).empty())
