@@ -1,6 +1,6 @@
-// What an operator should repair of a host, or know about it: each finding says what is seen, what it costs,
-// and what to do. Judges a Host as probeHost() gives it, and what else the kernel tells of the machine and of
-// this process.
+// Checks of a host: what an operator should repair, or know about. Each finding says what is seen, what it
+// costs, and what to do. The checks judge a Host as probeHost() returns it, and what else the kernel tells of
+// the machine and of this process. docs/probing.md lists them.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +12,7 @@
 
 namespace eccl::topology {
 
+/// How much a finding matters.
 enum class Severity : uint8_t {
   note,     ///< costs nothing now, or may be meant so
   warning,  ///< costs bandwidth or latency
@@ -19,6 +20,7 @@ enum class Severity : uint8_t {
 };
 const char* nameOf(Severity severity);
 
+/// One finding, in sentences for people. A value.
 struct Finding {
   Severity severity = Severity::note;
   std::string id;      ///< of the check, for filters and for docs/probing.md: "pci-link"
@@ -26,23 +28,25 @@ struct Finding {
   std::string evidence, consequence, remedy;
   bool operator==(const Finding&) const = default;
 };
-/// One line: "warning pci-link 0000:3b:00.0: <evidence>. <consequence>. <remedy>."
+/// The finding in one line: "warning pci-link 0000:3b:00.0: <evidence>. <consequence>. <remedy>."
 std::string describe(const Finding& finding);
 
+/// Where the checks read what is not in the Host.
 struct CheckSources {
   std::string root;  ///< as ProbeSources::root
 };
 
-/// Most severe first, then in the order of the checks. What cannot be read is a note where it matters to this
-/// host, and nothing else. Any thread; some milliseconds.
+/// All findings of a host: most severe first, then in the order of the checks. What cannot be read is a note
+/// where it matters to this host, and is left out elsewhere. Never fails. Any thread; some milliseconds.
 std::vector<Finding> checkHost(const Host& host, const CheckSources& sources = {});
 
-/// The same of a host that is not this machine but in a file: links, ports and distances. What cannot be judged
-/// without the machine, or of facts that the host lacks, is a note "not-judged" each.
+/// The findings of a host that was read from a file and is not this machine: links, ports and distances. What
+/// cannot be judged without the machine, or for lack of facts, is a note "not-judged" each.
 std::vector<Finding> checkFile(const Host& host);
 
-/// That accelerators which have NVLink, by their compute capability, have none in this host; nothing if all
-/// have, or there is only one. `alsoUnknown`: also that there are no links and it is not known what these are.
+/// The finding that accelerators which have NVLink, by their compute capability, have none in this host.
+/// Nothing if all have, or if there is only one accelerator. `alsoUnknown`: also a finding where there are no
+/// links and the compute capability is unknown.
 std::optional<Finding> missingNvLinks(const Host& host, bool alsoUnknown = false);
 
 }  // namespace eccl::topology

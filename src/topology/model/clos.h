@@ -1,14 +1,14 @@
 // Generates clusters whose network is a rail-optimised Clos (C. Clos, Bell System Technical Journal 32, 1953;
-// with the rails of W. Wang et al., arXiv 2307.12169): what simulations and plans start from.
+// the rails are those of W. Wang et al., arXiv 2307.12169). Simulations and plans start from such clusters.
 #pragma once
 
 #include "topology/model/cluster.h"
 
 namespace eccl::topology {
 
-/// Port r of every host is on rail r. A pod is hostsPerPod hosts and a leaf switch per rail. The leaves of one
-/// pod are joined by spines of that pod, spine s of all pods by a core group of its own; where one layer of
-/// spines can join all leaves there is no core, and a single leaf needs no spines.
+/// What to generate. Port r of every host is on rail r. A pod is hostsPerPod hosts and one leaf switch per
+/// rail. Spines of a pod join its leaves; a core group for each spine number joins the pods. Where one layer
+/// of spines can join all leaves there is no core, and a single leaf needs no spines.
 struct ClosShape {
   Host host;
   int hosts = 1;
@@ -22,13 +22,15 @@ struct ClosShape {
   double leafOversubscription = 1, spineOversubscription = 1;
 };
 
-/// Hosts are node0 and on, switches leaf<pod>.<rail>, spine<pod>.<index> (of two tiers spine<index>),
-/// core<spine>.<index>. The result is valid. Errors (invalidArgument): a host without ports, numbers out of
-/// range, uplinks that are no whole number of cables, or more than the radix can join; they say what to change.
-/// n log n.
+/// The cluster of a shape; it is valid. Hosts are called node0 and on, switches leaf<pod>.<rail>,
+/// spine<pod>.<index> (of two tiers spine<index>) and core<spine>.<index>. n log n, pure.
+///
+/// Errors (invalidArgument) say what to change: a host without ports, numbers out of range, uplinks that are
+/// no whole number of cables, or more than the radix can join.
 Result<Cluster> makeClos(const ClosShape& shape);
 
-/// The ports of a host that a network is wired to, ascending: its ports, or the adapters nobody named ports of.
+/// The ports of a host that a network is wired to, ascending: its ports, and adapters of which no port is
+/// named.
 std::vector<int> networkPorts(const Host& host);
 
 }  // namespace eccl::topology

@@ -1,9 +1,9 @@
-// What a cluster is made of: its hosts, merged where they are alike, and the network between them. Facts, as
-// they were probed, generated (clos.h) or read (cluster_json.h). What they mean for messages is
-// cluster_paths.h's.
+// The model of a cluster: its hosts, merged where they are alike, and the network between them. These are
+// facts, as they were probed, generated (clos.h) or read from a file (cluster_json.h). cluster_paths.h says
+// what they mean for messages.
 //
-// All types here are values, safe to read from any thread. Bandwidth is in GB/s (10^9 bytes) one way, latency
-// in microseconds one way; every link carries as much both ways.
+// Owner and threads: all types here are values, safe to read from any thread. Units: bandwidth is in GB/s
+// (10^9 bytes) one way, latency in microseconds one way. Every link carries as much both ways.
 #pragma once
 
 #include <optional>
@@ -16,7 +16,7 @@
 
 namespace eccl::topology {
 
-/// A cable from a host to a switch.
+/// A cable from a port of a host to a switch.
 struct Uplink {
   int port = Device::kNone;  ///< index into the devices of the host's type: a port, or an adapter without ports
   int toSwitch = 0;          ///< index into Cluster::switches
@@ -25,6 +25,7 @@ struct Uplink {
   auto operator<=>(const Uplink&) const = default;
 };
 
+/// One host of a cluster: which kind of host it is, and where its ports are wired.
 struct ClusterHost {
   std::string name;             ///< unique in the cluster, not empty
   int type = 0;                 ///< index into Cluster::types
@@ -32,6 +33,7 @@ struct ClusterHost {
   bool operator==(const ClusterHost&) const = default;
 };
 
+/// A switch of the network. Tiers count from the hosts: tier 1 are leaves.
 struct Switch {
   std::string name;  ///< unique among switches, not empty
   int tier = 1;      ///< 1: leaf
@@ -49,14 +51,16 @@ struct Trunk {
   bool operator==(const Trunk&) const = default;
 };
 
-/// What a rank runs on.
+/// Where a rank runs: on which host, and on which of its devices.
 struct RankPlace {
   int host = 0;                ///< index into Cluster::hosts
   int device = Device::kNone;  ///< of its type: an accelerator or a CPU
   bool operator==(const RankPlace&) const = default;
 };
 
-/// Without switches nothing is known of the network: every port is taken to reach every other at its own speed.
+/// Hosts, switches and the cables between them. Without switches nothing is known of the network: every port
+/// is then taken to reach every other at its own speed. All functions that say "a valid cluster" need
+/// validate() to accept it.
 struct Cluster {
   std::string name;
   std::vector<Host> types;  ///< distinct, with unique names
@@ -71,31 +75,33 @@ struct Cluster {
   }
 };
 
+/// The limits that validate() enforces. They bound the memory that a file from outside can cost.
 inline constexpr int kMaxHosts = 1 << 17, kMaxSwitches = 1 << 17, kMaxTrunks = 1 << 20, kMaxUplinks = 1 << 21,
                      kMaxRanks = 1 << 21;
 inline constexpr int kMaxTier = 16;
 
-/// What is the host's own and makes no difference to a collective is removed: names, NCCL's host hash and
-/// ranks, GUIDs, and what was left unread. Bus ids stay. Ranks that exchange hosts send this, so that equal
-/// hosts are equal bytes.
+/// Removes what is the host's own and makes no difference to a collective: names, NCCL's host hash and ranks,
+/// GUIDs, and what was left unread. Bus ids stay. Ranks that exchange hosts send this, so that equal hosts
+/// are equal bytes.
 Host withoutIdentity(Host host);
 
-/// Hosts merged by content.
+/// Hosts merged by content: each distinct one once.
 struct MergedHosts {
   std::vector<Host> types;  ///< withoutIdentity(), in the order of their first host and under its name
   std::vector<int> typeOf;  ///< index into `types`, by host
 };
-/// Each host's name may be empty, and several may share one. n log n comparisons of hosts.
+/// Merges hosts that are equal apart from their identity. Each host's name may be empty, and several may
+/// share one. n log n comparisons of hosts. Pure.
 MergedHosts mergeHosts(std::span<const Host> hosts);
 
-/// What makes a cluster usable: valid types, indices that exist, unique names, ports wired once and switches
-/// within their number of ports, links with bandwidth, numbers within the limits above, and, where there are
-/// switches, all hosts and switches connected (through hosts as well, as rails may meet nowhere else). n log n.
-/// An error (invalidArgument) names host, switch or link.
+/// Checks that a cluster is usable: types are valid, indices exist, names are unique, each port is wired
+/// once, switches are within their number of ports, links have bandwidth, and numbers are within the limits
+/// above. If there are switches, all hosts and switches must be connected (through hosts as well, as rails
+/// may meet nowhere else). n log n. An error (invalidArgument) names the host, switch or link.
 Status validate(const Cluster& cluster);
 
-/// One rank for every accelerator, on hosts without any one for every CPU; host by host. What a collective of
-/// the whole cluster is among where no ranks are given.
+/// One rank for every accelerator, or for every CPU on hosts without accelerators; host by host. A collective
+/// of the whole cluster is among these where no ranks are given.
 std::vector<RankPlace> allPlaces(const Cluster& cluster);
 
 }  // namespace eccl::topology

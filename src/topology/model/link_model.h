@@ -1,8 +1,8 @@
-// What the facts of a Host mean for messages: the bandwidth and the latency of each of its links.
+// The link model: the bandwidth and the latency of each link of a Host, from the host's facts.
 // docs/topology.md has the table, link_model.cc the source of every number.
 //
-// Stateless functions, any thread. Bandwidth is what data sees, one way, in GB/s (10^9 bytes); latency is that
-// of a small message in microseconds, one way.
+// Threads: stateless functions, any thread. Units: bandwidth is what data sees, one way, in GB/s (10^9
+// bytes); latency is that of a small message in microseconds, one way.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +12,7 @@
 
 namespace eccl::topology {
 
+/// What a link is. The first three follow from the tree of devices, the others are FabricLink's.
 enum class LinkKind : uint8_t {
   pci,       ///< a PCI function and what it hangs below
   network,   ///< a port and its adapter (or the CPU, for an adapter that is not on PCI): as fast as the port
@@ -21,8 +22,10 @@ enum class LinkKind : uint8_t {
   xgmi,
   pciSwitch,
 };
+/// A static string, for messages.
 const char* nameOf(LinkKind kind);
 
+/// One direction of a link, with what it carries.
 struct Link {
   int a = Device::kNone, b = Device::kNone;  ///< from, to: indices into Host::devices
   LinkKind kind = LinkKind::pci;
@@ -36,7 +39,8 @@ struct Link {
 /// order and within it in the order of devices and of Host::fabric.
 std::vector<Link> linksOf(const Host& host);
 
-/// GB/s of a PCI Express link, one way, for 256-byte payloads; 0 for a speed or width of 0.
+/// GB/s of a PCI Express link, one way, for 256-byte payloads. `gigatransfers` are per second and lane,
+/// `width` is in lanes. 0 for a speed or width of 0.
 double pciGigabytes(double gigatransfers, int width);
 
 }  // namespace eccl::topology

@@ -1,7 +1,9 @@
-// What a host is made of and how its parts hang together: facts, as they were probed or read from a file. What
-// the facts mean for bandwidth and latency is link_model.h's; the way between two devices is paths.h's.
+// The model of one host: the devices it is made of and the links between them. These are facts, as they were
+// probed (probe.h) or read from a file (nccl_xml.h, host_json.h). link_model.h says what the facts mean for
+// bandwidth and latency; paths.h finds the path between two devices.
 //
-// All types here are values: copied freely, compared by content, safe to read from any thread.
+// Owner and threads: all types here are values. They are copied freely, compared by content, and safe to read
+// from any thread. A fact that is not known is unset, 0 or empty, as its comment says; nothing is guessed.
 #pragma once
 
 #include <compare>
@@ -15,6 +17,7 @@
 
 namespace eccl::topology {
 
+/// What a device is. The names are nameOf()'s: "cpu", "bridge", "accelerator", and so on.
 enum class DeviceKind : uint8_t {
   cpu,          ///< a NUMA node: some memory and the cores near it
   bridge,       ///< a PCI bridge or switch
@@ -24,8 +27,10 @@ enum class DeviceKind : uint8_t {
   nvSwitch,
   other,  ///< a PCI device that carries no collective's data
 };
+/// A static string, for messages and files.
 const char* nameOf(DeviceKind kind);
 
+/// What is known of a NUMA node and of the CPU that it belongs to.
 struct CpuFacts {
   std::vector<int> cores;    ///< the operating system's numbers, ascending; empty: unknown
   std::string arch, vendor;  ///< as NCCL writes them: "x86_64", "GenuineIntel"
@@ -44,6 +49,7 @@ struct PciFacts {
   auto operator<=>(const PciFacts&) const = default;
 };
 
+/// What the driver of an accelerator says of it, or a topology file.
 struct AcceleratorFacts {
   std::optional<int> index, rank;  ///< the driver's number of the device; the rank that uses it
   std::optional<int>
@@ -54,6 +60,8 @@ struct AcceleratorFacts {
   auto operator<=>(const AcceleratorFacts&) const = default;
 };
 
+/// What is known of a port of a network adapter. The link speed is that of the port, not of the adapter's PCI
+/// link.
 struct PortFacts {
   std::optional<int> index, number;  ///< NCCL's `dev`; the port on its adapter, from 1
   std::optional<int64_t> megabits;   ///< per second, as negotiated
@@ -71,7 +79,8 @@ struct PortFacts {
   auto operator<=>(const PortFacts&) const = default;
 };
 
-/// One thing of a host. `parent` is the device it hangs below; the facts that its kind has are set.
+/// One device of a host. `parent` is the device that it hangs below. The facts of its kind are set, and only
+/// those.
 struct Device {
   DeviceKind kind = DeviceKind::other;
   /// Index into Host::devices, always smaller than the device's own; kNone below nothing. PCI functions and
@@ -88,6 +97,7 @@ struct Device {
   auto operator<=>(const Device&) const = default;
 };
 
+/// The kinds of links that are not part of the tree.
 enum class FabricKind : uint8_t {
   nvLink,
   c2c,  ///< NVIDIA's between a Grace CPU and its accelerators
@@ -96,8 +106,9 @@ enum class FabricKind : uint8_t {
 };
 const char* nameOf(FabricKind kind);
 
-/// Links beside the tree, from one device to another; the way back is a link of its own. One end is an
-/// accelerator (of a pciSwitch link both are bridges); links with a CPU or an NVSwitch always go both ways.
+/// A link beside the tree, in one direction; the way back is a link of its own. One end is an accelerator,
+/// except that both ends of a pciSwitch link are bridges. Links with a CPU or an NVSwitch always go both
+/// ways.
 struct FabricLink {
   int from = Device::kNone, to = Device::kNone;  ///< indices into Host::devices
   FabricKind kind = FabricKind::nvLink;
@@ -106,7 +117,9 @@ struct FabricLink {
   auto operator<=>(const FabricLink&) const = default;
 };
 
-/// One host. Devices stand behind their parents; CPUs are first.
+/// One host: a forest of devices and the links beside it. Devices stand behind their parents, and CPUs come
+/// first. A host is usable as a graph when validate() accepts it; all functions that say "a valid host" need
+/// that.
 struct Host {
   std::string name;  ///< empty in files that give none
   std::vector<Device> devices;
@@ -126,16 +139,17 @@ inline constexpr int kMaxCpus = 1024;    ///< NUMA nodes of one host: Linux's ow
 inline constexpr int kMaxCores = 65536;  ///< the numbers are below; Linux is built for 8192 at most
 inline constexpr int kMaxDepth = 256;    ///< devices below one another: a PCI domain has 256 buses
 
-/// The devices that an AllGather on this host alone is between: its accelerators, or where there are none its
-/// CPUs.
+/// The devices that take part in an AllGather on this host alone: its accelerators, or its CPUs if it has
+/// none. Indices into Host::devices, ascending.
 std::vector<int> participantsOf(const Host& host);
 
-/// Makes every name and word in it printable(): for hosts whose facts were read from files or devices.
+/// Makes every text in the host printable(), so that a terminal does not act on it. Needed for hosts whose
+/// facts were read from files or devices.
 void makePrintable(Host& host);
 
-/// What makes a host usable as a graph: unique names, CPUs first and parents before children, kinds with their
-/// facts, links between devices that exist, numbers that make sense (no bandwidth of zero or less). n log n of
-/// the size of the host. An error (invalidArgument) names the device.
+/// Checks that a host is usable as a graph: names are unique, CPUs come first and parents before children,
+/// each kind has its facts, links join devices that exist, and numbers make sense (no bandwidth of zero or
+/// less). n log n of the size of the host. An error (invalidArgument) names the device.
 Status validate(const Host& host);
 
 }  // namespace eccl::topology

@@ -1,4 +1,4 @@
-// The links of a host as a graph to search. Not for use outside paths.cc.
+// The links of a host as a graph for the search of paths. Internal to paths.cc.
 #pragma once
 
 #include <vector>
@@ -8,7 +8,7 @@
 
 namespace eccl::topology {
 
-/// One direction of a link, or of several parallel ones.
+/// One direction of a link, or of several parallel ones taken together.
 struct PathEdge {
   int to = Device::kNone;
   LinkKind kind = LinkKind::pci;
@@ -16,18 +16,22 @@ struct PathEdge {
   double gigabytes = 0, microseconds = 0;
 };
 
-/// A value; linear in the host. Nodes are the devices, and behind them the crossbars: the NVSwitches that share
-/// accelerators are one, as a message may take any of them, and their PCI functions lead to no NVLink.
+/// The graph. Nodes are the devices, and behind them the crossbars. A crossbar stands for the NVSwitches that
+/// share accelerators: a message may take any of them, so they count as one, and their PCI functions lead to
+/// no NVLink. A value, linear in the size of the host. Immutable: any thread.
 class PathGraph {
  public:
   explicit PathGraph(const Host& host);
 
+  /// Devices and crossbars.
   int nodes() const { return static_cast<int>(starts_.size()) - 1; }
+  /// Nodes below this number are devices, with their indices in Host::devices.
   int devices() const { return static_cast<int>(kinds_.size()); }
   /// Of a node; a crossbar is an nvSwitch.
   DeviceKind kindOf(int node) const { return node < devices() ? kinds_[node] : DeviceKind::nvSwitch; }
   /// The node where an NVSwitch's NVLinks are; of any other device, and of a switch without links, the device.
   int crossbarOf(int device) const { return crossbars_[device]; }
+  /// The edges that lead out of a node: [begin(), end()).
   const PathEdge* begin(int node) const { return edges_.data() + starts_[node]; }
   const PathEdge* end(int node) const { return edges_.data() + starts_[node + 1]; }
   /// Whether any edge is of that type.

@@ -1,4 +1,4 @@
-// The way between two devices of a host: what kind it is, how much it carries, how long it takes.
+// Paths between two devices of a host: what kind a path is, how much it carries, how long it takes.
 #pragma once
 
 #include <cstdint>
@@ -29,14 +29,14 @@ enum class PathType : uint8_t {
 };
 const char* nameOf(PathType type);  ///< "LOC", ...
 
-/// `gigabytes` is the most that any way of the best type carries (a way carries as much as its slowest link).
-/// `microseconds` is the least that any way of the best type takes, `hops` its number of links, the fewest if
-/// several take as long. Where ways differ these may be of different ways: a long message takes the widest, a
-/// short one the quickest.
+/// The path between two devices. A way carries as much as its slowest link. `gigabytes` (GB/s) is the most
+/// that any way of the best type carries. `microseconds` is the least that any way of the best type takes,
+/// and `hops` its number of links, the fewest if several take as long. Where ways differ these may belong to
+/// different ways: a long message takes the widest, a short one the quickest.
 ///
-/// To itself, and between NVSwitches that count as one: loc, infinite bandwidth, no time. Disconnected: dis, no
-/// bandwidth, infinite time. By net: the network itself counts as one link without time and of any bandwidth,
-/// as nothing is known of it.
+/// From a device to itself, and between NVSwitches that count as one: loc, infinite bandwidth, no time.
+/// Disconnected: dis, no bandwidth, infinite time. By net: the network counts as one link without time and of
+/// any bandwidth, as nothing is known of it.
 struct Path {
   PathType type = PathType::dis;
   double gigabytes = 0;
@@ -45,23 +45,23 @@ struct Path {
   bool operator==(const Path&) const = default;
 };
 
-/// All paths of one host. A way passes bridges, CPUs, NVSwitches and, between ports, adapters; it passes
+/// All paths of one host. A way passes bridges, CPUs, NVSwitches and, between ports, adapters. It passes
 /// accelerators only as the types nvb and pxn say. Parallel links count as one, and so do NVSwitches with a
 /// common accelerator. That traffic shares links is not accounted for.
 ///
-/// Keeps no reference to the host. Immutable: any thread, any number at a time. A search from one device visits
-/// every link a few times, whatever the number of destinations.
+/// Owner: the caller; it keeps no reference to the host. Immutable: any thread, any number at a time. A
+/// search from one device visits every link a few times, whatever the number of destinations.
 class Paths {
  public:
-  /// Of a valid host.
+  /// For a valid host.
   explicit Paths(const Host& host);
   ~Paths();
   Paths(Paths&&) noexcept;
   Paths& operator=(Paths&&) noexcept;
 
-  /// To every device, in the order of Host::devices.
+  /// The paths to every device, in the order of Host::devices.
   std::vector<Path> from(int device) const;
-  /// To one; as long a search as to all.
+  /// The path to one device; it takes as long as from().
   Path between(int from, int to) const;
 
  private:

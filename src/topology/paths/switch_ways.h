@@ -1,4 +1,4 @@
-// The ways between the switches of a cluster.
+// Ways between the switches of a cluster.
 #pragma once
 
 #include <limits>
@@ -8,18 +8,20 @@
 
 namespace eccl::topology {
 
-/// Of the ways that pass the fewest switches the widest, and of those the quickest that was found.
+/// A way between two switches: of those that pass the fewest switches the widest, and of these the quickest
+/// that was found. GB/s and microseconds, one way.
 struct SwitchWay {
   int switches = 0;  ///< that it passes, both ends counted; 0: there is no way
   double gigabytes = std::numeric_limits<double>::infinity(), microseconds = 0;
   int narrowest = -1;  ///< index into Cluster::trunks; -1: of one switch
 };
 
-/// Immutable: any thread, any number at a time. Keeps no reference to the cluster.
+/// Finds ways between the switches of one cluster. Immutable: any thread, any number at a time. Keeps no
+/// reference to the cluster.
 class SwitchWays {
  public:
   explicit SwitchWays(const Cluster& cluster);
-  /// To every switch. Linear: every link is looked at once from either end.
+  /// The ways to every switch, by its index. Linear: every link is visited once from either end.
   std::vector<SwitchWay> from(int theSwitch) const;
 
  private:

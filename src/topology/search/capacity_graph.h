@@ -1,5 +1,5 @@
-// Who can send to whom, and how much: what the searches for rings and trees work on. Made from a Host by
-// graph_of_host.h, or by hand.
+// The graph that the searches for rings and trees work on: who can send to whom, and how much.
+// graph_of_host.h and graph_of_cluster.h make one; tests make theirs by hand.
 #pragma once
 
 #include <cstddef>
@@ -25,11 +25,12 @@ struct CapacityGraph {
   std::vector<CapacityEdge> edges;
 };
 
-/// What the searches ask for: two terminals or more, edges between nodes that exist, capacities of 1 or more.
-/// An error (invalidArgument) names the edge.
+/// Checks what the searches need: two terminals or more, edges between nodes that exist, capacities of 1 or
+/// more. An error (invalidArgument) names the edge.
 Status validate(const CapacityGraph& graph);
 
-/// What all ways, each a list of neighbours, can carry at once, every one the same. Infinity if there are none.
+/// The rate at which all ways can carry data at once, every one the same, in the graph's units. Each way is a
+/// list of neighbours. Infinity if there are none.
 double evenRate(const CapacityGraph& graph, const std::vector<std::vector<int>>& ways);
 
 }  // namespace eccl::topology

@@ -1,4 +1,5 @@
-// How fast an AllGather can be at best: what must leave a set of nodes, over the bandwidth it can leave by.
+// The bound of a graph: how fast an AllGather can be at best. It follows from what must leave a set of nodes,
+// and the bandwidth of the edges that lead out of it.
 #pragma once
 
 #include <span>
@@ -20,15 +21,15 @@ struct CutBound {
   double perTerminal() const { return static_cast<double>(capacity) / terminals; }
 };
 
-/// The graph has at least two terminals. `weights`: how many terminals each of them stands for, at least 1;
-/// none: one each. O(terminals) maximal flows for each of a few rounds. Pure.
+/// The bound of a graph with at least two terminals. `weights`: how many terminals each of them stands for,
+/// at least 1; none: one each. O(terminals) maximal flows for each of a few rounds. Pure.
 CutBound cutBound(const CapacityGraph& graph, std::span<const int> weights = {});
 
-/// As cutBound(), but an error (invalidArgument) where some terminal cannot be reached.
+/// As cutBound(), but an error (invalidArgument) if some terminal cannot be reached.
 Result<CutBound> reachableBound(const CapacityGraph& graph);
 
-/// Whether every terminal can get `each` from every terminal at once, over edges with these capacities (by the
-/// edge's number in `graph`).
+/// Whether every terminal can receive `each` from every terminal at once, over edges with these capacities
+/// (by the edge's number in `graph`).
 bool canFlow(const CapacityGraph& graph, const std::vector<int64_t>& capacities, int64_t each);
 
 }  // namespace eccl::topology

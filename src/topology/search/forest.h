@@ -1,5 +1,5 @@
-// The search for the trees along which AllGather, Broadcast and, run backwards, ReduceScatter are as fast as
-// the links allow.
+// The search for trees: those along which AllGather, Broadcast and, run backwards, ReduceScatter are as fast
+// as the links allow.
 #pragma once
 
 #include "base/status.h"
@@ -8,6 +8,7 @@
 
 namespace eccl::topology {
 
+/// The trees that were found, and how good they are.
 struct Forest {
   std::vector<SpanningTree> trees;  ///< by root, the same number for each: one per channel
   int channels = 0;
@@ -18,10 +19,13 @@ struct Forest {
   double ofBound() const { return perTerminal() / bound.perTerminal(); }
 };
 
-/// The forest with the largest share of the bound for at most `mostChannels` trees per terminal, among equals
-/// the one with the fewest. On graphs whose links are equally fast both ways the full bound is reached once
-/// there are enough channels. Errors (invalidArgument): fewer than two terminals, a terminal that another
-/// cannot reach, a capacity below 1. Some milliseconds for 8 terminals, some tenths of a second for 16. Pure.
+/// The forest with the largest share of the bound for at most `mostChannels` trees per terminal, and among
+/// equals the one with the fewest trees. On graphs whose links are equally fast both ways the full bound is
+/// reached once there are enough channels. Takes some milliseconds for 8 terminals, some tenths of a second
+/// for 16. Pure.
+///
+/// Errors (invalidArgument): fewer than two terminals, a terminal that another cannot reach, or a capacity
+/// below 1.
 Result<Forest> searchForest(const CapacityGraph& graph, int mostChannels = 32);
 
 }  // namespace eccl::topology

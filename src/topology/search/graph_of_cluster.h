@@ -1,4 +1,5 @@
-// A Cluster as the searches see it: whole, for small ones, or one of its hosts against all the rest.
+// A Cluster as the graphs that the searches work on: the whole cluster, for small ones, or one of its hosts
+// against all the rest.
 #pragma once
 
 #include <vector>
@@ -15,16 +16,17 @@ struct WeightedGraph {
   int total() const;
 };
 
-/// The places of ranks: those given, else allPlaces(); by host the devices they use, ascending, and how many
-/// use each.
+/// Where ranks are: by host, the devices they use, ascending, and how many ranks use each. The ranks are
+/// those of the cluster, or allPlaces() if it names none.
 std::vector<std::vector<std::pair<int, int>>> usersByHost(const Cluster& cluster);
 
-/// All hosts' devices, host by host, then all switches (without any, one node that joins all ports and never
-/// limits). For some hundred nodes: the exact bound is cutBound() of this.
+/// The whole cluster as one graph. Nodes are all hosts' devices, host by host, then all switches (if there
+/// are none, one node that joins all ports and never limits). For some hundred nodes: the exact bound is
+/// cutBound() of this.
 WeightedGraph graphOf(const Cluster& cluster);
 
-/// A host's devices and, as the last node, everything else: `others` ranks, joined with the host by its cables.
-/// Its cuts are those cuts of the cluster that divide no other host and no switch from another.
+/// One host's devices and, as the last node, everything else: `others` ranks, joined with the host by its
+/// cables. Its cuts are those cuts of the cluster that divide no other host and no switch from another.
 WeightedGraph graphOfHostIn(const Cluster& cluster, int host, const std::vector<std::pair<int, int>>& users,
                             int others);
 

@@ -1,4 +1,4 @@
-// A Host as the searches for rings and trees see it.
+// A Host as the graph that the searches for rings and trees work on.
 #pragma once
 
 #include <vector>
@@ -10,9 +10,9 @@ namespace eccl::topology {
 
 inline constexpr double kCapacityPerGigabyte = 1000;  ///< capacities are in MB/s
 
-/// Nodes are the host's devices, by their indices; edges are its links, those of `network` left out: what
-/// leaves the host is not the host's. `terminals`: indices of devices, ascending. Links slower than 1 MB/s
-/// count as 1 MB/s.
+/// Nodes are the host's devices, by their indices. Edges are its links, without those of kind `network`: what
+/// leaves the host is not the host's. `terminals` are indices of devices, ascending. Links slower than 1 MB/s
+/// count as 1 MB/s. For a valid host; pure.
 CapacityGraph graphOf(const Host& host, std::vector<int> terminals);
 
 }  // namespace eccl::topology

@@ -1,4 +1,4 @@
-// Maximal flow between two nodes, and the cut that limits it.
+// Maximal flow between two nodes of a graph, and the cut that limits it.
 #pragma once
 
 #include <cstddef>
@@ -8,21 +8,23 @@
 
 namespace eccl::topology {
 
-/// Dinic's algorithm (E. A. Dinic, Soviet Math. Doklady 11, 1970): O(V²E), and much less on the small, shallow
-/// graphs of hosts. One thread. Edges stay; capacities can be set anew and flows found again without
-/// allocating.
+/// Dinic's algorithm (E. A. Dinic, Soviet Math. Doklady 11, 1970): O(V²E), and much less on the small,
+/// shallow graphs of hosts. Edges stay; capacities can be set anew and flows found again without allocating.
+/// Owner: one search. One thread.
 class MaxFlow {
  public:
   static constexpr int64_t kUnlimited = std::numeric_limits<int64_t>::max() / 4;
 
   explicit MaxFlow(int nodes) : outgoing_(static_cast<size_t>(nodes)) {}
-  /// The number of the edge, ascending from 0.
+  /// Adds an edge and returns its number, ascending from 0.
   int add(int from, int to, int64_t capacity);
+  /// Takes effect with the next flow().
   void setCapacity(int edge, int64_t capacity) { capacities_[static_cast<size_t>(edge)] = capacity; }
   int64_t capacity(int edge) const { return capacities_[static_cast<size_t>(edge)]; }
-  /// Starts from no flow. Stops once the flow is `enough`: then it is at least that, not maximal.
+  /// The maximal flow, found anew from none. It stops once the flow is `enough`: the result is then at least
+  /// that, and not maximal.
   int64_t flow(int source, int sink, int64_t enough = kUnlimited);
-  /// After flow() that was not stopped: the nodes on the source's side of a minimal cut.
+  /// The nodes on the source's side of a minimal cut, by node. Only after a flow() that was not stopped.
   std::vector<bool> sourceSide() const;
 
  private:

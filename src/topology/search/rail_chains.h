@@ -1,4 +1,4 @@
-// How rings on rails pass one host.
+// How rings on rails pass through one host. Internal to the search for rail rings.
 #pragma once
 
 #include <utility>
@@ -9,13 +9,14 @@
 
 namespace eccl::topology {
 
+/// The chains through one host, one for each channel.
 struct RailChains {
   std::vector<RailChain> chains;  ///< by channel
   double gigabytes = 0;           ///< GB/s of each, all at once, cables included
 };
 
-/// Through `users` (devices and how many ranks use each) of a host, one chain for each of the ports given. An
-/// error (invalidArgument) if no ring inside it is found.
+/// Chains through a host's `users` (devices, and how many ranks use each), one for each of the given ports.
+/// An error (invalidArgument) if no ring inside the host is found.
 Result<RailChains> railChains(const Cluster& cluster, int host, const std::vector<std::pair<int, int>>& users,
                               const std::vector<int>& ports);
 

@@ -1,4 +1,4 @@
-// Which hosts and switches of a cluster lower tiers join.
+// Parts of a cluster's network: which hosts and switches are joined by lower tiers alone.
 #pragma once
 
 #include <cstddef>
@@ -8,17 +8,17 @@
 
 namespace eccl::topology {
 
-/// Parts are numbered from 0.
+/// The parts, numbered from 0.
 struct SwitchParts {
   size_t count = 0;
   std::vector<size_t> ofHost;  ///< part by host; empty where hosts are not looked at
   std::vector<size_t> ofSwitch;
 };
 
-/// By switches up to a tier, and by hosts, whose ports may be on several. Switches above are parts of their
-/// own.
+/// The parts that switches up to a tier make, together with hosts, whose ports may be on several switches.
+/// Each switch above that tier is a part of its own.
 SwitchParts joinedWithHosts(const Cluster& cluster, int tier);
-/// By links between switches up to a tier alone.
+/// The parts that links between switches up to a tier make, without hosts.
 SwitchParts joinedBySwitches(const Cluster& cluster, int tier);
 
 }  // namespace eccl::topology
