@@ -1,5 +1,9 @@
-// Atomic access to words in memory that threads, processes or devices share. One spelling for host and CUDA;
-// words in shared memory are plain integers, so std::atomic's guarantees about layout are not needed.
+// Atomic access to words in memory that threads, processes or devices share. Words in shared memory are plain
+// integers, so std::atomic's guarantees about layout are not needed. The functions compile for host and CUDA
+// alike.
+//
+// Threads: all functions may be called from any thread; they are what makes that safe. Words are naturally
+// aligned integers of 8 bytes at most.
 #pragma once
 
 #include <cstdint>
@@ -104,7 +108,8 @@ ECCL_DEVICE inline T loadFenced(T* word) {
 #endif
 }
 
-/// Between two looks at memory that another core is to change.
+/// Tells the processor that this thread spins: call it between two looks at memory that another core is to
+/// change. It does not yield to other threads.
 inline void relaxProcessor() {
 #if defined(__x86_64__)
   __builtin_ia32_pause();

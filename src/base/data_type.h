@@ -1,4 +1,7 @@
-// The element types, one line each. What differs by type follows from this table, or visits it.
+// The element types, one line each. Everything that differs by type follows from this table, or visits it, so
+// that a new type is one line here.
+//
+// Threads: all functions are pure.
 #pragma once
 
 #include <cstddef>
@@ -55,9 +58,11 @@ constexpr size_t sizeOf(DataType type) {
   return bytes[static_cast<int>(type)];
 }
 
+/// True for all floating types, half, bfloat16 and fp8 among them.
 constexpr bool isFloating(DataType type) {
   return visitElement(type, []<class E>(std::type_identity<E>) { return !std::is_integral_v<E>; });
 }
+/// True for signed integers only.
 constexpr bool isSigned(DataType type) {
   return visitElement(
       type, []<class E>(std::type_identity<E>) { return std::is_integral_v<E> && std::is_signed_v<E>; });

@@ -1,4 +1,7 @@
-// Logging to stderr or to ECCL_DEBUG_FILE. Levels: ECCL_DEBUG=NONE|WARN|INFO|TRACE (WARN when unset).
+// Logging to stderr, or to the file that ECCL_DEBUG_FILE names. ECCL_DEBUG=NONE|WARN|INFO|TRACE sets the
+// level, WARN when unset. The log is configured from the environment alone, before settings are read.
+//
+// Threads: any. Failures to write are ignored: a log that is full must not end a job.
 #pragma once
 
 #include <cstdint>
@@ -7,14 +10,18 @@
 
 namespace eccl {
 
+/// Each level includes those before it. warn: something failed or will. info: what a user asks about when a
+/// job is slow or starts badly. trace: single events.
 enum class LogLevel : uint8_t { none, warn, info, trace };
 
+/// Whether lines of this level are written. Cheap: ask before making an expensive line.
 bool logEnabled(LogLevel level);
-/// One line: "eccl <level> <host>:<pid>:<tid> <text>". Safe from any thread; one write(2) per line.
+/// Writes one line, "eccl <level> <host>:<pid>:<tid> <text>", by one write(2), so that lines of several
+/// threads do not mix.
 void log(LogLevel level, const char* fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/// Logs an error as a warning and hands it on: for where a failure is identified, so that it is logged once.
-/// Success passes unseen.
+/// Logs an error as a warning and returns it. Call it where a failure is identified first, so that each
+/// failure is logged once. Success is not logged.
 Status logged(Status status);
 template <class T>
 Result<T> logged(Result<T> result) {

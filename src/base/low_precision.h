@@ -54,7 +54,7 @@ template <class T>
 inline constexpr bool kIsLowPrecision = std::is_same_v<T, Half> || std::is_same_v<T, Bfloat16> ||
                                         std::is_same_v<T, Float8e4m3> || std::is_same_v<T, Float8e5m2>;
 
-/// The NaN that reductions deliver: all bits but the sign.
+/// The NaN that reductions deliver: all bits but the sign are set.
 inline constexpr uint32_t kNanBits32 = 0x7fffffffU;
 inline constexpr uint64_t kNanBits64 = 0x7fffffffffffffffULL;
 

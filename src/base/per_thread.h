@@ -1,4 +1,4 @@
-// One object per thread that can be used as long as the thread can run anything.
+// One object per thread that can be used as long as the thread can run any code.
 #pragma once
 
 namespace eccl {
@@ -6,8 +6,13 @@ namespace eccl {
 /// Made on first use, ended with its thread. What runs later, in the main thread atexit handlers and
 /// destructors of static objects, gets a new one, which nobody ends.
 template <class T>
+/// An object of type T for each thread. It is made on first use and ends with its thread. Code that runs
+/// later, in the main thread's atexit handlers and destructors of static objects, gets a new one, which
+/// nobody ends.
 class PerThread {
  public:
+  /// The calling thread's object. Allocates on first use and may then throw bad_alloc. Other threads must not
+  /// use it.
   static T& get() {
     if (mine_ == nullptr) {
       mine_ = new T;

@@ -1,12 +1,14 @@
-// Everything a user can set outside the API.
+// Settings: everything a user can set outside the API.
 //
-// Source, first match wins: the environment (ECCL_X, then NCCL's spelling where it means the same), the file
-// named by ECCL_CONF_FILE (or NCCL_CONF_FILE) else ~/.eccl.conf, then /etc/eccl.conf. Lines KEY=VALUE, '#'
-// comments. An unknown ECCL_ name or a bad value is an error that names the source, the line and what is
-// allowed: a misspelt setting must not be ignored.
+// Sources, first match wins: the environment (ECCL_X, then NCCL's spelling where it means the same); the file
+// named by ECCL_CONF_FILE (or NCCL_CONF_FILE), else ~/.eccl.conf; then /etc/eccl.conf. Files have lines
+// KEY=VALUE and '#' comments. An unknown ECCL_ name or a bad value is an error that names the source, the
+// line and what is allowed, because a misspelt setting must not be ignored.
 //
-// Settings marked wire decide what ranks send each other: they are compared when a communicator is made, and
+// Settings marked wire decide what ranks send each other. They are compared when a communicator is made, and
 // a difference is an error that names the setting and the ranks.
+//
+// Owner and threads: Settings is a value, read once for each communicator. Any thread may call the functions.
 #pragma once
 
 #include <cstdint>
@@ -20,6 +22,8 @@
 
 namespace eccl {
 
+/// The settings in force. Members have their defaults until a source sets them. docs/settings.md lists them
+/// for users.
 struct Settings {
   std::string commId;           // ECCL_COMM_ID: host:port of rank 0, instead of a unique id
   std::string commSecret;       // ECCL_COMM_SECRET
@@ -50,13 +54,14 @@ struct Settings {
   int64_t spinMicroseconds =
       -1;  // ECCL_SPIN_US: how long a wait spins before it yields; -1: by cores and ranks
 
-  /// "ECCL_ALGO=ring\nECCL_SLOTS=8\n…": the wire settings, for comparison.
+  /// The wire settings as text, "ECCL_ALGO=ring\nECCL_SLOTS=8\n…", in the order of the table: what ranks
+  /// compare.
   std::string wireText() const;
   /// By the name in the table, as text: valueOf("SHM_DISABLE") is "0" or "1". Empty: there is no such setting.
   std::string valueOf(std::string_view name) const;
 };
 
-/// One row of the table behind Settings.
+/// One row of the table behind Settings: what users are told of a setting. All texts are static.
 struct SettingInfo {
   const char* name;      // without the prefix: "ALGO"
   const char* ncclName;  // whole, or nullptr: "NCCL_ALGO" only where the meaning is the same
@@ -64,21 +69,23 @@ struct SettingInfo {
   const char* values;       // for people: "seconds", "0|1", …
   const char* description;  // one sentence
 };
+/// All rows, in the order of the documentation.
 std::span<const SettingInfo> settingTable();
 
-/// A setting as it stands, for people.
+/// A setting as it stands, for people (eccl_info --settings).
 struct SettingValue {
   const SettingInfo* info;
   std::string value;   // a secret is not shown
   std::string source;  // "default", "environment (NCCL_SHM_DISABLE)", "/etc/eccl.conf:3"
 };
 
-/// Reads environment and files. `explained`, if given, gets one value per row of the table. An error is logged.
+/// Reads the environment and the files. `explained`, if given, gets one value per row of the table. An error
+/// (invalidArgument, or system for a file that cannot be read) is logged.
 Result<Settings> loadSettings(std::vector<SettingValue>* explained = nullptr);
 
-/// The same from given sources, for tests and the fuzzer. `environment(name)` is nullptr when unset;
-/// `environmentNames` lists the variables that exist (to find unknown ones). `files`: (path, content), best
-/// first.
+/// As loadSettings() from given sources, for tests and the fuzzer. `environment(name)` is nullptr when unset.
+/// `environmentNames` lists the variables that exist, to find unknown ones. `files` are (path, content), best
+/// first. Does not log.
 Result<Settings> parseSettings(const std::function<const char*(const char* name)>& environment,
                                const std::vector<std::string>& environmentNames,
                                const std::vector<std::pair<std::string, std::string>>& files,

@@ -1,9 +1,10 @@
-// Errors are values. Every call that can fail returns Status, or Result<T> when it has something to give.
+// Errors are values. Every call that can fail returns Status, or Result<T> when it has something to return.
 //
-// The first function to identify an error writes the sentence (rank, peer, operation, path, remedy) and
-// logs it; everybody above passes the Status on unchanged. No exception leaves the library: what the standard
-// library throws (there is no memory, no thread to be had) is caught where calls and threads begin, by
-// guarded().
+// The first function to identify an error writes the sentence (rank, peer, operation, path, remedy) and logs
+// it. Everybody above passes the Status on unchanged. No exception leaves the library: what the standard
+// library throws (no memory, no thread to be had) is caught by guarded() where calls and threads begin.
+//
+// Threads: Status and Result are values; copies may be used in different threads.
 #pragma once
 
 #include <cstdarg>
@@ -14,7 +15,7 @@
 
 namespace eccl {
 
-/// Values are ecclResult_t's.
+/// What kind of error it is. Values are ecclResult_t's; eccl.h says what each means to users.
 enum class Code : uint8_t {
   ok = 0,
   system = 2,
@@ -26,22 +27,25 @@ enum class Code : uint8_t {
   timeout = 8,
 };
 
+/// printf's formats, as a string. Throws bad_alloc only.
 std::string format(const char* fmt, ...) __attribute__((format(printf, 1, 2)));
 std::string formatList(const char* fmt, va_list args);
 
-/// Neither making nor copying one throws: errors are passed on where there is no memory, too.
+/// Success, or a code and a sentence. Neither making nor copying one throws, so that errors are passed on
+/// where there is no memory, too.
 class [[nodiscard]] Status {
  public:
   Status() = default;
+  /// An error with a sentence: what happened, to whom, and what to do. Does not log; see logged().
   static Status error(Code code, const char* fmt, ...) noexcept __attribute__((format(printf, 2, 3)));
-  /// "<what happened>: <strerror(errnum)>", code system.
+  /// An error of code system: "<what happened>: <strerror(errnum)>".
   static Status fromErrno(int errnum, const char* fmt, ...) noexcept __attribute__((format(printf, 2, 3)));
 
   bool ok() const { return code_ == Code::ok; }
   Code code() const { return code_; }
-  /// Empty if ok. Valid as long as this Status or a copy of it.
+  /// The sentence, empty if ok. Valid as long as this Status or a copy of it.
   const std::string& message() const noexcept;
-  /// For the rare place where a failure truly has no consequence; say why beside it.
+  /// For the rare place where a failure truly has no consequence. Say why beside it.
   void ignore() const {}
 
  private:
@@ -49,7 +53,8 @@ class [[nodiscard]] Status {
   std::shared_ptr<const std::string> message_;  // null: ok, or there was no memory for it
 };
 
-/// What is being thrown, as a Status; call it in a catch block. `where`: a function or thread, for the message.
+/// The exception that is being handled, as a Status. Call it in a catch block. `where`: a function or thread,
+/// for the message.
 Status statusOfException(const char* where) noexcept;
 
 /// Runs `body`, which returns a Status, and turns what it throws into one.
@@ -66,11 +71,14 @@ class [[nodiscard]] Result {
   Result(T value) : value_(std::move(value)) {}          // NOLINT: implicit by design
   Result(Status status) : status_(std::move(status)) {}  // NOLINT
   bool ok() const { return value_.has_value(); }
+  /// ok if there is a value, else the error.
   const Status& status() const { return status_; }
+  /// The value. Undefined if there is none: ask ok() first, or use ECCL_ASSIGN.
   T& operator*() { return *value_; }
   const T& operator*() const { return *value_; }
   T* operator->() { return &*value_; }
   const T* operator->() const { return &*value_; }
+  /// Moves the value out.
   T take() { return std::move(*value_); }
 
  private:

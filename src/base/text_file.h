@@ -1,4 +1,6 @@
-// Text files: small ones that users give, and those that are written for them.
+// Text files: small ones that users give to the library, and those that it writes for them.
+//
+// Errors name the file and `what` it is to the user ("the cost model"). Threads: any.
 #pragma once
 
 #include <string>
@@ -8,22 +10,24 @@
 
 namespace eccl {
 
+/// The limits of readTextFile() unless its caller sets others: a wrong path must not fill the memory or hang
+/// a job.
 inline constexpr size_t kLongestTextFile = 16 << 20;  // bytes
 inline constexpr int kLongestReading = 60'000;        // milliseconds
 
 // In all of these, errors name the file and `what` it is to the user ("the cost model"). Any thread.
 
-/// All of it, also of what is no file, such as a pipe. Errors: system; invalidArgument for what is longer than
-/// `most` bytes, or has not come to its end within that time.
+/// Reads all of a file, or of what is no file, such as a pipe. Errors: system if it cannot be read;
+/// invalidArgument if it is longer than `most` bytes, or has not come to its end within that time.
 Result<std::string> readTextFile(const std::string& path, const char* what, size_t most = kLongestTextFile,
                                  int milliseconds = kLongestReading);
 
-/// The same of lines that are read one by one: a file without any, or whose last has no end, was not written to
-/// its end, and is an error (invalidArgument) that names the line.
+/// As readTextFile(), for files that are read line by line. A file without lines, or whose last line has no
+/// end, was not written to its end: an error (invalidArgument) that names the line.
 Result<std::string> readWholeLines(const std::string& path, const char* what);
 
-/// Beside the file and then in its place, so that nobody reads half of it. What is there and is no file, such
-/// as /dev/stdout, is written to and stays. Error: system, with the reason.
+/// Writes a file beside the given one and moves it there, so that nobody reads half of it. Something that is
+/// no file, such as /dev/stdout, is written to and stays. Error: system, with the reason.
 Status writeTextFile(const std::string& path, std::string_view text, const char* what);
 
 }  // namespace eccl

@@ -1,4 +1,5 @@
-// The vocabulary of the collectives: element types, reductions, operations. Values are NCCL's.
+// The vocabulary of the collectives: reductions and operations; data_type.h has the element types. Values are
+// NCCL's. Threads: all functions are pure.
 #pragma once
 
 #include <cstddef>
@@ -8,10 +9,13 @@
 
 namespace eccl {
 
-/// preMulSum scales each rank's contribution by that rank's own scalar, then sums.
+/// How contributions are combined. preMulSum scales each rank's contribution by that rank's own scalar, then
+/// sums.
 enum class RedOp : uint8_t { sum = 0, prod = 1, max = 2, min = 3, avg = 4, preMulSum = 5 };
 inline constexpr int kRedOps = 6;
 
+/// The calls that move data, point to point included. Values go over the wire (CallRecord): append, never
+/// reorder.
 enum class Collective : uint8_t {
   allReduce,
   allGather,
@@ -42,6 +46,7 @@ constexpr bool reduces(Collective c) {
   return c == Collective::allReduce || c == Collective::reduceScatter || c == Collective::reduce ||
          c == Collective::reduceScatterv;
 }
+/// True for the collectives with one rank that all others send to or receive from.
 constexpr bool hasRoot(Collective c) {
   return c == Collective::broadcast || c == Collective::reduce || c == Collective::gather ||
          c == Collective::scatter;

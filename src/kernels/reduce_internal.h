@@ -1,4 +1,5 @@
 // What the files of the reduction share: the SIMD variants, if this build has them, and the reference's tail.
+// Private to reduce*.cc and reference.cc. Threads as reduce().
 #pragma once
 
 #include <cstddef>
@@ -7,9 +8,10 @@
 
 namespace eccl::kernels {
 
-/// reduceReference() for the elements from `first` on.
+/// reduceReference() for the elements from `first` on: the SIMD variants leave it what fills no vector.
 void reduceReferenceFrom(const ReduceTask& task, size_t first);
 
+/// The room that findSimdVariants() needs.
 inline constexpr size_t kMaxSimdVariants = 3;
 
 #if defined(ECCL_HAVE_HIGHWAY)

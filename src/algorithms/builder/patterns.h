@@ -1,5 +1,5 @@
 // What several algorithms share: the order in which a rank visits its peers, trees, and the sum of many
-// messages. Pure functions, apart from what they append to the Builder they are given.
+// messages. Functions are pure, apart from what they append to the Builder they are given.
 #pragma once
 
 #include <initializer_list>
@@ -14,7 +14,8 @@ constexpr int mod(int value, int n) {
   return ((value % n) + n) % n;
 }
 
-/// rank+distance, rank+distance+1, … around the ring of n; and the same way back.
+/// Walks around the ring of n ranks. ahead(): rank+distance, rank+distance+1, …; behind(): rank-distance,
+/// rank-distance-1, ….
 constexpr Walk ahead(int rank, int n, int distance = 1) {
   return {0, mod(rank + distance, n), 1, n};
 }
@@ -22,42 +23,45 @@ constexpr Walk behind(int rank, int n, int distance = 1) {
   return {0, mod(rank - distance, n), -1, n};
 }
 
-/// Connections first, first+1, …, one per repetition.
+/// Connections first, first+1, …, one in each repetition.
 inline Reference inTurn(int first) {
   return connections({first, 0, 1, 0});
 }
 
-/// n-1 ends each, in the order ahead() and behind() visit: in round i everybody sends to the rank i+1 ahead
-/// and receives from the rank i+1 behind, so that no rank is the target of two. Both return the first index.
+/// Adds n-1 ends, in the order in which ahead() and behind() visit. In round i every rank sends to the rank
+/// i+1 ahead and receives from the rank i+1 behind, so that no rank is the target of two. Both functions
+/// return the first index.
 int sendToOthers(Builder& b, int rank, int n, int channel, int tag = 0);
 int receiveFromOthers(Builder& b, int rank, int n, int channel, int tag = 0);
 
-/// Delivers `own` to `kept`, memory, and to `number` connections, `first` on, whose receivers post a place for
-/// it: in one step if that many operands fit one.
+/// Delivers `own` to memory (`kept`) and to `number` connections, from `first` on, whose receivers post a
+/// place for it. One step if that many operands fit into one.
 void sendToAll(Builder& b, Reference own, Operand kept, int first, int number);
 
-/// Reduces `own` and one message from each of `peers` connections, `first` on, into `destinations`, in that
-/// order of summation. At most 3 steps for any number of peers: more than fit one step are summed up in
-/// `sum`, memory that own may be read from. Returns the last step, the only one that writes destinations.
+/// Reduces `own` and one message from each of `peers` connections, from `first` on, into `destinations`, in
+/// that order of summation. At most 3 steps for any number of peers: more than fit one step are summed up in
+/// `sum`, memory that `own` may be read from. Returns the last step, the only one that writes destinations.
 Builder::StepRef reduceAll(Builder& b, Operand own, int first, int peers, Operand sum,
                            std::span<const Operand> destinations);
-/// Most peers that reduceAll() serves without touching `sum`.
+/// The most peers that reduceAll() serves without touching `sum`.
 inline constexpr int kPeersPerStep = kMaxOperands - 1;
 
+/// The neighbours of a node in a tree. The root's parent is -1.
 struct TreeNode {
   int parent = -1;  // of the root
   std::vector<int> children;
 };
 
-/// The binomial tree rooted at 0, with the deepest child first: ceil(log2 n) rounds, the fewest possible
-/// when a rank sends one message a round.
+/// The binomial tree rooted at 0, with the deepest child first. It takes ceil(log2 n) rounds, the fewest
+/// possible when a rank sends one message in a round.
 TreeNode binomialTree(int node, int n);
-/// How many nodes of it are `child`, a child of `node`, and what is below: they are child, child+1, …
+/// How many nodes of that tree are `child`, a child of `node`, and what is below it: they are child, child+1,
+/// ….
 constexpr int behindNode(int node, int child, int n) {
   return child - node < n - child ? child - node : n - child;
 }
-/// The blocks of the ranks below `rank`, which is `node` of that tree: they follow its own, around the ring of
-/// n.
+/// The blocks of the ranks below `rank`, which is `node` of that tree. They follow its own, around the ring
+/// of n.
 BlockMap belowNode(int rank, int place, const TreeNode& node, int n);
 
 /// The binary tree over 0…n-1 in symmetric order: node k-1 hangs by the lowest set bit of k. Even nodes are

@@ -1,5 +1,7 @@
-// The list of algorithms. One algorithm, one file; adding one means writing its build function and one line
-// in algorithm.cc.
+// The list of algorithms. One algorithm is one file; adding one means writing its build function and one line
+// in algorithm.cc. CONTRIBUTING.md walks through it.
+//
+// Threads: the list is static and all functions are pure.
 #pragma once
 
 #include <span>
@@ -11,6 +13,7 @@
 
 namespace eccl::algorithms {
 
+/// One way to carry out a collective.
 struct Algorithm {
   const char* name;  // as in ECCL_ALGO: "ring", "tree", …
   Collective collective;
@@ -18,12 +21,14 @@ struct Algorithm {
   Program (*build)(const CollectiveShape& shape, int rank, int channels);
 };
 
+/// All algorithms. For each collective the first one is used where no rule chooses.
 std::span<const Algorithm> algorithms();
-/// nullptr if there is none of that name for the collective.
+/// The algorithm of that name for the collective; nullptr if there is none.
 const Algorithm* findAlgorithm(Collective collective, std::string_view name);
-/// The same for a collective by its name, as nameOf() writes it.
+/// As above, with the collective by its name, as nameOf() writes it.
 const Algorithm* findAlgorithm(std::string_view collective, std::string_view name);
-/// Every rank's program.
+/// The programs of all ranks, by rank. Takes time and memory for all of them: for proofs, simulations and
+/// tests.
 std::vector<Program> buildAll(const Algorithm& algorithm, const CollectiveShape& shape, int channels);
 
 }  // namespace eccl::algorithms

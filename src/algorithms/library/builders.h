@@ -1,5 +1,6 @@
 // The build functions of all algorithms, each in the file of its name. Only algorithm.cc needs them; others
-// go through findAlgorithm().
+// go through findAlgorithm(). Each file's head says how its algorithm works and what it is good for. All of
+// them are pure, and have the arguments of Algorithm::build.
 #pragma once
 
 #include "algorithms/builder/collective.h"

@@ -1,8 +1,11 @@
-// Which algorithm carries out a call: a pure function of what every rank knows alike, so that all ranks
-// choose the same without asking each other.
+// The selector: which algorithm carries out a call. It is a pure function of what every rank knows alike, so
+// that all ranks choose the same without asking each other.
 //
-// By a table that one rank makes from the cost model when a communicator is made (selection_rules.h) and all
-// have, unless the setting ECCL_ALGO says otherwise. Its text is compared among ranks (it is a wire setting).
+// One rank makes a table from the cost model when a communicator is made (selection_rules.h), and all ranks
+// have it. The setting ECCL_ALGO overrides the table; its text is compared among ranks (it is a wire
+// setting).
+//
+// Threads: values and pure functions.
 #pragma once
 
 #include <array>
@@ -37,7 +40,7 @@ struct SelectionRule {
   bool operator==(const SelectionRule&) const = default;
 };
 
-/// A value.
+/// What select() chooses by. A value; all ranks of a communicator have the same.
 struct SelectionTable {
   std::array<const Algorithm*, kCollectives> forced{};  // by collective; nullptr: chosen by the rules
   int channels = 0;                                     // 0: chosen; of what is forced 1
@@ -52,10 +55,10 @@ struct SelectionTable {
 /// (invalidArgument) that lists what there is. Pure: does not log.
 Result<SelectionTable> parseSelection(std::string_view text);
 
-/// `bytes`: the size of one block, the same on all ranks (collective.h says what a block is): the vector
-/// of AllReduce, Broadcast and Reduce, one rank's contribution to AllGather, one pair's message in AlltoAll.
-/// With different counts per rank, of the largest block; ignored for AlltoAllv, whose counts no rank knows:
-/// there the number of ranks decides. `ranks` >= 1.
+/// The choice for a call among `ranks` >= 1. `bytes` is the size of one block, the same on all ranks
+/// (collective.h says what a block is): the vector of AllReduce, Broadcast and Reduce, one rank's
+/// contribution to AllGather, one pair's message in AlltoAll. With different counts per rank it is the
+/// largest block. It is ignored for AlltoAllv, whose counts no rank knows: there the number of ranks decides.
 Choice select(Collective collective, size_t bytes, int ranks, const SelectionTable& table);
 
 }  // namespace eccl::algorithms

@@ -1,4 +1,5 @@
-// The selection table: made from the cost model, written down, read.
+// The selection table: made from the cost model, written as text, and read again. Threads: all functions are
+// pure, apart from reading a file.
 #pragma once
 
 #include <span>
@@ -24,7 +25,7 @@ std::string textOf(std::span<const SelectionRule> rules);
 Result<std::vector<SelectionRule>> parseRules(std::string_view text, const std::string& name);
 /// Reads a file. Errors name it; to be empty, or to end within a line, is one.
 Result<std::vector<SelectionRule>> loadRules(const std::string& path);
-/// The rules of one list for the collectives that it names, of the other for the rest.
+/// `by` for the collectives that it names, `rules` for the rest.
 std::vector<SelectionRule> overridden(std::vector<SelectionRule> rules, std::vector<SelectionRule> by);
 
 }  // namespace eccl::algorithms

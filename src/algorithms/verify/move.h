@@ -17,6 +17,7 @@ struct Label {
 };
 
 template <class Payload>
+/// A message on its way: what it carries, and the domain's data.
 struct Message : Label {
   Payload payload;
 };

@@ -1,11 +1,11 @@
-// What the verifier proves about data, piece by piece. A piece is one part of one block: data never leaves its
-// piece, since all operands of a move are the same parts of the same block.
+// The proof about data, piece by piece. A piece is one part of one block: data never leaves its piece, since
+// all operands of a move are the same parts of the same block. For each piece it proves:
 //
 //  - Every output ends with exactly the contributions the collective asks for, none twice, each scaled (pre)
 //    and finished (post) exactly once.
-//  - Conflicting accesses to memory are ordered, by events of this piece and waits alone: a message about
+//  - Conflicting accesses to memory are ordered, by events of this piece and waits alone. A message about
 //    another piece does not count, because that piece may be empty and its messages are then not sent.
-//  - Which memory may be handed out instead of copies (Verdict::stable, Verdict::posted).
+//  - Which memory may be lent instead of copied (Verdict::stable, Verdict::posted).
 #pragma once
 
 #include <cstdint>
@@ -20,18 +20,21 @@
 
 namespace eccl::algorithms {
 
-/// Owner: one verification. Not thread-safe.
+/// Proves one piece after another. Owner: one verification, which keeps the programs and the trace alive. Not
+/// thread-safe.
 class PieceProof {
  public:
+  /// `trace`: of a run with `tiles` tiles. `mostWork`: elementary operations after which it gives up.
   PieceProof(const std::vector<Program>& programs, bool inPlace, int tiles, const Trace& trace,
              int64_t mostWork);
 
-  /// "" or what is wrong. `moves`: all that touch the piece; `holders`: the ranks whose output has the block.
+  /// Returns "" or what is wrong. `moves`: all that touch the piece, in order; `holders`: the ranks whose
+  /// output has the block.
   std::string prove(int32_t block, int32_t part, std::span<const int32_t> moves,
                     std::span<const int32_t> holders);
 
-  /// By rank and operand: sources that were written before a reference to them was out of use; destinations
-  /// that were in use when the message for them was sent.
+  /// By rank and operand, over all pieces so far. unstable(): sources that were written before a reference to
+  /// them was out of use. unposted(): destinations that were in use when the message for them was sent.
   const std::vector<std::vector<bool>>& unstable() const { return unstable_; }
   const std::vector<std::vector<bool>>& unposted() const { return unposted_; }
   /// It has taken more than mostWork elementary operations; prove() then says so.

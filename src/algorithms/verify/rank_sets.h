@@ -1,5 +1,5 @@
-// Sets of ranks, made by uniting disjoint ones. A set is a small number: below `ranks` the set of that rank
-// alone, others in the order they were made.
+// Sets of ranks, made by uniting disjoint ones. A set is named by a small number: below `ranks` it is the set
+// of that rank alone, other sets are numbered in the order they were made.
 #pragma once
 
 #include <cstdint>
@@ -7,11 +7,12 @@
 
 namespace eccl::algorithms {
 
-/// Owner: the proof of one piece. Not thread-safe.
+/// All sets of one proof. Owner: the proof of one piece. Not thread-safe. A set takes a bit for each rank.
 class RankSets {
  public:
   explicit RankSets(int ranks) : ranks_(ranks), words_((static_cast<size_t>(ranks) + 63) / 64) {}
 
+  /// Forgets all sets that were made.
   void clear() {
     members_.clear();
     sizes_.clear();

@@ -11,6 +11,7 @@
 
 namespace eccl::algorithms {
 
+/// One recorded move, in 28 bytes: a schedule has millions.
 struct TracedMove {
   int32_t lane = 0;   // counted over all ranks
   int32_t place = 0;  // tile * steps of the lane + step
@@ -21,15 +22,16 @@ struct TracedMove {
   int32_t known = -1;    // into the lane's knowledge; -1: it never waited
 };
 
-/// Moves are numbered in the order they were executed in, which respects every dependency. Owner: one
-/// verification.
+/// The moves of one run, numbered in the order they were executed in, which respects every dependency. Owner:
+/// one verification. Not thread-safe.
 class Trace {
  public:
   struct Payload {
     int32_t sender = -1;
   };
 
-  /// Records at most `most` moves, each counted once per piece and wait.
+  /// Records at most `most` moves, each counted once for each piece and wait; full() says that there were
+  /// more.
   Trace(const std::vector<Program>& programs, int64_t most);
 
   const char* execute(const Move<Payload>& move);
@@ -37,7 +39,7 @@ class Trace {
 
   const std::vector<TracedMove>& moves() const { return moves_; }
   const TracedMove& operator[](int32_t move) const { return moves_[move]; }
-  /// The move that sent what connection source number `i` of a move received (connections only are counted).
+  /// The move that sent what connection source number `i` of a move received. Only connections are counted.
   int32_t arrival(const TracedMove& move, int i) const { return arrivals_[move.arrivals + i]; }
 
   int rank(const TracedMove& move) const { return lanes_[move.lane].rank; }
@@ -49,8 +51,8 @@ class Trace {
   /// "rank 0 lane 1 step 2 repeat 3 tile 0".
   std::string where(const TracedMove& move) const;
 
-  /// The last place of every lane of the same rank that is known to have been finished before this move; -1:
-  /// none. Empty if nothing was ever waited for. firstLane() is the number of the first one.
+  /// By lane of the same rank, from firstLane() on: the last place that is known to have been finished before
+  /// this move; -1: none. Empty if nothing was ever waited for.
   std::span<const int32_t> finished(const TracedMove& move) const;
   int firstLane(int lane) const { return lanes_[lane].firstOfRank; }
 
@@ -76,7 +78,7 @@ class Trace {
   int64_t left_;
 };
 
-/// Sorted by piece.
+/// The moves by piece: for each piece the numbers of all moves that touch it, in order.
 class Trace::ByPiece {
  public:
   ByPiece(const Trace& trace, int32_t pieces);

@@ -1,18 +1,21 @@
-// Proves a schedule: all ranks' Programs together.
+// The verifier: proves a schedule, the Programs of all ranks together.
 //
 //  - Structure: every program describes the same call, holds the buffers its collective defines, and every
-//    connection has two ends, each used by exactly one lane in its direction. No operand leaves its buffer, the
-//    input is never written, and all operands of a move are the same parts of the same block.
-//  - Sends match receives in order and extent; nothing that is sent is left over.
-//  - No deadlock with minSlots slots per connection, which is computed.
+//    connection has two ends, each used by exactly one lane in its direction. No operand leaves its buffer,
+//    the input is never written, and all operands of a move are the same parts of the same block.
+//  - Sends match receives in order and extent. Nothing that is sent is left over.
+//  - Nothing deadlocks with minSlots slots per connection, which is computed.
 //  - Conflicting accesses to memory are ordered, whatever pieces of the data are empty.
-//  - Every output block ends with exactly the contributions the collective asks for, none twice, each
-//    scaled (pre) and finished (post) exactly once.
-//  - Every operand claimed stable is: its memory is not written before the receiver has read it. Every operand
-//    claimed posted is: its memory is not in use any more when the message for it is sent.
+//  - Every output block ends with exactly the contributions the collective asks for, none twice, each scaled
+//    (pre) and finished (post) exactly once.
+//  - Every operand claimed stable is: its memory is not written before the receiver has read it. Every
+//    operand claimed posted is: its memory is not in use any more when the message for it is sent.
+//
 // Control is run with 1, 2 and minSlots+1 tiles, and data is followed through as many as can meet in memory.
 // docs/schedule.md argues why that suffices for any number of tiles, any slots from minSlots on, any lengths,
 // and for ranks of which some are in place and others not, if both are verified.
+//
+// Threads: all functions are pure. They run on the caller's thread and do not log.
 #pragma once
 
 #include <cstdint>
@@ -33,6 +36,7 @@ struct VerifyLimits {
   int64_t work = int64_t{1} << 34;  // elementary operations
 };
 
+/// What was proved, or why not.
 struct Verdict {
   bool ok = false;
   /// The limits ended it: `reason` says which, and nothing is known about the schedule.
@@ -47,14 +51,14 @@ struct Verdict {
   std::vector<std::pair<int, int>> posted;
 };
 
-/// The most slots a schedule may need; more is taken for a deadlock.
+/// The most slots a schedule may need; a schedule that needs more is taken for a deadlock.
 inline constexpr int kMaxSlots = 8;
 
-/// `programs[r]` is rank r's. inPlace: input and output are one buffer wherever the API allows it. Any programs
-/// may be given, also ones that make no sense.
+/// Proves the programs; `programs[r]` is rank r's. inPlace: input and output are one buffer wherever the API
+/// allows it. Any programs may be given, also ones that make no sense: they are refuted.
 Verdict verify(const std::vector<Program>& programs, bool inPlace, const VerifyLimits& limits = {});
 
-/// The part of verify() that needs no execution. "" or what is wrong.
+/// The part of verify() that needs no execution. Returns "" or what is wrong.
 std::string verifyStructure(const std::vector<Program>& programs);
 
 }  // namespace eccl::algorithms
