@@ -3,12 +3,10 @@
 
 namespace eccl {
 
-/// Made on first use, ended with its thread. What runs later, in the main thread atexit handlers and
-/// destructors of static objects, gets a new one, which nobody ends.
-template <class T>
 /// An object of type T for each thread. It is made on first use and ends with its thread. Code that runs
 /// later, in the main thread's atexit handlers and destructors of static objects, gets a new one, which
 /// nobody ends.
+template <class T>
 class PerThread {
  public:
   /// The calling thread's object. Allocates on first use and may then throw bad_alloc. Other threads must not

@@ -16,8 +16,8 @@ struct Label {
   bool operator==(const Label&) const = default;
 };
 
-template <class Payload>
 /// A message on its way: what it carries, and the domain's data.
+template <class Payload>
 struct Message : Label {
   Payload payload;
 };

@@ -1,4 +1,5 @@
-// GroupStart and GroupEnd: calls of one thread that are issued together.
+// Groups: calls of one thread between ecclGroupStart and ecclGroupEnd that are issued together. Also the NULL
+// stream of a thread.
 #pragma once
 
 #include <functional>
@@ -10,29 +11,32 @@
 
 namespace eccl::runtime {
 
-/// One per thread. Calls outside a group are a group of one.
+/// The open group of one thread. Calls outside of any are a group of one. Owner: its thread, which alone uses
+/// it.
 class Group {
  public:
   static Group& ofThisThread();
 
   bool open() const { return depth_ > 0; }
   void start() { ++depth_; }
-  /// When the outermost group ends, issues everything and waits for the calls with the NULL stream of blocking
-  /// communicators. Its error is the first of any call in the group; if one was refused, nothing is issued.
+  /// Closes a group. The outermost one issues everything, and waits for the calls with the NULL stream on
+  /// blocking communicators. Its error is the first of any call in the group. If a call was refused, nothing
+  /// is issued.
   Status end();
 
-  /// The same without issuing anything: *microseconds = what the calls are expected to take. Inits and splits
+  /// As end() without issuing anything: *microseconds = what the calls are expected to take. Inits and splits
   /// in the group are an error.
   Status simulateEnd(double* microseconds);
 
-  /// A validated call on `communicator`. `stream`: null is the NULL stream. Outside a group it is issued at
-  /// once.
+  /// Adds a validated call on a communicator. `stream`: null is the NULL stream. Outside a group the call is
+  /// issued at once.
   Status add(ecclComm_t comm, const CommunicatorUse& use, std::shared_ptr<Stream> stream, Call call);
   /// Something that blocks until other ranks do the same (init, split). In a group all of them run side by
   /// side. `refused` is ok; if not, the group will issue nothing and the job is only to clean up.
   using Job = std::function<Status(const Status& refused)>;
+  /// Adds a job. Outside a group it is done at once.
   Status addJob(Job job);
-  /// How a call for the group went. If it was refused, an open group will issue nothing.
+  /// Tells the group how a call went. If it was refused, an open group will issue nothing.
   void judge(const Status& status) noexcept;
 
  private:
@@ -51,22 +55,22 @@ class Group {
   std::vector<Job> jobs_;
 };
 
-/// apiCall() for what a group collects.
+/// apiCall() for calls that a group collects.
 template <class Body>
 ecclResult_t groupCall(const char* function, ecclComm_t comm, Body&& body) noexcept {
   return apiCall(function, comm, body, [](const Status& status) { Group::ofThisThread().judge(status); });
 }
 
-/// What ecclStreamSynchronize and ecclStreamQuery mean by the NULL stream: the calls that this thread has made
-/// with it on non-blocking communicators. Others' calls are not waited for, so that no thread hangs for want of
-/// another's.
+/// The NULL stream of ecclStreamSynchronize and ecclStreamQuery: the calls that this thread has made with it
+/// on non-blocking communicators. Calls of other threads are not waited for, so that no thread hangs because
+/// another does nothing. Owner: its thread.
 class NullStream {
  public:
   static NullStream& ofThisThread();
 
-  /// A call was put into the default stream of a communicator.
+  /// Remembers that a call was put into the default stream of a communicator.
   void remember(const std::shared_ptr<Stream>& stream);
-  /// See Stream; the first error of any.
+  /// See Stream. Both return the first error of any of the streams.
   Status synchronize();
   Status query();
 

@@ -1,9 +1,10 @@
-// Handles that the C API gives out: numbers in the shape of pointers, looked up and never followed.
+// Handles that the C API gives out. They are numbers in the shape of pointers, looked up and never followed.
 //
-// The rule for all of them. A call that finds the object behind a handle keeps it alive until it returns. One
-// call takes the handle out of the table (destroy, abort); from then on nobody finds it, and the object ends
-// when the last call that had found it returns. So any two calls may be made at once, on any handle, and a
-// handle that was never given out, is of another kind or is no longer valid is told apart from one that is.
+// One rule holds for all of them. A call that finds the object behind a handle keeps it alive until the call
+// returns. One call takes the handle out of the table (destroy, abort). From then on nobody finds it, and the
+// object ends when the last call that had found it returns. So any two calls may be made at once, on any
+// handle. A handle that was never given out, is of another kind, or is no longer valid, is told apart from
+// one that is.
 #pragma once
 
 #include <array>
@@ -21,8 +22,8 @@ namespace eccl::runtime {
 /// A handle's lowest byte: what it is a handle of. Odd, so that none is an address of an object.
 enum class HandleKind : uint8_t { communicator = 0xc5, stream = 0x57, registration = 0x4d };
 
-/// Owner: the process; never destroyed, as calls may come while the process ends. Any thread. Looking up takes
-/// no lock and allocates nothing.
+/// The table of one kind of handle. Owner: the process; it is never destroyed, as calls may come while the
+/// process ends. Any thread. Looking up takes no lock and allocates nothing.
 template <class T>
 class HandleTable {
   // A handle is [use of the place: 32][place: 24][kind: 8].
@@ -37,7 +38,8 @@ class HandleTable {
   };
 
  public:
-  /// The object, kept alive while this is. Empty if there is none.
+  /// An object that was found, kept alive while this is. Empty if there is none. Used by one thread at a
+  /// time.
   class Use {
    public:
     Use() = default;
@@ -53,12 +55,12 @@ class HandleTable {
     explicit operator bool() const { return place_ != nullptr; }
     T* operator->() const { return place_->object.get(); }
     T& operator*() const { return *place_->object; }
-    /// The same once more, for work that goes on when the call has returned.
+    /// Another Use of the same object, for work that goes on when the call has returned.
     Use again() const {
       place_->state.fetch_add(1, std::memory_order_relaxed);
       return {table_, place_};
     }
-    /// For who outlives the handle.
+    /// The object, for those who outlive the handle.
     const std::shared_ptr<T>& shared() const { return place_->object; }
     /// After take(): waits until every other call that had found the object has returned.
     void awaitOthers() const {
@@ -73,11 +75,12 @@ class HandleTable {
     Place* place_ = nullptr;
   };
 
-  /// `mutex` is held where places are given out and returned.
+  /// `mutex` is held where places are given out and returned; it must outlive the table.
   HandleTable(HandleKind kind, std::mutex& mutex) : kind_(kind), mutex_(mutex) {}
   HandleTable(const HandleTable&) = delete;
 
-  /// Throws bad_alloc, like new; nothing has changed then.
+  /// Puts an object into the table and returns its handle. Throws bad_alloc, like new; nothing has changed
+  /// then.
   void* add(std::shared_ptr<T> object) {
     std::lock_guard lock(mutex_);
     if (free_.empty()) grow();
@@ -90,11 +93,12 @@ class HandleTable {
     return reinterpret_cast<void*>(use << 32 | uint64_t{index} << 8 | static_cast<uint8_t>(kind_));
   }
 
+  /// The object behind a handle; empty if the handle is not valid.
   Use find(const void* handle) { return enter(handle, 0); }
-  /// The same, for one caller only: nobody finds it afterwards.
+  /// As find(), for one caller only: nobody finds the object afterwards.
   Use take(const void* handle) { return enter(handle, kEnded); }
 
-  /// Of a handle that is not found: whether it was given out and has been taken out since.
+  /// For a handle that is not found: whether it was given out and has been taken out since.
   bool existed(const void* handle) const {
     const Place* place = placeOf(handle);
     if (place == nullptr) return false;
@@ -103,8 +107,8 @@ class HandleTable {
     return useOf(handle) < use || (useOf(handle) == use && !free);
   }
 
-  /// Every object, also those whose handle has been taken while a call still uses them. The mutex is the
-  /// caller's to hold.
+  /// Visits every object, also those whose handle has been taken while a call still uses them. The caller
+  /// holds the mutex.
   template <class Visit>
   void forEach(Visit&& visit) {
     for (uint32_t i = 0; i < places_.load(std::memory_order_relaxed); ++i) {

@@ -1,4 +1,4 @@
-// What stands behind the C API's handles, and how its functions report.
+// The objects behind the C API's handles, and how the API's functions report their results.
 #pragma once
 
 #include <memory>
@@ -14,7 +14,8 @@
 
 namespace eccl::runtime {
 
-/// What an ecclComm_t names. The communicator may outlive it: Runs in streams keep theirs.
+/// What an ecclComm_t names. Owner: the handle table. The communicator may outlive it: Runs in streams keep
+/// theirs.
 struct ApiCommunicator {
   explicit ApiCommunicator(CommunicatorOptions options)
       : communicator(std::make_shared<Communicator>(std::move(options))) {}
@@ -34,13 +35,14 @@ struct Registration {
   Window memory;
 };
 
-/// The communicator behind a handle. `function` is the API function's name, for the message. `take`: nobody
-/// else finds it from now on.
+/// The communicator behind a handle. Errors (invalidArgument, invalidUsage) name the API function `function`
+/// and say why the handle is no good. `take`: nobody else finds it from now on.
 Result<CommunicatorUse> communicatorOf(ecclComm_t comm, const char* function, bool take = false);
-/// The stream behind a handle, which is not NULL.
+/// The stream behind a handle that is not NULL. Errors as above.
 Result<std::shared_ptr<Stream>> streamOf(ecclStream_t stream, const char* function, bool take = false);
 
-/// Remembers the sentence of a failure for ecclGetLastError and turns it into a code.
+/// Remembers the sentence of a failure for ecclGetLastError, of the thread and of the communicator, and
+/// returns the code.
 ecclResult_t report(const Status& status, ApiCommunicator* communicator = nullptr) noexcept;
 
 /// The body of an API function: `body` returns a Status, which is reported. Nothing is thrown out of it.
@@ -66,7 +68,8 @@ ecclResult_t apiCall(const char* function, ecclComm_t comm, Body&& body) noexcep
   return apiCall(function, comm, body, [](const Status&) {});
 }
 
-/// Settings and config → options. `config` may be null.
+/// The options of a communicator, from settings and `config`, which may be null. Errors name the field and
+/// what it may be.
 Result<CommunicatorOptions> optionsFrom(const ecclConfig_t* config, const char* function);
 
 }  // namespace eccl::runtime

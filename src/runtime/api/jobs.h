@@ -11,10 +11,11 @@
 
 namespace eccl::runtime {
 
-/// Owner: whoever the work is for; it calls join() before it ends. Any thread, but no job joins itself.
+/// The background work of one handle. Owner: whoever the work is for; it calls join() before it ends. Any
+/// thread may start and join, but no job joins itself.
 class Jobs {
  public:
-  /// Runs `body` in a thread of its own. Error: there can be no more threads.
+  /// Runs `body` in a thread of its own. `body` reports its own errors. Error: there can be no more threads.
   Status start(std::function<void()> body);
   /// Waits for all that were started.
   void join();

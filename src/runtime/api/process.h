@@ -1,5 +1,5 @@
-// The little that a process has once: the handles it gave out, which rendezvous roots listen, and what a fork
-// does to them. Everything else has an owner.
+// The little that a process has once: the handles it gave out, the rendezvous roots that listen, and what a
+// fork does to them. Everything else has an owner.
 #pragma once
 
 #include <memory>
@@ -12,8 +12,9 @@
 
 namespace eccl::runtime {
 
-/// Any thread. The first use installs the fork handlers: in a forked child (a data loader) the communicators of
-/// the parent are closed and refuse to be used, so that the child never keeps a dead parent's sockets alive.
+/// The one object of this process. Any thread. The first use installs the fork handlers: in a forked child (a
+/// data loader) the communicators of the parent are closed and refuse to be used, so that the child never
+/// keeps a dead parent's sockets alive.
 class Process {
  private:
   std::mutex mutex_;
@@ -27,7 +28,7 @@ class Process {
 
   /// Keeps a root until it has served its ranks.
   void keep(std::unique_ptr<transport::Rendezvous> root);
-  /// Ends those that have.
+  /// Ends the roots that have served theirs.
   void dropRoots();
 
  private:

@@ -1,8 +1,8 @@
-// What this rank has called, and what others say they have: the memory of the mismatch check.
+// What this rank has called, and what other ranks say they have called: the memory of the mismatch check.
 //
-// A rank that waits too long (or gets a message of another call) sends the record of its call to those it waits
-// for. Whoever made another call under the same number says so. A record of a number not yet reached is kept
-// until it is.
+// A rank that waits too long, or gets a message of another call, sends the record of its call to the ranks it
+// waits for. A rank that made another call under the same number says so. A record of a number that this rank
+// has not reached yet is kept until it has.
 #pragma once
 
 #include <mutex>
@@ -21,18 +21,19 @@ struct Mismatch {
   CallRecord mine, other;
 };
 
-/// Owner: the communicator. Any thread.
+/// The last calls of one communicator, by scope: collectives are one scope, and each pair of ranks is one for
+/// Send and Recv. Keeps 256 calls of each scope. Owner: the communicator. Any thread.
 class CallHistory {
  public:
-  /// The number the next call of this scope gets.
+  /// The number that the next call of this scope gets, from 0.
   uint64_t next(uint64_t scope) const;
   /// The last call of this scope, if there was one.
   std::optional<CallRecord> last(uint64_t scope) const;
-  /// Numbers a call being made, and remembers it. Answers with a mismatch if another rank has already told of
-  /// another call.
+  /// Numbers a call that is being made, and remembers it. Returns a mismatch if another rank has already told
+  /// of another call under that number.
   std::optional<Mismatch> add(CallRecord& mine);
-  /// Another rank's call. Answers with a mismatch if this rank made another one; `reached` is false if this
-  /// rank has not got that far.
+  /// Compares another rank's call with this rank's. Returns a mismatch if this rank made another one.
+  /// `reached` is false if this rank has not got that far; the record is then kept.
   std::optional<Mismatch> compare(int otherRank, const CallRecord& other, bool* reached);
 
  private:

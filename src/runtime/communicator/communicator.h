@@ -1,4 +1,5 @@
-// One rank's membership in a communicator: owns everything that rank has, and decides what a failure means.
+// One rank's membership in a communicator. It owns everything that the rank has there (control tree, engine,
+// service thread, plans), and decides what a failure means.
 #pragma once
 
 #include <atomic>
@@ -38,9 +39,9 @@ struct Membership {
   std::optional<transport::Endpoint> parent;  // in the control tree
 };
 
-/// Owner: the API handle, and every Run in a stream. Threads: any; join(), split() and destroy() one, destroy()
-/// when no other call is under way. Of calls made at the same time any may be the first. Failure: the first one
-/// stays, ends all work, and is told to all ranks.
+/// Owner: the API handle, and every Run in a stream. Threads: any may make any call, except that join(),
+/// split() and destroy() are made by one, and destroy() when no other call is under way. Of calls made at the
+/// same time any may be the first. Failure: the first one stays, ends all work, and is told to all ranks.
 class Communicator final : public transport::ControlHandler,
                            public EngineHandler,
                            public std::enable_shared_from_this<Communicator> {
@@ -50,64 +51,68 @@ class Communicator final : public transport::ControlHandler,
   explicit Communicator(CommunicatorOptions options);
   ~Communicator() override;
 
-  /// Joins through a unique id. Blocks; aborted by abort().
+  /// Joins through a unique id. Returns when all ranks have joined, or with an error that names those that
+  /// are missing. abort() in another thread ends the wait.
   Status join(transport::UniqueId id, int rank, int ranks);
-  /// Begins to split this communicator: the number of the split. Numbers rise in the order of the calls.
+  /// Begins to split this communicator, and returns the number of the split. Numbers rise in the order of the
+  /// calls.
   uint64_t beginSplit() { return control_->reserveGather(); }
-  /// Becomes a child of `parent` by that split, collectively.
+  /// Becomes a child of `parent` by that split. Collective; blocks.
   Status split(Communicator& parent, uint64_t number, int color, int key);
-  /// Takes part in a split of this communicator without a color.
+  /// Takes part in a split of this communicator without a color. Collective; blocks.
   Status abstain(uint64_t number);
 
   int rank() const { return rank_; }
   int ranks() const { return ranks_; }
   const CommunicatorOptions& options() const { return options_; }
-  /// Where the ranks are. Constant once ready.
+  /// Where the ranks are. Constant once the communicator is ready.
   const RankHosts& hosts() const { return hosts_; }
-  /// The hosts and ranks as JSON.
+  /// The hosts and ranks as JSON (ecclTopologyExport).
   Result<std::string> topology() const;
-  /// Microseconds of a call made by this rank. Any thread, once ready.
+  /// The microseconds that a call made by this rank is expected to take. Any thread, once ready.
   Result<double> estimate(const Call& call) const;
-  /// The same of a collective in memory of ecclMemAlloc, among the first `ranks` ranks, 1 or more.
+  /// As above, for a collective in memory of ecclMemAlloc, among the first `ranks` ranks, 1 or more.
   Result<double> estimate(Collective collective, DataType type, size_t count, int ranks) const;
   State state() const { return state_.load(std::memory_order_acquire); }
-  /// ok, inProgress, or what went wrong.
+  /// What ecclCommGetAsyncError reports: ok, inProgress, or what went wrong.
   Status asyncStatus() const;
-  /// Why a call cannot be made now, or ok.
+  /// ok, or why a call cannot be made now. Cheap.
   Status usable() const;
 
   /// Makes Runs of validated calls, in order. Without effect on the communicator.
   using Streams = std::vector<std::shared_ptr<Stream>>;
   Result<std::vector<StreamItem>> plan(std::vector<Call> calls, const std::vector<Streams>& streams);
-  /// Gives planned Runs their places in the order of calls. The caller puts each into its streams, or fails the
-  /// communicator: the other ranks count on them.
+  /// Gives planned Runs their places in the order of calls. The caller then puts each into its streams, or
+  /// fails the communicator, because the other ranks count on them.
   Status number(const std::vector<StreamItem>& items);
   /// Makes a validated call when its turn in `stream` has come: plan() and number() of one call.
   Status enqueue(Call call, Stream& stream);
-  /// Makes a validated call and waits for its end; no stream has work that comes before it.
+  /// Makes a validated call and waits for its end. Only when no stream has work that comes before it.
   Status execute(Call call);
-  /// The same for a call like one before, where it can take the fast path: nothing is checked or planned anew.
-  /// Nothing if it has to go through execute().
+  /// As execute() for a call like one before, where it can take the fast path: nothing is checked or
+  /// planned anew. Returns nothing if the call has to go through execute().
   std::optional<Status> repeat(const CallKey& key, const void* send, void* receive);
   const std::shared_ptr<Stream>& defaultStream() const { return defaultStream_; }
 
-  /// Waits for outstanding work and until peers have taken what was sent. Error (remote): some of it they never
-  /// will, as they have left or been finalized.
+  /// Waits for outstanding work, and until peers have taken what was sent. Error (remote): they never will
+  /// take some of it, as they have left or been finalized.
   Status finalize();
-  /// finalize(), goodbye, stop. The object is dead afterwards.
+  /// Finalizes, tells the peers that this rank leaves, and stops. The object is dead afterwards.
   Status destroy();
-  /// Ends everything now and tells the others.
+  /// Ends all work now and tells the other ranks. Any thread, any number of times.
   void abort();
-  /// The first failure: ends all work with it. `tell`: the other ranks do not know yet. Any thread.
+  /// The first failure ends all work with it; later ones are ignored. `tell`: the other ranks do not know
+  /// yet. Any thread.
   void fault(const Status& why, bool tell);
 
-  /// PreMulSum operators. Index 0 is the first created; none is used twice.
+  /// PreMulSum operators, by index. Index 0 is the first created; no index is used twice.
   Result<int> createOp(PreMul preMul);
   Status destroyOp(int index);
   Result<PreMul> op(int index) const;
 
-  /// "rank 3 (node7 pid 123)".
+  /// The rank for people: "rank 3 (node7 pid 123)".
   std::string describe(int rank) const;
+  /// Closes the descriptors in a forked child. Touches nothing that is shared with other ranks.
   void closeAfterFork();
   /// True in a forked child: the communicator is the parent's.
   bool inherited() const { return inherited_; }

@@ -16,9 +16,10 @@ namespace eccl::topology {
 /// Whether this build has nlohmann-json.
 bool haveJson();
 
+/// The indentation for JSON in one line.
 inline constexpr int kOneLine = -1;
-/// The JSON of a valid host, indented by so many blanks or in one line, with a newline at the end. What is not
-/// known is left out.
+/// The JSON of a valid host, indented by so many blanks or in one line, with a newline at the end. What is
+/// not known is left out.
 Result<std::string> toJson(const Host& host, int indent = 2);
 /// The host in a text; `name` is what errors call the text. The result is valid and equals the one that was
 /// written. Errors (invalidArgument) say where: "<name>: devices[3].port.mtu: …".

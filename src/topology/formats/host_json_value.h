@@ -6,9 +6,9 @@
 
 namespace eccl::topology {
 
-/// Of a valid host.
+/// The JSON value of a valid host.
 Json valueOf(const Host& host);
-/// Errors stay in the reader; the host still has to be validated.
+/// Reads a host. Errors stay in the reader; the caller still has to validate the host.
 void readHost(Reader& reader, Host& host);
 
 }  // namespace eccl::topology

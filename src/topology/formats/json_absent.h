@@ -1,4 +1,4 @@
-// Stands in for JSON in a build without nlohmann-json.
+// The error of all JSON functions in a build without nlohmann-json.
 #pragma once
 
 #include "base/status.h"

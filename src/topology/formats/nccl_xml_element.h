@@ -1,5 +1,5 @@
 // One element of NCCL's XML while it is read: its attributes, each asked for once, and errors that name its
-// line. Not for use outside the reader; needs pugixml.
+// line. Internal to the reader; needs pugixml. One thread.
 #pragma once
 
 #include <map>
@@ -16,7 +16,7 @@
 
 namespace eccl::topology {
 
-/// The text that is read, and what of it was not kept. Lives as long as its elements.
+/// The text that is read, and notes of what was not kept. Owner: the reader; it outlives its elements.
 class XmlSource {
  public:
   XmlSource(std::string_view text, const std::string& name);
@@ -26,8 +26,8 @@ class XmlSource {
   int lineOf(const pugi::xml_node& node) const { return lineAt(node.offset_debug()); }
   int lineAt(ptrdiff_t offset) const;
 
-  /// Notes that `what` was not kept or understood, for Host::unread. Repetitions of `what` are counted, not
-  /// repeated. `odd`: whoever gave the text should hear of it, as it may mean something else than what was
+  /// Notes for Host::unread that `what` was not kept or not understood. Repetitions of `what` are counted,
+  /// not repeated. `odd`: the user should hear of it, as the text may mean something else than what was
   /// taken.
   void note(int line, const std::string& what, bool odd = false);
   /// The notes as sentences, in the order of the text.
@@ -44,7 +44,8 @@ class XmlSource {
   int notesLeftOut_ = 0;
 };
 
-/// What NCCL accepts is accepted: a value that is none is noted, and taken as unknown or as NCCL takes it.
+/// An element under the reader's eye. What NCCL accepts is accepted: a malformed value is noted, and taken as
+/// unknown or as NCCL takes it.
 class XmlElement {
  public:
   /// Notes attributes beyond the 64 that an element may have, and the second of one name.

@@ -1,5 +1,5 @@
-// The links of NCCL's XML: collected while the tree is read, resolved when every target is known. Not for use
-// outside the reader.
+// The links of NCCL's XML. They are collected while the tree is read, and resolved when every target is
+// known. Internal to the reader. One thread.
 #pragma once
 
 #include <string>
@@ -10,16 +10,17 @@
 
 namespace eccl::topology {
 
+/// All links of one file.
 class XmlLinks {
  public:
-  /// Both outlive this. Links go to `host`, and devices that only links name.
+  /// Both arguments must outlive this. Links are added to `host`, and so are devices that only links name.
   XmlLinks(XmlSource& source, Host& host) : source_(source), host_(host) {}
 
-  /// A device that links may name; false if there is one of that name, whatever the case.
+  /// Makes a device known to links; false if there is one of that name, whatever the case.
   bool announce(const Device& device, int index);
   /// The device of a name, whatever the case; kNone if there is none.
   int find(const std::string& name) const;
-  /// An <nvlink>, <xgmi>, <c2c> or <pcilink> of a device.
+  /// Reads an <nvlink>, <xgmi>, <c2c> or <pcilink> of a device.
   Status read(const pugi::xml_node& node, int from);
   /// Turns all that was read into links. Links that lead nowhere are noted and left out, as NCCL does.
   Status resolve();

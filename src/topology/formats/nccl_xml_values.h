@@ -1,5 +1,5 @@
-// How NCCL's XML writes single values, in both directions. Readers accept every spelling that is about; writers
-// use the one that NCCL understands.
+// Single values of NCCL's XML, in both directions. Readers accept every spelling that is in use; writers use
+// the one that NCCL understands. Readers return nothing for what they cannot read. Pure functions.
 #pragma once
 
 #include <charconv>
@@ -31,12 +31,12 @@ std::optional<double> realNumber(std::string_view text);
 /// The shortest text that reads as exactly this number.
 std::string shortest(double number);
 
-/// "0000:3b:00.0" of any spelling with domain, bus, device and function: "00000000:3B:00.0".
+/// "0000:3b:00.0" from any spelling with domain, bus, device and function, such as "00000000:3B:00.0".
 std::optional<std::string> busIdFrom(std::string_view text);
-/// The same of any text, as NCCL reads it: the hexadecimal digits it begins with, without points and colons.
+/// The same from any text, as NCCL reads it: the hexadecimal digits it begins with, without points and
+/// colons.
 std::string busIdAsNccl(std::string_view text);
-/// What many of the numbers that NCCL reads begin with, where more follows: 1 of "1.0". Nothing if there are no
-/// digits.
+/// The number that a text begins with, where more follows: 1 of "1.0". NCCL reads many of its numbers so.
 std::optional<int64_t> leadingNumber(std::string_view text);
 /// A whole number as wholeNumber() reads it, or hexadecimal digits alone, as NCCL takes what identifies
 /// something.

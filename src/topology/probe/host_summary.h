@@ -1,4 +1,4 @@
-// What this machine is, for people who read a report and for code that adapts to it.
+// A summary of this machine, for people who read a report and for code that adapts to it.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +9,7 @@
 
 namespace eccl::topology {
 
+/// One cache of a CPU.
 struct CacheLevel {
   int level = 0;
   std::string type;  // "Data", "Instruction", "Unified"
@@ -16,6 +17,7 @@ struct CacheLevel {
   std::string sharedBy;  // CPUs that share the first CPU's cache of this level, "0-7"
 };
 
+/// One network interface, as the kernel shows it.
 struct NetworkInterface {
   std::string name;
   std::string state;  // "up", "down", "unknown" (loopback says so)
@@ -24,11 +26,11 @@ struct NetworkInterface {
   std::vector<std::string> addresses;
 };
 
-/// Cores' worth of work that can be done at once on so many cores within such a quota (0: no limit), at
+/// How many cores' worth of work can be done at once on so many cores within such a quota (0: no limit), at
 /// least 1.
 int usableCores(int cores, double quota);
 
-/// A value. A number that could not be read is 0, a text empty, and `unread` says which and why.
+/// The summary: a value. A number that could not be read is 0, a text empty, and `unread` says which and why.
 struct HostSummary {
   std::string hostName, kernel, cpuModel, simd;
   int cpus = 0;                  // this process may run on (affinity)
@@ -44,7 +46,7 @@ struct HostSummary {
   std::string ptraceScope;    // yama's number, or "none" where yama is absent
   std::vector<std::string> unread;
 
-  /// Cores' worth of work this process can do at once, at least 1.
+  /// How many cores' worth of work this process can do at once, at least 1.
   int usableCores() const { return eccl::topology::usableCores(cpus, quotaCpus); }
 };
 
@@ -55,17 +57,18 @@ struct HostSources {
   std::function<std::vector<std::pair<std::string, std::string>>()> addresses;
 };
 
-/// Never fails as a whole. Takes some milliseconds; any thread.
+/// Reads everything. Never fails as a whole. Takes some milliseconds; any thread.
 HostSummary readHost(const HostSources& sources = {});
-/// The largest cache of a CPU, and how many CPUs share it; 0 bytes, 1 CPU if unknown. Reads little; any thread.
+/// The largest cache of a CPU, and how many CPUs share it; 0 bytes and 1 CPU if unknown.
 struct SharedCache {
   uint64_t bytes = 0;
   int cpus = 1;
 };
+/// See SharedCache. Reads little; any thread.
 SharedCache largestCache(const HostSources& sources = {});
-/// CPU time per time that the cgroup of this process grants; 0: no limit. Reads little; any thread.
+/// The CPU time per time that the cgroup of this process grants; 0: no limit. Reads little; any thread.
 double cpuQuota(const HostSources& sources = {});
-/// Some lines, each ending with a newline.
+/// The summary in some lines, each ending with a newline.
 std::string describe(const HostSummary& host);
 
 }  // namespace eccl::topology

@@ -1,5 +1,6 @@
-// What a machine is made of, found out by asking it: NUMA nodes, the PCI tree and the state of its links,
-// network interfaces and InfiniBand devices (the kernel's files), GPUs and NVLinks (NVML).
+// The probe: finds out what a machine is made of by asking it. The kernel's files tell of NUMA nodes, the PCI
+// tree and the state of its links, network interfaces and InfiniBand devices; NVML tells of GPUs and NVLinks.
+// docs/probing.md says what is in the result and what is left out.
 #pragma once
 
 #include <functional>
@@ -27,9 +28,9 @@ struct ProbeSources {
   std::optional<std::string> nvml;
 };
 
-/// Never fails as a whole: what is missing or hidden is told in Host::unread, and the result passes validate().
-/// Takes some milliseconds, but where GPUs sleep without nvidia-persistenced, as long as the driver needs to
-/// wake them. Any thread.
+/// The host. Never fails as a whole: Host::unread says what is missing or hidden, and the result passes
+/// validate(). Takes some milliseconds; where GPUs sleep without nvidia-persistenced, as long as the driver
+/// needs to wake them. Any thread.
 Host probeHost(const ProbeSources& sources = {});
 
 }  // namespace eccl::topology

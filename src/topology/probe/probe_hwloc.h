@@ -1,6 +1,6 @@
-// hwloc as a source of a probe: for programs, such as eccl_topo and the tests, that link the library
-// eccl_hwloc. libeccl.so does not, so that whoever uses it needs neither hwloc nor what hwloc needs, and keeps
-// its environment.
+// hwloc as a source of a probe, for programs that link the library eccl_hwloc, such as eccl_topo and the
+// tests. libeccl.so does not link it: a program that uses libeccl needs neither hwloc nor what hwloc needs,
+// and keeps its environment.
 #pragma once
 
 #include <string>
@@ -13,16 +13,16 @@ namespace eccl::topology {
 /// Whether this program was built with hwloc.
 bool haveHwloc();
 
-/// For ProbeSources::structure: NUMA nodes and PCI functions as hwloc sees them. An error, also that of a
-/// program that was built without hwloc, leaves `found` as it was.
+/// For ProbeSources::structure: NUMA nodes and PCI functions as hwloc sees them. After an error `found` is as
+/// it was; a program that was built without hwloc always gets one.
 ///
-/// Any thread. hwloc takes some of its orders from the environment only: while it looks, `environ` is a copy
-/// with two or three variables more (all HWLOC_*), so that getenv() of other threads goes on as ever; a
-/// setenv() of another thread in these milliseconds would be forgotten.
+/// Any thread. hwloc takes some of its orders from the environment only. So while it looks, `environ` is a
+/// copy with two or three more variables (all HWLOC_*), and getenv() of other threads works as ever. What
+/// another thread sets by setenv() in these milliseconds is lost.
 Status hwlocStructure(const std::string& root, probe::Inventory* found);
 
-/// The machine in a file that hwloc exported ("lstopo machine.xml"): it is all that is read. Never fails as a
-/// whole, as probeHost(); threads as above.
+/// The machine in a file that hwloc exported ("lstopo machine.xml"); nothing else is read. Never fails as a
+/// whole, like probeHost(). Threads as above.
 Host probeHwlocXml(const std::string& path);
 
 }  // namespace eccl::topology

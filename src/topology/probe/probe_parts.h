@@ -11,11 +11,13 @@
 
 namespace eccl::topology::probe {
 
+/// A NUMA node of the machine.
 struct NumaNode {
   int number = 0;
   std::vector<int> cpus;  // none: memory only
 };
 
+/// A PCI function of any kind, bridges included.
 struct PciFunction {
   std::string above;        // the bridge it is directly below, by bus id; empty: on a root bus
   std::optional<int> node;  // the NUMA node it is on; unset: not said
@@ -23,12 +25,14 @@ struct PciFunction {
   PciFacts facts;           // ablest: of this end of the link alone
 };
 
+/// A port of a network adapter, by either of its names.
 struct Port {
   std::string busId;  // of the PCI function it belongs to
   std::string name;
   PortFacts facts;
 };
 
+/// Everything that was found. Owner: one probe.
 struct Inventory {
   std::string hostName;
   CpuFacts cpu;  // what holds for every node; no cores
@@ -48,7 +52,8 @@ std::string joined(const std::vector<std::string>& names);
 /// reads it from the CPU, shifted by four bits: Zen 2 is 23 here and 143 there.
 int ncclFamily(int64_t linuxFamily);
 
-/// Nodes and functions without facts, as the kernel's files show them.
+/// Nodes and functions without facts, as the kernel's files show them. This and the functions that follow add
+/// to `found`, and note in its `unread` what could not be read.
 void readNumaNodes(const SystemFiles& files, Inventory* found);
 void readPciTree(const SystemFiles& files, Inventory* found);
 /// The facts of each function that is known.
@@ -58,10 +63,10 @@ void readCpuModel(const SystemFiles& files, Inventory* found);
 /// Network interfaces and InfiniBand devices, one Port for each port there is.
 void readPorts(const SystemFiles& files, Inventory* found);
 
-/// A Host of what was found: see docs/probing.md for what is left out.
+/// The Host of what was found. docs/probing.md says what is left out.
 Host assemble(Inventory found);
 
-/// Asks the library, and adds what it says of accelerators and NVLinks.
+/// Asks the NVML library of that name, and adds to the host what it says of accelerators and NVLinks.
 void addNvml(const std::string& library, Host* host);
 
 }  // namespace eccl::topology::probe
