@@ -1,4 +1,5 @@
-// eccl_sched: schedules as text. Prints what the algorithms build, and judges that and what people write.
+// eccl_sched: schedules as text. Prints what the algorithms build, and proves or refutes that and what people
+// write.
 #include <getopt.h>
 #include <strings.h>
 
@@ -34,10 +35,10 @@ constexpr char kUsage[] =
     "  -n, --ranks N\n"
     "      --channels N        (1)\n"
     "      --root R            (0)\n"
-    "Of dump:\n"
+    "For dump:\n"
     "  -r, --rank R            only this rank's program\n"
-    "Of verify, which looks at both places unless told otherwise:\n"
-    "      --all               every algorithm, of the collective if there is one\n"
+    "For verify, which proves in place and out of place unless told otherwise:\n"
+    "      --all               every algorithm, or every one of --collective\n"
     "      --in-place          input and output in one buffer\n"
     "      --out-of-place      two buffers\n"
     "  -h, --help\n"
@@ -125,7 +126,7 @@ Options parseOptions(int argc, char** argv) {
 std::vector<const Algorithm*> chosen(const Options& options) {
   if (options.ranks == 0) misused("--ranks is missing");
   if (options.root >= options.ranks)
-    misused(eccl::format("--root %d is none of %d ranks", options.root, options.ranks));
+    misused(eccl::format("--root %d is not a rank; there are %d", options.root, options.ranks));
   if (!options.all && (options.collective.empty() || options.algorithm.empty())) {
     misused("--collective and --algorithm are needed");
   }
@@ -210,7 +211,7 @@ int verifyCommand(const Options& options) {
 int dumpCommand(const Options& options) {
   if (options.all) misused("dump takes one algorithm, not --all");
   if (options.rank >= options.ranks)
-    misused(eccl::format("--rank %d is none of %d ranks", options.rank, options.ranks));
+    misused(eccl::format("--rank %d is not a rank; there are %d", options.rank, options.ranks));
   const std::vector<Program> programs = build(*chosen(options)[0], options);
   std::fputs((options.rank < 0 ? dumpSchedule(programs) : dump(programs[options.rank])).c_str(), stdout);
   return 0;

@@ -20,35 +20,35 @@ using topo::Options;
 constexpr char kUsage[] =
     "USAGE: eccl_topo COMMAND [OPTIONS]\n"
     "  show          the machine as a tree, with bandwidths\n"
-    "  check         what an operator should repair, with evidence, consequence and remedy; of a file, what\n"
-    "                can be judged by it\n"
-    "  paths         the way between any two accelerators, adapters and CPUs: type and GB/s\n"
-    "  search        trees and rings for collectives on this machine, and how near the bound they are\n"
+    "  check         what an operator should repair, with evidence, consequence and remedy; for a file, what\n"
+    "                the file alone can show\n"
+    "  paths         the path between any two accelerators, adapters and CPUs: type and GB/s\n"
+    "  search        trees and rings for collectives on this machine, and how close they come to the bound\n"
     "  draw          the machine as a picture (SVG)\n"
     "  dump          the machine as a file: --format xml (NCCL's) or json (docs/topology.schema.json)\n"
     "  diff A B      what differs between two files, of machines or of clusters\n"
     "  measure       latency, bandwidth and the cost model among running ranks: eccl_topo measure --help\n"
     "  clos          makes a cluster of such machines on a rail-optimised Clos network\n"
-    "The machine is this one, or\n"
-    "  -f, --file FILE     one in a file of NCCL's XML (NCCL_TOPO_DUMP_FILE makes them) or of dump's JSON;\n"
-    "                      or a cluster (docs/cluster.schema.json), to show, paths, search, draw and diff,\n"
-    "                      and to dump as JSON\n"
-    "      --host NAME|N   of a cluster only that host (the first is 0): a machine for every command but diff\n"
-    "      --root DIR      a captured one: a folder with its /proc and /sys\n"
-    "Of all commands but draw, dump and clos:\n"
-    "      --json          for programs\n"
-    "Of draw, dump and clos:\n"
+    "The machine is this one, unless one of these names another:\n"
+    "  -f, --file FILE     a file: NCCL's XML (NCCL_TOPO_DUMP_FILE writes it) or the JSON of dump; or\n"
+    "                      a cluster (docs/cluster.schema.json), for show, paths, search, draw, diff, and "
+    "dump\n"
+    "                      as JSON\n"
+    "      --host NAME|N   only that host of a cluster (the first is 0); for every command but diff\n"
+    "      --root DIR      a captured machine: a folder with its /proc and /sys\n"
+    "For all commands but draw, dump and clos:\n"
+    "      --json          output for programs\n"
+    "For draw, dump and clos:\n"
     "  -o, --output FILE   instead of the standard output\n"
-    "Of search on a machine:\n"
-    "      --channels N    at most so many (32)\n"
-    "Of paths in a cluster:\n"
-    "      --from HOST[/DEVICE]  only from there, instead of from the first host\n"
-    "Of clos:\n"
-    "      --hosts N             hosts in all (1)\n"
+    "For search on a machine:\n"
+    "      --channels N    at most so many channels (32)\n"
+    "For paths in a cluster:\n"
+    "      --from HOST[/DEVICE]  paths from there, instead of from the first host\n"
+    "For clos:\n"
+    "      --hosts N             hosts altogether (1)\n"
     "      --pod N               hosts below one leaf switch of each rail (32)\n"
     "      --radix N             ports of every switch (64)\n"
-    "      --speed GB/S[,GB/S]   of a host's cables (that of its ports), and of those between switches (the "
-    "same)\n"
+    "      --speed GB/S[,GB/S]   of a host's cables (its ports'), and of those between switches (the same)\n"
     "      --latency US          microseconds of a cable, with half of the switches at its ends (0.5)\n"
     "      --oversubscription N[,N]  at the leaves, and at the spines of three tiers (1,1: none)\n"
     "  -h, --help\n"
@@ -134,7 +134,7 @@ Options parse(int argc, char** argv) {
         break;
       case kHost:
         options.host = optarg;
-        if (options.host.empty()) topo::misused("--host takes a host's name or number");
+        if (options.host.empty()) topo::misused("--host needs a host's name or number");
         break;
       case kHosts:
         options.clos.hosts = wholeNumber("--hosts", topology::kMaxHosts);
@@ -179,11 +179,12 @@ Options parse(int argc, char** argv) {
     options.file = words[1];
     options.other = words[2];
   } else if (words.size() > 1) {
-    topo::misused("\"" + words[1] + "\": one command, and the machine by --file or --root");
+    topo::misused("\"" + words[1] +
+                  "\" is one argument too many: give one command, and the machine by --file or --root");
   }
   if (!options.file.empty() && !options.root.empty()) topo::misused("--file or --root, not both");
   if (!options.host.empty() && (options.file.empty() || options.command == "diff"))
-    topo::misused("--host is of a cluster in a --file, and not of diff");
+    topo::misused("--host needs a cluster in a --file, and does not work with diff");
   if (!options.format.empty() && topology::findHostFormat(options.format) == nullptr) {
     std::string names;
     for (const auto& known : topology::hostFormats())

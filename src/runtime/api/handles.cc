@@ -22,7 +22,7 @@ Status unknownHandle(bool ended, const char* function, const char* what, const c
     return Status::error(Code::invalidArgument, "%s: the %s has been destroyed%s", function, what,
                          std::strcmp(what, "communicator") == 0 ? " or aborted" : "");
   }
-  return Status::error(Code::invalidArgument, "%s: this is no %s; was it ever made, by %s?", function, what,
+  return Status::error(Code::invalidArgument, "%s: this handle is not a %s; %s makes one", function, what,
                        madeBy);
 }
 

@@ -122,8 +122,9 @@ Status Communicator::split(Communicator& parent, uint64_t number, int color, int
       auto itsKey = reader.get<int32_t>();
       std::string_view bytes = reader.text(4096);
       if (!reader.finished()) {
-        return logged(Status::error(Code::remote, "ecclCommSplit: %s sent something that is no part of a split",
-                                    parent.describe(static_cast<int>(old)).c_str()));
+        return logged(Status::error(
+            Code::remote, "ecclCommSplit: %s sent a malformed answer; all ranks need the same version of ECCL",
+            parent.describe(static_cast<int>(old)).c_str()));
       }
       if (itsColor != color) continue;
       ECCL_ASSIGN(transport::Endpoint endpoint, transport::Endpoint::decode(bytes));
@@ -197,7 +198,9 @@ Status Communicator::exchange() {
     introductions.emplace_back(reader.text(RankHosts::kMaxIntroduction));
     seats.emplace_back(reader.text(Selection::kMaxIntroduction));
     if (!reader.finished())
-      return logged(Status::error(Code::remote, "rank %zu introduced itself with something unreadable", rank));
+      return logged(Status::error(
+          Code::remote, "rank %zu sent a malformed introduction; all ranks need the same version of ECCL",
+          rank));
     ECCL_ASSIGN(transport::Endpoint endpoint, transport::Endpoint::decode(endpointBytes));
     endpoints.push_back(std::move(endpoint));
   }
