@@ -71,15 +71,26 @@ class PieceProof {
     int32_t event = -1;  // of a lane
   };
 
+  // Adds one move of the piece: its order, the value it combines, and what it delivers. nullptr or what is
+  // wrong.
   const char* add(int32_t moveNumber, std::span<const int32_t> moves);
+  // Adds the move as an event, after the lane's last one, the senders of its messages and what its waits made
+  // sure of.
   void order(const TracedMove& move, const Event& event, std::span<const int32_t> arrivals);
+  // Computes the value of the move from its sources.
   const char* combine(int32_t event, std::span<const int32_t> arrivals);
+  // Adds one source to the sum: contributions must be disjoint, and scaled as the step says.
   const char* take(const Operand& operand, Value from, bool several, Value& sum);
+  // Puts the value into the destinations.
   const char* deliver(int32_t event, std::span<const int32_t> arrivals);
+  // The accesses of a cell. Each asks whether the conflicting accesses before it happen before it.
   void read(Cell& cell, int32_t event);
   void write(Cell& cell, int32_t event);
+  // A write by the sender of a message, into memory that its receiver posted.
   void writeAhead(Cell& cell, int32_t event, int32_t operand, int32_t sender);
+  // Answers the questions that were asked about order.
   std::string checkOrder();
+  // Compares each output with what the collective asks for.
   std::string checkOutputs(std::span<const int32_t> holders);
 
   Cell& cell(int rank, Space space, int tile);

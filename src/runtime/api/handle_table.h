@@ -127,6 +127,8 @@ class HandleTable {
     const uint32_t begin = chunk == 0 ? 0 : kFirstChunk << (chunk - 1);
     return chunks_[static_cast<size_t>(chunk)].load(std::memory_order_acquire) + (index - begin);
   }
+  // The place that a handle names, used or not; nullptr if the handle is of another kind or beyond all
+  // places.
   Place* placeOf(const void* handle) const {
     const auto value = reinterpret_cast<uintptr_t>(handle);
     const auto index = static_cast<uint32_t>(value >> 8 & 0xffffff);
@@ -135,6 +137,7 @@ class HandleTable {
     return exists ? at(index) : nullptr;
   }
 
+  // Counts one more call on a place, if the handle is that of its present use, and sets `ended`.
   Use enter(const void* handle, uint64_t ended) {
     Place* place = placeOf(handle);
     if (place == nullptr) return {};
@@ -146,6 +149,7 @@ class HandleTable {
     return {this, place};
   }
 
+  // One call less. The last one to leave an ended place ends the object and frees the place for another use.
   void leave(Place& place) {
     const uint64_t state = place.state.fetch_sub(1, std::memory_order_acq_rel);
     if ((state & kEnded) == 0) return;

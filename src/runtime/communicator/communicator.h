@@ -149,29 +149,57 @@ class Communicator final : public transport::ControlHandler,
     uint64_t sendsToYou, receivesFromYou;
   };
 
+  // The color of a rank that abstains from a split.
   static constexpr int kNoColor = -1;
+  // What a rank tells the others in a split.
   static std::string splitPart(int color, int key, std::string_view endpoint);
+  // Makes this rank a member: opens the listener, finds its place by `findMembership`, then makes control
+  // tree, engine and service thread, and exchanges what all ranks have to know.
   template <class FindMembership>
   Status establish(uint64_t id, const transport::Secret& secret, FindMembership&& findMembership);
+  // All ranks tell each other their endpoint, wire settings, host and placement; each makes the same tables
+  // of it.
   Status exchange();
+  // The ranks of this communicator on this host.
   int ranksHere() const;
+  // How long waits spin before they yield: by ranks and cores of this host.
   void choosePace();
+  // Which share of the largest cache this rank may count on.
   void shareCache();
+  // The error of ranks whose wire settings differ. All ranks come to the same verdict, each from the same
+  // texts.
   Status compareSettings(const std::vector<std::string>& wires) const;
   transport::ConnectorOptions connectorOptions() const;
+  // Opens the engine with the transports that the settings allow.
   Status openEngine();
+  // A connection that has passed the handshake goes to the control tree or to the engine.
   void onIncoming(transport::Incoming incoming);
+  // Binds one call to a Plan and a Run.
   Status plan(Run& run, Call call, bool callerBlocked);
+  // Gives a planned Run its number in the order of calls, and remembers the call.
   Status number(Run& run);
+  // Remembers a call for the mismatch check. An error if another rank has told of a different call.
   Status remember(CallRecord& record, const Plan& plan, const char* way);
+  // The Run of the last blocking call for use again, or a new one.
   std::shared_ptr<Run> spareRun();
+  // The error of finalize() for messages that were never received.
   Status lostMessages(const std::vector<transport::Untaken>& lost) const;
+  // A finalized rank makes no more calls: the error for a rank that is stuck in a call that this one never
+  // made.
   Status needsMoreCalls(int origin, const CallRecord& record) const;
+  // Called by the service thread from time to time: a suspicion that has not been explained becomes a fault.
   void tick();
+  // Sends a failure to all ranks over the control tree.
   void tellAll(const Status& why);
+  // Fails with the sentence that names both calls.
   void tellMismatch(const Mismatch& mismatch);
+  // Sends the record of a stalled call, and how many calls this rank has made, to a rank it waits for.
   void sendComparison(int peer, const CallRecord& record);
+  // The other rank is stuck in a call that this rank has not made. If this rank is stuck too, in a call that
+  // needs the other, neither can ever go on: fails.
   void checkDeadlock(int origin, const Comparison& other);
+  // A broken connection is a symptom; the control tree usually knows the cause a moment later. tick() makes a
+  // fault of the suspicion if no cause has come by then.
   void suspect(Status status, int idlePeer);
   Duration initLimit() const;
 

@@ -164,7 +164,8 @@ void Communicator::tick() {
     std::lock_guard lock(mutex_);
     if (!suspicion_.has_value() || Clock::system().now() - suspicion_->since < kGrace) return;
     due = std::exchange(suspicion_, std::nullopt);
-    if (due->idlePeer >= 0 && left_.count(due->idlePeer) != 0) return;  // it had said goodbye, which came later
+    if (due->idlePeer >= 0 && left_.count(due->idlePeer) != 0)
+      return;  // it had disconnected, and said so later
   }
   fault(due->status, true);
 }

@@ -74,7 +74,7 @@ Status Communicator::join(transport::UniqueId id, int rank, int ranks) {
     ECCL_ASSIGN(root_, transport::Rendezvous::start(&id, rootOptions));
   }
   return establish(id.communicator, id.secret, [&](const transport::Endpoint& mine) -> Result<Membership> {
-    // The last rank may be minutes late: strangers must not fill the kernel's queue at this rank's door
+    // The last rank may be minutes late: strangers must not fill the kernel's queue of this rank's listener
     // meanwhile.
     const std::function<void()> attend = [this] { acceptor_->attend(); };
     transport::Wait wait = transport::Wait::within(initLimit(), &abort_);

@@ -32,8 +32,11 @@ class XmlLinks {
     uint32_t targetClass = 0;  // 0: not said
     int line = 0;
   };
+  // The device that a link leads to; kNone if there is none.
   Result<int> targetOf(const Pending& pending);
+  // The NVSwitch of that name, made if nothing else names it.
   Result<int> switchCalled(const Pending& pending);
+  // Notes a link that is not kept, and why.
   void leaveOut(const Pending& pending, const char* why);
 
   XmlSource& source_;

@@ -38,7 +38,9 @@ class PathGraph {
   bool has(PathType type) const { return (types_ >> static_cast<int>(type) & 1U) != 0; }
 
  private:
+  // Finds the crossbars: sets of NVSwitches that share accelerators.
   void joinSwitches(const Host& host);
+  // The best type of a way across a link.
   PathType typeOf(const Link& link) const;
 
   std::vector<DeviceKind> kinds_;

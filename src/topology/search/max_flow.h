@@ -32,7 +32,10 @@ class MaxFlow {
     int to;
     int64_t residual;
   };
+  // Numbers the nodes by their distance from the source in the residual graph; false if the sink is not
+  // reached.
   bool layer(int source, int sink);
+  // Sends up to `limit` along edges that lead one layer on.
   int64_t push(int node, int sink, int64_t limit);
 
   std::vector<int64_t> capacities_;         // by edge
