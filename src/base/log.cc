@@ -1,3 +1,4 @@
+// The log: one write(2) per line, so that lines of threads and processes that share a file do not mix.
 #include "base/log.h"
 
 #include <fcntl.h>

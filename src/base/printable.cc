@@ -1,3 +1,4 @@
+// What a terminal would act on or cannot show: control characters, and bytes that are not UTF-8.
 #include "base/printable.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// Reading settings: which source wins, and what is wrong with a value, a name or a line. Everything is
+// checked, also what a better source overrides.
 #include "base/settings.h"
 
 #include <unistd.h>

@@ -1,3 +1,4 @@
+// Status without exceptions: where there is no memory for a sentence, the code alone is passed on.
 #include "base/status.h"
 
 #include <cstdio>

@@ -1,3 +1,5 @@
+// Reading with limits of size and time, as the path may name a pipe or a device; writing by a file beside the
+// target that is then moved.
 #include "base/text_file.h"
 
 #include <fcntl.h>

@@ -1,3 +1,4 @@
+// The maps of blocks: which blocks each rank's buffers hold, collective by collective.
 #include "algorithms/builder/collective.h"
 
 namespace eccl::algorithms {

@@ -1,3 +1,4 @@
+// Patterns of several algorithms: peers in turn, sums of many messages, trees.
 #include "algorithms/builder/patterns.h"
 
 namespace eccl::algorithms {

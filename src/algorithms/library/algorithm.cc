@@ -1,3 +1,4 @@
+// The table of algorithms. For each collective the first one is used where no rule chooses.
 #include "algorithms/library/algorithm.h"
 
 #include "algorithms/library/builders.h"

@@ -1,3 +1,4 @@
+// The selector, and the grammar of ECCL_ALGO.
 #include "algorithms/selection/select.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// The selection table: sizes are walked upwards in steps, and where the fastest choice changes the size is
+// found by halving the step. Also the text form of tables.
 #include "algorithms/selection/selection_rules.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// Answers to many questions at once: the earlier events of 64 questions have a bit each, which is passed on
+// from predecessor to successor.
 #include "algorithms/verify/happens_before.h"
 
 #include <algorithm>

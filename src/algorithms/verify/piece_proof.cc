@@ -1,3 +1,5 @@
+// The proof of one piece: values are sets of contributions that are followed from move to move, and order is
+// asked for every two conflicting accesses.
 #include "algorithms/verify/piece_proof.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// Recording a run: compact moves, and for each lane what its waits told it, which is stored only where it
+// changes.
 #include "algorithms/verify/trace.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// The verifier: structure, then control with growing numbers of slots until nothing deadlocks, then one
+// traced run and the proof of each piece.
 #include "algorithms/verify/verify.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// The checks that need no execution: one call, the collective's buffers, connections with two ends, operands
+// inside their buffers. What passes can be executed without further checks.
 #include <array>
 #include <map>
 

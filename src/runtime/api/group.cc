@@ -1,3 +1,5 @@
+// Groups: what is collected between start and end, how it is issued, and how sends and receives of a rank to
+// itself are paired.
 #include "runtime/api/group.h"
 
 #include <algorithm>

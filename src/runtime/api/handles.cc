@@ -1,3 +1,5 @@
+// Looking handles up, reporting failures, and the options that a config gives. Also the calls of the C API
+// about versions and errors.
 #include "runtime/api/handles.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// What a process has once, and its fork handlers.
 #include "runtime/api/process.h"
 
 #include <pthread.h>

@@ -1,3 +1,4 @@
+// The last calls of each scope, in a ring; calls of others that are early wait beside it.
 #include "runtime/communicator/call_history.h"
 
 namespace eccl::runtime {

@@ -1,3 +1,5 @@
+// A communicator at work: states, calls from plan to end, finalizing, aborting and operators. Faults and the
+// making of communicators have files of their own.
 #include "runtime/communicator/communicator.h"
 
 #include "algorithms/builder/collective.h"

@@ -1,3 +1,4 @@
+// What all checks share: names, the line for people, and the order of findings.
 #include "topology/checks/checks.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// Clusters as JSON. Writing finds runs of hosts and ranks that are alike and numbered one by one; reading
+// takes such entries apart again, within limits.
 #include "topology/formats/cluster_json.h"
 
 #ifdef ECCL_HAVE_JSON

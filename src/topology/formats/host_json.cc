@@ -1,3 +1,5 @@
+// Hosts as JSON, member by member. One function lists the members of each struct; it serves writing and
+// reading alike.
 #include "topology/formats/host_json.h"
 
 #ifdef ECCL_HAVE_JSON

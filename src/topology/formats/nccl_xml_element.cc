@@ -1,3 +1,4 @@
+// Attributes as NCCL reads them: what is malformed is noted and taken as NCCL takes it.
 #include "topology/formats/nccl_xml_element.h"
 
 #include <algorithm>

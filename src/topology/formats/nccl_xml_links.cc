@@ -1,3 +1,4 @@
+// Resolving links: which device a target means, and what is left out, as NCCL does.
 #include "topology/formats/nccl_xml_links.h"
 
 #include <climits>

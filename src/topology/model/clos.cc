@@ -1,3 +1,5 @@
+// Making a Clos network: how many switches each tier needs, then hosts, leaves, spines and cores with their
+// cables.
 #include "topology/model/clos.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// What makes a cluster valid, and the merging of its hosts.
 #include "topology/model/cluster.h"
 
 #include <cstdarg>

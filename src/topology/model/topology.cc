@@ -1,3 +1,4 @@
+// What makes a host valid, and names of its kinds.
 #include "topology/model/topology.h"
 
 #include <set>

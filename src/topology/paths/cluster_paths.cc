@@ -1,3 +1,5 @@
+// Paths between hosts: out of the sender's host by each of its ports, across the switches, and into the
+// receiver's host. Receivers that are alike are looked at once.
 #include "topology/paths/cluster_paths.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// Ways between switches by breadth-first search: layer by layer, so that the fewest switches come first, and
+// within a layer the widest.
 #include "topology/paths/switch_ways.h"
 
 namespace eccl::topology {

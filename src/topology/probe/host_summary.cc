@@ -1,3 +1,4 @@
+// The summary of a machine, fact by fact, each from its file of the kernel.
 #include "topology/probe/host_summary.h"
 
 #include <arpa/inet.h>

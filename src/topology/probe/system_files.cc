@@ -1,3 +1,4 @@
+// Small files of the kernel: /proc and /sys, or those of a captured machine.
 #include "topology/probe/system_files.h"
 
 #include <dirent.h>

@@ -1,3 +1,6 @@
+// The bound of a cluster, cut by cut. Every set of devices and switches that is considered gives the
+// bandwidth that leads out of it, over the ranks inside it; the least such ratio is the bound. Work is done
+// once for each kind of host, so it does not grow with the number of hosts that are alike.
 #include "topology/search/cluster_bound.h"
 
 #include <algorithm>
@@ -20,6 +23,7 @@ struct Slice {
   int ranks = 0;
 };
 
+/// One search. Keeps the worst cut so far.
 class Search {
  public:
   explicit Search(const Cluster& cluster) : cluster_(cluster), kinds_(kindsOf(cluster)) {}
@@ -43,6 +47,8 @@ class Search {
   const std::string& nameOf(int host) const { return cluster_.hosts[static_cast<size_t>(host)].name; }
 
   template <class Name>
+  // Keeps a cut if it is worse than all before. `name` makes the text for people, and is only called then.
+  // Sets of no rank or of all say nothing.
   void consider(double gigabytes, int ranks, Name name) {
     if (ranks < 1 || ranks >= kinds_.ranks) return;
     if (worst_.ranks > 0 && gigabytes * worst_.ranks >= worst_.gigabytes * ranks) return;
@@ -55,6 +61,7 @@ class Search {
     consider(gigabytes, kinds_.ranks - ranks, [&] { return "all but " + name(); });
   }
 
+  // The worst division of one host's devices, with the rest of the cluster as one more node.
   void withinHost(const HostKind& kind) {
     if (kind.ranks == 0) return;
     const WeightedGraph host = graphOfHostIn(cluster_, kind.host, kind.users, kinds_.ranks - kind.ranks);
@@ -74,6 +81,7 @@ class Search {
     });
   }
 
+  // For each part that hosts and switches up to a tier make: what leads out of it by cables and trunks.
   void hostsUpTo(int tier) {
     const SwitchParts parts = joinedWithHosts(cluster_, tier);
     std::vector<int> ranks(parts.count), hosts(parts.count), first(parts.count, -1);
@@ -95,6 +103,8 @@ class Search {
     }
   }
 
+  // For each part that switches up to a tier make by themselves: what leads out of it by trunks, and into
+  // hosts beyond the slice of each that is best taken along.
   void railsUpTo(int tier) {
     const SwitchParts parts = joinedBySwitches(cluster_, tier);
     std::vector<int> ranks(parts.count), switches(parts.count), first(parts.count, -1);
@@ -122,6 +132,7 @@ class Search {
     }
   }
 
+  // Counts a link for both parts that it joins; one inside a part leads nowhere.
   static void addLink(const SwitchParts& parts, std::vector<double>& out, size_t part, int toSwitch,
                       double gigabytes) {
     const size_t other = parts.ofSwitch[static_cast<size_t>(toSwitch)];

@@ -1,3 +1,5 @@
+// The bound of a graph by maximal flows. A source feeds every terminal. If all terminals can receive what is
+// fed, at a rate that a cut suggests, no cut is worse; if one cannot, the flow's minimal cut is.
 #include "topology/search/cut_bound.h"
 
 #include <algorithm>
@@ -20,10 +22,12 @@ struct Fed {
   int firstFeed;
 };
 
+/// How many terminals one stands for.
 int weightOf(std::span<const int> weights, size_t terminal) {
   return weights.empty() ? 1 : weights[terminal];
 }
 
+/// The cut around a set of nodes: the capacity of the edges that lead out of it, and the terminals inside.
 CutBound ratioOf(const CapacityGraph& graph, std::span<const int> weights, std::vector<bool> inside) {
   CutBound cut;
   for (const CapacityEdge& edge : graph.edges) {
@@ -38,6 +42,7 @@ CutBound ratioOf(const CapacityGraph& graph, std::span<const int> weights, std::
   return cut;
 }
 
+/// Compares the ratios without rounding.
 bool less(const CutBound& a, const CutBound& b) {
   return static_cast<__int128>(a.capacity) * b.terminals < static_cast<__int128>(b.capacity) * a.terminals;
 }

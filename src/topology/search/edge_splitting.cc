@@ -1,3 +1,6 @@
+// Edge splitting. A node that only passes data on is removed pair by pair: capacity into it and capacity out
+// of it become a route around it, as much as keeps every terminal reachable at its rate. A flow tells how
+// much that is.
 #include "topology/search/edge_splitting.h"
 
 #include <algorithm>
@@ -7,6 +10,8 @@
 namespace eccl::topology {
 namespace {
 
+/// The graph while nodes are removed from it. Owner: one call of splitOff(). Edges of the flow network are
+/// made once; capacities change.
 class Splitting {
  public:
   Splitting(const CapacityGraph& graph, const std::vector<int64_t>& capacities, int64_t each)
@@ -25,6 +30,7 @@ class Splitting {
     }
   }
 
+  // Removes all nodes that are no terminals. False if one cannot be removed.
   bool run() {
     std::vector<bool> terminal(static_cast<size_t>(nodes_));
     for (int t : terminals_) terminal[static_cast<size_t>(t)] = true;
@@ -43,10 +49,12 @@ class Splitting {
   int sink_() const { return nodes_ + 1; }
   int feed_() const { return nodes_ + 2; }
 
+  // The capacity that is left between two nodes.
   int64_t between(int from, int to) const {
     const auto edge = edges_.find({from, to});
     return edge == edges_.end() ? 0 : flow_.capacity(edge->second);
   }
+  // Adds a route, and its amount to the capacity between its ends.
   void grow(Route route) {
     const std::pair ends(route.nodes.front(), route.nodes.back());
     if (const auto edge = edges_.find(ends); edge != edges_.end())
@@ -55,6 +63,7 @@ class Splitting {
       edges_[ends] = flow_.add(ends.first, ends.second, route.amount);
     routes_[ends].push_back(std::move(route));
   }
+  // Takes capacity away between two nodes, and the routes that it consists of.
   std::vector<Route> shrink(int from, int to, int64_t amount) {
     flow_.setCapacity(edges_[{from, to}], between(from, to) - amount);
     return takeRoutes(routes_[{from, to}], amount);

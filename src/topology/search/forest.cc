@@ -1,3 +1,5 @@
+// The search for forests: shares of the bound are tried from the whole downwards, and for each share numbers
+// of channels from 1 upwards, until edge splitting and tree packing succeed.
 #include "topology/search/forest.h"
 
 #include <cmath>

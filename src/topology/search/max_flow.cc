@@ -1,3 +1,5 @@
+// Dinic's algorithm: breadth-first layers, then blocking flows by depth-first search along them, until the
+// sink is out of reach.
 #include "topology/search/max_flow.h"
 
 #include <algorithm>

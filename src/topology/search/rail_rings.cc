@@ -1,3 +1,6 @@
+// Rings on rails. First the rails that join all hosts with ranks; then the chains inside each kind of host;
+// then what the rings get of the links between switches, tier by tier. The slowest of these is the rate of
+// all rings.
 #include "topology/search/rail_rings.h"
 
 #include <algorithm>
@@ -38,6 +41,7 @@ std::map<int, RailPort> railsOf(const Cluster& cluster, int host) {
   return rails;
 }
 
+/// One search. Steps fill in `rings_`.
 class Search {
  public:
   explicit Search(const Cluster& cluster) : cluster_(cluster), kinds_(kindsOf(cluster)) {}

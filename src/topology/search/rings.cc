@@ -1,3 +1,7 @@
+// The search for rings, by backtracking. Each link has room for as many rings as fit at the rate that is
+// tried. Rates are tried from the bound downwards; for each rate, numbers of channels from 1 upwards. A ring
+// is extended terminal by terminal, by the shortest free routes first, and given up after a number of steps,
+// so that the search always ends.
 #include "topology/search/rings.h"
 
 #include <algorithm>
@@ -54,6 +58,7 @@ class Search {
     int free = 0;
   };
 
+  // The links from one node to another, taken as one; nullptr if there are none.
   Edge* edge(int from, int to) {
     for (Edge& e : outgoing_[static_cast<size_t>(from)]) {
       if (e.to == to) return &e;
@@ -61,6 +66,7 @@ class Search {
     return nullptr;
   }
 
+  // Takes a whole ring out of what is free; false, and nothing taken, if it does not fit.
   bool take(const std::vector<int>& ring) {
     for (size_t i = 0; i < ring.size(); ++i) {
       Edge* e = edge(ring[i], ring[(i + 1) % ring.size()]);
@@ -115,6 +121,8 @@ class Search {
     return found;
   }
 
+  // Extends the path to the `left` terminals that are left, and then home. Backtracks; false if there is no
+  // way within the steps.
   bool extend(int left) {
     if (++steps_ > kSteps) return false;
     const int from = path_.back();

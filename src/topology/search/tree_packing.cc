@@ -1,3 +1,6 @@
+// Tree packing. Trees grow branch by branch from their roots, many equal trees as one batch. A branch is
+// added for as many trees of the batch as leave all other trees enough to be completed; the batch is divided
+// where it fits for some of them only.
 #include "topology/search/tree_packing.h"
 
 #include <algorithm>
@@ -15,6 +18,7 @@ struct Batch {
   bool has(int terminal) const { return std::find(reached.begin(), reached.end(), terminal) != reached.end(); }
 };
 
+/// All trees while they grow. Terminals are numbered by their place in the list.
 class Packing {
  public:
   Packing(int terminals, int64_t each)
@@ -23,6 +27,8 @@ class Packing {
   }
   int64_t& free(int from, int to) { return free_[static_cast<size_t>(from * terminals_ + to)]; }
 
+  // Grows all trees until each reaches every terminal. False if some set of terminals has too little leading
+  // into it.
   bool run() {
     while (!growing_.empty()) {
       Batch batch = std::move(growing_.back());
