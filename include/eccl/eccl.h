@@ -14,7 +14,7 @@
  *
  * Collectives. All ranks of a communicator make the same collectives in the same order, with the same counts,
  * types, operations and roots. A rank that makes another call gets an error that names both calls, and so do
- * the others. The result of a reduction has the same bits on all ranks.
+ * the others. ecclAllReduce gives the same bits on all ranks.
  *
  * Counts are in elements, never bytes, unless a name says bytes. 0 is legal: such a call moves nothing, and
  * its buffers may be NULL. Counts of 2^31 and above work.
@@ -74,8 +74,7 @@ typedef struct ecclStream* ecclStream_t;
 
 #define ECCL_UNIQUE_ID_BYTES 128
 /* Names a communicator to be made. Opaque: 128 bytes to copy to every rank by any means, such as MPI, a store
- * or a file. It holds a secret, and who has read it can join: the application answers for the way it is copied.
- */
+ * or a file. It holds a secret, and who has read it can join: copy it by a way that others cannot read. */
 typedef struct {
   char internal[ECCL_UNIQUE_ID_BYTES];
 } ecclUniqueId;
@@ -227,8 +226,8 @@ ECCL_API ecclResult_t ecclCommInitAll(ecclComm_t* comms, int ndev, const int* de
 #define ECCL_SPLIT_NOCOLOR (-1)
 /* Divides a communicator. Collective: every rank of `comm` calls it. Ranks of equal color (>= 0) make a new
  * communicator, ordered by key, then by rank in `comm`. A rank with ECCL_SPLIT_NOCOLOR takes part and gets
- * *newcomm = NULL. `comm` stays usable, and both are destroyed for themselves. `config` may be NULL: the
- * parent's options.
+ * *newcomm = NULL. `comm` stays usable; it and *newcomm are each to be destroyed. `config` may be NULL:
+ * the parent's options.
  *
  * Splits of one communicator are told apart by their order, which has to be the same on all ranks, also within
  * a group. With a config of blocking=0 the call returns at once. Without a color it then returns ecclSuccess,
