@@ -3,7 +3,8 @@
 
 namespace eccl::sched {
 
-/// Has options of its own: `argv` begins with the command. Returns the exit code.
+/// The command, with options of its own: `argv` begins with the command. Prints to the standard output; says
+/// on stderr what went wrong. Returns the exit code.
 int explain(int argc, char** argv);
 
 }  // namespace eccl::sched

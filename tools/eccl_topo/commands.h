@@ -1,4 +1,5 @@
-// The commands of eccl_topo. Each prints to the standard output and returns the exit code.
+// The commands of eccl_topo. Each prints to the standard output, says on stderr what went wrong, and returns
+// the exit code. One thread.
 #pragma once
 
 #include <map>
@@ -12,9 +13,10 @@
 
 namespace eccl::topo {
 
-/// As promised in --help.
+/// The exit codes, as promised in --help.
 enum ExitCode : int { kFine = 0, kFound = 1, kMisused = 2, kUnreadable = 3 };
 
+/// The command line. Members have their defaults unless an option sets them.
 struct Options {
   std::string command;
   std::string file, root;      // where the host comes from; both empty: this machine
@@ -32,14 +34,17 @@ struct Options {
 /// Says why on stderr and ends the program.
 [[noreturn]] void misused(const std::string& why);
 
-/// This machine, or a captured one.
+/// This machine, or the captured one that options.root names.
 topology::Host probe(const Options& options);
+/// The content of a file, up to 256 MiB. Errors name the file.
 Result<std::string> readFile(const std::string& path);
-/// Of XML or JSON, whichever it is.
+/// The host in a text, XML or JSON, whichever it is. `path` is what errors call it.
 Result<topology::Host> parseHost(const std::string& content, const std::string& path);
 Result<topology::Host> loadHost(const std::string& path);
-/// To options.output, or the standard output; says on stderr what went wrong.
+/// Writes to options.output, or to the standard output. Says on stderr what went wrong; returns the exit
+/// code.
 int write(const std::string& text, const Options& options);
+/// Says an error on stderr and returns kUnreadable.
 int unreadable(const Status& status);
 
 int show(const topology::Host& host, const Options& options);
@@ -49,22 +54,22 @@ int paths(const topology::Host& host, const Options& options);
 int search(const topology::Host& host, const Options& options);
 int check(const topology::Host& host, const Options& options);
 int diff(const topology::Host& host, const topology::Host& other, const Options& options);
-/// Has options of its own: `argv` begins with the command.
+/// The command with options of its own: `argv` begins with the command.
 int measure(int argc, char** argv);
 
 /// The SVG that draw() writes.
 std::string drawing(const topology::Host& host);
 
-/// The links of a host, found by their ends; two devices may be joined in the tree and beside it.
+/// The links of a host, found by their ends. Two devices may be joined in the tree and beside it.
 struct HostLinks {
   std::map<std::pair<int, int>, topology::Link> tree;  // PCI, to ports, and between CPUs
   std::vector<topology::Link> fabric;                  // of Host::fabric, in its order
 };
 HostLinks hostLinks(const topology::Host& host);
 
-/// "accelerator 3", "CPU 0", "mlx5_0": what people call it.
+/// What people call a device: "accelerator 3", "CPU 0", "mlx5_0".
 std::string titleOf(const topology::Host& host, int device);
-/// "PCIe 4.0 x16", "200 Gb/s", empty: what is known of its own link.
+/// What is known of a device's own link: "PCIe 4.0 x16", "200 Gb/s"; empty if nothing is.
 std::string speedOf(const topology::Device& device);
 
 }  // namespace eccl::topo

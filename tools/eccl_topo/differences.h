@@ -1,4 +1,4 @@
-// What differs between two machines or two clusters, for diff.
+// What differs between two machines or two clusters: the work of diff.
 #pragma once
 
 #include <map>
@@ -12,18 +12,18 @@ namespace eccl::topo {
 
 using Json = nlohmann::ordered_json;
 
-/// "removed", "added" or "changed", which thing, and what of it changed from what to what.
+/// One difference: "removed", "added" or "changed", where, which fact, and what it was and is.
 struct Difference {
   std::string what, where, fact, before, after;
 };
 
-/// Facts by what people call the thing that they are of.
+/// Facts by what people call the thing that they belong to.
 using Things = std::map<std::string, Json>;
 
 /// Appends what differs, thing by thing and fact by fact.
 void compareThings(const Things& a, const Things& b, std::vector<Difference>& found);
 
-/// Of devices and links. Errors: toJson()'s.
+/// The differences of devices and links. Errors: toJson()'s.
 Result<std::vector<Difference>> differencesOf(const topology::Host& host, const topology::Host& other);
 
 /// Prints them, as options.json says, and returns the exit code.

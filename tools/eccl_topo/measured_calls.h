@@ -1,5 +1,5 @@
 // Times of calls among running ranks, one in each process: what a call takes, again and again, from buffer to
-// buffer. All ranks call the same functions in the same order.
+// buffer. All ranks call the same functions in the same order. Times are in microseconds.
 #pragma once
 
 #include <cstddef>
@@ -13,27 +13,28 @@
 
 namespace eccl::topo {
 
-/// One call to be measured, and what it took in each round, in microseconds, on the slowest rank.
+/// One call to be measured, and what it took in each round on the slowest rank.
 struct MeasuredCall {
   const algorithms::Algorithm* algorithm = nullptr;
   size_t blockBytes = 0;
   bool fitted = true;  ///< the model is to be fitted to it
   std::vector<double> rounds;
 
-  /// Of the rounds; 0 if there is none that says anything.
+  /// The median of the rounds; 0 if there is none that says anything.
   double median() const;
-  /// The quartiles' distance, as a share of the median.
+  /// The distance of the quartiles, as a share of the median.
   double spread() const;
 };
 
-/// What it is between two ranks.
+/// What was measured between two ranks.
 struct MeasuredLink {
   int from = 0, to = 0;
   double microseconds = 0;  ///< one way, of 8 bytes
   double gigabytes = 0;     ///< per second, of messages of 4 MiB
 };
 
-/// Owner: the command. One thread.
+/// This process's rank among those that measure. Owner: the command. One thread. An Outcome that is an error
+/// ends the command on this rank.
 class Ranks {
  public:
   /// Of a communicator of all ranks, which stays the caller's. `mostBytes`: the largest buffer.
@@ -46,11 +47,11 @@ class Ranks {
   int rank() const { return rank_; }
   int ranks() const { return ranks_; }
 
-  /// A line of bytes of every rank.
+  /// Gives every rank a line of text of every rank, by rank.
   perf::Outcome gather(const std::string& mine, std::vector<std::string>* all);
-  /// All links, one after the other; those from smaller to greater ranks.
+  /// Measures all links, one after the other, those from smaller to greater ranks.
   perf::Outcome links(std::vector<MeasuredLink>* links);
-  /// One round: every call measured once, in this order, in communicators made anew.
+  /// One round: measures every call once, in this order, in communicators made anew.
   perf::Outcome round(std::vector<MeasuredCall>* calls);
 
  private:
