@@ -20,7 +20,7 @@ struct Counts {
 class AlltoAllv final : public Collective {
  public:
   Outcome prepare(int nranks, size_t minBytes, size_t maxBytes) override {
-    PERF_TRY(Traffic::fromEnvironment(::getenv, nranks, &traffic_));
+    TOOLS_TRY(Traffic::fromEnvironment(::getenv, nranks, &traffic_));
     if (!traffic_.isMatrix()) return {};
     if (minBytes != maxBytes)
       return Outcome::error(Exit::usage,

@@ -26,7 +26,7 @@ Outcome Bench::run() {
       collective.rooted() ? selected(options_.root, session_.nranks) : std::vector<int>{-1};
   for (int type : selected(options_.type, kTypes))
     for (int op : ops)
-      for (int root : roots) PERF_TRY(sweep(kTypeInfos[type], op, root));
+      for (int root : roots) TOOLS_TRY(sweep(kTypeInfos[type], op, root));
   return {};
 }
 
@@ -38,9 +38,9 @@ Outcome Bench::sweep(const TypeInfo& type, int op, int root) {
   root_ = root;
   generator_.reset();
   if (options_.check > 0) generator_.emplace(type, static_cast<Op>(op), session_.nranks);
-  PERF_TRY(makeOperators(op));
-  PERF_TRY(meet([&] { return session_.exchange.barrier(); }));
-  PERF_TRY(sizes());
+  TOOLS_TRY(makeOperators(op));
+  TOOLS_TRY(meet([&] { return session_.exchange.barrier(); }));
+  TOOLS_TRY(sizes());
   return destroyOperators();
 }
 
@@ -50,10 +50,10 @@ Outcome Bench::makeOperators(int op) {
   if (static_cast<Op>(op) != Op::mulsum || !session_.collective.reduces()) return {};
   for (size_t i = 0; i < members_.size(); ++i) {
     uint64_t scalar = encode(*type_, Generator::scalar(members_[i].rank));
-    PERF_TRY(Outcome::library(ecclRedOpCreatePreMulSum(&operators_[i], &scalar, type_->type,
-                                                       ecclScalarHostImmediate, members_[i].comm),
-                              members_[i].comm,
-                              formatted("ecclRedOpCreatePreMulSum on rank %d", members_[i].rank)));
+    TOOLS_TRY(Outcome::library(ecclRedOpCreatePreMulSum(&operators_[i], &scalar, type_->type,
+                                                        ecclScalarHostImmediate, members_[i].comm),
+                               members_[i].comm,
+                               formatted("ecclRedOpCreatePreMulSum on rank %d", members_[i].rank)));
   }
   return {};
 }
@@ -61,8 +61,8 @@ Outcome Bench::makeOperators(int op) {
 Outcome Bench::destroyOperators() {
   for (size_t i = 0; i < members_.size(); ++i)
     if (operators_[i] >= ecclNumOps)
-      PERF_TRY(Outcome::library(ecclRedOpDestroy(operators_[i], members_[i].comm), members_[i].comm,
-                                "ecclRedOpDestroy"));
+      TOOLS_TRY(Outcome::library(ecclRedOpDestroy(operators_[i], members_[i].comm), members_[i].comm,
+                                 "ecclRedOpDestroy"));
   return {};
 }
 
@@ -70,13 +70,13 @@ Outcome Bench::destroyOperators() {
 Outcome Bench::sizes() {
   for (size_t bytes = options_.minBytes; bytes <= session_.maxBytes; bytes = std::max<size_t>(2 * bytes, 1)) {
     setSize(bytes);
-    for (int i = 0; i < options_.warmup; ++i) PERF_TRY(issue(i));
-    PERF_TRY(drain());
+    for (int i = 0; i < options_.warmup; ++i) TOOLS_TRY(issue(i));
+    TOOLS_TRY(drain());
   }
   for (int cycle = 0; options_.cycles == 0 || cycle < options_.cycles; ++cycle) {
     for (size_t bytes = options_.minBytes; bytes <= session_.maxBytes; bytes = options_.nextSize(bytes)) {
       setSize(bytes);
-      PERF_TRY(measureBoth());
+      TOOLS_TRY(measureBoth());
     }
   }
   return {};
@@ -95,7 +95,7 @@ Outcome Bench::measureBoth() {
   for (bool inPlace : {false, true}) {
     inPlace_ = inPlace;
     session_.watchdog.describe(thread_, describe());
-    PERF_TRY(measure());
+    TOOLS_TRY(measure());
   }
   if (report_ != nullptr) report_->endRow();
   return {};
@@ -106,23 +106,23 @@ Outcome Bench::measureBoth() {
 Outcome Bench::measure() {
   const bool checked = options_.check > 0 && !staged();
   if (options_.check > 0) fill();  // so that the timed operations work on ordinary numbers
-  PERF_TRY(iterate(0));
-  PERF_TRY(drain());
-  PERF_TRY(meet([&] { return session_.exchange.barrier(); }));
+  TOOLS_TRY(iterate(0));
+  TOOLS_TRY(drain());
+  TOOLS_TRY(meet([&] { return session_.exchange.barrier(); }));
 
   double seconds = 0, cpuSeconds = 0;
   std::vector<double> iterations;
-  PERF_TRY(timeLoop(&seconds, &cpuSeconds, &iterations));
-  PERF_TRY(meet([&] { return session_.exchange.average(thread_, options_.average, &seconds); }));
+  TOOLS_TRY(timeLoop(&seconds, &cpuSeconds, &iterations));
+  TOOLS_TRY(meet([&] { return session_.exchange.average(thread_, options_.average, &seconds); }));
 
   Measurement m;
   m.microseconds = (options_.cpuTime ? cpuSeconds : seconds) * 1e6;
   m.algbw = session_.collective.bandwidthBytes(shape_.param, elementBytes(), session_.nranks) / 1e9 / seconds;
   m.busbw = m.algbw * session_.collective.busFactor(session_.nranks);
   m.checked = checked;
-  for (int i = 0; checked && i < options_.check && m.wrong == 0; ++i) PERF_TRY(check(&m.wrong));
+  for (int i = 0; checked && i < options_.check && m.wrong == 0; ++i) TOOLS_TRY(check(&m.wrong));
   if (report_ != nullptr) report_->measurement(m, inPlace_);
-  if (options_.perIteration) PERF_TRY(reportIterations(iterations));
+  if (options_.perIteration) TOOLS_TRY(reportIterations(iterations));
   totals_.busBandwidth += m.busbw;
   ++totals_.measurements;
   return {};
@@ -135,18 +135,18 @@ Outcome Bench::timeLoop(double* seconds, double* cpuSeconds, std::vector<double>
   const Clock::time_point start = Clock::now();
   for (int i = 0; i < options_.iterations; ++i) {
     const Clock::time_point begun = Clock::now();
-    PERF_TRY(iterate(i));
+    TOOLS_TRY(iterate(i));
     if (options_.blocking == 3 || options_.perIteration) {
-      PERF_TRY(drain());
+      TOOLS_TRY(drain());
       const double taken = secondsSince(begun);
       withoutBarriers += taken;
       if (options_.perIteration) iterations->push_back(taken / options_.aggregate);
     }
-    if (options_.blocking == 3) PERF_TRY(meet([&] { return session_.exchange.barrier(); }));
+    if (options_.blocking == 3) TOOLS_TRY(meet([&] { return session_.exchange.barrier(); }));
   }
   const double operations = static_cast<double>(options_.iterations) * options_.aggregate;
   *cpuSeconds = (options_.blocking == 3 ? withoutBarriers : secondsSince(start)) / operations;
-  PERF_TRY(drain());
+  TOOLS_TRY(drain());
   *seconds = (options_.blocking == 3 ? withoutBarriers : secondsSince(start)) / operations;
   return {};
 }
@@ -156,27 +156,27 @@ Outcome Bench::timeLoop(double* seconds, double* cpuSeconds, std::vector<double>
 Outcome Bench::iterate(int iteration) {
   const int first = iteration * options_.aggregate;
   if (staged()) {
-    PERF_TRY(drain());
+    TOOLS_TRY(drain());
     for (int a = 0; a < options_.aggregate; ++a) stage(first + a);
   }
-  if (options_.aggregate > 1) PERF_TRY(group(ecclGroupStart(), "ecclGroupStart"));
+  if (options_.aggregate > 1) TOOLS_TRY(group(ecclGroupStart(), "ecclGroupStart"));
   Outcome issued;
   for (int a = 0; a < options_.aggregate && issued.ok(); ++a) issued = issue(first + a);
   if (options_.aggregate > 1) {
     const Outcome ended = group(ecclGroupEnd(), "ecclGroupEnd");
     if (issued.ok()) issued = ended;
   }
-  PERF_TRY(issued);
-  if (options_.blocking == 1 || options_.blocking == 2) PERF_TRY(drain());
-  if (options_.blocking == 1) PERF_TRY(meet([&] { return session_.exchange.barrier(); }));
+  TOOLS_TRY(issued);
+  if (options_.blocking == 1 || options_.blocking == 2) TOOLS_TRY(drain());
+  if (options_.blocking == 1) TOOLS_TRY(meet([&] { return session_.exchange.barrier(); }));
   return {};
 }
 
 // One checked operation. Wrong elements of all ranks are summed, so that all ranks go on alike.
 Outcome Bench::check(int64_t* wrong) {
   fill();
-  PERF_TRY(issue(0));
-  PERF_TRY(drain());
+  TOOLS_TRY(issue(0));
+  TOOLS_TRY(drain());
   for (size_t i = 0; i < members_.size(); ++i)
     *wrong += generator_->countWrong(receiveBuffer(i, 0), session_.collective.expected(part(i), inPlace_),
                                      repetition_);
@@ -198,7 +198,7 @@ void Bench::fill() {
 // An iteration lasts until its slowest rank is done: the maximum over threads, then over processes.
 Outcome Bench::reportIterations(const std::vector<double>& iterations) {
   std::vector<double> rows;
-  PERF_TRY(meet([&] { return session_.exchange.greatestRows(iterations, &rows); }));
+  TOOLS_TRY(meet([&] { return session_.exchange.greatestRows(iterations, &rows); }));
   if (report_ == nullptr) return {};
   std::vector<double> slowest(rows.begin(), rows.begin() + iterations.size());
   for (size_t i = 0; i < rows.size(); ++i) {
@@ -222,7 +222,7 @@ Outcome Bench::issue(int operation) {
   if (session_.failed) return Outcome::error(Exit::internal, "another thread failed");
   session_.watchdog.begin(thread_);
   const bool grouped = members_.size() > 1;
-  if (grouped) PERF_TRY(group(ecclGroupStart(), "ecclGroupStart"));
+  if (grouped) TOOLS_TRY(group(ecclGroupStart(), "ecclGroupStart"));
   Outcome outcome;
   for (size_t i = 0; i < members_.size() && outcome.ok(); ++i) {
     const ecclResult_t result = call(i, shiftOf(operation));
@@ -260,9 +260,9 @@ Outcome Bench::drain() {
                                  formatted("rank %d, waiting for %s", members_[i].rank, describe().c_str()));
   }
   session_.watchdog.end(thread_);
-  PERF_TRY(outcome);
+  TOOLS_TRY(outcome);
   if (options_.streamNull && grouped && options_.threads > 1)
-    PERF_TRY(meet([&] { return session_.exchange.barrier(); }));
+    TOOLS_TRY(meet([&] { return session_.exchange.barrier(); }));
   return {};
 }
 

@@ -14,16 +14,16 @@ Outcome RankMemory::allocate(size_t bytes, int mode, ecclComm_t comm) {
   bytes = (std::max<size_t>(bytes, 1) + page - 1) / page * page;
   for (int i = 0; i < 2; ++i) {
     if (mode == 2) {
-      PERF_TRY(Outcome::library(ecclMemAlloc(&buffers_[i], bytes), nullptr,
-                                formatted("ecclMemAlloc of %zu bytes", bytes)));
+      TOOLS_TRY(Outcome::library(ecclMemAlloc(&buffers_[i], bytes), nullptr,
+                                 formatted("ecclMemAlloc of %zu bytes", bytes)));
     } else if (posix_memalign(&buffers_[i], page, bytes) != 0) {
       buffers_[i] = nullptr;
       return Outcome::error(Exit::system, "no memory for a buffer of %zu bytes; lower --maxbytes", bytes);
     }
     std::memset(buffers_[i], 0, bytes);
     if (mode != 0)
-      PERF_TRY(Outcome::library(ecclCommRegister(comm, buffers_[i], bytes, &handles_[i]), comm,
-                                formatted("ecclCommRegister of %zu bytes", bytes)));
+      TOOLS_TRY(Outcome::library(ecclCommRegister(comm, buffers_[i], bytes, &handles_[i]), comm,
+                                 formatted("ecclCommRegister of %zu bytes", bytes)));
   }
   return {};
 }
@@ -33,11 +33,11 @@ Outcome RankMemory::makeStream() {
 }
 
 Outcome RankMemory::release(ecclComm_t comm) {
-  if (stream_ != nullptr) PERF_TRY(Outcome::library(ecclStreamDestroy(stream_), nullptr, "ecclStreamDestroy"));
+  if (stream_ != nullptr) TOOLS_TRY(Outcome::library(ecclStreamDestroy(stream_), nullptr, "ecclStreamDestroy"));
   stream_ = nullptr;
   for (void*& handle : handles_) {
     if (handle != nullptr)
-      PERF_TRY(Outcome::library(ecclCommDeregister(comm, handle), comm, "ecclCommDeregister"));
+      TOOLS_TRY(Outcome::library(ecclCommDeregister(comm, handle), comm, "ecclCommDeregister"));
     handle = nullptr;
   }
   free();

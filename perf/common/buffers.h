@@ -1,7 +1,7 @@
 // One rank's stream and memory.
 #pragma once
 
-#include "common/outcome.h"
+#include "common/names.h"
 
 namespace eccl::perf {
 

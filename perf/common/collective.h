@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "common/data.h"
-#include "common/outcome.h"
+#include "common/names.h"
 
 namespace eccl::perf {
 

@@ -13,7 +13,7 @@ Outcome atTheSameTime(int count, const std::function<Outcome(int)>& task) {
   std::vector<std::thread> threads;
   for (int i = 0; i < count; ++i) threads.emplace_back([&, i] { outcomes[i] = task(i); });
   for (std::thread& thread : threads) thread.join();
-  for (const Outcome& outcome : outcomes) PERF_TRY(outcome);
+  for (const Outcome& outcome : outcomes) TOOLS_TRY(outcome);
   return {};
 }
 
@@ -22,7 +22,7 @@ Outcome atTheSameTime(int count, const std::function<Outcome(int)>& task) {
 Outcome asGroup(int first, int count, const char* what, const std::function<ecclResult_t(int)>& each) {
   const auto name = [&](int i) { return formatted("%s on local rank %d", what, i); };
   if (count == 1) return Outcome::library(each(first), nullptr, name(first));
-  PERF_TRY(Outcome::library(ecclGroupStart(), nullptr, "ecclGroupStart"));
+  TOOLS_TRY(Outcome::library(ecclGroupStart(), nullptr, "ecclGroupStart"));
   Outcome outcome;
   for (int i = first; i < first + count && outcome.ok(); ++i)
     outcome = Outcome::library(each(i), nullptr, name(i));
@@ -32,7 +32,7 @@ Outcome asGroup(int first, int count, const char* what, const std::function<eccl
 
 }  // namespace
 
-Communicators::Communicators(const Place& place) : place_(place), world_(place.perProcess, nullptr) {}
+Communicators::Communicators(const tools::Place& place) : place_(place), world_(place.perProcess, nullptr) {}
 
 Communicators::~Communicators() {
   abort();
@@ -71,10 +71,10 @@ Outcome Communicators::split(int color) {
 Outcome Communicators::destroy() {
   if (ended_.exchange(true)) return {};
   if (side_ != nullptr)
-    PERF_TRY(Outcome::library(ecclCommDestroy(side_), nullptr, "ecclCommDestroy of the side communicator"));
+    TOOLS_TRY(Outcome::library(ecclCommDestroy(side_), nullptr, "ecclCommDestroy of the side communicator"));
   for (const std::vector<ecclComm_t>& comms : {groups_, world_}) {
     if (comms.empty()) continue;
-    PERF_TRY(atTheSameTime(static_cast<int>(comms.size()), [&](int i) {
+    TOOLS_TRY(atTheSameTime(static_cast<int>(comms.size()), [&](int i) {
       return Outcome::library(ecclCommDestroy(comms[i]), nullptr,
                               formatted("ecclCommDestroy of local rank %d", i));
     }));

@@ -4,23 +4,15 @@
 #include <atomic>
 #include <vector>
 
-#include "common/outcome.h"
+#include "common/names.h"
+#include "tools/common/job.h"
 
 namespace eccl::perf {
-
-/// Where this process's ranks stand among all of the job.
-struct Place {
-  int proc = 0, procs = 1;
-  int perProcess = 1;  ///< ranks in each process
-  int threads = 1;     ///< the ranks are shared out among them, in blocks
-  int firstRank() const { return proc * perProcess; }
-  int nranks() const { return procs * perProcess; }
-};
 
 /// Owns them. One thread, except abort().
 class Communicators {
  public:
-  explicit Communicators(const Place& place);
+  explicit Communicators(const tools::Place& place);
   ~Communicators();
 
   /// Joins all local ranks, in one group, or (parallel) in one group for each thread, at the same time.
@@ -41,7 +33,7 @@ class Communicators {
  private:
   Outcome splitWorld(int (*colorOf)(int local, int color), int color, std::vector<ecclComm_t>* result);
 
-  const Place place_;
+  const tools::Place place_;
   std::vector<ecclComm_t> world_;
   std::vector<ecclComm_t> groups_;  // empty unless split
   ecclComm_t side_ = nullptr;

@@ -5,7 +5,7 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "common/number.h"
+#include "tools/common/number.h"
 
 namespace eccl::perf {
 
@@ -37,7 +37,7 @@ Outcome splitColor(int proc, const Environment& environment, int* color) {
                           : strncasecmp(text, operation.word, length) == 0 ? text + length
                                                                            : nullptr;
     long long value;
-    if (operand == nullptr || !parseMask(operand, &value)) continue;
+    if (operand == nullptr || !tools::parseMask(operand, &value)) continue;
     const int v = static_cast<int>(value);
     if (v == 0 && (operation.symbol == '%' || operation.symbol == '/')) break;
     *color = operation.symbol == '&'   ? proc & v

@@ -1,15 +1,11 @@
 // The environment variables of the tools themselves.
 #pragma once
 
-#include <functional>
 #include <string>
 
-#include "common/outcome.h"
+#include "common/names.h"
 
 namespace eccl::perf {
-
-/// getenv, or a test's stand-in.
-using Environment = std::function<const char*(const char*)>;
 
 /// ECCL_TESTS_<name>, else NCCL_TESTS_<name>, else null.
 const char* testsVariable(const char* name, const Environment& environment);

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "common/outcome.h"
+#include "common/names.h"
 
 namespace eccl::perf {
 

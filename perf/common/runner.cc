@@ -14,9 +14,11 @@
 #include "common/bench.h"
 #include "common/buffers.h"
 #include "common/communicators.h"
+#include "common/environment.h"
 #include "common/host.h"
-#include "common/job.h"
 #include "common/number.h"
+#include "tools/common/job.h"
+#include "tools/common/number.h"
 
 namespace eccl::perf {
 namespace {
@@ -40,8 +42,8 @@ Outcome createJson(const std::string& path, FILE** file) {
 // One process's run. The stages are in the order of run(); each uses what the ones before made.
 class Run {
  public:
-  Run(int argc, char** argv, const Options& options, Collective& collective, const Place& place,
-      std::unique_ptr<Rendezvous> rendezvous)
+  Run(int argc, char** argv, const Options& options, Collective& collective, const tools::Place& place,
+      std::unique_ptr<tools::Rendezvous> rendezvous)
       : argc_(argc),
         argv_(argv),
         program_(baseName(argv[0])),
@@ -79,23 +81,23 @@ class Run {
   }
 
   Outcome stages() {
-    PERF_TRY(readEnvironment());
-    PERF_TRY(openReport());
+    TOOLS_TRY(readEnvironment());
+    TOOLS_TRY(openReport());
     memory_[0] = residentBytes();
-    PERF_TRY(join());
-    PERF_TRY(describeJob());
-    PERF_TRY(planGroups());
+    TOOLS_TRY(join());
+    TOOLS_TRY(describeJob());
+    TOOLS_TRY(planGroups());
     memory_[1] = residentBytes();
-    PERF_TRY(measure());
+    TOOLS_TRY(measure());
     return conclude();
   }
 
   // All of it before joining: a wrong variable is this process's mistake, not something its peers should have
   // to hear of as a broken connection.
   Outcome readEnvironment() {
-    PERF_TRY(splitColor(place_.proc, ::getenv, &color_));
+    TOOLS_TRY(splitColor(place_.proc, ::getenv, &color_));
     const char* device = testsVariable("DEVICE", ::getenv);
-    if (device != nullptr && !parseInteger(device, 0, 1 << 20, &firstDevice_))
+    if (device != nullptr && !tools::parseInteger(device, 0, 1 << 20, &firstDevice_))
       return Outcome::error(Exit::usage, "NCCL_TESTS_DEVICE takes the number of the first device; got '%s'",
                             device);
     const char* text = testsVariable("MIN_BW", ::getenv);
@@ -110,9 +112,9 @@ class Run {
   Outcome openReport() {
     if (!isFirst()) return {};
     int version = 0;
-    PERF_TRY(Outcome::library(ecclGetVersion(&version), nullptr, "ecclGetVersion"));
+    TOOLS_TRY(Outcome::library(ecclGetVersion(&version), nullptr, "ecclGetVersion"));
     if (!options_.jsonPath.empty()) {
-      PERF_TRY(createJson(options_.jsonPath, &json_));
+      TOOLS_TRY(createJson(options_.jsonPath, &json_));
       jsonWriter_ = std::make_unique<JsonWriter>(json_);
     }
     report_ = std::make_unique<Report>(stdout, jsonWriter_.get(), options_);
@@ -124,11 +126,11 @@ class Run {
   // From here on a failure of any rank reaches the others through the library.
   Outcome join() {
     ecclUniqueId id;
-    PERF_TRY(rendezvous_->id(&id));
-    PERF_TRY(comms_.join(id, options_.parallelInit));
+    TOOLS_TRY(rendezvous_->id(&id));
+    TOOLS_TRY(comms_.join(id, options_.parallelInit));
     rendezvous_->joined();
     if (place_.procs == 1) return {};
-    PERF_TRY(comms_.makeSide());
+    TOOLS_TRY(comms_.makeSide());
     exchange_.connect(comms_.side(), place_.procs);
     return {};
   }
@@ -137,7 +139,7 @@ class Run {
   Outcome describeJob() {
     const ProcessRecord mine = thisProcess(color_);
     records_.assign(place_.procs, mine);
-    if (place_.procs > 1) PERF_TRY(exchange_.gather(&mine, sizeof mine, records_.data()));
+    if (place_.procs > 1) TOOLS_TRY(exchange_.gather(&mine, sizeof mine, records_.data()));
 
     if (report_ != nullptr)
       report_->devices(deviceLines(records_, place_.perProcess, static_cast<int>(firstDevice_)));
@@ -163,7 +165,7 @@ class Run {
       ++members;
       before += proc < place_.proc;
     }
-    if (members != place_.procs) PERF_TRY(comms_.split(color_));
+    if (members != place_.procs) TOOLS_TRY(comms_.split(color_));
     firstRank_ = before * place_.perProcess;
     nranks_ = members * place_.perProcess;
     return agree(checkPlan());
@@ -180,7 +182,7 @@ class Run {
   Outcome agree(const Outcome& mine) {
     const char failed = !mine.ok();
     std::string all(place_.procs, failed);
-    if (place_.procs > 1) PERF_TRY(exchange_.gather(&failed, 1, all.data()));
+    if (place_.procs > 1) TOOLS_TRY(exchange_.gather(&failed, 1, all.data()));
     const size_t proc = all.find(1);
     if (proc == std::string::npos) return {};
     static_cast<void>(comms_.destroy());  // all leave together; why is known already
@@ -213,20 +215,20 @@ class Run {
     for (int i = 0; i < count; ++i) {
       const int local = thread * count + i;
       const ecclComm_t comm = comms_.test(local);
-      PERF_TRY(memory[i].allocate(bytes, options_.localRegister, comm));
-      if (!options_.streamNull) PERF_TRY(memory[i].makeStream());
+      TOOLS_TRY(memory[i].allocate(bytes, options_.localRegister, comm));
+      if (!options_.streamNull) TOOLS_TRY(memory[i].makeStream());
       members.push_back({firstRank_ + local, comm, memory[i].stream(), memory[i].send(), memory[i].receive()});
     }
-    PERF_TRY(exchange_.barrier());  // nobody starts before everybody has memory
+    TOOLS_TRY(exchange_.barrier());  // nobody starts before everybody has memory
     if (thread == 0) memory_[2] = residentBytes();
     Bench bench(session, thread, members, thread == 0 ? report_.get() : nullptr);
-    PERF_TRY(bench.run());
+    TOOLS_TRY(bench.run());
     totals_[thread] = bench.totals();
     int64_t wrong = totals_[thread].outOfBounds;
-    PERF_TRY(exchange_.sum(&wrong));
+    TOOLS_TRY(exchange_.sum(&wrong));
     outOfBounds_ = wrong;  // the same in every thread
     if (thread == 0) memory_[3] = residentBytes();
-    for (int i = 0; i < count; ++i) PERF_TRY(memory[i].release(members[i].comm));
+    for (int i = 0; i < count; ++i) TOOLS_TRY(memory[i].release(members[i].comm));
     return exchange_.barrier();  // no communicator ends while a rank still has something of it
   }
 
@@ -246,8 +248,8 @@ class Run {
   const char* const program_;
   const Options& options_;
   Collective& collective_;
-  const Place place_;
-  std::unique_ptr<Rendezvous> rendezvous_;
+  const tools::Place place_;
+  std::unique_ptr<tools::Rendezvous> rendezvous_;
 
   FILE* json_ = nullptr;
   std::unique_ptr<JsonWriter> jsonWriter_;
@@ -275,14 +277,15 @@ class Run {
 // Everything up to the run itself must come before any thread: takePlace() needs that.
 Outcome start(int argc, char** argv, Collective& collective, int* exitCode) {
   Options options;
-  PERF_TRY(parseOptions(argc, argv, &options));
+  TOOLS_TRY(parseOptions(argc, argv, &options));
   if (options.help) {
     std::fputs(usage(baseName(argv[0])).c_str(), stdout);
     return {};
   }
-  Place place;
-  Fork fork;
-  PERF_TRY(takePlace(options.procs, options.threads * options.ranksPerThread, options.threads, &place, &fork));
+  tools::Place place;
+  tools::Fork fork;
+  TOOLS_TRY(tools::takePlace(options.procs, options.threads * options.ranksPerThread, options.threads, &place,
+                             &fork));
   *exitCode = fork.exitCode ? *fork.exitCode
                             : Run(argc, argv, options, collective, place, std::move(fork.rendezvous)).run();
   return {};

@@ -34,9 +34,9 @@ Traffic Traffic::generated(double spread) {
 }
 
 Outcome Traffic::fromEnvironment(const Environment& environment, int nranks, Traffic* traffic) {
-  PERF_TRY(number("ALLTOALLV_SPREAD", environment, 0, 1, &traffic->spread_));
+  TOOLS_TRY(number("ALLTOALLV_SPREAD", environment, 0, 1, &traffic->spread_));
   double scale = 1;
-  PERF_TRY(number("ALLTOALLV_MATRIX_SCALE", environment, 0, 1e12, &scale));
+  TOOLS_TRY(number("ALLTOALLV_MATRIX_SCALE", environment, 0, 1e12, &scale));
   const char* path = testsVariable("ALLTOALLV_MATRIX_FILE", environment);
   if (path == nullptr) return {};
   std::ifstream file(path);

@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-#include "common/outcome.h"
+#include "common/names.h"
 
 namespace eccl::perf {
 

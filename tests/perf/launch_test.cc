@@ -1,4 +1,4 @@
-#include "common/launch.h"
+#include "tools/common/launch.h"
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
@@ -12,10 +12,10 @@
 #include <map>
 #include <thread>
 
-#include "common/id_file.h"
-#include "common/processes.h"
+#include "tools/common/id_file.h"
+#include "tools/common/processes.h"
 
-namespace eccl::perf {
+namespace eccl::tools {
 namespace {
 
 using ::testing::HasSubstr;
@@ -229,4 +229,4 @@ TEST(Processes, TheCauseIsTheExitCodeWhicheverIsSeenFirst) {
 }
 
 }  // namespace
-}  // namespace eccl::perf
+}  // namespace eccl::tools

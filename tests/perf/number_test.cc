@@ -4,8 +4,14 @@
 
 #include <cmath>
 
+#include "tools/common/number.h"
+
 namespace eccl::perf {
 namespace {
+
+using tools::parseInteger;
+using tools::parseMask;
+using tools::parseSize;
 
 TEST(Number, SizesAreBinaryAndWhole) {
   const struct {

@@ -1,4 +1,4 @@
-#include "common/id_file.h"
+#include "tools/common/id_file.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -14,9 +14,9 @@
 #include <sstream>
 #include <thread>
 
-#include "common/number.h"
+#include "tools/common/number.h"
 
-namespace eccl::perf {
+namespace eccl::tools {
 namespace {
 
 using Clock = std::chrono::steady_clock;
@@ -106,10 +106,10 @@ Outcome privateDirectory(const Environment& environment, std::string* directory)
 
 Outcome FileRendezvous::id(ecclUniqueId* id) {
   std::string directory;
-  PERF_TRY(privateDirectory(::getenv, &directory));
+  TOOLS_TRY(privateDirectory(::getenv, &directory));
   path_ = directory + "/" + name_;
   if (rank_ != 0) return wait(id);
-  PERF_TRY(Outcome::library(ecclGetUniqueId(id), nullptr, "ecclGetUniqueId"));
+  TOOLS_TRY(Outcome::library(ecclGetUniqueId(id), nullptr, "ecclGetUniqueId"));
   return write(*id);
 }
 
@@ -153,4 +153,4 @@ void FileRendezvous::joined() {
   written_ = false;
 }
 
-}  // namespace eccl::perf
+}  // namespace eccl::tools

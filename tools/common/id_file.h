@@ -3,9 +3,9 @@
 
 #include <string>
 
-#include "common/launch.h"
+#include "tools/common/launch.h"
 
-namespace eccl::perf {
+namespace eccl::tools {
 
 /// A file name for `job`; when the launcher names no job, the launcher's process stands for it, which all
 /// ranks have as their parent. Characters that do not belong into a file name are replaced.
@@ -35,4 +35,4 @@ class FileRendezvous final : public Rendezvous {
   bool written_ = false;
 };
 
-}  // namespace eccl::perf
+}  // namespace eccl::tools

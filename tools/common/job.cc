@@ -1,19 +1,19 @@
-#include "common/job.h"
+#include "tools/common/job.h"
 
 #include <cstdlib>
 
-namespace eccl::perf {
+namespace eccl::tools {
 
 Outcome takePlace(int procs, int perProcess, int threads, Place* place, Fork* fork) {
   std::optional<Launcher> launcher;
-  PERF_TRY(detectLauncher(::getenv, &launcher));
+  TOOLS_TRY(detectLauncher(::getenv, &launcher));
   if (procs > 0 && launcher && launcher->size > 1)
     return Outcome::error(Exit::usage, "--procs %d, but %s has started %d processes already; leave --procs out",
                           procs, launcher->name.c_str(), launcher->size);
   *place = {0, 1, perProcess, threads};
   if (procs > 1) {
     place->procs = procs;
-    PERF_TRY(forkProcesses(procs, perProcess, fork));
+    TOOLS_TRY(forkProcesses(procs, perProcess, fork));
     place->proc = fork->proc;
     return {};
   }
@@ -24,4 +24,4 @@ Outcome takePlace(int procs, int perProcess, int threads, Place* place, Fork* fo
   return makeRendezvous(started, ::getenv, &fork->rendezvous);
 }
 
-}  // namespace eccl::perf
+}  // namespace eccl::tools

@@ -1,4 +1,4 @@
-#include "common/launch.h"
+#include "tools/common/launch.h"
 
 #include <unistd.h>
 
@@ -8,10 +8,10 @@
 #include <string_view>
 #include <vector>
 
-#include "common/id_file.h"
-#include "common/number.h"
+#include "tools/common/id_file.h"
+#include "tools/common/number.h"
 
-namespace eccl::perf {
+namespace eccl::tools {
 namespace {
 
 // How one family of launchers says who is who. Order matters: Open MPI sets PMIx's variables too, and both may
@@ -129,7 +129,7 @@ Outcome detectLauncher(const Environment& environment, std::optional<Launcher>* 
     if (environment(dialect.rank) == nullptr || firstSet(dialect.sizes, environment, &which) == nullptr)
       continue;
     if (isBatchScript(dialect, environment)) continue;
-    PERF_TRY(read(dialect, environment, &launcher->emplace()));
+    TOOLS_TRY(read(dialect, environment, &launcher->emplace()));
     return {};
   }
   if (environment("PMIX_RANK") != nullptr)
@@ -148,7 +148,7 @@ Outcome makeRendezvous(const Launcher& launcher, const Environment& environment,
   if (environment("MASTER_ADDR") != nullptr && environment("MASTER_PORT") != nullptr &&
       secretIsSet(environment)) {
     std::string address;
-    PERF_TRY(masterAddress(environment, &address));
+    TOOLS_TRY(masterAddress(environment, &address));
     if (setenv("ECCL_COMM_ID", address.c_str(), 1) != 0)
       return Outcome::fromErrno(errno, "setting ECCL_COMM_ID");
     *result = std::make_unique<DirectRendezvous>();
@@ -170,4 +170,4 @@ Outcome makeRendezvous(const Launcher& launcher, const Environment& environment,
                             : "");
 }
 
-}  // namespace eccl::perf
+}  // namespace eccl::tools

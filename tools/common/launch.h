@@ -5,9 +5,10 @@
 #include <optional>
 #include <string>
 
-#include "common/environment.h"
+#include "tools/common/environment.h"
+#include "tools/common/outcome.h"
 
-namespace eccl::perf {
+namespace eccl::tools {
 
 struct Launcher {
   std::string name;  ///< for messages
@@ -44,4 +45,4 @@ class DirectRendezvous final : public Rendezvous {
 Outcome makeRendezvous(const Launcher& launcher, const Environment& environment,
                        std::unique_ptr<Rendezvous>* result);
 
-}  // namespace eccl::perf
+}  // namespace eccl::tools

@@ -1,10 +1,10 @@
-#include "common/outcome.h"
+#include "tools/common/outcome.h"
 
 #include <cstdarg>
 #include <cstdio>
 #include <cstring>
 
-namespace eccl::perf {
+namespace eccl::tools {
 namespace {
 std::string formattedList(const char* format, va_list arguments) {
   va_list copy;
@@ -46,4 +46,4 @@ Outcome Outcome::library(ecclResult_t result, ecclComm_t comm, const std::string
                sentence != nullptr ? sentence : "");
 }
 
-}  // namespace eccl::perf
+}  // namespace eccl::tools

@@ -1,12 +1,12 @@
-// What a step of the perf tools ends with. The tools see the library only through its C API, so they do not
-// share the library's Status; this is the same idea with the exit code of the process as the code.
+// What a step of a tool ends with. The perf tools see the library only through its C API, so they do not share
+// the library's Status; this is the same idea with the exit code of the process as the code.
 #pragma once
 
 #include <string>
 
 #include "eccl/eccl.h"
 
-namespace eccl::perf {
+namespace eccl::tools {
 
 /// Exit codes of the tools; the numbers are nccl-tests'.
 enum class Exit : int {
@@ -40,9 +40,9 @@ class [[nodiscard]] Outcome {
   std::string text_;
 };
 
-#define PERF_TRY(expression)                                                            \
-  do {                                                                                  \
-    if (::eccl::perf::Outcome outcome_ = (expression); !outcome_.ok()) return outcome_; \
+#define TOOLS_TRY(expression)                                                            \
+  do {                                                                                   \
+    if (::eccl::tools::Outcome outcome_ = (expression); !outcome_.ok()) return outcome_; \
   } while (0)
 
-}  // namespace eccl::perf
+}  // namespace eccl::tools

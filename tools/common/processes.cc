@@ -1,4 +1,4 @@
-#include "common/processes.h"
+#include "tools/common/processes.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -13,7 +13,7 @@
 #include <cstring>
 #include <vector>
 
-namespace eccl::perf {
+namespace eccl::tools {
 namespace {
 
 bool writeAll(int fd, const void* data, size_t bytes) {
@@ -36,7 +36,7 @@ class PipeRendezvous final : public Rendezvous {
       : proc_(proc), fromParent_(fromParent), toParent_(toParent) {}
   ~PipeRendezvous() override { closeBoth(); }
   Outcome id(ecclUniqueId* id) override {
-    if (proc_ == 0) PERF_TRY(Outcome::library(ecclGetUniqueId(id), nullptr, "ecclGetUniqueId"));
+    if (proc_ == 0) TOOLS_TRY(Outcome::library(ecclGetUniqueId(id), nullptr, "ecclGetUniqueId"));
     const bool passed = proc_ == 0 ? writeAll(toParent_, id, sizeof *id) : readAll(fromParent_, id, sizeof *id);
     closeBoth();
     if (passed) return {};
@@ -197,4 +197,4 @@ Outcome forkProcesses(int procs, int ranksPerProcess, Fork* result) {
   return {};
 }
 
-}  // namespace eccl::perf
+}  // namespace eccl::tools

@@ -4,9 +4,9 @@
 #include <memory>
 #include <optional>
 
-#include "common/launch.h"
+#include "tools/common/launch.h"
 
-namespace eccl::perf {
+namespace eccl::tools {
 
 /// What this process is after forkProcesses.
 struct Fork {
@@ -22,4 +22,4 @@ Outcome forkProcesses(int procs, int ranksPerProcess, Fork* fork);
 
 inline constexpr int kGraceSeconds = 10;
 
-}  // namespace eccl::perf
+}  // namespace eccl::tools

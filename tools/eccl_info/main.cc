@@ -1,21 +1,13 @@
 // eccl_info: this machine and this library, as a bug report wants them.
-#include <algorithm>
 #include <cstdio>
-#include <cstring>
-#include <string>
 #include <vector>
 
 #include "base/settings.h"
 #include "eccl/version.h"
+#include "tools/common/command_line.h"
 #include "topology/probe/host_summary.h"
 
 namespace {
-
-constexpr char kUsage[] =
-    "USAGE: eccl_info [--settings | --version | --help]\n"
-    "  (nothing)    the version and a summary of this machine\n"
-    "  --settings   every setting: its value here, where the value comes from, what it may be\n"
-    "  --version    the version alone\n";
 
 int printSettings() {
   std::vector<eccl::SettingValue> values;
@@ -35,14 +27,19 @@ int printSettings() {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const std::string option = argc > 1 ? argv[1] : "";
-  if (argc > 2 || (!option.empty() && option != "--settings" && option != "--version" && option != "--help")) {
-    std::fprintf(stderr, "eccl_info: '%s' is not understood\n%s", argv[argc - 1], kUsage);
-    return 2;
-  }
-  if (option == "--help") return std::fputs(kUsage, stdout), 0;
-  if (option == "--settings") return printSettings();
+  using namespace eccl::tools;
+  bool settings = false, version = false, help = false;
+  const std::vector<CommandOption> options = {
+      {0, "settings", nullptr, "every setting: its value here, where the value comes from, what it may be",
+       setFlag(&settings)},
+      {0, "version", nullptr, "the version alone, without a summary of this machine", setFlag(&version)},
+      {'h', "help", nullptr, "this text", setFlag(&help)},
+  };
+  if (const Outcome parsed = parseCommandLine(argc, argv, options, nullptr); !parsed.ok())
+    misused("eccl_info", parsed.text());
+  if (help) return std::printf("USAGE: eccl_info [OPTION]\n%s", helpText(options).c_str()), 0;
+  if (settings) return printSettings();
   std::printf("ECCL      %d.%d.%d\n", ECCL_MAJOR, ECCL_MINOR, ECCL_PATCH);
-  if (option.empty()) std::fputs(eccl::topology::describe(eccl::topology::readHost()).c_str(), stdout);
+  if (!version) std::fputs(eccl::topology::describe(eccl::topology::readHost()).c_str(), stdout);
   return 0;
 }

@@ -1,6 +1,5 @@
 #include "explain.h"
 
-#include <getopt.h>
 #include <strings.h>
 
 #include <algorithm>
@@ -12,96 +11,61 @@
 
 #include "algorithms/selection/selection_rules.h"
 #include "base/settings.h"
-#include "common/number.h"
+#include "tools/common/command_line.h"
 
 namespace eccl::sched {
 namespace {
 
-constexpr char kUsage[] =
-    "USAGE: eccl_sched explain -c NAME -n N -b BYTES [OPTIONS]\n"
-    "  -c, --collective NAME   AllReduce, AllGather, ...\n"
-    "  -n, --ranks N\n"
-    "  -b, --bytes BYTES       the size of a block: the vector of AllReduce, Broadcast and Reduce, one rank's "
-    "part of\n"
-    "                          AllGather and ReduceScatter, one message of AlltoAll\n"
-    "      --hosts H           the ranks are on H hosts, in blocks of N/H (1)\n"
-    "      --cores C           the cores that a host's ranks share (one for each rank)\n"
-    "      --cost FILE         the cost model, as eccl_topo measure writes it, instead of that of "
-    "ECCL_COST_FILE;\n"
-    "                          without any, constants that are not this machine's\n"
-    "      --plain             ordinary memory instead of ecclMemAlloc's\n"
-    "  -h, --help\n"
+constexpr char kUsage[] = "USAGE: eccl_sched explain -c NAME -n N -b BYTES [OPTIONS]\n";
+constexpr char kNotes[] =
     "Settings count as for a communicator: ECCL_COST_FILE, ECCL_TABLE_FILE, ECCL_ALGO, ECCL_CHANNELS, "
     "ECCL_SLOTS\n"
     "and ECCL_SLOT_BYTES. Times among more than 16 ranks are estimated from those of 4, 8 and 16 of them.\n"
     "It exits with 0, with 2 if it is used wrongly, 3 if a setting or a file is wrong.\n";
 
-constexpr int kMaxRanks = 65536;
-
 struct Options {
-  const char* collective = nullptr;
-  std::string cost;
+  std::string collective, cost;
   int ranks = 0, hosts = 1, cores = 0;
   size_t bytes = 0;
-  bool plain = false;
+  bool plain = false, help = false;
 };
 
 [[noreturn]] void misused(const std::string& why) {
-  std::fprintf(stderr, "eccl_sched: %s; see eccl_sched explain --help\n", why.c_str());
-  std::exit(2);
+  tools::misused("eccl_sched explain", why);
+}
+
+std::vector<tools::CommandOption> tableFor(Options* o) {
+  using namespace tools;
+  constexpr int kMaxRanks = 65536;
+  return {
+      {'c', "collective", "NAME", "AllReduce, AllGather, ...", setText(&o->collective)},
+      {'n', "ranks", "N", "", setNumber(&o->ranks, 1, kMaxRanks)},
+      {'b', "bytes", "BYTES",
+       "the size of a block: the vector of AllReduce, Broadcast and Reduce, one rank's part of AllGather and "
+       "ReduceScatter, one message of AlltoAll",
+       setSize(&o->bytes, 1)},
+      {0, "hosts", "H", "the ranks are on H hosts, in blocks of N/H (1)", setNumber(&o->hosts, 1, kMaxRanks)},
+      {0, "cores", "C", "the cores that a host's ranks share (one for each rank)",
+       setNumber(&o->cores, 1, 4096)},
+      {0, "cost", "FILE",
+       "the cost model, as eccl_topo measure writes it, instead of that of ECCL_COST_FILE; without any, "
+       "constants that are not this machine's",
+       setText(&o->cost)},
+      {0, "plain", nullptr, "ordinary memory instead of ecclMemAlloc's", setFlag(&o->plain)},
+      {'h', "help", nullptr, "this text", setFlag(&o->help)},
+  };
 }
 
 Options parse(int argc, char** argv) {
-  enum { kHosts = 256, kCores, kCost, kPlain };
-  static const option kOptions[] = {{"collective", required_argument, nullptr, 'c'},
-                                    {"ranks", required_argument, nullptr, 'n'},
-                                    {"bytes", required_argument, nullptr, 'b'},
-                                    {"hosts", required_argument, nullptr, kHosts},
-                                    {"cores", required_argument, nullptr, kCores},
-                                    {"cost", required_argument, nullptr, kCost},
-                                    {"plain", no_argument, nullptr, kPlain},
-                                    {"help", no_argument, nullptr, 'h'},
-                                    {}};
   Options options;
-  auto number = [](const char* name, int most) {
-    long long value = 0;
-    if (!perf::parseInteger(optarg, 1, most, &value))
-      misused(format("%s %s is not a number from 1 to %d", name, optarg, most));
-    return static_cast<int>(value);
-  };
-  for (int found; (found = getopt_long(argc, argv, "c:n:b:h", kOptions, nullptr)) != -1;) {
-    switch (found) {
-      case 'c':
-        options.collective = optarg;
-        break;
-      case 'n':
-        options.ranks = number("--ranks", kMaxRanks);
-        break;
-      case 'b':
-        if (!perf::parseSize(optarg, &options.bytes) || options.bytes == 0)
-          misused(format("--bytes %s is no size", optarg));
-        break;
-      case kHosts:
-        options.hosts = number("--hosts", kMaxRanks);
-        break;
-      case kCores:
-        options.cores = number("--cores", 4096);
-        break;
-      case kCost:
-        options.cost = optarg;
-        break;
-      case kPlain:
-        options.plain = true;
-        break;
-      case 'h':
-        std::fputs(kUsage, stdout);
-        std::exit(0);
-      default:
-        std::exit(2);
-    }
+  const auto table = tableFor(&options);
+  const tools::Outcome parsed = tools::parseCommandLine(argc, argv, table, nullptr);
+  if (!parsed.ok()) misused(parsed.text());
+  if (options.help) {
+    std::printf("%s%s%s", kUsage, tools::helpText(table).c_str(), kNotes);
+    std::exit(0);
   }
-  if (optind < argc) misused(format("'%s' is one argument too many", argv[optind]));
-  if (options.collective == nullptr || options.ranks == 0 || options.bytes == 0)
+  if (options.collective.empty() || options.ranks == 0 || options.bytes == 0)
     misused("--collective, --ranks and --bytes are needed");
   if (options.ranks % options.hosts != 0)
     misused(format("%d ranks are no equal number on each of %d hosts", options.ranks, options.hosts));
@@ -110,12 +74,12 @@ Options parse(int argc, char** argv) {
 
 Collective collectiveOf(const Options& options) {
   for (const algorithms::Algorithm& algorithm : algorithms::algorithms()) {
-    if (strcasecmp(options.collective, nameOf(algorithm.collective)) == 0 &&
+    if (strcasecmp(options.collective.c_str(), nameOf(algorithm.collective)) == 0 &&
         algorithm.collective < Collective::allToAllv)
       return algorithm.collective;
   }
   misused(format("--collective %s is none that is priced: those of eccl_sched list but the v calls and Barrier",
-                 options.collective));
+                 options.collective.c_str()));
 }
 
 algorithms::Placement placementOf(const Options& options) {

@@ -1,10 +1,8 @@
 // eccl_sched: schedules as text. Prints what the algorithms build, and proves or refutes that and what people
 // write.
-#include <getopt.h>
 #include <strings.h>
 
 #include <chrono>
-#include <climits>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -16,9 +14,11 @@
 #include "base/text_file.h"
 #include "explain.h"
 #include "program/text.h"
+#include "tools/common/command_line.h"
 
 namespace {
 
+namespace tools = eccl::tools;
 using eccl::Program;
 using eccl::algorithms::Algorithm;
 
@@ -29,95 +29,51 @@ constexpr char kUsage[] =
     "  verify CALL|FILE    prove a schedule correct, or say what is wrong with it\n"
     "  explain             which algorithm a call takes, why, and what others would cost: explain --help\n"
     "  parse FILE          check that a text can be read and written back; summarise it\n"
-    "A FILE holds programs as dump writes them; - is the standard input. A CALL is\n"
-    "  -c, --collective NAME   AllReduce, AllGather, ... (see list)\n"
-    "  -a, --algorithm NAME    ring, tree, ... (see list)\n"
-    "  -n, --ranks N\n"
-    "      --channels N        (1)\n"
-    "      --root R            (0)\n"
-    "For dump:\n"
-    "  -r, --rank R            only this rank's program\n"
-    "For verify, which proves in place and out of place unless told otherwise:\n"
-    "      --all               every algorithm, or every one of --collective\n"
-    "      --in-place          input and output in one buffer\n"
-    "      --out-of-place      two buffers\n"
-    "  -h, --help\n"
+    "A FILE holds programs as dump writes them; - is the standard input. A CALL is\n";
+constexpr char kExitCodes[] =
     "It exits with 0 if all is well, 1 if something is refuted or does not parse, 2 if it is used wrongly.\n";
 
 struct Options {
   std::string collective, algorithm, file;
   int ranks = 0, channels = 1, root = 0, rank = -1;
-  bool all = false, inPlace = false, outOfPlace = false;
+  bool all = false, inPlace = false, outOfPlace = false, help = false;
 };
 
-[[noreturn]] void misused(const std::string& why) {
-  std::fprintf(stderr, "eccl_sched: %s; see eccl_sched --help\n", why.c_str());
-  std::exit(2);
+std::vector<tools::CommandOption> tableFor(Options* o) {
+  using namespace tools;
+  constexpr int kMaxRanks = 1 << 15;
+  return {
+      {'c', "collective", "NAME", "AllReduce, AllGather, ... (see list)", setText(&o->collective)},
+      {'a', "algorithm", "NAME", "ring, tree, ... (see list)", setText(&o->algorithm)},
+      {'n', "ranks", "N", "", setNumber(&o->ranks, 1, kMaxRanks)},
+      {0, "channels", "N", "(1)", setNumber(&o->channels, 1, 1024)},
+      {0, "root", "R", "(0)", setNumber(&o->root, 0, kMaxRanks - 1)},
+      {0, nullptr, nullptr, "For dump:", {}},
+      {'r', "rank", "R", "only this rank's program", setNumber(&o->rank, 0, kMaxRanks - 1)},
+      {0, nullptr, nullptr, "For verify, which proves in place and out of place unless told otherwise:", {}},
+      {0, "all", nullptr, "every algorithm, or every one of --collective", setFlag(&o->all)},
+      {0, "in-place", nullptr, "input and output in one buffer", setFlag(&o->inPlace)},
+      {0, "out-of-place", nullptr, "two buffers", setFlag(&o->outOfPlace)},
+      {'h', "help", nullptr, "this text", setFlag(&o->help)},
+  };
 }
 
-int numberOf(const char* option, const char* text, int least, int most) {
-  char* end = nullptr;
-  errno = 0;
-  const long value = std::strtol(text, &end, 10);
-  if (errno != 0 || end == text || *end != '\0' || value < least || value > most) {
-    misused(eccl::format("%s %s is not a number from %d to %d", option, text, least, most));
-  }
-  return static_cast<int>(value);
+std::string usage() {
+  Options options;
+  return kUsage + tools::helpText(tableFor(&options)) + kExitCodes;
+}
+
+[[noreturn]] void misused(const std::string& why) {
+  tools::misused("eccl_sched", why);
 }
 
 Options parseOptions(int argc, char** argv) {
-  enum { kChannels = 256, kRoot, kAll, kInPlace, kOutOfPlace };
-  static const option kOptions[] = {{"collective", required_argument, nullptr, 'c'},
-                                    {"algorithm", required_argument, nullptr, 'a'},
-                                    {"ranks", required_argument, nullptr, 'n'},
-                                    {"rank", required_argument, nullptr, 'r'},
-                                    {"channels", required_argument, nullptr, kChannels},
-                                    {"root", required_argument, nullptr, kRoot},
-                                    {"all", no_argument, nullptr, kAll},
-                                    {"in-place", no_argument, nullptr, kInPlace},
-                                    {"out-of-place", no_argument, nullptr, kOutOfPlace},
-                                    {"help", no_argument, nullptr, 'h'},
-                                    {}};
-  constexpr int kMaxRanks = 1 << 15;
   Options options;
-  for (int found; (found = getopt_long(argc, argv, "c:a:n:r:h", kOptions, nullptr)) != -1;) {
-    switch (found) {
-      case 'c':
-        options.collective = optarg;
-        break;
-      case 'a':
-        options.algorithm = optarg;
-        break;
-      case 'n':
-        options.ranks = numberOf("--ranks", optarg, 1, kMaxRanks);
-        break;
-      case 'r':
-        options.rank = numberOf("--rank", optarg, 0, kMaxRanks - 1);
-        break;
-      case kChannels:
-        options.channels = numberOf("--channels", optarg, 1, 1024);
-        break;
-      case kRoot:
-        options.root = numberOf("--root", optarg, 0, kMaxRanks - 1);
-        break;
-      case kAll:
-        options.all = true;
-        break;
-      case kInPlace:
-        options.inPlace = true;
-        break;
-      case kOutOfPlace:
-        options.outOfPlace = true;
-        break;
-      case 'h':
-        std::fputs(kUsage, stdout);
-        std::exit(0);
-      default:
-        std::exit(2);  // getopt_long() has said what it did not understand
-    }
-  }
-  if (optind < argc) options.file = argv[optind++];
-  if (optind < argc) misused(eccl::format("'%s' is one argument too many", argv[optind]));
+  std::vector<std::string> words;
+  const tools::Outcome parsed = tools::parseCommandLine(argc, argv, tableFor(&options), &words);
+  if (!parsed.ok()) misused(parsed.text());
+  if (words.size() > 1) misused(eccl::format("'%s' is one argument too many", words[1].c_str()));
+  if (!words.empty()) options.file = words[0];
   if (!options.inPlace && !options.outOfPlace) options.inPlace = options.outOfPlace = true;
   return options;
 }
@@ -248,13 +204,14 @@ int listCommand() {
 
 int main(int argc, char** argv) {
   if (argc < 2) {
-    std::fputs(kUsage, stderr);
+    std::fputs(usage().c_str(), stderr);
     return 2;
   }
   const std::string command = argv[1];
-  if (command == "--help" || command == "-h") return std::fputs(kUsage, stdout), 0;
   if (command == "explain") return eccl::sched::explain(argc - 1, argv + 1);
-  const Options options = parseOptions(argc - 1, argv + 1);
+  const bool isOption = command[0] == '-';  // --help
+  const Options options = parseOptions(isOption ? argc : argc - 1, isOption ? argv : argv + 1);
+  if (options.help) return std::fputs(usage().c_str(), stdout), 0;
   if (command == "dump") return dumpCommand(options);
   if (command == "verify") return verifyCommand(options);
   if (command == "parse") return parseCommand(options);

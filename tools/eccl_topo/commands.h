@@ -22,7 +22,7 @@ struct Options {
   std::string file, root;      // where the host comes from; both empty: this machine
   std::string format, output;  // format: empty: a machine as XML, a cluster as JSON
   std::string other;           // of diff
-  bool json = false;
+  bool json = false, help = false;
   bool color = false;
   int channels = 32;
   std::string host;          // of a cluster: its name or number; empty: all of it

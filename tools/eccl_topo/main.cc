@@ -1,20 +1,20 @@
 // eccl_topo: what a machine is made of, how its parts are connected, and what should be repaired.
-#include <getopt.h>
 #include <unistd.h>
 
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <tuple>
 
 #include "cluster.h"
 #include "commands.h"
+#include "tools/common/command_line.h"
 #include "topology/formats/cluster_json.h"
 #include "topology/formats/host_formats.h"
 
 namespace {
 
 using namespace eccl;
+using tools::Outcome;
 using topo::Options;
 
 constexpr char kUsage[] =
@@ -28,148 +28,89 @@ constexpr char kUsage[] =
     "  dump          the machine as a file: --format xml (NCCL's) or json (docs/topology.schema.json)\n"
     "  diff A B      what differs between two files, of machines or of clusters\n"
     "  measure       latency, bandwidth and the cost model among running ranks: eccl_topo measure --help\n"
-    "  clos          makes a cluster of such machines on a rail-optimised Clos network\n"
-    "The machine is this one, unless one of these names another:\n"
-    "  -f, --file FILE     a file: NCCL's XML (NCCL_TOPO_DUMP_FILE writes it) or the JSON of dump; or\n"
-    "                      a cluster (docs/cluster.schema.json), for show, paths, search, draw, diff, and "
-    "dump\n"
-    "                      as JSON\n"
-    "      --host NAME|N   only that host of a cluster (the first is 0); for every command but diff\n"
-    "      --root DIR      a captured machine: a folder with its /proc and /sys\n"
-    "For all commands but draw, dump and clos:\n"
-    "      --json          output for programs\n"
-    "For draw, dump and clos:\n"
-    "  -o, --output FILE   instead of the standard output\n"
-    "For search on a machine:\n"
-    "      --channels N    at most so many channels (32)\n"
-    "For paths in a cluster:\n"
-    "      --from HOST[/DEVICE]  paths from there, instead of from the first host\n"
-    "For clos:\n"
-    "      --hosts N             hosts altogether (1)\n"
-    "      --pod N               hosts below one leaf switch of each rail (32)\n"
-    "      --radix N             ports of every switch (64)\n"
-    "      --speed GB/S[,GB/S]   of a host's cables (its ports'), and of those between switches (the same)\n"
-    "      --latency US          microseconds of a cable, with half of the switches at its ends (0.5)\n"
-    "      --oversubscription N[,N]  at the leaves, and at the spines of three tiers (1,1: none)\n"
-    "  -h, --help\n"
+    "  clos          makes a cluster of such machines on a rail-optimised Clos network\n";
+constexpr char kExitCodes[] =
     "It exits with 0 if all is well, 1 if check found something to repair or diff a difference, 2 if it is "
     "used wrongly,\n"
     "3 if a file cannot be read.\n";
 
-/// What getopt has found, from 1 on.
-int wholeNumber(const char* option, int most) {
+/// One or two numbers with a comma between; the second is the first if it is left out.
+Outcome readNumbers(const std::string& option, const char* argument, double* first, double* second) {
   char* end = nullptr;
-  const long number = std::strtol(optarg, &end, 10);
-  if (end == optarg || *end != '\0' || number < 1 || number > most)
-    topo::misused(format("%s %s is not a number from 1 to %d", option, optarg, most));
-  return static_cast<int>(number);
+  *first = std::strtod(argument, &end);
+  const char* more = *end == ',' ? end + 1 : argument;
+  *second = *end == ',' ? std::strtod(more, &end) : *first;
+  if (end != argument && end != more && *end == '\0' && *first >= 0 && *second >= 0) return {};
+  return Outcome::error(tools::Exit::usage, "%s %s is not a number, or two with a comma between",
+                        option.c_str(), argument);
 }
 
-/// One or two numbers with a comma between; the second is the first if it is left out.
-std::pair<double, double> numbers(const char* option) {
-  char* end = nullptr;
-  const double first = std::strtod(optarg, &end);
-  const char* more = *end == ',' ? end + 1 : optarg;
-  const double second = *end == ',' ? std::strtod(more, &end) : first;
-  if (end == optarg || end == more || *end != '\0' || !(first >= 0) || !(second >= 0))
-    topo::misused(format("%s %s is not a number, or two with a comma between", option, optarg));
-  return {first, second};
+Outcome setHost(const std::string& argument, std::string* host) {
+  *host = argument;
+  return argument.empty() ? Outcome::error(tools::Exit::usage, "--host needs a host's name or number")
+                          : Outcome();
+}
+
+Outcome setOversubscription(const std::string& option, const char* argument, topology::ClosShape* clos) {
+  TOOLS_TRY(readNumbers(option, argument, &clos->leafOversubscription, &clos->spineOversubscription));
+  if (std::strchr(argument, ',') == nullptr) clos->spineOversubscription = 1;
+  return {};
+}
+
+std::vector<tools::CommandOption> tableFor(Options* o) {
+  using namespace tools;
+  topology::ClosShape* clos = &o->clos;
+  const auto heading = [](const char* text) { return CommandOption{0, nullptr, nullptr, text, {}}; };
+  return {
+      heading("The machine is this one, unless one of these names another:"),
+      {'f', "file", "FILE",
+       "a file: NCCL's XML (NCCL_TOPO_DUMP_FILE writes it) or the JSON of dump; or a cluster "
+       "(docs/cluster.schema.json), for show, paths, search, draw, diff, and dump as JSON",
+       setText(&o->file)},
+      {0, "host", "NAME|N", "only that host of a cluster (the first is 0); for every command but diff",
+       [o](auto&, const char* argument) { return setHost(argument, &o->host); }},
+      {0, "root", "DIR", "a captured machine: a folder with its /proc and /sys", setText(&o->root)},
+      heading("For all commands but draw, dump and clos:"),
+      {0, "json", nullptr, "output for programs", setFlag(&o->json)},
+      heading("For draw, dump and clos:"),
+      {'o', "output", "FILE", "instead of the standard output", setText(&o->output)},
+      heading("For dump:"),
+      {0, "format", "xml|json", "NCCL's XML, or JSON (docs/topology.schema.json)", setText(&o->format)},
+      heading("For search on a machine:"),
+      {0, "channels", "N", "at most so many channels (32)", setNumber(&o->channels, 1, 1024)},
+      heading("For paths in a cluster:"),
+      {0, "from", "HOST[/DEVICE]", "paths from there, instead of from the first host", setText(&o->from)},
+      heading("For clos:"),
+      {0, "hosts", "N", "hosts altogether (1)", setNumber(&clos->hosts, 1, topology::kMaxHosts)},
+      {0, "pod", "N", "hosts below one leaf switch of each rail (32)",
+       setNumber(&clos->hostsPerPod, 1, topology::kMaxHosts)},
+      {0, "radix", "N", "ports of every switch (64)", setNumber(&clos->radix, 1, 1024)},
+      {0, "speed", "GB/S[,GB/S]", "of a host's cables (its ports'), and of those between switches (the same)",
+       [o, clos](auto& option, const char* argument) {
+         o->speedGiven = true;
+         return readNumbers(option, argument, &clos->portGigabytes, &clos->trunkGigabytes);
+       }},
+      {0, "latency", "US", "microseconds of a cable, with half of the switches at its ends (0.5)",
+       [clos](auto& option, const char* argument) {
+         double ignored;
+         return readNumbers(option, argument, &clos->microseconds, &ignored);
+       }},
+      {0, "oversubscription", "N[,N]", "at the leaves, and at the spines of three tiers (1,1: none)",
+       [clos](auto& option, const char* argument) { return setOversubscription(option, argument, clos); }},
+      {'h', "help", nullptr, "this text", setFlag(&o->help)},
+  };
 }
 
 Options parse(int argc, char** argv) {
-  enum {
-    kRoot = 256,
-    kFormat,
-    kJson,
-    kChannels,
-    kFrom,
-    kHost,
-    kHosts,
-    kPod,
-    kRadix,
-    kSpeed,
-    kLatency,
-    kOversubscription
-  };
-  static const option kOptions[] = {{"file", required_argument, nullptr, 'f'},
-                                    {"root", required_argument, nullptr, kRoot},
-                                    {"format", required_argument, nullptr, kFormat},
-                                    {"output", required_argument, nullptr, 'o'},
-                                    {"json", no_argument, nullptr, kJson},
-                                    {"channels", required_argument, nullptr, kChannels},
-                                    {"from", required_argument, nullptr, kFrom},
-                                    {"host", required_argument, nullptr, kHost},
-                                    {"hosts", required_argument, nullptr, kHosts},
-                                    {"pod", required_argument, nullptr, kPod},
-                                    {"radix", required_argument, nullptr, kRadix},
-                                    {"speed", required_argument, nullptr, kSpeed},
-                                    {"latency", required_argument, nullptr, kLatency},
-                                    {"oversubscription", required_argument, nullptr, kOversubscription},
-                                    {"help", no_argument, nullptr, 'h'},
-                                    {}};
   Options options;
   options.color = isatty(STDOUT_FILENO) != 0 && getenv("NO_COLOR") == nullptr;
-  for (int found; (found = getopt_long(argc, argv, "f:o:h", kOptions, nullptr)) != -1;) {
-    switch (found) {
-      case 'f':
-        options.file = optarg;
-        break;
-      case 'o':
-        options.output = optarg;
-        break;
-      case kRoot:
-        options.root = optarg;
-        break;
-      case kFormat:
-        options.format = optarg;
-        break;
-      case kJson:
-        options.json = true;
-        break;
-      case kChannels:
-        options.channels = wholeNumber("--channels", 1024);
-        break;
-      case kFrom:
-        options.from = optarg;
-        break;
-      case kHost:
-        options.host = optarg;
-        if (options.host.empty()) topo::misused("--host needs a host's name or number");
-        break;
-      case kHosts:
-        options.clos.hosts = wholeNumber("--hosts", topology::kMaxHosts);
-        break;
-      case kPod:
-        options.clos.hostsPerPod = wholeNumber("--pod", topology::kMaxHosts);
-        break;
-      case kRadix:
-        options.clos.radix = wholeNumber("--radix", 1024);
-        break;
-      case kSpeed:
-        std::tie(options.clos.portGigabytes, options.clos.trunkGigabytes) = numbers("--speed");
-        options.speedGiven = true;
-        break;
-      case kLatency:
-        options.clos.microseconds = numbers("--latency").first;
-        break;
-      case kOversubscription: {
-        const bool both = std::strchr(optarg, ',') != nullptr;
-        std::tie(options.clos.leafOversubscription, options.clos.spineOversubscription) =
-            numbers("--oversubscription");
-        if (!both) options.clos.spineOversubscription = 1;
-        break;
-      }
-      case 'h':
-        std::fputs(kUsage, stdout);
-        std::exit(topo::kFine);
-      default:
-        std::exit(topo::kMisused);  // getopt has said why
-    }
-  }
-  std::vector<std::string> words(argv + optind, argv + argc);
-  if (words.empty()) {
-    std::fputs(kUsage, stderr);
-    std::exit(topo::kMisused);
+  std::vector<std::string> words;
+  const auto table = tableFor(&options);
+  const Outcome parsed = tools::parseCommandLine(argc, argv, table, &words);
+  if (!parsed.ok()) topo::misused(parsed.text());
+  if (options.help || words.empty()) {
+    std::fprintf(options.help ? stdout : stderr, "%s%s%s", kUsage, tools::helpText(table).c_str(), kExitCodes);
+    std::exit(options.help ? topo::kFine : topo::kMisused);
   }
   options.command = words[0];
   if (options.command == "diff") {
@@ -251,8 +192,7 @@ int run(const Options& options) {
 }  // namespace
 
 void eccl::topo::misused(const std::string& why) {
-  std::fprintf(stderr, "eccl_topo: %s; see eccl_topo --help\n", why.c_str());
-  std::exit(topo::kMisused);
+  tools::misused("eccl_topo", why);
 }
 
 int main(int argc, char** argv) {

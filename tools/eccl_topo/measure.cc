@@ -1,6 +1,4 @@
 // eccl_topo measure: the links between running ranks, and the cost model that explains what calls take there.
-#include <getopt.h>
-
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -13,112 +11,66 @@
 #include "base/settings.h"
 #include "base/text_file.h"
 #include "commands.h"
-#include "common/job.h"
-#include "common/number.h"
 #include "measured_calls.h"
 #include "runtime/init/seat.h"
+#include "tools/common/command_line.h"
+#include "tools/common/job.h"
 
 namespace eccl::topo {
 namespace {
 
-using perf::Outcome;
+using tools::Outcome;
 
 constexpr char kUsage[] =
     "USAGE: eccl_topo measure [OPTIONS]\n"
-    "Among the processes that mpirun, srun or torchrun have started, or local ones:\n"
-    "      --procs N       start N processes here\n"
-    "It prints latency and bandwidth of every pair of ranks, measures collectives with every algorithm, and\n"
-    "fits the constants of the cost model to them.\n"
-    "  -o, --output FILE   writes the model: ECCL_COST_FILE=FILE makes communicators choose by it\n"
-    "      --save FILE     writes what was measured: calls among one number of ranks\n"
-    "      --with FILE     fits the model to what was saved earlier too; may be repeated\n"
-    "      --judge FILE    fits nothing and says how far the model in FILE is off\n"
-    "      --check         also measures sizes that were not used, and says how far off the model is there\n"
-    "      --max BYTES     the largest buffer (64M)\n"
-    "      --rounds N      measures everything N times, in new communicators, and takes the median (3)\n"
-    "      --sample US     repeats a call for so many microseconds in each round, but three times at least "
-    "(4000)\n"
-    "      --plain         ordinary memory instead of ecclMemAlloc's\n"
-    "  -v, --verbose       every call\n"
-    "  -h, --help\n";
+    "Among the processes that mpirun, srun or torchrun have started, or local ones, it prints latency and\n"
+    "bandwidth of every pair of ranks, measures collectives with every algorithm, and fits the constants of\n"
+    "the cost model to them.\n";
 
 struct MeasureOptions {
   int procs = 0, rounds = 3, sample = 4000;
   size_t most = size_t{64} << 20;
   std::string output, save, judge;
   std::vector<std::string> with;
-  bool check = false, plain = false, verbose = false;
+  bool check = false, plain = false, verbose = false, help = false;
 };
 
-MeasureOptions parseMeasure(int argc, char** argv) {
-  enum { kProcs = 256, kCheck, kMax, kRounds, kPlain, kSave, kWith, kJudge, kSample };
-  static const option kOptions[] = {{"procs", required_argument, nullptr, kProcs},
-                                    {"output", required_argument, nullptr, 'o'},
-                                    {"check", no_argument, nullptr, kCheck},
-                                    {"max", required_argument, nullptr, kMax},
-                                    {"rounds", required_argument, nullptr, kRounds},
-                                    {"sample", required_argument, nullptr, kSample},
-                                    {"plain", no_argument, nullptr, kPlain},
-                                    {"save", required_argument, nullptr, kSave},
-                                    {"with", required_argument, nullptr, kWith},
-                                    {"judge", required_argument, nullptr, kJudge},
-                                    {"verbose", no_argument, nullptr, 'v'},
-                                    {"help", no_argument, nullptr, 'h'},
-                                    {}};
-  MeasureOptions options;
-  auto number = [](const char* name, int least, int most) {
-    long long value = 0;
-    if (!perf::parseInteger(optarg, least, most, &value))
-      misused(format("%s %s is not a number from %d to %d", name, optarg, least, most));
-    return static_cast<int>(value);
+std::vector<tools::CommandOption> tableFor(MeasureOptions* o) {
+  using namespace tools;
+  return {
+      {0, "procs", "N", "starts N processes here", setNumber(&o->procs, 2, 1024)},
+      {'o', "output", "FILE", "writes the model: ECCL_COST_FILE=FILE makes communicators choose by it",
+       setText(&o->output)},
+      {0, "save", "FILE", "writes what was measured: calls among one number of ranks", setText(&o->save)},
+      {0, "with", "FILE", "fits the model to what was saved earlier too; may be repeated", addText(&o->with)},
+      {0, "judge", "FILE", "fits nothing and says how far the model in FILE is off", setText(&o->judge)},
+      {0, "check", nullptr, "also measures sizes that were not used, and says how far off the model is there",
+       setFlag(&o->check)},
+      {0, "max", "BYTES", "the largest buffer (64M)", setSize(&o->most, 4096)},
+      {0, "rounds", "N", "measures everything N times, in new communicators, and takes the median (3)",
+       setNumber(&o->rounds, 1, 1000)},
+      {0, "sample", "US",
+       "repeats a call for so many microseconds in each round, but three times at least (4000)",
+       setNumber(&o->sample, 100, 100'000'000)},
+      {0, "plain", nullptr, "ordinary memory instead of ecclMemAlloc's", setFlag(&o->plain)},
+      {'v', "verbose", nullptr, "every call", setFlag(&o->verbose)},
+      {'h', "help", nullptr, "this text", setFlag(&o->help)},
   };
-  for (int found; (found = getopt_long(argc, argv, "o:vh", kOptions, nullptr)) != -1;) {
-    switch (found) {
-      case kProcs:
-        options.procs = number("--procs", 2, 1024);
-        break;
-      case kRounds:
-        options.rounds = number("--rounds", 1, 1000);
-        break;
-      case kSample:
-        options.sample = number("--sample", 100, 100'000'000);
-        break;
-      case kMax:
-        if (!perf::parseSize(optarg, &options.most) || options.most < 4096)
-          misused(format("--max %s is no size of 4K or more", optarg));
-        break;
-      case kCheck:
-        options.check = true;
-        break;
-      case kPlain:
-        options.plain = true;
-        break;
-      case kSave:
-        options.save = optarg;
-        break;
-      case kWith:
-        options.with.push_back(optarg);
-        break;
-      case kJudge:
-        options.judge = optarg;
-        break;
-      case 'o':
-        options.output = optarg;
-        break;
-      case 'v':
-        options.verbose = true;
-        break;
-      case 'h':
-        std::fputs(kUsage, stdout);
-        std::exit(kFine);
-      default:
-        std::exit(kMisused);
-    }
+}
+
+MeasureOptions parseMeasure(int argc, char** argv) {
+  MeasureOptions options;
+  const auto table = tableFor(&options);
+  const auto misused = [](const std::string& why) { tools::misused("eccl_topo measure", why); };
+  const Outcome parsed = tools::parseCommandLine(argc, argv, table, nullptr);
+  if (!parsed.ok()) misused(parsed.text());
+  if (options.help) {
+    std::printf("%s%s", kUsage, tools::helpText(table).c_str());
+    std::exit(kFine);
   }
   if (!options.judge.empty() && !(options.with.empty() && options.output.empty()))
     misused("--judge fits nothing: it goes without --with and --output");
   if (!options.judge.empty()) options.check = true;
-  if (optind < argc) misused(format("measure: '%s' is one argument too many", argv[optind]));
   return options;
 }
 
@@ -142,18 +94,18 @@ std::vector<MeasuredCall> callsToMeasure(int ranks, size_t most, bool between) {
 
 class Measure {
  public:
-  Measure(const MeasureOptions& options, perf::Place place) : options_(options), place_(place) {}
+  Measure(const MeasureOptions& options, tools::Place place) : options_(options), place_(place) {}
 
   Outcome run(ecclComm_t world) {
     Ranks ranks(world, place_.proc, place_.procs, options_.most, !options_.plain, options_.sample);
-    PERF_TRY(readFiles());
-    PERF_TRY(findPlacement(ranks));
+    TOOLS_TRY(readFiles());
+    TOOLS_TRY(findPlacement(ranks));
     std::vector<MeasuredLink> links;
-    PERF_TRY(ranks.links(&links));
+    TOOLS_TRY(ranks.links(&links));
     if (place_.proc == 0) print(links);
     beginWith(links);
     auto measured = callsToMeasure(place_.procs, options_.most, options_.check);
-    for (int round = 0; round < options_.rounds; ++round) { PERF_TRY(ranks.round(&measured)); }
+    for (int round = 0; round < options_.rounds; ++round) { TOOLS_TRY(ranks.round(&measured)); }
     if (place_.proc != 0) return {};
     std::vector<MeasuredCall> calls, others;
     for (const MeasuredCall& call : measured) (call.fitted ? calls : others).push_back(call);
@@ -165,14 +117,14 @@ class Measure {
   Outcome readFiles() {
     if (!options_.judge.empty()) {
       auto read = algorithms::CostModel::load(options_.judge);
-      if (!read.ok()) return Outcome::error(perf::Exit::usage, "%s", read.status().message().c_str());
+      if (!read.ok()) return Outcome::error(tools::Exit::usage, "%s", read.status().message().c_str());
       judged_ = read.take();
     }
     for (const std::string& path : options_.with) {
       const auto text = readFile(path);
-      if (!text.ok()) return Outcome::error(perf::Exit::usage, "--with %s", text.status().message().c_str());
+      if (!text.ok()) return Outcome::error(tools::Exit::usage, "--with %s", text.status().message().c_str());
       auto read = algorithms::parseMeasurements(*text, path);
-      if (!read.ok()) return Outcome::error(perf::Exit::usage, "%s", read.status().message().c_str());
+      if (!read.ok()) return Outcome::error(tools::Exit::usage, "%s", read.status().message().c_str());
       earlier_.insert(earlier_.end(), read->begin(), read->end());
     }
     return {};
@@ -180,14 +132,14 @@ class Measure {
 
   Outcome findPlacement(Ranks& ranks) {
     auto loaded = loadSettings();
-    if (!loaded.ok()) return Outcome::error(perf::Exit::usage, "%s", loaded.status().message().c_str());
+    if (!loaded.ok()) return Outcome::error(tools::Exit::usage, "%s", loaded.status().message().c_str());
     settings_ = loaded.take();
     std::vector<std::string> texts;
-    PERF_TRY(ranks.gather(runtime::encode(runtime::localSeat(settings_)), &texts));
+    TOOLS_TRY(ranks.gather(runtime::encode(runtime::localSeat(settings_)), &texts));
     std::vector<algorithms::Seat> seats;
     for (const std::string& text : texts) {
       auto seat = runtime::decodeSeat(text);
-      if (!seat.ok()) return Outcome::error(perf::Exit::internal, "%s", seat.status().message().c_str());
+      if (!seat.ok()) return Outcome::error(tools::Exit::internal, "%s", seat.status().message().c_str());
       seats.push_back(seat.take());
     }
     placement_ = algorithms::Placement(seats);
@@ -233,26 +185,26 @@ class Measure {
 
   Outcome conclude(const std::vector<MeasuredCall>& calls, const std::vector<MeasuredCall>& others) {
     if (!options_.save.empty())
-      PERF_TRY(write(options_.save, "Calls measured by", algorithms::textOf(measurementsOf(calls))));
+      TOOLS_TRY(write(options_.save, "Calls measured by", algorithms::textOf(measurementsOf(calls))));
     if (judged_) {
-      PERF_TRY(say("the model", calls, *judged_));
-      PERF_TRY(say("the model at sizes between", others, *judged_));
+      TOOLS_TRY(say("the model", calls, *judged_));
+      TOOLS_TRY(say("the model at sizes between", others, *judged_));
       return choices(others, *judged_);
     }
     std::vector<algorithms::Measurement> all = measurementsOf(calls);
     all.insert(all.end(), earlier_.begin(), earlier_.end());
     auto fitted = algorithms::calibrate(all, start_);
-    if (!fitted.ok()) return Outcome::error(perf::Exit::internal, "%s", fitted.status().message().c_str());
+    if (!fitted.ok()) return Outcome::error(tools::Exit::internal, "%s", fitted.status().message().c_str());
     const algorithms::CostModel& model = *fitted;
     for (int term = 0; term < algorithms::kCostTerms; ++term)
       std::printf("%-22s %10.3f\n", algorithms::nameOf(static_cast<algorithms::CostTerm>(term)).c_str(),
                   model.parameters().values[static_cast<size_t>(term)]);
-    PERF_TRY(
+    TOOLS_TRY(
         say("the constants explain what was measured", calls, algorithms::CostModel(model.parameters(), {})));
     if (options_.check) {
-      PERF_TRY(say("the constants at other sizes", others, algorithms::CostModel(model.parameters(), {})));
-      PERF_TRY(say("the model at other sizes", others, model));
-      PERF_TRY(choices(others, model));
+      TOOLS_TRY(say("the constants at other sizes", others, algorithms::CostModel(model.parameters(), {})));
+      TOOLS_TRY(say("the model at other sizes", others, model));
+      TOOLS_TRY(choices(others, model));
     }
     return options_.output.empty() ? Outcome() : write(options_.output, "Cost model by", model.text());
   }
@@ -260,7 +212,7 @@ class Measure {
   Outcome say(const char* what, const std::vector<MeasuredCall>& calls,
               const algorithms::CostModel& model) const {
     const auto accuracy = algorithms::accuracyOf(measurementsOf(calls), model);
-    if (!accuracy.ok()) return Outcome::error(perf::Exit::internal, "%s", accuracy.status().message().c_str());
+    if (!accuracy.ok()) return Outcome::error(tools::Exit::internal, "%s", accuracy.status().message().c_str());
     std::printf("%s: off by %.1f %% (median), %.1f %% (95th percentile) in %zu calls\n", what,
                 accuracy->median * 100, accuracy->percentile95 * 100, accuracy->calls);
     return {};
@@ -278,7 +230,7 @@ class Measure {
       if (measurement.empty()) continue;
       const auto predicted = algorithms::predict(measurement[0], model);
       if (!predicted.ok())
-        return Outcome::error(perf::Exit::internal, "%s", predicted.status().message().c_str());
+        return Outcome::error(tools::Exit::internal, "%s", predicted.status().message().c_str());
       groups[{call.algorithm->collective, call.blockBytes}].push_back({&call, *predicted});
       if (options_.verbose) {
         std::printf("%-14s %-10s %10zu %12.2f us, predicted %12.2f, %+.0f %%\n",
@@ -318,11 +270,11 @@ class Measure {
         format("# %s eccl_topo measure, ECCL %d.%d.%d, %s: %d ranks, %s\n", what, ECCL_MAJOR, ECCL_MINOR,
                ECCL_PATCH, date, place_.procs, options_.plain ? "ordinary memory" : "memory of ecclMemAlloc");
     const Status written = writeTextFile(path, head + text, "the file");
-    return written.ok() ? Outcome() : Outcome::error(perf::Exit::system, "%s", written.message().c_str());
+    return written.ok() ? Outcome() : Outcome::error(tools::Exit::system, "%s", written.message().c_str());
   }
 
   const MeasureOptions& options_;
-  const perf::Place place_;
+  const tools::Place place_;
   std::optional<algorithms::CostModel> judged_;
   std::vector<algorithms::Measurement> earlier_;  // by --with
   algorithms::CostParameters start_ = algorithms::CostParameters::defaults();
@@ -330,17 +282,17 @@ class Measure {
   algorithms::Placement placement_;
 };
 
-Outcome measureIn(const MeasureOptions& options, const perf::Place& place, perf::Fork& fork) {
+Outcome measureIn(const MeasureOptions& options, const tools::Place& place, tools::Fork& fork) {
   if (place.procs < 2)
-    return Outcome::error(perf::Exit::usage,
+    return Outcome::error(tools::Exit::usage,
                           "measure needs ranks: --procs N, or a launcher that starts several");
   ecclUniqueId id;
-  PERF_TRY(fork.rendezvous->id(&id));
+  TOOLS_TRY(fork.rendezvous->id(&id));
   ecclComm_t world = nullptr;
-  PERF_TRY(
+  TOOLS_TRY(
       Outcome::library(ecclCommInitRank(&world, place.procs, id, place.proc), nullptr, "ecclCommInitRank"));
   fork.rendezvous->joined();
-  PERF_TRY(Measure(options, place).run(world));
+  TOOLS_TRY(Measure(options, place).run(world));
   return Outcome::library(ecclCommDestroy(world), nullptr, "ecclCommDestroy");
 }
 
@@ -348,14 +300,14 @@ Outcome measureIn(const MeasureOptions& options, const perf::Place& place, perf:
 
 int measure(int argc, char** argv) {
   const MeasureOptions options = parseMeasure(argc, argv);
-  perf::Place place;
-  perf::Fork fork;
-  Outcome outcome = perf::takePlace(options.procs, 1, 1, &place, &fork);
+  tools::Place place;
+  tools::Fork fork;
+  Outcome outcome = tools::takePlace(options.procs, 1, 1, &place, &fork);
   if (outcome.ok() && fork.exitCode) return *fork.exitCode;
   if (outcome.ok()) outcome = measureIn(options, place, fork);
   if (outcome.ok()) return kFine;
   std::fprintf(stderr, "eccl_topo: %s\n", outcome.text().c_str());
-  return outcome.code() == perf::Exit::usage ? kMisused : kUnreadable;
+  return outcome.code() == tools::Exit::usage ? kMisused : kUnreadable;
 }
 
 }  // namespace eccl::topo

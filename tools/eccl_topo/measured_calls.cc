@@ -11,7 +11,7 @@
 namespace eccl::topo {
 namespace {
 
-using perf::Outcome;
+using tools::Outcome;
 
 constexpr size_t kLongestLine = 4096;
 
@@ -57,11 +57,11 @@ Outcome Ranks::allocate() {
     if (buffer != nullptr) continue;
     if (registered_) {
       void* memory = nullptr;
-      PERF_TRY(Outcome::library(ecclMemAlloc(&memory, mostBytes_), nullptr, "ecclMemAlloc"));
+      TOOLS_TRY(Outcome::library(ecclMemAlloc(&memory, mostBytes_), nullptr, "ecclMemAlloc"));
       buffer = static_cast<char*>(memory);
     } else if ((buffer = static_cast<char*>(std::aligned_alloc(4096, (mostBytes_ + 4095) / 4096 * 4096))) ==
                nullptr) {
-      return Outcome::error(perf::Exit::system, "%zu bytes of memory are too much; see --max", mostBytes_);
+      return Outcome::error(tools::Exit::system, "%zu bytes of memory are too much; see --max", mostBytes_);
     }
     std::memset(buffer, 0, mostBytes_);
   }
@@ -71,12 +71,12 @@ Outcome Ranks::allocate() {
 Outcome Ranks::gather(const std::string& mine, std::vector<std::string>* all) {
   std::string line = mine, lines(kLongestLine * static_cast<size_t>(ranks_), '\0');
   if (line.size() >= kLongestLine)
-    return Outcome::error(perf::Exit::internal, "a rank says too much of itself");
+    return Outcome::error(tools::Exit::internal, "a rank says too much of itself");
   const auto length = static_cast<uint32_t>(line.size());
   line.insert(0, reinterpret_cast<const char*>(&length), sizeof length);
   line.resize(kLongestLine);
-  PERF_TRY(Outcome::library(ecclAllGather(line.data(), lines.data(), kLongestLine, ecclUint8, world_, nullptr),
-                            world_, "ecclAllGather"));
+  TOOLS_TRY(Outcome::library(ecclAllGather(line.data(), lines.data(), kLongestLine, ecclUint8, world_, nullptr),
+                             world_, "ecclAllGather"));
   for (int rank = 0; rank < ranks_; ++rank) {
     const std::string theirs = lines.substr(static_cast<size_t>(rank) * kLongestLine, kLongestLine);
     uint32_t theirLength;
@@ -94,8 +94,8 @@ Outcome Ranks::agree(double* value) {
 /// The library reads ECCL_ALGO when a communicator is made.
 Outcome Ranks::join(const std::string& algorithms, ecclComm_t* comm) {
   ecclUniqueId id{};
-  if (rank_ == 0) PERF_TRY(Outcome::library(ecclGetUniqueId(&id), nullptr, "ecclGetUniqueId"));
-  PERF_TRY(Outcome::library(ecclBcast(&id, sizeof id, ecclUint8, 0, world_, nullptr), world_, "ecclBcast"));
+  if (rank_ == 0) TOOLS_TRY(Outcome::library(ecclGetUniqueId(&id), nullptr, "ecclGetUniqueId"));
+  TOOLS_TRY(Outcome::library(ecclBcast(&id, sizeof id, ecclUint8, 0, world_, nullptr), world_, "ecclBcast"));
   setenv("ECCL_ALGO", algorithms.c_str(), 1);
   const ecclResult_t joined = ecclCommInitRank(comm, ranks_, id, rank_);
   unsetenv("ECCL_ALGO");
@@ -117,12 +117,12 @@ Outcome Ranks::time(ecclComm_t comm, const Call& call, size_t inputBytes, double
     enough = samples.size() > 2;
     for (double& sample : samples) {
       writeInput(inputBytes);
-      PERF_TRY(Outcome::library(ecclBarrier(comm, nullptr), comm, "ecclBarrier"));
+      TOOLS_TRY(Outcome::library(ecclBarrier(comm, nullptr), comm, "ecclBarrier"));
       const double begun = now();
-      PERF_TRY(Outcome::library(call(), comm, "the call that is measured"));
+      TOOLS_TRY(Outcome::library(call(), comm, "the call that is measured"));
       sample = now() - begun;
     }
-    PERF_TRY(Outcome::library(
+    TOOLS_TRY(Outcome::library(
         ecclAllReduce(samples.data(), samples.data(), samples.size(), ecclFloat64, ecclMax, world_, nullptr),
         world_, "ecclAllReduce"));
     *microseconds = at(samples, 0.5);
@@ -133,15 +133,15 @@ Outcome Ranks::time(ecclComm_t comm, const Call& call, size_t inputBytes, double
 
 Outcome Ranks::links(std::vector<MeasuredLink>* links) {
   constexpr size_t kShort = 8, kLong = size_t{4} << 20;
-  PERF_TRY(allocate());
+  TOOLS_TRY(allocate());
   for (int from = 0; from < ranks_; ++from) {
     for (int to = from + 1; to < ranks_; ++to) {
       MeasuredLink found{from, to, 0, 0};
       double microseconds = 0;
-      PERF_TRY(link(from, to, kShort, true, &found.microseconds));
+      TOOLS_TRY(link(from, to, kShort, true, &found.microseconds));
       found.microseconds /= 2;
       const size_t bytes = std::min(kLong, mostBytes_);
-      PERF_TRY(link(from, to, bytes, false, &microseconds));
+      TOOLS_TRY(link(from, to, bytes, false, &microseconds));
       found.gigabytes = static_cast<double>(bytes) / 1e3 / microseconds;
       links->push_back(found);
     }
@@ -152,7 +152,7 @@ Outcome Ranks::links(std::vector<MeasuredLink>* links) {
 /// Microseconds of one message, or of one there and one back. The others wait.
 Outcome Ranks::link(int from, int to, size_t bytes, bool andBack, double* microseconds) {
   *microseconds = 0;
-  PERF_TRY(Outcome::library(ecclBarrier(world_, nullptr), world_, "ecclBarrier"));
+  TOOLS_TRY(Outcome::library(ecclBarrier(world_, nullptr), world_, "ecclBarrier"));
   if (rank_ == from || rank_ == to) {
     auto send = [&](int peer) {
       return Outcome::library(ecclSend(buffers_[0], bytes, ecclUint8, peer, world_, nullptr), world_,
@@ -164,19 +164,19 @@ Outcome Ranks::link(int from, int to, size_t bytes, bool andBack, double* micros
     };
     auto once = [&]() -> Outcome {
       if (rank_ == from) {
-        PERF_TRY(send(to));
+        TOOLS_TRY(send(to));
         return andBack ? receive(to) : Outcome();
       }
-      PERF_TRY(receive(from));
+      TOOLS_TRY(receive(from));
       return andBack ? send(from) : Outcome();
     };
     const int times = andBack ? 200 : 20;
     std::vector<double> samples;
     for (int sample = -1; sample < 5; ++sample) {  // the first makes connections
       const double begun = now();
-      for (int i = 0; i < times; ++i) PERF_TRY(once());
+      for (int i = 0; i < times; ++i) TOOLS_TRY(once());
       // Only when the last message has come is the time of the others right.
-      if (!andBack) PERF_TRY(rank_ == from ? receive(to) : send(from));
+      if (!andBack) TOOLS_TRY(rank_ == from ? receive(to) : send(from));
       if (sample >= 0) samples.push_back((now() - begun) / times);
     }
     *microseconds = at(samples, 0.5);
@@ -213,7 +213,7 @@ Ranks::Call Ranks::callOf(const MeasuredCall& call, ecclComm_t comm) const {
 /// A communicator has one algorithm for each collective, as ECCL_ALGO allows. All of them are there at once, so
 /// that algorithms for the same call are measured one right after the other.
 Outcome Ranks::round(std::vector<MeasuredCall>* calls) {
-  PERF_TRY(allocate());
+  TOOLS_TRY(allocate());
   std::vector<std::map<Collective, const algorithms::Algorithm*>> sets;
   std::map<const algorithms::Algorithm*, size_t> setOf;
   for (const MeasuredCall& call : *calls) {
@@ -229,15 +229,15 @@ Outcome Ranks::round(std::vector<MeasuredCall>* calls) {
     std::string names;
     for (const auto& [collective, algorithm] : sets[set])
       names += format("%s%s:%s", names.empty() ? "" : ",", nameOf(collective), algorithm->name);
-    PERF_TRY(join(names, &comms[set]));
+    TOOLS_TRY(join(names, &comms[set]));
   }
   for (MeasuredCall& call : *calls) {
     const ecclComm_t comm = comms[setOf[call.algorithm]];
     const algorithms::CollectiveShape shape{call.algorithm->collective, ranks_, 0};
     const size_t inputBytes = static_cast<size_t>(shape.input(rank_).number) * call.blockBytes;
-    PERF_TRY(time(comm, callOf(call, comm), inputBytes, &call.rounds.emplace_back()));
+    TOOLS_TRY(time(comm, callOf(call, comm), inputBytes, &call.rounds.emplace_back()));
   }
-  for (ecclComm_t comm : comms) PERF_TRY(Outcome::library(ecclCommDestroy(comm), nullptr, "ecclCommDestroy"));
+  for (ecclComm_t comm : comms) TOOLS_TRY(Outcome::library(ecclCommDestroy(comm), nullptr, "ecclCommDestroy"));
   return {};
 }
 

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "algorithms/library/algorithm.h"
-#include "common/outcome.h"
 #include "eccl/eccl.h"
+#include "tools/common/outcome.h"
 
 namespace eccl::topo {
 
@@ -48,20 +48,20 @@ class Ranks {
   int ranks() const { return ranks_; }
 
   /// Gives every rank a line of text of every rank, by rank.
-  perf::Outcome gather(const std::string& mine, std::vector<std::string>* all);
+  tools::Outcome gather(const std::string& mine, std::vector<std::string>* all);
   /// Measures all links, one after the other, those from smaller to greater ranks.
-  perf::Outcome links(std::vector<MeasuredLink>* links);
+  tools::Outcome links(std::vector<MeasuredLink>* links);
   /// One round: measures every call once, in this order, in communicators made anew.
-  perf::Outcome round(std::vector<MeasuredCall>* calls);
+  tools::Outcome round(std::vector<MeasuredCall>* calls);
 
  private:
   using Call = std::function<ecclResult_t()>;
-  perf::Outcome allocate();
-  perf::Outcome agree(double* value);  // the greatest of all ranks
-  perf::Outcome join(const std::string& algorithms, ecclComm_t* comm);
+  tools::Outcome allocate();
+  tools::Outcome agree(double* value);  // the greatest of all ranks
+  tools::Outcome join(const std::string& algorithms, ecclComm_t* comm);
   void writeInput(size_t bytes);
-  perf::Outcome time(ecclComm_t comm, const Call& call, size_t inputBytes, double* microseconds);
-  perf::Outcome link(int from, int to, size_t bytes, bool andBack, double* microseconds);
+  tools::Outcome time(ecclComm_t comm, const Call& call, size_t inputBytes, double* microseconds);
+  tools::Outcome link(int from, int to, size_t bytes, bool andBack, double* microseconds);
   Call callOf(const MeasuredCall& call, ecclComm_t comm) const;
 
   const ecclComm_t world_;
