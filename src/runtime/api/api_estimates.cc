@@ -33,9 +33,9 @@ Status estimateCost(const Communicator& communicator, ecclCollective_t collectiv
                          "ecclCostEstimate: nranks %d is not from 0 to the %d of the communicator", nranks,
                          communicator.ranks());
   ECCL_TRY(communicator.usable());
-  ECCL_ASSIGN(*microseconds,
-              communicator.estimate(static_cast<Collective>(collective), static_cast<DataType>(datatype), count,
-                                    nranks == 0 ? communicator.ranks() : nranks));
+  ECCL_ASSIGN(*microseconds, communicator.estimator().estimate(static_cast<Collective>(collective),
+                                                               static_cast<DataType>(datatype), count,
+                                                               nranks == 0 ? communicator.ranks() : nranks));
   return {};
 }
 

@@ -134,7 +134,7 @@ Status Group::simulateEnd(double* microseconds) {
   std::map<ecclComm_t, Sums> sums;
   for (const Entry& entry : entries) {
     ECCL_ASSIGN(const CommunicatorUse use, communicatorOf(entry.comm, "ecclGroupSimulateEnd"));
-    ECCL_ASSIGN(const double time, use->communicator->estimate(entry.call));
+    ECCL_ASSIGN(const double time, use->communicator->estimator().estimate(entry.call));
     Sums& its = sums[entry.comm];
     (entry.call.collective == Collective::send      ? its.sends
      : entry.call.collective == Collective::receive ? its.receives

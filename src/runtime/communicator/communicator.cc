@@ -1,11 +1,12 @@
-// A communicator at work: states, calls from plan to end, finalizing, aborting and operators. Faults and the
-// making of communicators have files of their own.
+// A communicator at work: states, calls from plan to end, faults, finalizing, aborting and operators. The
+// making of communicators has a file of its own.
 #include "runtime/communicator/communicator.h"
 
 #include "algorithms/builder/collective.h"
 #include "base/log.h"
 #include "eccl/eccl.h"
 #include "topology/formats/cluster_json.h"
+#include "transport/net/bytes.h"
 
 namespace eccl::runtime {
 namespace {
@@ -93,10 +94,7 @@ Status Communicator::number(Run& run) {
 }
 
 Status Communicator::remember(CallRecord& record, const Plan& plan, const char* way) {
-  if (auto mismatch = history_.add(record)) {
-    tellMismatch(*mismatch);
-    return asyncStatus();
-  }
+  if (!diagnosis_.remember(record)) return asyncStatus();
   ECCL_TRACE("%s: %s number %llu by %s%s", options_.name.c_str(), record.text().c_str(),
              static_cast<unsigned long long>(record.sequence), plan.algorithm, way);
   return {};
@@ -208,22 +206,7 @@ Status Communicator::finalize() {
   expected = State::finalising;
   state_.compare_exchange_strong(expected, State::finalised);
   ECCL_TRY(asyncStatus());
-  return lost.empty() ? Status() : logged(lostMessages(lost));
-}
-
-Status Communicator::lostMessages(const std::vector<transport::Untaken>& lost) const {
-  std::string text;
-  for (const transport::Untaken& each : lost) {
-    const auto last = history_.last(each.pointToPoint ? CallRecord::pairScope(rank_, each.peer) : 0);
-    text += format("%s%llu message%s to %s%s%s", text.empty() ? "" : ", ",
-                   static_cast<unsigned long long>(each.messages), each.messages == 1 ? "" : "s",
-                   describe(each.peer).c_str(), last ? ", the last of " : "", last ? last->text().c_str() : "");
-  }
-  return Status::error(
-      Code::remote,
-      "%s sent what was never received: %s. The receivers have left the communicator or been "
-      "finalized; every ecclSend needs an ecclRecv, every rank's collective that of the others",
-      describe(rank_).c_str(), text.c_str());
+  return lost.empty() ? Status() : logged(diagnosis_.lostMessages(lost));
 }
 
 Status Communicator::destroy() {
@@ -274,6 +257,68 @@ Result<PreMul> Communicator::op(int index) const {
   return Status::error(Code::invalidArgument,
                        "reduction operator %d is neither built in nor created on this communicator",
                        index + ecclNumOps);
+}
+
+void Communicator::fault(const Status& why, bool tell) {
+  {
+    std::lock_guard lock(mutex_);
+    if (state() == State::failed || state() == State::finalised) return;
+    failure_ = why;
+    state_.store(State::failed);  // before the look at running_: establish() does it the other way round
+  }
+  if (!running_.load()) return logged(why).ignore();  // whoever makes it finds it failed
+  ECCL_WARN("communicator %016llx%s%s, rank %d of %d: %s", static_cast<unsigned long long>(id_),
+            options_.name.empty() ? "" : " ", options_.name.c_str(), rank_, ranks_, why.message().c_str());
+  if (tell) tellAll(why);
+  control_->cancelGathers(why);  // splits under way
+  engine_.fail(why);
+}
+
+void Communicator::tellAll(const Status& why) {
+  const Status told = guarded("telling the other ranks", [&] {
+    return control_->flood(
+        kFault, transport::ByteWriter().put(static_cast<uint8_t>(why.code())).text(why.message()).take());
+  });
+  if (!told.ok()) ECCL_WARN("rank %d could not tell the others: %s", rank_, told.message().c_str());
+}
+
+void Communicator::onDriverFailed(const Status& why) {
+  fault(Status::error(why.code(), "%s cannot go on: %s", describe(rank_).c_str(), why.message().c_str()), true);
+}
+
+void Communicator::onMessage(int origin, uint16_t kind, std::string_view payload) {
+  if (kind == kFault) {
+    transport::ByteReader reader(payload);
+    auto code = reader.get<uint8_t>();
+    std::string text(reader.text(1 << 16));
+    if (!reader.finished() || code == 0 || code > static_cast<uint8_t>(Code::timeout)) return;
+    fault(Status::error(static_cast<Code>(code), "%s", text.c_str()), false);
+  } else if (kind == kCompare) {
+    diagnosis_.onComparison(origin, payload);
+  }
+}
+
+void Communicator::onLost(int rank, const std::string& reason) {
+  // The tree tells everybody itself.
+  fault(Status::error(Code::remote, "%s is lost: %s", describe(rank).c_str(), reason.c_str()), false);
+}
+
+void Communicator::onLeft(int rank) {
+  diagnosis_.onLeft(rank);
+  engine_.expectEnd(rank);
+}
+
+void Communicator::faultOfOthers(const Status& why) {
+  if (state() != State::finalised) return fault(why, true);
+  tellAll(logged(why));  // this rank is through
+}
+
+void Communicator::sendComparison(int peer, std::string_view comparison) {
+  control_->send(peer, kCompare, comparison).ignore();  // a peer that cannot be reached is lost, which is told
+}
+
+bool Communicator::makesNoMoreCalls() const {
+  return state() == State::finalising || state() == State::finalised;
 }
 
 void Communicator::closeAfterFork() {

@@ -12,7 +12,8 @@
 #include <vector>
 
 #include "base/settings.h"
-#include "runtime/communicator/call_history.h"
+#include "runtime/communicator/diagnosis.h"
+#include "runtime/communicator/estimator.h"
 #include "runtime/execution/engine.h"
 #include "runtime/execution/plan.h"
 #include "runtime/execution/service.h"
@@ -44,6 +45,7 @@ struct Membership {
 /// same time any may be the first. Failure: the first one stays, ends all work, and is told to all ranks.
 class Communicator final : public transport::ControlHandler,
                            public EngineHandler,
+                           public DiagnosisHandler,
                            public std::enable_shared_from_this<Communicator> {
  public:
   enum class State : uint8_t { initialising, ready, finalising, finalised, failed };
@@ -69,10 +71,8 @@ class Communicator final : public transport::ControlHandler,
   const RankHosts& hosts() const { return hosts_; }
   /// The hosts and ranks as JSON (ecclTopologyExport).
   Result<std::string> topology() const;
-  /// The microseconds that a call made by this rank is expected to take. Any thread, once ready.
-  Result<double> estimate(const Call& call) const;
-  /// As above, for a collective in memory of ecclMemAlloc, among the first `ranks` ranks, 1 or more.
-  Result<double> estimate(Collective collective, DataType type, size_t count, int ranks) const;
+  /// What calls are expected to take. Any thread, once ready.
+  Estimator estimator() const { return {options_.settings, rank_, ranks_, selection_, planner_->selection()}; }
   State state() const { return state_.load(std::memory_order_acquire); }
   /// What ecclCommGetAsyncError reports: ok, inProgress, or what went wrong.
   Status asyncStatus() const;
@@ -103,7 +103,7 @@ class Communicator final : public transport::ControlHandler,
   void abort();
   /// The first failure ends all work with it; later ones are ignored. `tell`: the other ranks do not know
   /// yet. Any thread.
-  void fault(const Status& why, bool tell);
+  void fault(const Status& why, bool tell) override;
 
   /// PreMulSum operators, by index. Index 0 is the first created; no index is used twice.
   Result<int> createOp(PreMul preMul);
@@ -111,43 +111,33 @@ class Communicator final : public transport::ControlHandler,
   Result<PreMul> op(int index) const;
 
   /// The rank for people: "rank 3 (node7 pid 123)".
-  std::string describe(int rank) const;
+  std::string describe(int rank) const override;
   /// Closes the descriptors in a forked child. Touches nothing that is shared with other ranks.
   void closeAfterFork();
   /// True in a forked child: the communicator is the parent's.
   bool inherited() const { return inherited_; }
 
-  // ControlHandler, EngineHandler
+  // ControlHandler, EngineHandler, DiagnosisHandler
   void onMessage(int origin, uint16_t kind, std::string_view payload) override;
   void onLost(int rank, const std::string& reason) override;
   void onLeft(int rank) override;
-  void onMismatch(Run& run, int peer, const LaneState& lane) override;
-  void onPeerFailed(Run* run, int peer, const std::string& reason) override;
-  void onStall(Run& run, Duration stalled, const std::vector<int>& peers) override;
+  void onMismatch(Run& run, int peer, const LaneState& lane) override {
+    diagnosis_.onMismatch(run, peer, lane);
+  }
+  void onPeerFailed(Run* run, int peer, const std::string& reason) override {
+    diagnosis_.onPeerFailed(run, peer, reason);
+  }
+  void onStall(Run& run, Duration stalled, const std::vector<int>& peers) override {
+    diagnosis_.onStall(run, stalled, peers);
+  }
   void onDriverFailed(const Status& why) override;
   void wakeService() override { service_.wake(); }
+  void faultOfOthers(const Status& why) override;
+  void sendComparison(int peer, std::string_view comparison) override;
+  bool makesNoMoreCalls() const override;
 
  private:
-  algorithms::CallSize sizeFor(DataType type, size_t elements, bool registered) const;
-  Result<double> estimate(Collective collective, const algorithms::CallSize& size, int ranks) const;
-
   enum Kind : uint16_t { kFault = 1, kCompare = 2 };
-  struct Stalled {
-    std::shared_ptr<const Run> run;
-    CallRecord record;
-    std::vector<int> peers;
-  };
-  struct Suspicion {
-    TimePoint since;
-    Status status;
-    int idlePeer;  // its socket broke while no Run needed it; -1: a Run did
-  };
-  /// What a stalled rank tells the ranks it waits for.
-  struct Comparison {
-    CallRecord record;
-    uint64_t collectives;  // made so far
-    uint64_t sendsToYou, receivesFromYou;
-  };
 
   // The color of a rank that abstains from a split.
   static constexpr int kNoColor = -1;
@@ -182,25 +172,8 @@ class Communicator final : public transport::ControlHandler,
   Status remember(CallRecord& record, const Plan& plan, const char* way);
   // The Run of the last blocking call for use again, or a new one.
   std::shared_ptr<Run> spareRun();
-  // The error of finalize() for messages that were never received.
-  Status lostMessages(const std::vector<transport::Untaken>& lost) const;
-  // A finalized rank makes no more calls: the error for a rank that is stuck in a call that this one never
-  // made.
-  Status needsMoreCalls(int origin, const CallRecord& record) const;
-  // Called by the service thread from time to time: a suspicion that has not been explained becomes a fault.
-  void tick();
   // Sends a failure to all ranks over the control tree.
   void tellAll(const Status& why);
-  // Fails with the sentence that names both calls.
-  void tellMismatch(const Mismatch& mismatch);
-  // Sends the record of a stalled call, and how many calls this rank has made, to a rank it waits for.
-  void sendComparison(int peer, const CallRecord& record);
-  // The other rank is stuck in a call that this rank has not made. If this rank is stuck too, in a call that
-  // needs the other, neither can ever go on: fails.
-  void checkDeadlock(int origin, const Comparison& other);
-  // A broken connection is a symptom; the control tree usually knows the cause a moment later. tick() makes a
-  // fault of the suspicion if no cause has come by then.
-  void suspect(Status status, int idlePeer);
   Duration initLimit() const;
 
   const CommunicatorOptions options_;
@@ -218,16 +191,13 @@ class Communicator final : public transport::ControlHandler,
   std::atomic<bool> abort_{false};
   mutable std::mutex mutex_;
   Status failure_;
-  std::optional<Suspicion> suspicion_;
-  std::optional<Stalled> stalled_;
-  std::map<int, bool> left_;
 
   std::unique_ptr<transport::Rendezvous> root_;  // rank 0 of a HOST:PORT id
   std::unique_ptr<transport::Acceptor> acceptor_;
   std::unique_ptr<transport::Control> control_;
+  Diagnosis diagnosis_{*this};
   Engine engine_;
   Service service_;
-  CallHistory history_;
   std::mutex calls_;  // held while a call is planned and numbered; of what follows
   std::unique_ptr<Planner> planner_;
   std::shared_ptr<Run> spare_;  // of the blocking call before

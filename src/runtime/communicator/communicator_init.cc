@@ -47,6 +47,7 @@ Status Communicator::establish(uint64_t id, const transport::Secret& secret, Fin
   ECCL_ASSIGN(Membership membership, findMembership(acceptor_->endpoint()));
   rank_ = membership.rank;
   ranks_ = membership.ranks;
+  diagnosis_.begin(rank_, ranks_);
   transport::Control::Options controlOptions;
   controlOptions.hostLimit = Duration(static_cast<int64_t>(options_.settings.heartbeatTimeout * 1e9));
   controlOptions.silenceLimit = std::max(controlOptions.silenceLimit, controlOptions.hostLimit);
@@ -54,7 +55,8 @@ Status Communicator::establish(uint64_t id, const transport::Secret& secret, Fin
   ECCL_TRY(control_->open());
   ECCL_TRY(openEngine());
   ECCL_TRY(service_.start(
-      *acceptor_, *control_, engine_, [this] { tick(); }, [this](const Status& why) { onDriverFailed(why); }));
+      *acceptor_, *control_, engine_, [this] { diagnosis_.tick(); },
+      [this](const Status& why) { onDriverFailed(why); }));
   running_.store(true);
   if (state_.load() == State::failed) engine_.fail(asyncStatus());
   ECCL_TRY(control_->connect(membership.parent, transport::Wait::within(initLimit(), &abort_)));

@@ -1,9 +1,11 @@
-// What calls of a communicator are expected to take.
+#include "runtime/communicator/estimator.h"
 
 #include <algorithm>
+#include <array>
 #include <numeric>
 
-#include "runtime/communicator/communicator.h"
+#include "algorithms/cost/simulate.h"
+#include "runtime/execution/plan.h"
 #include "transport/shm/shared_heap.h"
 
 namespace eccl::runtime {
@@ -25,17 +27,17 @@ bool othersReach(const void* memory) {
 
 }  // namespace
 
-algorithms::CallSize Communicator::sizeFor(DataType type, size_t elements, bool registered) const {
+algorithms::CallSize Estimator::sizeFor(DataType type, size_t elements, bool registered) const {
   algorithms::CallSize size;
   size.elements = elements;
   size.elementBytes = static_cast<uint32_t>(sizeOf(type));
-  size.slotBytes = static_cast<uint64_t>(options_.settings.slotBytes);
-  size.slots = static_cast<int>(options_.settings.slots);
-  size.registered = registered && !options_.settings.p2pDisable;
+  size.slotBytes = static_cast<uint64_t>(settings_.slotBytes);
+  size.slots = static_cast<int>(settings_.slots);
+  size.registered = registered && !settings_.p2pDisable;
   return size;
 }
 
-Result<double> Communicator::estimate(const Call& call) const {
+Result<double> Estimator::estimate(const Call& call) const {
   const algorithms::CallSize size =
       sizeFor(call.type, elementsOf(call), othersReach(call.send) && othersReach(call.receive));
   if (!call.pointToPoint()) return estimate(call.collective, size, ranks_);
@@ -51,19 +53,18 @@ Result<double> Communicator::estimate(const Call& call) const {
                                    selection_.model.parameters());
 }
 
-Result<double> Communicator::estimate(Collective collective, DataType type, size_t count, int ranks) const {
+Result<double> Estimator::estimate(Collective collective, DataType type, size_t count, int ranks) const {
   return estimate(collective, sizeFor(type, count, true), ranks);
 }
 
-Result<double> Communicator::estimate(Collective collective, const algorithms::CallSize& size,
-                                      int ranks) const {
+Result<double> Estimator::estimate(Collective collective, const algorithms::CallSize& size, int ranks) const {
   if (size.elements == 0 || ranks == 1) return 0.0;
-  if (ranks == ranks_) return selection_.estimate(collective, size, planner_->selection());
+  if (ranks == ranks_) return selection_.estimate(collective, size, table_);
   std::vector<int> first(static_cast<size_t>(ranks));
   std::iota(first.begin(), first.end(), 0);
   // They would be a communicator of their own, with rules of their own.
-  algorithms::SelectionTable table = planner_->selection();
-  ECCL_ASSIGN(table.rules, selection_.rulesAmong(first, options_.settings));
+  algorithms::SelectionTable table = table_;
+  ECCL_ASSIGN(table.rules, selection_.rulesAmong(first, settings_));
   return selection_.estimate(collective, size, table, first);
 }
 

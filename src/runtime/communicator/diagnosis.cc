@@ -1,0 +1,226 @@
+#include "runtime/communicator/diagnosis.h"
+
+#include <utility>
+
+#include "base/log.h"
+#include "transport/bootstrap/ranks.h"
+#include "transport/net/bytes.h"
+#include "transport/net/wait.h"
+
+namespace eccl::runtime {
+namespace {
+
+/// A broken data connection is a symptom. The control tree usually knows the cause a moment later; it gets this
+/// long to say so.
+constexpr Duration kGrace = std::chrono::milliseconds(300);
+/// From here on a stall is worth a line in the log.
+constexpr Duration kWorthTelling = std::chrono::seconds(5);
+/// A stalled rank tells everybody, not only those it waits for, while they are this few.
+constexpr int kFewRanks = 64;
+
+/// No rank can finish these before every rank has begun.
+bool needsEverybody(const CallRecord& record) {
+  switch (static_cast<Collective>(record.collective)) {
+    case Collective::allReduce:
+    case Collective::allGather:
+    case Collective::allGatherv:
+    case Collective::reduceScatter:
+    case Collective::reduceScatterv:
+    case Collective::allToAll:
+    case Collective::allToAllv:
+    case Collective::barrier:
+      return true;
+    default:
+      return false;
+  }
+}
+
+}  // namespace
+
+bool Diagnosis::remember(CallRecord& record) {
+  const auto mismatch = history_.add(record);
+  if (mismatch) tellMismatch(*mismatch);
+  return !mismatch;
+}
+
+void Diagnosis::onComparison(int origin, std::string_view payload) {
+  transport::ByteReader reader(payload);
+  const auto other = reader.get<Comparison>();
+  if (!reader.finished()) return;
+  bool reached = false;
+  if (auto mismatch = history_.compare(origin, other.record, &reached)) {
+    tellMismatch(*mismatch);
+  } else if (!reached && handler_.makesNoMoreCalls()) {
+    const Status why = needsMoreCalls(origin, other.record);
+    if (!why.ok()) handler_.faultOfOthers(why);
+  } else if (!reached && other.record.callerBlocked != 0) {
+    checkDeadlock(origin, other);
+  }
+}
+
+void Diagnosis::onLeft(int rank) {
+  std::lock_guard lock(mutex_);
+  left_[rank] = true;
+}
+
+void Diagnosis::tellMismatch(const Mismatch& mismatch) {
+  int a = rank_, b = mismatch.otherRank;
+  const CallRecord *callA = &mismatch.mine, *callB = &mismatch.other;
+  if (b < a) {
+    std::swap(a, b);
+    std::swap(callA, callB);
+  }
+  std::string textA = callA->text(), textB = callB->text();
+  std::string hint;
+  if (textA == textB) hint = callA->countsHash != callB->countsHash ? " with different counts per rank" : "";
+  const char* kind = callA->scope == 0 ? "collective call" : "Send/Recv of this pair";
+  handler_.fault(
+      Status::error(Code::invalidUsage,
+                    "calls differ: as %s number %llu, %s made %s and %s made %s%s; every rank must make the "
+                    "same calls in "
+                    "the same order",
+                    kind, static_cast<unsigned long long>(callA->sequence), handler_.describe(a).c_str(),
+                    textA.c_str(), handler_.describe(b).c_str(), textB.c_str(), hint.c_str()),
+      true);
+}
+
+void Diagnosis::sendComparison(int peer, const CallRecord& record) {
+  Comparison mine{record, history_.next(0), history_.next(CallRecord::pairScope(rank_, peer)),
+                  history_.next(CallRecord::pairScope(peer, rank_))};
+  handler_.sendComparison(peer, transport::bytesOf(mine));
+}
+
+void Diagnosis::onMismatch(Run& run, int peer, const LaneState& lane) {
+  // The peer knows its own call: let it say what it was. Its answer comes as a fault to all.
+  sendComparison(peer, run.record);
+  suspect(Status::error(
+              Code::invalidUsage,
+              "calls differ: %s, in %s, got a message of another call from %s (%s %llu, expected %llu)",
+              handler_.describe(rank_).c_str(), run.record.text().c_str(), handler_.describe(peer).c_str(),
+              lane.fault == LaneFault::length ? "length" : "signature",
+              static_cast<unsigned long long>(lane.found), static_cast<unsigned long long>(lane.expected)),
+          -1);
+}
+
+void Diagnosis::onPeerFailed(Run* run, int peer, const std::string& reason) {
+  if (run == nullptr) {
+    std::lock_guard lock(mutex_);
+    if (left_.count(peer) != 0) return;
+  }
+  suspect(Status::error(Code::remote, "%s failed%s%s: %s", handler_.describe(peer).c_str(),
+                        run != nullptr ? " during " : "", run != nullptr ? run->record.text().c_str() : "",
+                        reason.c_str()),
+          run == nullptr ? peer : -1);
+}
+
+void Diagnosis::suspect(Status status, int idlePeer) {
+  std::lock_guard lock(mutex_);
+  // What a Run has met weighs more than what happened beside it.
+  if (suspicion_.has_value() && (suspicion_->idlePeer < 0 || idlePeer >= 0)) return;
+  suspicion_ = Suspicion{Clock::system().now(), std::move(status), idlePeer};
+}
+
+void Diagnosis::tick() {
+  std::optional<Suspicion> due;
+  {
+    std::lock_guard lock(mutex_);
+    if (!suspicion_.has_value() || Clock::system().now() - suspicion_->since < kGrace) return;
+    due = std::exchange(suspicion_, std::nullopt);
+    if (due->idlePeer >= 0 && left_.count(due->idlePeer) != 0)
+      return;  // it had disconnected, and said so later
+  }
+  handler_.fault(due->status, true);
+}
+
+void Diagnosis::onStall(Run& run, Duration stalled, const std::vector<int>& peers) {
+  std::vector<int> gone;
+  {
+    std::lock_guard lock(mutex_);
+    stalled_ = Stalled{run.shared_from_this(), run.record, peers};
+    for (int peer : peers) {
+      if (left_.count(peer) != 0) gone.push_back(peer);
+    }
+  }
+  if (!gone.empty()) {
+    handler_.fault(
+        Status::error(Code::remote, "%s waits in %s for %s, which has left the communicator (ecclCommDestroy)",
+                      handler_.describe(rank_).c_str(), run.record.text().c_str(),
+                      transport::nameRanks(gone).c_str()),
+        true);
+    return;
+  }
+  if (stalled >= kWorthTelling) {
+    ECCL_WARN("%s has waited %.0f s in %s (number %llu) for %s", handler_.describe(rank_).c_str(),
+              transport::seconds(stalled), run.record.text().c_str(),
+              static_cast<unsigned long long>(run.record.sequence), transport::nameRanks(peers).c_str());
+  }
+  bool everybody = ranks_ <= kFewRanks && stalled >= 3 * kGrace / 2;
+  for (int peer = 0; peer < ranks_ && everybody; ++peer) {
+    if (peer != rank_) sendComparison(peer, run.record);
+  }
+  for (size_t i = 0; i < peers.size() && !everybody; ++i) sendComparison(peers[i], run.record);
+}
+
+Status Diagnosis::needsMoreCalls(int origin, const CallRecord& record) const {
+  const bool mine = record.scope == 0 || record.scope == CallRecord::pairScope(origin, rank_) ||
+                    record.scope == CallRecord::pairScope(rank_, origin);
+  if (!mine) return {};
+  return Status::error(
+      Code::invalidUsage,
+      "calls differ: %s waits in %s (number %llu), which %s has not called and, being finalized, "
+      "will not call; every rank must make the same calls in the same order",
+      handler_.describe(origin).c_str(), record.text().c_str(),
+      static_cast<unsigned long long>(record.sequence), handler_.describe(rank_).c_str());
+}
+
+void Diagnosis::checkDeadlock(int origin, const Comparison& other) {
+  std::optional<Stalled> mine;
+  {
+    std::lock_guard lock(mutex_);
+    mine = stalled_;
+  }
+  if (!mine.has_value() || mine->record.callerBlocked == 0 || mine->run->done.load(std::memory_order_acquire))
+    return;
+  const CallRecord& record = mine->record;
+  bool needsOther, otherNeedsMe;
+  if (record.scope == 0) {
+    needsOther = needsEverybody(record) && other.collectives <= record.sequence;
+  } else if (record.scope == CallRecord::pairScope(origin, rank_)) {
+    needsOther = other.sendsToYou <= record.sequence;
+  } else {
+    needsOther =
+        record.scope == CallRecord::pairScope(rank_, origin) && other.receivesFromYou <= record.sequence;
+  }
+  if (other.record.scope == 0) {
+    otherNeedsMe = needsEverybody(other.record);
+  } else {
+    otherNeedsMe = other.record.scope == CallRecord::pairScope(origin, rank_) ||
+                   other.record.scope == CallRecord::pairScope(rank_, origin);
+  }
+  if (!needsOther || !otherNeedsMe) return;
+  handler_.fault(
+      Status::error(Code::invalidUsage,
+                    "calls differ: %s waits in %s and %s waits in %s, each for the other; every rank "
+                    "must make the same calls in the same order",
+                    handler_.describe(rank_).c_str(), record.text().c_str(), handler_.describe(origin).c_str(),
+                    other.record.text().c_str()),
+      true);
+}
+
+Status Diagnosis::lostMessages(const std::vector<transport::Untaken>& lost) const {
+  std::string text;
+  for (const transport::Untaken& each : lost) {
+    const auto last = history_.last(each.pointToPoint ? CallRecord::pairScope(rank_, each.peer) : 0);
+    text += format("%s%llu message%s to %s%s%s", text.empty() ? "" : ", ",
+                   static_cast<unsigned long long>(each.messages), each.messages == 1 ? "" : "s",
+                   handler_.describe(each.peer).c_str(), last ? ", the last of " : "",
+                   last ? last->text().c_str() : "");
+  }
+  return Status::error(
+      Code::remote,
+      "%s sent what was never received: %s. The receivers have left the communicator or been "
+      "finalized; every ecclSend needs an ecclRecv, every rank's collective that of the others",
+      handler_.describe(rank_).c_str(), text.c_str());
+}
+
+}  // namespace eccl::runtime

@@ -1,0 +1,102 @@
+// What a rank makes of trouble: calls that differ, ranks that are late, gone or unreachable.
+#pragma once
+
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/clock.h"
+#include "runtime/communicator/call_history.h"
+#include "runtime/execution/run.h"
+#include "transport/connect/connector.h"
+
+namespace eccl::runtime {
+
+/// Told by a Diagnosis, no lock held.
+class DiagnosisHandler {
+ public:
+  virtual ~DiagnosisHandler() = default;
+  /// The verdict. `tell`: the other ranks do not know yet.
+  virtual void fault(const Status& why, bool tell) = 0;
+  /// Another rank cannot go on because this one makes no more calls.
+  virtual void faultOfOthers(const Status& why) = 0;
+  /// `comparison` is for onComparison() of that rank's Diagnosis.
+  virtual void sendComparison(int peer, std::string_view comparison) = 0;
+  /// It is being finalized, or has been.
+  virtual bool makesNoMoreCalls() const = 0;
+  /// "rank 3 (node7 pid 123)".
+  virtual std::string describe(int rank) const = 0;
+};
+
+/// Finds the cause behind symptoms. A rank that waits long, or gets a message of another call, tells the ranks
+/// concerned what it is in; whoever was asked for something else knows both calls and says so. What may be the
+/// consequence of something that is not known yet, such as a broken connection, waits a moment for the cause.
+/// Owner: the communicator. Any thread, after begin().
+class Diagnosis {
+ public:
+  explicit Diagnosis(DiagnosisHandler& handler) : handler_(handler) {}
+  /// Once, when the rank is known.
+  void begin(int rank, int ranks) {
+    rank_ = rank;
+    ranks_ = ranks;
+  }
+
+  /// Numbers a call that is being made. False: another rank has made another one, which has been told.
+  bool remember(CallRecord& record);
+  /// What a peer's sendComparison() says.
+  void onComparison(int origin, std::string_view payload);
+  /// The rank will take no part in anything any more.
+  void onLeft(int rank);
+  /// See EngineHandler.
+  void onMismatch(Run& run, int peer, const LaneState& lane);
+  void onPeerFailed(Run* run, int peer, const std::string& reason);
+  void onStall(Run& run, Duration stalled, const std::vector<int>& peers);
+  /// To be called at least every 100 ms: what has waited for its cause long enough is the cause.
+  void tick();
+  /// The error of finalize() for messages that were never received.
+  Status lostMessages(const std::vector<transport::Untaken>& lost) const;
+
+ private:
+  struct Stalled {
+    std::shared_ptr<const Run> run;
+    CallRecord record;
+    std::vector<int> peers;
+  };
+  struct Suspicion {
+    TimePoint since;
+    Status status;
+    int idlePeer;  // its socket broke while no Run needed it; -1: a Run did
+  };
+  /// What a stalled rank tells the ranks it waits for.
+  struct Comparison {
+    CallRecord record;
+    uint64_t collectives;  // made so far
+    uint64_t sendsToYou, receivesFromYou;
+  };
+  // Fails with the sentence that names both calls.
+  void tellMismatch(const Mismatch& mismatch);
+  // Sends the record of a stalled call, and how many calls this rank has made, to a rank it waits for.
+  void sendComparison(int peer, const CallRecord& record);
+  // A broken connection is a symptom; the control tree usually knows the cause a moment later. tick() makes a
+  // fault of the suspicion if no cause has come by then.
+  void suspect(Status status, int idlePeer);
+  // A finalized rank makes no more calls: the error for a rank that is stuck in a call that this one never
+  // made.
+  Status needsMoreCalls(int origin, const CallRecord& record) const;
+  // The other rank is stuck in a call that this rank has not made. If this rank is stuck too, in a call that
+  // needs the other, neither can ever go on: fails.
+  void checkDeadlock(int origin, const Comparison& other);
+
+  DiagnosisHandler& handler_;
+  int rank_ = 0, ranks_ = 1;
+  CallHistory history_;
+  std::mutex mutex_;  // of what follows
+  std::optional<Suspicion> suspicion_;
+  std::optional<Stalled> stalled_;
+  std::map<int, bool> left_;
+};
+
+}  // namespace eccl::runtime
