@@ -51,6 +51,13 @@ report_skipped() {
     }' "$1"
 }
 
+# report_slowest REPORT: the tests of a ctest JUnit report that took longest.
+report_slowest() {
+  echo "The slowest tests, in seconds:"
+  sed -nE 's/^\s*<testcase name="([^"]*)".* time="([0-9.]+)".*/\2 \1/p' "$1" | sort -rn |
+    awk 'NR <= 5 { printf "  %.1f  %s\n", $1, $2 }'
+}
+
 # report_mutants REPORT: what the verifier said to the mutants of schedules, over all algorithms.
 report_mutants() {
   awk '
