@@ -77,8 +77,8 @@ constexpr bool isCopy(const ReduceTask& task) {
 }
 
 /// Runs `task` on the calling thread by the fastest variant this CPU has. Thread-safe as long as tasks that run
-/// at once do not share destinations. Cannot fail; a task outside the ranges above is undefined
-/// (HostDevice::submit checks). Assumes the default floating-point mode: nearest, subnormals kept.
+/// at once do not share destinations. Cannot fail; a task outside the ranges above is undefined. Assumes the
+/// default floating-point mode: nearest, subnormals kept.
 void reduce(const ReduceTask& task);
 
 /// The definition of the result in plain C++, and the variant for CPUs, builds and tasks without a better one.

@@ -3,10 +3,19 @@
 //   advance(run, lane, budget, device) → progress | blocked | done | failed
 //
 // Nothing is held between calls but the LaneState, so any number of lanes runs on any number of workers. A
-// lane is advanced by one worker at a time. The device is asked by submit() and test(), never waited for:
+// lane is advanced by one worker at a time. The device does the moves:
 //
-//   void submit(int32_t lane, const MoveTask&);  // may be called several times for one move
-//   bool test(int32_t lane);                     // true when all tasks of the lane's move are complete
+//   bool submit(int32_t lane, const MoveTask&);  // false: it cannot; the lane fails
+//
+// may be called several times for one move. Tasks of one lane have their effect as if each began when the one
+// before had ended; those of different lanes in any order. A device with kCompletesInSubmit is done with a task
+// when submit() returns. Another one is asked later, never waited for, and keeps what is under way:
+//
+//   MovesInFlight& inFlight(int32_t lane);
+//   MoveState test(int32_t lane, uint64_t tasks);  // pending | complete | failed: the lane's first `tasks`
+//
+// With such a device the lane runs ahead: moves are resolved and submitted while others are under way, reserve
+// their slots, and are committed in their order. Peers and other lanes see what is committed only.
 #pragma once
 
 #include "program/offers.h"
@@ -14,6 +23,7 @@
 namespace eccl {
 
 enum class LaneAnswer : uint8_t { progress, blocked, done, failed };
+enum class MoveState : uint8_t { pending, complete, failed };
 
 namespace interpreter {
 
@@ -61,8 +71,9 @@ struct SourceOf {
   }
 };
 
+/// `alone`: no move of the lane is under way, so peers may be let into the memory that this one is to write.
 ECCL_DEVICE inline Readiness resolve(const RunView& run, LaneState& lane, const Step& step, int32_t stepIndex,
-                                     Resolved& move) {
+                                     bool alone, Resolved& move) {
   const PlanView& plan = *run.plan;
   const Operand* operands = plan.operands + step.firstOperand;
   bool identified = identify(plan, lane, step, move);
@@ -89,7 +100,7 @@ ECCL_DEVICE inline Readiness resolve(const RunView& run, LaneState& lane, const 
     ReceiveEnd& end = *move.ends.from[i];
     if (!end.peek(move.received[i])) {
       if (end.poisoned()) return fail(lane, LaneFault::poisoned, connection(i), 0, 0);
-      if (!end.answered() && offerOf(plan, step, move, end) != Offer::never)
+      if (alone && !end.answered() && offerOf(plan, step, move, end) != Offer::never)
         offerDestination(run, step, move, lane.tile, end, end.next);
       blocked = true;
       continue;
@@ -114,21 +125,20 @@ ECCL_DEVICE inline Readiness resolve(const RunView& run, LaneState& lane, const 
   return blocked ? Readiness::blocked : Readiness::ready;
 }
 
-/// Hands the move to the device, piece by piece; nothing where references say it all. Returns the device's
-/// bytes.
+/// Hands the move to the device, piece by piece; nothing where references say it all. *bytes: of the device's
+/// work. False: the device refuses.
 template <class Device>
-ECCL_DEVICE uint64_t submit(const RunView& run, int32_t laneIndex, const Step& step, const Resolved& move,
-                            Device& device) {
+ECCL_DEVICE bool submit(const RunView& run, int32_t laneIndex, const Step& step, const Resolved& move,
+                        Device& device, SubmittedMove& submitted, uint64_t* bytes) {
   const PlanView& plan = *run.plan;
   LaneState& lane = run.lanes[laneIndex];
   std::byte* messages[kMaxOperands];
-  lane.passed = placeMessages(move.ends, outgoing(plan, step, move, run.scales),
-                              SourceOf{run, step, move, lane.tile}, messages);
+  submitted.passed = placeMessages(move.ends, outgoing(plan, step, move, run.scales),
+                                   SourceOf{run, step, move, lane.tile}, messages);
   const Operand* operands = plan.operands + step.firstOperand;
   bool whole = onePiece(plan, move);
   int32_t pieces = whole ? 1 : move.count;
   uint64_t messageAt = 0;  // bytes into messages
-  uint64_t submitted = 0;
   for (int32_t j = 0; j < pieces; ++j) {
     Slice slice = plan.partition.slice(move.elements, move.part + j, lane.tile);
     MoveTask task;
@@ -143,7 +153,7 @@ ECCL_DEVICE uint64_t submit(const RunView& run, int32_t laneIndex, const Step& s
             memoryAt(run, operand, move.extent[step.sources + i], part, slice);
         continue;
       }
-      if ((lane.passed.puts >> i & 1) != 0) task.userMask |= static_cast<uint8_t>(1u << task.destinations);
+      if ((submitted.passed.puts >> i & 1) != 0) task.userMask |= static_cast<uint8_t>(1u << task.destinations);
       if (messages[i] != nullptr) task.destination[task.destinations++] = messages[i] + messageAt;
     }
     for (int i = 0; i < step.sources; ++i) {
@@ -157,40 +167,86 @@ ECCL_DEVICE uint64_t submit(const RunView& run, int32_t laneIndex, const Step& s
     task.sources = step.sources;
     messageAt += slice.size() * plan.elementBytes;
     if (task.elements == 0 || task.destinations == 0) continue;
-    device.submit(laneIndex, task);
-    submitted += task.elements * plan.elementBytes;
+    if (!device.submit(laneIndex, task)) {
+      fail(lane, LaneFault::device, -1, 0, 0);
+      return false;
+    }
+    ++submitted.tasks;
+    *bytes += task.elements * plan.elementBytes;
   }
-  return submitted;
+  return true;
 }
 
-/// The move is complete: its messages go out, and what it took is given back.
-ECCL_DEVICE inline void commit(const RunView& run, LaneState& lane, const Resolved& move) {
-  if (run.plan->streams) {
-    if (!move.last)
-      lane.live = true;
-    else if (move.relayed != nullptr)
-      *move.relayed = 1;
+/// What goes with the move, so that the next ones of the lane are resolved as they would be after it.
+ECCL_DEVICE inline void account(const RunView& run, LaneState& lane, const Resolved& move) {
+  if (!run.plan->streams) return;
+  if (!move.last)
+    lane.live = true;
+  else if (move.relayed != nullptr)
+    *move.relayed = 1;
+}
+
+/// The sender of that source of a move has failed and taken its memory back.
+ECCL_DEVICE inline void lost(LaneState& lane, const PlanView& plan, const SubmittedMove& move, int source) {
+  const Operand& operand = plan.operands[plan.steps[move.step].firstOperand + source];
+  fail(lane, LaneFault::poisoned, operand.index.at(move.repeat), 0, 0);
+}
+
+/// The move is complete: its messages go out, and what it took is given back. False: its result is worth
+/// nothing.
+ECCL_DEVICE inline bool commit(const RunView& run, LaneState& lane, const MoveEnds& ends,
+                               const SubmittedMove& move) {
+  if (const int source = endReading(ends, move.reads); source >= 0) {
+    abandon(ends, move.passed);
+    lost(lane, *run.plan, move, source);
+    return false;
   }
   const uint16_t flags = move.last ? kSlotLast : 0;
-  commit(move.ends, lane.passed, move.length, flags, run.signature);
+  commit(ends, move.passed, move.length, flags, run.signature);
+  ++lane.moves;
+  return true;
 }
 
-/// The sender of that source of the move has failed and taken its memory back.
-ECCL_DEVICE inline LaneAnswer lost(LaneState& lane, const PlanView& plan, const Step& step, int source) {
-  fail(lane, LaneFault::poisoned, plan.operands[step.firstOperand + source].index.at(lane.repeat), 0, 0);
-  return LaneAnswer::failed;
+/// `steps` more steps of the lane are over. Pairs with waitOver() of other lanes.
+ECCL_DEVICE inline void finish(LaneState& lane, uint64_t steps) {
+  storeRelease(&lane.done, lane.done + steps);
+}
+
+/// Commits the moves under way that are complete, as far as those before them are. `committed`: any.
+template <class Device>
+ECCL_DEVICE bool settle(const RunView& run, int32_t laneIndex, Device& device, bool& committed) {
+  LaneState& lane = run.lanes[laneIndex];
+  MovesInFlight& inFlight = device.inFlight(laneIndex);
+  while (inFlight.count > 0) {
+    const SubmittedMove& oldest = inFlight.oldest();
+    const MoveState state = device.test(laneIndex, oldest.tasks);
+    if (state == MoveState::pending) break;
+    if (state == MoveState::failed) {
+      fail(lane, LaneFault::device, -1, 0, 0);
+      return false;
+    }
+    MoveEnds ends;
+    findEnds(*run.plan, run.plan->steps[oldest.step], oldest.repeat, ends);
+    runAhead(ends, -1);
+    if (!commit(run, lane, ends, oldest)) return false;
+    finish(lane, oldest.steps);
+    inFlight.pop();
+    committed = true;
+  }
+  return true;
 }
 
 ECCL_DEVICE inline bool waitOver(const RunView& run, const LaneState& lane, const Step& step) {
   if (step.waitLane == kNoLane || (step.waitPreviousTile && lane.tile == 0)) return true;
   uint64_t tile = step.waitPreviousTile ? lane.tile - 1 : lane.tile;
   uint64_t steps = static_cast<uint64_t>(run.plan->lanes[step.waitLane].steps);
-  // Pairs with the storeRelease of `done` in next().
+  // Pairs with the storeRelease of `done` in finish().
   return loadAcquire(&run.lanes[step.waitLane].done) > tile * steps + static_cast<uint64_t>(step.waitStep);
 }
 
-ECCL_DEVICE inline void next(const RunView& run, LaneState& lane, const Lane& form, const Step& step) {
-  if (++lane.repeat < step.repeat) return;
+/// Goes on to the next move. True: a step is over with the one before.
+ECCL_DEVICE inline bool next(const RunView& run, LaneState& lane, const Lane& form, const Step& step) {
+  if (++lane.repeat < step.repeat) return false;
   lane.repeat = 0;
   lane.entered = false;
   if (++lane.step == form.steps) {
@@ -200,7 +256,7 @@ ECCL_DEVICE inline void next(const RunView& run, LaneState& lane, const Lane& fo
     lane.live = false;
     if (!more) lane.finished = true;
   }
-  storeRelease(&lane.done, lane.done + 1);
+  return true;
 }
 
 /// Calls visit(connection) for each that the lane's next move waits for: none where that is another lane's
@@ -228,16 +284,26 @@ void forAwaited(const RunView& run, int32_t laneIndex, Visit&& visit) {
 /// What others wait for must not wait for long moves: so many bytes, as a power of two, count as a move.
 inline constexpr int kBudgetShift = 13;
 
-/// Executes up to `budget` moves of one lane, fewer if they are long.
+/// Submits up to `budget` moves of one lane, fewer if they are long, and commits those that are complete. Done:
+/// all are.
 template <class Device>
 ECCL_DEVICE LaneAnswer advance(const RunView& run, int32_t laneIndex, int budget, Device& device) {
   using namespace interpreter;
+  constexpr bool kRunsAhead = !Device::kCompletesInSubmit;
   LaneState& lane = run.lanes[laneIndex];
   const Lane& form = run.plan->lanes[laneIndex];
   if (lane.fault != LaneFault::none) return LaneAnswer::failed;
   if (form.steps == 0 || (!run.plan->streams && run.plan->tiles == 0)) lane.finished = true;
   bool progress = false;
+  bool alone = true;
+  if constexpr (kRunsAhead) {
+    if (!settle(run, laneIndex, device, progress)) return LaneAnswer::failed;
+    alone = device.inFlight(laneIndex).count == 0;
+  }
   while (!lane.finished && budget > 0) {
+    if constexpr (kRunsAhead) {
+      if (device.inFlight(laneIndex).full()) break;
+    }
     int32_t stepIndex = form.firstStep + lane.step;
     const Step& step = run.plan->steps[stepIndex];
     if (!lane.entered) {
@@ -246,30 +312,42 @@ ECCL_DEVICE LaneAnswer advance(const RunView& run, int32_t laneIndex, int budget
       if (lane.step == 0) post(run, laneIndex, lane);
     }
     Resolved move;
-    Readiness readiness = resolve(run, lane, step, stepIndex, move);
+    Readiness readiness = resolve(run, lane, step, stepIndex, alone, move);
     if (readiness == Readiness::failed) return LaneAnswer::failed;
     if (readiness == Readiness::blocked) break;
     if (readiness == Readiness::ready) {
-      if (!lane.submitted) {
-        if (const int source = beginReading(move.ends, move.received); source >= 0)
-          return lost(lane, *run.plan, step, source);
-        budget -= static_cast<int>(submit(run, laneIndex, step, move, device) >> kBudgetShift);
-        lane.submitted = true;
+      SubmittedMove submitted;
+      submitted.step = stepIndex;
+      submitted.repeat = lane.repeat;
+      submitted.length = move.length;
+      submitted.last = move.last;
+      submitted.reads = referring(move.ends, move.received);
+      if (const int source = beginReading(move.ends, submitted.reads); source >= 0) {
+        lost(lane, *run.plan, submitted, source);
+        return LaneAnswer::failed;
       }
-      if (!device.test(laneIndex)) break;  // resolving again finds the same move
-      lane.submitted = false;
-      if (const int source = endReading(move.ends, move.received); source >= 0) {
-        abandon(move.ends, lane.passed);
-        return lost(lane, *run.plan, step, source);
+      uint64_t bytes = 0;
+      if (!submit(run, laneIndex, step, move, device, submitted, &bytes)) return LaneAnswer::failed;
+      account(run, lane, move);
+      if constexpr (kRunsAhead) {
+        MovesInFlight& inFlight = device.inFlight(laneIndex);
+        submitted.tasks = inFlight.tasks += submitted.tasks;
+        inFlight.push(submitted);
+        runAhead(move.ends, 1);
+        alone = false;
+      } else if (!commit(run, lane, move.ends, submitted)) {
+        return LaneAnswer::failed;
       }
-      commit(run, lane, move);
-      ++lane.moves;
-      --budget;
+      budget -= 1 + static_cast<int>(bytes >> kBudgetShift);
     }
     progress = true;
-    next(run, lane, form, step);
+    if (!next(run, lane, form, step)) continue;
+    if (alone)
+      finish(lane, 1);
+    else if constexpr (kRunsAhead)
+      ++device.inFlight(laneIndex).newest().steps;  // even one without a move is over after those before
   }
-  if (lane.finished) return LaneAnswer::done;
+  if (lane.finished && alone) return LaneAnswer::done;
   return progress ? LaneAnswer::progress : LaneAnswer::blocked;
 }
 

@@ -110,24 +110,32 @@ ECCL_DEVICE inline const std::byte* dataOf(const ReceiveEnd& end, const Received
   return ((received.flags & kSlotReference) != 0 ? end.theirs.at(received.offset) : received.data) + at;
 }
 
-/// Brackets the use of memory that received messages name. -1, or the source whose sender has taken that back.
-ECCL_DEVICE inline int beginReading(const MoveEnds& ends, const Received* received) {
+/// The sources of a move, a bit for each, that are in memory which received messages name.
+ECCL_DEVICE inline uint8_t referring(const MoveEnds& ends, const Received* received) {
+  uint8_t reads = 0;
   for (int i = 0; i < ends.sources; ++i) {
-    if (ends.from[i] == nullptr || (received[i].flags & kSlotReference) == 0) continue;
-    if (ends.from[i]->beginReading()) continue;
+    if (ends.from[i] != nullptr && (received[i].flags & kSlotReference) != 0)
+      reads |= static_cast<uint8_t>(1u << i);
+  }
+  return reads;
+}
+
+/// Brackets the use of that memory. -1, or the source whose sender has taken it back.
+ECCL_DEVICE inline int beginReading(const MoveEnds& ends, uint8_t reads) {
+  for (int i = 0; reads >> i != 0; ++i) {
+    if ((reads >> i & 1) == 0 || ends.from[i]->beginReading()) continue;
     for (int j = 0; j < i; ++j)
-      if (ends.from[j] != nullptr) ends.from[j]->endReading();
+      if ((reads >> j & 1) != 0) ends.from[j]->endReading();
     return i;
   }
   return -1;
 }
 
 /// -1, or a source whose sender has taken its memory back since beginReading(): the result is worth nothing.
-ECCL_DEVICE inline int endReading(const MoveEnds& ends, const Received* received) {
+ECCL_DEVICE inline int endReading(const MoveEnds& ends, uint8_t reads) {
   int lost = -1;
-  for (int i = 0; i < ends.sources; ++i) {
-    if (ends.from[i] == nullptr || (received[i].flags & kSlotReference) == 0) continue;
-    if (!ends.from[i]->endReading()) lost = i;
+  for (int i = 0; reads >> i != 0; ++i) {
+    if ((reads >> i & 1) != 0 && !ends.from[i]->endReading()) lost = i;
   }
   return lost;
 }
@@ -154,6 +162,14 @@ ECCL_DEVICE inline void commit(const MoveEnds& ends, Passed passed, uint32_t len
 ECCL_DEVICE inline void abandon(const MoveEnds& ends, Passed passed) {
   for (int i = 0; i < ends.destinations; ++i)
     if ((passed.puts >> i & 1) != 0) ends.to[i]->endWriting();
+}
+
+/// Changes by `by`, 1 or -1, how many messages at its ends belong to moves under way.
+ECCL_DEVICE inline void runAhead(const MoveEnds& ends, int by) {
+  for (int i = 0; i < ends.sources; ++i)
+    if (ends.from[i] != nullptr) ends.from[i]->ahead += static_cast<uint32_t>(by);
+  for (int i = 0; i < ends.destinations; ++i)
+    if (ends.to[i] != nullptr) ends.to[i]->ahead += static_cast<uint32_t>(by);
 }
 
 }  // namespace eccl::interpreter

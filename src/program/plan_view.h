@@ -48,22 +48,22 @@ enum class LaneFault : uint8_t {
   epoch,      // a message of an earlier life of the communicator
   poisoned,   // the peer has failed
   reference,  // the message refers to memory outside every window
+  device,     // what runs the moves has refused one, or failed
 };
 
-/// Where a lane is. Written by whoever drives it; `done` may be read by others.
+/// Where a lane is: at the next move to be submitted. Written by whoever drives it; `done` may be read by
+/// others.
 struct LaneState {
   uint64_t tile = 0;
   int32_t step = 0, repeat = 0;
-  bool entered = false;    // the current step's wait is over
-  bool live = false;       // streams: something goes on in the next tile
-  bool submitted = false;  // the move is with the device
-  Passed passed;           // how its messages are
+  bool entered = false;  // the current step's wait is over
+  bool live = false;     // streams: something goes on in the next tile
   uint64_t postedTiles = 0;
   bool finished = false;
   uint64_t done = 0;  // steps completed: tile * steps + step
   uint64_t moves = 0;
   LaneFault fault = LaneFault::none;
-  int32_t faultConnection = -1;
+  int32_t faultConnection = -1;      // none: the fault is this rank's own
   uint64_t expected = 0, found = 0;  // of what the fault is about: lengths or signatures
 };
 
@@ -77,6 +77,35 @@ struct RunView {
   uint32_t signature = 0;
   bool scales = false;   // raw contributions are scaled as they are read
   bool patient = false;  // places for long messages are worth waiting for
+};
+
+/// A move that a device has been given, and what is to be done when it is complete.
+struct SubmittedMove {
+  int32_t step = 0, repeat = 0;  // step: into PlanView::steps
+  uint32_t length = 0;           // of its messages, bytes
+  bool last = true;              // they are
+  Passed passed;                 // how they go
+  uint8_t reads = 0;             // sources in memory that received messages name
+  uint32_t steps = 0;            // of the lane that are over with it
+  uint64_t tasks = 0;            // of the lane, up to its last
+};
+
+/// The moves of one lane that have been submitted and not committed, oldest first. Whoever runs moves later
+/// keeps one for each lane, beside what it was given.
+struct MovesInFlight {
+  static constexpr uint32_t kMax = 8;
+  SubmittedMove moves[kMax];
+  uint32_t first = 0, count = 0;
+  uint64_t tasks = 0;  // submitted so far
+
+  ECCL_DEVICE bool full() const { return count == kMax; }
+  ECCL_DEVICE SubmittedMove& oldest() { return moves[first % kMax]; }
+  ECCL_DEVICE SubmittedMove& newest() { return moves[(first + count - 1) % kMax]; }
+  ECCL_DEVICE void push(const SubmittedMove& move) { moves[(first + count++) % kMax] = move; }
+  ECCL_DEVICE void pop() {
+    ++first;
+    --count;
+  }
 };
 
 /// What a device is asked to do: destinations = reduction of sources.

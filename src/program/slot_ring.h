@@ -67,7 +67,7 @@ struct RingControl {
   uint32_t senderPoison;                      // not 0: the sender has failed; nothing more will come
   HeapNews senderHeap;
   // Written by the sender.
-  alignas(kCacheLine) uint32_t writing;  // it is writing to memory that a grant named
+  alignas(kCacheLine) uint32_t writing;  // so many moves of it write to memory that grants named
   // Written by the receiver, rarely.
   alignas(kCacheLine) uint32_t receiverAsleep;  // ring its doorbell when a message is published
   uint32_t receiverPoison;                      // not 0: the receiver has failed; nothing more will be taken
@@ -75,7 +75,7 @@ struct RingControl {
   HeapNews receiverHeap;
   // Written by the receiver.
   alignas(kCacheLine) uint64_t released;
-  uint32_t reading;  // it is looking at memory that a reference named
+  uint32_t reading;  // so many moves of it look at memory that references named
 };
 
 /// Parts of a window that others cannot get at any more, though the window stands: see SharedHeap::withdraw.
@@ -138,12 +138,17 @@ struct RingEnd {
   std::byte* slots = nullptr;
   RingShape shape;
   uint64_t next = 0;  // messages this end has published, or taken
+  /// Messages from `next` on that belong to moves under way: their slots are reserved, or their data is read.
+  uint32_t ahead = 0;
+  uint32_t busy = 0;  // moves under way that use the other side's memory
   uint16_t epoch = 0;
   /// Messages of at least this many bytes may be references, or placed where the receiver wants them.
   uint32_t directFrom = UINT32_MAX;
   Window mine;    // this side's memory that the other can get at
   Window theirs;  // the other's
 
+  /// The number of the message that the next move to come is about.
+  ECCL_DEVICE uint64_t coming() const { return next + ahead; }
   ECCL_DEVICE Slot* slot(uint64_t message) const {
     return reinterpret_cast<Slot*>(slots + (message & (shape.slots - 1)) * shape.stride());
   }
@@ -184,28 +189,28 @@ struct SendEnd : RingEnd {
   bool referred = false;
   uint32_t lastArea = 0;  // areas are taken in turn, modulo their number
 
-  /// The slot of the next message, or nullptr while all are in use.
+  /// The slot of the coming message, or nullptr while all are in use.
   ECCL_DEVICE Slot* reserve() {
-    if (next - releasedSeen >= shape.slots) {
+    if (coming() - releasedSeen >= shape.slots) {
       releasedSeen = loadAcquire(&control->released);  // pairs with ReceiveEnd::release
-      if (next - releasedSeen >= shape.slots) return nullptr;
+      if (coming() - releasedSeen >= shape.slots) return nullptr;
     }
-    return slot(next);
+    return slot(coming());
   }
 
   /// Where `length` bytes of data of the reserved slot go; once for each message. When all before are released
   /// the first area is used again: it is in the caches, and the others' memory may never be touched.
   ECCL_DEVICE std::byte* place(uint32_t length) {
-    Slot& at = *slot(next);
+    Slot& at = *slot(coming());
     if (length > kInlineBytes) {
-      if (releasedSeen != next) releasedSeen = loadAcquire(&control->released);
-      at.area = releasedSeen == next ? 0 : lastArea + 1;
+      if (releasedSeen != coming()) releasedSeen = loadAcquire(&control->released);
+      at.area = releasedSeen == coming() ? 0 : lastArea + 1;
       lastArea = at.area;
     }
     return dataOf(at, length);
   }
 
-  /// Publishes the reserved slot; its payload or offset and window have been written.
+  /// Publishes the oldest reserved slot; its payload or offset and window have been written.
   ECCL_DEVICE void publish(uint32_t length, uint16_t flags, uint32_t signature) {
     Slot* at = slot(next);
     at->length = length;
@@ -233,28 +238,29 @@ struct SendEnd : RingEnd {
     *offset = mine.offsetOf(memory);
     return length >= directFrom && mine.holds(*offset, length);
   }
-  /// Where the receiver wants the next message, of `length` bytes; nullptr: in a slot.
+  /// Where the receiver wants the coming message, of `length` bytes; nullptr: in a slot.
   ECCL_DEVICE std::byte* granted(uint32_t length) const {
-    const Grant& at = grants[next & (shape.grants() - 1)];
+    const Grant& at = grants[coming() & (shape.grants() - 1)];
     // Pairs with ReceiveEnd::grant.
-    if (theirs.size == 0 || length < directFrom || loadAcquire(&at.sequence) != next + 1) return nullptr;
+    if (theirs.size == 0 || length < directFrom || loadAcquire(&at.sequence) != coming() + 1) return nullptr;
     const uint64_t offset = at.offset;  // read once: the receiver's memory may change under us
     return at.length == length && theirs.holds(offset, length) ? theirs.at(offset) : nullptr;
   }
-  /// Whether the next message, of `length` bytes, could be granted a place and the receiver has said nothing
+  /// Whether the coming message, of `length` bytes, could be granted a place and the receiver has said nothing
   /// yet.
   ECCL_DEVICE bool mayBeGranted(uint32_t length) const {
     return theirs.size > 0 && length >= directFrom &&
-           loadAcquire(&grants[next & (shape.grants() - 1)].sequence) != next + 1;
+           loadAcquire(&grants[coming() & (shape.grants() - 1)].sequence) != coming() + 1;
   }
-  /// Brackets writing to granted memory. False: the receiver has failed, and takes its grants back.
+  /// Brackets writing to granted memory, for each move. False: the receiver has failed, and takes its grants
+  /// back.
   ECCL_DEVICE bool beginWriting() {
-    storeFenced(&control->writing, 1u);
+    storeFenced(&control->writing, ++busy);
     if (loadFenced(&control->receiverPoison) == 0) return true;
     endWriting();  // the receiver waits for it
     return false;
   }
-  ECCL_DEVICE void endWriting() { storeRelease(&control->writing, 0u); }
+  ECCL_DEVICE void endWriting() { storeRelease(&control->writing, busy -= busy > 0); }
   ECCL_DEVICE bool poisoned() const { return loadRelaxed(&control->receiverPoison) != 0; }
   /// How many published messages the receiver has not taken. *final: nor ever will.
   ECCL_DEVICE uint64_t untaken(bool* final) const {
@@ -280,10 +286,10 @@ struct Received {
 struct ReceiveEnd : RingEnd {
   uint64_t considered = 0;  // messages before this one have been considered for a grant
 
-  /// Copies the next message's header. False while there is none.
+  /// Copies the coming message's header. False while there is none.
   ECCL_DEVICE bool peek(Received& received) const {
-    Slot* at = slot(next);
-    if (loadAcquire(&at->sequence) != next + 1) return false;  // pairs with SendEnd::publish
+    Slot* at = slot(coming());
+    if (loadAcquire(&at->sequence) != coming() + 1) return false;  // pairs with SendEnd::publish
     received.length = at->length;
     received.signature = at->signature;
     received.flags = at->flags;
@@ -293,7 +299,7 @@ struct ReceiveEnd : RingEnd {
     return true;
   }
 
-  /// Returns the slot of the message peeked at.
+  /// Returns the slot of the oldest message peeked at.
   ECCL_DEVICE void release() {
     ++next;
     storeRelease(&control->released, next);  // pairs with SendEnd::reserve
@@ -321,18 +327,18 @@ struct ReceiveEnd : RingEnd {
     at.length = mine.holds(offset, length) ? length : 0;
     storeRelease(&at.sequence, message + 1);  // pairs with SendEnd::granted and the paths' look at it
   }
-  /// Whether the next message has been offered memory, and the offer stands.
+  /// Whether the coming message has been offered memory, and the offer stands.
   ECCL_DEVICE bool granted() const {
-    const Grant& at = grants[next & (shape.grants() - 1)];
+    const Grant& at = grants[coming() & (shape.grants() - 1)];
     return answered() && at.length > 0 && mine.holds(at.offset, at.length);
   }
   /// Whether grant() has been called for it.
-  ECCL_DEVICE bool answered() const { return grants[next & (shape.grants() - 1)].sequence == next + 1; }
+  ECCL_DEVICE bool answered() const { return grants[coming() & (shape.grants() - 1)].sequence == coming() + 1; }
 
-  /// Brackets every use of referenced memory. False: the sender has revoked its references. If it does so
-  /// meanwhile, endReading() is false: what was read may be anything.
+  /// Brackets every use of referenced memory, for each move. False: the sender has revoked its references. If
+  /// it does so meanwhile, endReading() is false: what was read may be anything.
   ECCL_DEVICE bool beginReading() {
-    storeFenced(&control->reading, 1u);
+    storeFenced(&control->reading, ++busy);
     if (loadFenced(&control->senderPoison) == 0) return true;
     endReading();  // the sender waits for it
     return false;
@@ -340,7 +346,7 @@ struct ReceiveEnd : RingEnd {
   ECCL_DEVICE bool endReading() {
     acquireFence();  // what was read was read before the poison is looked at
     const bool intact = !poisoned();
-    storeRelease(&control->reading, 0u);
+    storeRelease(&control->reading, busy -= busy > 0);
     return intact;
   }
   ECCL_DEVICE bool poisoned() const { return loadRelaxed(&control->senderPoison) != 0; }

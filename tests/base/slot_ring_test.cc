@@ -79,6 +79,63 @@ TEST(SlotRing, ReusesASlotOnlyAfterItsRelease) {
   EXPECT_EQ(ring.sender.reserve(), nullptr);
 }
 
+// Slots that are reserved for moves under way count as used, and messages that they take as looked at.
+TEST(SlotRing, MovesUnderWayAreAheadOfWhatIsPublished) {
+  for (uint64_t first : kFirsts) {
+    SCOPED_TRACE(first);
+    Ring ring({2, 128}, first);
+    for (uint8_t lap = 0; lap < 3; ++lap) {
+      std::byte* places[2];
+      for (std::byte*& place : places) {
+        ASSERT_NE(ring.sender.reserve(), nullptr);
+        place = ring.sender.place(100);
+        ++ring.sender.ahead;
+      }
+      EXPECT_NE(places[0], places[1]);
+      EXPECT_EQ(ring.sender.reserve(), nullptr);
+      Received received;
+      EXPECT_FALSE(ring.receiver.peek(received));
+      for (uint8_t i = 0; i < 2; ++i) {  // complete in another order, published in theirs
+        std::memset(places[1 - i], lap + 1 - i, 100);
+      }
+      for (uint8_t i = 0; i < 2; ++i) {
+        --ring.sender.ahead;
+        ring.sender.publish(100, 0, i);
+      }
+      EXPECT_EQ(ring.sender.reserve(), nullptr);
+      for (uint8_t i = 0; i < 2; ++i) {
+        ASSERT_TRUE(ring.receiver.peek(received));
+        EXPECT_EQ(received.signature, i);
+        EXPECT_EQ(received.data[99], static_cast<std::byte>(lap + i));
+        ++ring.receiver.ahead;
+      }
+      EXPECT_FALSE(ring.receiver.peek(received));
+      EXPECT_EQ(ring.sender.reserve(), nullptr);  // taken, not released
+      for (uint8_t i = 0; i < 2; ++i) {
+        --ring.receiver.ahead;
+        ring.receiver.release();
+      }
+    }
+  }
+}
+
+// Whoever takes memory back waits for the last of them.
+TEST(SlotRing, MemoryIsInUseUntilTheLastMoveHasEnded) {
+  Ring ring({2, 64});
+  EXPECT_TRUE(ring.receiver.beginReading());
+  EXPECT_TRUE(ring.receiver.beginReading());
+  EXPECT_TRUE(ring.receiver.endReading());
+  EXPECT_NE(ring.receiver.control->reading, 0u);
+  EXPECT_TRUE(ring.receiver.endReading());
+  EXPECT_EQ(ring.receiver.control->reading, 0u);
+  EXPECT_TRUE(ring.sender.beginWriting());
+  EXPECT_TRUE(ring.sender.beginWriting());
+  ring.sender.endWriting();
+  EXPECT_NE(ring.sender.control->writing, 0u);
+  ring.sender.endWriting();
+  EXPECT_EQ(ring.sender.control->writing, 0u);
+}
+
 TEST(SlotRing, KnowsWhenReferencesAreReleasedAtEveryStart) {
   for (uint64_t first : kFirsts) {
     SCOPED_TRACE(first);

@@ -3,6 +3,9 @@
 // arithmetic within a bound.
 //
 // Slots are small and as few as any schedule may need, so that small buffers make many tiles.
+//
+// All of it twice: by the host executor, and by one whose moves are made later, in a random order between
+// lanes.
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -15,6 +18,7 @@
 #include "runtime/execution/plan.h"
 #include "support/elements.h"
 #include "support/guarded_buffer.h"
+#include "support/later_executor.h"
 #include "support/replay.h"
 #include "support/sanitizers.h"
 
@@ -54,7 +58,10 @@ struct RankCall {
   double scalar = 1;
 };
 
-class Execution : public ::testing::TestWithParam<std::tuple<int, int>> {  // index into algorithms(), ranks
+enum class Moves { atOnce, later };
+
+/// Index into algorithms(), ranks, and who makes the moves.
+class Execution : public ::testing::TestWithParam<std::tuple<int, int, Moves>> {
  protected:
   explicit Execution(uint32_t slotBytes = 1024) : slotBytes_(slotBytes) {}
   static const algorithms::Algorithm& algorithm() {
@@ -75,6 +82,11 @@ class Execution : public ::testing::TestWithParam<std::tuple<int, int>> {  // in
     setenv("ECCL_SLOT_BYTES", std::to_string(slotBytes_).c_str(), 1);
     setenv("ECCL_VERIFY", "never", 1);  // the sweep of tests/algorithms does that
     comms_.resize(static_cast<size_t>(ranks()));
+    std::unique_ptr<test::LaterDevice::Offer> offer;
+    if (std::get<2>(GetParam()) == Moves::later) {
+      later_ = std::make_shared<test::LaterDevice>(std::get<0>(GetParam()) * 1000 + ranks());
+      offer = std::make_unique<test::LaterDevice::Offer>(later_);
+    }
     ASSERT_EQ(ecclCommInitAll(comms_.data(), ranks(), nullptr), ecclSuccess) << ecclGetLastError(nullptr);
   }
   void TearDown() override {
@@ -82,6 +94,10 @@ class Execution : public ::testing::TestWithParam<std::tuple<int, int>> {  // in
     for (ecclComm_t comm : comms_)
       threads.emplace_back([comm] { EXPECT_EQ(ecclCommDestroy(comm), ecclSuccess); });
     for (auto& thread : threads) thread.join();
+    if (later_ == nullptr) return;
+    EXPECT_EQ(later_->done, later_->submitted);
+    EXPECT_EQ(later_->inUse, 0) << "scratch memory was not given back";
+    later_.reset();
   }
 
   /// The elements of block `block`.
@@ -310,6 +326,7 @@ class Execution : public ::testing::TestWithParam<std::tuple<int, int>> {  // in
 
   const uint32_t slotBytes_;
   std::vector<ecclComm_t> comms_;
+  std::shared_ptr<test::LaterDevice> later_;
 };
 
 TEST_P(Execution, EqualsTheReplay) {
@@ -418,22 +435,29 @@ TEST_P(LongMessages, EqualTheReplayOnEveryPath) {
   }
 }
 
-std::string nameOfCase(const ::testing::TestParamInfo<std::tuple<int, int>>& info) {
+std::string nameOfCase(const ::testing::TestParamInfo<std::tuple<int, int, Moves>>& info) {
   const algorithms::Algorithm& algorithm =
       algorithms::algorithms()[static_cast<size_t>(std::get<0>(info.param))];
   return std::string(nameOf(algorithm.collective)) + "_" + algorithm.name + "_" +
          std::to_string(std::get<1>(info.param));
 }
 
+const auto kEachAlgorithm = ::testing::Range(0, static_cast<int>(algorithms::algorithms().size()));
+const auto kRanks = ::testing::Values(1, 2, 3, 4, 5, 6, 7, 8, 9, 16);
+
 INSTANTIATE_TEST_SUITE_P(Algorithms, Execution,
-                         ::testing::Combine(::testing::Range(0,
-                                                             static_cast<int>(algorithms::algorithms().size())),
-                                            ::testing::Values(1, 2, 3, 4, 5, 6, 7, 8, 9, 16)),
+                         ::testing::Combine(kEachAlgorithm, kRanks, ::testing::Values(Moves::atOnce)),
+                         nameOfCase);
+INSTANTIATE_TEST_SUITE_P(Later, Execution,
+                         ::testing::Combine(kEachAlgorithm, kRanks, ::testing::Values(Moves::later)),
                          nameOfCase);
 INSTANTIATE_TEST_SUITE_P(Algorithms, LongMessages,
-                         ::testing::Combine(::testing::Range(0,
-                                                             static_cast<int>(algorithms::algorithms().size())),
-                                            ::testing::Values(2, 5)),
+                         ::testing::Combine(kEachAlgorithm, ::testing::Values(2, 5),
+                                            ::testing::Values(Moves::atOnce)),
+                         nameOfCase);
+INSTANTIATE_TEST_SUITE_P(Later, LongMessages,
+                         ::testing::Combine(kEachAlgorithm, ::testing::Values(2, 5),
+                                            ::testing::Values(Moves::later)),
                          nameOfCase);
 
 }  // namespace

@@ -211,7 +211,7 @@ Status Group::issue(std::vector<Entry> entries) {
       const size_t next = numbered++;  // counts even if it fails half-way
       ECCL_TRY(all[next].use->communicator->number(items[next]));
     }
-    for (auto& [stream, batch] : batches) stream->append(std::move(batch));
+    for (auto& [stream, batch] : batches) ECCL_TRY(stream->append(std::move(batch)));
     for (; submitted < items.size(); ++submitted) submit(items[submitted]);
     return {};
   });

@@ -80,6 +80,7 @@ Result<std::string> Communicator::topology() const {
 }
 
 Status Communicator::plan(Run& run, Call call, bool callerBlocked) {
+  ECCL_ASSIGN(run.executor, engine_.executors().of(call.send, call.receive));
   ECCL_ASSIGN(run.plan, planner_->plan(call));
   run.record = recordOf(call, rank_);
   run.record.callerBlocked = callerBlocked;
@@ -131,7 +132,7 @@ Status Communicator::enqueue(Call call, Stream& stream) {
   const Status status = guarded(apiNameOf(run.call.collective), [&]() -> Status {
     ECCL_TRY(number(run));
     lock.unlock();
-    stream.append({item});
+    ECCL_TRY(stream.append({item}));
     submit({&item, 1});
     return {};
   });
@@ -171,7 +172,8 @@ std::optional<Status> Communicator::repeat(const CallKey& key, const void* send,
   if (plan == nullptr || (*plan)->fastPath() == nullptr) return std::nullopt;
   FastPath& fastPath = *(*plan)->fastPath();
   const bool spare = spare_ != nullptr && spare_.use_count() == 1;  // see below
-  if (!spare || !fastPath.accepts(send, receive) || !defaultStream_->idle() || !engine_.claim())
+  if (!spare || !fastPath.accepts(send, receive) || !engine_.executors().onHost(send, receive) ||
+      !defaultStream_->idle() || !engine_.claim())
     return std::nullopt;
   // From here on this thread drives, and gives that up in drive() or execute() only: nothing may be thrown.
   CallRecord record = fastPath.record();
@@ -182,6 +184,7 @@ std::optional<Status> Communicator::repeat(const CallKey& key, const void* send,
   if (engine_.drive(fastPath)) return remembered;
   const std::shared_ptr<Run> run = spareRun();
   run->plan = *plan;
+  run->executor = &engine_.executors().host();
   run->record = record;
   run->call = Call();
   run->call.collective = key.collective;

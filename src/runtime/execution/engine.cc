@@ -35,6 +35,7 @@ Engine::Engine(EngineOptions options, EngineHandler& handler)
 
 Status Engine::open(transport::ConnectorOptions connectorOptions) {
   ECCL_TRY(reactor_.open());
+  ECCL_TRY(executors_.open({[this] { reactor_.ring(); }}));
   connectorOptions.onBroken = [this](int rank, const std::string& reason) {
     handler_.onPeerFailed(nullptr, rank, reason);
   };
@@ -127,8 +128,19 @@ void Engine::quiesce() {
   changed_.notify_all();
 }
 
+// What was submitted touches neither the caller's memory any more, nor what peers have lent.
+void Engine::stopExecutors() {
+  for (auto& run : active_) {
+    if (!run->done.load(std::memory_order_relaxed)) run->executor->cancel(*run);
+  }
+  for (auto& run : active_) {
+    if (!run->done.load(std::memory_order_relaxed)) run->executor->quiesce(*run);
+  }
+}
+
 // Allocates nothing: it is what is left to do when memory has run out.
 void Engine::failActive() {
+  stopExecutors();
   if (!poisoned_ && connector_ != nullptr) {
     poisoned_ = true;
     connector_->poison();
@@ -171,7 +183,7 @@ void Engine::takeQueued() {
       for (auto& run : *list) {
         // A stream may release a Run while another thread is about to submit it.
         if (!run->released || pending_.erase(run.get()) == 0) continue;
-        begin(*run);
+        ECCL_TRY(begin(*run));
         active_.push_back(run);
       }
     }
@@ -179,7 +191,9 @@ void Engine::takeQueued() {
   });
   if (taken.ok()) return;
   handler_.onDriverFailed(taken);
-  for (auto& run : queued) complete(*run, taken);  // some are in no list
+  for (auto* list : {&released, &queued}) {
+    for (auto& run : *list) complete(*run, taken);  // some are in no list
+  }
 }
 
 // In the order of the calls, the same on all ranks: from here on the Run has its place at its connections.
@@ -198,10 +212,10 @@ void Engine::admit(Run& run) {
 void Engine::start(const std::shared_ptr<Run>& run, const FastPath* halfway) {
   const Status status = guarded("starting a call", [&] {
     admit(*run);
-    begin(*run);
+    ECCL_TRY(begin(*run));
     if (halfway != nullptr)
       halfway->handOver(*run);
-    else if (run->plan->fastPath() == nullptr)
+    else if (run->plan->fastPath() == nullptr && run->executor == &executors_.host())
       run->plan->setFastPath(FastPath::of(run->call, *run->plan, run->record));
     active_.push_back(run);
     return Status();
@@ -214,6 +228,7 @@ void Engine::start(const std::shared_ptr<Run>& run, const FastPath* halfway) {
 void Engine::complete(Run& run, Status status) {
   if (run.done.load(std::memory_order_relaxed)) return;
   run.status = std::move(status);
+  run.state.reset();
   {
     std::lock_guard lock(mutex_);
     run.done.store(true, std::memory_order_release);

@@ -1,4 +1,4 @@
-// Executes Runs: the host executor, and the rule that whoever waits drives.
+// Executes Runs, and has the rule that whoever waits drives.
 //
 // One thread at a time is the driver: it alone touches connections, lanes and the reactor. A thread that waits
 // for a Run becomes the driver if nobody is; otherwise it sleeps until the Run is done or the role is free.
@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "runtime/execution/run.h"
+#include "runtime/executor/executors.h"
 #include "transport/connect/connector.h"
 #include "transport/core/reactor.h"
 
@@ -58,6 +59,8 @@ class Engine {
   void setDirectFrom(uint32_t bytes);
   /// Bytes of the largest cache that are this rank's. Before the first Run.
   void setCacheShare(size_t bytes) { cacheShare_ = bytes; }
+  /// What runs the calls' work. Any thread, once open.
+  const Executors& executors() const { return executors_; }
   /// Queues Runs; each begins when nothing holds it, which may be at once. All or, if it throws, none. Any
   /// thread.
   void submit(std::span<const std::shared_ptr<Run>> runs);
@@ -86,7 +89,8 @@ class Engine {
   /// Has every Run end with `why`, now and in future: soon, by whoever drives. The first reason stays. Any
   /// thread, the driver included.
   void fail(const Status& why);
-  /// After fail(): returns when every Run has ended and peers' access to memory is revoked. Not the driver.
+  /// After fail(): returns when every Run has ended, no executor touches memory any more, and peers' access to
+  /// it is revoked. Not the driver.
   void quiesce();
 
   /// By the service thread: drives for a moment if nobody waits. True if it did: it is to be called again when
@@ -108,7 +112,7 @@ class Engine {
   }
   void takeQueued();
   void admit(Run& run);
-  void begin(Run& run);
+  Status begin(Run& run);
   void start(const std::shared_ptr<Run>& run, const FastPath* halfway);
   void startLane(Run& run, int lane);
   bool advanceLane(Run& run, int lane);
@@ -127,6 +131,7 @@ class Engine {
   void stopWaiting(std::unique_lock<std::mutex>& lock);
   void sleep();
   void failActive();
+  void stopExecutors();
   bool failing() const { return failing_.load(std::memory_order_acquire); }
   void announce(bool toService);
   void attend(TimePoint now);
@@ -138,6 +143,7 @@ class Engine {
   const EngineOptions options_;
   EngineHandler& handler_;
   transport::Reactor reactor_;
+  Executors executors_;  // after the reactor: they ring it
   std::unique_ptr<transport::Connector> connector_;
 
   std::mutex mutex_;

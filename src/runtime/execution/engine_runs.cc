@@ -1,10 +1,8 @@
 // The engine's work on Runs: how they begin, how their lanes advance, and what they wait for.
 
 #include <algorithm>
-#include <bit>
 #include <utility>
 
-#include "kernels/reduce.h"
 #include "program/interpreter.h"
 #include "runtime/execution/engine.h"
 
@@ -14,72 +12,44 @@ namespace {
 /// Moves of one lane before the next lane gets its turn.
 constexpr int kBudget = 16;
 
-/// Results are written past the caches where a rank's buffers are larger than its share of them by this factor:
-/// the first of them would be out of the caches again before the last is there. Writing to two places at once
-/// past the caches pays later. AMD EPYC, 32 MiB of L3 for two cores, November 2026, 2 ranks: AllGather of 4 MiB
-/// (6 MiB of buffers) takes 3 times as long if streamed; AllReduce, two places, 1.05 of the time at 16 MiB and
-/// 0.8 at 64 MiB.
-constexpr size_t kStreamFactor = 1, kStreamSeveralFactor = 4;
-
-/// The interpreter's device on the host: complete when submitted.
-class HostLanes {
- public:
-  HostLanes(const Run& run, size_t cacheShare) : run_(run), cacheShare_(cacheShare) {}
-  void submit(int32_t, const MoveTask& move) {
-    kernels::ReduceTask task;
-    task.type = run_.call.type;
-    task.op = run_.call.op > RedOp::min ? RedOp::sum : run_.call.op;
-    task.sources = static_cast<uint8_t>(move.sources);
-    task.destinations = static_cast<uint8_t>(move.destinations);
-    task.count = move.elements;
-    for (int i = 0; i < move.sources; ++i) {
-      task.source[i] = move.source[i];
-      if ((move.preMask >> i & 1) != 0) task.pre[i] = run_.pre;
-    }
-    for (int i = 0; i < move.destinations; ++i) task.destination[i] = move.destination[i];
-    if (move.post) task.post = run_.post;
-    const bool several = !std::has_single_bit(move.userMask);
-    const size_t fits = cacheShare_ * (several ? kStreamSeveralFactor : kStreamFactor);
-    if (run_.plan->footprint > fits) task.streamed = move.userMask;
-    kernels::reduce(task);
-  }
-  bool test(int32_t) const { return true; }
-
- private:
-  const Run& run_;
-  const size_t cacheShare_;
-};
-
 }  // namespace
 
-void Engine::begin(Run& run) {
+Status Engine::begin(Run& run) {
   const Plan& plan = *run.plan;
   const Program& program = *plan.program;
+  // A barrier's bytes are nobody's.
+  const bool barrier = program.collective == Collective::barrier;
+  const size_t own = barrier ? static_cast<size_t>(program.ranks) + 1 : 0;
+  ECCL_TRY(run.scratch.provide(*run.executor, plan.scratchBytes + own));
   run.moved = true;
   run.lanes.assign(program.lanes.size(), LaneState{});
-  run.scratch.resize(plan.scratchBytes);
   run.relayed.assign(plan.relayFlags, 0);
   run.view.plan = &plan.view;
-  run.view.buffers[static_cast<int>(Space::input)] = static_cast<std::byte*>(const_cast<void*>(run.call.send));
-  run.view.buffers[static_cast<int>(Space::output)] = static_cast<std::byte*>(run.call.receive);
-  run.view.buffers[static_cast<int>(Space::scratch)] = run.scratch.data();
-  if (program.collective == Collective::barrier) {  // its bytes are nobody's
-    run.scratch.resize(plan.scratchBytes + static_cast<size_t>(program.ranks) + 1);
-    run.view.buffers[static_cast<int>(Space::input)] = run.scratch.data() + plan.scratchBytes;
-    run.view.buffers[static_cast<int>(Space::output)] = run.scratch.data() + plan.scratchBytes + 1;
-    run.view.buffers[static_cast<int>(Space::scratch)] = run.scratch.data();
+  std::byte** buffers = run.view.buffers;
+  buffers[static_cast<int>(Space::input)] = static_cast<std::byte*>(const_cast<void*>(run.call.send));
+  buffers[static_cast<int>(Space::output)] = static_cast<std::byte*>(run.call.receive);
+  buffers[static_cast<int>(Space::scratch)] = run.scratch.data();
+  if (barrier) {
+    buffers[static_cast<int>(Space::input)] = run.scratch.data() + plan.scratchBytes;
+    buffers[static_cast<int>(Space::output)] = run.scratch.data() + plan.scratchBytes + 1;
   }
   run.view.lanes = run.lanes.data();
   run.view.relayed = run.relayed.data();
   run.view.relayedAt = plan.relayedAt.data();
   run.view.signature = run.record.signature;
   run.view.patient = true;
+  run.type = run.call.type;
+  run.op = run.call.op > RedOp::min ? RedOp::sum : run.call.op;
   if (run.call.op == RedOp::preMulSum) run.pre = run.call.preMul.scale();
   if (run.call.op == RedOp::avg && isFloating(run.call.type))
     run.pre = kernels::Scale::multiplyBy(1.0 / program.ranks);
   run.view.scales = run.pre.kind != kernels::Scale::Kind::none;
   if (run.call.op == RedOp::avg && !isFloating(run.call.type))
     run.post = kernels::Scale::divideBy(program.ranks);
+  run.laneCount = program.lanes.size();
+  run.footprint = plan.footprint;
+  run.cacheShare = cacheShare_;
+  return run.executor->begin(run);
 }
 
 void Engine::startLane(Run& run, int lane) {
@@ -100,8 +70,7 @@ bool Engine::advanceLane(Run& run, int lane) {
   const auto& connections = run.plan->laneConnections[static_cast<size_t>(lane)];
   bool moved = false;
   if (phase == Run::LanePhase::running) {
-    HostLanes device(run, cacheShare_);
-    LaneAnswer answer = advance(run.view, lane, kBudget, device);
+    const LaneAnswer answer = run.executor->advance(run, lane, kBudget);
     if (answer != LaneAnswer::blocked) {
       for (int c : connections) run.plan->connections[static_cast<size_t>(c)]->path()->kick();
     }
@@ -147,6 +116,7 @@ void Engine::finishMoves(Run& run, int lane) {
 
 void Engine::laneFailed(Run& run, int lane) {
   const LaneState& state = run.lanes[static_cast<size_t>(lane)];
+  if (state.fault == LaneFault::device) return handler_.onDriverFailed(run.executor->failure(run));
   const transport::Connection& connection = *run.plan->connections[static_cast<size_t>(state.faultConnection)];
   if (state.fault == LaneFault::signature || state.fault == LaneFault::length) {
     handler_.onMismatch(run, connection.peer(), state);

@@ -133,7 +133,8 @@ FastPath::Answer FastPath::make(Move& move, bool patient) {
     if (ends.to[i] != nullptr && !interpreter::canSend(ends, i, outgoing, source, patient))
       return Answer::blocked;
   }
-  if (interpreter::beginReading(ends, received) >= 0) return Answer::unusual;
+  const uint8_t reads = interpreter::referring(ends, received);
+  if (interpreter::beginReading(ends, reads) >= 0) return Answer::unusual;
 
   kernels::ReduceTask& task = move.task;
   task.destinations = 0;
@@ -150,7 +151,7 @@ FastPath::Answer FastPath::make(Move& move, bool patient) {
   }
   if (task.destinations > 0 && task.count > 0) kernels::reduce(task);
 
-  if (interpreter::endReading(ends, received) >= 0) {
+  if (interpreter::endReading(ends, reads) >= 0) {
     interpreter::abandon(ends, passed);
     return Answer::unusual;
   }

@@ -5,6 +5,9 @@
 // surrounds its moves, so all that does not depend on the buffers is worked out once. What a move does to its
 // connections is the interpreter's (program/move_ends.h). Whatever is out of the ordinary (a message of another
 // call, a peer that has failed, a long wait) is left to the interpreter, which is told how far each lane is.
+//
+// Host memory only: its moves are made by the kernels, on the spot. A call whose buffers another executor holds
+// goes on as a Run.
 #pragma once
 
 #include <memory>

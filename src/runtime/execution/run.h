@@ -7,17 +7,18 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "program/plan_view.h"
 #include "runtime/execution/call.h"
 #include "runtime/execution/plan.h"
+#include "runtime/executor/executor.h"
 
 namespace eccl::runtime {
 
 /// Owner: shared by whoever waits for it and the engine. Fields are the driver's unless said otherwise.
-struct Run : std::enable_shared_from_this<Run> {
+struct Run : Work, std::enable_shared_from_this<Run> {
   std::shared_ptr<Plan> plan;
   Call call;
   CallRecord record;
+  Executor* executor = nullptr;  // the communicator's
 
   /// Set once, under the engine's mutex; read by anybody.
   std::atomic<bool> done{false};
@@ -28,11 +29,9 @@ struct Run : std::enable_shared_from_this<Run> {
 
   std::atomic<int> holds{0};  // streams in which its turn has not come
   bool released = false;
-  RunView view;
   std::vector<LaneState> lanes;
-  std::vector<std::byte> scratch;
+  Scratch scratch;
   std::vector<uint8_t> relayed;
-  kernels::Scale pre, post;
 
   enum class LanePhase : uint8_t { waiting, running, draining, complete };
   std::vector<LanePhase> phases;

@@ -24,7 +24,7 @@ void submit(std::span<const StreamItem> items) {
   forEngines(items, [](Engine& engine, auto runs) { engine.submit(runs); });
 }
 
-void Stream::append(std::vector<StreamItem> items) {
+Status Stream::append(std::vector<StreamItem> items) {
   auto batch = std::make_shared<Batch>();
   batch->items = std::move(items);
   batch->left = batch->items.size();
@@ -32,11 +32,16 @@ void Stream::append(std::vector<StreamItem> items) {
     // The Run keeps stream and batch alive: a destroyed handle must not take the queue away from under it.
     item.run->onDone.push_back([self = shared_from_this(), batch](Run& run) { self->onRunDone(*batch, run); });
   }
+  if (executor_ != nullptr) {
+    // It may be there already, and release Runs that are not submitted yet: the engine knows that.
+    ECCL_ASSIGN(batch->gate, executor_->enter(native_, [batch] { release(*batch); }));
+  }
   std::lock_guard lock(mutex_);
   batches_.push_back(batch);
   idle_ = false;
-  if (batches_.size() > 1) return;
+  if (batches_.size() > 1 || executor_ != nullptr) return {};
   for (StreamItem& item : batch->items) item.run->holds.fetch_sub(1, std::memory_order_relaxed);
+  return {};
 }
 
 void Stream::release(Batch& batch) {
@@ -54,9 +59,10 @@ void Stream::onRunDone(Batch& batch, Run& run) {
       finished.push_back(std::move(batches_.front()));
       batches_.pop_front();
     }
-    if (!finished.empty() && !batches_.empty()) next = batches_.front();
+    if (!finished.empty() && !batches_.empty() && executor_ == nullptr) next = batches_.front();
     idle_ = batches_.empty() && error_.ok();
   }
+  for (const auto& each : finished) each->gate.reset();
   if (next != nullptr) release(*next);
 }
 

@@ -23,9 +23,15 @@ struct StreamItem {
 /// its default stream; kept alive by the Runs in it. Any thread.
 class Stream : public std::enable_shared_from_this<Stream> {
  public:
+  Stream() = default;
+  /// Stands for `native`, a stream of the executor's kind of memory. Its batches begin when that one has come
+  /// to them, and it goes on when they are done.
+  Stream(std::shared_ptr<Executor> executor, void* native) : executor_(std::move(executor)), native_(native) {}
+
   /// Appends a batch, to be submitted to the engines next. Lowers Run::holds, and releases the Runs where that
-  /// was the last one, when the batches before it are done: at once if there are none.
-  void append(std::vector<StreamItem> batch);
+  /// was the last one, when the batches before it are done: at once if there are none. Error: there is no place
+  /// in the native stream, and the Runs must be rejected.
+  Status append(std::vector<StreamItem> batch);
   /// Nothing is queued, and no error waits to be told.
   bool idle() const { return idle_.load(std::memory_order_acquire); }
   /// Waits for all that was queued before the call. The first error since the last synchronize(), if any.
@@ -39,12 +45,15 @@ class Stream : public std::enable_shared_from_this<Stream> {
   struct Batch {
     std::vector<StreamItem> items;
     size_t left = 0;
+    std::unique_ptr<StreamGate> gate;  // of the native stream
   };
   void onRunDone(Batch& batch, Run& run);
   static void release(Batch& batch);
   Status takeError();
   Status usable() const;
 
+  const std::shared_ptr<Executor> executor_;  // null: there is no native stream
+  void* const native_ = nullptr;
   std::mutex mutex_;
   std::deque<std::shared_ptr<Batch>> batches_;
   Status error_;

@@ -1,0 +1,141 @@
+// The seam between the engine and what does a Run's work: the processor, in host memory, or a device in its
+// own.
+//
+// The engine asks for progress lane by lane, and an executor answers with what its interpreter says: one
+// virtual call each time a lane gets its turn, none for a move. An executor that moves data from the host
+// instantiates the interpreter (program/interpreter.h) with a device of its own, whose submit() and test() are
+// its moves. One that has lanes run on a device looks up how far they have got. One that stages copies to the
+// host first, has the ordinary lanes run there, and copies back.
+//
+// Which one runs a call is chosen for each Run by the memory that its buffers are in (executors.h). Only a Run
+// of the host executor may be made on the fast path (execution/fast_path.h), which knows no executor.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+
+#include "base/status.h"
+#include "kernels/reduce.h"
+#include "program/interpreter.h"
+
+namespace eccl::runtime {
+
+/// What an executor keeps for one Run.
+struct WorkState {
+  virtual ~WorkState() = default;
+};
+
+/// A Run as its executor sees it. Owner: the Run.
+struct Work {
+  RunView view;
+  DataType type = DataType::int8;
+  RedOp op = RedOp::sum;     // sum, prod, max or min
+  kernels::Scale pre, post;  // of raw contributions, and of final results
+  size_t laneCount = 0;
+  size_t footprint = 0;   // bytes of the caller's two buffers
+  size_t cacheShare = 0;  // of the largest cache, bytes that are this rank's
+  std::unique_ptr<WorkState> state;
+};
+
+/// A place that a call has taken in a stream of the caller's: what the stream is given afterwards waits until
+/// this is destroyed, which any thread may do and which does not wait.
+class StreamGate {
+ public:
+  virtual ~StreamGate() = default;
+};
+
+/// One kind of memory, and what moves data in it. The contract:
+///
+/// Owner: the communicator's engine, shared with the scratch memory that came from it. It outlives its Runs.
+///
+/// Threads: holds(), allocate(), release() and enter() any; the rest belongs to the driver, one thread at a
+/// time. None of them waits, but for quiesce(). An executor may have threads of its own; they ring the bell.
+///
+/// Order: moves of one lane have their effect in the order in which they were submitted, as in a CUDA stream,
+/// so one may read what the one before writes. Moves of different lanes and Runs have none: a lane waits for a
+/// step of another one until that is committed.
+///
+/// Memory: a submitted move may touch its sources and destinations until it has been seen complete, or
+/// quiesce() has returned. What it wrote is then visible to the driver.
+///
+/// Failure: advance() answers failed with LaneFault::device, failure() says why, and the communicator fails:
+/// each Run that is under way is cancelled, then quiesced, before a peer or the caller is told that it has
+/// ended.
+class Executor : public std::enable_shared_from_this<Executor> {
+ public:
+  virtual ~Executor() = default;
+
+  /// The kind of memory, for messages: "host".
+  virtual const char* memory() const = 0;
+  /// Whether `address` is memory of this kind.
+  virtual bool holds(const void* address) const = 0;
+  /// `bytes` > 0 of uninitialised memory of this kind, aligned for any vector (64 bytes at least); to be
+  /// returned by release(). Error: system when there is none left.
+  virtual Result<std::byte*> allocate(size_t bytes) = 0;
+  /// Takes back what allocate() gave. No move under way uses it.
+  virtual void release(std::byte* memory) = 0;
+
+  /// Before the first advance(); the view is complete, and stays where it is. Makes work.state if it needs one,
+  /// which is destroyed when the Run has ended. Error: the Run fails.
+  virtual Status begin(Work& work) = 0;
+  /// Goes on with a lane, for about `budget` moves. `blocked` where nothing can be done now: when that changes
+  /// by itself, not by a peer, the bell is rung. `done` when all moves are complete.
+  virtual LaneAnswer advance(Work& work, int32_t lane, int budget) = 0;
+  /// Drops what has not begun, and has what has begun end soon, done or not. Returns at once.
+  virtual void cancel(Work& work) = 0;
+  /// After cancel(): returns when nothing that was submitted touches memory any more. The driver waits.
+  virtual void quiesce(Work& work) = 0;
+  /// Takes the next place in `stream`, one of the caller's for memory of this kind (a cudaStream_t). `reached`
+  /// is called once, by any thread, when all that the stream was given before is done. Any thread; waits for
+  /// nothing.
+  virtual Result<std::unique_ptr<StreamGate>> enter(void* stream, std::function<void()> reached) = 0;
+
+  /// Why a lane failed with LaneFault::device.
+  virtual Status failure(const Work& work) const = 0;
+};
+
+/// What an executor is made with.
+struct ExecutorContext {
+  /// Has the driver look at its lanes again: to be called when a move has become complete, or has failed. Any
+  /// thread; costs a system call. Not while no move is under way: the engine may be gone.
+  std::function<void()> bell;
+};
+
+/// A move as the kernels take it, for executors whose memory the processor reaches.
+inline kernels::ReduceTask reduceTaskOf(const Work& work, const MoveTask& move) {
+  kernels::ReduceTask task;
+  task.type = work.type;
+  task.op = work.op;
+  task.sources = static_cast<uint8_t>(move.sources);
+  task.destinations = static_cast<uint8_t>(move.destinations);
+  task.count = move.elements;
+  for (int i = 0; i < move.sources; ++i) {
+    task.source[i] = move.source[i];
+    if ((move.preMask >> i & 1) != 0) task.pre[i] = work.pre;
+  }
+  for (int i = 0; i < move.destinations; ++i) task.destination[i] = move.destination[i];
+  if (move.post) task.post = work.post;
+  return task;
+}
+
+/// Memory of an executor's kind. Owner: a Run, which keeps it for the next call.
+class Scratch {
+ public:
+  Scratch() = default;
+  ~Scratch() { clear(); }
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+  /// Has at least `bytes` from `executor`; what is in it is lost. On an error it is empty.
+  Status provide(Executor& executor, size_t bytes);
+  std::byte* data() const { return data_; }
+
+ private:
+  void clear();
+
+  std::shared_ptr<Executor> executor_;
+  std::byte* data_ = nullptr;
+  size_t bytes_ = 0;
+};
+
+}  // namespace eccl::runtime

@@ -1,0 +1,46 @@
+// Which executors there are, and which one a call is for.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "runtime/executor/executor.h"
+
+namespace eccl::runtime {
+
+/// An entry of the table of executors: how a communicator gets its own of that kind.
+struct ExecutorKind {
+  std::string name;
+  /// Null: there is no such memory here, and the communicator goes without.
+  std::function<Result<std::shared_ptr<Executor>>(const ExecutorContext&)> make;
+};
+
+/// Adds a kind to the table, in which the product has "host" alone. Communicators made from now on have it; of
+/// several kinds that hold an address the one added last takes it, and host only what nobody else holds. Any
+/// thread.
+void addExecutorKind(ExecutorKind kind);
+/// Takes it out again. Communicators that have it keep it.
+void removeExecutorKind(const std::string& name);
+
+/// A communicator's executors, one of each kind. Owner: the engine. Constant once open.
+class Executors {
+ public:
+  Status open(const ExecutorContext& context);
+  /// The one for a call with these buffers, of which a null one counts for nothing. Error: they are of two
+  /// kinds.
+  Result<Executor*> of(const void* send, const void* receive) const;
+  Executor& host() const { return *host_; }
+  /// Whether a call with these buffers is the host's.
+  bool onHost(const void* send, const void* receive) const {
+    return others_.empty() || (&ofAddress(send) == host_.get() && &ofAddress(receive) == host_.get());
+  }
+
+ private:
+  Executor& ofAddress(const void* address) const;
+
+  std::shared_ptr<Executor> host_;
+  std::vector<std::shared_ptr<Executor>> others_;
+};
+
+}  // namespace eccl::runtime

@@ -1,0 +1,26 @@
+// The processor as an executor.
+#pragma once
+
+#include "runtime/executor/executor.h"
+
+namespace eccl::runtime {
+
+/// Makes each move on the thread that submits it, before submit() returns: a reduction in host memory is bound
+/// by memory bandwidth, which a second thread would only share. Takes all memory that no other executor holds.
+/// Keeps nothing, never fails.
+class HostExecutor final : public Executor {
+ public:
+  const char* memory() const override { return "host"; }
+  bool holds(const void*) const override { return true; }
+  Result<std::byte*> allocate(size_t bytes) override;
+  void release(std::byte* memory) override;
+  Status begin(Work&) override { return {}; }
+  LaneAnswer advance(Work& work, int32_t lane, int budget) override;
+  void cancel(Work&) override {}
+  void quiesce(Work&) override {}
+  /// Host streams are the runtime's own (execution/stream.h).
+  Result<std::unique_ptr<StreamGate>> enter(void*, std::function<void()>) override;
+  Status failure(const Work&) const override { return {}; }
+};
+
+}  // namespace eccl::runtime
