@@ -164,7 +164,7 @@ TEST(SimulatedNetwork, CoresSendAndReceive) {
 // Ranks that share a core.
 
 TEST(SimulatedCores, RanksWithCoresOfTheirOwnWorkAtTheSameTime) {
-  const CostParameters parameters = only({{CostTerm::shortMove, 1}});
+  const CostParameters parameters = only({{CostTerm::fastMove, 1}});
   // The root sends and keeps; the other takes it meanwhile.
   EXPECT_DOUBLE_EQ(timeOf(Collective::broadcast, "direct", bytesOf(100), Placement::oneHost(2, 2), parameters),
                    2);
@@ -173,7 +173,7 @@ TEST(SimulatedCores, RanksWithCoresOfTheirOwnWorkAtTheSameTime) {
 }
 
 TEST(SimulatedCores, ASharedCoreTakesTheSumOfAllMoves) {
-  const CostParameters parameters = only({{CostTerm::shortMove, 1}});
+  const CostParameters parameters = only({{CostTerm::fastMove, 1}});
   // Nothing but moves takes time: a core that has something to do is never idle.
   for (int n : {2, 3, 4, 7}) {
     EXPECT_DOUBLE_EQ(
@@ -187,7 +187,7 @@ TEST(SimulatedCores, ASharedCoreTakesTheSumOfAllMoves) {
 }
 
 TEST(SimulatedCores, SharedCoresTakeAtLeastTheirPartOfAllMoves) {
-  const CostParameters parameters = only({{CostTerm::shortMove, 1}, {CostTerm::notice, 0.25}});
+  const CostParameters parameters = only({{CostTerm::fastMove, 1}, {CostTerm::notice, 0.25}});
   for (int n : {3, 4, 7, 9}) {
     for (int cores : {1, 2, 3}) {
       if (cores >= n) continue;
@@ -199,7 +199,7 @@ TEST(SimulatedCores, SharedCoresTakeAtLeastTheirPartOfAllMoves) {
 }
 
 TEST(SimulatedCores, GoingOnWithAnotherRankIsCharged) {
-  const CostParameters parameters = only({{CostTerm::shortMove, 1}, {CostTerm::handOver, 10}});
+  const CostParameters parameters = only({{CostTerm::fastMove, 1}, {CostTerm::handOver, 10}});
   // The root does both its moves, then the other rank has its turn. The first rank's first turn is free.
   EXPECT_DOUBLE_EQ(timeOf(Collective::broadcast, "direct", bytesOf(100), Placement::oneHost(2, 1), parameters),
                    3 + 10);
@@ -248,20 +248,20 @@ TEST(SimulatedMemory, PlainBuffersAreCopiedThroughSlots) {
   CallSize size = kBlock32K;
   size.registered = false;
   EXPECT_THAT(amountsOf(Collective::broadcast, "direct", size, Placement::oneHost(2, 2), ones()),
-              UnorderedElementsAre(amount("short-call", 1), amount("short-move", 2), amount("notice", 1),
+              UnorderedElementsAre(amount("fast-call", 1), amount("fast-move", 2), amount("notice", 1),
                                    amount("read.64K", kMB32K), amount("slot-write", kMB32K),
                                    amount("slot-read", kMB32K), amount("write.64K", kMB32K)));
 }
 
 TEST(SimulatedMemory, StableSourcesAreFetchedByTheReceiver) {
   EXPECT_THAT(amountsOf(Collective::gather, "direct", kBlock32K, Placement::oneHost(2, 2),
-                        only({{CostTerm::shortCall, 1},
-                              {CostTerm::shortMove, 1},
+                        only({{CostTerm::fastCall, 1},
+                              {CostTerm::fastMove, 1},
                               {CostTerm::notice, 10},
                               {level(CostTerm::fetch, 0), 1},
                               {level(CostTerm::write, 0), 1}})),
               // The sender is told that its buffer has been read, after which it may return.
-              UnorderedElementsAre(amount("short-call", 1), amount("short-move", 2), amount("notice", 2),
+              UnorderedElementsAre(amount("fast-call", 1), amount("fast-move", 2), amount("notice", 2),
                                    amount("fetch.64K", kMB32K), amount("write.64K", kMB32K)));
 }
 
@@ -270,7 +270,7 @@ TEST(SimulatedMemory, PlacedMessagesAreStoredByTheSender) {
   EXPECT_THAT(
       amountsOf(Collective::allGather, "direct", {.elements = 21'000, .slotBytes = 1 << 20},
                 Placement::oneHost(2, 2), ones()),
-      UnorderedElementsAre(amount("short-call", 1), amount("short-move", 2), amount("notice", 1),
+      UnorderedElementsAre(amount("fast-call", 1), amount("fast-move", 2), amount("notice", 1),
                            amount("read.64K", 0.021), amount("write.64K", 0.021), amount("store.64K", 0.021)));
 }
 
@@ -279,7 +279,7 @@ TEST(SimulatedMemory, ARingFetchesTheSumsAndStoresTheResults) {
   parameters[CostTerm::notice] = 5;
   // Halves: sent by reference; fetched, added to the own, kept and stored; seen to have arrived.
   EXPECT_THAT(amountsOf(Collective::allReduce, "ring", kBlock32K, Placement::oneHost(2, 2), parameters),
-              UnorderedElementsAre(amount("short-call", 1), amount("short-move", 3), amount("notice", 2),
+              UnorderedElementsAre(amount("fast-call", 1), amount("fast-move", 3), amount("notice", 2),
                                    amount("fetch.64K", kMB32K / 2), amount("read.64K", kMB32K / 2),
                                    amount("write.64K", kMB32K / 2), amount("store.64K", kMB32K / 2),
                                    amount("combine", kMB32K / 2)));
@@ -331,8 +331,8 @@ TEST(SimulatedMemory, PlainBuffersAreNeverReferredTo) {
   }
 }
 
-TEST(SimulatedMemory, ShortCallsAreOfOneTileAmongRanksThatShareMemory) {
-  const CostParameters parameters = only({{CostTerm::call, 1}, {CostTerm::shortCall, 100}});
+TEST(SimulatedMemory, TheFastPathIsOfOneTileAmongRanksThatShareMemory) {
+  const CostParameters parameters = only({{CostTerm::call, 1}, {CostTerm::fastCall, 100}});
   auto begun = [&](uint64_t tiles, const Placement& placement) {
     return timeOf(Collective::broadcast, "chain", bytesOf(100 * tiles, 100), placement, parameters);
   };

@@ -424,7 +424,7 @@ TEST_P(LongMessages, EqualTheReplayOnEveryPath) {
           c.count = 0;
         }
         run(c);
-        c.count = varies() ? 0 : 5000;  // one tile of the slots here: later ones of these are short calls
+        c.count = varies() ? 0 : 5000;  // one tile of the slots here: later ones of these take the fast path
         for (int time = 0; time < 4 && !varies() && !HasFatalFailure(); ++time) {
           c.seed = random();
           run(c, time < 3 ? 0 : 3000);

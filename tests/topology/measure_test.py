@@ -38,7 +38,7 @@ class Measured(unittest.TestCase):
 
     def test_says_what_it_found(self):
         self.assertRegex(self.said, r"(?m)^ranks +microseconds +GB/s\n +0 - 1 +\d+\.\d\d +\d+\.\d\d$")
-        for constant in ("call", "short-move", "network-latency", "combine", "read.64K", "store.256000K"):
+        for constant in ("call", "fast-move", "network-latency", "combine", "read.64K", "store.256000K"):
             self.assertRegex(self.said, r"(?m)^%s +\d+\.\d{3}$" % re.escape(constant))
         for what in ("the constants explain what was measured", "the constants at other sizes", "the model at other sizes"):
             found = re.search(r"(?m)^%s: off by \d+\.\d %% \(median\), \d+\.\d %% \(95th percentile\) in (\d+) calls$" % what, self.said)
@@ -70,7 +70,7 @@ class Measured(unittest.TestCase):
         said = run(*SMALL, "--judge", self.model)
         self.assertRegex(said, r"(?m)^the model: off by ")
         self.assertRegex(said, r"(?m)^the model at sizes between: off by ")
-        self.assertNotIn("short-move", said)
+        self.assertNotIn("fast-move", said)
 
     def test_earlier_calls_are_fitted_to_too(self):
         # The same calls again, so that each is there three times: the model is to be read again all the same.

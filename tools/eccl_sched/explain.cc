@@ -103,7 +103,7 @@ std::array<Part, 4> partsOf(const algorithms::CostAmounts& amounts,
       {{"calls and moves", 0}, {"waiting for others", 0}, {"memory", 0}, {"network", 0}}};
   for (int term = 0; term < algorithms::kCostTerms; ++term) {
     const auto which = static_cast<algorithms::CostTerm>(term);
-    const bool moves = which <= algorithms::CostTerm::shortMove,
+    const bool moves = which <= algorithms::CostTerm::fastMove,
                waits = which <= algorithms::CostTerm::handOver;
     const bool network =
         which >= algorithms::CostTerm::networkLatency && which <= algorithms::CostTerm::portBytes;

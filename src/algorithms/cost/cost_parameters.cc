@@ -8,9 +8,9 @@ namespace eccl::algorithms {
 namespace {
 
 constexpr const char* kNames[] = {"call",
-                                  "short-call",
+                                  "fast-call",
                                   "move",
-                                  "short-move",
+                                  "fast-move",
                                   "notice",
                                   "hand-over",
                                   "slot-write",
@@ -43,9 +43,9 @@ CostParameters CostParameters::defaults() {
   constexpr double kGigabitsOfAPort = 25;  // assumed: nothing says what network there is
   CostParameters d;
   d[CostTerm::call] = 2.6;
-  d[CostTerm::shortCall] = 0.12;
+  d[CostTerm::fastCall] = 0.12;
   d[CostTerm::move] = 0.05;
-  d[CostTerm::shortMove] = 0.11;
+  d[CostTerm::fastMove] = 0.11;
   d[CostTerm::notice] = 0.093;
   d[CostTerm::handOver] = 3.4;
   d[CostTerm::slotWrite] = 16;

@@ -18,9 +18,9 @@ inline constexpr int kMemoryLevels = static_cast<int>(kWorkingSets.size());
 /// Microseconds, unless said otherwise.
 enum class CostTerm : int {
   call,                           ///< of a rank's core: to begin and end a call
-  shortCall,                      ///< the same for calls of one tile among ranks that look at the same memory
+  fastCall,                       ///< the same for calls of one tile among ranks that look at the same memory
   move,                           ///< of a rank's core: a move, whatever its length
-  shortMove,                      ///< the same in short calls
+  fastMove,                       ///< the same on the fast path
   notice,                         ///< until a rank that shares memory sees a message
   handOver,                       ///< until a core that ranks share goes on with another of them
   slotWrite,                      ///< per MB: into a slot, which stays in the caches

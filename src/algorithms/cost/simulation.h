@@ -60,7 +60,7 @@ class Clocks {
                    ? 0
                    : static_cast<size_t>(*std::max_element(placement.port.begin(), placement.port.end())) + 1) {
     Moment begun;
-    begun.add(parameters_, brief_ ? CostTerm::shortCall : CostTerm::call, 1);
+    begun.add(parameters_, brief_ ? CostTerm::fastCall : CostTerm::call, 1);
     begun_ = begun;
     ends_.assign(programs.size(), begun);
     for (const Program& program : programs) {
@@ -118,7 +118,7 @@ class Clocks {
     Moment clock = begin_;
     clock.notBefore(core_->free);
     if (core_->rank != move.rank && core_->rank >= 0) clock.add(parameters_, CostTerm::handOver, 1);
-    clock.add(parameters_, brief_ ? CostTerm::shortMove : CostTerm::move, 1);
+    clock.add(parameters_, brief_ ? CostTerm::fastMove : CostTerm::move, 1);
     const auto& weights = levels_[static_cast<size_t>(placement_.machine[static_cast<size_t>(move.rank)])];
     auto touch = [&](CostTerm first) {
       for (int level = 0; level < kMemoryLevels; ++level) {

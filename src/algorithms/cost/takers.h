@@ -32,19 +32,26 @@ class Takers {
   explicit Takers(const std::vector<Program>& programs) {
     // Both ends of a connection list its messages of a tile in the same order.
     std::map<std::array<int, 4>, std::vector<Taker>> taken;  // by sender, receiver, channel, tag
+    std::vector<std::vector<std::vector<Taker>*>> ends;      // the same, by rank and connection
     for (const Program& program : programs) {
-      forOperands(program, false, [&](const Step& step, size_t, const ConnectionSpec& from) {
-        taken[{from.peer, program.rank, from.channel, from.tag}].push_back(takerOf(program, step));
+      auto& its = ends.emplace_back();
+      for (const ConnectionSpec& spec : program.connections) {
+        const int from = spec.sends ? program.rank : spec.peer, to = spec.sends ? spec.peer : program.rank;
+        its.push_back(&taken[{from, to, spec.channel, spec.tag}]);
+      }
+    }
+    for (size_t rank = 0; rank < programs.size(); ++rank) {
+      forMessages(programs[rank], false, [&](const Step& step, size_t, size_t connection) {
+        ends[rank][connection]->push_back(takerOf(programs[rank], step));
       });
     }
-    for (const Program& program : programs) {
-      auto& its = takers_.emplace_back(program.operands.size());
-      std::vector<size_t> sent(program.connections.size());
-      forOperands(program, true, [&](const Step&, size_t operand, const ConnectionSpec& to) {
-        const auto& takers = taken[{program.rank, to.peer, to.channel, to.tag}];
-        size_t& number = sent[static_cast<size_t>(&to - program.connections.data())];
+    for (size_t rank = 0; rank < programs.size(); ++rank) {
+      auto& its = takers_.emplace_back(programs[rank].operands.size());
+      std::vector<size_t> sent(programs[rank].connections.size());
+      forMessages(programs[rank], true, [&](const Step&, size_t operand, size_t connection) {
+        const std::vector<Taker>& takers = *ends[rank][connection];
+        const size_t number = sent[connection]++;
         its[operand].push_back(number < takers.size() ? takers[number] : Taker{});
-        ++number;
       });
     }
   }
@@ -69,15 +76,14 @@ class Takers {
 
   /// Calls visit(step, operand, connection) for each message that a program sends, or receives, in a tile.
   template <class Visit>
-  static void forOperands(const Program& program, bool sends, Visit&& visit) {
+  static void forMessages(const Program& program, bool sends, Visit&& visit) {
     for (const Step& step : program.steps) {
       const int first = step.firstOperand + (sends ? step.sources : 0);
       for (int repeat = 0; repeat < step.repeat; ++repeat) {
         for (int i = first; i < first + (sends ? step.destinations : step.sources); ++i) {
           const Operand& operand = program.operands[static_cast<size_t>(i)];
           if (operand.space != Space::connection) continue;
-          visit(step, static_cast<size_t>(i),
-                program.connections[static_cast<size_t>(operand.index.at(repeat))]);
+          visit(step, static_cast<size_t>(i), static_cast<size_t>(operand.index.at(repeat)));
         }
       }
     }
