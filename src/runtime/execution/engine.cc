@@ -20,6 +20,8 @@ constexpr int kLooksPerPoll = 4;
 constexpr unsigned kPatientLooks = 100;
 /// While spinning, the clock once in so many.
 constexpr int kLooksPerClock = 16;
+/// The service thread has others to serve and looks for less long.
+constexpr Duration kServeYield = std::chrono::microseconds(50);
 
 /// Room for `more`. reserve() by itself makes room for no more than that, so each call would copy all before
 /// it.
@@ -31,7 +33,11 @@ void makeRoom(std::vector<T>& list, size_t more) {
 }  // namespace
 
 Engine::Engine(EngineOptions options, EngineHandler& handler)
-    : options_(options), handler_(handler), spin_(options.spin) {}
+    : options_(options),
+      handler_(handler),
+      role_(*options.clock, *this),
+      spin_(options.spin),
+      stalls_(options.stallTime, *options.clock) {}
 
 Status Engine::open(transport::ConnectorOptions connectorOptions) {
   ECCL_TRY(reactor_.open());
@@ -44,88 +50,55 @@ Status Engine::open(transport::ConnectorOptions connectorOptions) {
 }
 
 void Engine::setDirectFrom(uint32_t bytes) {
-  std::unique_lock lock(mutex_);
-  changed_.wait(lock, [this] { return !driving_; });
+  role_.take();
   connector_->setDirectFrom(bytes);
+  role_.giveBack(left());
 }
 
 void Engine::submit(std::span<const std::shared_ptr<Run>> runs) {
-  std::lock_guard lock(mutex_);
-  makeRoom(queued_, runs.size());
-  makeRoom(released_, runs.size());
-  for (auto& run : runs) {
-    queued_.push_back(run);
-    if (run->holds.load(std::memory_order_relaxed) == 0) released_.push_back(run);
-  }
-  announce(waiting_ == 0);
+  role_.announce([&] {
+    makeRoom(inbox_.queued, runs.size());
+    makeRoom(inbox_.released, runs.size());
+    for (auto& run : runs) {
+      inbox_.queued.push_back(run);
+      if (run->holds.load(std::memory_order_relaxed) == 0) inbox_.released.push_back(run);
+    }
+  });
 }
 
 void Engine::release(std::span<const std::shared_ptr<Run>> runs) {
-  std::lock_guard lock(mutex_);
-  for (auto& run : runs) {
-    if (run->holds.fetch_sub(1, std::memory_order_relaxed) == 1) released_.push_back(run);
-  }
-  announce(waiting_ == 0);
-}
-
-void Engine::execute(const std::shared_ptr<Run>& run) {
-  std::unique_lock lock(mutex_);
-  if (!driving_ && !news_.load(std::memory_order_relaxed)) {  // nothing comes before it: no need to queue
-    ++waiting_;
-    driving_ = true;
-    lock.unlock();
-    start(run, nullptr);
-    driveFor(*run, lock);
-    return stopWaiting(lock);
-  }
-  queued_.push_back(run);
-  released_.push_back(run);
-  announce(false);
-  lock.unlock();
-  wait(*run);
-}
-
-// Under the mutex: the driver, if there is one, is to look at what is new, else the service thread if asked
-// for.
-void Engine::announce(bool toService) {
-  if (!news_.exchange(true)) newsSince_ = options_.clock->now();
-  if (driving_ && sleeping_.load())  // pairs with sleep(): it sees the news, or this sees it asleep
-    reactor_.ring();
-  else if (!driving_ && toService && !attended_)
-    handler_.wakeService();
+  role_.announce([&] {
+    for (auto& run : runs) {
+      if (run->holds.fetch_sub(1, std::memory_order_relaxed) == 1) inbox_.released.push_back(run);
+    }
+  });
 }
 
 void Engine::adopt(transport::Incoming incoming) {
-  std::lock_guard lock(mutex_);
-  incoming_.push_back(std::move(incoming));
-  announce(true);
+  role_.announce([&] { inbox_.incoming.push_back(std::move(incoming)); });
 }
 
 void Engine::expectEnd(int rank) {
-  std::lock_guard lock(mutex_);
-  leaving_.push_back(rank);
-  announce(true);
+  role_.announce([&] { inbox_.leaving.push_back(rank); });
 }
 
 void Engine::fail(const Status& why) {
-  {
-    std::lock_guard lock(mutex_);
+  role_.alarm([&] {
     if (failure_.ok()) failure_ = why;
     failing_.store(true, std::memory_order_release);
-    if (driving_) reactor_.ring();
-  }
-  handler_.wakeService();
+  });
 }
 
 void Engine::quiesce() {
-  std::unique_lock lock(mutex_);
-  changed_.wait(lock, [this] { return !driving_; });
-  driving_ = true;
-  lock.unlock();
+  role_.take();
   failActive();
-  lock.lock();
-  driving_ = false;
-  changed_.notify_all();
+  role_.giveBack(left());
+}
+
+// By the driver.
+DriverRole::Left Engine::left() const {
+  if (!active_.empty()) return DriverRole::Left::running;
+  return pending_.empty() ? DriverRole::Left::nothing : DriverRole::Left::held;
 }
 
 // What was submitted touches neither the caller's memory any more, nor what peers have lent.
@@ -146,40 +119,28 @@ void Engine::failActive() {
     connector_->poison();
   }
   Status why;
-  std::vector<std::shared_ptr<Run>> queued;
-  {
-    std::lock_guard lock(mutex_);
+  Inbox inbox;
+  role_.takeNews([&] {
     why = failure_;
-    queued.swap(queued_);
-    released_.clear();
-    incoming_.clear();
-  }
+    std::swap(inbox, inbox_);
+  });
   for (; !active_.empty(); active_.pop_back()) complete(*active_.back(), why);
   for (; !pending_.empty(); pending_.erase(pending_.begin())) complete(*pending_.begin()->second, why);
-  for (auto& run : queued) complete(*run, why);
+  for (auto& run : inbox.queued) complete(*run, why);
 }
 
 void Engine::takeQueued() {
-  std::vector<std::shared_ptr<Run>> queued, released;
-  std::vector<transport::Incoming> incoming;
-  std::vector<int> leaving;
-  {
-    std::lock_guard lock(mutex_);
-    queued.swap(queued_);
-    released.swap(released_);
-    incoming.swap(incoming_);
-    leaving.swap(leaving_);
-    news_.store(false, std::memory_order_relaxed);
-  }
+  Inbox inbox;
+  role_.takeNews([&] { std::swap(inbox, inbox_); });
   const Status taken = guarded("taking up calls", [&] {
-    for (int rank : leaving) connector_->expectEnd(rank);
-    for (transport::Incoming& each : incoming) connector_->adopt(std::move(each));
-    for (auto& run : queued) {
+    for (int rank : inbox.leaving) connector_->expectEnd(rank);
+    for (transport::Incoming& each : inbox.incoming) connector_->adopt(std::move(each));
+    for (auto& run : inbox.queued) {
       admit(*run);
       pending_.emplace(run.get(), run);
     }
-    for (auto& run : released) run->released = true;
-    for (auto* list : {&released, &queued}) {
+    for (auto& run : inbox.released) run->released = true;
+    for (auto* list : {&inbox.released, &inbox.queued}) {
       for (auto& run : *list) {
         // A stream may release a Run while another thread is about to submit it.
         if (!run->released || pending_.erase(run.get()) == 0) continue;
@@ -191,7 +152,7 @@ void Engine::takeQueued() {
   });
   if (taken.ok()) return;
   handler_.onDriverFailed(taken);
-  for (auto* list : {&released, &queued}) {
+  for (auto* list : {&inbox.released, &inbox.queued}) {
     for (auto& run : *list) complete(*run, taken);  // some are in no list
   }
 }
@@ -229,11 +190,7 @@ void Engine::complete(Run& run, Status status) {
   if (run.done.load(std::memory_order_relaxed)) return;
   run.status = std::move(status);
   run.state.reset();
-  {
-    std::lock_guard lock(mutex_);
-    run.done.store(true, std::memory_order_release);
-    changed_.notify_all();
-  }
+  role_.finish([&] { run.done.store(true, std::memory_order_release); });
   const auto onDone = std::move(run.onDone);  // may hold what holds the run
   for (const auto& tell : onDone) {
     const Status told = guarded("ending a call", [&] { return tell(run), Status(); });
@@ -246,7 +203,7 @@ bool Engine::drive() {
     failActive();
     return false;
   }
-  if (news_.load(std::memory_order_acquire)) takeQueued();
+  if (role_.news()) takeQueued();
   connector_->progress();
   bool moved = false;
   bool finished = false;
@@ -304,13 +261,13 @@ void Engine::disarm() {
 
 void Engine::sleep() {
   arm();
-  sleeping_.store(true);
-  if (!drive() && !failing() && !news_.load()) {
+  role_.fallAsleep();
+  if (!drive() && !failing() && !role_.news()) {
     Duration limit = std::min<Duration>(options_.stallTime, connector_->nextDeadline() - options_.clock->now());
     limit = std::max(Duration::zero(), limit);
     reactor_.poll(static_cast<int>((limit.count() + 999'999) / 1'000'000));
   }
-  sleeping_.store(false, std::memory_order_relaxed);
+  role_.wakeUp();
   disarm();
   checkStalls();
 }
@@ -330,8 +287,8 @@ void Engine::idle(Looks& looks) {
   sched_yield();
 }
 
-// The caller has taken the driver's role.
-void Engine::driveFor(Run& run, std::unique_lock<std::mutex>& lock) {
+// By the driver.
+void Engine::driveFor(Run& run) {
   asDriver([&] {
     disarm();
     Looks looks;
@@ -343,45 +300,51 @@ void Engine::driveFor(Run& run, std::unique_lock<std::mutex>& lock) {
       if (failing()) break;
     }
   });
-  lock.lock();
-  driving_ = false;
-  changed_.notify_all();
-}
-
-void Engine::stopWaiting(std::unique_lock<std::mutex>& lock) {
-  --waiting_;
-  // active_ is the driver's: it may be looked at only while there is none.
-  const bool left =
-      !driving_ && !attended_ && waiting_ == 0 && (!active_.empty() || news_.load(std::memory_order_relaxed));
-  lock.unlock();
-  if (left) handler_.wakeService();
 }
 
 void Engine::wait(Run& run) {
-  std::unique_lock lock(mutex_);
-  ++waiting_;
-  while (!run.done.load(std::memory_order_acquire)) {
-    if (driving_) {
-      changed_.wait(lock);
-      continue;
-    }
-    driving_ = true;
-    lock.unlock();
-    driveFor(run, lock);
+  for (bool drives = role_.wait(run.done); drives; drives = role_.await(run.done)) {
+    driveFor(run);
+    if (role_.giveBack(left(), run.done)) return;
   }
-  stopWaiting(lock);
+}
+
+void Engine::execute(const std::shared_ptr<Run>& run) {
+  const auto queue = [&] {
+    inbox_.queued.push_back(run);
+    inbox_.released.push_back(run);
+  };
+  if (!role_.claimOr(queue)) return wait(*run);
+  start(run, nullptr);
+  driveFor(*run);
+  role_.leave(left());
+}
+
+bool Engine::claim() {
+  return role_.claim();
+}
+
+bool Engine::drive(FastPath& call) {
+  disarm();
+  const bool spins = spin_.load(std::memory_order_relaxed) > Duration::zero();
+  if (!call.run(spins, [this] { return failing() || role_.news(); })) return false;
+  role_.leave(left());
+  return true;
+}
+
+void Engine::execute(const std::shared_ptr<Run>& run, const FastPath& call) {
+  start(run, &call);
+  driveFor(*run);
+  role_.leave(left());
 }
 
 bool Engine::drain(std::vector<transport::Untaken>* lost) {
-  std::unique_lock lock(mutex_);
-  changed_.wait(lock, [this] { return !driving_; });
-  driving_ = true;
-  lock.unlock();
+  role_.take();
   bool drained = false;
   asDriver([&] {
     bool told = false;
     while (!failing()) {
-      const bool ended = active_.empty() && pending_.empty() && !news_.load(std::memory_order_acquire);
+      const bool ended = active_.empty() && pending_.empty() && !role_.news();
       // Senders must not wait for receives that will never come.
       if (ended && !std::exchange(told, true)) connector_->endReceiving();
       if (ended && connector_->drained()) break;
@@ -398,10 +361,37 @@ bool Engine::drain(std::vector<transport::Untaken>* lost) {
     *lost = connector_->untaken();
     drained = !failing();
   });
-  lock.lock();
-  driving_ = false;
-  changed_.notify_all();
+  role_.giveBack(left());
   return drained;
+}
+
+bool Engine::serve() {
+  if (!role_.takeForService(failing(), &serveDeadline_)) return false;  // whoever drives minds the time
+  asDriver([&] {
+    disarm();
+    reactor_.poll(0);
+    const TimePoint until = options_.clock->now() + kServeYield;
+    while (!role_.awaited() && (drive() || (!active_.empty() && !failing() && options_.clock->now() < until))) {
+    }
+    // Armed anew after each move: a connection may have become ready, or of use, meanwhile.
+    if (!role_.awaited()) do {
+        arm();
+      } while (drive());
+    checkStalls();
+  });
+  TimePoint due = connector_->nextDeadline();
+  if (!active_.empty()) due = std::min(due, options_.clock->now() + options_.stallTime);
+  role_.giveBackFromService(left(), &serveDeadline_);
+  serveDeadline_ = std::min(serveDeadline_, due);
+  return true;
+}
+
+// By the driver.
+void Engine::checkStalls() {
+  stalls_.check(active_, [this](Run& run, Duration stalled) {
+    handler_.onStall(run, stalled, peersAwaited(run));
+    return !failing();
+  });
 }
 
 void Engine::closeAfterFork() {

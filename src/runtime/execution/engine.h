@@ -9,15 +9,15 @@
 // that share no connection go on side by side, and Runs that do follow one another lane by lane.
 #pragma once
 
-#include <condition_variable>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <unordered_map>
 #include <vector>
 
+#include "runtime/execution/driver_role.h"
 #include "runtime/execution/run.h"
+#include "runtime/execution/stall_watch.h"
 #include "runtime/executor/executors.h"
 #include "transport/connect/connector.h"
 #include "transport/core/reactor.h"
@@ -47,7 +47,7 @@ struct EngineOptions {
 };
 
 /// Owner: the communicator.
-class Engine {
+class Engine : DriverRole::Bells {
  public:
   Engine(EngineOptions options, EngineHandler& handler);
   /// Needed before anything else; `connector` is for Reactor users only.
@@ -127,18 +127,17 @@ class Engine {
     TimePoint since{};
   };
   void idle(Looks& looks);
-  void driveFor(Run& run, std::unique_lock<std::mutex>& lock);
-  void stopWaiting(std::unique_lock<std::mutex>& lock);
+  void driveFor(Run& run);
   void sleep();
   void failActive();
   void stopExecutors();
   bool failing() const { return failing_.load(std::memory_order_acquire); }
-  void announce(bool toService);
-  void attend(TimePoint now);
+  DriverRole::Left left() const;
+  void ringDriver() override { reactor_.ring(); }
+  void wakeService() override { handler_.wakeService(); }
   void losePatience();
   void arm();
   void disarm();
-  std::vector<int> awaited(const Run& run) const;
 
   const EngineOptions options_;
   EngineHandler& handler_;
@@ -146,24 +145,22 @@ class Engine {
   Executors executors_;  // after the reactor: they ring it
   std::unique_ptr<transport::Connector> connector_;
 
-  std::mutex mutex_;
-  std::condition_variable changed_;  // a Run is done, or the driver's role is free
-  bool driving_ = false;
-  std::atomic<int> waiting_{0};        // threads in wait(); written under the mutex
-  std::atomic<bool> sleeping_{false};  // the driver, in the reactor
-  bool attended_ = false;              // the service thread looks again by serveDeadline_, unasked
-  TimePoint newsSince_{};              // when news_ was last raised
-  std::vector<std::shared_ptr<Run>> queued_, released_;
-  std::vector<transport::Incoming> incoming_;
-  std::vector<int> leaving_;
-  Status failure_;
-  std::atomic<bool> news_{false};  // something of the above is new
+  /// What other threads have brought, for the driver. Under the role's mutex.
+  struct Inbox {
+    std::vector<std::shared_ptr<Run>> queued, released;
+    std::vector<transport::Incoming> incoming;
+    std::vector<int> leaving;
+  };
+  DriverRole role_;
+  Inbox inbox_;
+  Status failure_;  // under the role's mutex too
   std::atomic<bool> failing_{false};
 
   std::atomic<Duration> spin_;
   size_t cacheShare_ = SIZE_MAX / 8;
 
   // The driver's.
+  StallWatch stalls_;
   std::unordered_map<const Run*, std::shared_ptr<Run>> pending_;  // not released yet
   std::vector<std::shared_ptr<Run>> active_;
   bool poisoned_ = false;

@@ -1,4 +1,4 @@
-// The engine's work on Runs: how they begin, how their lanes advance, and what they wait for.
+// The engine's work on Runs: how they begin, and how their lanes advance.
 
 #include <algorithm>
 #include <utility>
@@ -127,47 +127,6 @@ void Engine::laneFailed(Run& run, int lane) {
                           state.fault == LaneFault::epoch
                               ? "it sent a message of an earlier life of the communicator"
                               : "it sent a reference to memory it has not shown");
-  }
-}
-
-// Only what the next move of each lane needs: others may have done all that the call asks of them, and be gone.
-std::vector<int> Engine::awaited(const Run& run) const {
-  std::vector<int> peers;
-  const auto connection = [&](int c) -> transport::Connection& {
-    return *run.plan->connections[static_cast<size_t>(c)];
-  };
-  for (size_t lane = 0; lane < run.phases.size(); ++lane) {
-    if (run.phases[lane] == Run::LanePhase::running) {
-      interpreter::forAwaited(run.view, static_cast<int32_t>(lane),
-                              [&](int32_t c) { peers.push_back(connection(c).peer()); });
-    }
-    for (int c : run.plan->laneConnections[lane]) {
-      transport::Connection& its = connection(c);
-      const bool unmade =
-          run.phases[lane] == Run::LanePhase::waiting && its.state() != transport::Connection::State::ready;
-      const bool unread = run.phases[lane] == Run::LanePhase::draining && its.sends() &&
-                          !its.sendEnd.released(run.drains[static_cast<size_t>(c)]);
-      if (unmade || unread) peers.push_back(its.peer());
-    }
-  }
-  std::sort(peers.begin(), peers.end());
-  peers.erase(std::unique(peers.begin(), peers.end()), peers.end());
-  return peers;
-}
-
-void Engine::checkStalls() {
-  TimePoint now = options_.clock->now();
-  for (auto& run : active_) {
-    if (std::exchange(run->moved, false)) {
-      run->lastProgress = now;
-      run->stallReportedAt = {};
-    }
-    Duration stalled = now - run->lastProgress;
-    // Said after the stall time and then each time the stall has doubled.
-    if (stalled < options_.stallTime || stalled < 2 * run->stallReportedAt) continue;
-    run->stallReportedAt = stalled;
-    handler_.onStall(*run, stalled, awaited(*run));
-    if (failing()) return;
   }
 }
 

@@ -10,9 +10,12 @@
 // goes on as a Run.
 #pragma once
 
+#include <sched.h>
+
 #include <memory>
 #include <vector>
 
+#include "base/atomics.h"
 #include "kernels/reduce.h"
 #include "program/move_ends.h"
 #include "runtime/execution/call.h"
@@ -36,12 +39,10 @@ class FastPath {
 
   /// Starts anew. The record has been numbered.
   void begin(const void* send, void* receive, uint32_t signature);
-  enum class Answer : uint8_t { done, moved, blocked, unusual };
-  /// Makes every move that can be made. `unusual` is for the interpreter, which will find the same. `patient`:
-  /// places for long messages are worth waiting for.
-  Answer advance(bool patient);
-  /// Makes peers that sleep notice.
-  void kick() const;
+  /// Advances until the call is complete (true). False: it takes long, is unusual, or `stop()` says so; what
+  /// has been done peers have been told.
+  template <class Stop>
+  bool run(bool spins, const Stop& stop);
   /// Brings `run`, an execution that has just begun, to where this one is.
   void handOver(Run& run) const;
 
@@ -70,12 +71,25 @@ class FastPath {
     uint32_t length;
   };
 
+  /// A call is worth so many looks, spinning and yielding, before it is treated like any other.
+  static constexpr int kLooks = 500, kYields = 20;
+  /// Peers that do not sleep see a message after less; the fence it takes to find out whether they do can wait.
+  static constexpr int kLooksBeforeKick = 8;
+  /// So long is a place for a long message waited for (some microseconds).
+  static constexpr int kPatientLooks = 100, kPatientYields = 4;
+
   FastPath() = default;
   bool addLane(const Call& call, const Plan& plan, int lane);
   bool addMove(const Call& call, const Plan& plan, const Step& step, int32_t stepIndex, int32_t repeat,
                bool posts);
   std::byte* memory(const Place& place) const { return buffers_[static_cast<int>(place.space)] + place.offset; }
+  enum class Answer : uint8_t { done, moved, blocked, unusual };
+  /// Makes every move that can be made. `unusual` is for the interpreter, which will find the same. `patient`:
+  /// places for long messages are worth waiting for.
+  Answer advance(bool patient);
   Answer make(Move& move, bool patient);
+  /// Makes peers that sleep notice.
+  void kick() const;
 
   CallRecord record_;
   bool needsSend_ = false, needsReceive_ = false, needsTwo_ = false;
@@ -86,5 +100,28 @@ class FastPath {
   std::byte* buffers_[kMemorySpaces] = {};
   uint32_t signature_ = 0;
 };
+
+template <class Stop>
+bool FastPath::run(bool spins, const Stop& stop) {
+  for (int looks = 0;;) {
+    const Answer answer = advance(looks < (spins ? kPatientLooks : kPatientYields));
+    if (answer == Answer::done) break;
+    if (answer == Answer::moved) {
+      looks = 0;
+      continue;
+    }
+    if (++looks == (spins ? kLooksBeforeKick : 1)) kick();
+    if (answer == Answer::unusual || looks > (spins ? kLooks : kYields) || stop()) {
+      kick();
+      return false;
+    }
+    if (spins)
+      relaxProcessor();
+    else
+      sched_yield();
+  }
+  kick();
+  return true;
+}
 
 }  // namespace eccl::runtime

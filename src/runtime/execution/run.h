@@ -20,7 +20,7 @@ struct Run : Work, std::enable_shared_from_this<Run> {
   CallRecord record;
   Executor* executor = nullptr;  // the communicator's
 
-  /// Set once, under the engine's mutex; read by anybody.
+  /// Set once, in DriverRole::finish(); read by anybody.
   std::atomic<bool> done{false};
   /// Valid once done.
   Status status;

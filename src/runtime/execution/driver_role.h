@@ -1,0 +1,140 @@
+// Who drives an engine: a state machine for one role that many threads take, wait for and hand over.
+//
+// The role is free, or a thread has it and is awake, or that thread sleeps in the reactor. Work comes by
+// announce(), which wakes whoever is to look at it: the driver if it sleeps, or the service thread if nobody
+// drives, nobody waits and it does not look by itself anyway. docs/threading.md has the whole table.
+//
+// No wake-up is lost. A driver that falls asleep says so first and looks for news then; who brings news raises
+// the flag first and looks for a sleeper then. Both are sequentially consistent, so one sees the other. All
+// else happens under the mutex.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <mutex>
+
+#include "base/clock.h"
+
+namespace eccl::runtime {
+
+/// Owner: the engine. Any thread, but for what only the driver may do.
+class DriverRole {
+ public:
+  enum class State : uint8_t { free, awake, asleep };
+  /// What a driver leaves behind: no work, work that something holds back, or work to go on with.
+  enum class Left : uint8_t { nothing, held, running };
+
+  /// Called with the mutex held.
+  class Bells {
+   public:
+    virtual ~Bells() = default;
+    /// Ends the sleep of the driver, or keeps it from its next one.
+    virtual void ringDriver() = 0;
+    /// Has takeForService() called soon.
+    virtual void wakeService() = 0;
+  };
+
+  DriverRole(const Clock& clock, Bells& bells) : clock_(clock), bells_(bells) {}
+
+  /// For a caller that waits for its work: takes the role if it is free, there are no news and nothing was
+  /// left. True: to be ended by leave().
+  bool claim();
+  /// The same where work that was left does not matter. False: has called `queue`, under the mutex, which adds
+  /// the work to what is new; the caller is to go on with wait().
+  template <class Queue>
+  bool claimOr(Queue&& queue) {
+    std::lock_guard lock(mutex_);
+    if (state() == State::free && !news()) {
+      enter();
+      set(State::awake);
+      return true;
+    }
+    queue();
+    raise();
+    return false;
+  }
+  /// Begins a wait. Returns when the caller has the role (true) or `done` is set (false; the wait is over
+  /// then). `done` is set in finish().
+  bool wait(const std::atomic<bool>& done);
+  /// The same within a wait.
+  bool await(const std::atomic<bool>& done);
+  /// Gives back the role that await() gave. True: `done` is set, and the wait is over.
+  bool giveBack(Left left, const std::atomic<bool>& done);
+  /// Ends a wait by the driver: gives back the role.
+  void leave(Left left);
+
+  /// For a caller that waits for no work: returns when it has the role, to be ended by giveBack().
+  void take();
+  void giveBack(Left left);
+
+  /// For the service thread: takes the role unless somebody drives or is about to. *next: when it should ask
+  /// again though nobody wakes it. `failing`: news are not left to those who brought them.
+  bool takeForService(bool failing, TimePoint* next);
+  void giveBackFromService(Left left, TimePoint* next);
+
+  /// Calls `bring`, under the mutex, which adds what is new, and wakes whoever is to look at it.
+  template <class Bring>
+  void announce(Bring&& bring) {
+    std::lock_guard lock(mutex_);
+    bring();
+    raise();
+    callService();
+  }
+  /// The same for what must not be put off: whoever drives is rung, and the service thread is woken.
+  template <class Bring>
+  void alarm(Bring&& bring) {
+    std::lock_guard lock(mutex_);
+    bring();
+    if (state() != State::free) bells_.ringDriver();
+    bells_.wakeService();
+  }
+  /// Calls `set`, under the mutex, which sets what threads in await() look at, and wakes them.
+  template <class Set>
+  void finish(Set&& set) {
+    std::lock_guard lock(mutex_);
+    set();
+    changed_.notify_all();
+  }
+  /// By the driver: calls `take`, under the mutex, which takes all that was brought.
+  template <class Take>
+  void takeNews(Take&& take) {
+    std::lock_guard lock(mutex_);
+    take();
+    news_.store(false, std::memory_order_relaxed);
+  }
+
+  /// By the driver, around a sleep, which it begins only if there are still no news().
+  void fallAsleep() { state_.store(State::asleep); }  // pairs with raise()
+  void wakeUp() { state_.store(State::awake, std::memory_order_relaxed); }
+
+  /// Something was announced since takeNews().
+  bool news() const { return news_.load(); }
+  /// Somebody is in a wait.
+  bool awaited() const { return waiting_.load(std::memory_order_relaxed) > 0; }
+  State state() const { return state_.load(); }
+
+ private:
+  // All under the mutex.
+  void set(State state) { state_.store(state, std::memory_order_relaxed); }
+  void enter() { waiting_.store(waiting_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed); }
+  void exit() { waiting_.store(waiting_.load(std::memory_order_relaxed) - 1, std::memory_order_relaxed); }
+  bool await(std::unique_lock<std::mutex>& lock, const std::atomic<bool>& done);
+  void raise();
+  void free(Left left);
+  void callService();
+  TimePoint lookAgain(bool attended, TimePoint now);
+
+  const Clock& clock_;
+  Bells& bells_;
+  std::mutex mutex_;
+  std::condition_variable changed_;        // the role is free, or something is finished
+  std::atomic<State> state_{State::free};  // awake to asleep and back: by the driver, without the mutex
+  std::atomic<bool> news_{false};
+  std::atomic<int> waiting_{0};
+  Left left_ = Left::nothing;
+  bool attended_ = false;  // the service thread looks again soon, unasked
+  TimePoint newsSince_{};  // when news_ was last raised
+};
+
+}  // namespace eccl::runtime

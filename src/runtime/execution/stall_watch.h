@@ -1,0 +1,32 @@
+// Finds Runs in which nothing has moved for long.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "runtime/execution/run.h"
+
+namespace eccl::runtime {
+
+/// The peers without which no lane of the Run can go on, each once, in order. Only what the next move of each
+/// lane needs: others may have done all that the call asks of them, and be gone. Driver only.
+std::vector<int> peersAwaited(const Run& run);
+
+/// Owner: the engine. Driver only.
+class StallWatch {
+ public:
+  StallWatch(Duration limit, const Clock& clock) : limit_(limit), clock_(clock) {}
+
+  /// Calls `tell`, with how long nothing has moved, for each Run that has stalled for the limit, and again each
+  /// time that has doubled. Ends where `tell` returns false.
+  void check(std::span<const std::shared_ptr<Run>> runs,
+             const std::function<bool(Run& run, Duration stalled)>& tell) const;
+
+ private:
+  const Duration limit_;
+  const Clock& clock_;
+};
+
+}  // namespace eccl::runtime
