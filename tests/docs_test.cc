@@ -94,6 +94,28 @@ TEST(Docs, LinesAreUnder120Columns) {
   }
 }
 
+/// The lines of a text without their blanks.
+std::vector<std::string> linesOf(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) {
+    line.erase(std::remove(line.begin(), line.end(), ' '), line.end());
+    lines.push_back(line);
+  }
+  return lines;
+}
+
+TEST(Docs, TheGuideShowsAnAlgorithmAsItIs) {
+  const std::string guide = contentOf(fs::path(ECCL_SOURCE_DIR) / "CONTRIBUTING.md");
+  const std::string chain = contentOf(fs::path(ECCL_SOURCE_DIR) / "src/algorithms/library/broadcast_chain.cc");
+  const size_t from = chain.find("Program broadcastChain("), to = chain.find("\n}\n", from);
+  ASSERT_TRUE(from != chain.npos && to != chain.npos);
+  const size_t begin = guide.find("```cpp\n   Program broadcastChain("), end = guide.find("```\n", begin + 6);
+  ASSERT_TRUE(begin != guide.npos && end != guide.npos);
+  EXPECT_EQ(linesOf(guide.substr(begin + 7, end - begin - 10)), linesOf(chain.substr(from, to - from + 3)))
+      << "the function in CONTRIBUTING.md is not that of broadcast_chain.cc";
+}
+
 /// Every relative link of every document leads to a file.
 TEST(Docs, LinksLeadSomewhere) {
   static const std::regex link(R"rx(\]\(([^)#]+)[^)]*\))rx");

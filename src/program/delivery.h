@@ -20,7 +20,7 @@ namespace eccl {
 inline constexpr uint32_t kDirectFrom = 1024;
 /// The same for ranks that share cores: handing memory over takes turns on a core, which copies of less than
 /// this are cheaper than (4 and 8 ranks on 2 cores of an AMD EPYC, November 2026).
-inline constexpr uint32_t kCrowdedDirectFrom = 8192;
+inline constexpr uint32_t kOversubscribedDirectFrom = 8192;
 
 enum class Delivery : uint8_t {
   inlined,

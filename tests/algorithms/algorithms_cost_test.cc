@@ -7,9 +7,11 @@
 #include <bit>
 #include <cmath>
 #include <map>
+#include <tuple>
 
 #include "algorithms/library/algorithm.h"
 #include "algorithms/verify/abstract_executor.h"
+#include "support/placements.h"
 
 namespace eccl::algorithms {
 namespace {
@@ -269,21 +271,69 @@ class Expressions {
   std::map<std::tuple<int, Space, int>, size_t> memory_;
 };
 
+void expectOneOrder(const Algorithm& algorithm, const std::vector<Program>& programs) {
+  Expressions expressions;
+  AbstractExecutor<Expressions> executor(programs, expressions, {.tiles = 1, .slots = 2});
+  ASSERT_EQ(executor.runFair(), "");
+  for (size_t rank = 1; rank < programs.size(); ++rank) {
+    for (int part = 0; part < programs[0].parts; ++part) {
+      ASSERT_EQ(expressions.output(static_cast<int>(rank), part), expressions.output(0, part))
+          << algorithm.name << " with " << programs.size() << " ranks, rank " << rank << " part " << part;
+    }
+  }
+}
+
 TEST(AllReduceOrder, AllRanksSumInTheSameOrder) {
   for (const Algorithm& algorithm : algorithms()) {
     if (algorithm.collective != Collective::allReduce) continue;
     for (int n : {2, 3, 7, 8, 9, 15, 16, 17, 22, 23, 40}) {
-      std::vector<Program> programs = buildAll(algorithm, {Collective::allReduce, n, 0}, 2);
-      Expressions expressions;
-      AbstractExecutor<Expressions> executor(programs, expressions, {.tiles = 1, .slots = 2});
-      ASSERT_EQ(executor.runFair(), "");
-      for (int rank = 1; rank < n; ++rank) {
-        for (int part = 0; part < programs[0].parts; ++part) {
-          ASSERT_EQ(expressions.output(rank, part), expressions.output(0, part))
-              << algorithm.name << " with " << n << " ranks, rank " << rank << " part " << part;
+      const CollectiveShape shape{Collective::allReduce, n, 0};
+      expectOneOrder(algorithm, buildAll(algorithm, shape, 2));
+      if (!algorithm.hierarchical) continue;
+      for (const Placement& placement : test::placementsOf(n))
+        expectOneOrder(algorithm, buildAll(algorithm, shape, placement, 2));
+    }
+  }
+}
+
+/// Blocks that each host sends to others.
+std::vector<double> volumeBetween(const std::vector<Program>& programs, const Placement& placement) {
+  std::vector<double> sent(static_cast<size_t>(placement.ranks()));
+  for (const Program& program : programs) {
+    const auto hostOf = [&](int rank) {
+      return static_cast<size_t>(placement.host[static_cast<size_t>(rank)]);
+    };
+    for (const Step& step : program.steps) {
+      const Operand* operands = &program.operands[static_cast<size_t>(step.firstOperand)];
+      for (int i = step.sources; i < step.sources + step.destinations; ++i) {
+        for (int repeat = 0; operands[i].space == Space::connection && repeat < step.repeat; ++repeat) {
+          const int peer = program.connections[static_cast<size_t>(operands[i].index.at(repeat))].peer;
+          if (hostOf(peer) != hostOf(program.rank))
+            sent[hostOf(program.rank)] += static_cast<double>(operands[0].count) / program.parts;
         }
       }
     }
+  }
+  return sent;
+}
+
+TEST(Hierarchical, LittleCrossesTheNetworkInFewRounds) {
+  const Algorithm& algorithm = *findAlgorithm(Collective::allReduce, "hierarchical");
+  for (const auto& [hosts, each, rounds] : {std::tuple(2, 4, 4), std::tuple(3, 3, 4), std::tuple(4, 8, 6)}) {
+    const Placement placement = Placement::blocks(hosts * each, hosts);
+    const auto programs = buildAll(algorithm, {Collective::allReduce, hosts * each, 0}, placement, 1);
+    double together = 0;
+    for (double blocks : volumeBetween(programs, placement)) {
+      together += blocks;
+      // As many trees have their root on each host, so that all ports are busy alike.
+      if (each % hosts != 0 || blocks == 0) continue;
+      EXPECT_NEAR(blocks, 2.0 * (hosts - 1) / hosts, 1e-9);
+    }
+    EXPECT_NEAR(together, 2 * (hosts - 1), 1e-9);
+    Counting counting(programs);
+    AbstractExecutor<Counting> executor(programs, counting, {.tiles = 1, .slots = 2});
+    EXPECT_EQ(executor.runFair(), "");
+    EXPECT_EQ(counting.rounds, rounds) << hosts << " hosts of " << each;
   }
 }
 

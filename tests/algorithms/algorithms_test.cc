@@ -11,6 +11,7 @@
 
 #include "algorithms/verify/verify.h"
 #include "base/status.h"
+#include "support/placements.h"
 
 namespace eccl::algorithms {
 namespace {
@@ -43,18 +44,22 @@ Operands inBoth(const std::vector<std::pair<int, int>>& some, const std::vector<
   return found;
 }
 
-/// Proves a schedule in and out of place; then what is claimed stable or posted must be all that is so in both:
-/// a claim that is forgotten costs a copy for nothing.
-void prove(const Algorithm& algorithm, const CollectiveShape& shape, int channels) {
+/// Proves the programs of all ranks in and out of place; then what is claimed stable or posted must be all that
+/// is so in both: a claim that is forgotten costs a copy for nothing.
+void prove(const Algorithm& algorithm, const CollectiveShape& shape, int channels,
+           const std::vector<Program>& programs) {
   SCOPED_TRACE(format("%s %s ranks %d root %d channels %d", nameOf(shape.collective), algorithm.name,
                       shape.ranks, shape.root, channels));
-  std::vector<Program> programs = buildAll(algorithm, shape, channels);
   Verdict apart = verify(programs, false), inPlace = verify(programs, true);
   ASSERT_TRUE(apart.ok) << "out of place: " << apart.reason;
   ASSERT_TRUE(inPlace.ok) << "in place: " << inPlace.reason;
   EXPECT_LE(std::max(apart.minSlots, inPlace.minSlots), 2);
   EXPECT_EQ(claimed(programs, &Operand::stable), inBoth(apart.stable, inPlace.stable));
   EXPECT_EQ(claimed(programs, &Operand::posted), inBoth(apart.posted, inPlace.posted));
+}
+
+void prove(const Algorithm& algorithm, const CollectiveShape& shape, int channels) {
+  prove(algorithm, shape, channels, buildAll(algorithm, shape, channels));
 }
 
 /// Prints as "AllReduce_ring", in the names of the tests too.
@@ -101,6 +106,35 @@ TEST_P(EveryAlgorithm, IsProvedForManyRanks) {
   }
 }
 
+/// Where the ranks are makes no difference to most algorithms: what is the same is not proved again.
+TEST_P(EveryAlgorithm, IsProvedWhereverItsRanksAre) {
+  int proofs = 0;
+  for (int n : {2, 3, 4, 5, 6, 7, 8, 9, 11, 12, 16, 23, 32}) {
+    const CollectiveShape shape{GetParam().collective, n, 0};
+    for (int channels : {1, 2}) {
+      const std::vector<Program> onOneHost = buildAll(GetParam(), shape, channels);
+      for (const Placement& placement : test::placementsOf(n)) {
+        const std::vector<Program> programs = buildAll(GetParam(), shape, placement, channels);
+        if (programs == onOneHost) continue;
+        SCOPED_TRACE("hosts of ranks " + ::testing::PrintToString(placement.host));
+        prove(GetParam(), shape, channels, programs);
+        if (HasFatalFailure()) return;
+        ++proofs;
+      }
+    }
+  }
+  EXPECT_EQ(proofs > 0, GetParam().hierarchical);
+}
+
+TEST(Hierarchical, HundredsOfRanksWhoseHostsHaveManyAreProved) {
+  // More local ranks than a step has operands, and more hosts than a node of the tree has children.
+  const Algorithm& algorithm = *findAlgorithm(Collective::allReduce, "hierarchical");
+  for (const auto& [ranks, hosts] : {std::pair(100, 4), std::pair(100, 33)}) {
+    const CollectiveShape shape{Collective::allReduce, ranks, 0};
+    prove(algorithm, shape, 1, buildAll(algorithm, shape, Placement::blocks(ranks, hosts), 1));
+  }
+}
+
 int longestProgram(const Algorithm& algorithm, int ranks) {
   size_t steps = 0;
   for (const Program& program : buildAll(algorithm, {algorithm.collective, ranks, 0}, 1)) {
@@ -126,7 +160,8 @@ TEST_P(EveryAlgorithm, HasAShortProgram) {
 TEST_P(EveryAlgorithm, IsAPureFunction) {
   for (int rank : {0, 3, 6}) {
     CollectiveShape shape{GetParam().collective, 7, 0};
-    EXPECT_EQ(GetParam().build(shape, rank, 2), GetParam().build(shape, rank, 2));
+    const Placement placement = Placement::oneHost(7, 7);
+    EXPECT_EQ(GetParam().build(shape, placement, rank, 2), GetParam().build(shape, placement, rank, 2));
   }
 }
 

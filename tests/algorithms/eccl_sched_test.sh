@@ -31,11 +31,35 @@ check 2 'cannot be opened: No such file' verify "$folder/none"
 check 0 'in place: ok, minSlots 2, 28 moves' verify --collective allreduce --algorithm ring --ranks 4
 check 0 'AlltoAllv relay, 5 ranks, 2 channels, out of place: ok' verify --all --ranks 5 --channels 2
 
+# Hierarchical schedules are looked at on several numbers of hosts, or on those one asks for.
+check 0 'AllReduce hierarchical on 2 hosts, 6 ranks, 1 channel, in place: ok' verify -c AllReduce -a hierarchical -n 6
+check 0 'AllReduce hierarchical on 5 hosts, 6 ranks, 1 channel, in place: ok' verify -c AllReduce -a hierarchical -n 6
+check 0 'AllReduce hierarchical on 3 hosts, 6 ranks, 1 channel, in place: ok' verify -c AllReduce -a hierarchical -n 6 --hosts 3
+if grep -q 'on 2 hosts' "$folder/out"; then echo "--hosts 3 looks at 2 hosts" && exit 1; fi
+check 2 '--hosts 7 are more than 6 ranks' verify -c AllReduce -a hierarchical -n 6 --hosts 7
 
 # What is chosen without a model and with one, and what is wrong with one.
 check 0 'AllReduce of 65536 bytes among 8 ranks on 1 host takes direct, by the default cost model' explain -c allreduce -n 8 -b 64K
 check 0 '^direct +[0-9.]+ +1.00x .*; chosen$' explain -c AllReduce -n 8 -b 64K
 check 0 '^ring +[0-9.]+ ' explain -c AllReduce -n 8 -b 64K --hosts 2 --cores 2 --plain
+# A topology says how fast the ports of hosts are, and how many cores these have.
+for speed in 100 400000; do
+  cat >"$folder/$speed.xml" <<EOF
+<system version="1">
+  <cpu numaid="0" affinity="ffff" arch="x86_64" vendor="GenuineIntel" familyid="6" modelid="143">
+    <nic><net name="eth0" dev="0" speed="$speed" port="1" latency="0" maxconn="1"/></nic>
+  </cpu>
+</system>
+EOF
+done
+if ECCL_TOPO_FILE="$folder/100.xml" "$sched" explain -c AllGather -n 6 -b 1M --hosts 2 >"$folder/slow" 2>&1; then
+  ECCL_TOPO_FILE="$folder/400000.xml" "$sched" explain -c AllGather -n 6 -b 1M --hosts 2 >"$folder/fast"
+  grep -q '100.xml; rank 0 is on NUMA node 0, 16 cores, port host0/eth0 (0.0125 GB/s)' "$folder/slow"
+  slow=$(sed -n 's/.* takes \([^,]*\),.*/\1/p' "$folder/slow") fast=$(sed -n 's/.* takes \([^,]*\),.*/\1/p' "$folder/fast")
+  if [ "$slow" = "$fast" ]; then echo "ports of 0.1 and 400 Gbit/s both lead to $slow" && exit 1; fi
+else
+  grep -q 'built without pugixml' "$folder/slow"
+fi
 echo 'network-latency 1000' >"$folder/model"
 check 0 "on 4 hosts takes oneshot, by $folder/model" explain -c AllReduce -n 4 -b 8 --hosts 4 --cost "$folder/model"
 # Settings count as for a communicator.

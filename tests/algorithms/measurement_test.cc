@@ -49,12 +49,12 @@ TEST(Measurements, ComeBackAsTheyWere) {
   Placement placement = Placement::hosts(3);
   for (int round = 0; round < 500; ++round) {
     if (random() % 3 == 0) {
-      std::vector<Seat> seats(1 + random() % 9);
-      for (Seat& seat : seats) {
-        seat = {std::to_string(random() % 4), std::to_string(random() % 4), std::to_string(random() % 4),
-                cores(random)};
+      std::vector<RankLocation> locations(1 + random() % 9);
+      for (RankLocation& location : locations) {
+        location = {std::to_string(random() % 4), std::to_string(random() % 4), std::to_string(random() % 4),
+                    cores(random)};
       }
-      placement = Placement(seats);
+      placement = Placement(locations);
     }
     const CallSize size = {1 + random() % (uint64_t{1} << 50), static_cast<uint32_t>(1 + random() % 16),
                            64 + random() % (1 << 20), static_cast<int>(2 + random() % 1000), random() % 2 == 0};

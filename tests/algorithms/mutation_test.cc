@@ -10,6 +10,7 @@
 #include "algorithms/verify/verify.h"
 #include "program/text.h"
 #include "support/mutate.h"
+#include "support/placements.h"
 #include "support/replay_values.h"
 
 namespace eccl::algorithms {
@@ -59,7 +60,7 @@ CollectiveShape shapeOf(const Algorithm& algorithm, int ranks, uint64_t seed) {
 
 /// AllReduce up and down a chain, in which one lane receives into scratch and another takes it from there: what
 /// no algorithm of the library does so far, and where tiles can meet.
-Program throughScratch(const CollectiveShape& shape, int rank, int channels) {
+Program throughScratch(const CollectiveShape& shape, const Placement&, int rank, int channels) {
   const int n = shape.ranks;
   Builder b(shape, rank, channels, channels);
   if (rank > 0) b.scratch({0, 1, 1});
@@ -90,6 +91,12 @@ Program throughScratch(const CollectiveShape& shape, int rank, int channels) {
   return b.take();
 }
 
+/// Where the ranks of an algorithm are that cares.
+std::vector<Placement> placementsFor(const Algorithm& algorithm, int ranks) {
+  if (algorithm.hierarchical) return test::placementsOf(ranks);
+  return {Placement::oneHost(ranks, ranks)};
+}
+
 std::vector<Algorithm> candidates() {
   std::vector<Algorithm> all(algorithms().begin(), algorithms().end());
   all.push_back({"through_scratch", Collective::allReduce, throughScratch});
@@ -104,7 +111,9 @@ TEST_P(Mutation, WhatIsAcceptedWorks) {
   int accepted = 0, acceptedInOnePlace = 0, interleavings = 0;
   for (int i = 0; i < kMutants; ++i) {
     const int ranks = 2 + static_cast<int>(random() % 5), channels = 1 + static_cast<int>(random() % 2);
-    std::vector<Program> programs = buildAll(GetParam(), shapeOf(GetParam(), ranks, random()), channels);
+    const std::vector<Placement> placements = placementsFor(GetParam(), ranks);
+    std::vector<Program> programs = buildAll(GetParam(), shapeOf(GetParam(), ranks, random()),
+                                             placements[static_cast<size_t>(i) % placements.size()], channels);
     const std::string done = mutator.mutate(programs);
     int places = 0, slots = 0;
     auto play = [&](uint64_t inPlace, uint64_t seed) {
@@ -142,9 +151,16 @@ INSTANTIATE_TEST_SUITE_P(Algorithms, Mutation, testing::ValuesIn(candidates()),
 TEST(ReplayValues, EveryAlgorithmComputesWhatItsCollectiveDefines) {
   for (const Algorithm& algorithm : candidates()) {
     for (int ranks : {1, 2, 3, 4, 5, 8, 9}) {
-      std::vector<Program> programs = buildAll(algorithm, shapeOf(algorithm, ranks, 1), 2);
-      for (uint64_t seed = 0; seed < 32; ++seed) {
-        ASSERT_EQ(replay(programs, test::mixed(seed), 2, seed), "") << nameOf(algorithm) << " ranks " << ranks;
+      std::vector<Placement> placements = placementsFor(algorithm, ranks);
+      placements.push_back(Placement::oneHost(ranks, ranks));
+      if (!algorithm.hierarchical) placements.resize(1);
+      for (const Placement& placement : placements) {
+        std::vector<Program> programs = buildAll(algorithm, shapeOf(algorithm, ranks, 1), placement, 2);
+        for (uint64_t seed = 0; seed < 32; ++seed) {
+          ASSERT_EQ(replay(programs, test::mixed(seed), 2, seed), "")
+              << nameOf(algorithm) << " ranks " << ranks << " on hosts "
+              << ::testing::PrintToString(placement.host);
+        }
       }
     }
   }

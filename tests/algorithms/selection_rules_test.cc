@@ -86,7 +86,7 @@ TEST(SelectionRules, ManyRanksOnHostsTakeFewRoundsAndThenFewBytes) {
     for (const SelectionRule& rule : table.rules) {
       std::set<int> peers;
       for (const ConnectionSpec& connection :
-           rule.choice.algorithm->build({rule.collective, ranks, 0}, 0, 1).connections)
+           rule.choice.algorithm->build({rule.collective, ranks, 0}, Placement::hosts(ranks), 0, 1).connections)
         peers.insert(connection.peer);
       EXPECT_LE(peers.size(), size_t{kMaxNeighbours}) << nameOf(rule.collective) << " " << ranks;
     }

@@ -17,16 +17,16 @@ struct Where {
 };
 constexpr Where kWheres[] = {
     {"one host", [](int ranks) { return Placement::oneHost(ranks, ranks); }},
-    {"a crowded host", [](int ranks) { return Placement::oneHost(ranks, 2); }},
+    {"an oversubscribed host", [](int ranks) { return Placement::oneHost(ranks, 2); }},
     {"hosts", [](int ranks) { return Placement::hosts(ranks); }},
     {"hosts of two",
      [](int ranks) {
-       std::vector<Seat> seats;
+       std::vector<RankLocation> locations;
        for (int rank = 0; rank < ranks; ++rank) {
          const std::string host = std::to_string(rank / 2);
-         seats.push_back({host, host, host, 1});
+         locations.push_back({host, host, host, 1});
        }
-       return Placement(seats);
+       return Placement(locations);
      }},
 };
 constexpr int kMaxRanks = 9;
@@ -125,7 +125,7 @@ TEST(SimulateEveryAlgorithm, MoreBytesTakeNoLessTime) {
   everyCase([&](const Case& c) {
     // Ranks that share cores may take their turns in a better order (R. Graham, "Bounds on multiprocessing
     // timing anomalies", SIAM J. Appl. Math. 17(2), 1969).
-    if (c.placement.crowded()) return;
+    if (c.placement.oversubscribed()) return;
     double last = 0;
     for (double tiles : {3.05, 3.3, 3.6, 3.95}) {
       const double time = c.time(tilesOf(c, tiles), parameters);
@@ -140,11 +140,11 @@ TEST(SimulateEveryAlgorithm, LongCallsAreExtrapolated) {
   everyCase([](const Case& c) {
     // Ranks that share cores take turns when slots are full: the time goes up in steps of as many tiles.
     const auto sizes =
-        c.placement.crowded() ? std::vector<double>{4, 48, 96} : std::vector<double>{4, 39.5, 54, 90};
+        c.placement.oversubscribed() ? std::vector<double>{4, 48, 96} : std::vector<double>{4, 39.5, 54, 90};
     for (double tiles : sizes) {
       const CallSize size = tilesOf(c, tiles);
       const double whole = c.time(size, CostParameters::defaults(), kAll), extrapolated = c.time(size);
-      const double allowed = tiles <= 4 ? 1e-12 : c.placement.crowded() ? 0.12 : 0.05;
+      const double allowed = tiles <= 4 ? 1e-12 : c.placement.oversubscribed() ? 0.12 : 0.05;
       EXPECT_NEAR(extrapolated, whole, allowed * whole) << tiles << " tiles";
     }
   });
@@ -159,7 +159,7 @@ TEST(SimulateEveryAlgorithm, ALongCallTakesItsTimePerTile) {
       parameters.values[first + level] = parameters.values[first + 2];
   }
   everyCase([&](const Case& c) {
-    if (c.placement.crowded()) return;  // whose turn it is depends on the last bit of a time
+    if (c.placement.oversubscribed()) return;  // whose turn it is depends on the last bit of a time
     const double some = c.time(tilesOf(c, 1000), parameters), twice = c.time(tilesOf(c, 2000), parameters);
     EXPECT_NEAR(twice, 2 * some, 0.03 * some);
   });

@@ -130,16 +130,16 @@ TEST(SimulatedNetwork, OneSlotWaitsForEveryMessageToBeTaken) {
 
 TEST(SimulatedNetwork, RanksWithOnePortDoNotUseIt) {
   // They share no memory, so their messages go the long way, but do not leave the machine.
-  const std::vector<Seat> seats = {{"host", "a", "port", 2}, {"host", "b", "port", 2}};
-  EXPECT_DOUBLE_EQ(timeOf(Collective::broadcast, "direct", bytesOf(500'000), Placement(seats), kNetwork),
+  const std::vector<RankLocation> locations = {{"host", "a", "port", 2}, {"host", "b", "port", 2}};
+  EXPECT_DOUBLE_EQ(timeOf(Collective::broadcast, "direct", bytesOf(500'000), Placement(locations), kNetwork),
                    kLatency);
 }
 
 TEST(SimulatedNetwork, RanksOfOneHostShareItsPort) {
   // Two ranks each on two hosts: 4 of the 12 messages go each way through each port, the others stay.
-  std::vector<Seat> seats;
-  for (const char* host : {"a", "a", "b", "b"}) seats.push_back({host, host, host, 2});
-  EXPECT_DOUBLE_EQ(timeOf(Collective::allGather, "direct", bytesOf(100'000), Placement(seats), kNetwork),
+  std::vector<RankLocation> locations;
+  for (const char* host : {"a", "a", "b", "b"}) locations.push_back({host, host, host, 2});
+  EXPECT_DOUBLE_EQ(timeOf(Collective::allGather, "direct", bytesOf(100'000), Placement(locations), kNetwork),
                    kLatency + 4 * 0.1 * kPerMegabyte);
 }
 
@@ -154,7 +154,7 @@ TEST(SimulatedNetwork, CoresSendAndReceive) {
                                           {level(CostTerm::write, 0), 500}});
   const auto amounts =
       amountsOf(Collective::broadcast, "direct", bytesOf(1000), Placement::hosts(2), parameters);
-  // The root's copy for itself is not in the longest chain.
+  // The root's copy for itself is not in the critical path.
   EXPECT_THAT(amounts, UnorderedElementsAre(amount("call", 1), amount("move", 2), amount("network-latency", 1),
                                             amount("network-send", 1), amount("network-receive", 1),
                                             amount("network-send-bytes", 1e-3), amount("port-bytes", 1e-3),
@@ -235,7 +235,7 @@ TEST(SimulatedCores, OnlyMachinesShareThem) {
 // How messages among ranks that share memory go, and what that costs. All working sets are 64 KB a core, the
 // lowest level.
 
-/// Everything takes the same time, so that the chain is the longest one.
+/// Everything takes the same time, so that the critical path is the one with most moves.
 CostParameters ones() {
   CostParameters parameters;
   parameters.values.fill(1);

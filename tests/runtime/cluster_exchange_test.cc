@@ -29,6 +29,10 @@ bool canTellHosts() {
 #define ECCL_NEEDS_TALES() \
   if (!canTellHosts()) GTEST_SKIP() << "built without pugixml or nlohmann-json"
 
+Placement placementOf(const RankHosts& met) {
+  return Placement(met.locations());
+}
+
 /// Ranks that meet in one thread.
 class MeetingTest : public ::testing::Test {
  protected:
@@ -73,12 +77,12 @@ TEST_F(MeetingTest, OnOneMachineNothingMoreIsSent) {
   for (int i = 0; i < 3; ++i) add("", "node7");
   const RankHosts met = meetAll();
   EXPECT_EQ(gathers_, 0);
-  EXPECT_THAT(met.hostOfRank(), ElementsAre(0, 0, 0));
-  EXPECT_EQ(met.ranksOn(0), 3);
+  EXPECT_THAT(placementOf(met).host, ElementsAre(0, 0, 0));
+  EXPECT_EQ(placementOf(met).ranksOf(0), 3);
   cpu_set_t cores;
   ASSERT_EQ(sched_getaffinity(0, sizeof cores, &cores), 0);
-  EXPECT_GE(met.coresOf(0), 1);
-  EXPECT_LE(met.coresOf(0), CPU_COUNT(&cores));
+  EXPECT_GE(placementOf(met).cores[0], 1);
+  EXPECT_LE(placementOf(met).cores[0], CPU_COUNT(&cores));
   ASSERT_TRUE(met.cluster().ok());
   const topology::Cluster cluster = met.cluster().take();
   EXPECT_TRUE(topology::validate(cluster).ok()) << topology::validate(cluster).message();
@@ -92,7 +96,7 @@ TEST_F(MeetingTest, MachinesAlikeAreOneKind) {
   for (const char* machine : {"a", "b", "a", "c"}) add("", machine);
   const RankHosts met = meetAll();
   EXPECT_EQ(gathers_, 0) << "each knows already what the others are made of";
-  EXPECT_THAT(met.hostOfRank(), ElementsAre(0, 1, 0, 2));
+  EXPECT_THAT(placementOf(met).host, ElementsAre(0, 1, 0, 2));
   EXPECT_THAT(met.cluster()->types, SizeIs(1));
   EXPECT_THAT(met.cluster()->hosts, SizeIs(3));
 }
@@ -105,7 +109,7 @@ TEST_F(MeetingTest, OneRankOfEachKindTells) {
   const RankHosts met = meetAll();
   EXPECT_THAT(tales_[2], IsEmpty());
   EXPECT_THAT(tales_[3], IsEmpty());
-  EXPECT_THAT(met.hostOfRank(), ElementsAre(0, 1, 0, 1));
+  EXPECT_THAT(placementOf(met).host, ElementsAre(0, 1, 0, 1));
   const topology::Cluster cluster = met.cluster().take();
   EXPECT_TRUE(topology::validate(cluster).ok()) << topology::validate(cluster).message();
   ASSERT_THAT(cluster.types, SizeIs(2));
@@ -129,7 +133,7 @@ TEST_F(MeetingTest, EveryKnownFileIsAHost) {
   EXPECT_TRUE(topology::validate(cluster).ok()) << topology::validate(cluster).message();
   EXPECT_THAT(cluster.hosts, SizeIs(dataFiles().size()));
   for (size_t rank = 0; rank < own_.size(); ++rank)
-    EXPECT_EQ(topology::withoutIdentity(cluster.typeOf(met.hostOfRank()[rank])),
+    EXPECT_EQ(topology::withoutIdentity(cluster.typeOf(placementOf(met).host[rank])),
               topology::withoutIdentity(own_[rank].host->host));
 }
 
@@ -158,7 +162,8 @@ TEST_F(MeetingTest, ARankIsOnTheCpuThatHasItsCores) {
   const topology::Cluster cluster = met.cluster().take();
   for (const topology::RankPlace& place : cluster.ranks) devices.push_back(place.device);
   EXPECT_THAT(devices, ElementsAre(1, 0, 1, 0)) << "those that may use both are on them in turn";
-  const int both = met.coresOf(0), one = met.of(std::vector<int>{0}).coresOf(0);
+  EXPECT_THAT(placementOf(met).numaNode, ElementsAre(1, -1, -1, 0)) << "that is not known of their memory";
+  const double both = placementOf(met).cores[0], one = placementOf(met.of(std::vector<int>{0})).cores[0];
   EXPECT_EQ(one, 1);
   EXPECT_LE(both, 2);
   EXPECT_GE(both, one) << "2, but for a cgroup that grants one";
@@ -169,9 +174,9 @@ TEST_F(MeetingTest, ASplitKeepsWhatItsRanksKnow) {
   for (const char* file : {"azure_ndv4.xml", "azure_ncv4.xml", "azure_ncv4.xml"}) add(file, "node7");
   const RankHosts met = meetAll();
   const RankHosts some = met.of(std::vector<int>{2, 1});
-  EXPECT_THAT(some.hostOfRank(), ElementsAre(0, 0));
-  EXPECT_EQ(some.ranksOn(0), 2);
-  EXPECT_EQ(some.coresOf(0), met.coresOf(1));
+  EXPECT_THAT(placementOf(some).host, ElementsAre(0, 0));
+  EXPECT_EQ(placementOf(some).ranksOf(0), 2);
+  EXPECT_EQ(placementOf(some).cores, placementOf(met).cores);
   ASSERT_THAT(some.cluster()->types, SizeIs(1));
   EXPECT_EQ(some.cluster()->types[0].devices, met.cluster()->types[1].devices);
 }
@@ -231,8 +236,8 @@ TEST_F(MeetingTest, WhereARankHasNoJsonHostsAreStillToldApart) {
   own_[1].text[5] = 0;
   const RankHosts met = meetAll();
   EXPECT_EQ(gathers_, 0);
-  EXPECT_THAT(met.hostOfRank(), ElementsAre(0, 1, 1));
-  EXPECT_GE(met.coresOf(1), 1);
+  EXPECT_THAT(placementOf(met).host, ElementsAre(0, 1, 1));
+  EXPECT_THAT(placementOf(met).cores, ElementsAre(::testing::Ge(1))) << "it is one machine";
   EXPECT_EQ(met.cluster().status().code(), Code::invalidUsage);
   EXPECT_THAT(met.cluster().status().message(), AllOf(HasSubstr("rank 1"), HasSubstr("nlohmann-json3-dev")));
   EXPECT_FALSE(met.of(std::vector<int>{1, 2}).cluster().ok());

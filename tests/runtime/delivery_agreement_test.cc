@@ -33,6 +33,7 @@ class Execution {
       PlanContext context;
       context.rank = rank;
       context.ranks = ranks;
+      context.placement = Placement::oneHost(ranks, ranks);
       context.ring = kShape;
       context.selection.forced[static_cast<size_t>(algorithm.collective)] = &algorithm;
       Call call;
@@ -188,7 +189,7 @@ class Simulated : public algorithms::simulation::Clocks<algorithms::simulation::
 
 Ways simulated(const std::vector<Program>& programs, size_t elements, bool registered) {
   const auto parameters = algorithms::CostParameters::defaults();
-  const auto placement = algorithms::Placement::oneHost(static_cast<int>(programs.size()), 64);
+  const auto placement = Placement::oneHost(static_cast<int>(programs.size()), 64);
   algorithms::CallSize size;
   size.elements = elements;
   size.elementBytes = 4;

@@ -8,7 +8,7 @@
 #include <sstream>
 
 #include "algorithms/selection/selection_rules.h"
-#include "runtime/init/seat.h"
+#include "runtime/init/cluster_exchange.h"
 #include "runtime/init/selection.h"
 #include "support/processes.h"
 #include "support/temporary_folder.h"
@@ -51,6 +51,18 @@ class SelectionFiles : public test::TemporaryFolder {
   }
 };
 
+/// So many ranks that are processes of this machine.
+Placement here(int ranks) {
+  const RankHosts::Introduction one = RankHosts::introduce({}, 0);
+  const std::vector<std::string> all(static_cast<size_t>(ranks), one.text);
+  const std::vector<transport::Endpoint> endpoints(all.size(), transport::localEndpoint());
+  const auto met = RankHosts::meet(
+      all, endpoints, one.host, 0, [](std::string_view) { return std::vector<std::string>(); },
+      [](int rank) { return std::to_string(rank); });
+  EXPECT_TRUE(met.ok()) << met.status().message();
+  return met.ok() ? Placement(met->locations()) : Placement();
+}
+
 /// "sum" if an AllReduce gives the sum.
 void addUp(int, ecclComm_t comm, std::string& report) {
   std::vector<float> values(3000, 1);
@@ -66,8 +78,7 @@ void addUp(int, ecclComm_t comm, std::string& report) {
 TEST_F(SelectionFiles, WithoutAnyTheDefaultModelMakesTheTable) {
   const auto outcomes = join(2, {{"ECCL_TABLE_DUMP_FILE", folder_ + "dump"}}, addUp);
   EXPECT_THAT(outcomes, Each(Field(&test::Outcome::text, "sum")));
-  const auto rules = algorithms::rulesFor(algorithms::Placement::oneHost(2, localSeat(Settings()).cores),
-                                          algorithms::CostModel(), {});
+  const auto rules = algorithms::rulesFor(here(2), algorithms::CostModel(), {});
   ASSERT_TRUE(rules.ok()) << rules.status().message();
   EXPECT_EQ(read("dump"), algorithms::textOf(*rules));
 }
@@ -107,13 +118,10 @@ TEST_F(SelectionFiles, ACostModelMakesTheTable) {
   const auto outcomes = join(
       4, {{"ECCL_COST_FILE", write("cost", model.text())}, {"ECCL_TABLE_DUMP_FILE", folder_ + "dump"}}, addUp);
   EXPECT_THAT(outcomes, Each(Field(&test::Outcome::text, "sum")));
-  const auto rules =
-      algorithms::rulesFor(algorithms::Placement::oneHost(4, localSeat(Settings()).cores), model, {});
+  const auto rules = algorithms::rulesFor(here(4), model, {});
   ASSERT_TRUE(rules.ok()) << rules.status().message();
   EXPECT_EQ(read("dump"), algorithms::textOf(*rules));
-  EXPECT_NE(read("dump"),
-            algorithms::textOf(*algorithms::rulesFor(
-                algorithms::Placement::oneHost(4, localSeat(Settings()).cores), algorithms::CostModel(), {})));
+  EXPECT_NE(read("dump"), algorithms::textOf(*algorithms::rulesFor(here(4), algorithms::CostModel(), {})));
 }
 
 TEST_F(SelectionFiles, AFileThatIsWrongIsEverybodysError) {
@@ -159,11 +167,10 @@ class Agreement : public SelectionFiles {
     SelectionFiles::SetUp();
     files_.costFile = write("cost", algorithms::CostModel().text());
     files_.tableFile = write("table", "AllReduce 8 ring\nAllReduce * tree\n");
-    introductions_ = {Selection::introduce(files_), Selection::introduce({})};
   }
   /// What the other makes of it if rank 0 tells this.
   Result<Selection> hear(const std::string& told) const {
-    return Selection::agree({}, 1, introductions_, [&](std::string_view) -> Result<std::vector<std::string>> {
+    return Selection::agree({}, 1, here(2), [&](std::string_view) -> Result<std::vector<std::string>> {
       return std::vector<std::string>{told, ""};
     });
   }
@@ -173,25 +180,7 @@ class Agreement : public SelectionFiles {
     EXPECT_THAT(status.message(), HasSubstr(message));
   }
   Settings files_;
-  std::vector<std::string> introductions_;
 };
-
-TEST_F(Agreement, GarbageIsToldWithItsSender) {
-  const std::string good = introductions_[1];
-  const auto errorOf = [&](const std::string& said) {
-    introductions_[1] = said;
-    const Status status = hear("").status();
-    EXPECT_EQ(status.code(), Code::remote);
-    return status.message();
-  };
-  for (size_t size = 0; size < good.size(); ++size)
-    EXPECT_THAT(errorOf(good.substr(0, size)), HasSubstr("rank 1 does not say where it is")) << size;
-  EXPECT_THAT(errorOf(good + "x"),
-              HasSubstr("rank 1 does not say where it is: what says where a rank is, is cut off or too long"));
-  EXPECT_THAT(errorOf(std::string(good.size(), '\xff')), HasSubstr("rank 1 does not say where it is"));
-  EXPECT_THAT(errorOf(encode({"m", "m", "p", -1})),
-              HasSubstr("rank 1 does not say where it is: a rank says that it may run on -1 cores"));
-}
 
 TEST_F(Agreement, WhatRank0TellsIsBoundedAndChecked) {
   std::string told;
@@ -199,7 +188,7 @@ TEST_F(Agreement, WhatRank0TellsIsBoundedAndChecked) {
     told = mine;
     return std::vector<std::string>{told, ""};
   };
-  const auto own = Selection::agree(files_, 0, introductions_, tell);
+  const auto own = Selection::agree(files_, 0, here(2), tell);
   ASSERT_TRUE(own.ok()) << own.status().message();
   const auto heard = hear(told);
   ASSERT_TRUE(heard.ok()) << heard.status().message();

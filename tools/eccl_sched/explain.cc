@@ -11,16 +11,19 @@
 
 #include "algorithms/selection/selection_rules.h"
 #include "base/settings.h"
+#include "runtime/init/local_host.h"
 #include "tools/common/command_line.h"
+#include "topology/model/locations.h"
 
 namespace eccl::sched {
 namespace {
 
 constexpr char kUsage[] = "USAGE: eccl_sched explain -c NAME -n N -b BYTES [OPTIONS]\n";
 constexpr char kNotes[] =
-    "Settings count as for a communicator: ECCL_COST_FILE, ECCL_TABLE_FILE, ECCL_ALGO, ECCL_CHANNELS, "
-    "ECCL_SLOTS\n"
-    "and ECCL_SLOT_BYTES. Times among more than 16 ranks are estimated from those of 4, 8 and 16 of them.\n"
+    "Settings count as for a communicator: ECCL_TOPO_FILE, of which each host is one, ECCL_COST_FILE,\n"
+    "ECCL_TABLE_FILE, ECCL_ALGO, ECCL_CHANNELS, ECCL_SLOTS and ECCL_SLOT_BYTES. Times among more than 16 "
+    "ranks\n"
+    "are estimated from those of 4, 8 and 16 of them.\n"
     "It exits with 0, with 2 if it is used wrongly, 3 if a setting or a file is wrong.\n";
 
 struct Options {
@@ -45,7 +48,7 @@ std::vector<tools::CommandOption> tableFor(Options* o) {
        "ReduceScatter, one message of AlltoAll",
        setSize(&o->bytes, 1)},
       {0, "hosts", "H", "the ranks are on H hosts, in blocks of N/H (1)", setNumber(&o->hosts, 1, kMaxRanks)},
-      {0, "cores", "C", "the cores that a host's ranks share (one for each rank)",
+      {0, "cores", "C", "the cores that a host's ranks share (one for each rank, or ECCL_TOPO_FILE's)",
        setNumber(&o->cores, 1, 4096)},
       {0, "cost", "FILE",
        "the cost model, as eccl_topo measure writes it, instead of that of ECCL_COST_FILE; without any, "
@@ -82,14 +85,26 @@ Collective collectiveOf(const Options& options) {
                  options.collective.c_str()));
 }
 
-algorithms::Placement placementOf(const Options& options) {
+Result<std::vector<RankLocation>> locationsFor(const Options& options, const Settings& settings) {
   const int each = options.ranks / options.hosts;
-  std::vector<algorithms::Seat> seats;
+  std::vector<RankLocation> locations;
   for (int rank = 0; rank < options.ranks; ++rank) {
     const std::string host = std::to_string(rank / each);
-    seats.push_back({host, host, host, static_cast<double>(options.cores > 0 ? options.cores : each)});
+    locations.emplace_back(host, host, host, each);
   }
-  return algorithms::Placement(seats);
+  if (!settings.topoFile.empty()) {
+    topology::Cluster cluster;
+    ECCL_ASSIGN(const auto host, runtime::localHost(settings));
+    const std::vector<int> devices = topology::participantsOf(host->host);
+    cluster.types = {host->host};
+    for (int h = 0; h < options.hosts; ++h) cluster.hosts.push_back({format("host%d", h), 0, {}});
+    for (int rank = 0; rank < options.ranks; ++rank)
+      cluster.ranks.push_back({rank / each, devices[static_cast<size_t>(rank % each) % devices.size()]});
+    locations = topology::locationsOf(cluster);
+  }
+  for (RankLocation& location : locations)
+    if (options.cores > 0) location.cores = options.cores;
+  return locations;
 }
 
 /// What the critical path spends its time with.
@@ -103,8 +118,7 @@ std::array<Part, 4> partsOf(const algorithms::CostAmounts& amounts,
       {{"calls and moves", 0}, {"waiting for others", 0}, {"memory", 0}, {"network", 0}}};
   for (int term = 0; term < algorithms::kCostTerms; ++term) {
     const auto which = static_cast<algorithms::CostTerm>(term);
-    const bool moves = which <= algorithms::CostTerm::fastMove,
-               waits = which <= algorithms::CostTerm::handOver;
+    const bool moves = which <= algorithms::CostTerm::fastMove, waits = which <= algorithms::CostTerm::handOver;
     const bool network =
         which >= algorithms::CostTerm::networkLatency && which <= algorithms::CostTerm::portBytes;
     parts[moves     ? 0
@@ -148,9 +162,8 @@ struct Chooser {
   std::string by;
 };
 
-Result<Chooser> chooserFor(const Options& options, Collective collective,
-                           const algorithms::Placement& placement) {
-  ECCL_ASSIGN(const Settings settings, loadSettings());
+Result<Chooser> chooserFor(const Options& options, const Settings& settings, Collective collective,
+                           const Placement& placement) {
   Chooser chooser;
   const std::string cost = options.cost.empty() ? settings.costFile : options.cost;
   if (!cost.empty()) { ECCL_ASSIGN(chooser.model, algorithms::CostModel::load(cost)); }
@@ -179,8 +192,10 @@ Result<Chooser> chooserFor(const Options& options, Collective collective,
 
 Status show(const Options& options) {
   const Collective collective = collectiveOf(options);
-  const algorithms::Placement placement = placementOf(options);
-  ECCL_ASSIGN(const Chooser chooser, chooserFor(options, collective, placement));
+  ECCL_ASSIGN(const Settings settings, loadSettings());
+  ECCL_ASSIGN(const std::vector<RankLocation> locations, locationsFor(options, settings));
+  const Placement placement(locations);
+  ECCL_ASSIGN(const Chooser chooser, chooserFor(options, settings, collective, placement));
   const algorithms::Choice choice = algorithms::select(collective, options.bytes, options.ranks, chooser.table);
 
   std::vector<algorithms::Candidate> candidates;
@@ -192,7 +207,8 @@ Status show(const Options& options) {
   ECCL_TRY(add(choice));
   const double chosen = candidates[0].microseconds;
   for (const algorithms::Algorithm& algorithm : algorithms::algorithms())
-    if (algorithm.collective == collective && choice != algorithms::Choice{&algorithm})
+    if (algorithm.collective == collective && choice != algorithms::Choice{&algorithm} &&
+        (!algorithm.hierarchical || placement.hierarchical()))
       ECCL_TRY(add({&algorithm}));
   std::stable_sort(candidates.begin(), candidates.end(),
                    [](const algorithms::Candidate& a, const algorithms::Candidate& b) {
@@ -201,20 +217,23 @@ Status show(const Options& options) {
   std::printf("%s of %zu bytes among %d ranks on %d host%s takes %s, by %s\n", nameOf(collective),
               options.bytes, options.ranks, options.hosts, options.hosts == 1 ? "" : "s",
               wordsFor(choice).c_str(), chooser.by.c_str());
+  if (!settings.topoFile.empty())
+    std::printf("hosts are those of %s; rank 0 is on %s\n", settings.topoFile.c_str(),
+                locations[0].text().c_str());
   const bool estimated = options.ranks > algorithms::kPricedRanks;
   if (estimated)
-    std::printf("estimated by how the times of 4, 8 and %d of the ranks grow; the chain is that among %d\n",
-                algorithms::kPricedRanks, algorithms::kPricedRanks);
-  const algorithms::Placement priced =
-      estimated ? algorithms::someOf(placement, algorithms::kPricedRanks) : placement;
+    std::printf(
+        "estimated by how the times of 4, 8 and %d of the ranks grow; the critical path is that among %d\n",
+        algorithms::kPricedRanks, algorithms::kPricedRanks);
+  const Placement priced = estimated ? algorithms::someOf(placement, algorithms::kPricedRanks) : placement;
   std::printf("%-12s %14s %8s  the critical path\n", "", "microseconds", "");
   for (const auto& [other, microseconds] : candidates) {
     const auto programs =
-        algorithms::buildAll(*other.algorithm, {collective, priced.ranks(), 0}, other.channels);
+        algorithms::buildAll(*other.algorithm, {collective, priced.ranks(), 0}, priced, other.channels);
     ECCL_ASSIGN(const algorithms::CostAmounts amounts,
                 algorithms::simulatedAmounts(programs, algorithms::sizeFor(other, chooser.size), priced,
                                              chooser.model.parameters()));
-    const bool many = algorithms::needsManyNeighbours(*other.algorithm, options.ranks);
+    const bool many = algorithms::needsManyNeighbours(*other.algorithm, placement);
     std::printf("%-12s %14.2f %7.2fx  %s%s%s\n", other.algorithm->name, microseconds, microseconds / chosen,
                 reasonFor(partsOf(amounts, chooser.model.parameters())).c_str(),
                 many ? format("; a rank has more than %d neighbours", algorithms::kMaxNeighbours).c_str() : "",

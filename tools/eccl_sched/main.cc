@@ -2,6 +2,7 @@
 // write.
 #include <strings.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -35,7 +36,7 @@ constexpr char kExitCodes[] =
 
 struct Options {
   std::string collective, algorithm, file;
-  int ranks = 0, channels = 1, root = 0, rank = -1;
+  int ranks = 0, channels = 1, root = 0, rank = -1, hosts = 0;  // hosts 0: not given
   bool all = false, inPlace = false, outOfPlace = false, help = false;
 };
 
@@ -47,6 +48,8 @@ std::vector<tools::CommandOption> tableFor(Options* o) {
       {'a', "algorithm", "NAME", "ring, tree, ... (see list)", setText(&o->algorithm)},
       {'n', "ranks", "N", "", setNumber(&o->ranks, 1, kMaxRanks)},
       {0, "channels", "N", "(1)", setNumber(&o->channels, 1, 1024)},
+      {0, "hosts", "H", "the ranks are on H hosts, N/H next to each other on each (1; verify looks at some)",
+       setNumber(&o->hosts, 1, kMaxRanks)},
       {0, "root", "R", "(0)", setNumber(&o->root, 0, kMaxRanks - 1)},
       {0, nullptr, nullptr, "For dump:", {}},
       {'r', "rank", "R", "only this rank's program", setNumber(&o->rank, 0, kMaxRanks - 1)},
@@ -78,11 +81,22 @@ Options parseOptions(int argc, char** argv) {
   return options;
 }
 
+/// The numbers of hosts to look at: the one given, or some, as only hierarchical algorithms care.
+std::vector<int> hostsFor(const Algorithm& algorithm, const Options& options) {
+  if (options.hosts > 0 || !algorithm.hierarchical) return {std::max(options.hosts, 1)};
+  std::vector<int> some;
+  for (int hosts = 1; hosts < options.ranks; hosts += (hosts + 1) / 2) some.push_back(hosts);
+  some.push_back(options.ranks);
+  return some;
+}
+
 /// The algorithms the options name; at least one.
 std::vector<const Algorithm*> chosen(const Options& options) {
   if (options.ranks == 0) misused("--ranks is missing");
   if (options.root >= options.ranks)
     misused(eccl::format("--root %d is not a rank; there are %d", options.root, options.ranks));
+  if (options.hosts > options.ranks)
+    misused(eccl::format("--hosts %d are more than %d ranks", options.hosts, options.ranks));
   if (!options.all && (options.collective.empty() || options.algorithm.empty())) {
     misused("--collective and --algorithm are needed");
   }
@@ -100,9 +114,10 @@ std::vector<const Algorithm*> chosen(const Options& options) {
   return found;
 }
 
-std::vector<Program> build(const Algorithm& algorithm, const Options& options) {
+std::vector<Program> build(const Algorithm& algorithm, const Options& options, int hosts) {
   const int root = eccl::hasRoot(algorithm.collective) ? options.root : 0;
-  return eccl::algorithms::buildAll(algorithm, {algorithm.collective, options.ranks, root}, options.channels);
+  return eccl::algorithms::buildAll(algorithm, {algorithm.collective, options.ranks, root},
+                                    eccl::Placement::blocks(options.ranks, hosts), options.channels);
 }
 
 std::string nameOfFile(const std::string& path) {
@@ -159,7 +174,10 @@ int verifyCommand(const Options& options) {
   }
   int result = 0;
   for (const Algorithm* algorithm : chosen(options)) {
-    result |= verifyPlaces(algorithm->name, build(*algorithm, options), options);
+    for (int hosts : hostsFor(*algorithm, options)) {
+      const std::string where = hosts > 1 ? eccl::format(" on %d hosts", hosts) : "";
+      result |= verifyPlaces(algorithm->name + where, build(*algorithm, options, hosts), options);
+    }
   }
   return result;
 }
@@ -168,7 +186,7 @@ int dumpCommand(const Options& options) {
   if (options.all) misused("dump takes one algorithm, not --all");
   if (options.rank >= options.ranks)
     misused(eccl::format("--rank %d is not a rank; there are %d", options.rank, options.ranks));
-  const std::vector<Program> programs = build(*chosen(options)[0], options);
+  const std::vector<Program> programs = build(*chosen(options)[0], options, std::max(options.hosts, 1));
   std::fputs((options.rank < 0 ? dumpSchedule(programs) : dump(programs[options.rank])).c_str(), stdout);
   return 0;
 }

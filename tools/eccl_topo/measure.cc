@@ -12,7 +12,7 @@
 #include "base/text_file.h"
 #include "commands.h"
 #include "measured_calls.h"
-#include "runtime/init/seat.h"
+#include "runtime/api/handles.h"
 #include "tools/common/command_line.h"
 #include "tools/common/job.h"
 
@@ -76,11 +76,12 @@ MeasureOptions parseMeasure(int argc, char** argv) {
 
 /// Every algorithm of every collective at sizes four times apart; with `between` also at those in the middle,
 /// which the model is not fitted to. Algorithms for the same call stand together.
-std::vector<MeasuredCall> callsToMeasure(int ranks, size_t most, bool between) {
+std::vector<MeasuredCall> callsToMeasure(const Placement& placement, size_t most, bool between) {
   std::vector<MeasuredCall> calls;
   for (const algorithms::Algorithm& algorithm : algorithms::algorithms()) {
     if (algorithm.collective >= Collective::allToAllv || algorithm.collective == Collective::barrier) continue;
-    const algorithms::CollectiveShape shape{algorithm.collective, ranks, 0};
+    if (algorithm.hierarchical && !placement.hierarchical()) continue;
+    const algorithms::CollectiveShape shape{algorithm.collective, placement.ranks(), 0};
     const auto blocks = static_cast<size_t>(std::max(shape.input(0).number, shape.output(0).number));
     bool fitted = true;
     for (size_t bytes = 8; bytes * blocks <= most; bytes *= 2, fitted = !fitted)
@@ -99,12 +100,12 @@ class Measure {
   Outcome run(ecclComm_t world) {
     Ranks ranks(world, place_.proc, place_.procs, options_.most, !options_.plain, options_.sample);
     TOOLS_TRY(readFiles());
-    TOOLS_TRY(findPlacement(ranks));
+    TOOLS_TRY(findPlacement(world));
     std::vector<MeasuredLink> links;
     TOOLS_TRY(ranks.links(&links));
     if (place_.proc == 0) print(links);
     beginWith(links);
-    auto measured = callsToMeasure(place_.procs, options_.most, options_.check);
+    auto measured = callsToMeasure(placement_, options_.most, options_.check);
     for (int round = 0; round < options_.rounds; ++round) { TOOLS_TRY(ranks.round(&measured)); }
     if (place_.proc != 0) return {};
     std::vector<MeasuredCall> calls, others;
@@ -130,19 +131,13 @@ class Measure {
     return {};
   }
 
-  Outcome findPlacement(Ranks& ranks) {
+  Outcome findPlacement(ecclComm_t world) {
     auto loaded = loadSettings();
     if (!loaded.ok()) return Outcome::error(tools::Exit::usage, "%s", loaded.status().message().c_str());
     settings_ = loaded.take();
-    std::vector<std::string> texts;
-    TOOLS_TRY(ranks.gather(runtime::encode(runtime::localSeat(settings_)), &texts));
-    std::vector<algorithms::Seat> seats;
-    for (const std::string& text : texts) {
-      auto seat = runtime::decodeSeat(text);
-      if (!seat.ok()) return Outcome::error(tools::Exit::internal, "%s", seat.status().message().c_str());
-      seats.push_back(seat.take());
-    }
-    placement_ = algorithms::Placement(seats);
+    auto use = runtime::communicatorOf(world, "eccl_topo measure");
+    if (!use.ok()) return Outcome::error(tools::Exit::internal, "%s", use.status().message().c_str());
+    placement_ = (*use)->communicator->placement();
     return {};
   }
 
@@ -279,7 +274,7 @@ class Measure {
   std::vector<algorithms::Measurement> earlier_;  // by --with
   algorithms::CostParameters start_ = algorithms::CostParameters::defaults();
   Settings settings_;
-  algorithms::Placement placement_;
+  Placement placement_;
 };
 
 Outcome measureIn(const MeasureOptions& options, const tools::Place& place, tools::Fork& fork) {

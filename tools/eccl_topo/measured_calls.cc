@@ -13,8 +13,6 @@ namespace {
 
 using tools::Outcome;
 
-constexpr size_t kLongestLine = 4096;
-
 double now() {
   return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
@@ -64,24 +62,6 @@ Outcome Ranks::allocate() {
       return Outcome::error(tools::Exit::system, "%zu bytes of memory are too much; see --max", mostBytes_);
     }
     std::memset(buffer, 0, mostBytes_);
-  }
-  return {};
-}
-
-Outcome Ranks::gather(const std::string& mine, std::vector<std::string>* all) {
-  std::string line = mine, lines(kLongestLine * static_cast<size_t>(ranks_), '\0');
-  if (line.size() >= kLongestLine)
-    return Outcome::error(tools::Exit::internal, "a rank says too much of itself");
-  const auto length = static_cast<uint32_t>(line.size());
-  line.insert(0, reinterpret_cast<const char*>(&length), sizeof length);
-  line.resize(kLongestLine);
-  TOOLS_TRY(Outcome::library(ecclAllGather(line.data(), lines.data(), kLongestLine, ecclUint8, world_, nullptr),
-                             world_, "ecclAllGather"));
-  for (int rank = 0; rank < ranks_; ++rank) {
-    const std::string theirs = lines.substr(static_cast<size_t>(rank) * kLongestLine, kLongestLine);
-    uint32_t theirLength;
-    std::memcpy(&theirLength, theirs.data(), sizeof theirLength);
-    all->push_back(theirs.substr(sizeof theirLength, theirLength));
   }
   return {};
 }

@@ -47,8 +47,6 @@ class Ranks {
   int rank() const { return rank_; }
   int ranks() const { return ranks_; }
 
-  /// Gives every rank a line of text of every rank, by rank.
-  tools::Outcome gather(const std::string& mine, std::vector<std::string>* all);
   /// Measures all links, one after the other, those from smaller to greater ranks.
   tools::Outcome links(std::vector<MeasuredLink>* links);
   /// One round: measures every call once, in this order, in communicators made anew.

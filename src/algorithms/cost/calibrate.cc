@@ -67,7 +67,7 @@ Result<CostParameters> fitConstants(std::span<const Measurement> measurements, c
     }
     Vector next = now.values;
     descend(matrix, right, next);
-    // Half way: another chain may be the longest there.
+    // Half way: the critical path may be another there.
     for (size_t k = 0; k < next.size(); ++k) now.values[k] = (now.values[k] + next[k]) / 2;
   }
   return best;

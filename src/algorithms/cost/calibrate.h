@@ -11,7 +11,7 @@ namespace eccl::algorithms {
 /// The model that explains measurements: the constants that do so best, by the sum of the squared relative
 /// errors, and what is left as corrections.
 ///
-/// As the chain of moves that takes longest depends on the constants, it is found for the last ones, the
+/// As the critical path depends on the constants, it is found for the last ones, the
 /// least-squares problem is solved for it, and so on (Gauss and Newton's method; the time is piecewise linear,
 /// so that is exact within a piece). Constants that the measurements say nothing about stay as in `start`.
 /// Calls that one correction is for, such as the same one measured twice, get their geometric mean. Errors:

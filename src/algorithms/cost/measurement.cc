@@ -1,5 +1,7 @@
 #include "algorithms/cost/measurement.h"
 
+#include <array>
+
 #include "base/tokens.h"
 
 namespace eccl::algorithms {
@@ -33,27 +35,41 @@ class Reader {
 
  private:
   const char* ranks(std::string_view line) {
+    ranks_.clear();
+    cores_.clear();
     placement_ = {};
     for (std::string_view word = nextToken(line); !word.empty(); word = nextToken(line)) {
       bool more = true;  // a number, or an empty place for one
-      for (std::vector<int>* numbers : {&placement_.machine, &placement_.memory, &placement_.port}) {
+      for (int& place : ranks_.emplace_back()) {
         const std::string_view number = word.substr(0, word.find(':'));
         more = number.size() < word.size();
         word.remove_prefix(number.size() + more);
-        if (!readNumber(number, 0, kMaxRanks, numbers->emplace_back()))
+        if (!readNumber(number, 0, kMaxRanks, place))
           return "a rank is MACHINE:MEMORY:PORT, three numbers from 0";
       }
       if (more) return "a rank is MACHINE:MEMORY:PORT, three numbers from 0";
-      if (placement_.ranks() > kMaxRanks) return "these are too many ranks";
+      if (ranks_.size() > kMaxRanks) return "these are too many ranks";
     }
-    return placement_.ranks() > 0 ? nullptr : "there are no ranks";
+    return ranks_.empty() ? "there are no ranks" : nullptr;
   }
   const char* cores(std::string_view line) {
-    placement_.cores.clear();
+    cores_.clear();
+    placement_ = {};
     for (std::string_view word = nextToken(line); !word.empty(); word = nextToken(line)) {
-      if (!readNumber(word, 1.0, kMaxCores, placement_.cores.emplace_back()))
+      if (!readNumber(word, 1.0, kMaxCores, cores_.emplace_back()))
         return "the cores of a machine are a number from 1";
     }
+    return nullptr;
+  }
+  const char* place() {
+    if (ranks_.empty()) return "the ranks are missing above";
+    std::vector<RankLocation> locations;
+    for (const auto& [machine, memory, port] : ranks_) {
+      if (static_cast<size_t>(machine) >= cores_.size()) return "the cores of a machine are missing above";
+      locations.emplace_back(std::to_string(machine), std::to_string(memory), std::to_string(port),
+                             cores_[static_cast<size_t>(machine)]);
+    }
+    placement_ = Placement(locations);
     return nullptr;
   }
   const char* call(std::string_view line) {
@@ -61,10 +77,9 @@ class Reader {
     const std::string_view collective = nextToken(line), name = nextToken(line);
     m.algorithm = findAlgorithm(collective, name);
     if (m.algorithm == nullptr) return "there is no such algorithm; eccl_sched list names all";
-    for (int machine : placement_.machine)
-      if (static_cast<size_t>(machine) >= placement_.cores.size())
-        return "the cores of a machine are missing above";
-    if (placement_.ranks() == 0) return "the ranks are missing above";
+    if (placement_.ranks() == 0) {
+      if (const char* wrong = place()) return wrong;
+    }
     if (!readNumber(nextToken(line), uint64_t{1}, kMaxBytes, m.size.elements) ||
         !readNumber(nextToken(line), 1u, 16u, m.size.elementBytes) ||
         !readNumber(nextToken(line), uint64_t{64}, kMaxBytes, m.size.slotBytes) ||
@@ -81,6 +96,8 @@ class Reader {
     return nullptr;
   }
 
+  std::vector<std::array<int, 3>> ranks_;
+  std::vector<double> cores_;
   Placement placement_;
   std::vector<Measurement> measurements_;
 };

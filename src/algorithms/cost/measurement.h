@@ -20,7 +20,7 @@ struct Measurement {
 
   CollectiveShape shape() const { return {algorithm->collective, placement.ranks(), 0}; }
   double blockBytes() const { return static_cast<double>(size.elements) * size.elementBytes; }
-  std::vector<Program> programs() const { return buildAll(*algorithm, shape(), 1); }
+  std::vector<Program> programs() const { return buildAll(*algorithm, shape(), placement, 1); }
 };
 
 /// Lines "ranks MACHINE:MEMORY:PORT …", "cores N …", and of calls among these "call COLLECTIVE ALGORITHM

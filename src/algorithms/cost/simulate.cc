@@ -1,18 +1,33 @@
 #include "algorithms/cost/simulate.h"
 
+#include <queue>
+#include <tuple>
+
 #include "algorithms/cost/simulation.h"
-#include "algorithms/cost/turns.h"
 
 namespace eccl::algorithms {
 namespace {
 
-using simulation::Chain;
 using simulation::Clocks;
+using simulation::CriticalPath;
 using simulation::Time;
-using simulation::Turn;
-using simulation::Turns;
 
-/// Executes all lanes, always the one that can begin first.
+/// A lane that may be able to go on.
+struct Event {
+  double at = 0;
+  bool handsOver = false;  // a core that goes on with the same rank does so first
+  double since = 0;        // of a rank's lanes the one that has waited longest is next, as in the engine
+  int64_t order = 0;
+  int lane = 0;
+  double ready = -1;  // when its messages and slots are, so that it only waits for a core; -1: not known
+  bool operator>(const Event& other) const {
+    return std::tie(at, handsOver, since, order) >
+           std::tie(other.at, other.handsOver, other.since, other.order);
+  }
+};
+
+/// Executes all lanes, always the one that can begin first. One that cannot begin when its event comes is put
+/// off until it can, as far as is known.
 template <class Moment>
 Result<Moment> run(const std::vector<Program>& programs, const CallSize& size, const Placement& placement,
                    const Partition& partition, const CostParameters& parameters, int tiles) {
@@ -24,42 +39,51 @@ Result<Moment> run(const std::vector<Program>& programs, const CallSize& size, c
     return partition.slice(size.elements, part, static_cast<uint64_t>(tile)).size() == 0;
   };
   executionSize.streamTiles = [tiles](int) { return tiles; };
-  AbstractExecutor<Clocks<Moment>> machine(programs, clocks, executionSize);
+  AbstractExecutor<Clocks<Moment>> executor(programs, clocks, executionSize);
 
-  Turns<Clocks<Moment>> turns(clocks, machine.lanes());
+  std::priority_queue<Event, std::vector<Event>, std::greater<>> events;
+  int64_t order = 0;
+  const auto add = [&](int lane, double at, bool handsOver = false, double ready = -1) {
+    events.push({at, handsOver, clocks.clockOf(lane), order++, lane, ready});
+  };
   std::vector<std::vector<int>> blocked(programs.size());
-  for (int lane = 0; lane < machine.lanes(); ++lane) turns.add(lane, clocks.clockOf(lane));
-  for (Turn turn; turns.next(turn);) {
-    const int rank = clocks.rankOf(turn.lane);
-    clocks.begin(rank, turn.at);
-    switch (machine.advance(turn.lane)) {
+  for (int lane = 0; lane < executor.lanes(); ++lane) add(lane, clocks.clockOf(lane));
+  while (!events.empty()) {
+    const Event event = events.top();
+    events.pop();
+    const int rank = clocks.rankOf(event.lane);
+    if (event.ready >= 0) {
+      const double at = clocks.beginning(rank, event.at, event.ready);
+      if (at > event.at) {
+        add(event.lane, at, clocks.handsOver(rank), event.ready);
+        continue;
+      }
+    }
+    clocks.begin(rank, event.at);
+    switch (executor.advance(event.lane)) {
       case Advance::moved:
-        turns.add(turn.lane, std::max(turn.at, clocks.clockOf(turn.lane)));
+        add(event.lane, std::max(event.at, clocks.clockOf(event.lane)));
         for (int other : clocks.concerned()) {
-          for (int lane : blocked[static_cast<size_t>(other)]) turns.add(lane, turn.at);
+          for (int lane : blocked[static_cast<size_t>(other)]) add(lane, event.at);
           blocked[static_cast<size_t>(other)].clear();
         }
         break;
       case Advance::putOff:
-        if (clocks.standsInLine(rank)) {
-          turns.standInLine(turn);
-        } else {
-          turns.add(turn.lane, clocks.later(), clocks.handsOver(rank));
-        }
+        add(event.lane, clocks.later(), clocks.handsOver(rank), clocks.ready());
         break;
       case Advance::blocked:
-        blocked[static_cast<size_t>(rank)].push_back(turn.lane);
+        blocked[static_cast<size_t>(rank)].push_back(event.lane);
         break;
       case Advance::finished:
-        for (int lane : blocked[static_cast<size_t>(rank)]) turns.add(lane, turn.at);
+        for (int lane : blocked[static_cast<size_t>(rank)]) add(lane, event.at);
         blocked[static_cast<size_t>(rank)].clear();
         break;
       case Advance::failed:
         return Status::error(Code::internal, "a schedule to be simulated is wrong: %s",
-                             machine.failure().c_str());
+                             executor.failure().c_str());
     }
   }
-  if (!machine.finished()) return Status::error(Code::internal, "a schedule to be simulated comes to no end");
+  if (!executor.finished()) return Status::error(Code::internal, "a schedule to be simulated comes to no end");
   return clocks.end();
 }
 
@@ -106,7 +130,8 @@ Result<double> simulatedTime(const std::vector<Program>& programs, const CallSiz
 
 Result<CostAmounts> simulatedAmounts(const std::vector<Program>& programs, const CallSize& size,
                                      const Placement& placement, const CostParameters& parameters) {
-  ECCL_ASSIGN(const Chain end, simulate<Chain>(programs, size, placement, parameters, kEnoughTiles));
+  ECCL_ASSIGN(const CriticalPath end,
+              simulate<CriticalPath>(programs, size, placement, parameters, kEnoughTiles));
   return end.amounts;
 }
 

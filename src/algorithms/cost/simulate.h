@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "algorithms/cost/cost_parameters.h"
-#include "algorithms/cost/placement.h"
+#include "base/placement.h"
 #include "base/status.h"
 #include "program/plan_view.h"
 #include "program/program.h"
@@ -40,8 +40,8 @@ Result<double> simulatedTime(const std::vector<Program>& programs, const CallSiz
                              const Placement& placement, const CostParameters& parameters,
                              int64_t mostTiles = kEnoughTiles);
 
-/// How much of each constant the longest chain of moves holds: the simulated time is their product with the
-/// parameters, and they are its derivatives. Takes several times as long.
+/// How much of each constant the critical path holds, the longest chain of moves: the simulated time is their
+/// product with the parameters, and they are its derivatives. Takes several times as long.
 using CostAmounts = std::array<double, kCostTerms>;
 Result<CostAmounts> simulatedAmounts(const std::vector<Program>& programs, const CallSize& size,
                                      const Placement& placement, const CostParameters& parameters);

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <vector>
 
-#include "algorithms/cost/moments.h"
+#include "algorithms/cost/critical_path.h"
 #include "algorithms/cost/simulate.h"
 #include "algorithms/cost/takers.h"
 #include "algorithms/verify/abstract_executor.h"
@@ -53,12 +53,10 @@ class Clocks {
         partition_(partition),
         parameters_(parameters),
         brief_(partition.tiles(size.elements) <= 1 && placement.sharesMemory()),
-        directFrom_(placement.crowded() ? kCrowdedDirectFrom : kDirectFrom),
+        directFrom_(placement.oversubscribed() ? kOversubscribedDirectFrom : kDirectFrom),
         takers_(programs),
         levels_(placement.cores.size()),
-        ports_(placement.port.empty()
-                   ? 0
-                   : static_cast<size_t>(*std::max_element(placement.port.begin(), placement.port.end())) + 1) {
+        ports_(placement.ports.size()) {
     Moment begun;
     begun.add(parameters_, brief_ ? CostTerm::fastCall : CostTerm::call, 1);
     begun_ = begun;
@@ -69,6 +67,7 @@ class Clocks {
       }
     }
     provideCores();
+    measurePorts();
     findLevels();
   }
 
@@ -81,26 +80,11 @@ class Clocks {
     now_ = now;
     concerned_.assign(1, rank);
   }
-  /// When a move that was put off can begin.
+  /// When a move that was put off can begin, and when it can but for its core.
   double later() const { return later_; }
+  double ready() const { return begin_.at; }
   /// Whether the core of that move was another rank's last.
   bool handsOver(int rank) const { return core_->rank != rank; }
-  /// Whether that move waits only for one of the cores that ranks share, which another rank has.
-  bool standsInLine(int rank) const {
-    return lineOf(rank) >= 0 && core_->free.at >= begin_.at && handsOver(rank);
-  }
-  /// Ranks that share cores are in one line. -1: the rank has its own.
-  int lineOf(int rank) const {
-    const auto at = static_cast<size_t>(rank);
-    return ownCore_[at] >= 0 ? -1 : placement_.machine[at];
-  }
-  /// The one of a line's that is free first.
-  const Core& firstCore(size_t line) const {
-    const auto first = cores_.begin() + static_cast<std::ptrdiff_t>(firstCore_[line]);
-    return *std::min_element(first, first + static_cast<std::ptrdiff_t>(coresOf_[line]),
-                             [](const Core& a, const Core& b) { return a.free.at < b.free.at; });
-  }
-
   /// Whether the move begins later than now.
   bool putOff(const Move<Payload>& move) {
     begin_ = lanes_[static_cast<size_t>(move.lane)].clock;
@@ -108,9 +92,14 @@ class Clocks {
       if (term.message != nullptr) begin_.notBefore(term.message->payload.ready);
     for (const auto& term : move.destinations())
       if (term.message != nullptr) begin_.notBefore(term.message->payload.freed);
-    core_ = &coreFor(move.rank);
-    later_ = std::max(begin_.at, core_->free.at);
+    later_ = beginning(move.rank, now_, begin_.at);
     return later_ > now_;
+  }
+  /// When a move can begin, as far as is known, whose messages and slots are ready at a time.
+  double beginning(int rank, double now, double ready) {
+    now_ = now;
+    core_ = &coreFor(rank);
+    return std::max(ready, core_->free.at);
   }
 
   const char* execute(const Move<Payload>& move) {
@@ -207,7 +196,7 @@ class Clocks {
     std::vector<Finish> finishes;  // by step, of the last tile
   };
 
-  /// Ranks that have cores enough each get their own; others take turns.
+  /// Ranks that have cores enough each get their own; oversubscribed ones share them.
   void provideCores() {
     firstCore_.resize(placement_.cores.size());
     coresOf_.resize(placement_.cores.size());
@@ -226,6 +215,18 @@ class Clocks {
         ownCore_[rank] = static_cast<int>(firstCore_[machine] + taken[machine]++);
     }
     for (Core& core : cores_) core.free = begun_;
+  }
+  /// What is known of a port counts unless the constant is a measured one.
+  void measurePorts() {
+    const CostParameters defaults = CostParameters::defaults();
+    const auto assumed = [&](CostTerm term) { return parameters_[term] == defaults[term]; };
+    for (size_t i = 0; i < ports_.size(); ++i) {
+      const Placement::Port& known = placement_.ports[i];
+      if (known.gigabytes > 0 && assumed(CostTerm::portBytes))
+        ports_[i].length = 1e3 / known.gigabytes / parameters_[CostTerm::portBytes];
+      if (assumed(CostTerm::networkLatency))
+        ports_[i].latency = known.microseconds / parameters_[CostTerm::networkLatency];
+    }
   }
   Core& coreFor(int rank) {
     if (const int own = ownCore_[static_cast<size_t>(rank)]; own >= 0) return cores_[static_cast<size_t>(own)];
@@ -326,21 +327,25 @@ class Clocks {
   }
 
   /// From when it leaves to when it has arrived: ports are held for its length, the second one as it comes in.
+  /// It comes in as slowly as it leaves.
   void send(int from, int to, double megabytes, Moment& moment) {
     const int out = placement_.port[static_cast<size_t>(from)], in = placement_.port[static_cast<size_t>(to)];
     if (out == in) return moment.add(parameters_, CostTerm::networkLatency, 1);
     Port &leaving = ports_[static_cast<size_t>(out)], &entering = ports_[static_cast<size_t>(in)];
     moment.notBefore(leaving.out);
     leaving.out = moment;
-    leaving.out.add(parameters_, CostTerm::portBytes, megabytes);
-    moment.add(parameters_, CostTerm::networkLatency, 1);
+    leaving.out.add(parameters_, CostTerm::portBytes, megabytes * leaving.length);
+    moment.add(parameters_, CostTerm::networkLatency, 1 + leaving.latency + entering.latency);
     moment.notBefore(entering.in);
-    moment.add(parameters_, CostTerm::portBytes, megabytes);
+    moment.add(parameters_, CostTerm::portBytes, megabytes * entering.length);
     entering.in = moment;
+    if (leaving.length > entering.length)
+      moment.add(parameters_, CostTerm::portBytes, megabytes * (leaving.length - entering.length));
   }
 
   struct Port {
-    Moment out, in;  // when each direction is free
+    Moment out, in;                  // when each direction is free
+    double length = 1, latency = 0;  // per MB and of a message, as multiples of the constants
   };
 
   const std::vector<Program>& programs_;

@@ -12,6 +12,7 @@ constexpr Algorithm kAlgorithms[] = {
     {"recursive", Collective::allReduce, allReduceRecursive},
     {"direct", Collective::allReduce, allReduceDirect},
     {"oneshot", Collective::allReduce, allReduceOneshot},
+    {"hierarchical", Collective::allReduce, allReduceHierarchical, true},
 
     // The v calls differ in the sizes of the blocks only, and programs know no sizes.
     {"ring", Collective::allGather, allGatherRing},
@@ -71,10 +72,16 @@ const Algorithm* findAlgorithm(std::string_view collective, std::string_view nam
   return nullptr;
 }
 
-std::vector<Program> buildAll(const Algorithm& algorithm, const CollectiveShape& shape, int channels) {
+std::vector<Program> buildAll(const Algorithm& algorithm, const CollectiveShape& shape,
+                              const Placement& placement, int channels) {
   std::vector<Program> programs;
-  for (int rank = 0; rank < shape.ranks; ++rank) programs.push_back(algorithm.build(shape, rank, channels));
+  for (int rank = 0; rank < shape.ranks; ++rank)
+    programs.push_back(algorithm.build(shape, placement, rank, channels));
   return programs;
+}
+
+std::vector<Program> buildAll(const Algorithm& algorithm, const CollectiveShape& shape, int channels) {
+  return buildAll(algorithm, shape, Placement::oneHost(shape.ranks, shape.ranks), channels);
 }
 
 }  // namespace eccl::algorithms

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "algorithms/builder/collective.h"
+#include "base/placement.h"
 #include "program/program.h"
 
 namespace eccl::algorithms {
@@ -17,8 +18,11 @@ namespace eccl::algorithms {
 struct Algorithm {
   const char* name;  // as in ECCL_ALGO: "ring", "tree", …
   Collective collective;
-  /// The program of one rank. A pure function. shape.ranks >= 1; channels >= 1.
-  Program (*build)(const CollectiveShape& shape, int rank, int channels);
+  /// The program of one rank. A pure function. shape.ranks >= 1, and placement says where these are, the same
+  /// on all of them; channels >= 1.
+  Program (*build)(const CollectiveShape& shape, const Placement& placement, int rank, int channels);
+  /// Made for several hosts, some with several ranks: elsewhere it is not considered.
+  bool hierarchical = false;
 };
 
 /// All algorithms. For each collective the first one is used where no rule chooses.
@@ -29,6 +33,9 @@ const Algorithm* findAlgorithm(Collective collective, std::string_view name);
 const Algorithm* findAlgorithm(std::string_view collective, std::string_view name);
 /// The programs of all ranks, by rank. Takes time and memory for all of them: for proofs, simulations and
 /// tests.
+std::vector<Program> buildAll(const Algorithm& algorithm, const CollectiveShape& shape,
+                              const Placement& placement, int channels);
+/// As above, of ranks on one host.
 std::vector<Program> buildAll(const Algorithm& algorithm, const CollectiveShape& shape, int channels);
 
 }  // namespace eccl::algorithms

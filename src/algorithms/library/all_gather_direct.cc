@@ -8,7 +8,7 @@
 
 namespace eccl::algorithms {
 
-Program allGatherDirect(const CollectiveShape& shape, int rank, int channels) {
+Program allGatherDirect(const CollectiveShape& shape, const Placement&, int rank, int channels) {
   const int n = shape.ranks;
   Builder b(shape, rank, channels, channels);
   for (int channel = 0; channel < channels; ++channel) {

@@ -11,7 +11,7 @@
 
 namespace eccl::algorithms {
 
-Program allGatherRecursive(const CollectiveShape& shape, int rank, int channels) {
+Program allGatherRecursive(const CollectiveShape& shape, const Placement&, int rank, int channels) {
   const int n = shape.ranks;
   Builder b(shape, rank, channels, channels);
   for (int channel = 0; channel < channels; ++channel) {

@@ -13,7 +13,7 @@
 
 namespace eccl::algorithms {
 
-Program allReduceDirect(const CollectiveShape& shape, int rank, int channels) {
+Program allReduceDirect(const CollectiveShape& shape, const Placement&, int rank, int channels) {
   const int n = shape.ranks;
   Builder b(shape, rank, channels, n * channels);
   for (int channel = 0; channel < channels; ++channel) {

@@ -10,7 +10,7 @@
 
 namespace eccl::algorithms {
 
-Program allReduceOneshot(const CollectiveShape& shape, int rank, int channels) {
+Program allReduceOneshot(const CollectiveShape& shape, const Placement&, int rank, int channels) {
   const int n = shape.ranks;
   Builder b(shape, rank, channels, channels);
   // Not in the output: in place, the first groups would overwrite this rank's data before its turn.

@@ -21,7 +21,7 @@ struct Exchange {
 
 }  // namespace
 
-Program allReduceRecursive(const CollectiveShape& shape, int rank, int channels) {
+Program allReduceRecursive(const CollectiveShape& shape, const Placement&, int rank, int channels) {
   const int n = shape.ranks, power = static_cast<int>(std::bit_floor(static_cast<unsigned>(n)));
   Builder b(shape, rank, channels, power * channels);
   if (n != power) b.messageParts(power);  // those who hand over send everything

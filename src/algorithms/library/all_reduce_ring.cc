@@ -9,7 +9,7 @@
 
 namespace eccl::algorithms {
 
-Program allReduceRing(const CollectiveShape& shape, int rank, int channels) {
+Program allReduceRing(const CollectiveShape& shape, const Placement&, int rank, int channels) {
   const int n = shape.ranks;
   Builder b(shape, rank, channels, n * channels);
   for (int channel = 0; channel < channels; ++channel) {

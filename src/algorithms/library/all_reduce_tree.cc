@@ -10,7 +10,7 @@
 
 namespace eccl::algorithms {
 
-Program allReduceTree(const CollectiveShape& shape, int rank, int channels) {
+Program allReduceTree(const CollectiveShape& shape, const Placement&, int rank, int channels) {
   const int n = shape.ranks;
   Builder b(shape, rank, channels, 2 * channels);
   for (int part = 0; part < 2 * channels; ++part) {

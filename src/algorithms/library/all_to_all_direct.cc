@@ -6,7 +6,7 @@
 
 namespace eccl::algorithms {
 
-Program allToAllDirect(const CollectiveShape& shape, int rank, int channels) {
+Program allToAllDirect(const CollectiveShape& shape, const Placement&, int rank, int channels) {
   const int n = shape.ranks;
   Builder b(shape, rank, channels, channels);
   if (shape.collective == Collective::allToAllv) b.streams();

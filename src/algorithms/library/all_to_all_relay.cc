@@ -130,7 +130,7 @@ class Relay {
 
 }  // namespace
 
-Program allToAllRelay(const CollectiveShape& shape, int rank, int channels) {
+Program allToAllRelay(const CollectiveShape& shape, const Placement&, int rank, int channels) {
   Builder b(shape, rank, channels, channels);
   b.streams();
   for (int channel = 0; channel < channels; ++channel) Relay(b, shape.ranks, rank, channel).build();

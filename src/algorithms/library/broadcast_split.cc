@@ -6,7 +6,7 @@
 
 namespace eccl::algorithms {
 
-Program broadcastSplit(const CollectiveShape& shape, int rank, int channels) {
+Program broadcastSplit(const CollectiveShape& shape, const Placement&, int rank, int channels) {
   const int n = shape.ranks, others = n - 1;
   Builder b(shape, rank, channels, n * channels);
   for (int channel = 0; channel < channels; ++channel) {

@@ -8,7 +8,7 @@
 
 namespace eccl::algorithms {
 
-Program broadcastTree(const CollectiveShape& shape, int rank, int channels) {
+Program broadcastTree(const CollectiveShape& shape, const Placement&, int rank, int channels) {
   const int n = shape.ranks;
   const TreeNode node = binomialTree(mod(rank - shape.root, n), n);
   const int children = static_cast<int>(node.children.size()), atOnce = std::min(children, kMaxOperands - 1);

@@ -4,38 +4,40 @@
 #pragma once
 
 #include "algorithms/builder/collective.h"
+#include "base/placement.h"
 #include "program/program.h"
 
 namespace eccl::algorithms {
 
-Program allReduceRing(const CollectiveShape& shape, int rank, int channels);
-Program allReduceTree(const CollectiveShape& shape, int rank, int channels);
-Program allReduceRecursive(const CollectiveShape& shape, int rank, int channels);
-Program allReduceDirect(const CollectiveShape& shape, int rank, int channels);
-Program allReduceOneshot(const CollectiveShape& shape, int rank, int channels);
+Program allReduceRing(const CollectiveShape& shape, const Placement&, int rank, int channels);
+Program allReduceTree(const CollectiveShape& shape, const Placement&, int rank, int channels);
+Program allReduceRecursive(const CollectiveShape& shape, const Placement&, int rank, int channels);
+Program allReduceDirect(const CollectiveShape& shape, const Placement&, int rank, int channels);
+Program allReduceHierarchical(const CollectiveShape& shape, const Placement&, int rank, int channels);
+Program allReduceOneshot(const CollectiveShape& shape, const Placement&, int rank, int channels);
 
-Program allGatherRing(const CollectiveShape& shape, int rank, int channels);
-Program allGatherRecursive(const CollectiveShape& shape, int rank, int channels);
-Program allGatherDirect(const CollectiveShape& shape, int rank, int channels);
+Program allGatherRing(const CollectiveShape& shape, const Placement&, int rank, int channels);
+Program allGatherRecursive(const CollectiveShape& shape, const Placement&, int rank, int channels);
+Program allGatherDirect(const CollectiveShape& shape, const Placement&, int rank, int channels);
 
-Program reduceScatterRing(const CollectiveShape& shape, int rank, int channels);
-Program reduceScatterRecursive(const CollectiveShape& shape, int rank, int channels);
-Program reduceScatterDirect(const CollectiveShape& shape, int rank, int channels);
+Program reduceScatterRing(const CollectiveShape& shape, const Placement&, int rank, int channels);
+Program reduceScatterRecursive(const CollectiveShape& shape, const Placement&, int rank, int channels);
+Program reduceScatterDirect(const CollectiveShape& shape, const Placement&, int rank, int channels);
 
-Program broadcastChain(const CollectiveShape& shape, int rank, int channels);
-Program broadcastTree(const CollectiveShape& shape, int rank, int channels);
-Program broadcastDirect(const CollectiveShape& shape, int rank, int channels);
-Program broadcastSplit(const CollectiveShape& shape, int rank, int channels);
+Program broadcastChain(const CollectiveShape& shape, const Placement&, int rank, int channels);
+Program broadcastTree(const CollectiveShape& shape, const Placement&, int rank, int channels);
+Program broadcastDirect(const CollectiveShape& shape, const Placement&, int rank, int channels);
+Program broadcastSplit(const CollectiveShape& shape, const Placement&, int rank, int channels);
 
-Program reduceChain(const CollectiveShape& shape, int rank, int channels);
-Program reduceTree(const CollectiveShape& shape, int rank, int channels);
-Program reduceDirect(const CollectiveShape& shape, int rank, int channels);
+Program reduceChain(const CollectiveShape& shape, const Placement&, int rank, int channels);
+Program reduceTree(const CollectiveShape& shape, const Placement&, int rank, int channels);
+Program reduceDirect(const CollectiveShape& shape, const Placement&, int rank, int channels);
 
-Program gatherDirect(const CollectiveShape& shape, int rank, int channels);
-Program gatherTree(const CollectiveShape& shape, int rank, int channels);
-Program scatterDirect(const CollectiveShape& shape, int rank, int channels);
-Program scatterTree(const CollectiveShape& shape, int rank, int channels);
-Program allToAllDirect(const CollectiveShape& shape, int rank, int channels);
-Program allToAllRelay(const CollectiveShape& shape, int rank, int channels);
+Program gatherDirect(const CollectiveShape& shape, const Placement&, int rank, int channels);
+Program gatherTree(const CollectiveShape& shape, const Placement&, int rank, int channels);
+Program scatterDirect(const CollectiveShape& shape, const Placement&, int rank, int channels);
+Program scatterTree(const CollectiveShape& shape, const Placement&, int rank, int channels);
+Program allToAllDirect(const CollectiveShape& shape, const Placement&, int rank, int channels);
+Program allToAllRelay(const CollectiveShape& shape, const Placement&, int rank, int channels);
 
 }  // namespace eccl::algorithms

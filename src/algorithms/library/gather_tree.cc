@@ -7,7 +7,7 @@
 
 namespace eccl::algorithms {
 
-Program gatherTree(const CollectiveShape& shape, int rank, int channels) {
+Program gatherTree(const CollectiveShape& shape, const Placement&, int rank, int channels) {
   const int n = shape.ranks, place = mod(rank - shape.root, n);
   const TreeNode node = binomialTree(place, n);
   Builder b(shape, rank, channels, channels);

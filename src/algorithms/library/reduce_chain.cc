@@ -5,7 +5,7 @@
 
 namespace eccl::algorithms {
 
-Program reduceChain(const CollectiveShape& shape, int rank, int channels) {
+Program reduceChain(const CollectiveShape& shape, const Placement&, int rank, int channels) {
   const int n = shape.ranks, place = mod(rank - shape.root, n);  // the sum starts at the last place
   Builder b(shape, rank, channels, channels);
   for (int channel = 0; channel < channels; ++channel) {

@@ -32,7 +32,7 @@ std::vector<Round> planRounds(int n) {
 
 }  // namespace
 
-Program reduceScatterRecursive(const CollectiveShape& shape, int rank, int channels) {
+Program reduceScatterRecursive(const CollectiveShape& shape, const Placement&, int rank, int channels) {
   const int n = shape.ranks;
   const std::vector<Round> rounds = planRounds(n);
   Builder b(shape, rank, channels, channels);

@@ -5,7 +5,7 @@
 
 namespace eccl::algorithms {
 
-Program scatterTree(const CollectiveShape& shape, int rank, int channels) {
+Program scatterTree(const CollectiveShape& shape, const Placement&, int rank, int channels) {
   const int n = shape.ranks, place = mod(rank - shape.root, n);
   const TreeNode node = binomialTree(place, n);
   Builder b(shape, rank, channels, channels);

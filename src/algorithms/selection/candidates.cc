@@ -75,8 +75,9 @@ Result<double> estimatedTimeOf(const Choice& choice, const CallSize& size, const
                                            : roughTimeOf(choice, size, placement, model);
 }
 
-bool needsManyNeighbours(const Algorithm& algorithm, int ranks) {
-  return neighboursOf(algorithm.build({algorithm.collective, ranks, 0}, 0, 1)) > kMaxNeighbours;
+bool needsManyNeighbours(const Algorithm& algorithm, const Placement& placement) {
+  return neighboursOf(algorithm.build({algorithm.collective, placement.ranks(), 0}, placement, 0, 1)) >
+         kMaxNeighbours;
 }
 
 CallSize sizeFor(const Choice& choice, CallSize size) {
@@ -88,7 +89,7 @@ CallSize sizeFor(const Choice& choice, CallSize size) {
 Result<double> timeOf(const Choice& choice, const CallSize& size, const Placement& placement,
                       const CostModel& model, int64_t mostTiles) {
   const CollectiveShape shape{choice.algorithm->collective, placement.ranks(), 0};
-  return model.predict(*choice.algorithm, buildAll(*choice.algorithm, shape, choice.channels),
+  return model.predict(*choice.algorithm, buildAll(*choice.algorithm, shape, placement, choice.channels),
                        sizeFor(choice, size), placement, mostTiles);
 }
 
@@ -101,8 +102,8 @@ Result<std::vector<Candidate>> candidatesFor(Collective collective, const CallSi
     return {};
   };
   for (const Algorithm& algorithm : algorithms()) {
-    if (algorithm.collective != collective) continue;
-    const Program program = algorithm.build({collective, placement.ranks(), 0}, 0, 1);
+    if (algorithm.collective != collective || (algorithm.hierarchical && !placement.hierarchical())) continue;
+    const Program program = algorithm.build({collective, placement.ranks(), 0}, placement, 0, 1);
     if (neighboursOf(program) > kMaxNeighbours) continue;
     ECCL_TRY(add({&algorithm}));
     if (placement.ranks() < kPipeline) continue;

@@ -20,7 +20,7 @@ Placement someOf(const Placement& placement, int number);
 Result<double> estimatedTimeOf(const Choice& choice, const CallSize& size, const Placement& placement,
                                const CostModel& model);
 /// Whether a rank has more than kMaxNeighbours in this algorithm.
-bool needsManyNeighbours(const Algorithm& algorithm, int ranks);
+bool needsManyNeighbours(const Algorithm& algorithm, const Placement& placement);
 
 /// `size` in messages of the choice's length; broadcasts in place, as nearly all programs do them.
 CallSize sizeFor(const Choice& choice, CallSize size);

@@ -67,8 +67,8 @@ class Communicator final : public transport::ControlHandler,
   int rank() const { return rank_; }
   int ranks() const { return ranks_; }
   const CommunicatorOptions& options() const { return options_; }
-  /// Where the ranks are. Constant once the communicator is ready.
-  const RankHosts& hosts() const { return hosts_; }
+  /// Where the ranks are. Any thread, once ready.
+  Placement placement() const { return Placement(hosts_.locations()); }
   /// The hosts and ranks as JSON (ecclTopologyExport).
   Result<std::string> topology() const;
   /// What calls are expected to take. Any thread, once ready.
@@ -150,12 +150,10 @@ class Communicator final : public transport::ControlHandler,
   // All ranks tell each other their endpoint, wire settings, host and placement; each makes the same tables
   // of it.
   Status exchange();
-  // The ranks of this communicator on this host.
-  int ranksHere() const;
-  // How long waits spin before they yield: by ranks and cores of this host.
-  void choosePace();
+  // How long waits spin before they yield: by ranks and cores of this machine.
+  void choosePace(const Placement& where);
   // Which share of the largest cache this rank may count on.
-  void shareCache();
+  void shareCache(const Placement& where);
   // The error of ranks whose wire settings differ. All ranks come to the same verdict, each from the same
   // texts.
   Status compareSettings(const std::vector<std::string>& wires) const;

@@ -15,16 +15,7 @@
 namespace eccl::runtime {
 namespace {
 
-constexpr uint32_t kProtocol = 5;  // of what ranks tell each other when they meet
-
-transport::InterfaceOptions interfaceOptions(const Settings& settings) {
-  transport::InterfaceOptions options;
-  options.names = settings.socketIfname;
-  options.family = settings.socketFamily == "AF_INET"    ? AF_INET
-                   : settings.socketFamily == "AF_INET6" ? AF_INET6
-                                                         : AF_UNSPEC;
-  return options;
-}
+constexpr uint32_t kProtocol = 6;  // of what ranks tell each other when they meet
 
 /// "ECCL_ALGO=ring\nECCL_SLOTS=8\n" → line of that name in another text, for messages.
 std::string lineOf(const std::string& text, const std::string& name) {
@@ -39,7 +30,7 @@ Status Communicator::establish(uint64_t id, const transport::Secret& secret, Fin
   id_ = id;
   secret_ = secret;
   transport::Acceptor::Options acceptorOptions;
-  acceptorOptions.interfaces = interfaceOptions(options_.settings);
+  acceptorOptions.interfaces = transport::interfaceOptions(options_.settings);
   ECCL_ASSIGN(acceptor_,
               transport::Acceptor::open(secret, acceptorOptions, [this](transport::Incoming incoming) {
                 onIncoming(std::move(incoming));
@@ -72,7 +63,7 @@ Status Communicator::join(transport::UniqueId id, int rank, int ranks) {
   transport::expectDescriptors(ranks, options_.settings.raiseLimits);
   if (id.rootByRank0 && rank == 0) {
     transport::Rendezvous::Options rootOptions;
-    rootOptions.interfaces = interfaceOptions(options_.settings);
+    rootOptions.interfaces = transport::interfaceOptions(options_.settings);
     ECCL_ASSIGN(root_, transport::Rendezvous::start(&id, rootOptions));
   }
   return establish(id.communicator, id.secret, [&](const transport::Endpoint& mine) -> Result<Membership> {
@@ -170,7 +161,7 @@ Status Communicator::exchange() {
   const Settings& settings = options_.settings;
   wireText_ =
       settings.wireText() + format("config.channels=%d..%d\n", options_.minChannels, options_.maxChannels);
-  const bool child = !hosts_.hostOfRank().empty();
+  const bool child = !hosts_.empty();
   const RankHosts::Introduction mine =
       child ? RankHosts::Introduction() : RankHosts::introduce(settings, rank_);
   std::string part = transport::ByteWriter()
@@ -178,14 +169,13 @@ Status Communicator::exchange() {
                          .text(acceptor_->endpoint().encode())
                          .text(wireText_)
                          .text(mine.text)
-                         .text(Selection::introduce(settings))
                          .take();
   const auto gather = [this](std::string_view own) {
     return control_->allGather(own, transport::Wait::within(initLimit(), &abort_));
   };
   ECCL_ASSIGN(auto parts, gather(part));
   std::vector<transport::Endpoint> endpoints;
-  std::vector<std::string> wires, introductions, seats;
+  std::vector<std::string> wires, introductions;
   for (size_t rank = 0; rank < parts.size(); ++rank) {
     transport::ByteReader reader(parts[rank]);
     auto protocol = reader.get<uint32_t>();
@@ -198,7 +188,6 @@ Status Communicator::exchange() {
     std::string endpointBytes(reader.text(4096));
     wires.emplace_back(reader.text(1 << 16));
     introductions.emplace_back(reader.text(RankHosts::kMaxIntroduction));
-    seats.emplace_back(reader.text(Selection::kMaxIntroduction));
     if (!reader.finished())
       return logged(Status::error(
           Code::remote, "rank %zu sent a malformed introduction; all ranks need the same version of ECCL",
@@ -213,12 +202,18 @@ Status Communicator::exchange() {
     const auto describeRank = [this](int rank) { return describe(rank); };
     ECCL_ASSIGN(hosts_, RankHosts::meet(introductions, endpoints_, mine.host, rank_, gather, describeRank));
   }
-  ECCL_ASSIGN(selection_, Selection::agree(settings, rank_, seats, gather));
-  choosePace();
-  shareCache();
+  const Placement where = placement();
+  ECCL_INFO("%s is here: %s", describe(rank_).c_str(),
+            hosts_.locations()[static_cast<size_t>(rank_)].text().c_str());
+  // Where ranks are must make no difference to what is deterministic.
+  ECCL_ASSIGN(selection_, Selection::agree(settings, rank_,
+                                           settings.deterministic ? Placement::hosts(ranks_) : where, gather));
+  choosePace(where);
+  shareCache(where);
   PlanContext context;
   context.rank = rank_;
   context.ranks = ranks_;
+  context.placement = selection_.placement;
   context.ring = {static_cast<uint32_t>(settings.slots), static_cast<uint32_t>(settings.slotBytes)};
   ECCL_ASSIGN(context.selection, logged(algorithms::parseSelection(settings.algo)));
   context.selection.rules = selection_.rules;
@@ -232,25 +227,21 @@ Status Communicator::exchange() {
   return {};
 }
 
-int Communicator::ranksHere() const {
-  return hosts_.ranksOn(hosts_.hostOfRank()[static_cast<size_t>(rank_)]);
-}
-
-/// Looking without yielding is free while every rank on this host has a core to itself.
-void Communicator::choosePace() {
+/// Looking without yielding is free while every rank on this machine has a core to itself.
+void Communicator::choosePace(const Placement& where) {
   constexpr Duration kAlone = std::chrono::microseconds(50);
-  const bool alone = ranksHere() <= hosts_.coresOf(hosts_.hostOfRank()[static_cast<size_t>(rank_)]);
-  if (!alone) engine_.setDirectFrom(kCrowdedDirectFrom);
+  const bool alone = !where.oversubscribed(where.machine[static_cast<size_t>(rank_)]);
+  if (!alone) engine_.setDirectFrom(kOversubscribedDirectFrom);
   if (alone && options_.settings.spinMicroseconds < 0) engine_.setSpin(kAlone);
 }
 
 /// As if the ranks were spread over the caches evenly.
-void Communicator::shareCache() {
+void Communicator::shareCache(const Placement& where) {
   static const topology::SharedCache cache = topology::largestCache();
   if (cache.bytes == 0) return;
+  const int here = where.ranksOf(where.machine[static_cast<size_t>(rank_)]);
   const double caches = static_cast<double>(sysconf(_SC_NPROCESSORS_ONLN)) / cache.cpus;
-  engine_.setCacheShare(
-      static_cast<size_t>(static_cast<double>(cache.bytes) / std::max(1.0, ranksHere() / caches)));
+  engine_.setCacheShare(static_cast<size_t>(static_cast<double>(cache.bytes) / std::max(1.0, here / caches)));
 }
 
 /// All ranks come to the same verdict, each from the same texts.

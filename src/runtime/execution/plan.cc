@@ -146,7 +146,7 @@ Result<std::shared_ptr<const Program>> Planner::program(const algorithms::Algori
   if (context_.verify) {
     for (bool inPlace : {false, true}) {
       algorithms::Verdict verdict =
-          algorithms::verify(algorithms::buildAll(algorithm, shape, channels), inPlace);
+          algorithms::verify(algorithms::buildAll(algorithm, shape, context_.placement, channels), inPlace);
       if (!verdict.ok || verdict.minSlots > static_cast<int>(context_.ring.slots)) {
         std::string why = verdict.ok ? format("it needs %d slots per connection and ECCL_SLOTS is %u",
                                               verdict.minSlots, context_.ring.slots)
@@ -157,7 +157,7 @@ Result<std::shared_ptr<const Program>> Planner::program(const algorithms::Algori
       }
     }
   }
-  kept = std::make_shared<const Program>(algorithm.build(shape, context_.rank, channels));
+  kept = std::make_shared<const Program>(algorithm.build(shape, context_.placement, context_.rank, channels));
   return kept;
 }
 

@@ -10,6 +10,7 @@
 
 #include "algorithms/library/algorithm.h"
 #include "algorithms/selection/select.h"
+#include "base/placement.h"
 #include "program/plan_view.h"
 #include "runtime/execution/call.h"
 #include "runtime/execution/fast_path.h"
@@ -49,6 +50,7 @@ struct Plan {
 /// What planning depends on besides the call: the same on all ranks.
 struct PlanContext {
   int rank = 0, ranks = 1;
+  Placement placement;  // that algorithms are built for
   RingShape ring;
   algorithms::SelectionTable selection;  // ECCL_ALGO, and the rules that ranks agreed on
   int channels = 0;                      // 0: chosen, within the two below

@@ -1,6 +1,7 @@
 #include "runtime/init/cluster_exchange.h"
 
 #include <sched.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cctype>
@@ -11,9 +12,12 @@
 
 #include "base/log.h"
 #include "topology/formats/host_json.h"
+#include "topology/model/locations.h"
 #include "topology/probe/host_summary.h"
 #include "transport/bootstrap/control.h"
 #include "transport/net/bytes.h"
+#include "transport/net/interfaces.h"
+#include "transport/registry/registry.h"
 
 namespace eccl::runtime {
 namespace {
@@ -22,6 +26,7 @@ using Fingerprint = std::array<uint8_t, 16>;
 using Made = std::shared_ptr<const topology::Host>;
 
 constexpr size_t kMaxWords = 4096;  // of an error that a rank tells of itself
+constexpr size_t kMaxName = 256;    // bytes of a network namespace's name, or an interface's
 
 /// The cores that the calling thread may use, a bit each.
 std::string allowedCores() {
@@ -31,12 +36,38 @@ std::string allowedCores() {
   return bits;
 }
 
+/// "net:[4026531840]": which network namespace this is.
+std::string networkNamespace() {
+  char name[64];
+  const ssize_t length = readlink("/proc/self/ns/net", name, sizeof name);
+  return length > 0 ? std::string(name, static_cast<size_t>(length)) : "process " + std::to_string(getpid());
+}
+
+/// With whom a rank may share memory.
+enum class Reach : uint8_t { nobody, process, host };
+
+Reach reachOf(const Settings& settings) {
+  return transport::allows(settings, "shm")      ? Reach::host
+         : transport::allows(settings, "thread") ? Reach::process
+                                                 : Reach::nobody;
+}
+
+/// The interface whose address others are told first; empty where there is none.
+std::string firstInterface(const Settings& settings) {
+  const auto all = transport::listInterfaces();
+  if (!all.ok()) return "";
+  const auto chosen = transport::chooseInterfaces(*all, transport::interfaceOptions(settings));
+  return chosen.ok() ? chosen->front().name : "";
+}
+
 struct Said {
   std::string error;  // why it cannot say the rest
   bool fromFile = false, speaksJson = false;
   Fingerprint fingerprint{};
   std::vector<bool> cores;
   int32_t quota = 0;
+  Reach reach = Reach::nobody;
+  std::string network, interface;
 };
 
 /// What another wrote, for a log.
@@ -58,7 +89,10 @@ std::optional<Said> read(std::string_view bytes) {
     for (int bit = 0; bit < 8; ++bit) said.cores.push_back((byte >> bit & 1) != 0);
   }
   said.quota = reader.get<int32_t>();
-  if (!reader.finished() || said.quota < 0) return std::nullopt;
+  said.reach = static_cast<Reach>(reader.get<uint8_t>());
+  said.network = printable(reader.text(kMaxName));
+  said.interface = printable(reader.text(kMaxName));
+  if (!reader.finished() || said.quota < 0 || said.reach > Reach::host) return std::nullopt;
   return said;
 }
 
@@ -104,6 +138,9 @@ RankHosts::Introduction RankHosts::introduce(const Settings& settings, int rank)
                   .put(found.ok() ? mine.host->fingerprint : Fingerprint{})
                   .text(allowedCores())
                   .put(static_cast<int32_t>(std::min(std::ceil(topology::cpuQuota()), 1e9)))
+                  .put(static_cast<uint8_t>(reachOf(settings)))
+                  .text(networkNamespace())
+                  .text(firstInterface(settings))
                   .take();
   return mine;
 }
@@ -113,7 +150,7 @@ Result<RankHosts> RankHosts::meet(const std::vector<std::string>& introductions,
                                   const std::shared_ptr<const LocalHost>& own, int rank, const Gather& gather,
                                   const Describe& describe) {
   RankHosts met;
-  std::map<std::tuple<std::string, std::array<uint8_t, 16>, Fingerprint>, int> hostBy;
+  std::map<std::pair<std::string, Fingerprint>, int> hostBy;
   std::set<Fingerprint> kinds;
   std::map<Fingerprint, int> teller;  // of the kinds that hosts are of
   std::vector<Fingerprint> kindOf;    // by host
@@ -130,16 +167,23 @@ Result<RankHosts> RankHosts::meet(const std::vector<std::string>& introductions,
     if (!said->speaksJson && withoutJson < 0) withoutJson = sender;
     // Two looks at one machine may differ, as links train down when idle: what its first rank saw counts for
     // all. But what is said to be different hosts is.
-    const auto [host, isNew] = hostBy.try_emplace(
-        {endpoints[r].host, endpoints[r].bootId, said->fromFile ? said->fingerprint : Fingerprint{}},
-        static_cast<int>(met.hosts_.size()));
+    const transport::Endpoint& endpoint = endpoints[r];
+    const std::string machine = endpoint.bootId == decltype(endpoint.bootId){}
+                                    ? endpoint.host
+                                    : std::string(endpoint.bootId.begin(), endpoint.bootId.end());
+    const std::string system = machine + '\n' + said->network + '\n' + endpoint.host;
+    const auto [host, isNew] = hostBy.try_emplace({system, said->fromFile ? said->fingerprint : Fingerprint{}},
+                                                  static_cast<int>(met.hosts_.size()));
     if (isNew) {
-      met.hosts_.push_back({endpoints[r].host});
+      met.hosts_.push_back({endpoint.host, said->fromFile, nullptr});
       kindOf.push_back(said->fingerprint);
       teller.emplace(said->fingerprint, sender);
     }
     kinds.insert(said->fingerprint);
-    met.ranks_.push_back({host->second, std::move(said->cores), said->quota});
+    const std::string memory = said->reach == Reach::host      ? system
+                               : said->reach == Reach::process ? system + '\n' + std::to_string(endpoint.pid)
+                                                               : "";
+    met.ranks_.push_back({host->second, machine, memory, said->interface, std::move(said->cores), said->quota});
   }
   std::map<Fingerprint, Made> made;
   if (kinds.size() == 1) {
@@ -173,7 +217,7 @@ RankHosts RankHosts::of(std::span<const int> ranks) const {
     const auto [number, isNew] = newNumber.try_emplace(member.host, static_cast<int>(some.hosts_.size()));
     if (isNew) {
       const PlaceOfRanks& host = hosts_[static_cast<size_t>(member.host)];
-      some.hosts_.push_back({host.name, host.made});
+      some.hosts_.push_back(host);
     }
     member.host = number->second;
     some.ranks_.push_back(std::move(member));
@@ -182,61 +226,102 @@ RankHosts RankHosts::of(std::span<const int> ranks) const {
   return some;
 }
 
-/// What follows from who is where.
-void RankHosts::arrange() {
+/// By number of the machine, as Placement gives them: in the order of their first ranks.
+std::vector<double> RankHosts::coresOfMachines() const {
   struct Sum {
     std::vector<bool> cores;
-    int quota = 0;
+    std::map<int, int> quotas;  // by host, as each has a cgroup
     bool limited = true;
   };
-  std::vector<Sum> sums(hosts_.size());
+  std::map<std::string, int> numbers;
+  std::vector<Sum> sums;
   for (const Rank& rank : ranks_) {
-    hostOfRank_.push_back(rank.host);
-    ++hosts_[static_cast<size_t>(rank.host)].ranks;
-    Sum& sum = sums[static_cast<size_t>(rank.host)];
+    const int number = numbers.try_emplace(rank.machine, static_cast<int>(numbers.size())).first->second;
+    sums.resize(numbers.size());
+    Sum& sum = sums[static_cast<size_t>(number)];
     if (sum.cores.size() < rank.cores.size()) sum.cores.resize(rank.cores.size());
     for (size_t i = 0; i < rank.cores.size(); ++i) sum.cores[i] = sum.cores[i] || rank.cores[i];
     sum.limited = sum.limited && rank.quota > 0;
-    sum.quota = std::max(sum.quota, rank.quota);
+    int& quota = sum.quotas[rank.host];
+    quota = std::max(quota, rank.quota);
   }
-  for (size_t h = 0; h < hosts_.size(); ++h) {
-    const int cores = static_cast<int>(std::count(sums[h].cores.begin(), sums[h].cores.end(), true));
-    hosts_[h].cores = topology::usableCores(cores, sums[h].limited ? sums[h].quota : 0);
+  std::vector<double> cores;
+  for (const Sum& sum : sums) {
+    double quota = 0;
+    for (const auto& [host, its] : sum.quotas) quota += sum.limited ? its : 0;
+    cores.push_back(
+        topology::usableCores(static_cast<int>(std::count(sum.cores.begin(), sum.cores.end(), true)), quota));
   }
+  return cores;
+}
+
+std::vector<NetworkPort> RankHosts::portsFor(const Rank& rank, int cpu, const std::string& hostName) const {
+  const PlaceOfRanks& host = hosts_[static_cast<size_t>(rank.host)];
+  const NetworkPort unknown{hostName + '/' + rank.interface};
+  if (host.made == nullptr) return {unknown};
+  int used = topology::portOfInterface(*host.made, rank.interface);
+  if (used == topology::Device::kNone && host.fromFile) used = topology::fastestPort(*host.made);
+  std::vector<NetworkPort> ports;
+  if (used == topology::Device::kNone) ports.push_back(unknown);
+  for (int port : topology::portsNear(*host.made, cpu)) {
+    ports.push_back(topology::networkPort(*host.made, port, hostName));
+    if (port == used) std::rotate(ports.begin(), ports.end() - 1, ports.end());
+  }
+  return ports;
+}
+
+/// What follows from who is where.
+void RankHosts::arrange() {
+  std::set<std::string> names;
+  for (const PlaceOfRanks& host : hosts_) {
+    const std::string base = host.name.empty() ? "host" : host.name;
+    std::string name = base;
+    for (int n = 2; !names.insert(name).second; ++n) name = base + format("#%d", n);
+    hostNames_.push_back(name);
+  }
+  std::vector<size_t> turn(hosts_.size());
+  for (const Rank& rank : ranks_) {
+    RankLocation& location = locations_.emplace_back();
+    location.machine = rank.machine;
+    location.host = hostNames_[static_cast<size_t>(rank.host)];
+    location.memory = rank.memory;
+    cpus_.push_back(topology::Device::kNone);
+    if (const auto& made = hosts_[static_cast<size_t>(rank.host)].made; made != nullptr) {
+      const std::vector<int> all = made->all(topology::DeviceKind::cpu);
+      std::vector<int> near;
+      for (int cpu : all) {
+        const std::vector<int>& cores = made->devices[static_cast<size_t>(cpu)].cpu->cores;
+        if (std::any_of(cores.begin(), cores.end(), [&](int core) {
+              return static_cast<size_t>(core) < rank.cores.size() && rank.cores[static_cast<size_t>(core)];
+            }))
+          near.push_back(cpu);
+      }
+      if (near.size() == 1) location.numaNode = topology::numaNodeOf(*made, near[0]);
+      if (near.empty()) near = all;  // the file's cores are not this machine's
+      size_t& next = turn[static_cast<size_t>(rank.host)];
+      cpus_.back() = near[near.size() == 1 ? 0 : next++ % near.size()];
+    }
+    location.ports = portsFor(rank, cpus_.back(), location.host);
+  }
+  const std::vector<double> cores = coresOfMachines();
+  const Placement numbered(locations_);
+  for (size_t rank = 0; rank < locations_.size(); ++rank)
+    locations_[rank].cores = cores[static_cast<size_t>(numbered.machine[rank])];
 }
 
 Result<topology::Cluster> RankHosts::cluster() const {
   std::vector<topology::Host> made;
   topology::Cluster cluster;
-  std::set<std::string> names;
-  for (const PlaceOfRanks& host : hosts_) {
-    if (host.made == nullptr) return unknown_;
-    made.push_back(*host.made);
-    made.back().name = host.name;
-    const std::string base = host.name.empty() ? "host" : host.name;
-    std::string name = base;
-    for (int n = 2; !names.insert(name).second; ++n) name = base + format("#%d", n);
-    cluster.hosts.push_back({name});
+  for (size_t h = 0; h < hosts_.size(); ++h) {
+    if (hosts_[h].made == nullptr) return unknown_;
+    made.push_back(*hosts_[h].made);
+    made.back().name = hosts_[h].name;
+    cluster.hosts.push_back({hostNames_[h]});
   }
   topology::MergedHosts merged = topology::mergeHosts(made);
   cluster.types = std::move(merged.types);
   for (size_t h = 0; h < cluster.hosts.size(); ++h) cluster.hosts[h].type = merged.typeOf[h];
-  std::vector<size_t> turn(hosts_.size());
-  for (const Rank& rank : ranks_) {
-    const topology::Host& type = cluster.typeOf(rank.host);
-    const std::vector<int> all = type.all(topology::DeviceKind::cpu);
-    std::vector<int> near;
-    for (int cpu : all) {
-      const std::vector<int>& cores = type.devices[static_cast<size_t>(cpu)].cpu->cores;
-      if (std::any_of(cores.begin(), cores.end(), [&](int core) {
-            return static_cast<size_t>(core) < rank.cores.size() && rank.cores[static_cast<size_t>(core)];
-          }))
-        near.push_back(cpu);
-    }
-    if (near.empty()) near = all;  // the file's cores are not this machine's
-    size_t& next = turn[static_cast<size_t>(rank.host)];
-    cluster.ranks.push_back({rank.host, near[near.size() == 1 ? 0 : next++ % near.size()]});
-  }
+  for (size_t rank = 0; rank < ranks_.size(); ++rank) cluster.ranks.push_back({ranks_[rank].host, cpus_[rank]});
   return cluster;
 }
 

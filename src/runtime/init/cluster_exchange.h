@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "base/placement.h"
 #include "runtime/init/local_host.h"
 #include "topology/model/cluster.h"
 #include "transport/net/endpoint.h"
@@ -25,7 +26,8 @@ class RankHosts {
 
   RankHosts() = default;
   /// What a rank says of itself to all others: of its host only what it takes to see which are alike, of the
-  /// calling thread which cores it may use. If it cannot find out, it tells them so.
+  /// calling thread which cores it may use, with whom it may share memory under its settings, and through which
+  /// network interface others reach it. If it cannot find out, it tells them so.
   struct Introduction {
     std::shared_ptr<const LocalHost> host;
     std::string text;
@@ -42,38 +44,42 @@ class RankHosts {
   /// For a communicator of these ranks, in this order.
   RankHosts of(std::span<const int> ranks) const;
 
-  /// Index of each rank's host, from 0 in the order of their first ranks. Ranks share one if they say the same
-  /// name and boot id of it, and those with an ECCL_TOPO_FILE if these say the same. No proof that they can
-  /// share memory.
-  const std::vector<int>& hostOfRank() const { return hostOfRank_; }
-  /// How many ranks there are on it.
-  int ranksOn(int host) const { return hosts_[static_cast<size_t>(host)].ranks; }
-  /// Cores' worth of work that its ranks can do at once, together: those that any of them may use, and no more
-  /// than their cgroup grants. At least 1.
-  int coresOf(int host) const { return hosts_[static_cast<size_t>(host)].cores; }
+  bool empty() const { return ranks_.empty(); }
+  /// Where each rank is, by rank. Ranks share a host if they say the same name, boot id and network namespace
+  /// of it, and those with an ECCL_TOPO_FILE if these say the same; and a machine if they say the same boot id.
+  /// Of a machine's cores those count that any of its ranks may use, and no more than the cgroups grant. Memory
+  /// is what the ranks' settings let them share; no proof that they can. The first port is the one of the
+  /// interface that others use; where a file describes the host and has none of that name, its fastest. Its
+  /// speed is not known where the topology does not know it.
+  const std::vector<RankLocation>& locations() const { return locations_; }
   /// Hosts, without a network, and ranks: each on the CPU that has all its cores, else on those that have some
-  /// in turn, as nothing is known of where it runs. invalidUsage where hosts differ and a rank's build has no
-  /// JSON to tell of them. Put together anew each time, as few ask for it.
+  /// in turn, as nothing is known of where it runs; locations() says the same. invalidUsage where hosts differ
+  /// and a rank's build has no JSON to tell of them. Put together anew each time, as few ask for it.
   Result<topology::Cluster> cluster() const;
 
  private:
   struct Rank {
     int host = 0;
+    std::string machine, memory, interface;
     std::vector<bool> cores;  // that it may use
     int quota = 0;            // cores' worth of time; 0: no limit
   };
   struct PlaceOfRanks {
     std::string name;
+    bool fromFile = false;
     std::shared_ptr<const topology::Host> made;  // nullptr: not known
-    int ranks = 0, cores = 1;
   };
 
   void arrange();
+  std::vector<double> coresOfMachines() const;
+  std::vector<NetworkPort> portsFor(const Rank& rank, int cpu, const std::string& hostName) const;
 
   std::vector<Rank> ranks_;
   std::vector<PlaceOfRanks> hosts_;
-  Status unknown_;  // why `made` is not known
-  std::vector<int> hostOfRank_;
+  Status unknown_;                       // why `made` is not known
+  std::vector<std::string> hostNames_;   // unique
+  std::vector<int> cpus_;                // by rank: the device of its host that it is on
+  std::vector<RankLocation> locations_;  // by rank
 };
 
 }  // namespace eccl::runtime

@@ -6,7 +6,6 @@
 #include "algorithms/selection/selection_rules.h"
 #include "base/log.h"
 #include "base/text_file.h"
-#include "runtime/init/seat.h"
 #include "transport/net/bytes.h"
 
 namespace eccl::runtime {
@@ -15,11 +14,11 @@ namespace {
 constexpr size_t kMaxText = 1 << 20;
 
 /// Communicators of a process are often alike.
-Result<std::vector<algorithms::SelectionRule>> rulesOnce(const algorithms::Placement& placement,
+Result<std::vector<algorithms::SelectionRule>> rulesOnce(const Placement& placement,
                                                          const algorithms::CostModel& model,
                                                          const algorithms::CallSize& size) {
   struct Made {
-    algorithms::Placement placement;
+    Placement placement;
     algorithms::CostModel model;
     uint64_t slotBytes;
     int slots;
@@ -69,25 +68,10 @@ void dump(const Selection& selection, const std::string& path, int rank) {
 
 }  // namespace
 
-std::string Selection::introduce(const Settings& settings) {
-  return encode(localSeat(settings));
-}
-
-Result<Selection> Selection::agree(const Settings& settings, int rank,
-                                   std::span<const std::string> introductions, const Gather& gather) {
+Result<Selection> Selection::agree(const Settings& settings, int rank, Placement placement,
+                                   const Gather& gather) {
   Selection selection;
-  std::vector<algorithms::Seat> seats;
-  for (size_t from = 0; from < introductions.size(); ++from) {
-    auto seat = decodeSeat(introductions[from]);
-    if (!seat.ok())
-      return logged(Status::error(Code::remote, "rank %zu does not say where it is: %s", from,
-                                  seat.status().message().c_str()));
-    seats.push_back(seat.take());
-  }
-  const int ranks = static_cast<int>(seats.size());
-  // Where ranks are must make no difference then.
-  selection.placement =
-      settings.deterministic ? algorithms::Placement::hosts(ranks) : algorithms::Placement(seats);
+  selection.placement = std::move(placement);
   std::string mine;
   if (rank == 0) {
     const Status made = make(settings, selection);
@@ -118,7 +102,7 @@ Result<std::vector<algorithms::SelectionRule>> Selection::rulesAmong(std::span<c
 
 Result<double> Selection::estimate(Collective collective, const algorithms::CallSize& size,
                                    const algorithms::SelectionTable& table, std::span<const int> among) const {
-  const algorithms::Placement where = among.empty() ? placement : placement.of(among);
+  const Placement where = among.empty() ? placement : placement.of(among);
   const algorithms::Choice choice =
       algorithms::select(collective, size.elements * size.elementBytes, where.ranks(), table);
   if (choice.algorithm == nullptr)

@@ -10,6 +10,7 @@
 
 #include "algorithms/cost/cost_model.h"
 #include "algorithms/selection/select.h"
+#include "base/placement.h"
 #include "base/settings.h"
 
 namespace eccl::runtime {
@@ -17,21 +18,16 @@ namespace eccl::runtime {
 /// A value, equal on all ranks.
 struct Selection {
   algorithms::CostModel model;  // of ECCL_COST_FILE, else the defaults
-  algorithms::Placement placement;
+  Placement placement;
   std::vector<algorithms::SelectionRule> rules;
 
   using Gather = std::function<Result<std::vector<std::string>>(std::string_view mine)>;
 
-  /// What a rank says of itself to all others: where it is.
-  static std::string introduce(const Settings& settings);
-  static constexpr size_t kMaxIntroduction = 4096;  // bytes
-
-  /// From everybody's introductions, by rank. Collective: rank 0 makes the rules, tells them by `gather`, and
+  /// Of ranks that are where `placement` says. Collective: rank 0 makes the rules, tells them by `gather`, and
   /// writes ECCL_TABLE_DUMP_FILE. An error of a file of rank 0 is everybody's, and says so. Bytes of others are
   /// bounded and checked; errors name the rank. The rules are those of ECCL_TABLE_FILE for the collectives it
   /// names, for others those of the model.
-  static Result<Selection> agree(const Settings& settings, int rank, std::span<const std::string> introductions,
-                                 const Gather& gather);
+  static Result<Selection> agree(const Settings& settings, int rank, Placement placement, const Gather& gather);
 
   /// The rules of a communicator of some of these ranks, under the same settings but for ECCL_TABLE_FILE.
   Result<std::vector<algorithms::SelectionRule>> rulesAmong(std::span<const int> ranks,

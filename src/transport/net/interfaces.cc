@@ -59,6 +59,15 @@ std::string describe(const std::vector<Interface>& all) {
 
 }  // namespace
 
+InterfaceOptions interfaceOptions(const Settings& settings) {
+  InterfaceOptions options;
+  options.names = settings.socketIfname;
+  options.family = settings.socketFamily == "AF_INET"    ? AF_INET
+                   : settings.socketFamily == "AF_INET6" ? AF_INET6
+                                                         : AF_UNSPEC;
+  return options;
+}
+
 Result<std::vector<Interface>> listInterfaces() {
   ifaddrs* all = nullptr;
   if (getifaddrs(&all) != 0)

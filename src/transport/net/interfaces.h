@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "base/settings.h"
 #include "transport/net/address.h"
 
 namespace eccl::transport {
@@ -15,6 +16,8 @@ struct InterfaceOptions {
   /// ECCL_SOCKET_FAMILY: AF_UNSPEC (both), AF_INET or AF_INET6.
   int family = AF_UNSPEC;
 };
+
+InterfaceOptions interfaceOptions(const Settings& settings);
 
 struct Interface {
   std::string name;

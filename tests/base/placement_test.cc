@@ -1,12 +1,12 @@
-#include "algorithms/cost/placement.h"
+#include "base/placement.h"
 
 #include <gtest/gtest.h>
 
-namespace eccl::algorithms {
+namespace eccl {
 namespace {
 
-Placement of(std::vector<Seat> seats) {
-  return Placement(seats);
+Placement of(std::vector<RankLocation> locations) {
+  return Placement(locations);
 }
 
 TEST(Placement, NumbersNamesInTheirOrder) {
@@ -37,11 +37,11 @@ TEST(Placement, NamesSayWhetherAllShareMemory) {
   EXPECT_FALSE(of({{"x", "m", "p"}, {"x", "m", "p"}, {"x", "n", "p"}}).sharesMemory());
 }
 
-TEST(Placement, IsCrowdedWhereThereAreMoreRanksThanCores) {
-  EXPECT_FALSE(of({{"x", "", "", 2}, {"x", "", "", 2}, {"y", "", "", 1}}).crowded());
-  EXPECT_TRUE(of({{"x", "", "", 4}, {"y", "", "", 1}, {"y", "", "", 1}}).crowded());
-  EXPECT_FALSE(Placement::oneHost(8, 8).crowded());
-  EXPECT_TRUE(Placement::oneHost(9, 8).crowded());
+TEST(Placement, IsOversubscribedWhereThereAreMoreRanksThanCores) {
+  EXPECT_FALSE(of({{"x", "", "", 2}, {"x", "", "", 2}, {"y", "", "", 1}}).oversubscribed());
+  EXPECT_TRUE(of({{"x", "", "", 4}, {"y", "", "", 1}, {"y", "", "", 1}}).oversubscribed());
+  EXPECT_FALSE(Placement::oneHost(8, 8).oversubscribed());
+  EXPECT_TRUE(Placement::oneHost(9, 8).oversubscribed());
 }
 
 TEST(Placement, OneHostAndHosts) {
@@ -55,10 +55,10 @@ TEST(Placement, OneHostAndHosts) {
   EXPECT_EQ(hosts.memory, hosts.machine);
   EXPECT_EQ(hosts.cores, (std::vector<double>{1, 1, 1}));
   EXPECT_FALSE(hosts.sharesMemory());
-  EXPECT_FALSE(hosts.crowded());
+  EXPECT_FALSE(hosts.oversubscribed());
   EXPECT_FALSE(host == hosts);
   EXPECT_EQ(hosts, of({{"c", "c", "c"}, {"b", "b", "b"}, {"a", "a", "a"}}));
 }
 
 }  // namespace
-}  // namespace eccl::algorithms
+}  // namespace eccl

@@ -1,4 +1,5 @@
-// Points in time of a simulation: with and without what led to them. Only simulate.cc needs them.
+// Points in time of a simulation, without and with the critical path that leads to them. Only simulate.cc needs
+// them.
 #pragma once
 
 #include <algorithm>
@@ -17,8 +18,8 @@ struct Time {
   void goOn(const CostParameters&, const Time& earlier, double times) { at += times * (at - earlier.at); }
 };
 
-/// The same with the chain of costs that leads to it.
-struct Chain {
+/// The same with the costs along the critical path: the longest chain of moves that leads to it.
+struct CriticalPath {
   double at = 0;
   CostAmounts amounts{};
 
@@ -26,17 +27,17 @@ struct Chain {
     at += parameters[term] * amount;
     amounts[static_cast<size_t>(term)] += amount;
   }
-  void notBefore(const Chain& other) {
+  void notBefore(const CriticalPath& other) {
     if (other.at > at) *this = other;
   }
-  void goOn(const CostParameters& parameters, const Chain& earlier, double times) {
+  void goOn(const CostParameters& parameters, const CriticalPath& earlier, double times) {
     at += times * (at - earlier.at);
     double explained = 0;
     for (size_t term = 0; term < amounts.size(); ++term) {
       amounts[term] = std::max(0.0, amounts[term] + times * (amounts[term] - earlier.amounts[term]));
       explained += amounts[term] * parameters.values[term];
     }
-    // Less than nothing of a term is where another chain has become the longest: what there is explains it all.
+    // A negative amount means that the critical path changed. It counts as none, and the others explain it all.
     if (explained > 0)
       for (double& amount : amounts) amount *= at / explained;
   }
