@@ -25,30 +25,31 @@ namespace eccl {
 /// The settings in force. Members have their defaults until a source sets them. docs/settings.md lists them
 /// for users.
 struct Settings {
-  std::string commId;           // ECCL_COMM_ID: host:port of rank 0, instead of a unique id
-  std::string commSecret;       // ECCL_COMM_SECRET
-  std::string commSecretFile;   // ECCL_COMM_SECRET_FILE
-  std::string socketIfname;     // ECCL_SOCKET_IFNAME
-  std::string socketFamily;     // ECCL_SOCKET_FAMILY: "", AF_INET or AF_INET6
-  double initTimeout = 120;     // ECCL_INIT_TIMEOUT, seconds: for each phase of making a communicator
-  double heartbeatTimeout = 5;  // ECCL_HEARTBEAT_TIMEOUT, seconds without a sign of life from a rank
-  double stallTime = 0.1;       // ECCL_STALL_TIME, seconds of waiting after which calls are compared
-  std::string algo;             // ECCL_ALGO (wire)
-  bool deterministic = false;   // ECCL_DETERMINISTIC (wire): where ranks are makes no difference to results
-  std::string costFile;         // ECCL_COST_FILE: the cost model, of rank 0
-  std::string tableFile;        // ECCL_TABLE_FILE: the table of algorithms, of rank 0
-  std::string tableDumpFile;    // ECCL_TABLE_DUMP_FILE
-  int64_t channels = 0;         // ECCL_CHANNELS (wire); 0: chosen
-  int64_t slots = 8;            // ECCL_SLOTS (wire): per connection, a power of two
-  int64_t slotBytes = 131072;   // ECCL_SLOT_BYTES (wire): data per slot, a multiple of 64
-  bool raiseLimits = true;      // ECCL_RAISE_LIMITS: more descriptors than the soft limit, where needed
-  bool shmDisable = false;      // ECCL_SHM_DISABLE: no memory shared between processes
-  bool p2pDisable = false;      // ECCL_P2P_DISABLE: ranks on one host leave each other's buffers alone
-  std::string transport;        // ECCL_TRANSPORT: comma list of names; empty: all
-  std::string topoFile;         // ECCL_TOPO_FILE: this host, instead of looking at the machine
-  std::string topoDumpFile;     // ECCL_TOPO_DUMP_FILE
-  int64_t topoDumpRank = 0;     // ECCL_TOPO_DUMP_FILE_RANK
-  bool blocking = true;         // ECCL_COMM_BLOCKING: overrides the config's blocking
+  std::string commId;            // ECCL_COMM_ID: host:port of rank 0, instead of a unique id
+  std::string commSecret;        // ECCL_COMM_SECRET
+  std::string commSecretFile;    // ECCL_COMM_SECRET_FILE
+  std::string socketIfname;      // ECCL_SOCKET_IFNAME
+  std::string socketFamily;      // ECCL_SOCKET_FAMILY: "", AF_INET or AF_INET6
+  double initTimeout = 120;      // ECCL_INIT_TIMEOUT, seconds: for each phase of making a communicator
+  double heartbeatTimeout = 5;   // ECCL_HEARTBEAT_TIMEOUT, seconds without a sign of life from a rank
+  double stallTime = 0.1;        // ECCL_STALL_TIME, seconds of waiting after which calls are compared
+  std::string algo;              // ECCL_ALGO (wire)
+  bool deterministic = false;    // ECCL_DETERMINISTIC (wire): where ranks are makes no difference to results
+  std::string costFile;          // ECCL_COST_FILE: the cost model, of rank 0
+  std::string tableFile;         // ECCL_TABLE_FILE: the table of algorithms, of rank 0
+  std::string tableDumpFile;     // ECCL_TABLE_DUMP_FILE
+  int64_t channels = 0;          // ECCL_CHANNELS (wire); 0: chosen
+  int64_t slots = 8;             // ECCL_SLOTS (wire): per connection, a power of two
+  int64_t slotBytes = 131072;    // ECCL_SLOT_BYTES (wire): data per slot, a multiple of 64
+  bool raiseLimits = true;       // ECCL_RAISE_LIMITS: more descriptors than the soft limit, where needed
+  bool shmDisable = false;       // ECCL_SHM_DISABLE: no memory shared between processes
+  bool p2pDisable = false;       // ECCL_P2P_DISABLE: ranks on one host leave each other's buffers alone
+  std::string transport;         // ECCL_TRANSPORT: comma list of names; empty: all
+  std::string transportModules;  // ECCL_TRANSPORT_MODULES: comma list of files
+  std::string topoFile;          // ECCL_TOPO_FILE: this host, instead of looking at the machine
+  std::string topoDumpFile;      // ECCL_TOPO_DUMP_FILE
+  int64_t topoDumpRank = 0;      // ECCL_TOPO_DUMP_FILE_RANK
+  bool blocking = true;          // ECCL_COMM_BLOCKING: overrides the config's blocking
   bool blockingSet = false;
   std::string verify;  // ECCL_VERIFY: auto, always or never: prove schedules before running them
   int64_t spinMicroseconds =

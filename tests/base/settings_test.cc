@@ -66,6 +66,7 @@ TEST(Settings, EveryRowReachesAMemberOfItsOwn) {
                                                       {"SOCKET_IFNAME", "=eth0"},
                                                       {"SOCKET_FAMILY", "AF_INET6"},
                                                       {"TRANSPORT", "tcp,shm"},
+                                                      {"TRANSPORT_MODULES", "/m.so"},
                                                       {"SHM_DISABLE", "1"},
                                                       {"RAISE_LIMITS", "0"},
                                                       {"COST_FILE", "/c"},

@@ -27,7 +27,8 @@ inline constexpr int kSlower = kSanitized ? 10 : 1;
 
 /// What may differ between two parties.
 struct PartySetup {
-  std::vector<std::string> transports;  // names
+  std::vector<std::string> transports;                    // names
+  std::vector<const transport::TransportEntry*> unknown;  // to be tried before those
   bool unixListener = true, direct = true;
   int family = AF_INET;
   RingShape ring{8, 4096};
@@ -46,6 +47,7 @@ struct PartySetup {
   }
   transport::TransportChoice choice() const {
     transport::TransportChoice choice;
+    choice.allowed = unknown;
     for (const transport::TransportEntry* entry : transport::knownTransports()) {
       if (allows(entry->name))
         choice.allowed.push_back(entry);

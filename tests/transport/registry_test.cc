@@ -7,16 +7,21 @@
 #include <algorithm>
 #include <set>
 
+#include "support/modules.h"
 #include "transport/connect/setup.h"
 
 namespace eccl::transport {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 
+/// Without the module that other tests may have opened.
 std::string namesOf(const std::vector<const TransportEntry*>& entries) {
   std::string names;
-  for (const TransportEntry* entry : entries) names += entry->name + std::string(" ");
+  for (const TransportEntry* entry : entries) {
+    if (entry->name != std::string("unix")) names += entry->name + std::string(" ");
+  }
   return names;
 }
 
@@ -64,9 +69,11 @@ TEST(Registry, SaysWhatForbidsATransport) {
   settings.transport = "shm,thread";
   Result<TransportChoice> choice = chooseTransports(settings);
   ASSERT_TRUE(choice.ok());
-  ASSERT_EQ(choice->forbidden.size(), 2u);
-  EXPECT_EQ(choice->forbidden[0].name + " " + choice->forbidden[0].why, "shm ECCL_SHM_DISABLE=1");
-  EXPECT_EQ(choice->forbidden[1].name + " " + choice->forbidden[1].why, "tcp ECCL_TRANSPORT=shm,thread");
+  std::string text;
+  for (const TransportChoice::Forbidden& each : choice->forbidden) text += each.name + " " + each.why + "; ";
+  EXPECT_THAT(text, HasSubstr("shm ECCL_SHM_DISABLE=1; "));
+  EXPECT_THAT(text, HasSubstr("tcp ECCL_TRANSPORT=shm,thread; "));
+  EXPECT_EQ(text.rfind("thread ", 0), text.npos) << "thread is allowed";
 }
 
 TEST(Registry, AnUnknownNameIsAnErrorThatListsThoseThatExist) {
@@ -77,8 +84,32 @@ TEST(Registry, AnUnknownNameIsAnErrorThatListsThoseThatExist) {
     EXPECT_EQ(status.code(), Code::invalidUsage);
     EXPECT_THAT(status.message(), HasSubstr(std::string("ECCL_TRANSPORT=") + wrong));
     EXPECT_THAT(status.message(), HasSubstr("there is no transport 'infiniband'"));
-    EXPECT_THAT(status.message(), HasSubstr("thread, shm, tcp"));
+    EXPECT_THAT(status.message(), HasSubstr("there are thread, shm, "));
   }
+}
+
+TEST(TransportModules, AreOpenedOnceAndKnownByName) {
+  const std::string path = test::transportModule("unix");
+  ASSERT_TRUE(openTransportModule(path).ok()) << openTransportModule(path).message();
+  ASSERT_TRUE(openTransportModule(path).ok());
+  const auto known = knownTransports();
+  EXPECT_EQ(
+      std::count_if(known.begin(), known.end(), [](auto* entry) { return entry->name == std::string("unix"); }),
+      1);
+  Settings settings;
+  settings.transport = "unix";
+  EXPECT_TRUE(allows(settings, "unix"));
+  EXPECT_FALSE(allows(settings, "tcp"));
+}
+
+TEST(TransportModules, WhatCannotBeOpenedSaysWhatToDo) {
+  const auto said = [](const std::string& path) { return openTransportModule(path).message(); };
+  const std::string wrong = test::transportModule("wrong"), none = test::transportModule("none");
+  EXPECT_THAT(said(wrong), AllOf(HasSubstr("'wrong' (" + wrong + ")"), HasSubstr("ECCL 0.0.9 (interface 77)"),
+                                 HasSubstr("build it again from this version's headers")));
+  EXPECT_EQ(said(wrong), said(wrong));
+  EXPECT_THAT(said(none), AllOf(HasSubstr(none), HasSubstr("is no transport module")));
+  EXPECT_THAT(said("/no/such/file.so"), AllOf(HasSubstr("/no/such/file.so"), HasSubstr("cannot be loaded")));
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <tuple>
 #include <vector>
 
+#include "support/modules.h"
 #include "transport/traffic.h"
 
 namespace eccl {
@@ -18,8 +19,12 @@ struct Way {
 };
 enum class Weather { bare, delay, partial, stall };
 
-/// Every registered transport, as far apart as it reaches.
+/// Every registered transport, a module among them, as far apart as it reaches.
 inline std::vector<Way> everyWay() {
+  if (const Status opened = transport::openTransportModule(test::transportModule("unix")); !opened.ok()) {
+    fprintf(stderr, "%s\n", opened.message().c_str());
+    abort();
+  }
   std::vector<Way> ways;
   for (const transport::TransportEntry* entry : transport::knownTransports()) {
     ways.push_back({entry, false, AF_INET});

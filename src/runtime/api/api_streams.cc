@@ -19,6 +19,7 @@ Status registerMemory(ApiCommunicator& its, void* base, size_t bytes, void** han
   *handle = Process::get().registrations.add(std::make_shared<Registration>(
       Registration{its.communicator.get(), {static_cast<std::byte*>(base), bytes}}));
   its.registrations.push_back(*handle);
+  its.communicator->registerMemory({static_cast<std::byte*>(base), bytes});
   return {};
 }
 
@@ -28,6 +29,7 @@ Status deregisterMemory(ApiCommunicator& its, void* handle) {
       known && known->communicator == its.communicator.get() && table.take(handle)) {
     std::lock_guard lock(its.mutex);
     std::erase(its.registrations, handle);
+    its.communicator->deregisterMemory({known->memory.base, known->memory.size});
     return {};
   }
   return Status::error(Code::invalidArgument,

@@ -105,6 +105,10 @@ class Communicator final : public transport::ControlHandler,
   /// yet. Any thread.
   void fault(const Status& why, bool tell) override;
 
+  /// Memory that the user registers, and the end of each registration. Once usable. Any thread.
+  void registerMemory(const transport::MemoryRange& memory) { engine_.registerMemory(memory); }
+  void deregisterMemory(const transport::MemoryRange& memory) { engine_.deregisterMemory(memory); }
+
   /// PreMulSum operators, by index. Index 0 is the first created; no index is used twice.
   Result<int> createOp(PreMul preMul);
   Status destroyOp(int index);

@@ -99,6 +99,9 @@ class Engine : DriverRole::Bells {
   /// By the service thread: when serve() is due although fd() is silent.
   TimePoint serveDeadline() const { return serveDeadline_; }
   int fd() const { return reactor_.fd(); }
+  /// Memory that the user registers, and the end of each registration. Any thread, after open().
+  void registerMemory(const transport::MemoryRange& memory) { connector_->registerMemory(memory); }
+  void deregisterMemory(const transport::MemoryRange& memory) { connector_->deregisterMemory(memory); }
   void closeAfterFork();
 
  private:

@@ -181,7 +181,7 @@ bool Connector::Implementation::busy() const {
   return settingUp >= most;
 }
 
-// The more there are, the later: so that all together do not knock more than a thousand times in a second.
+// The more there are, the later: so that all together do not call more than a thousand times in a second.
 void Connector::Implementation::postpone(Incoming& incoming) {
   constexpr size_t kMin = 10, kMax = 5000;  // ms
   postponed.insert(incoming.hello.payloadAs<DataHello>().id());
@@ -342,6 +342,14 @@ void Connector::expectEnd(int rank) {
 
 void Connector::forEach(const std::function<void(Connection&)>& visit) {
   for (auto& [id, link] : implementation_->links) visit(link->connection);
+}
+
+void Connector::registerMemory(const MemoryRange& memory) {
+  implementation_->context.transports.registerMemory(memory);
+}
+
+void Connector::deregisterMemory(const MemoryRange& memory) {
+  implementation_->context.transports.deregisterMemory(memory);
 }
 
 void Connector::closeAfterFork() {

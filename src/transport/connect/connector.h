@@ -59,7 +59,7 @@ struct ConnectorOptions {
   const FaultPlan* faults = nullptr;  // for tests: what goes wrong on the way; not owned
 };
 
-/// Owner: the engine. Threads: the driver's, one at a time.
+/// Owner: the engine. Threads: the driver's, one at a time, except where said.
 class Connector {
  public:
   Connector(ConnectorOptions options, Reactor& reactor);
@@ -90,6 +90,10 @@ class Connector {
   /// The other side has disconnected in order: broken sockets of that rank are no longer news.
   void expectEnd(int rank);
   void forEach(const std::function<void(Connection&)>& visit);
+  /// Tells the transports of memory that the user registers, and of the end of each registration. The same
+  /// range may be registered several times. Any thread.
+  void registerMemory(const MemoryRange& memory);
+  void deregisterMemory(const MemoryRange& memory);
   void closeAfterFork();
 
  private:

@@ -34,9 +34,8 @@ void OutgoingLink::tryFrom(size_t index) {
   giveUp();
 }
 
-// Nobody who could not be reached over one socket is called over the same for another transport.
-void OutgoingLink::tryNext(const Status& why) {
-  const bool unreached = socket_.fd() < 0 && call_ == nullptr;
+// Who was `unreached` over this kind of socket is not called over the same again.
+void OutgoingLink::tryNext(const Status& why, bool unreached) {
   const Reach reach = entry().reach;
   note(why);
   hangUp();
@@ -224,7 +223,7 @@ void OutgoingLink::progress() {
   stopDialing();
   if (socket.ok()) return dialed(socket.take());
   if (!descriptorsLeft(kDescriptorsOfSetup)) return waitForDescriptors();
-  tryNext(socket.status());
+  tryNext(socket.status(), true);
 }
 
 void OutgoingLink::dialed(Fd socket) {

@@ -32,7 +32,7 @@ class OutgoingLink final : public Link {
  private:
   void onReady(uint32_t events) override;
   void tryFrom(size_t index);
-  void tryNext(const Status& why);
+  void tryNext(const Status& why, bool unreached = false);
   void note(const Status& why);
   void giveUp();
   bool last() const;

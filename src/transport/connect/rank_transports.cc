@@ -19,9 +19,29 @@ Result<Transport*> RankTransports::get(size_t index) {
               entry(index).name, made.failure.message().c_str());
     return made.failure;
   }
+  if ((*transport)->polls()) polling_.push_back(transport->get());
+  std::lock_guard lock(mutex_);
+  for (const auto& [memory, times] : registered_) (*transport)->registerMemory(memory);
   made.transport = transport.take();
-  if (made.transport->polls()) polling_.push_back(made.transport.get());
   return made.transport.get();
+}
+
+void RankTransports::registerMemory(const MemoryRange& memory) {
+  std::lock_guard lock(mutex_);
+  if (registered_[memory]++ > 0) return;
+  for (Made& each : made_) {
+    if (each.transport != nullptr) each.transport->registerMemory(memory);
+  }
+}
+
+void RankTransports::deregisterMemory(const MemoryRange& memory) {
+  std::lock_guard lock(mutex_);
+  const auto found = registered_.find(memory);
+  if (found == registered_.end() || --found->second > 0) return;
+  registered_.erase(found);
+  for (Made& each : made_) {
+    if (each.transport != nullptr) each.transport->deregisterMemory(memory);
+  }
 }
 
 size_t RankTransports::find(const std::string& name) const {

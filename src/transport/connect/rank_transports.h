@@ -1,7 +1,9 @@
 // The transports of one rank: those that its communicator may use, made when they are first needed.
 #pragma once
 
+#include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -9,8 +11,8 @@
 
 namespace eccl::transport {
 
-/// Owner: the Connector. Threads: the driver's. Failure: a transport that cannot be made says why, once to the
-/// log (INFO), and to whoever asks for it.
+/// Owner: the Connector. Threads: the driver's, except where said. Failure: a transport that cannot be made
+/// says why, once to the log (INFO), and to whoever asks for it.
 class RankTransports {
  public:
   static constexpr size_t kNone = SIZE_MAX;
@@ -36,6 +38,10 @@ class RankTransports {
   const TransportContext& context() const { return context_; }
   TransportContext& context() { return context_; }
   std::string describe(int rank) const { return context_.describe(rank); }
+  /// What the user has registered, however often, is told to each transport once: to those made later, too. Any
+  /// thread.
+  void registerMemory(const MemoryRange& memory);
+  void deregisterMemory(const MemoryRange& memory);
   void closeAfterFork();
 
  private:
@@ -45,8 +51,10 @@ class RankTransports {
   };
   const TransportChoice choice_;
   TransportContext context_;
-  std::vector<Made> made_;
   std::vector<Transport*> polling_;
+  std::mutex mutex_;  // of what follows; the driver reads made_ without
+  std::vector<Made> made_;
+  std::map<MemoryRange, int> registered_;  // how often
 };
 
 }  // namespace eccl::transport

@@ -96,6 +96,8 @@ Result<bool> SetupSocket::fill(void* to, size_t bytes) {
     }
   }
   if ((envelope.msg_flags & MSG_CTRUNC) != 0) lostDescriptors_ = true;
+  if (data_.descriptors.size() > SetupData::kMaxDescriptors)
+    return Status::error(Code::remote, "the peer sent more descriptors than a message may carry");
   if (got == 0) return Status::error(Code::remote, "the peer hung up while the connection was being set up");
   got_ += static_cast<size_t>(got);
   return static_cast<size_t>(got) == bytes;

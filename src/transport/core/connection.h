@@ -33,11 +33,11 @@ struct ConnectionId {
 /// The tag of connections that carry Send and Recv; algorithms use small numbers from 0.
 inline constexpr int16_t kPointToPointTag = 0x7fff;
 
-/// What an established connection does besides its ring. One implementation per kind of path.
+/// What an established connection does besides its ring. A transport makes it (core/transport.h).
 class Path {
  public:
   virtual ~Path() = default;
-  /// "thread", "shm" or "tcp".
+  /// Its transport's.
   virtual const char* name() const = 0;
   /// Both sides look at one ring: nothing but kick() is needed for messages and credits to pass.
   virtual bool inMemory() const { return false; }

@@ -1,8 +1,12 @@
 #include "transport/registry/registry.h"
 
 #include <algorithm>
-#include <string_view>
+#include <filesystem>
+#include <mutex>
+#include <set>
 
+#include "base/log.h"
+#include "transport/registry/modules.h"
 #include "transport/shm/shm_transport.h"
 #include "transport/tcp/tcp_transport.h"
 #include "transport/thread/thread_transport.h"
@@ -17,25 +21,108 @@ const TransportEntry* const kBuiltIn[] = {
     &kTcpTransport,
 };
 
+/// Of the process; never destroyed, as threads may outlive static destructors.
+class Registry {
+ public:
+  static Registry& get() {
+    static Registry* const registry = new Registry;
+    return *registry;
+  }
+
+  std::vector<const TransportEntry*> known() {
+    std::lock_guard lock(mutex_);
+    return known_;
+  }
+
+  Status open(const std::string& path) {
+    std::lock_guard lock(mutex_);
+    ECCL_ASSIGN(const TransportEntry* entry, modules_.open(path));
+    const auto same = std::find_if(known_.begin(), known_.end(), [&](const TransportEntry* each) {
+      return std::string_view(each->name) == entry->name;
+    });
+    if (same != known_.end() && *same == entry) return {};
+    if (same != known_.end()) {
+      return Status::error(Code::invalidUsage,
+                           "the transport module %s brings a second transport '%s': remove one of the two",
+                           path.c_str(), entry->name);
+    }
+    known_.push_back(entry);
+    sort();
+    return {};
+  }
+
+  /// Of a module that nobody has named: said once. That its libraries are not installed is seldom news.
+  void leaveOut(const std::string& path, const Status& why) {
+    std::lock_guard lock(mutex_);
+    if (!leftOut_.insert(path).second) return;
+    const LogLevel level = why.code() == Code::system ? LogLevel::info : LogLevel::warn;
+    if (logEnabled(level)) log(level, "%s. It is not used", why.message().c_str());
+  }
+
+ private:
+  Registry() : known_(std::begin(kBuiltIn), std::end(kBuiltIn)) { sort(); }
+  void sort() {
+    std::stable_sort(known_.begin(), known_.end(), [](const TransportEntry* a, const TransportEntry* b) {
+      return a->priority > b->priority;
+    });
+  }
+
+  std::mutex mutex_;
+  TransportModules modules_;
+  std::vector<const TransportEntry*> known_;
+  std::set<std::string> leftOut_;
+};
+
 std::vector<std::string> split(std::string_view list) {
   std::vector<std::string> names;
   while (!list.empty()) {
     const size_t end = std::min(list.find(','), list.size());
-    names.emplace_back(list.substr(0, end));
+    if (end > 0) names.emplace_back(list.substr(0, end));
     list.remove_prefix(std::min(end + 1, list.size()));
   }
   return names;
 }
 
+const TransportEntry* find(const std::vector<const TransportEntry*>& all, std::string_view name) {
+  const auto found =
+      std::find_if(all.begin(), all.end(), [&](const TransportEntry* each) { return name == each->name; });
+  return found != all.end() ? *found : nullptr;
+}
+
+/// ECCL_TRANSPORT names a transport that is not known yet.
+Status openNamed(const std::string& name, const Settings& settings) {
+  const std::string path = TransportModules::pathOf(name);
+  if (std::error_code none; std::filesystem::exists(path, none)) return openTransportModule(path);
+  std::string names;
+  for (const TransportEntry* each : knownTransports())
+    names += (names.empty() ? "" : ", ") + std::string(each->name);
+  return Status::error(Code::invalidUsage,
+                       "ECCL_TRANSPORT=%s: there is no transport '%s'; there are %s. A module would be %s, or "
+                       "named by ECCL_TRANSPORT_MODULES",
+                       settings.transport.c_str(), name.c_str(), names.c_str(), path.c_str());
+}
+
+Status openModules(const Settings& settings) {
+  for (const std::string& path : split(settings.transportModules)) ECCL_TRY(openTransportModule(path));
+  const std::vector<std::string> named = split(settings.transport);
+  for (const std::string& name : named) {
+    if (find(knownTransports(), name) == nullptr) ECCL_TRY(openNamed(name, settings));
+  }
+  if (!named.empty()) return {};
+  for (const std::string& path : TransportModules::found()) {
+    if (Status status = openTransportModule(path); !status.ok()) Registry::get().leaveOut(path, status);
+  }
+  return {};
+}
+
 }  // namespace
 
-std::span<const TransportEntry* const> knownTransports() {
-  static const std::vector<const TransportEntry*> sorted = [] {
-    std::vector<const TransportEntry*> all(std::begin(kBuiltIn), std::end(kBuiltIn));
-    std::stable_sort(all.begin(), all.end(), [](auto* a, auto* b) { return a->priority > b->priority; });
-    return all;
-  }();
-  return sorted;
+std::vector<const TransportEntry*> knownTransports() {
+  return Registry::get().known();
+}
+
+Status openTransportModule(const std::string& path) {
+  return Registry::get().open(path);
 }
 
 std::string forbiddenBy(const TransportEntry& entry, const Settings& settings) {
@@ -47,27 +134,18 @@ std::string forbiddenBy(const TransportEntry& entry, const Settings& settings) {
 }
 
 bool allows(const Settings& settings, std::string_view name) {
-  const auto all = knownTransports();
-  return std::any_of(all.begin(), all.end(), [&](const TransportEntry* entry) {
-    return name == entry->name && forbiddenBy(*entry, settings).empty();
-  });
+  const TransportEntry* entry = find(knownTransports(), name);
+  return entry != nullptr && forbiddenBy(*entry, settings).empty();
 }
 
 Result<TransportChoice> chooseTransports(const Settings& settings) {
+  ECCL_TRY(openModules(settings));
   TransportChoice choice;
-  std::string known;
   for (const TransportEntry* entry : knownTransports()) {
-    known += (known.empty() ? "" : ", ") + std::string(entry->name);
     if (std::string why = forbiddenBy(*entry, settings); why.empty())
       choice.allowed.push_back(entry);
     else
       choice.forbidden.push_back({entry->name, std::move(why)});
-  }
-  for (const std::string& name : split(settings.transport)) {
-    const auto all = knownTransports();
-    if (std::any_of(all.begin(), all.end(), [&](auto* entry) { return name == entry->name; })) continue;
-    return Status::error(Code::invalidUsage, "ECCL_TRANSPORT=%s: there is no transport '%s'; there are %s",
-                         settings.transport.c_str(), name.c_str(), known.c_str());
   }
   return choice;
 }
