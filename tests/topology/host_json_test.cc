@@ -5,8 +5,10 @@
 
 #include <filesystem>
 
+#include "topology/data_files.h"
 #include "topology/formats/host_formats.h"
 #include "topology/formats/nccl_xml.h"
+#include "topology/model/cluster.h"
 #include "topology/probe/probe.h"
 
 namespace eccl::topology {
