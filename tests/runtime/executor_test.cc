@@ -9,6 +9,7 @@
 #include <chrono>
 #include <functional>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "eccl/eccl.h"
@@ -22,15 +23,15 @@ using ::testing::HasSubstr;
 
 constexpr size_t kCount = 50000;
 
-/// Two ranks, threads of this process, with an executor of one device.
+/// Three ranks, threads of this process, with an executor of one device.
 class OtherExecutor : public ::testing::Test {
  protected:
-  static constexpr int kRanks = 2;
+  static constexpr int kRanks = 3, kSum = 1 + 2 + 3;
 
   void SetUp() override {
     setenv("ECCL_DEBUG", "NONE", 1);
     setenv("ECCL_SLOT_BYTES", "4096", 1);
-    setenv("ECCL_ALGO", "AllReduce:ring,Reduce:tree", 1);
+    setenv("ECCL_ALGO", "AllReduce:ring,ReduceScatter:recursive", 1);
     for (int rank = 0; rank < kRanks; ++rank) {
       in_[rank].assign(kCount, rank + 1);
       out_[rank].assign(kCount, 0);
@@ -93,7 +94,7 @@ TEST_F(ExecutorChoice, LanesRunAheadOfIt) {
   device_->slow = 1;
   for (ecclResult_t result : each([this](int rank) { return allReduce(rank); })) EXPECT_EQ(result, ecclSuccess);
   for (int rank = 0; rank < kRanks; ++rank) {
-    EXPECT_EQ(std::count(out_[rank].begin(), out_[rank].end(), 3), static_cast<ptrdiff_t>(kCount));
+    EXPECT_EQ(std::count(out_[rank].begin(), out_[rank].end(), kSum), static_cast<ptrdiff_t>(kCount));
   }
   EXPECT_GT(device_->mostInFlight, 1u);
   EXPECT_LE(device_->mostInFlight, MovesInFlight::kMax);
@@ -113,7 +114,7 @@ TEST_F(ExecutorChoice, ARunIsMadeWhereItsBuffersAre) {
       });
       for (int rank = 0; rank < kRanks; ++rank) {
         EXPECT_EQ(results[static_cast<size_t>(rank)], ecclSuccess) << ecclGetLastError(comms_[rank]);
-        EXPECT_EQ(theirs ? out_[rank][9] : host[rank][9], 3);
+        EXPECT_EQ(theirs ? out_[rank][9] : host[rank][9], kSum);
       }
       EXPECT_EQ(device_->submitted > before, theirs);
     }
@@ -157,8 +158,7 @@ TEST_F(ExecutorFailure, AbortEndsMovesThatNeverBegin) {
   EXPECT_THAT(ecclGetLastError(comms_[0]), HasSubstr("aborted"));
   EXPECT_EQ(device_->done, 0);
   comms_[1] = nullptr;
-  ecclCommAbort(comms_[0]);
-  comms_[0] = nullptr;
+  for (ecclComm_t& comm : comms_) ecclCommAbort(std::exchange(comm, nullptr));
 }
 
 // A rank aborts, and so ends the others' calls, while moves of all are under way that write a moment later.
@@ -175,15 +175,14 @@ TEST_F(ExecutorFailure, NoMoveTouchesMemoryAfterAnAbort) {
   EXPECT_EQ(device_->begun, begun) << "a move began after the calls had returned";
   for (ecclResult_t result : results) EXPECT_EQ(result, ecclRemoteError);
   comms_[1] = nullptr;
-  ecclCommAbort(comms_[0]);
-  comms_[0] = nullptr;
+  for (ecclComm_t& comm : comms_) ecclCommAbort(std::exchange(comm, nullptr));
 }
 
 TEST_F(ExecutorFailure, WithoutScratchMemoryTheCallFails) {
   device_->allocations = 0;
   expectTold(each([this](int rank) {
-               return ecclReduce(in_[rank].data(), out_[rank].data(), kCount, ecclInt32, ecclSum, 0,
-                                 comms_[rank], nullptr);
+               return ecclReduceScatter(in_[rank].data(), out_[rank].data(), kCount / kRanks, ecclInt32,
+                                        ecclSum, comms_[rank], nullptr);
              }),
              "the later device has no memory left");
 }
@@ -219,7 +218,7 @@ TEST_F(ExecutorChoice, ACallHasItsPlaceInTheCallersStream) {
   }
   for (const std::vector<int>& its : seen) {
     ASSERT_EQ(its.size(), 3 * kCount);
-    for (size_t i = 0; i < its.size(); ++i) ASSERT_EQ(its[i], 3 * static_cast<int>(i / kCount + 1));
+    for (size_t i = 0; i < its.size(); ++i) ASSERT_EQ(its[i], kSum * static_cast<int>(i / kCount + 1));
   }
 }
 
@@ -230,15 +229,16 @@ TEST_F(ExecutorFailure, AFailedCallLetsTheCallersStreamGoOn) {
   std::atomic<int> after{0};
   {
     test::LaterStream native[kRanks];
+    std::vector<ecclStream_t> streams;
     for (int rank = 0; rank < kRanks; ++rank) {
       const auto stream = std::make_shared<Stream>(executor, &native[rank]);
-      const auto handle = static_cast<ecclStream_t>(Process::get().streams.add(stream));
-      EXPECT_EQ(
-          ecclAllReduce(in_[rank].data(), out_[rank].data(), kCount, ecclInt32, ecclSum, comms_[rank], handle),
-          ecclSuccess);
+      streams.push_back(static_cast<ecclStream_t>(Process::get().streams.add(stream)));
+      EXPECT_EQ(ecclAllReduce(in_[rank].data(), out_[rank].data(), kCount, ecclInt32, ecclSum, comms_[rank],
+                              streams.back()),
+                ecclSuccess);
       native[rank].put([&] { ++after; });
-      EXPECT_EQ(ecclStreamDestroy(handle), ecclSuccess);
     }
+    for (ecclStream_t stream : streams) EXPECT_NE(ecclStreamDestroy(stream), ecclSuccess);
   }
   EXPECT_EQ(after, kRanks);
 }

@@ -95,13 +95,13 @@ TEST_F(Handles, StrangersAreRefused) {
                           ~uintptr_t{0}, uintptr_t{0xdeadbeef}}) {
     const auto wrongStream = reinterpret_cast<ecclStream_t>(value);
     EXPECT_EQ(ecclAllReduce(&x, &x, 1, ecclFloat, ecclSum, comm, wrongStream), ecclInvalidArgument);
-    EXPECT_THAT(ecclGetLastError(nullptr), HasSubstr("no host stream"));
+    EXPECT_THAT(ecclGetLastError(nullptr), HasSubstr("not a host stream"));
     EXPECT_EQ(ecclStreamSynchronize(wrongStream), ecclInvalidArgument);
     EXPECT_EQ(ecclStreamQuery(wrongStream), ecclInvalidArgument);
     EXPECT_EQ(ecclStreamDestroy(wrongStream), ecclInvalidArgument);
     const auto wrongComm = reinterpret_cast<ecclComm_t>(value);
     EXPECT_EQ(ecclCommCount(wrongComm, &n), ecclInvalidArgument);
-    EXPECT_THAT(ecclGetLastError(nullptr), HasSubstr("no communicator"));
+    EXPECT_THAT(ecclGetLastError(nullptr), HasSubstr("not a communicator"));
     EXPECT_EQ(ecclCommAbort(wrongComm), ecclInvalidArgument);
     EXPECT_EQ(ecclCommDestroy(wrongComm), ecclInvalidArgument);
     EXPECT_EQ(ecclCommDeregister(comm, reinterpret_cast<void*>(value)), ecclInvalidArgument);

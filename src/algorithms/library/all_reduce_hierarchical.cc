@@ -102,7 +102,7 @@ Program allReduceHierarchical(const CollectiveShape& shape, const Placement& pla
       const Operand up = connection(b.sendTo(carrierOf(node.parent), channel, kUp));
       reduceAll(b, own, from, sources, result, std::span(&up, 1));
       b.lane(channel);
-      if (atOnce) destinations = {result.posted()};
+      destinations = {result.posted()};
       for (int i = 0; atOnce && i < sources; ++i) destinations.push_back(connection(to + i));
       const Operand sum = connection(b.receiveFrom(carrierOf(node.parent), channel, kDown));
       b.step(std::span(&sum, 1), destinations);
