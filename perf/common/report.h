@@ -6,13 +6,11 @@
 #include <string>
 #include <vector>
 
+#include "common/json.h"
 #include "common/options.h"
 #include "common/stats.h"
-#include "tools/common/json.h"
 
 namespace eccl::perf {
-
-using tools::JsonWriter;
 
 /// One line under "# Using devices".
 struct DeviceLine {

@@ -1,8 +1,8 @@
 // What an operator should repair.
 #include <cstdio>
+#include <nlohmann/json.hpp>
 
 #include "commands.h"
-#include "tools/common/json.h"
 #include "topology/checks/checks.h"
 
 namespace eccl::topo {
@@ -11,19 +11,16 @@ int check(const topology::Host& host, const Options& options) {
   const std::vector<topology::Finding> findings =
       options.file.empty() ? topology::checkHost(host, {options.root}) : topology::checkFile(host);
   bool toRepair = false;
-  tools::JsonWriter json(stdout);
-  if (options.json) json.beginList();
+  nlohmann::ordered_json json = nlohmann::ordered_json::array();
   for (const topology::Finding& finding : findings) {
     toRepair |= finding.severity != topology::Severity::note;
     if (options.json) {
-      json.beginObject();
-      json.key("severity").string(topology::nameOf(finding.severity));
-      json.key("id").string(finding.id);
-      json.key("device").string(finding.device);
-      json.key("evidence").string(finding.evidence);
-      json.key("consequence").string(finding.consequence);
-      json.key("remedy").string(finding.remedy);
-      json.end();
+      json.push_back({{"severity", topology::nameOf(finding.severity)},
+                      {"id", finding.id},
+                      {"device", finding.device},
+                      {"evidence", finding.evidence},
+                      {"consequence", finding.consequence},
+                      {"remedy", finding.remedy}});
       continue;
     }
     const char* code = finding.severity == topology::Severity::error     ? "31"
@@ -36,7 +33,7 @@ int check(const topology::Host& host, const Options& options) {
                 finding.remedy.c_str());
   }
   if (options.json)
-    json.finish();
+    std::printf("%s\n", json.dump(1).c_str());
   else if (!toRepair)
     std::printf("nothing to repair\n");
   return toRepair ? kFound : kFine;

@@ -6,9 +6,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <tuple>
 
-#include "tools/common/json.h"
 #include "topology/formats/cluster_json.h"
 #include "topology/model/host_groups.h"
 #include "topology/model/link_model.h"
@@ -16,6 +16,8 @@
 
 namespace eccl::topo {
 namespace {
+
+using Json = nlohmann::ordered_json;
 
 size_t countOf(const topology::Host& host, topology::DeviceKind kind) {
   return host.all(kind).size();
@@ -175,10 +177,8 @@ int paths(const topology::Cluster& cluster, const Options& options) {
   const std::vector<topology::RankPlace> all =
       cluster.ranks.empty() ? topology::allPlaces(cluster) : cluster.ranks;
   const topology::ClusterPaths found(cluster);
-  tools::JsonWriter json(stdout);
-  if (options.json)
-    json.beginList();
-  else
+  Json json = Json::array();
+  if (!options.json)
     std::printf("%-28s %7s %4s %7s %6s %8s  %s\n", "from", "to", "", "GB/s", "us", "switches",
                 "narrowest link, to such as");
   for (const topology::RankPlace& start : startsOf(cluster, options, all)) {
@@ -206,21 +206,20 @@ int paths(const topology::Cluster& cluster, const Options& options) {
                     narrowest.c_str(), to.c_str());
         continue;
       }
-      json.beginObject();
-      json.key("from").string(from);
-      json.key("count").integer(static_cast<int64_t>(entry.second.count));
-      json.key("to").string(to);
-      json.key("type").string(eccl::topology::nameOf(path.type));
+      Json line{{"from", from},
+                {"count", entry.second.count},
+                {"to", to},
+                {"type", eccl::topology::nameOf(path.type)}};
       if (path.type != topology::PathType::dis) {
-        json.key("gigabytes").real(path.gigabytes);
-        json.key("microseconds").real(path.microseconds);
-        json.key("switches").integer(path.switches);
-        json.key("narrowest").string(narrowest);
+        line["gigabytes"] = path.gigabytes;
+        line["microseconds"] = path.microseconds;
+        line["switches"] = path.switches;
+        line["narrowest"] = narrowest;
       }
-      json.end();
+      json.push_back(std::move(line));
     }
   }
-  if (options.json) json.finish();
+  if (options.json) std::printf("%s\n", json.dump(1).c_str());
   return kFine;
 }
 

@@ -44,15 +44,15 @@ Things thingsOf(const topology::Cluster& cluster, const HostNames& names) {
     for (const topology::Uplink& uplink : host.uplinks) {
       things["cable of " + names[h] + "/" + deviceOf(cluster, static_cast<int>(h), uplink.port)] = {
           {"switch", cluster.switches[static_cast<size_t>(uplink.toSwitch)].name},
-          {"gigabytes", textOf(uplink.gigabytes)},
-          {"microseconds", textOf(uplink.microseconds)}};
+          {"gigabytes", uplink.gigabytes},
+          {"microseconds", uplink.microseconds}};
     }
   }
   for (const topology::Switch& each : cluster.switches) {
-    Facts& facts = things["switch " + each.name] = {{"tier", std::to_string(each.tier)}};
-    if (each.ports > 0) facts.emplace_back("ports", std::to_string(each.ports));
+    Json& facts = things["switch " + each.name] = {{"tier", each.tier}};
+    if (each.ports > 0) facts["ports"] = each.ports;
     for (const auto& [name, number] : {std::pair{"pod", each.pod}, {"rail", each.rail}, {"plane", each.plane}})
-      if (number) facts.emplace_back(name, std::to_string(*number));
+      if (number) facts[name] = *number;
   }
   for (const topology::Trunk& trunk : cluster.trunks) {
     std::string a = cluster.switches[static_cast<size_t>(trunk.a)].name;
@@ -61,9 +61,8 @@ Things thingsOf(const topology::Cluster& cluster, const HostNames& names) {
     const std::string first = "link from " + a + " to " + b;
     std::string name = first;
     for (int more = 2; things.count(name) > 0; ++more) name = first + ", " + std::to_string(more);
-    things[name] = {{"count", std::to_string(trunk.count)},
-                    {"gigabytes", textOf(trunk.gigabytes)},
-                    {"microseconds", textOf(trunk.microseconds)}};
+    things[name] = {
+        {"count", trunk.count}, {"gigabytes", trunk.gigabytes}, {"microseconds", trunk.microseconds}};
   }
   for (size_t rank = 0; rank < cluster.ranks.size(); ++rank) {
     const topology::RankPlace& place = cluster.ranks[rank];

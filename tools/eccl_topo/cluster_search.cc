@@ -1,12 +1,14 @@
 // Rings on rails, and how near the bound they are.
 #include <cstdio>
+#include <nlohmann/json.hpp>
 
 #include "cluster.h"
-#include "tools/common/json.h"
 #include "topology/search/rail_rings.h"
 
 namespace eccl::topo {
 namespace {
+
+using Json = nlohmann::ordered_json;
 
 std::vector<std::string> namesOf(const topology::Host& host, const topology::RailChain& chain) {
   std::vector<std::string> names;
@@ -44,36 +46,22 @@ void print(const topology::Cluster& cluster, const topology::RailRings& rings) {
   }
 }
 
-void writeJson(const topology::Cluster& cluster, const topology::RailRings& rings, tools::JsonWriter& json) {
-  const auto nameOf = [&](int host) { return cluster.hosts[static_cast<size_t>(host)].name; };
-  json.beginObject();
-  json.key("channels").integer(rings.channels());
-  json.key("rails").beginList();
-  for (int rail : rings.rails) json.integer(rail);
-  json.end();
-  json.key("gigabytes").real(rings.gigabytes);
-  json.key("gigabytesEach").real(rings.perRank());
-  json.key("ofBound").real(rings.ofBound());
-  json.key("hosts").beginList();
-  for (int host : rings.hosts) json.string(nameOf(host));
-  json.end();
-  json.key("inHosts").beginList();
+Json asJson(const topology::Cluster& cluster, const topology::RailRings& rings) {
+  Json hosts = Json::array(), chains = Json::array();
+  for (int host : rings.hosts) hosts.push_back(cluster.hosts[static_cast<size_t>(host)].name);
   const std::vector<int> examples = examplesOf(rings);
   for (size_t i = 0; i < examples.size(); ++i) {
-    json.beginObject();
-    json.key("hosts").beginList();
+    Json& entry = chains.emplace_back(Json{{"hosts", Json::array()}, {"rings", Json::array()}});
     for (int host : rings.hosts) {
-      if (rings.chainsOf[static_cast<size_t>(host)] == static_cast<int>(i)) json.string(nameOf(host));
+      if (rings.chainsOf[static_cast<size_t>(host)] == static_cast<int>(i))
+        entry["hosts"].push_back(cluster.hosts[static_cast<size_t>(host)].name);
     }
-    json.end();
-    json.key("rings").beginList();
     for (const topology::RailChain& chain : rings.chains[i])
-      json.strings(namesOf(cluster.typeOf(examples[i]), chain));
-    json.end();
-    json.end();
+      entry["rings"].push_back(namesOf(cluster.typeOf(examples[i]), chain));
   }
-  json.end();
-  json.end();
+  return {{"channels", rings.channels()},     {"rails", rings.rails},       {"gigabytes", rings.gigabytes},
+          {"gigabytesEach", rings.perRank()}, {"ofBound", rings.ofBound()}, {"hosts", std::move(hosts)},
+          {"inHosts", std::move(chains)}};
 }
 
 }  // namespace
@@ -83,22 +71,13 @@ int search(const topology::Cluster& cluster, const Options& options) {
   if (!bound.ok()) return unreadable(bound.status());
   const Result<topology::RailRings> rings = topology::searchRailRings(cluster);
   if (options.json) {
-    tools::JsonWriter json(stdout);
-    json.beginObject();
-    json.key("bound").beginObject();
-    json.key("gigabytesEach").real(bound->perRank());
-    json.key("exitGigabytes").real(bound->gigabytes);
-    json.key("ranksInside").integer(bound->ranks);
-    json.key("inside").string(bound->inside);
-    json.end();
-    json.key("rings");
-    if (rings.ok()) {
-      writeJson(cluster, *rings, json);
-    } else {
-      json.beginObject();
-      json.key("error").string(rings.status().message());
-    }
-    json.finish();
+    Json json{{"bound",
+               {{"gigabytesEach", bound->perRank()},
+                {"exitGigabytes", bound->gigabytes},
+                {"ranksInside", bound->ranks},
+                {"inside", bound->inside}}}};
+    json["rings"] = rings.ok() ? asJson(cluster, *rings) : Json{{"error", rings.status().message()}};
+    std::printf("%s\n", json.dump(1).c_str());
     return kFine;
   }
   std::printf("AllGather: no schedule moves more than %.4g GB/s of each rank's data\n", bound->perRank());

@@ -1,71 +1,48 @@
 // What differs between two machines, or between a machine and itself some time ago.
 #include <algorithm>
 #include <cstdio>
-#include <nlohmann/json.hpp>
 
 #include "differences.h"
-#include "tools/common/json.h"
 #include "topology/formats/host_json.h"
 
 namespace eccl::topo {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 std::string textOf(const Json& value) {
   return value.is_string() ? value.get<std::string>() : value.dump();
 }
 
-/// Members of members are facts of their own: "pci.device".
-void addFacts(const std::string& prefix, const Json& object, Facts& facts) {
-  for (const auto& [name, value] : object.items()) {
-    if (value.is_object() && !value.empty())
-      addFacts(prefix + name + ".", value, facts);
-    else
-      facts.emplace_back(prefix + name, textOf(value));
+/// Of one device or link, member by member.
+void compare(const std::string& where, const std::string& prefix, const Json& a, const Json& b,
+             std::vector<Difference>& found) {
+  for (const auto& [name, before] : a.items()) {
+    const std::string fact = prefix + name;
+    if (!b.contains(name))
+      found.push_back({"changed", where, fact, textOf(before), "unknown"});
+    else if (before.is_object() && b[name].is_object())
+      compare(where, fact + ".", before, b[name], found);
+    else if (before != b[name])
+      found.push_back({"changed", where, fact, textOf(before), textOf(b[name])});
+  }
+  for (const auto& [name, after] : b.items()) {
+    if (!a.contains(name)) found.push_back({"changed", where, prefix + name, "unknown", textOf(after)});
   }
 }
 
 Things devicesOf(const Json& host) {
   Things devices;
-  for (const Json& device : host["devices"]) addFacts("", device, devices[device["name"]]);
+  for (const Json& device : host["devices"]) devices[device["name"]] = device;
   return devices;
 }
 
 Things linksOf(const Json& host) {
   Things links;
-  for (const Json& link : host["links"]) {
-    Facts facts;
-    addFacts("", link, facts);
-    links[textOf(link["kind"]) + " from " + textOf(link["from"]) + " to " + textOf(link["to"])] =
-        std::move(facts);
-  }
+  for (const Json& link : host["links"])
+    links[textOf(link["kind"]) + " from " + textOf(link["from"]) + " to " + textOf(link["to"])] = link;
   return links;
 }
 
-const std::string* valueOf(const std::string& name, const Facts& facts) {
-  const auto found =
-      std::find_if(facts.begin(), facts.end(), [&](const auto& fact) { return fact.first == name; });
-  return found == facts.end() ? nullptr : &found->second;
-}
-
-/// Of one thing, fact by fact.
-void compare(const std::string& where, const Facts& a, const Facts& b, std::vector<Difference>& found) {
-  for (const auto& [name, before] : a) {
-    const std::string* after = valueOf(name, b);
-    if (after == nullptr || *after != before)
-      found.push_back({"changed", where, name, before, after != nullptr ? *after : "unknown"});
-  }
-  for (const auto& [name, after] : b) {
-    if (valueOf(name, a) == nullptr) found.push_back({"changed", where, name, "unknown", after});
-  }
-}
-
 }  // namespace
-
-std::string textOf(double number) {
-  return Json(number).dump();
-}
 
 void compareThings(const Things& a, const Things& b, std::vector<Difference>& found) {
   for (const auto& [name, before] : a) {
@@ -73,7 +50,7 @@ void compareThings(const Things& a, const Things& b, std::vector<Difference>& fo
     if (after == b.end())
       found.push_back({"removed", name, "", "", ""});
     else
-      compare(name, before, after->second, found);
+      compare(name, "", before, after->second, found);
   }
   for (const auto& entry : b) {
     if (a.count(entry.first) == 0) found.push_back({"added", entry.first, "", "", ""});
@@ -91,25 +68,21 @@ Result<std::vector<Difference>> differencesOf(const topology::Host& host, const 
 }
 
 int report(const std::vector<Difference>& found, const Options& options) {
-  tools::JsonWriter json(stdout);
-  if (options.json) json.beginList();
+  Json json = Json::array();
   for (const Difference& difference : found) {
-    if (options.json) {
-      json.beginObject();
-      json.key("what").string(difference.what);
-      json.key("where").string(difference.where);
-      json.key("fact").string(difference.fact);
-      json.key("before").string(difference.before);
-      json.key("after").string(difference.after);
-      json.end();
-    } else if (difference.what == "changed") {
+    if (options.json)
+      json.push_back({{"what", difference.what},
+                      {"where", difference.where},
+                      {"fact", difference.fact},
+                      {"before", difference.before},
+                      {"after", difference.after}});
+    else if (difference.what == "changed")
       std::printf("changed  %s: %s: %s, then %s\n", difference.where.c_str(), difference.fact.c_str(),
                   difference.before.c_str(), difference.after.c_str());
-    } else {
+    else
       std::printf("%-8s %s\n", difference.what.c_str(), difference.where.c_str());
-    }
   }
-  if (options.json) json.finish();
+  if (options.json) std::printf("%s\n", json.dump(1).c_str());
   return found.empty() ? kFine : kFound;
 }
 

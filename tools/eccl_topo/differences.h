@@ -2,26 +2,23 @@
 #pragma once
 
 #include <map>
+#include <nlohmann/json.hpp>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "commands.h"
 
 namespace eccl::topo {
 
+using Json = nlohmann::ordered_json;
+
 /// One difference: "removed", "added" or "changed", where, which fact, and what it was and is.
 struct Difference {
   std::string what, where, fact, before, after;
 };
 
-/// The facts of a thing, in their order: name and value, such as "pci.device" and "0x1234".
-using Facts = std::vector<std::pair<std::string, std::string>>;
 /// Facts by what people call the thing that they belong to.
-using Things = std::map<std::string, Facts>;
-
-/// A number as JSON writes it.
-std::string textOf(double number);
+using Things = std::map<std::string, Json>;
 
 /// Appends what differs, thing by thing and fact by fact.
 void compareThings(const Things& a, const Things& b, std::vector<Difference>& found);

@@ -3,9 +3,9 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <nlohmann/json.hpp>
 
 #include "commands.h"
-#include "tools/common/json.h"
 
 namespace eccl::topo {
 namespace {
@@ -38,8 +38,7 @@ std::string cell(const topology::Path& path) {
 int paths(const topology::Host& host, const Options& options) {
   const topology::Paths all(host);
   const std::vector<int> devices = ends(host);
-  tools::JsonWriter json(stdout);
-  if (options.json) json.beginList();
+  nlohmann::ordered_json json = nlohmann::ordered_json::array();
   if (!options.json) {
     std::printf("type and GB/s one way, from the device at the left to that at the top\n\n%-5s", "");
     for (size_t i = 0; i < devices.size(); ++i) std::printf(" %9s", format("[%zu]", i).c_str());
@@ -55,21 +54,20 @@ int paths(const topology::Host& host, const Options& options) {
         std::printf(" %9s", cell(path).c_str());
         continue;
       }
-      json.beginObject();
-      json.key("from").string(name);
-      json.key("to").string(host.devices[static_cast<size_t>(to)].name);
-      json.key("type").string(topology::nameOf(path.type));
+      nlohmann::ordered_json entry{{"from", name},
+                                   {"to", host.devices[static_cast<size_t>(to)].name},
+                                   {"type", topology::nameOf(path.type)}};
       if (path.type != topology::PathType::loc && path.type != topology::PathType::dis) {
-        json.key("gigabytes").real(path.gigabytes);
-        json.key("microseconds").real(path.microseconds);
-        json.key("hops").integer(path.hops);
+        entry["gigabytes"] = path.gigabytes;
+        entry["microseconds"] = path.microseconds;
+        entry["hops"] = path.hops;
       }
-      json.end();
+      json.push_back(std::move(entry));
     }
     if (!options.json) std::printf("\n");
   }
   if (options.json) {
-    json.finish();
+    std::printf("%s\n", json.dump(1).c_str());
     return kFine;
   }
   std::printf("\n");

@@ -1,8 +1,8 @@
 // Trees and rings for collectives within the machine.
 #include <cstdio>
+#include <nlohmann/json.hpp>
 
 #include "commands.h"
-#include "tools/common/json.h"
 #include "topology/checks/checks.h"
 #include "topology/search/forest.h"
 #include "topology/search/graph_of_host.h"
@@ -10,6 +10,8 @@
 
 namespace eccl::topo {
 namespace {
+
+using Json = nlohmann::ordered_json;
 
 double gigabytes(double capacity) {
   return capacity / topology::kCapacityPerGigabyte;
@@ -37,41 +39,33 @@ std::vector<std::string> insiders(const topology::Host& host, const topology::Ca
   return namesOf(host, inside);
 }
 
-void writeJson(const topology::Host& host, const topology::CapacityGraph& graph, const topology::Forest& forest,
-               const Result<topology::Rings>& rings, tools::JsonWriter& json) {
-  json.key("participants").strings(namesOf(host, graph.terminals));
-  json.key("bound").beginObject();
-  json.key("gigabytesEach").real(gigabytes(forest.bound.perTerminal()));
-  json.key("exitGigabytes").real(gigabytes(static_cast<double>(forest.bound.capacity)));
-  json.key("inside").strings(insiders(host, graph, forest.bound));
-  json.end();
-  json.key("trees").beginObject();
-  json.key("channels").integer(forest.channels);
-  json.key("gigabytesEach").real(gigabytes(forest.perTerminal()));
-  json.key("ofBound").real(forest.ofBound());
-  json.key("trees").beginList();
+Json asJson(const topology::Host& host, const topology::CapacityGraph& graph, const topology::Forest& forest,
+            const Result<topology::Rings>& rings) {
+  Json json{{"participants", namesOf(host, graph.terminals)},
+            {"bound",
+             {{"gigabytesEach", gigabytes(forest.bound.perTerminal())},
+              {"exitGigabytes", gigabytes(static_cast<double>(forest.bound.capacity))},
+              {"inside", insiders(host, graph, forest.bound)}}}};
+  Json& trees = json["trees"];
+  trees = {{"channels", forest.channels},
+           {"gigabytesEach", gigabytes(forest.perTerminal())},
+           {"ofBound", forest.ofBound()}};
   for (const topology::SpanningTree& tree : forest.trees) {
-    json.beginObject();
-    json.key("root").string(host.devices[static_cast<size_t>(tree.root)].name);
-    json.key("branches").beginList();
-    for (const auto& branch : tree.branches) json.strings(namesOf(host, branch));
-    json.end();
-    json.end();
+    Json branches = Json::array();
+    for (const auto& branch : tree.branches) branches.push_back(namesOf(host, branch));
+    trees["trees"].push_back(
+        {{"root", host.devices[static_cast<size_t>(tree.root)].name}, {"branches", std::move(branches)}});
   }
-  json.end();
-  json.end();
-  json.key("rings").beginObject();
   if (rings.ok()) {
-    json.key("channels").integer(static_cast<int64_t>(rings->rings.size()));
-    json.key("gigabytesEach").real(gigabytes(rings->perTerminal()));
-    json.key("ofBound").real(rings->ofBound());
-    json.key("rings").beginList();
-    for (const topology::Ring& ring : rings->rings) json.strings(namesOf(host, ring.nodes));
-    json.end();
+    Json& found = json["rings"];
+    found = {{"channels", rings->rings.size()},
+             {"gigabytesEach", gigabytes(rings->perTerminal())},
+             {"ofBound", rings->ofBound()}};
+    for (const topology::Ring& ring : rings->rings) found["rings"].push_back(namesOf(host, ring.nodes));
   } else {
-    json.key("error").string(rings.status().message());
+    json["rings"] = {{"error", rings.status().message()}};
   }
-  json.end();
+  return json;
 }
 
 }  // namespace
@@ -86,11 +80,9 @@ int search(const topology::Host& host, const Options& options) {
   const Result<topology::Rings> rings = topology::searchRings(graph, options.channels);
   const std::optional<topology::Finding> missing = topology::missingNvLinks(host, true);
   if (options.json) {
-    tools::JsonWriter json(stdout);
-    json.beginObject();
-    writeJson(host, graph, *forest, rings, json);
-    if (missing) json.key("missing").string(missing->evidence);
-    json.finish();
+    Json json = asJson(host, graph, *forest, rings);
+    if (missing) json["missing"] = missing->evidence;
+    std::printf("%s\n", json.dump(1).c_str());
     return kFine;
   }
   if (missing) std::printf("%s\n  %s\n", missing->evidence.c_str(), missing->consequence.c_str());

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace eccl::tools {
+namespace eccl::perf {
 
 /// Owner: whoever has the file; the file must outlive the writer. One thread. Calls out of order (a value
 /// in an object without a key) are bugs of the caller and assert.
@@ -24,8 +24,6 @@ class JsonWriter {
   /// Six decimals; what JSON has no number for becomes a string, as in nccl-tests ("nan", "inf").
   void real(double value);
   void null();
-  /// A list of them.
-  void strings(const std::vector<std::string>& texts);
   /// nccl-tests writes truth values as strings.
   void truth(bool value) { string(value ? "true" : "false"); }
   /// Ends what is open until `depth` objects and lists are: a run that was cut short still leaves a whole
@@ -46,4 +44,4 @@ class JsonWriter {
   bool afterKey_ = false;
 };
 
-}  // namespace eccl::tools
+}  // namespace eccl::perf

@@ -1,10 +1,10 @@
-#include "tools/common/json.h"
+#include "common/json.h"
 
 #include <cassert>
 #include <cinttypes>
 #include <cmath>
 
-namespace eccl::tools {
+namespace eccl::perf {
 namespace {
 
 // Length of the well-formed UTF-8 sequence at `at`, 0 if there is none (RFC 3629, shortest forms only).
@@ -96,12 +96,6 @@ void JsonWriter::null() {
   std::fputs("null", file_);
 }
 
-void JsonWriter::strings(const std::vector<std::string>& texts) {
-  beginList();
-  for (const std::string& text : texts) string(text);
-  end();
-}
-
 void JsonWriter::unwind(size_t depth) {
   while (levels_.size() > depth) end();
 }
@@ -111,4 +105,4 @@ void JsonWriter::finish() {
   std::fputc('\n', file_);
 }
 
-}  // namespace eccl::tools
+}  // namespace eccl::perf
