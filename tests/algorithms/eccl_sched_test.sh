@@ -26,7 +26,7 @@ check 2 'no command' frobnicate
 check 2 '--ranks is missing' verify --collective AllReduce --algorithm ring
 check 2 'no algorithm' verify --collective AllReduce --algorithm wring --ranks 4
 check 2 'not a number' verify --collective AllReduce --algorithm ring --ranks 4x
-check 2 'none of 4 ranks' dump --collective AllReduce --algorithm ring --ranks 4 --rank 4
+check 2 'not a rank; there are 4' dump --collective AllReduce --algorithm ring --ranks 4 --rank 4
 check 2 'cannot be opened: No such file' verify "$folder/none"
 check 0 'in place: ok, minSlots 2, 28 moves' verify --collective allreduce --algorithm ring --ranks 4
 check 0 'AlltoAllv relay, 5 ranks, 2 channels, out of place: ok' verify --all --ranks 5 --channels 2

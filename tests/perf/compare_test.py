@@ -155,20 +155,20 @@ class Report(unittest.TestCase):
     def test_rows(self):
         results = made_up(eccl=[2, 2.2], eccl_plain=[3, 3], openmpi=[8, 8.8], mpich=[9, 9], probe=[2.5, 2])
         results.add(0, *WHERE, "gloo", reason="unsupported: so it says")
-        text = report.markdown(results)
+        text = report.markdown(results, [])
         self.assertIn("| 64 KiB | 2.10 (2.00–2.20) | 3.00 | **8.40 (8.00–8.80)** | 9.00 | 2.25 (2.00–2.50) | unsupported"
                       " | 4.00 | ~1.08 |", text)
         self.assertIn("gloo: unsupported: so it says", text)
 
     def test_what_is_missing_or_wrong_is_said_first(self):
-        text = report.markdown(made_up(eccl=[1]))
+        text = report.markdown(made_up(eccl=[1]), [])
         for line in ("**gloo is left out:** no apt", "**FAILED** mpich: wrong", "abacus"):
             self.assertLess(text.index(line), text.index("## Summary"))
 
     def test_failures_are_not_taken_for_gaps(self):
         results = made_up(eccl=[1])
         results.add(0, *WHERE, "gloo", reason="wrong result: 65536 bytes")
-        self.assertIn("| FAILED |", report.markdown(results))
+        self.assertIn("| FAILED |", report.markdown(results, []))
 
 
 class Check(unittest.TestCase):

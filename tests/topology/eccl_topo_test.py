@@ -292,7 +292,7 @@ class OfMachines(unittest.TestCase):
 class Misuse(unittest.TestCase):
     def test_is_told(self):
         for arguments, words in ((["fly"], 'no command "fly"'), (["show", "a"], "one command"), (["diff", "a"], "diff takes two files"),
-                                 (["dump", "--format", "yaml"], "--format is xml or json"), (["search", "--channels", "0"], "--channels 0"),
+                                 (["dump", "--format", "yaml"], "--format is json or xml, not"), (["search", "--channels", "0"], "--channels 0"),
                                  (["show", "-f", "a", "--root", "b"], "not both")):
             self.assertIn(words, run(*arguments, code=2))
 

@@ -157,18 +157,6 @@ void Engine::takeQueued() {
   }
 }
 
-// In the order of the calls, the same on all ranks: from here on the Run has its place at its connections.
-void Engine::admit(Run& run) {
-  run.plan->bind(*connector_);
-  const size_t lanes = run.plan->program->lanes.size();
-  run.phases.assign(lanes, Run::LanePhase::waiting);
-  run.incomplete = lanes;
-  run.tickets.clear();
-  run.drains.assign(run.plan->connections.size(), 0);
-  for (transport::Connection* connection : run.plan->connections)
-    run.tickets.push_back(connection->takeTicket());
-}
-
 // By the driver: the Run is next, nothing comes before it. If that cannot be, it has ended.
 void Engine::start(const std::shared_ptr<Run>& run, const FastPath* halfway) {
   const Status status = guarded("starting a call", [&] {

@@ -14,6 +14,18 @@ constexpr int kBudget = 16;
 
 }  // namespace
 
+// In the order of the calls, the same on all ranks: from here on the Run has its place at its connections.
+void Engine::admit(Run& run) {
+  run.plan->bind(*connector_);
+  const size_t lanes = run.plan->program->lanes.size();
+  run.phases.assign(lanes, Run::LanePhase::waiting);
+  run.incomplete = lanes;
+  run.tickets.clear();
+  run.drains.assign(run.plan->connections.size(), 0);
+  for (transport::Connection* connection : run.plan->connections)
+    run.tickets.push_back(connection->takeTicket());
+}
+
 Status Engine::begin(Run& run) {
   const Plan& plan = *run.plan;
   const Program& program = *plan.program;

@@ -83,7 +83,7 @@ std::vector<std::string> split(std::string_view list) {
   return names;
 }
 
-const TransportEntry* find(const std::vector<const TransportEntry*>& all, std::string_view name) {
+const TransportEntry* entryNamed(const std::vector<const TransportEntry*>& all, std::string_view name) {
   const auto found =
       std::find_if(all.begin(), all.end(), [&](const TransportEntry* each) { return name == each->name; });
   return found != all.end() ? *found : nullptr;
@@ -106,7 +106,7 @@ Status openModules(const Settings& settings) {
   for (const std::string& path : split(settings.transportModules)) ECCL_TRY(openTransportModule(path));
   const std::vector<std::string> named = split(settings.transport);
   for (const std::string& name : named) {
-    if (find(knownTransports(), name) == nullptr) ECCL_TRY(openNamed(name, settings));
+    if (entryNamed(knownTransports(), name) == nullptr) ECCL_TRY(openNamed(name, settings));
   }
   if (!named.empty()) return {};
   for (const std::string& path : TransportModules::found()) {
@@ -134,7 +134,7 @@ std::string forbiddenBy(const TransportEntry& entry, const Settings& settings) {
 }
 
 bool allows(const Settings& settings, std::string_view name) {
-  const TransportEntry* entry = find(knownTransports(), name);
+  const TransportEntry* entry = entryNamed(knownTransports(), name);
   return entry != nullptr && forbiddenBy(*entry, settings).empty();
 }
 
