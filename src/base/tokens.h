@@ -1,4 +1,4 @@
-// Lines, tokens and numbers of text files. A token is a run of characters without blanks. All functions are
+// Lines, tokens, items and numbers of texts. A token is a run of characters without blanks. All functions are
 // pure apart from the argument that they say they shorten, so any thread may call them.
 #pragma once
 
@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 #include <system_error>
+#include <vector>
 
 #include "base/printable.h"
 #include "base/status.h"
@@ -20,6 +21,17 @@ inline std::string_view nextToken(std::string_view& line) {
   const std::string_view token = line.substr(0, line.find_first_of(kBlanks));
   line.remove_prefix(token.size());
   return token;
+}
+
+/// The items of a list with commas between them, but for empty ones.
+inline std::vector<std::string> itemsOf(std::string_view list) {
+  std::vector<std::string> items;
+  while (!list.empty()) {
+    const std::string_view item = list.substr(0, list.find(','));
+    if (!item.empty()) items.emplace_back(item);
+    list.remove_prefix(item.size() < list.size() ? item.size() + 1 : list.size());
+  }
+  return items;
 }
 
 /// Removes the next line from the front of `text` and returns it, without a comment (from # on).

@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
+
 #include "topology/clusters.h"
 
 namespace eccl::topology {
@@ -58,7 +60,7 @@ TEST(FastestPort, OfThoseThatAreUpTheFirst) {
 TEST(NetworkPort, KnowsWhatTheHostSays) {
   Host host = railHost(1);
   const int port = host.find("mlx5_0");
-  NetworkPort found = networkPort(host, port, "a");
+  NetworkPort found = networkPorts(host, std::array{port}, "a").front();
   EXPECT_EQ(found.name, "a/mlx5_0");
   EXPECT_EQ(found.gigabytes, 50);
   EXPECT_EQ(found.microseconds, 0) << "it does not say its latency";
@@ -67,7 +69,7 @@ TEST(NetworkPort, KnowsWhatTheHostSays) {
   facts.megabits.reset();
   facts.latency = 1.5;
   facts.rail = 3;
-  found = networkPort(host, port, "a");
+  found = networkPorts(host, std::array{port}, "a").front();
   EXPECT_EQ(found.gigabytes, 0) << "what the link model assumes is not known";
   EXPECT_EQ(found.microseconds, 1.5);
   EXPECT_EQ(found.rail, 3);

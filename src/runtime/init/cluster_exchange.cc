@@ -226,31 +226,28 @@ RankHosts RankHosts::of(std::span<const int> ranks) const {
   return some;
 }
 
-/// By number of the machine, as Placement gives them: in the order of their first ranks.
-std::vector<double> RankHosts::coresOfMachines() const {
+/// By name of the machine.
+std::map<std::string, double> RankHosts::coresOfMachines() const {
   struct Sum {
     std::vector<bool> cores;
     std::map<int, int> quotas;  // by host, as each has a cgroup
     bool limited = true;
   };
-  std::map<std::string, int> numbers;
-  std::vector<Sum> sums;
+  std::map<std::string, Sum> sums;
   for (const Rank& rank : ranks_) {
-    const int number = numbers.try_emplace(rank.machine, static_cast<int>(numbers.size())).first->second;
-    sums.resize(numbers.size());
-    Sum& sum = sums[static_cast<size_t>(number)];
+    Sum& sum = sums[rank.machine];
     if (sum.cores.size() < rank.cores.size()) sum.cores.resize(rank.cores.size());
     for (size_t i = 0; i < rank.cores.size(); ++i) sum.cores[i] = sum.cores[i] || rank.cores[i];
     sum.limited = sum.limited && rank.quota > 0;
     int& quota = sum.quotas[rank.host];
     quota = std::max(quota, rank.quota);
   }
-  std::vector<double> cores;
-  for (const Sum& sum : sums) {
+  std::map<std::string, double> cores;
+  for (const auto& [machine, sum] : sums) {
     double quota = 0;
     for (const auto& [host, its] : sum.quotas) quota += sum.limited ? its : 0;
-    cores.push_back(
-        topology::usableCores(static_cast<int>(std::count(sum.cores.begin(), sum.cores.end(), true)), quota));
+    cores[machine] =
+        topology::usableCores(static_cast<int>(std::count(sum.cores.begin(), sum.cores.end(), true)), quota);
   }
   return cores;
 }
@@ -261,12 +258,10 @@ std::vector<NetworkPort> RankHosts::portsFor(const Rank& rank, int cpu, const st
   if (host.made == nullptr) return {unknown};
   int used = topology::portOfInterface(*host.made, rank.interface);
   if (used == topology::Device::kNone && host.fromFile) used = topology::fastestPort(*host.made);
-  std::vector<NetworkPort> ports;
-  if (used == topology::Device::kNone) ports.push_back(unknown);
-  for (int port : topology::portsNear(*host.made, cpu)) {
-    ports.push_back(topology::networkPort(*host.made, port, hostName));
-    if (port == used) std::rotate(ports.begin(), ports.end() - 1, ports.end());
-  }
+  std::vector<int> near = topology::portsNear(*host.made, cpu);
+  std::stable_partition(near.begin(), near.end(), [&](int port) { return port == used; });
+  std::vector<NetworkPort> ports = topology::networkPorts(*host.made, near, hostName);
+  if (used == topology::Device::kNone) ports.insert(ports.begin(), unknown);
   return ports;
 }
 
@@ -279,6 +274,8 @@ void RankHosts::arrange() {
     for (int n = 2; !names.insert(name).second; ++n) name = base + format("#%d", n);
     hostNames_.push_back(name);
   }
+  const std::map<std::string, double> cores = coresOfMachines();
+  std::map<std::tuple<int, int, std::string>, std::vector<NetworkPort>> portsOf;  // by host, CPU and interface
   std::vector<size_t> turn(hosts_.size());
   for (const Rank& rank : ranks_) {
     RankLocation& location = locations_.emplace_back();
@@ -301,12 +298,11 @@ void RankHosts::arrange() {
       size_t& next = turn[static_cast<size_t>(rank.host)];
       cpus_.back() = near[near.size() == 1 ? 0 : next++ % near.size()];
     }
-    location.ports = portsFor(rank, cpus_.back(), location.host);
+    const auto [ports, isNew] = portsOf.try_emplace({rank.host, cpus_.back(), rank.interface});
+    if (isNew) ports->second = portsFor(rank, cpus_.back(), location.host);
+    location.ports = ports->second;
+    location.cores = cores.at(rank.machine);
   }
-  const std::vector<double> cores = coresOfMachines();
-  const Placement numbered(locations_);
-  for (size_t rank = 0; rank < locations_.size(); ++rank)
-    locations_[rank].cores = cores[static_cast<size_t>(numbered.machine[rank])];
 }
 
 Result<topology::Cluster> RankHosts::cluster() const {

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <functional>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -71,7 +72,7 @@ class RankHosts {
   };
 
   void arrange();
-  std::vector<double> coresOfMachines() const;
+  std::map<std::string, double> coresOfMachines() const;
   std::vector<NetworkPort> portsFor(const Rank& rank, int cpu, const std::string& hostName) const;
 
   std::vector<Rank> ranks_;

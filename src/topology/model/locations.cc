@@ -57,17 +57,21 @@ int fastestPort(const Host& host) {
   return fastest;
 }
 
-NetworkPort networkPort(const Host& host, int port, std::string_view hostName) {
-  const Device& device = host.devices[static_cast<size_t>(port)];
-  NetworkPort found;
-  found.name = std::string(hostName) + '/' + device.name;
-  found.rail = device.port->rail.value_or(-1);
-  for (const Link& link : linksOf(host)) {
-    if (link.kind != LinkKind::network || link.a != port) continue;
-    if (!link.assumed) found.gigabytes = link.gigabytes;
-    if (device.port->latency.value_or(0) > 0) found.microseconds = link.microseconds;
+std::vector<NetworkPort> networkPorts(const Host& host, std::span<const int> ports, std::string_view hostName) {
+  const auto links = linksOf(host);
+  std::vector<NetworkPort> all;
+  for (int port : ports) {
+    const Device& device = host.devices[static_cast<size_t>(port)];
+    NetworkPort& found = all.emplace_back();
+    found.name = std::string(hostName) + '/' + device.name;
+    found.rail = device.port->rail.value_or(-1);
+    for (const Link& link : links) {
+      if (link.kind != LinkKind::network || link.a != port) continue;
+      if (!link.assumed) found.gigabytes = link.gigabytes;
+      if (device.port->latency.value_or(0) > 0) found.microseconds = link.microseconds;
+    }
   }
-  return found;
+  return all;
 }
 
 int numaNodeOf(const Host& host, int device) {
@@ -96,10 +100,10 @@ std::vector<RankLocation> locationsOf(const Cluster& cluster) {
     const int used = fastestPort(host);
     std::vector<int> ports = portsNear(host, place.device);
     std::stable_partition(ports.begin(), ports.end(), [&](int port) { return port == used; });
-    for (int port : ports) {
-      location.ports.push_back(networkPort(host, port, name));
+    location.ports = networkPorts(host, ports, name);
+    for (size_t i = 0; i < ports.size(); ++i) {
       for (const Uplink& uplink : cluster.hosts[static_cast<size_t>(place.host)].uplinks)
-        if (uplink.port == port) wire(location.ports.back(), uplink, cluster);
+        if (uplink.port == ports[i]) wire(location.ports[i], uplink, cluster);
     }
     if (location.ports.empty()) location.ports.push_back({name});
   }

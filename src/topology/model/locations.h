@@ -1,6 +1,7 @@
 // Where ranks are, as the topology knows it: base/placement.h's model made from hosts and clusters.
 #pragma once
 
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,9 +20,9 @@ int portOfInterface(const Host& host, std::string_view interface);
 /// The fastest port that is not down, the first of several; Device::kNone if there is none.
 int fastestPort(const Host& host);
 
-/// A port as placements know it: named "HOST/PORT", its speed and latency those of link_model.h, unless that
-/// only assumes them.
-NetworkPort networkPort(const Host& host, int port, std::string_view hostName);
+/// Ports of a host as placements know them: named "HOST/PORT", their speed and latency those of link_model.h,
+/// unless that only assumes them.
+std::vector<NetworkPort> networkPorts(const Host& host, std::span<const int> ports, std::string_view hostName);
 
 /// The number of the NUMA node that a device hangs below, -1 if that is not known.
 int numaNodeOf(const Host& host, int device);

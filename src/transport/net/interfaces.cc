@@ -7,6 +7,8 @@
 #include <cerrno>
 #include <memory>
 
+#include "base/tokens.h"
+
 namespace eccl::transport {
 namespace {
 
@@ -30,11 +32,7 @@ Pattern parsePattern(std::string_view text) {
   Pattern pattern;
   if (!text.empty() && text[0] == '^') pattern.exclude = true, text.remove_prefix(1);
   if (!text.empty() && text[0] == '=') pattern.exact = true, text.remove_prefix(1);
-  while (!text.empty()) {
-    const size_t comma = std::min(text.find(','), text.size());
-    if (comma > 0) pattern.names.emplace_back(text.substr(0, comma));
-    text.remove_prefix(std::min(comma + 1, text.size()));
-  }
+  pattern.names = itemsOf(text);
   return pattern;
 }
 

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "base/log.h"
+#include "base/tokens.h"
 #include "transport/registry/modules.h"
 #include "transport/shm/shm_transport.h"
 #include "transport/tcp/tcp_transport.h"
@@ -73,16 +74,6 @@ class Registry {
   std::set<std::string> leftOut_;
 };
 
-std::vector<std::string> split(std::string_view list) {
-  std::vector<std::string> names;
-  while (!list.empty()) {
-    const size_t end = std::min(list.find(','), list.size());
-    if (end > 0) names.emplace_back(list.substr(0, end));
-    list.remove_prefix(std::min(end + 1, list.size()));
-  }
-  return names;
-}
-
 const TransportEntry* entryNamed(const std::vector<const TransportEntry*>& all, std::string_view name) {
   const auto found =
       std::find_if(all.begin(), all.end(), [&](const TransportEntry* each) { return name == each->name; });
@@ -103,8 +94,8 @@ Status openNamed(const std::string& name, const Settings& settings) {
 }
 
 Status openModules(const Settings& settings) {
-  for (const std::string& path : split(settings.transportModules)) ECCL_TRY(openTransportModule(path));
-  const std::vector<std::string> named = split(settings.transport);
+  for (const std::string& path : itemsOf(settings.transportModules)) ECCL_TRY(openTransportModule(path));
+  const std::vector<std::string> named = itemsOf(settings.transport);
   for (const std::string& name : named) {
     if (entryNamed(knownTransports(), name) == nullptr) ECCL_TRY(openNamed(name, settings));
   }
@@ -128,7 +119,7 @@ Status openTransportModule(const std::string& path) {
 std::string forbiddenBy(const TransportEntry& entry, const Settings& settings) {
   if (entry.disabledBy != nullptr && settings.valueOf(entry.disabledBy) == "1")
     return format("ECCL_%s=1", entry.disabledBy);
-  const std::vector<std::string> named = split(settings.transport);
+  const std::vector<std::string> named = itemsOf(settings.transport);
   if (named.empty() || std::find(named.begin(), named.end(), entry.name) != named.end()) return "";
   return "ECCL_TRANSPORT=" + settings.transport;
 }
