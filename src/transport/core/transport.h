@@ -1,5 +1,5 @@
 // What a transport is: a way to connect two ranks, with a folder of its own and one line in the registry
-// (transport/registry/transports.cc), or a module that is opened at run time (transport/registry/module.h).
+// (transport/registry/registry.cc), or a module that is opened at run time (transport_module.h).
 //
 // A connection is set up in three messages, which connect/ carries, and whose content only the transport knows:
 //

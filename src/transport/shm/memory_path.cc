@@ -138,7 +138,8 @@ bool MemoryPath::awaitPeer(const uint32_t* busy, const char* doing) const {
   return true;
 }
 
-// The message that is being written is the first that has not been published; no other can be.
+// The peer makes one move at a time, so the message that is being written is the first that has not been
+// published. Of an executor that runs ahead there may be more; only this one is taken away.
 void MemoryPath::withdrawGrant() const {
   uint64_t message = receiveEnd_->next;
   while (message - receiveEnd_->next < receiveEnd_->shape.slots &&
