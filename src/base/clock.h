@@ -1,21 +1,12 @@
-// Time as a value that tests can hold still.
+// Time as a value.
 #pragma once
 
 #include <chrono>
 
 namespace eccl {
 
+/// Of the monotonic clock of a System (base/system.h).
 using Duration = std::chrono::nanoseconds;
 using TimePoint = std::chrono::time_point<std::chrono::steady_clock, Duration>;
-
-/// Thread-safe. now() never goes back.
-class Clock {
- public:
-  virtual ~Clock() = default;
-  virtual TimePoint now() const = 0;
-
-  /// The machine's monotonic clock.
-  static const Clock& system();
-};
 
 }  // namespace eccl

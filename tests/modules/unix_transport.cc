@@ -85,7 +85,7 @@ class UnixPath : public Path, public ReadyHandler {
     write();
     poisoned_ = true;
     afterSleep();
-    shutdown(socket_.get(), SHUT_WR);
+    socket_.system().shutdown(socket_.get(), SHUT_WR);
   }
   void closeAfterFork() override {
     watching_ = false;
@@ -120,9 +120,8 @@ class UnixPath : public Path, public ReadyHandler {
   }
   void write() {
     while (!out_.empty() && socket_ && !poisoned_) {
-      const ssize_t sent =
-          send(socket_.get(), out_.data(), std::min(out_.size(), transport_.context.bytesPerCall),
-               MSG_NOSIGNAL | MSG_DONTWAIT);
+      const ssize_t sent = socket_.system().send(socket_.get(), out_.data(),
+                                                 std::min(out_.size(), transport_.context.bytesPerCall));
       if (sent < 0 && errno != EAGAIN && errno != EINTR) out_.clear();  // the break shows when reading
       if (sent <= 0) return;
       out_.erase(out_.begin(), out_.begin() + sent);
@@ -135,7 +134,7 @@ class UnixPath : public Path, public ReadyHandler {
           head ? reinterpret_cast<std::byte*>(&frame_) + got_ : target_ + (got_ - sizeof frame_);
       const size_t missing = head ? sizeof frame_ - got_ : sizeof frame_ + frame_.length - got_;
       const ssize_t got =
-          recv(socket_.get(), to, std::min(missing, transport_.context.bytesPerCall), MSG_DONTWAIT);
+          socket_.system().recv(socket_.get(), to, std::min(missing, transport_.context.bytesPerCall));
       if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
       if (got <= 0) return breakOff(got == 0 ? "the peer closed the connection" : std::strerror(errno));
       got_ += static_cast<size_t>(got);

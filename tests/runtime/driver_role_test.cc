@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/status.h"
+#include "support/forwarding_system.h"
 
 namespace eccl::runtime {
 namespace {
@@ -20,9 +21,10 @@ using Left = DriverRole::Left;
 
 constexpr Duration kNever = std::chrono::hours(1);  // since the last news: nobody remembers them
 
-struct StillClock : Clock {
+struct StillClock : test::ForwardingSystem {
+  StillClock() : ForwardingSystem(System::real()) {}
   TimePoint time = TimePoint() + 2 * kNever;
-  TimePoint now() const override { return time; }
+  TimePoint now() override { return time; }
 };
 
 struct CountingBells : DriverRole::Bells {
@@ -312,7 +314,7 @@ class TinyEngine : DriverRole::Bells {
   void serve() {
     TimePoint next = TimePoint::max();
     while (!stopping_) {
-      const Duration limit = next == TimePoint::max() ? kLong : Duration(next - Clock::system().now());
+      const Duration limit = next == TimePoint::max() ? kLong : Duration(next - System::real().now());
       const bool rung = service_.sleep(std::min(kLong, std::max(Duration::zero(), limit)));
       // Nobody else would find what was left behind here.
       if (!rung && limit >= kLong && !stopping_) lost += role_.news();
@@ -320,7 +322,7 @@ class TinyEngine : DriverRole::Bells {
       while (!role_.awaited() && drive()) {}
       const bool running = !active_.empty();
       role_.giveBackFromService(left(), &next);
-      if (running) next = std::min(next, Clock::system().now() + std::chrono::microseconds(100));
+      if (running) next = std::min(next, System::real().now() + std::chrono::microseconds(100));
     }
   }
   void stop() {
@@ -363,7 +365,7 @@ class TinyEngine : DriverRole::Bells {
     }
   }
 
-  DriverRole role_{Clock::system(), *this};
+  DriverRole role_{System::real(), *this};
   Doorbell reactor_, service_;
   std::deque<std::shared_ptr<Item>> inbox_;    // under the role's mutex
   std::vector<std::shared_ptr<Item>> active_;  // the driver's
@@ -398,8 +400,8 @@ TEST(DriverRole, ManyThreadsHandItOverAndNoWakeUpIsLost) {
         }
       }
       for (auto& item : left) {
-        const TimePoint begun = Clock::system().now();
-        while (!item->done && Clock::system().now() - begun < std::chrono::seconds(30))
+        const TimePoint begun = System::real().now();
+        while (!item->done && System::real().now() - begun < std::chrono::seconds(30))
           std::this_thread::yield();
         EXPECT_TRUE(item->done) << "nobody was woken for it";
       }

@@ -27,14 +27,14 @@ struct Told {
   transport::Endpoint endpoint;
 };
 Told byThisProcess(const Settings& settings) {
-  return {RankHosts::introduce(settings, 0).text, transport::localEndpoint()};
+  return {RankHosts::introduce(settings, 0, System::real()).text, transport::localEndpoint(System::real())};
 }
 Told byAChild(const Settings& settings) {
   int ends[2];
   EXPECT_EQ(pipe(ends), 0);
   const pid_t child = fork();
   if (child == 0) {
-    const std::string bytes = RankHosts::introduce(settings, 0).text;
+    const std::string bytes = RankHosts::introduce(settings, 0, System::real()).text;
     _exit(write(ends[1], bytes.data(), bytes.size()) == static_cast<ssize_t>(bytes.size()) ? 0 : 1);
   }
   close(ends[1]);
@@ -44,7 +44,7 @@ Told byAChild(const Settings& settings) {
   int status = -1;
   EXPECT_EQ(waitpid(child, &status, 0), child);
   EXPECT_EQ(status, 0);
-  transport::Endpoint endpoint = transport::localEndpoint();
+  transport::Endpoint endpoint = transport::localEndpoint(System::real());
   endpoint.pid = child;
   return {std::string(bytes, static_cast<size_t>(std::max<ssize_t>(got, 0))), endpoint};
 }
@@ -57,7 +57,7 @@ std::vector<RankLocation> locationsOf(const std::vector<Told>& ranks, const Sett
     endpoints.push_back(rank.endpoint);
   }
   const auto met = RankHosts::meet(
-      introductions, endpoints, RankHosts::introduce(settings, 0).host, 0,
+      introductions, endpoints, RankHosts::introduce(settings, 0, System::real()).host, 0,
       [](std::string_view) { return std::vector<std::string>(); },
       [](int rank) { return std::to_string(rank); });
   EXPECT_TRUE(met.ok()) << met.status().message();

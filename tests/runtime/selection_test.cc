@@ -53,9 +53,9 @@ class SelectionFiles : public test::TemporaryFolder {
 
 /// So many ranks that are processes of this machine.
 Placement here(int ranks) {
-  const RankHosts::Introduction one = RankHosts::introduce({}, 0);
+  const RankHosts::Introduction one = RankHosts::introduce({}, 0, System::real());
   const std::vector<std::string> all(static_cast<size_t>(ranks), one.text);
-  const std::vector<transport::Endpoint> endpoints(all.size(), transport::localEndpoint());
+  const std::vector<transport::Endpoint> endpoints(all.size(), transport::localEndpoint(System::real()));
   const auto met = RankHosts::meet(
       all, endpoints, one.host, 0, [](std::string_view) { return std::vector<std::string>(); },
       [](int rank) { return std::to_string(rank); });

@@ -21,7 +21,7 @@ struct Caller {
     party.spins = INT_MAX;  // the dialer's descriptor is not in the party's reactor
     Secret secret;
     secret.bytes.fill(7);
-    Dialer dialer(party.peer, secret, hello, how, Clock::system().now() + std::chrono::seconds(10));
+    Dialer dialer(party.peer, secret, hello, how, System::real().now() + std::chrono::seconds(10));
     PARTY_CHECK(party.until([&] { return dialer.progress(); }));
     Result<Fd> fd = dialer.result();
     PARTY_CHECK(fd.ok());

@@ -118,14 +118,14 @@ TEST(Descriptors, OneProcessIsWatchedByOneWhoeverWatches) {
   ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);  // whose other end is this process
   const Fd one(pair[0]), other(pair[1]);
   Reactor first, second;
-  ASSERT_TRUE(first.open().ok() && second.open().ok());
+  ASSERT_TRUE(first.open(System::real()).ok() && second.open(System::real()).ok());
   std::set<int> dead;
   PeerWatch watch(first, [&](int rank, const std::string&) { dead.insert(rank); }),
       another(second, [&](int, const std::string&) {});
   const size_t before = openDescriptors();
-  if (!watch.add(1, one.get())) GTEST_SKIP() << "this kernel has no pidfd";
-  EXPECT_TRUE(watch.add(2, other.get()));
-  EXPECT_TRUE(another.add(1, one.get()));
+  if (!watch.add(1, one)) GTEST_SKIP() << "this kernel has no pidfd";
+  EXPECT_TRUE(watch.add(2, other));
+  EXPECT_TRUE(another.add(1, one));
   EXPECT_EQ(openDescriptors(), before + 1);
   watch.forget(1);
   EXPECT_EQ(openDescriptors(), before + 1);

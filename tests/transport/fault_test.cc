@@ -28,7 +28,7 @@ struct Decorated {
                                             std::make_shared<Fd>(eventfdOf())));
   }
   int eventfdOf() {
-    EXPECT_TRUE(bell.open().ok());
+    EXPECT_TRUE(bell.open(System::real()).ok());
     return dup(bell.doorbell());
   }
   void send(uint32_t signature) {

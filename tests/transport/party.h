@@ -64,7 +64,7 @@ class Party {
   /// `gate`: a socket pair's end, for endpoints and for signal()/await().
   Party(int rank, const PartySetup& setup, transport::Fd gate)
       : rank_(rank), setup_(setup), gate_(std::move(gate)), acceptorHandler_(this), gateHandler_(this) {
-    EXPECT_TRUE(reactor.open().ok());
+    EXPECT_TRUE(reactor.open(System::real()).ok());
     transport::Acceptor::Options options;
     options.unixListener = setup.unixListener;
     transport::Secret secret;
@@ -110,13 +110,13 @@ class Party {
   /// Drives, and sleeps as an engine does, until `done`; false after the limit. A sleep that ends by itself
   /// although `done` has come true is a lost wake-up.
   bool until(const std::function<bool()>& done, Duration limit = std::chrono::seconds(20) * kSlower) {
-    const TimePoint deadline = Clock::system().now() + limit;
+    const TimePoint deadline = System::real().now() + limit;
     bool is = done();
-    for (int idle = 0; !is && Clock::system().now() < deadline;) {
+    for (int idle = 0; !is && System::real().now() < deadline;) {
       connector->progress();
-      if (acceptor->nextDeadline() <= Clock::system().now()) acceptor->progress();
+      if (acceptor->nextDeadline() <= System::real().now()) acceptor->progress();
       visit([](transport::Path& path) { path.kick(); });
-      const bool busy = reactor.poll(0) || ++idle < spins;
+      const bool busy = reactor.poll(Duration::zero()) || ++idle < spins;
       if ((is = done()) || busy) continue;
       visit([](transport::Path& path) {
         path.flush();
@@ -157,12 +157,12 @@ class Party {
  private:
   bool sleep(TimePoint deadline, const std::function<bool()>& done) {
     const Duration most = std::chrono::milliseconds(1000) * kSlower;
-    const TimePoint now = Clock::system().now();
+    const TimePoint now = System::real().now();
     const Duration rest = std::max(
         Duration::zero(),
         std::min({most, deadline - now, connector->nextDeadline() - now, acceptor->nextDeadline() - now}));
     ++sleeps;
-    const bool woken = reactor.poll(static_cast<int>((rest.count() + 999'999) / 1'000'000));
+    const bool woken = reactor.poll(std::chrono::ceil<std::chrono::milliseconds>(rest));
     const bool is = done();
     if (!woken && rest == most && is) ++lostWakeUps;
     return is;
@@ -223,8 +223,8 @@ struct Gates {
   Gates() {
     int pair[2];
     EXPECT_EQ(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
-    side[0].reset(pair[0]);
-    side[1].reset(pair[1]);
+    side[0] = transport::Fd(pair[0]);
+    side[1] = transport::Fd(pair[1]);
   }
 };
 

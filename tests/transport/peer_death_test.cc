@@ -54,10 +54,10 @@ void killRankOne(const PartySetup& setup, Child child, const char* path) {
     ASSERT_EQ(read(fromChild.get(), &grandchild, sizeof grandchild), static_cast<ssize_t>(sizeof grandchild));
     SendEnd* send = &out->sendEnd;
     ReceiveEnd* receive = &in->receiveEnd;
-    const TimePoint killed = Clock::system().now();
+    const TimePoint killed = System::real().now();
     ASSERT_EQ(kill(victim, SIGKILL), 0);
     EXPECT_TRUE(party.until([&] { return party.brokenRank == 1 && receive->poisoned() && send->poisoned(); }));
-    EXPECT_LT(Clock::system().now() - killed, std::chrono::seconds(1));
+    EXPECT_LT(System::real().now() - killed, std::chrono::seconds(1));
     EXPECT_EQ(party.lostWakeUps, 0);
     if (grandchild != 0) {
       EXPECT_EQ(kill(grandchild, 0), 0) << "the child was to survive the rank";
@@ -98,7 +98,7 @@ TEST(PeerDeathTiming, IsNoticedOverTcpWhenItsChildHasLetGo) {
 // Where the kernel has no pidfd the end of a socket must do.
 TEST(PeerWatch, TakesASocketsEndForADeath) {
   Reactor reactor;
-  ASSERT_TRUE(reactor.open().ok());
+  ASSERT_TRUE(reactor.open(System::real()).ok());
   int dead = -1, calls = 0;
   PeerWatch watch(reactor, [&](int rank, const std::string&) {
     dead = rank;
@@ -107,15 +107,15 @@ TEST(PeerWatch, TakesASocketsEndForADeath) {
   Gates four, five;
   watch.addSocket(4, std::move(four.side[0]));
   watch.addSocket(5, std::move(five.side[0]));
-  EXPECT_TRUE(watch.add(4, five.side[1].get())) << "watched already, by whatever means";
-  EXPECT_FALSE(reactor.poll(0));
+  EXPECT_TRUE(watch.add(4, five.side[1])) << "watched already, by whatever means";
+  EXPECT_FALSE(reactor.poll(Duration::zero()));
   watch.forget(5);
   five.side[1].reset();
-  EXPECT_FALSE(reactor.poll(0));
+  EXPECT_FALSE(reactor.poll(Duration::zero()));
   four.side[1].reset();
-  EXPECT_TRUE(reactor.poll(0));
+  EXPECT_TRUE(reactor.poll(Duration::zero()));
   EXPECT_EQ(dead, 4);
-  EXPECT_FALSE(reactor.poll(0));
+  EXPECT_FALSE(reactor.poll(Duration::zero()));
   EXPECT_EQ(calls, 1);
 }
 

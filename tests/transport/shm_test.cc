@@ -65,8 +65,8 @@ TEST(RingMemory, RefusesWhatCouldShrinkOrHasAnotherSize) {
 TEST(ThreadListener, IsFoundByItsIdentityWhileItIsThere) {
   using State = ThreadCall::State;
   Reactor sender, receiver;
-  ASSERT_TRUE(sender.open().ok() && receiver.open().ok());
-  const Identity identity = randomIdentity();
+  ASSERT_TRUE(sender.open(System::real()).ok() && receiver.open(System::real()).ok());
+  const Identity identity = randomIdentity(System::real());
   const auto offered = [&] {
     auto offer = std::make_shared<ThreadCall>();
     offer->senderBell = sender.sharedDoorbell();
@@ -79,17 +79,17 @@ TEST(ThreadListener, IsFoundByItsIdentityWhileItIsThere) {
     ThreadListener listener(identity, receiver.sharedDoorbell());
     EXPECT_FALSE(listener.hasCalls());
     EXPECT_TRUE(ThreadListener::hears(identity));
-    EXPECT_FALSE(ThreadListener::call(randomIdentity(), first));
+    EXPECT_FALSE(ThreadListener::call(randomIdentity(System::real()), first));
     EXPECT_FALSE(ThreadListener::call({}, first));
-    EXPECT_FALSE(receiver.poll(0));
+    EXPECT_FALSE(receiver.poll(Duration::zero()));
     std::thread([&] { EXPECT_TRUE(ThreadListener::call(identity, first)); }).join();
-    EXPECT_TRUE(receiver.poll(0));  // rung
+    EXPECT_TRUE(receiver.poll(Duration::zero()));  // rung
     EXPECT_TRUE(listener.hasCalls());
     EXPECT_EQ(listener.take(), std::vector{first});
     EXPECT_FALSE(listener.hasCalls());
-    EXPECT_FALSE(sender.poll(0));
+    EXPECT_FALSE(sender.poll(Duration::zero()));
     EXPECT_TRUE(first->reply(State::accepted));
-    EXPECT_TRUE(sender.poll(0));
+    EXPECT_TRUE(sender.poll(Duration::zero()));
     EXPECT_FALSE(first->withdraw());  // too late
     EXPECT_TRUE(ThreadListener::call(identity, second));
     EXPECT_TRUE(second->withdraw());
@@ -244,8 +244,8 @@ struct Ends {
     formatRing(memory.get(), shape, 0);
     attachRing(send, memory.get(), shape, 0, 0);
     attachRing(receive, memory.get(), shape, 0, 0);
-    EXPECT_TRUE(senders.open().ok());
-    EXPECT_TRUE(receivers.open().ok());
+    EXPECT_TRUE(senders.open(System::real()).ok());
+    EXPECT_TRUE(receivers.open(System::real()).ok());
     out = std::make_unique<MemoryPath>("shm", memory, PeerHeap(), &send, nullptr,
                                        std::make_shared<Fd>(dup(receivers.doorbell())));
     in = std::make_unique<MemoryPath>("shm", memory, PeerHeap(), nullptr, &receive,
@@ -262,25 +262,26 @@ TEST(MemoryPath, RingsOnlyThoseWhoSleepAndOncePerSleep) {
   Ends ends;
   ends.send.publish(0, 0, 0);
   ends.out->kick();
-  EXPECT_FALSE(ends.receivers.poll(0));  // awake
+  EXPECT_FALSE(ends.receivers.poll(Duration::zero()));  // awake
   ends.in->beforeSleep();
   ends.out->kick();
-  EXPECT_FALSE(ends.receivers.poll(0));  // nothing new; the sleeper looked after raising its flag
+  // Nothing new; the sleeper looked after raising its flag.
+  EXPECT_FALSE(ends.receivers.poll(Duration::zero()));
   ends.send.publish(0, 0, 0);
   ends.out->kick();
-  EXPECT_TRUE(ends.receivers.poll(0));
+  EXPECT_TRUE(ends.receivers.poll(Duration::zero()));
   ends.send.publish(0, 0, 0);
   ends.out->kick();
-  EXPECT_FALSE(ends.receivers.poll(0));
+  EXPECT_FALSE(ends.receivers.poll(Duration::zero()));
   ends.in->beforeSleep();
   ends.in->afterSleep();
   ends.send.publish(0, 0, 0);
   ends.out->kick();
-  EXPECT_FALSE(ends.receivers.poll(0));
+  EXPECT_FALSE(ends.receivers.poll(Duration::zero()));
   ends.out->beforeSleep();
   ends.receive.release();
   ends.in->kick();
-  EXPECT_TRUE(ends.senders.poll(0));
+  EXPECT_TRUE(ends.senders.poll(Duration::zero()));
   EXPECT_FALSE(ends.out->drained());
   EXPECT_TRUE(ends.in->drained());
   for (int i = 0; i < 3; ++i) ends.receive.release();
@@ -291,12 +292,12 @@ TEST(MemoryPath, PoisonRingsAwakeOrNot) {
   Ends ends;
   ends.out->poison();
   EXPECT_TRUE(ends.receive.poisoned());
-  EXPECT_TRUE(ends.receivers.poll(0));
+  EXPECT_TRUE(ends.receivers.poll(Duration::zero()));
   ends.out->poison();
-  EXPECT_FALSE(ends.receivers.poll(0));
+  EXPECT_FALSE(ends.receivers.poll(Duration::zero()));
   ends.in.reset();  // going away is the same
   EXPECT_TRUE(ends.send.poisoned());
-  EXPECT_TRUE(ends.senders.poll(0));
+  EXPECT_TRUE(ends.senders.poll(Duration::zero()));
 }
 
 TEST(MemoryPath, AForkedCopyTouchesNothing) {
@@ -307,7 +308,7 @@ TEST(MemoryPath, AForkedCopyTouchesNothing) {
   ends.out->kick();
   ends.out.reset();
   EXPECT_FALSE(ends.receive.poisoned());
-  EXPECT_FALSE(ends.receivers.poll(0));
+  EXPECT_FALSE(ends.receivers.poll(Duration::zero()));
 }
 
 }  // namespace

@@ -17,13 +17,13 @@ constexpr RingShape kShape{4, 256};
 template <class PathEnd, class RingEndKind>
 struct Wire {
   explicit Wire(size_t bytesPerCall = SIZE_MAX, uint64_t first = 0) {
-    EXPECT_TRUE(reactor.open().ok());
+    EXPECT_TRUE(reactor.open(System::real()).ok());
     int pair[2];
     // A stream is a stream; TCP itself is in the conformance suite.
     EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair), 0);
-    peer.reset(pair[1]);
+    peer = Fd(pair[1]);
     TcpPath::Wiring wiring;
-    wiring.socket.reset(pair[0]);
+    wiring.socket = Fd(pair[0]);
     wiring.reactor = &reactor;
     wiring.memory = mapPrivate(ringMemoryBytes(kShape)).take();
     wiring.onBroken = [this](const std::string& why) {
@@ -38,14 +38,14 @@ struct Wire {
   }
   void put(const void* bytes, size_t count) {
     ASSERT_EQ(write(peer.get(), bytes, count), static_cast<ssize_t>(count));
-    while (reactor.poll(0)) {}
+    while (reactor.poll(Duration::zero())) {}
   }
   template <class Frame>
   void put(const Frame& frame) {
     put(&frame, sizeof frame);
   }
   std::string take() {
-    while (reactor.poll(0)) {}
+    while (reactor.poll(Duration::zero())) {}
     char bytes[1 << 16];
     const ssize_t got = read(peer.get(), bytes, sizeof bytes);
     return got > 0 ? std::string(bytes, static_cast<size_t>(got)) : "";
@@ -198,7 +198,7 @@ TEST(TcpReceiver, SaysThatThePeerClosed) {
   Receiving wire;
   wire.put(message(0, 8));
   wire.peer.reset();
-  while (wire.reactor.poll(0)) {}
+  while (wire.reactor.poll(Duration::zero())) {}
   EXPECT_EQ(wire.breaks, 1);
   EXPECT_THAT(wire.reason, HasSubstr("closed"));
   EXPECT_TRUE(wire.end.poisoned());
@@ -209,7 +209,7 @@ TEST(TcpReceiver, PoisonInBandIsNotABreak) {
   wire.put(message(0, 0));
   wire.put(MessageFrame{1, 0, 0, 0, 0, FrameKind::poison});
   wire.peer.reset();
-  while (wire.reactor.poll(0)) {}
+  while (wire.reactor.poll(Duration::zero())) {}
   EXPECT_TRUE(wire.end.poisoned());
   EXPECT_EQ(wire.breaks, 0);
   Received received;
@@ -313,7 +313,7 @@ TEST(TcpSender, PoisonInBandIsNotABreak) {
   Sending wire;
   wire.put(CreditFrame{FrameKind::poison, 0, 0});
   wire.peer.reset();
-  while (wire.reactor.poll(0)) {}
+  while (wire.reactor.poll(Duration::zero())) {}
   EXPECT_TRUE(wire.end.poisoned());
   EXPECT_EQ(wire.breaks, 0);
 }

@@ -27,7 +27,7 @@ Result<transport::UniqueId> makeId() {
     return transport::uniqueIdFromSettings(
         {settings.commId, settings.commSecret, settings.commSecretFile, interfaces(settings).family});
   }
-  transport::UniqueId id = transport::UniqueId::random();
+  transport::UniqueId id = transport::UniqueId::random(System::real());
   transport::Rendezvous::Options options;
   options.interfaces = interfaces(settings);
   ECCL_ASSIGN(auto root, transport::Rendezvous::start(&id, options));
@@ -120,7 +120,7 @@ Status initAll(ecclComm_t* comms, int ndev) {
   if (ndev < 1)
     return Status::error(Code::invalidArgument, "ecclCommInitAll: ndev is %d; at least 1 is needed", ndev);
   ECCL_ASSIGN(Settings settings, loadSettings());
-  transport::UniqueId id = transport::UniqueId::random();
+  transport::UniqueId id = transport::UniqueId::random(System::real());
   transport::Rendezvous::Options options;
   options.interfaces = interfaces(settings);
   ECCL_ASSIGN(auto root, transport::Rendezvous::start(&id, options));

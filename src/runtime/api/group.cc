@@ -3,12 +3,11 @@
 #include "runtime/api/group.h"
 
 #include <algorithm>
-#include <thread>
 #include <utility>
 
 #include "base/log.h"
 #include "base/per_thread.h"
-#include "base/thread.h"
+#include "base/system.h"
 
 namespace eccl::runtime {
 namespace {
@@ -148,7 +147,7 @@ Status Group::simulateEnd(double* microseconds) {
 
 Status Group::runJobs(const std::vector<Job>& jobs) {
   std::vector<Status> results;
-  std::vector<std::thread> threads;
+  std::vector<Thread> threads;
   const Status ready = guarded("ecclGroupEnd", [&] {
     results.resize(jobs.size());
     threads.reserve(jobs.size());
@@ -160,7 +159,7 @@ Status Group::runJobs(const std::vector<Job>& jobs) {
   }
   for (size_t i = 1; i < jobs.size(); ++i) {
     const Status started = guarded("ecclGroupEnd", [&]() -> Status {
-      ECCL_ASSIGN(std::thread thread, startThread("eccl-job", [&, i] { results[i] = jobs[i](Status()); }));
+      ECCL_ASSIGN(Thread thread, System::real().start("eccl-job", [&, i] { results[i] = jobs[i](Status()); }));
       threads.push_back(std::move(thread));
       return {};
     });
@@ -168,7 +167,7 @@ Status Group::runJobs(const std::vector<Job>& jobs) {
     if (!started.ok()) results[i] = jobs[i](logged(started));
   }
   if (!jobs.empty()) results[0] = guarded("ecclGroupEnd", [&] { return jobs[0](Status()); });
-  for (std::thread& thread : threads) thread.join();
+  for (Thread& thread : threads) thread.join();
   for (Status& result : results) ECCL_TRY(std::move(result));
   return {};
 }

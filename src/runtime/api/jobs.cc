@@ -1,7 +1,5 @@
 #include "runtime/api/jobs.h"
 
-#include "base/thread.h"
-
 namespace eccl::runtime {
 
 Status Jobs::start(std::function<void()> body) {
@@ -13,16 +11,13 @@ Status Jobs::start(std::function<void()> body) {
     ended->thread.join();
     jobs_.erase(ended);
   }
-  Job& job = jobs_.emplace_back();
-  Result<std::thread> thread = startThread("eccl-job", [&job, body = std::move(body)] {
+  std::list<Job> fresh(1);  // known to join() once it has a thread
+  Job& job = fresh.front();
+  ECCL_ASSIGN(job.thread, System::real().start("eccl-job", [&job, body = std::move(body)] {
     body();
     job.done.store(true, std::memory_order_release);
-  });
-  if (!thread.ok()) {
-    jobs_.pop_back();
-    return thread.status();
-  }
-  job.thread = thread.take();
+  }));
+  jobs_.splice(jobs_.end(), fresh);
   return {};
 }
 

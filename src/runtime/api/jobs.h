@@ -5,9 +5,8 @@
 #include <functional>
 #include <list>
 #include <mutex>
-#include <thread>
 
-#include "base/status.h"
+#include "base/system.h"
 
 namespace eccl::runtime {
 
@@ -22,7 +21,7 @@ class Jobs {
 
  private:
   struct Job {
-    std::thread thread;
+    Thread thread;
     std::atomic<bool> done{false};
   };
   std::mutex mutex_;

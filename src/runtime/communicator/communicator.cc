@@ -15,8 +15,9 @@ Duration secondsOf(double seconds) {
   return Duration(static_cast<int64_t>(seconds * 1e9));
 }
 
-EngineOptions engineOptions(const Settings& settings) {
+EngineOptions engineOptions(const Settings& settings, System& system) {
   EngineOptions options;
+  options.system = &system;
   options.stallTime = secondsOf(settings.stallTime);
   if (settings.spinMicroseconds > 0) options.spin = std::chrono::microseconds(settings.spinMicroseconds);
   return options;
@@ -25,7 +26,7 @@ EngineOptions engineOptions(const Settings& settings) {
 }  // namespace
 
 Communicator::Communicator(CommunicatorOptions options)
-    : options_(std::move(options)), engine_(engineOptions(options_.settings), *this) {}
+    : options_(std::move(options)), engine_(engineOptions(options_.settings, system()), *this) {}
 
 Communicator::~Communicator() {
   service_.stop();
@@ -35,9 +36,13 @@ Duration Communicator::initLimit() const {
   return secondsOf(options_.settings.initTimeout);
 }
 
+transport::Wait Communicator::initWait() const {
+  return transport::Wait::within(initLimit(), &abort_, system());
+}
+
 std::string Communicator::describe(int rank) const {
   size_t at = static_cast<size_t>(rank);
-  if (rank == rank_) return format("rank %d (%s)", rank, transport::localEndpoint().who().c_str());
+  if (rank == rank_) return format("rank %d (%s)", rank, transport::localEndpoint(system()).who().c_str());
   return met_.load(std::memory_order_acquire) && at < endpoints_.size()
              ? format("rank %d (%s)", rank, endpoints_[at].who().c_str())
              : format("rank %d", rank);
@@ -218,7 +223,8 @@ Status Communicator::destroy() {
   if (ended_) return status;
   ended_ = true;
   // Long enough for the neighbours' service threads to answer, short enough for one thread that destroys many.
-  if (control_ != nullptr) control_->goodbye(transport::Wait::within(std::chrono::milliseconds(250)));
+  if (control_ != nullptr)
+    control_->goodbye(transport::Wait::within(std::chrono::milliseconds(250), nullptr, system()));
   service_.stop();
   root_.reset();
   return status;
@@ -229,7 +235,7 @@ void Communicator::abort() {
   const bool running = running_.load();
   if (state() != State::failed) {
     fault(Status::error(Code::remote, "%s aborted the communicator%s%s",
-                        running ? describe(rank_).c_str() : transport::localEndpoint().who().c_str(),
+                        running ? describe(rank_).c_str() : transport::localEndpoint(system()).who().c_str(),
                         options_.name.empty() ? "" : " ", options_.name.c_str()),
           true);
   }

@@ -8,7 +8,6 @@
 #include <mutex>
 #include <optional>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "base/settings.h"
@@ -29,7 +28,8 @@ namespace eccl::runtime {
 /// What a communicator is made with, from settings and ecclConfig_t.
 struct CommunicatorOptions {
   Settings settings;
-  std::string name;  // in messages
+  System* system = &System::real();  // not owned; outlives the communicator
+  std::string name;                  // in messages
   bool blocking = true;
   int minChannels = 0, maxChannels = 0;  // 0: unlimited
 };
@@ -176,6 +176,9 @@ class Communicator final : public transport::ControlHandler,
   std::shared_ptr<Run> spareRun();
   // Sends a failure to all ranks over the control tree.
   void tellAll(const Status& why);
+  System& system() const { return *options_.system; }
+  /// For a wait of a call that makes this communicator, or a child of it.
+  transport::Wait initWait() const;
   Duration initLimit() const;
 
   const CommunicatorOptions options_;
@@ -197,7 +200,7 @@ class Communicator final : public transport::ControlHandler,
   std::unique_ptr<transport::Rendezvous> root_;  // rank 0 of a HOST:PORT id
   std::unique_ptr<transport::Acceptor> acceptor_;
   std::unique_ptr<transport::Control> control_;
-  Diagnosis diagnosis_{*this};
+  Diagnosis diagnosis_{*this, system()};
   Engine engine_;
   Service service_;
   std::mutex calls_;  // held while a call is planned and numbered; of what follows

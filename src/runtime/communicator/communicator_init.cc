@@ -30,6 +30,7 @@ Status Communicator::establish(uint64_t id, const transport::Secret& secret, Fin
   id_ = id;
   secret_ = secret;
   transport::Acceptor::Options acceptorOptions;
+  acceptorOptions.system = &system();
   acceptorOptions.interfaces = transport::interfaceOptions(options_.settings);
   ECCL_ASSIGN(acceptor_,
               transport::Acceptor::open(secret, acceptorOptions, [this](transport::Incoming incoming) {
@@ -40,17 +41,18 @@ Status Communicator::establish(uint64_t id, const transport::Secret& secret, Fin
   ranks_ = membership.ranks;
   diagnosis_.begin(rank_, ranks_);
   transport::Control::Options controlOptions;
+  controlOptions.system = &system();
   controlOptions.hostLimit = Duration(static_cast<int64_t>(options_.settings.heartbeatTimeout * 1e9));
   controlOptions.silenceLimit = std::max(controlOptions.silenceLimit, controlOptions.hostLimit);
   control_ = std::make_unique<transport::Control>(id_, secret_, rank_, ranks_, controlOptions, this);
   ECCL_TRY(control_->open());
   ECCL_TRY(openEngine());
   ECCL_TRY(service_.start(
-      *acceptor_, *control_, engine_, [this] { diagnosis_.tick(); },
+      system(), *acceptor_, *control_, engine_, [this] { diagnosis_.tick(); },
       [this](const Status& why) { onDriverFailed(why); }));
   running_.store(true);
   if (state_.load() == State::failed) engine_.fail(asyncStatus());
-  ECCL_TRY(control_->connect(membership.parent, transport::Wait::within(initLimit(), &abort_)));
+  ECCL_TRY(control_->connect(membership.parent, initWait()));
   ECCL_TRY(exchange());
   State expected = State::initialising;
   state_.compare_exchange_strong(expected, State::ready, std::memory_order_acq_rel);
@@ -63,6 +65,7 @@ Status Communicator::join(transport::UniqueId id, int rank, int ranks) {
   transport::expectDescriptors(ranks, options_.settings.raiseLimits);
   if (id.rootByRank0 && rank == 0) {
     transport::Rendezvous::Options rootOptions;
+    rootOptions.system = &system();
     rootOptions.interfaces = transport::interfaceOptions(options_.settings);
     ECCL_ASSIGN(root_, transport::Rendezvous::start(&id, rootOptions));
   }
@@ -70,7 +73,7 @@ Status Communicator::join(transport::UniqueId id, int rank, int ranks) {
     // The last rank may be minutes late: strangers must not fill the kernel's queue of this rank's listener
     // meanwhile.
     const std::function<void()> attend = [this] { acceptor_->attend(); };
-    transport::Wait wait = transport::Wait::within(initLimit(), &abort_);
+    transport::Wait wait = initWait();
     wait.meanwhile = &attend;
     ECCL_ASSIGN(auto parent, transport::rendezvous(id, {rank, ranks, mine}, wait));
     return Membership{rank, ranks, parent};
@@ -86,9 +89,7 @@ std::string Communicator::splitPart(int color, int key, std::string_view endpoin
 }
 
 Status Communicator::abstain(uint64_t number) {
-  return logged(
-      control_->allGather(number, splitPart(kNoColor, 0, ""), transport::Wait::within(initLimit(), &abort_))
-          .status());
+  return logged(control_->allGather(number, splitPart(kNoColor, 0, ""), initWait()).status());
 }
 
 Status Communicator::split(Communicator& parent, uint64_t number, int color, int key) {
@@ -101,8 +102,8 @@ Status Communicator::split(Communicator& parent, uint64_t number, int color, int
   uint64_t id;
   std::memcpy(&id, name.data(), sizeof id);
   return establish(id, secret, [&](const transport::Endpoint& mine) -> Result<Membership> {
-    ECCL_ASSIGN(auto parts, parent.control_->allGather(number, splitPart(color, key, mine.encode()),
-                                                       transport::Wait::within(initLimit(), &abort_)));
+    ECCL_ASSIGN(auto parts,
+                parent.control_->allGather(number, splitPart(color, key, mine.encode()), initWait()));
     struct Member {
       int32_t key;
       int oldRank;
@@ -142,6 +143,7 @@ Status Communicator::split(Communicator& parent, uint64_t number, int color, int
 Status Communicator::openEngine() {
   const Settings& settings = options_.settings;
   transport::ConnectorOptions options;
+  options.system = &system();
   options.communicator = id_;
   options.secret = secret_;
   options.rank = rank_;
@@ -163,16 +165,14 @@ Status Communicator::exchange() {
       settings.wireText() + format("config.channels=%d..%d\n", options_.minChannels, options_.maxChannels);
   const bool child = !hosts_.empty();
   const RankHosts::Introduction mine =
-      child ? RankHosts::Introduction() : RankHosts::introduce(settings, rank_);
+      child ? RankHosts::Introduction() : RankHosts::introduce(settings, rank_, system());
   std::string part = transport::ByteWriter()
                          .put(kProtocol)
                          .text(acceptor_->endpoint().encode())
                          .text(wireText_)
                          .text(mine.text)
                          .take();
-  const auto gather = [this](std::string_view own) {
-    return control_->allGather(own, transport::Wait::within(initLimit(), &abort_));
-  };
+  const auto gather = [this](std::string_view own) { return control_->allGather(own, initWait()); };
   ECCL_ASSIGN(auto parts, gather(part));
   std::vector<transport::Endpoint> endpoints;
   std::vector<std::string> wires, introductions;

@@ -107,9 +107,9 @@ void Diagnosis::onPeerFailed(Run* run, int peer, const std::string& reason) {
     std::lock_guard lock(mutex_);
     if (left_.count(peer) != 0) return;
   }
-  suspect(Status::error(Code::remote, "%s failed%s%s: %s", handler_.describe(peer).c_str(),
+  suspect(Status::error(Code::remote, "%s failed%s%s: %s (seen by rank %d)", handler_.describe(peer).c_str(),
                         run != nullptr ? " during " : "", run != nullptr ? run->record.text().c_str() : "",
-                        reason.c_str()),
+                        reason.c_str(), rank_),
           run == nullptr ? peer : -1);
 }
 
@@ -117,14 +117,14 @@ void Diagnosis::suspect(Status status, int idlePeer) {
   std::lock_guard lock(mutex_);
   // What a Run has met weighs more than what happened beside it.
   if (suspicion_.has_value() && (suspicion_->idlePeer < 0 || idlePeer >= 0)) return;
-  suspicion_ = Suspicion{Clock::system().now(), std::move(status), idlePeer};
+  suspicion_ = Suspicion{system_.now(), std::move(status), idlePeer};
 }
 
 void Diagnosis::tick() {
   std::optional<Suspicion> due;
   {
     std::lock_guard lock(mutex_);
-    if (!suspicion_.has_value() || Clock::system().now() - suspicion_->since < kGrace) return;
+    if (!suspicion_.has_value() || system_.now() - suspicion_->since < kGrace) return;
     due = std::exchange(suspicion_, std::nullopt);
     if (due->idlePeer >= 0 && left_.count(due->idlePeer) != 0)
       return;  // it had disconnected, and said so later

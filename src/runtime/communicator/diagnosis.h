@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/clock.h"
+#include "base/system.h"
 #include "runtime/communicator/call_history.h"
 #include "runtime/execution/run.h"
 #include "transport/connect/connector.h"
@@ -37,7 +37,7 @@ class DiagnosisHandler {
 /// Owner: the communicator. Any thread, after begin().
 class Diagnosis {
  public:
-  explicit Diagnosis(DiagnosisHandler& handler) : handler_(handler) {}
+  Diagnosis(DiagnosisHandler& handler, System& system) : handler_(handler), system_(system) {}
   /// Once, when the rank is known.
   void begin(int rank, int ranks) {
     rank_ = rank;
@@ -91,6 +91,7 @@ class Diagnosis {
   void checkDeadlock(int origin, const Comparison& other);
 
   DiagnosisHandler& handler_;
+  System& system_;
   int rank_ = 0, ranks_ = 1;
   CallHistory history_;
   std::mutex mutex_;  // of what follows

@@ -68,7 +68,7 @@ void DriverRole::giveBack(Left left) {
 
 bool DriverRole::takeForService(bool failing, TimePoint* next) {
   std::lock_guard lock(mutex_);
-  const TimePoint now = clock_.now();
+  const TimePoint now = system_.now();
   const bool fresh = news() && now - newsSince_ < kFresh;  // whoever brought them may wait for them soon
   if (state() != State::free || awaited() || (fresh && left_ != Left::running && !failing)) {
     *next = lookAgain(now - newsSince_ < kAttention, now);
@@ -80,12 +80,12 @@ bool DriverRole::takeForService(bool failing, TimePoint* next) {
 
 void DriverRole::giveBackFromService(Left left, TimePoint* next) {
   std::lock_guard lock(mutex_);
-  const TimePoint now = clock_.now();
+  const TimePoint now = system_.now();
   // News that came after the last look rang nobody.
   *next = lookAgain(news() || now - newsSince_ < kAttention, now);
   set(State::free);
   left_ = left;
-  changed_.notify_all();
+  changed_.notifyAll();
 }
 
 // While calls come one after the other the service thread looks now and then, so that they need not wake it
@@ -97,14 +97,14 @@ TimePoint DriverRole::lookAgain(bool attended, TimePoint now) {
 
 void DriverRole::raise() {
   // The flag first: a driver says that it falls asleep and looks at the flag then.
-  if (!news_.exchange(true)) newsSince_ = clock_.now();
+  if (!news_.exchange(true)) newsSince_ = system_.now();
   if (state_.load() == State::asleep) bells_.ringDriver();
 }
 
 void DriverRole::free(Left left) {
   set(State::free);
   left_ = left;
-  changed_.notify_all();
+  changed_.notifyAll();
   callService();
 }
 

@@ -10,11 +10,10 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <cstdint>
 #include <mutex>
 
-#include "base/clock.h"
+#include "base/condition.h"
 
 namespace eccl::runtime {
 
@@ -35,7 +34,7 @@ class DriverRole {
     virtual void wakeService() = 0;
   };
 
-  DriverRole(const Clock& clock, Bells& bells) : clock_(clock), bells_(bells) {}
+  DriverRole(System& system, Bells& bells) : system_(system), bells_(bells), changed_(system) {}
 
   /// For a caller that waits for its work: takes the role if it is free, there are no news and nothing was
   /// left. True: to be ended by leave().
@@ -94,7 +93,7 @@ class DriverRole {
   void finish(Set&& set) {
     std::lock_guard lock(mutex_);
     set();
-    changed_.notify_all();
+    changed_.notifyAll();
   }
   /// By the driver: calls `take`, under the mutex, which takes all that was brought.
   template <class Take>
@@ -125,10 +124,10 @@ class DriverRole {
   void callService();
   TimePoint lookAgain(bool attended, TimePoint now);
 
-  const Clock& clock_;
+  System& system_;
   Bells& bells_;
   std::mutex mutex_;
-  std::condition_variable changed_;        // the role is free, or something is finished
+  Condition changed_;                      // the role is free, or something is finished
   std::atomic<State> state_{State::free};  // awake to asleep and back: by the driver, without the mutex
   std::atomic<bool> news_{false};
   std::atomic<int> waiting_{0};

@@ -1,7 +1,5 @@
 #include "runtime/execution/engine.h"
 
-#include <sched.h>
-
 #include <algorithm>
 
 #include "base/atomics.h"
@@ -35,12 +33,12 @@ void makeRoom(std::vector<T>& list, size_t more) {
 Engine::Engine(EngineOptions options, EngineHandler& handler)
     : options_(options),
       handler_(handler),
-      role_(*options.clock, *this),
+      role_(*options.system, *this),
       spin_(options.spin),
-      stalls_(options.stallTime, *options.clock) {}
+      stalls_(options.stallTime, *options.system) {}
 
 Status Engine::open(transport::ConnectorOptions connectorOptions) {
-  ECCL_TRY(reactor_.open());
+  ECCL_TRY(reactor_.open(*options_.system));
   ECCL_TRY(executors_.open({[this] { reactor_.ring(); }}));
   connectorOptions.onBroken = [this](int rank, const std::string& reason) {
     handler_.onPeerFailed(nullptr, rank, reason);
@@ -251,9 +249,9 @@ void Engine::sleep() {
   arm();
   role_.fallAsleep();
   if (!drive() && !failing() && !role_.news()) {
-    Duration limit = std::min<Duration>(options_.stallTime, connector_->nextDeadline() - options_.clock->now());
-    limit = std::max(Duration::zero(), limit);
-    reactor_.poll(static_cast<int>((limit.count() + 999'999) / 1'000'000));
+    const Duration due = connector_->nextDeadline() - options_.system->now();
+    const Duration limit = std::max(Duration::zero(), std::min(options_.stallTime, due));
+    reactor_.poll(std::chrono::ceil<std::chrono::milliseconds>(limit));
   }
   role_.wakeUp();
   disarm();
@@ -265,14 +263,14 @@ void Engine::idle(Looks& looks) {
   const Duration spin = spin_.load(std::memory_order_relaxed);
   // The clock takes as long as a look: while spinning it is asked now and then.
   if (looks.made == 1 || looks.yielding || looks.made % kLooksPerClock == 0) {
-    const TimePoint now = options_.clock->now();
+    const TimePoint now = options_.system->now();
     if (looks.made == 1) looks.since = now;
     looks.yielding = now - looks.since >= spin;
     if (now - looks.since >= spin + kYield) return sleep();
   }
   if (!looks.yielding) return relaxProcessor();
-  if (looks.made % kLooksPerPoll == 0) reactor_.poll(0);
-  sched_yield();
+  if (looks.made % kLooksPerPoll == 0) reactor_.poll(Duration::zero());
+  options_.system->yield();
 }
 
 // By the driver.
@@ -315,7 +313,7 @@ bool Engine::claim() {
 bool Engine::drive(FastPath& call) {
   disarm();
   const bool spins = spin_.load(std::memory_order_relaxed) > Duration::zero();
-  if (!call.run(spins, [this] { return failing() || role_.news(); })) return false;
+  if (!call.run(spins, *options_.system, [this] { return failing() || role_.news(); })) return false;
   role_.leave(left());
   return true;
 }
@@ -343,7 +341,7 @@ bool Engine::drain(std::vector<transport::Untaken>* lost) {
         connection.path()->kick();
       });
       // Credits for shared memory ring no bell while no lane waits for them: look now and then.
-      reactor_.poll(2);
+      reactor_.poll(std::chrono::milliseconds(2));
       checkStalls();
     }
     *lost = connector_->untaken();
@@ -357,10 +355,10 @@ bool Engine::serve() {
   if (!role_.takeForService(failing(), &serveDeadline_)) return false;  // whoever drives minds the time
   asDriver([&] {
     disarm();
-    reactor_.poll(0);
-    const TimePoint until = options_.clock->now() + kServeYield;
-    while (!role_.awaited() && (drive() || (!active_.empty() && !failing() && options_.clock->now() < until))) {
-    }
+    reactor_.poll(Duration::zero());
+    const TimePoint until = options_.system->now() + kServeYield;
+    while (!role_.awaited() &&
+           (drive() || (!active_.empty() && !failing() && options_.system->now() < until))) {}
     // Armed anew after each move: a connection may have become ready, or of use, meanwhile.
     if (!role_.awaited()) do {
         arm();
@@ -368,7 +366,7 @@ bool Engine::serve() {
     checkStalls();
   });
   TimePoint due = connector_->nextDeadline();
-  if (!active_.empty()) due = std::min(due, options_.clock->now() + options_.stallTime);
+  if (!active_.empty()) due = std::min(due, options_.system->now() + options_.stallTime);
   role_.giveBackFromService(left(), &serveDeadline_);
   serveDeadline_ = std::min(serveDeadline_, due);
   return true;

@@ -43,7 +43,7 @@ class EngineHandler {
 struct EngineOptions {
   Duration stallTime = std::chrono::milliseconds(100);
   Duration spin{};  // until setSpin()
-  const Clock* clock = &Clock::system();
+  System* system = &System::real();
 };
 
 /// Owner: the communicator.

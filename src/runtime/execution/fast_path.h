@@ -10,12 +10,11 @@
 // goes on as a Run.
 #pragma once
 
-#include <sched.h>
-
 #include <memory>
 #include <vector>
 
 #include "base/atomics.h"
+#include "base/system.h"
 #include "kernels/reduce.h"
 #include "program/move_ends.h"
 #include "runtime/execution/call.h"
@@ -42,7 +41,7 @@ class FastPath {
   /// Advances until the call is complete (true). False: it takes long, is unusual, or `stop()` says so; what
   /// has been done peers have been told.
   template <class Stop>
-  bool run(bool spins, const Stop& stop);
+  bool run(bool spins, System& system, const Stop& stop);
   /// Brings `run`, an execution that has just begun, to where this one is.
   void handOver(Run& run) const;
 
@@ -102,7 +101,7 @@ class FastPath {
 };
 
 template <class Stop>
-bool FastPath::run(bool spins, const Stop& stop) {
+bool FastPath::run(bool spins, System& system, const Stop& stop) {
   for (int looks = 0;;) {
     const Answer answer = advance(looks < (spins ? kPatientLooks : kPatientYields));
     if (answer == Answer::done) break;
@@ -118,7 +117,7 @@ bool FastPath::run(bool spins, const Stop& stop) {
     if (spins)
       relaxProcessor();
     else
-      sched_yield();
+      system.yield();
   }
   kick();
   return true;

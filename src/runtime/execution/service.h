@@ -3,7 +3,6 @@
 
 #include <atomic>
 #include <functional>
-#include <thread>
 
 #include "runtime/execution/engine.h"
 #include "transport/bootstrap/control.h"
@@ -17,23 +16,22 @@ class Service {
  public:
   /// `tick` is called after every wake-up, at least every kTick; `failed` when something could not be done for
   /// want of memory.
-  Status start(transport::Acceptor& acceptor, transport::Control& control, Engine& engine,
+  Status start(System& system, transport::Acceptor& acceptor, transport::Control& control, Engine& engine,
                std::function<void()> tick, std::function<void(const Status&)> failed);
   void wake();
   /// Ends and joins the thread. Idempotent.
   void stop();
-  bool onThread() const { return std::this_thread::get_id() == thread_.get_id(); }
+  bool onThread() const { return thread_.isCurrent(); }
   void closeAfterFork();
 
  private:
   static constexpr Duration kTick = std::chrono::milliseconds(100);
-  void waitFor(Duration limit) const;
-  void turn(transport::Acceptor& acceptor, transport::Control& control, Engine& engine,
+  void turn(System& system, transport::Acceptor& acceptor, transport::Control& control, Engine& engine,
             const std::function<void()>& tick);
 
   transport::Poller poller_;
   transport::Fd wake_;
-  std::thread thread_;
+  Thread thread_;
   std::atomic<bool> stopping_{false};
 };
 

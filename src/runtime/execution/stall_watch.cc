@@ -33,7 +33,7 @@ std::vector<int> peersAwaited(const Run& run) {
 
 void StallWatch::check(std::span<const std::shared_ptr<Run>> runs,
                        const std::function<bool(Run& run, Duration stalled)>& tell) const {
-  const TimePoint now = clock_.now();
+  const TimePoint now = system_.now();
   for (auto& run : runs) {
     if (std::exchange(run->moved, false)) {
       run->lastProgress = now;

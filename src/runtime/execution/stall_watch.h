@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "base/system.h"
 #include "runtime/execution/run.h"
 
 namespace eccl::runtime {
@@ -17,7 +18,7 @@ std::vector<int> peersAwaited(const Run& run);
 /// Owner: the engine. Driver only.
 class StallWatch {
  public:
-  StallWatch(Duration limit, const Clock& clock) : limit_(limit), clock_(clock) {}
+  StallWatch(Duration limit, System& system) : limit_(limit), system_(system) {}
 
   /// Calls `tell`, with how long nothing has moved, for each Run that has stalled for the limit, and again each
   /// time that has doubled. Ends where `tell` returns false.
@@ -26,7 +27,7 @@ class StallWatch {
 
  private:
   const Duration limit_;
-  const Clock& clock_;
+  System& system_;
 };
 
 }  // namespace eccl::runtime

@@ -53,8 +53,8 @@ Reach reachOf(const Settings& settings) {
 }
 
 /// The interface whose address others are told first; empty where there is none.
-std::string firstInterface(const Settings& settings) {
-  const auto all = transport::listInterfaces();
+std::string firstInterface(const Settings& settings, System& system) {
+  const auto all = transport::listInterfaces(system);
   if (!all.ok()) return "";
   const auto chosen = transport::chooseInterfaces(*all, transport::interfaceOptions(settings));
   return chosen.ok() ? chosen->front().name : "";
@@ -124,7 +124,7 @@ Result<Made> madeOf(std::string_view bytes, const std::string& who) {
 
 }  // namespace
 
-RankHosts::Introduction RankHosts::introduce(const Settings& settings, int rank) {
+RankHosts::Introduction RankHosts::introduce(const Settings& settings, int rank, System& system) {
   const Result<std::shared_ptr<const LocalHost>> found = localHost(settings);
   Introduction mine;
   if (found.ok()) {
@@ -140,7 +140,7 @@ RankHosts::Introduction RankHosts::introduce(const Settings& settings, int rank)
                   .put(static_cast<int32_t>(std::min(std::ceil(topology::cpuQuota()), 1e9)))
                   .put(static_cast<uint8_t>(reachOf(settings)))
                   .text(networkNamespace())
-                  .text(firstInterface(settings))
+                  .text(firstInterface(settings, system))
                   .take();
   return mine;
 }

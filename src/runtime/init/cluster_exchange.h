@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/placement.h"
+#include "base/system.h"
 #include "runtime/init/local_host.h"
 #include "topology/model/cluster.h"
 #include "transport/net/endpoint.h"
@@ -34,7 +35,7 @@ class RankHosts {
     std::string text;
   };
   /// Looks at the host, and dumps it if the settings ask this rank to.
-  static Introduction introduce(const Settings& settings, int rank);
+  static Introduction introduce(const Settings& settings, int rank, System& system);
   /// From everybody's introductions and endpoints, by rank. Collective: where not all hosts are alike, one rank
   /// of each kind tells by `gather` what it is made of. Bytes of others are bounded and checked; errors name
   /// the rank, and all ranks get the same one.

@@ -2,13 +2,13 @@
 #include "transport/bootstrap/control.h"
 
 #include <netinet/tcp.h>
-#include <sys/eventfd.h>
 #include <sys/socket.h>
 
 #include <algorithm>
 #include <cerrno>
 
 #include "base/log.h"
+#include "transport/net/doorbell.h"
 
 namespace eccl::transport {
 namespace {
@@ -27,10 +27,11 @@ bool isAbove(int ancestor, int rank) {
 // same, but it also counts the time during which a live receiver's window is closed. Such a receiver may drop
 // what it has no room for and acknowledge that it did: then this side asks again ever more rarely, and no
 // answer counts only after a question.
-bool hostIsSilent(int fd, Duration limit) {
+bool hostIsSilent(const Fd& socket, Duration limit) {
   tcp_info info{};
   socklen_t size = sizeof info;
-  if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return false;  // AF_UNIX: the host is this one
+  if (socket.system().getsockopt(socket.get(), IPPROTO_TCP, TCP_INFO, &info, &size) != 0)
+    return false;  // AF_UNIX: the host is this one
   // A host that is there may put an acknowledgement off for 200 ms (Linux: TCP_DELACK_MAX) while nobody reads.
   constexpr uint32_t kAnswerMs = 220;
   const bool unanswered =
@@ -53,7 +54,8 @@ Control::Control(uint64_t communicator, const Secret& secret, int rank, int nran
       handler_(handler),
       departed_(static_cast<size_t>(nranks)),
       gathers_(nranks),
-      lastProgress_(options.clock->now()) {
+      lastProgress_(options.system->now()),
+      changed_(*options.system) {
   neighbours_[0].rank = treeParent(rank);
   size_t next = 1;
   for (int child : treeChildren(rank, nranks)) neighbours_[next++].rank = child;
@@ -62,8 +64,9 @@ Control::Control(uint64_t communicator, const Secret& secret, int rank, int nran
 Control::~Control() = default;
 
 Status Control::open() {
-  wake_.reset(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  Status status = wake_ ? poller_.open() : Status::fromErrno(errno, "eventfd (raise 'ulimit -n'?)");
+  Result<Fd> wake = openBell(*options_.system);
+  Status status = wake.ok() ? poller_.open(*options_.system) : wake.status();
+  if (wake.ok()) wake_ = wake.take();
   if (status.ok()) status = poller_.watch(wake_.get(), EPOLLIN, kWakeTag);
   if (!status.ok()) ECCL_WARN("rank %d: the control tree cannot start: %s", rank_, status.message().c_str());
   return status;
@@ -82,7 +85,7 @@ TimePoint Control::nextDeadline() const {
 }
 
 void Control::progress() {
-  const TimePoint now = options_.clock->now();
+  const TimePoint now = options_.system->now();
   // After a stop of this process (a debugger, a frozen virtual machine) the others' silence proves nothing.
   if (now - lastProgress_ > options_.silenceLimit / 2) {
     for (Neighbour& n : neighbours_) n.heard = now;
@@ -91,8 +94,7 @@ void Control::progress() {
 
   // The event is cleared before the queue is emptied: a command posted in between wakes once too often, never
   // once too rarely.
-  eventfd_t count;
-  eventfd_read(wake_.get(), &count);
+  clearBell(wake_);
   std::vector<Command> commands;
   {
     std::lock_guard lock(mutex_);
@@ -120,7 +122,7 @@ void Control::progress() {
   if (!drained) return;
   std::lock_guard lock(mutex_);
   drained_ = true;
-  changed_.notify_all();
+  changed_.notifyAll();
 }
 
 void Control::execute(Command command) {
@@ -145,7 +147,7 @@ void Control::attach(Command command) {
   }
   n.who = std::move(command.who);
   n.socket = FrameSocket(std::move(command.socket));
-  n.heard = n.sent = options_.clock->now();
+  n.heard = n.sent = options_.system->now();
   n.state = Neighbour::State::open;
   if (Status s = poller_.watch(n.socket.fd(), EPOLLIN, static_cast<uint64_t>(&n - neighbours_.data()));
       !s.ok()) {
@@ -154,7 +156,7 @@ void Control::attach(Command command) {
   for (Encoded& bytes : std::exchange(n.early, {})) write(n, std::move(bytes));
   std::lock_guard lock(mutex_);
   connected_.push_back(n.rank);
-  changed_.notify_all();
+  changed_.notifyAll();
 }
 
 Control::Neighbour* Control::neighbour(int rank) {
@@ -166,7 +168,7 @@ Control::Neighbour* Control::neighbour(int rank) {
 
 void Control::readFrom(Neighbour& from) {
   if (from.socket.fd() < 0) return;  // closed since the event was made
-  from.heard = options_.clock->now();
+  from.heard = options_.system->now();
   from.warned = false;
   bool ended = false;
   Status status = from.socket.receive([&](Frame&& frame) { return onFrame(from, std::move(frame)); }, &ended);
@@ -238,7 +240,7 @@ void Control::transmit(Frame&& frame) {
   if (upwards && rank_ == 0) {
     std::vector<Frame> outcomes;
     const Duration limit = std::chrono::milliseconds(frame.header.target);
-    gathers_.add(std::move(frame), limit, options_.clock->now(), &outcomes);
+    gathers_.add(std::move(frame), limit, options_.system->now(), &outcomes);
     return conclude(outcomes);
   }
   Neighbour* next = neighbour(upwards ? treeParent(rank_) : treeNextHop(rank_, frame.header.target));
@@ -258,7 +260,7 @@ void Control::write(Neighbour& to, Encoded bytes) {
   if (to.state == Neighbour::State::absent && to.rank >= 0) return to.early.push_back(std::move(bytes));
   if (to.state != Neighbour::State::open) return;
   to.socket.queue(std::move(bytes));
-  to.sent = options_.clock->now();
+  to.sent = options_.system->now();
   if (!to.watchesOutput) flush(to);
 }
 
@@ -341,7 +343,7 @@ void Control::settle(const Frame& outcome) {
     const Code code = told == Code::timeout || told == Code::invalidArgument ? told : Code::remote;
     waiting->second = Status::error(code, "%s", outcome.body.substr(0, kMaxReason).c_str());
   }
-  changed_.notify_all();
+  changed_.notifyAll();
 }
 
 // Signs of life, in both directions.
@@ -356,7 +358,7 @@ void Control::beat(TimePoint now) {
                      seconds(silence)));
       continue;
     }
-    if (silence >= options_.hostLimit && hostIsSilent(n.socket.fd(), options_.hostLimit)) {
+    if (silence >= options_.hostLimit && hostIsSilent(n.socket.socket(), options_.hostLimit)) {
       lose(n,
            format("has shown no sign of life for %.3g s, nor does its host acknowledge what is sent: the host "
                   "is down or the network is cut",

@@ -4,7 +4,6 @@
 
 #include <array>
 #include <atomic>
-#include <condition_variable>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -12,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/clock.h"
+#include "base/condition.h"
 #include "transport/bootstrap/frame.h"
 #include "transport/bootstrap/gather.h"
 #include "transport/bootstrap/ranks.h"
@@ -53,7 +52,7 @@ class Control {
     /// A neighbour whose service thread is silent for this long is lost in any case. Longer than hostLimit,
     /// because a stopped or starved process may come back.
     Duration silenceLimit = std::chrono::seconds(60);
-    const Clock* clock = &Clock::system();  ///< for heartbeats; blocking calls wait in real time
+    System* system = &System::real();  ///< blocking calls sleep by that of their Wait
   };
   /// One rank's share of an allGather.
   static constexpr size_t kMaxPart = 1u << 20;
@@ -163,7 +162,7 @@ class Control {
 
   // Shared with callers.
   mutable std::mutex mutex_;
-  std::condition_variable changed_;
+  Condition changed_;
   std::vector<Command> commands_;
   std::map<uint64_t, std::optional<Result<std::vector<std::string>>>>
       outcomes_;  // of allGathers that are waited for

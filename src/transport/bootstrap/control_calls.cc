@@ -1,12 +1,11 @@
 // Control, the callers' side: everything that other threads ask of the service thread.
-#include <sys/eventfd.h>
-
 #include <algorithm>
 #include <cstring>
 
 #include "base/log.h"
 #include "transport/bootstrap/control.h"
 #include "transport/net/dialer.h"
+#include "transport/net/doorbell.h"
 
 namespace eccl::transport {
 namespace {
@@ -34,7 +33,7 @@ void Control::post(Command command) {
     std::lock_guard lock(mutex_);
     commands_.push_back(std::move(command));
   }
-  eventfd_write(wake_.get(), 1);
+  ringBell(wake_);
 }
 
 void Control::adopt(Incoming incoming) {
@@ -66,7 +65,7 @@ Status Control::connect(const std::optional<Endpoint>& parent, const Wait& wait)
     hello.communicator = communicator_;
     hello.rank = rank_;
     ControlPayload payload;
-    const Endpoint self = localEndpoint();
+    const Endpoint self = localEndpoint(*options_.system);
     payload.pid = self.pid;
     self.host.copy(payload.host, sizeof payload.host - 1);
     hello.setPayload(payload);
@@ -106,7 +105,7 @@ Status Control::awaitNeighbours(const Wait& wait) {
     if (!broken_.ok()) return broken_;
     if (wait.aborted()) return abortedWhile("waiting for the control tree");
     if (wait.expired()) break;
-    changed_.wait_for(lock, std::min(Wait::kSlice, wait.left()));
+    changed_.waitFor(lock, std::min(Wait::kSlice, wait.left()));
   }
   lock.unlock();
   Status status = Status::error(
@@ -165,7 +164,7 @@ void Control::breakGathers(const Status& why) {
   for (auto& [sequence, outcome] : outcomes_) {
     if (!outcome) outcome = broken_;
   }
-  changed_.notify_all();
+  changed_.notifyAll();
 }
 
 Status Control::checkPart(std::string_view mine) const {
@@ -193,7 +192,7 @@ Result<std::vector<std::string>> Control::allGather(uint64_t number, std::string
   // std::map keeps `outcome` valid while others come and go.
   auto outcome = outcomes_.emplace(number, std::nullopt).first;
   commands_.push_back(std::move(command));
-  eventfd_write(wake_.get(), 1);
+  ringBell(wake_);
 
   std::optional<Result<std::vector<std::string>>> result;
   while (!outcome->second) {
@@ -201,12 +200,12 @@ Result<std::vector<std::string>> Control::allGather(uint64_t number, std::string
       result = abortedWhile("waiting for all ranks in the set-up");
       break;
     }
-    if (wait.expired() && Clock::system().now() - wait.deadline > kVerdictGrace) {
+    if (wait.expired() && wait.system->now() - wait.deadline > kVerdictGrace) {
       result = Status::error(Code::timeout, "rank %d: rank 0 has not answered in time (allGather number %llu)",
                              rank_, static_cast<unsigned long long>(number));
       break;
     }
-    changed_.wait_for(lock, Wait::kSlice);
+    changed_.waitFor(lock, Wait::kSlice);
   }
   if (!result) result = std::move(outcome->second);
   outcomes_.erase(outcome);
@@ -219,10 +218,10 @@ void Control::goodbye(const Wait& wait) {
     Command command;
     command.what = Command::What::leave;
     commands_.push_back(std::move(command));
-    eventfd_write(wake_.get(), 1);
+    ringBell(wake_);
   }
   while (!drained_ && !wait.expired() && !wait.aborted())
-    changed_.wait_for(lock, std::min(Wait::kSlice, wait.left()));
+    changed_.waitFor(lock, std::min(Wait::kSlice, wait.left()));
 }
 
 }  // namespace eccl::transport

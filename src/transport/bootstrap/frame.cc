@@ -42,8 +42,8 @@ void FrameSocket::queue(std::shared_ptr<const std::string> encoded) {
 Status FrameSocket::flush() {
   while (!queue_.empty()) {
     const std::string& first = *queue_.front();
-    const ssize_t sent = send(socket_.get(), first.data() + sentOfFirst_, first.size() - sentOfFirst_,
-                              MSG_DONTWAIT | MSG_NOSIGNAL);
+    const ssize_t sent =
+        socket_.system().send(socket_.get(), first.data() + sentOfFirst_, first.size() - sentOfFirst_);
     if (sent < 0 && errno == EINTR) continue;
     if (sent < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
       if (queuedBytes_ <= kMaxQueued) return {};
@@ -54,7 +54,7 @@ Status FrameSocket::flush() {
       // of.
       queue_.clear();
       queuedBytes_ = sentOfFirst_ = 0;
-      shutdown(socket_.get(), SHUT_RDWR);
+      socket_.system().shutdown(socket_.get(), SHUT_RDWR);
       return {};
     }
     sentOfFirst_ += static_cast<size_t>(sent);
@@ -68,14 +68,14 @@ Status FrameSocket::flush() {
 
 // The peer sees the end behind the last frame, while this side goes on reading.
 void FrameSocket::finishSending() {
-  shutdown(socket_.get(), SHUT_WR);
+  socket_.system().shutdown(socket_.get(), SHUT_WR);
 }
 
 Status FrameSocket::receive(const std::function<Result<bool>(Frame&&)>& onFrame, bool* ended) {
   char chunk[64u << 10];
   Status broken;
   for (int reads = 0; reads < 16; ++reads) {  // bounded: other sockets and the heartbeat wait
-    const ssize_t count = recv(socket_.get(), chunk, sizeof chunk, MSG_DONTWAIT);
+    const ssize_t count = socket_.system().recv(socket_.get(), chunk, sizeof chunk);
     if (count < 0 && errno == EINTR) continue;
     if (count == 0) *ended = true;
     if (count < 0 && errno != EAGAIN && errno != EWOULDBLOCK) {

@@ -66,6 +66,7 @@ class FrameSocket {
   FrameSocket() = default;
   explicit FrameSocket(Fd socket) : socket_(std::move(socket)) {}
   int fd() const { return socket_.get(); }
+  const Fd& socket() const { return socket_; }
   void close() { socket_.reset(); }
 
   /// Appends to the queue; flush() sends.

@@ -42,8 +42,8 @@ Result<std::optional<Frame>> awaitAnswer(FrameSocket& socket, const Wait& wait) 
 
 // Three quarters to five quarters of it, so that not all come at the same moment.
 void rest(Duration time, int rank, const Wait& wait) {
-  const TimePoint until = Clock::system().now() + time * (48 + rank * 37 % 33) / 64;
-  while (!wait.aborted() && !wait.expired() && Clock::system().now() < until) wait.onFd(-1, until);
+  const TimePoint until = wait.system->now() + time * (48 + rank * 37 % 33) / 64;
+  while (!wait.aborted() && !wait.expired() && wait.system->now() < until) wait.onFd(-1, until);
 }
 
 // Every error names the rank; rendezvous() below logs it.

@@ -1,17 +1,14 @@
 #include "transport/bootstrap/rendezvous.h"
 
-#include <sys/eventfd.h>
-#include <sys/socket.h>
-
-#include <unistd.h>
+#include <poll.h>
 
 #include <algorithm>
 #include <cerrno>
 
 #include "base/log.h"
-#include "base/thread.h"
 #include "transport/bootstrap/ranks.h"
 #include "transport/net/descriptors.h"
+#include "transport/net/doorbell.h"
 
 namespace eccl::transport {
 namespace {
@@ -28,6 +25,7 @@ Result<std::unique_ptr<Rendezvous>> Rendezvous::start(UniqueId* id, const Option
   std::unique_ptr<Rendezvous> root(new Rendezvous(options));
   Acceptor::Options door;
   door.interfaces = options.interfaces;
+  door.system = options.system;
   door.handshakeLimit = options.handshakeLimit;
   door.unixListener = false;
   door.identity = id->root().identity;
@@ -39,13 +37,14 @@ Result<std::unique_ptr<Rendezvous>> Rendezvous::start(UniqueId* id, const Option
   for (const SocketAddress& address : id->addresses) {
     root->where_ += (root->where_.empty() ? "" : " or ") + address.text();
   }
-  root->stopEvent_.reset(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  Status ready = root->stopEvent_ ? root->poller_.open() : Status::fromErrno(errno, "eventfd");
+  Result<Fd> stopEvent = openBell(*options.system);
+  Status ready = stopEvent.ok() ? root->poller_.open(*options.system) : stopEvent.status();
+  if (stopEvent.ok()) root->stopEvent_ = stopEvent.take();
   if (ready.ok()) ready = root->poller_.watch(root->stopEvent_.get(), EPOLLIN, kStopTag);
   if (ready.ok()) ready = root->poller_.watch(root->acceptor_->fd(), EPOLLIN, kAcceptorTag);
   if (ready.ok()) {
     std::lock_guard lock(root->mutex_);  // the thread may be through before it is known here
-    Result<std::thread> thread = startThread("eccl-rendezvous", [self = root.get()] {
+    Result<Thread> thread = options.system->start("eccl-rendezvous", [self = root.get()] {
       const Status ran = guarded("eccl-rendezvous", [&] { return self->run(), Status(); });
       if (!ran.ok())
         ECCL_WARN("the rendezvous at %s has ended: %s", self->where_.c_str(), ran.message().c_str());
@@ -63,11 +62,11 @@ Result<std::unique_ptr<Rendezvous>> Rendezvous::start(UniqueId* id, const Option
 
 void Rendezvous::stop() {
   stop_.store(true, std::memory_order_release);
-  std::thread thread;
+  Thread thread;
   {
     std::lock_guard lock(mutex_);
-    if (stopEvent_) eventfd_write(stopEvent_.get(), 1);
-    thread.swap(thread_);
+    ringBell(stopEvent_);
+    std::swap(thread, thread_);
   }
   if (thread.joinable()) thread.join();
 }
@@ -82,8 +81,7 @@ void Rendezvous::closeAfterFork() {
     for (auto& [fd, joiner] : joiners_) joiner.socket.close();
     mutex_.unlock();
   }
-  new std::thread(
-      std::move(thread_));  // no such thread in this process: it can be neither joined nor destroyed
+  thread_.closeAfterFork();
 }
 
 // One turn: time limits, sleep, door, joiners. Joiners are only marked as gone while a turn iterates over them,
@@ -91,7 +89,7 @@ void Rendezvous::closeAfterFork() {
 void Rendezvous::run() {
   std::unique_lock lock(mutex_);
   while (!stop_.load(std::memory_order_acquire)) {
-    TimePoint now = Clock::system().now();
+    TimePoint now = options_.system->now();
     expire(now);
     std::erase_if(joiners_, [&](auto& item) {
       const bool gone = item.second.state == Joiner::State::gone;
@@ -102,13 +100,8 @@ void Rendezvous::run() {
 
     const TimePoint next = nextDeadline();
     lock.unlock();
-    int timeout = -1;
-    if (next != TimePoint::max()) {
-      const auto left = std::chrono::ceil<std::chrono::milliseconds>(next - Clock::system().now()).count();
-      timeout = static_cast<int>(std::clamp<long>(left, 0, 3'600'000));
-    }
-    pollfd sleep{poller_.fd(), POLLIN, 0};
-    poll(&sleep, 1, timeout);
+    options_.system->poll(poller_.fd(), POLLIN,
+                          next == TimePoint::max() ? System::kForever : next - options_.system->now());
     lock.lock();
 
     acceptor_->progress();
@@ -162,7 +155,7 @@ void Rendezvous::onIncoming(Incoming incoming) {
   joiner.socket = FrameSocket(std::move(incoming.socket));
   joiner.rank = incoming.hello.rank;
   joiner.peer = incoming.peer;
-  joiner.deadline = Clock::system().now() + kDawdlerLimit;
+  joiner.deadline = options_.system->now() + kDawdlerLimit;
   if (Status status = poller_.watch(fd, EPOLLIN, static_cast<uint64_t>(fd)); !status.ok()) {
     ECCL_WARN("the rendezvous root cannot serve rank %d: %s", joiner.rank, status.message().c_str());
     joiners_.erase(fd);
@@ -186,7 +179,7 @@ Result<bool> Rendezvous::onFrame(Joiner& joiner, Frame&& frame) {
   }
   joiner.nranks = frame.header.target;
   joiner.limit = std::chrono::milliseconds(std::min<uint64_t>(frame.header.sequence, UINT32_MAX));
-  joiner.deadline = Clock::system().now() + joiner.limit;
+  joiner.deadline = options_.system->now() + joiner.limit;
   ECCL_ASSIGN(joiner.endpoint, Endpoint::decode(frame.body));
   joiner.peer = joiner.endpoint.who() + " at " + joiner.peer;
   join(joiner);
@@ -277,7 +270,7 @@ void Rendezvous::sendAway(Joiner& joiner) {
 }
 
 void Rendezvous::note(Joiner& joiner) {
-  absent_[joiner.rank] = {joiner, Clock::system().now() + kAbsentLimit, ""};
+  absent_[joiner.rank] = {joiner, options_.system->now() + kAbsentLimit, ""};
   sendAway(joiner);
 }
 
@@ -285,7 +278,8 @@ void Rendezvous::note(Joiner& joiner) {
 // come, and the end only in the next.
 bool Rendezvous::stillThere(Joiner& joiner) {
   char byte;
-  const ssize_t count = recv(joiner.socket.fd(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+  const Fd& socket = joiner.socket.socket();
+  const ssize_t count = socket.system().recv(socket.get(), &byte, 1, MSG_PEEK);
   if (count > 0 || (count < 0 && (errno == EAGAIN || errno == EINTR))) return true;
   remove(joiner);
   return false;
@@ -324,11 +318,12 @@ void Rendezvous::failAll(Code code, std::string why) {
   ECCL_WARN("rendezvous at %s failed: %s", where_.c_str(), why.c_str());
   failure_ = std::move(why);
   failureCode_ = code;
-  lingerUntil_ = Clock::system().now() + options_.linger;
+  lingerUntil_ = options_.system->now() + options_.linger;
   // The rank in this very process comes last: its program may end at once, and this thread with it.
+  const int32_t here = options_.system->identity().pid;
   for (bool own : {false, true}) {
     for (auto& [fd, joiner] : joiners_) {
-      if (joiner.state != Joiner::State::joined || (joiner.endpoint.pid == getpid()) != own) continue;
+      if (joiner.state != Joiner::State::joined || (joiner.endpoint.pid == here) != own) continue;
       answer(joiner, FrameType::refusal, failure_);
     }
   }
@@ -381,7 +376,7 @@ void Rendezvous::answer(Joiner& joiner, FrameType type, std::string body) {
 
 void Rendezvous::finish(Joiner& joiner) {
   joiner.state = Joiner::State::answered;
-  joiner.deadline = Clock::system().now() + kDawdlerLimit;
+  joiner.deadline = options_.system->now() + kDawdlerLimit;
   // What does not fit into the socket now follows when it is writable.
   if (!joiner.socket.flush().ok()) return remove(joiner);
   if (!joiner.socket.hasQueued())

@@ -13,7 +13,6 @@
 #include <optional>
 #include <set>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "transport/bootstrap/frame.h"
@@ -36,6 +35,7 @@ class Rendezvous {
     Duration handshakeLimit = std::chrono::seconds(5);
     /// After a failure, how long the root stays to tell latecomers why.
     Duration linger = std::chrono::seconds(30);
+    System* system = &System::real();
     size_t mostHeld = 0;  ///< ranks that wait for the answer on a socket; 0: descriptorShare()
   };
 
@@ -102,7 +102,7 @@ class Rendezvous {
   std::unique_ptr<Acceptor> acceptor_;
   Poller poller_;
   Fd stopEvent_;
-  std::thread thread_;
+  Thread thread_;
   std::atomic<bool> stop_{false}, done_{false};
 
   Joiners joiners_;

@@ -88,10 +88,10 @@ Result<UniqueId> fromSettings(const CommIdSettings& settings) {
 
 }  // namespace
 
-UniqueId UniqueId::random() {
+UniqueId UniqueId::random(System& system) {
   UniqueId id;
-  randomBytes(&id.communicator, sizeof id.communicator);
-  id.secret = Secret::random();
+  system.random(&id.communicator, sizeof id.communicator);
+  id.secret = Secret::random(system);
   return id;
 }
 

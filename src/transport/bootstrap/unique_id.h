@@ -23,7 +23,7 @@ struct UniqueId {
   bool rootByRank0 = false;
   std::vector<SocketAddress> addresses;
 
-  static UniqueId random();  ///< communicator and secret; no addresses
+  static UniqueId random(System& system);  ///< communicator and secret; no addresses
   Bytes encode() const;
   /// invalidArgument with what is wrong for anything encode() did not make.
   static Result<UniqueId> decode(const Bytes& bytes);

@@ -59,8 +59,7 @@ const char* kAborted = "this rank has failed, or its communicator was aborted";
 
 /// Whoever called here has closed its end.
 bool hungUp(const Fd& socket) {
-  pollfd entry{socket.get(), POLLRDHUP, 0};
-  return poll(&entry, 1, 0) == 1;
+  return socket.system().poll(socket.get(), POLLRDHUP, Duration::zero()) == 1;
 }
 
 /// Sets the word by which this side's lanes see that the peer is gone.
@@ -93,7 +92,7 @@ TransportContext Connector::Implementation::contextOf(const ConnectorOptions& op
   TransportContext context;
   context.rank = options.rank;
   context.reactor = &reactor;
-  context.clock = options.clock;
+  context.system = options.system;
   context.ring = options.ring;
   context.firstMessage = options.firstMessage;
   context.epoch = options.epoch;
@@ -215,7 +214,7 @@ void Connector::Implementation::sayTurnedAway(const Hello& caller, const std::st
   int suppressed = 0;
   if (poisoned) {
     ECCL_INFO("turned away %s: %s", peer.c_str(), why.c_str());
-  } else if (limiter.allow(options.clock->now(), &suppressed)) {
+  } else if (limiter.allow(options.system->now(), &suppressed)) {
     const DataHello hello = caller.payloadAs<DataHello>();
     ECCL_WARN("%s turned away %s (rank %d, for channel %d, tag %d): %s%s",
               context.describe(options.rank).c_str(), peer.c_str(), caller.rank, hello.channel, hello.tag,

@@ -48,7 +48,7 @@ struct ConnectorOptions {
   uint32_t zeroCopyFrom = 16384;      // bytes from which a socket sends straight from the user's memory
   Duration connectLimit = std::chrono::seconds(20);  // to reach a peer; see get()
   size_t mostUnasked = 0;  // callers kept until somebody asks for their connections; 0: descriptorShare()
-  const Clock* clock = &Clock::system();
+  System* system = &System::real();
   /// "rank 3 (host pid 12)", for messages.
   std::function<std::string(int rank)> describe;
   /// Where a rank's Acceptor is.

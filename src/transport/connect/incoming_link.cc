@@ -86,7 +86,7 @@ void IncomingLink::takeOffer(size_t index, SetupMessage& offer) {
     status = acceptance.status();
     if (status.ok()) {
       const bool final = answer.data.empty();
-      if (local_) context_.peers.add(connection.peer(), socket_.fd());
+      if (local_) context_.peers.add(connection.peer(), socket_.socket());
       status = socket_.send(std::move(answer));
       if (status.ok()) {
         acceptance_ = acceptance.take();
@@ -115,7 +115,7 @@ void IncomingLink::open() {
   const bool called = socket_.fd() >= 0;
   if (called) context_.reactor.forget(socket_.fd(), this);
   Fd socket = socket_.take();
-  const bool watched = !called || !local_ || context_.peers.add(connection.peer(), socket.get());
+  const bool watched = !called || !local_ || context_.peers.add(connection.peer(), socket);
   Result<std::unique_ptr<Path>> path = acceptance_->open(connection.receiveEnd, opening(socket));
   acceptance_.reset();
   if (!path.ok()) return fail(path.status().code(), path.status().message());

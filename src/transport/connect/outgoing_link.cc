@@ -131,13 +131,13 @@ void OutgoingLink::lookAtCall() {
 
 void OutgoingLink::dial() {
   wanted_ = true;
-  until_ = context_.options.clock->now();
+  until_ = context_.options.system->now();
   progress();
 }
 
 void OutgoingLink::beginDialing() {
   const ConnectorOptions& options = context_.options;
-  const TimePoint now = options.clock->now();
+  const TimePoint now = options.system->now();
   if (now < until_) return;
   if (!turn_.take()) {
     until_ = now + kTurnRest;
@@ -156,7 +156,7 @@ void OutgoingLink::beginDialing() {
   // Nobody at the AF_UNIX socket means another host or network namespace: trying again will not change that.
   how.retry = !local;
   if (local && last()) how.handshakeLimit = options.connectLimit;
-  how.clock = options.clock;
+  how.system = options.system;
   dialer_ = std::make_unique<Dialer>(options.endpoint(connection.peer()), options.secret, hello(), how,
                                      now + options.connectLimit);
   if (dialer_->fd() < 0) {  // over before it began
@@ -171,7 +171,7 @@ void OutgoingLink::beginDialing() {
 
 // Others' set-ups end and leave theirs, unless the limit is too low for what stays.
 void OutgoingLink::waitForDescriptors() {
-  const TimePoint now = context_.options.clock->now();
+  const TimePoint now = context_.options.system->now();
   sayThatDescriptorsAreShort(text().c_str());
   shortSince_ = std::min(shortSince_, now);
   if (now - shortSince_ >= context_.options.connectLimit) {
@@ -187,12 +187,12 @@ void OutgoingLink::comeLater(Duration wait) {
   withdraw();
   turn_.give();
   wanted_ = true;
-  until_ = context_.options.clock->now() + wait * (48 + connection.id().from * 37 % 33) / 64;
+  until_ = context_.options.system->now() + wait * (48 + connection.id().from * 37 % 33) / 64;
 }
 
 // The peer may ask for the connection in an hour, while the next in the queue is asked for now.
 void OutgoingLink::recall() {
-  const TimePoint now = context_.options.clock->now();
+  const TimePoint now = context_.options.system->now();
   if (!turn_.held() || now < recall_) return;
   hold_ = std::min<Duration>(2 * hold_, kMaxHold);
   recall_ = now + hold_;
@@ -235,7 +235,7 @@ void OutgoingLink::dialed(Fd socket) {
     return descriptorsLeft(kDescriptorsOfSetup) ? tryNext(status) : waitForDescriptors();
   }
   if (entry().reach == Reach::host)
-    recall_ = context_.options.clock->now() + hold_;
+    recall_ = context_.options.system->now() + hold_;
   else
     turn_.give();  // the socket stays, whenever the peer asks for it
   if (Status status = context_.reactor.watch(socket_.fd(), EPOLLIN, this); !status.ok())
@@ -245,7 +245,7 @@ void OutgoingLink::dialed(Fd socket) {
 // An offer does not wait for the receiver to ask for the connection: it lies in the socket until then.
 Status OutgoingLink::sendOffer() {
   if (offer_ == nullptr) ECCL_TRY(makeOffer());
-  if (entry().reach == Reach::host) context_.peers.add(connection.peer(), socket_.fd());
+  if (entry().reach == Reach::host) context_.peers.add(connection.peer(), socket_.socket());
   if (entry().reach == Reach::network && content_.empty()) return {};  // the call has made it
   SetupMessage message = saying(SetupKind::offer, "");
   message.transport = entry().name;
@@ -326,12 +326,12 @@ Result<std::unique_ptr<Path>> OutgoingLink::makePath() {
     ECCL_ASSIGN(RingMemory memory, mapPrivate(ringMemoryBytes(transport.ring)));
     formatRing(memory.get(), transport.ring, transport.firstMessage);
     transport.attach(outer, memory.get());
-    decorator = std::make_unique<FaultPath>(*faults, *context_.options.clock, memory, outer,
+    decorator = std::make_unique<FaultPath>(*faults, *context_.options.system, memory, outer,
                                             [this](const std::string& why) { context_.onBroken(*this, why); });
   }
   Fd socket = socket_.take();
   const bool local = entry().reach == Reach::host;
-  const bool watched = !local || context_.peers.add(connection.peer(), socket.get());
+  const bool watched = !local || context_.peers.add(connection.peer(), socket);
   ECCL_ASSIGN(std::unique_ptr<Path> path,
               offer_->open(decorator != nullptr ? decorator->inner() : outer, opening(socket)));
   if (!watched && socket) context_.peers.addSocket(connection.peer(), std::move(socket));

@@ -1,55 +1,29 @@
 #include "transport/connect/peer_watch.h"
 
 #include <poll.h>
-#include <sys/socket.h>
-#include <sys/syscall.h>
 
-#include <cerrno>
-#include <cstring>
 #include <mutex>
 
 #include "base/log.h"
-
-#ifndef SO_PEERPIDFD
-#define SO_PEERPIDFD 77
-#endif
-#ifndef SYS_pidfd_open
-#define SYS_pidfd_open 434
-#endif
 
 namespace eccl::transport {
 namespace {
 
 bool hasEnded(const Fd& process) {
-  pollfd entry{process.get(), POLLIN, 0};
-  return poll(&entry, 1, 0) != 0;
-}
-
-// By the socket where the kernel can (the process it names is the one that connected, whatever became of its
-// id), else by the id that the kernel noted at connect.
-Fd pidfdOf(int socket, pid_t pid) {
-  int pidfd = -1;
-  socklen_t size = sizeof pidfd;
-  if (getsockopt(socket, SOL_SOCKET, SO_PEERPIDFD, &pidfd, &size) == 0) return Fd(pidfd);
-  // pid 0: a process that this pid namespace does not show.
-  return Fd(pid > 0 ? static_cast<int>(syscall(SYS_pidfd_open, pid, 0)) : -1);
+  return process.system().poll(process.get(), POLLIN, Duration::zero()) != 0;
 }
 
 // One for each process, whoever of this one watches it. An id means the same process as long as that lives.
-std::shared_ptr<Fd> processAt(int socket) {
+std::shared_ptr<Fd> processAt(const Fd& socket) {
   static std::mutex* const mutex = new std::mutex;
   static auto* const known = new std::map<pid_t, std::weak_ptr<Fd>>;
-  ucred peer{};
-  socklen_t size = sizeof peer;
-  if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0) peer.pid = 0;
-  Fd fresh = pidfdOf(socket, peer.pid);
-  if (!fresh || peer.pid <= 0 || hasEnded(fresh))
-    return fresh ? std::make_shared<Fd>(std::move(fresh)) : nullptr;
+  pid_t pid = 0;
+  Fd fresh(socket.system().processFd(socket.get(), &pid), socket.system());
+  if (!fresh || pid <= 0 || hasEnded(fresh)) return fresh ? std::make_shared<Fd>(std::move(fresh)) : nullptr;
   std::lock_guard lock(*mutex);
   std::erase_if(*known, [](const auto& item) { return item.second.expired(); });
-  std::shared_ptr<Fd> shared = (*known)[peer.pid].lock();
-  if (shared == nullptr || hasEnded(*shared))
-    (*known)[peer.pid] = shared = std::make_shared<Fd>(std::move(fresh));
+  std::shared_ptr<Fd> shared = (*known)[pid].lock();
+  if (shared == nullptr || hasEnded(*shared)) (*known)[pid] = shared = std::make_shared<Fd>(std::move(fresh));
   return shared;
 }
 
@@ -59,7 +33,7 @@ PeerWatch::~PeerWatch() {
   for (auto& [fd, watch] : watches_) reactor_.forget(fd->get(), watch.get());
 }
 
-bool PeerWatch::add(int rank, int socket) {
+bool PeerWatch::add(int rank, const Fd& socket) {
   if (ofRank_.count(rank) != 0) return true;
   std::shared_ptr<Fd> process = processAt(socket);
   if (process == nullptr) return false;

@@ -28,7 +28,7 @@ class PeerWatch {
   /// Watches the process at the other end of an AF_UNIX socket, unless that rank is watched already. False if
   /// the kernel has no pidfd for it. Call it before a message from the peer is awaited: its arrival proves that
   /// the process id had not been given to another process.
-  bool add(int rank, int socket);
+  bool add(int rank, const Fd& socket);
   /// For when add() returned false and the socket is not needed any more.
   void addSocket(int rank, Fd socket);
   void forget(int rank);

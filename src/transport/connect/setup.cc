@@ -68,7 +68,7 @@ Status SetupSocket::send(SetupMessage message) {
     rights->cmsg_len = CMSG_LEN(list.size() * sizeof(int));
     std::memcpy(CMSG_DATA(rights), list.data(), list.size() * sizeof(int));
   }
-  const ssize_t sent = sendmsg(socket_.get(), &envelope, MSG_NOSIGNAL | MSG_DONTWAIT);
+  const ssize_t sent = socket_.system().sendmsg(socket_.get(), &envelope);
   if (sent < 0) return Status::fromErrno(errno, "cannot answer");
   if (static_cast<size_t>(sent) < sizeof header + data.bytes.size())
     return Status::error(Code::system, "the socket took half an answer");
@@ -84,7 +84,7 @@ Result<bool> SetupSocket::fill(void* to, size_t bytes) {
   envelope.msg_iovlen = 1;
   envelope.msg_control = control;
   envelope.msg_controllen = sizeof control;
-  const ssize_t got = recvmsg(socket_.get(), &envelope, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+  const ssize_t got = socket_.system().recvmsg(socket_.get(), &envelope, 0);
   if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) return false;
   if (got < 0) return Status::fromErrno(errno, "the connection broke while being set up");
   for (cmsghdr* each = CMSG_FIRSTHDR(&envelope); each != nullptr; each = CMSG_NXTHDR(&envelope, each)) {
@@ -92,7 +92,7 @@ Result<bool> SetupSocket::fill(void* to, size_t bytes) {
     for (size_t at = CMSG_LEN(0); at + sizeof(int) <= each->cmsg_len; at += sizeof(int)) {
       int fd;
       std::memcpy(&fd, reinterpret_cast<char*>(each) + at, sizeof fd);
-      data_.descriptors.emplace_back(fd);
+      data_.descriptors.emplace_back(fd, socket_.system());
     }
   }
   if ((envelope.msg_flags & MSG_CTRUNC) != 0) lostDescriptors_ = true;

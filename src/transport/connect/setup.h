@@ -58,6 +58,7 @@ class SetupSocket {
   SetupSocket() = default;
   explicit SetupSocket(Fd socket) : socket_(std::move(socket)) {}
   int fd() const { return socket_.get(); }
+  const Fd& socket() const { return socket_; }
   Fd take() { return std::move(socket_); }
   /// Whole or not at all: a fresh socket has room, so that none is an error. The peer gets the descriptors, and
   /// those that were not lent are closed here.

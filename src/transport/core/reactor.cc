@@ -1,9 +1,5 @@
 #include "transport/core/reactor.h"
 
-#include <sys/eventfd.h>
-
-#include <cerrno>
-
 namespace eccl::transport {
 namespace {
 
@@ -17,10 +13,9 @@ uint64_t tagOf(ReadyHandler* handler) {
 
 }  // namespace
 
-Status Reactor::open() {
-  ECCL_TRY(poller_.open());
-  doorbell_->reset(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (!*doorbell_) return Status::fromErrno(errno, "eventfd (raise 'ulimit -n'?)");
+Status Reactor::open(System& system) {
+  ECCL_TRY(poller_.open(system));
+  ECCL_ASSIGN(*doorbell_, openBell(system));
   return poller_.watch(doorbell_->get(), EPOLLIN, kDoorbell);
 }
 
@@ -36,15 +31,13 @@ void Reactor::forget(int fd, ReadyHandler* handler) {
   }
 }
 
-bool Reactor::poll(int timeoutMs) {
-  fetchedCount_ = epoll_wait(poller_.fd(), fetched_, kBatch, timeoutMs);
+bool Reactor::poll(Duration limit) {
+  fetchedCount_ = poller_.wait(fetched_, kBatch, limit);
   for (fetchedAt_ = 0; fetchedAt_ < fetchedCount_;) {
     const epoll_event event = fetched_[fetchedAt_++];
     if (event.data.u64 == kForgotten) continue;
     if (event.data.u64 == kDoorbell) {
-      uint64_t rings;
-      [[maybe_unused]] ssize_t got =
-          read(doorbell_->get(), &rings, sizeof rings);  // how often is of no interest
+      clearBell(*doorbell_);
     } else {
       reinterpret_cast<ReadyHandler*>(event.data.u64)->onReady(event.events);
     }
@@ -56,11 +49,6 @@ bool Reactor::poll(int timeoutMs) {
 
 void Reactor::ring() {
   ringBell(*doorbell_);
-}
-
-void ringBell(const Fd& bell) {
-  const uint64_t one = 1;
-  [[maybe_unused]] ssize_t put = write(bell.get(), &one, sizeof one);  // full: it rings already
 }
 
 void Reactor::closeAfterFork() {

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "base/status.h"
+#include "transport/net/doorbell.h"
 #include "transport/net/poller.h"
 
 namespace eccl::transport {
@@ -21,13 +22,13 @@ class ReadyHandler {
 /// Owner: the communicator's engine. Used by whoever drives, one thread at a time; ring() by anybody.
 class Reactor {
  public:
-  Status open();
+  Status open(System& system);
   /// Adds fd or changes what it waits for.
   Status watch(int fd, uint32_t events, ReadyHandler* handler);
   /// Before fd is closed. The handler is not called any more, not even for events already fetched.
   void forget(int fd, ReadyHandler* handler);
-  /// Waits up to `timeoutMs` (0: looks, -1: without limit) and calls the handlers. True if anything happened.
-  bool poll(int timeoutMs);
+  /// Sleeps for `limit` at most (zero: looks), calls the handlers. True if anything happened.
+  bool poll(Duration limit);
   /// Readable while poll(0) would find something; for nesting.
   int fd() const { return poller_.fd(); }
   /// The eventfd to hand to peers on this host.
@@ -45,8 +46,5 @@ class Reactor {
   epoll_event fetched_[kBatch];
   int fetchedCount_ = 0, fetchedAt_ = 0;
 };
-
-/// Rings what sleeps on the eventfd. Any thread, also of another process.
-void ringBell(const Fd& bell);
 
 }  // namespace eccl::transport

@@ -29,7 +29,7 @@ Result<RingMemory> mapPrivate(size_t bytes) {
 
 Result<SharedMemory> createShared(const char* name, size_t bytes) {
   SharedMemory shared;
-  shared.fd.reset(memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  shared.fd = Fd(memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!shared.fd) return Status::fromErrno(errno, "memfd_create");
   if (ftruncate(shared.fd.get(), static_cast<off_t>(bytes)) != 0)
     return Status::fromErrno(errno, "cannot give shared memory %zu bytes", bytes);

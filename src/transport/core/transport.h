@@ -25,7 +25,7 @@
 #include <string>
 #include <vector>
 
-#include "base/clock.h"
+#include "base/system.h"
 #include "transport/core/connection.h"
 #include "transport/core/reactor.h"
 #include "transport/net/endpoint.h"
@@ -69,7 +69,7 @@ struct SetupData {
 struct TransportContext {
   int rank = 0;
   Reactor* reactor = nullptr;
-  const Clock* clock = nullptr;
+  System* system = nullptr;
   RingShape ring;  // of all connections, on all ranks
   uint64_t firstMessage = 0;
   uint16_t epoch = 0;

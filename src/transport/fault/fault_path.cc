@@ -5,10 +5,10 @@
 
 namespace eccl::transport {
 
-FaultPath::FaultPath(const FaultPlan& plan, const Clock& clock, RingMemory memory, SendEnd& outer,
+FaultPath::FaultPath(const FaultPlan& plan, System& system, RingMemory memory, SendEnd& outer,
                      std::function<void(const std::string&)> onCut)
     : plan_(plan),
-      clock_(clock),
+      system_(system),
       memory_(std::move(memory)),
       outer_(outer),
       onCut_(std::move(onCut)),
@@ -30,7 +30,7 @@ Duration FaultPath::randomDelay() {
 // Gives every message or credit that is new the time at which it may pass.
 void FaultPath::admit(Way& way, uint64_t upTo, bool mayStall) {
   for (; way.seen != upTo; ++way.seen) {
-    TimePoint due = clock_.now() + randomDelay();
+    TimePoint due = system_.now() + randomDelay();
     if (mayStall && way.seen - first_ == plan_.stallAt) due += plan_.stallFor;
     way.last = std::max(way.last, due);
     way.due.push_back(way.last);
@@ -85,7 +85,7 @@ TimePoint FaultPath::nextDue() const {
 
 // Credits first: they make room for messages.
 void FaultPath::kick() {
-  const TimePoint now = clock_.now();
+  const TimePoint now = system_.now();
   moveCredits(now);
   moveMessages(now);
   if (path_ != nullptr) path_->kick();

@@ -5,7 +5,7 @@
 #include <functional>
 #include <memory>
 
-#include "base/clock.h"
+#include "base/system.h"
 #include "transport/core/connection.h"
 #include "transport/core/ring_memory.h"
 #include "transport/fault/fault_plan.h"
@@ -21,7 +21,7 @@ namespace eccl::transport {
 class FaultPath final : public Path {
  public:
   /// `outer` is the lane's end, attached to `memory`.
-  FaultPath(const FaultPlan& plan, const Clock& clock, RingMemory memory, SendEnd& outer,
+  FaultPath(const FaultPlan& plan, System& system, RingMemory memory, SendEnd& outer,
             std::function<void(const std::string&)> onCut);
   /// The end that the real path serves, then the path.
   SendEnd& inner() { return inner_; }
@@ -52,7 +52,7 @@ class FaultPath final : public Path {
   Duration randomDelay();
 
   const FaultPlan plan_;
-  const Clock& clock_;
+  System& system_;
   const RingMemory memory_;
   SendEnd& outer_;
   SendEnd inner_;

@@ -20,10 +20,10 @@ constexpr int kAcceptsPerProgress = 64;
 constexpr uint64_t kListenerTag = uint64_t{1} << 63;
 std::atomic<size_t> listenersOfProcess{0};
 
-uint16_t boundPort(int fd) {
+uint16_t boundPort(const Fd& socket) {
   sockaddr_storage bound{};
   socklen_t size = sizeof bound;
-  if (getsockname(fd, reinterpret_cast<sockaddr*>(&bound), &size) != 0) return 0;
+  if (socket.system().getsockname(socket.get(), reinterpret_cast<sockaddr*>(&bound), &size) != 0) return 0;
   return SocketAddress::from(reinterpret_cast<sockaddr*>(&bound)).port();
 }
 
@@ -51,11 +51,11 @@ Result<std::unique_ptr<Acceptor>> Acceptor::open(const Secret& secret, const Opt
 // Listens on every address, but only advertises the chosen ones: a choice of interfaces says where traffic
 // shall go, and the handshake decides who may come in.
 Status Acceptor::listen() {
-  ECCL_TRY(poller_.open());
-  ECCL_ASSIGN(std::vector<Interface> all, listInterfaces());
+  ECCL_TRY(poller_.open(*options_.system));
+  ECCL_ASSIGN(std::vector<Interface> all, listInterfaces(*options_.system));
   ECCL_ASSIGN(std::vector<Interface> chosen, chooseInterfaces(all, options_.interfaces));
-  endpoint_ = localEndpoint();
-  endpoint_.identity = options_.identity ? *options_.identity : randomIdentity();
+  endpoint_ = localEndpoint(*options_.system);
+  endpoint_.identity = options_.identity ? *options_.identity : randomIdentity(*options_.system);
 
   uint16_t ports[2] = {0, 0};
   for (int family : {AF_INET, AF_INET6}) {
@@ -67,7 +67,7 @@ Status Acceptor::listen() {
     Status status = addTcp(family, preferred);
     if (!status.ok() && options_.port == 0 && preferred != 0) status = addTcp(family, 0);
     ECCL_TRY(status);
-    ports[family == AF_INET6] = boundPort(listeners_.back()->fd.get());
+    ports[family == AF_INET6] = boundPort(listeners_.back()->fd);
   }
   for (const Interface& one : chosen) {
     if (endpoint_.addresses.size() == Endpoint::kMaxAddresses) break;
@@ -82,13 +82,15 @@ Status Acceptor::listen() {
 
 Status Acceptor::addTcp(int family, uint16_t port) {
   const SocketAddress address = SocketAddress::any(family, port);
-  Fd fd(socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  System& system = *options_.system;
+  Fd fd(system.socket(family), system);
   const int on = 1;
   if (fd) {
-    setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);  // a port in TIME_WAIT is free
-    if (family == AF_INET6) setsockopt(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on);
+    system.setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);  // a port in TIME_WAIT is free
+    if (family == AF_INET6) system.setsockopt(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on);
   }
-  if (!fd || bind(fd.get(), address.raw(), address.rawSize()) != 0 || ::listen(fd.get(), kBacklog) != 0) {
+  if (!fd || system.bind(fd.get(), address.raw(), address.rawSize()) != 0 ||
+      system.listen(fd.get(), kBacklog) != 0) {
     return Status::fromErrno(errno, "cannot listen on %s%s", address.text().c_str(),
                              port != 0 ? " (is another job using this port?)" : "");
   }
@@ -101,9 +103,10 @@ Status Acceptor::addUnix() {
   // Every process of this network namespace can see the name and connect: it is the handshake that protects.
   sockaddr_un address;
   const socklen_t size = abstractAddress(name, &address);
-  Fd fd(socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  if (!fd || bind(fd.get(), reinterpret_cast<sockaddr*>(&address), size) != 0 ||
-      ::listen(fd.get(), kBacklog) != 0) {
+  System& system = *options_.system;
+  Fd fd(system.socket(AF_UNIX), system);
+  if (!fd || system.bind(fd.get(), reinterpret_cast<sockaddr*>(&address), size) != 0 ||
+      system.listen(fd.get(), kBacklog) != 0) {
     return Status::fromErrno(errno, "cannot listen on the abstract AF_UNIX socket @%s", name.c_str());
   }
   listeners_.push_back(std::make_unique<Listener>(std::move(fd), true, options_.maxHalfOpen));
@@ -141,7 +144,7 @@ void Acceptor::progress() {
 }
 
 void Acceptor::serve() {
-  const TimePoint now = options_.clock->now();
+  const TimePoint now = options_.system->now();
   for (size_t i = 0; i < listeners_.size(); ++i) {
     Listener& listener = *listeners_[i];
     for (Slot& slot : listener.callers.slots()) {
@@ -182,7 +185,8 @@ void Acceptor::acceptFrom(Listener& listener) {
     if (!makeRoom(listener)) return;
     sockaddr_storage from{};
     socklen_t size = sizeof from;
-    Fd fd(accept4(listener.fd.get(), reinterpret_cast<sockaddr*>(&from), &size, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    System& system = *options_.system;
+    Fd fd(system.accept(listener.fd.get(), reinterpret_cast<sockaddr*>(&from), &size), system);
     if (fd) {
       fill(listener, std::move(fd), from);
       continue;
@@ -192,11 +196,11 @@ void Acceptor::acceptFrom(Listener& listener) {
       continue;  // that peer is gone
     int suppressed = 0;
     const int failure = errno;
-    if (limiter_.allow(options_.clock->now(), &suppressed)) {
+    if (limiter_.allow(options_.system->now(), &suppressed)) {
       ECCL_WARN("%s; connections wait (raise 'ulimit -n'?)",
                 Status::fromErrno(failure, "accept").message().c_str());
     }
-    return pause(listener, options_.clock->now() + kNoDescriptorsPause);
+    return pause(listener, options_.system->now() + kNoDescriptorsPause);
   }
 }
 
@@ -204,10 +208,10 @@ void Acceptor::fill(Listener& listener, Fd fd, const sockaddr_storage& from) {
   ucred peer{};
   if (listener.isUnix) {
     socklen_t length = sizeof peer;
-    getsockopt(fd.get(), SOL_SOCKET, SO_PEERCRED, &peer, &length);
+    fd.system().getsockopt(fd.get(), SOL_SOCKET, SO_PEERCRED, &peer, &length);
   } else {
     const int on = 1;
-    setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    fd.system().setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
   }
   const auto* address = reinterpret_cast<const sockaddr*>(&from);
   const bool outsider = listener.isUnix && peer.uid != 0 && peer.uid != geteuid();
@@ -215,7 +219,7 @@ void Acceptor::fill(Listener& listener, Fd fd, const sockaddr_storage& from) {
     if (Slot* other = listener.callers.nextOutsider(room(listener))) evict(listener, *other);
   }
   Slot& slot = listener.callers.take(listener.isUnix ? sourceOf(peer) : sourceOf(address));
-  slot.since = options_.clock->now();
+  slot.since = options_.system->now();
   slot.outsider = outsider;
   slot.viaUnix = listener.isUnix;
   slot.pid = peer.pid;
@@ -238,9 +242,9 @@ bool Acceptor::makeRoom(Listener& listener) {
   const size_t most = room(listener);
   Slot* const other = listener.callers.next(most);
   if (other == nullptr) return true;
-  pollfd newcomer{listener.fd.get(), POLLIN, 0};
-  if (poll(&newcomer, 1, 0) != 1) return false;  // nobody gives way to nobody
-  if (const TimePoint when = listener.callers.mayGo(*other); options_.clock->now() < when) {
+  if (options_.system->poll(listener.fd.get(), POLLIN, Duration::zero()) != 1)
+    return false;  // nobody gives way to nobody
+  if (const TimePoint when = listener.callers.mayGo(*other); options_.system->now() < when) {
     pause(listener, when);
     return false;
   }
@@ -270,7 +274,7 @@ void Acceptor::advance(Listener& listener, Slot& slot) {
   Incoming incoming{slot.handshake.hello(), slot.handshake.takeSocket(), slot.viaUnix, slot.pid, slot.peer};
   listener.callers.release(slot);
   if (listener.pausedUntil != TimePoint::max())
-    listener.pausedUntil = options_.clock->now();  // there is room again
+    listener.pausedUntil = options_.system->now();  // there is room again
   if (ready_)
     onIncoming_(std::move(incoming));
   else
@@ -279,20 +283,20 @@ void Acceptor::advance(Listener& listener, Slot& slot) {
 
 void Acceptor::drop(Listener& listener, Slot& slot, const std::string& why) {
   int suppressed = 0;
-  if (limiter_.allow(options_.clock->now(), &suppressed)) {
+  if (limiter_.allow(options_.system->now(), &suppressed)) {
     ECCL_WARN("dropped a connection from %s, which %s; the job is not affected%s", slot.peer.c_str(),
               why.c_str(),
               suppressed > 0 ? format(" (%d more were dropped silently)", suppressed).c_str() : "");
   }
   poller_.forget(slot.handshake.fd());
   listener.callers.release(slot);
-  if (listener.pausedUntil != TimePoint::max()) listener.pausedUntil = options_.clock->now();
+  if (listener.pausedUntil != TimePoint::max()) listener.pausedUntil = options_.system->now();
 }
 
 // For a newcomer. By a reset, so that a flood leaves no thousands of sockets in TIME_WAIT on this host.
 void Acceptor::evict(Listener& listener, Slot& slot) {
   const linger reset{1, 0};
-  setsockopt(slot.handshake.fd(), SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
+  options_.system->setsockopt(slot.handshake.fd(), SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
   drop(listener, slot, "was slow to finish the handshake while others were waiting");
 }
 

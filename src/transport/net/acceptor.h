@@ -41,7 +41,7 @@ class Acceptor {
     uint16_t port = 0;                                  ///< 0: any free one
     bool unixListener = true;
     std::optional<Identity> identity;  ///< default: random
-    const Clock* clock = &Clock::system();
+    System* system = &System::real();
   };
   /// Called from progress(). It must not destroy the Acceptor.
   using OnIncoming = std::function<void(Incoming)>;

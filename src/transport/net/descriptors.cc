@@ -79,7 +79,7 @@ void sayThatDescriptorsAreShort(const char* who) {
   static LogLimiter* limiter = new LogLimiter;
   std::lock_guard lock(*mutex);
   int suppressed = 0;
-  if (!limiter->allow(Clock::system().now(), &suppressed)) return;
+  if (!limiter->allow(System::real().now(), &suppressed)) return;
   ECCL_WARN(
       "%s waits: this process has no descriptors left; connections are made one after the other (raise "
       "'ulimit -n')",

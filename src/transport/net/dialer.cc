@@ -21,11 +21,12 @@ constexpr Duration kUnixPatience = std::chrono::seconds(10), kTcpPatience = std:
 
 }  // namespace
 
-bool connectedToItself(int fd) {
+bool connectedToItself(const Fd& socket) {
+  System& system = socket.system();
   sockaddr_storage mine{}, theirs{};
   socklen_t mineSize = sizeof mine, theirsSize = sizeof theirs;
-  if (getsockname(fd, reinterpret_cast<sockaddr*>(&mine), &mineSize) != 0 ||
-      getpeername(fd, reinterpret_cast<sockaddr*>(&theirs), &theirsSize) != 0) {
+  if (system.getsockname(socket.get(), reinterpret_cast<sockaddr*>(&mine), &mineSize) != 0 ||
+      system.getpeername(socket.get(), reinterpret_cast<sockaddr*>(&theirs), &theirsSize) != 0) {
     return false;
   }
   const SocketAddress a = SocketAddress::from(reinterpret_cast<sockaddr*>(&mine));
@@ -42,13 +43,13 @@ Dialer::Dialer(const Endpoint& endpoint, const Secret& secret, const Hello& hell
       secret_(secret),
       hello_(hello),
       options_(options),
-      begun_(options.clock->now()),
+      begun_(options.system->now()),
       deadline_(deadline) {
   if (options.via != Via::tcp && endpoint.hasUnix) candidates_.push_back({true, {}, {}});
   if (options.via != Via::unixOnly) {
     for (const SocketAddress& address : endpoint.addresses) candidates_.push_back({false, address, {}});
   }
-  Status status = poller_.open();
+  Status status = poller_.open(*options.system);
   if (status.ok() && candidates_.empty()) {
     status = Status::error(Code::internal, "cannot connect to %s: it offers no %s", options.peer.c_str(),
                            options.via == Via::unixOnly ? "AF_UNIX socket" : "address");
@@ -64,7 +65,7 @@ TimePoint Dialer::nextDeadline() const {
 bool Dialer::progress() {
   epoll_event events[1];
   const int ready = poller_.ready(events);
-  const TimePoint now = options_.clock->now();
+  const TimePoint now = options_.system->now();
   if (state_ == State::resting && now >= until_)
     start();
   else if (state_ == State::connecting && ready > 0)
@@ -102,14 +103,14 @@ void Dialer::start() {
     size = abstractAddress(endpoint_.unixName(), &local);
     address = reinterpret_cast<const sockaddr*>(&local);
   }
-  socket_.reset(socket(candidate.isUnix ? AF_UNIX : candidate.address.family(),
-                       SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  System& system = *options_.system;
+  socket_ = Fd(system.socket(candidate.isUnix ? AF_UNIX : candidate.address.family()), system);
   if (!socket_) return fail(std::strerror(errno));
   const int on = 1;
-  if (!candidate.isUnix) setsockopt(socket_.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  if (!candidate.isUnix) system.setsockopt(socket_.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
   state_ = State::connecting;
-  until_ = options_.clock->now() + stretched(options_.connectLimit);
-  if (connect(socket_.get(), address, size) == 0) return onConnected();
+  until_ = options_.system->now() + stretched(options_.connectLimit);
+  if (system.connect(socket_.get(), address, size) == 0) return onConnected();
   if (errno == EAGAIN) return crowded("too many wait there already");  // AF_UNIX: the listener's queue is full
   if (errno != EINPROGRESS) return fail(std::strerror(errno));
   if (Status status = poller_.watch(socket_.get(), EPOLLOUT, 0); !status.ok()) fail(status.message());
@@ -119,13 +120,13 @@ void Dialer::start() {
 void Dialer::onConnected() {
   int failure = 0;
   socklen_t size = sizeof failure;
-  getsockopt(socket_.get(), SOL_SOCKET, SO_ERROR, &failure, &size);
+  options_.system->getsockopt(socket_.get(), SOL_SOCKET, SO_ERROR, &failure, &size);
   if (failure != 0) return fail(std::strerror(failure));
-  if (connectedToItself(socket_.get())) return fail("nobody listens there");
+  if (connectedToItself(socket_)) return fail("nobody listens there");
   poller_.forget(socket_.get());
   handshake_ = Handshake::dialing(std::move(socket_), secret_, endpoint_.identity, hello_);
   state_ = State::shaking;
-  until_ = options_.clock->now() + stretched(options_.handshakeLimit);
+  until_ = options_.system->now() + stretched(options_.handshakeLimit);
   shake();
 }
 
@@ -148,7 +149,7 @@ void Dialer::shake() {
 // There is an acceptor, which had no room or dropped this call for others: it is worth another knock, while the
 // next candidate may be a slower way.
 void Dialer::crowded(const std::string& why) {
-  const TimePoint now = options_.clock->now();
+  const TimePoint now = options_.system->now();
   if (knocks_ == 0) crowdedSince_ = now;
   if (now - crowdedSince_ >= (candidates_[current_].isUnix ? kUnixPatience : kTcpPatience)) return fail(why);
   hangUp(why);
@@ -162,7 +163,7 @@ void Dialer::hangUp(const std::string& why) {
   socket_.reset();
   handshake_ = Handshake();
   state_ = State::resting;
-  until_ = options_.clock->now();
+  until_ = options_.system->now();
 }
 
 // On to the next candidate; after the last one, a rest and another round, or the end.
@@ -203,15 +204,15 @@ Result<Fd> dial(const Endpoint& endpoint, const Secret& secret, const Hello& hel
   constexpr size_t kDescriptors = 3;
   constexpr Duration kTurnRest = std::chrono::milliseconds(2);
   const auto aborted = [&] { return abortedWhile(format("connecting to %s", options.peer.c_str()).c_str()); };
-  DialOptions realTime = options;
-  realTime.clock = &Clock::system();
+  DialOptions how = options;
+  how.system = wait.system;
   SetupTurn turn;
   while (true) {
     const bool mine = turn.take();
     if (mine && !descriptorsLeft(kDescriptors)) {
       sayThatDescriptorsAreShort(format("a connection to %s", options.peer.c_str()).c_str());
     } else if (mine) {
-      Dialer dialer(endpoint, secret, hello, realTime, wait.deadline);
+      Dialer dialer(endpoint, secret, hello, how, wait.deadline);
       while (!dialer.progress()) {
         if (wait.aborted()) return aborted();
         wait.onFd(dialer.fd(), dialer.nextDeadline());
@@ -227,7 +228,7 @@ Result<Fd> dial(const Endpoint& endpoint, const Secret& secret, const Hello& hel
           "left no turn to do so (raise 'ulimit -n'?)",
           options.peer.c_str());
     }
-    wait.onFd(-1, Clock::system().now() + kTurnRest);
+    wait.onFd(-1, wait.system->now() + kTurnRest);
   }
 }
 

@@ -23,7 +23,7 @@ struct DialOptions {
   /// Start over, with doubled limits, until the deadline, when every candidate has failed: for a peer that may
   /// not be listening yet.
   bool retry = false;
-  const Clock* clock = &Clock::system();
+  System* system = &System::real();
 };
 
 /// One attempt to reach one Endpoint: candidates in order, then the handshake and the Hello. Non-blocking.
@@ -82,10 +82,10 @@ class Dialer {
 
 /// Two loopback sockets may connect to themselves when the port sought is free and ephemeral (TCP simultaneous
 /// open).
-bool connectedToItself(int fd);
+bool connectedToItself(const Fd& socket);
 
-/// Dialer for a thread that may block; real time. Failure is not logged: the caller adds which rank it is, and
-/// logs.
+/// Dialer for a thread that may block, on the System of `wait`. Failure is not logged: the caller adds which
+/// rank it is, and logs.
 Result<Fd> dial(const Endpoint& endpoint, const Secret& secret, const Hello& hello, const DialOptions& options,
                 const Wait& wait);
 

@@ -1,11 +1,6 @@
 #include "transport/net/endpoint.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
-
-#include "transport/net/fd.h"
 
 namespace eccl::transport {
 
@@ -57,19 +52,15 @@ Result<Endpoint> Endpoint::decode(std::string_view bytes) {
   return result;
 }
 
-Endpoint localEndpoint() {
+Endpoint localEndpoint(System& system) {
+  const ProcessIdentity here = system.identity();
   Endpoint result;
-  char host[Endpoint::kMaxHost + 1] = "";
-  if (gethostname(host, sizeof host - 1) == 0) result.host = host;
+  result.host = here.host.substr(0, Endpoint::kMaxHost);
   for (char& c : result.host) c = c < 0x21 || c > 0x7e ? '?' : c;  // decode() takes nothing else
-  result.pid = getpid();
-  char text[37] = "";
-  Fd file(open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC));
-  if (file && read(file.get(), text, 36) == 36) {
-    std::string digits(text);
-    digits.erase(std::remove(digits.begin(), digits.end(), '-'), digits.end());
-    if (Result<Secret> parsed = Secret::fromHex(digits, "boot_id"); parsed.ok()) result.bootId = parsed->bytes;
-  }
+  result.pid = here.pid;
+  std::string digits(here.bootId.begin(), here.bootId.end());
+  digits.erase(std::remove(digits.begin(), digits.end(), '-'), digits.end());
+  if (Result<Secret> parsed = Secret::fromHex(digits, "boot_id"); parsed.ok()) result.bootId = parsed->bytes;
   return result;
 }
 

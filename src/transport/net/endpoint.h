@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/system.h"
 #include "transport/net/address.h"
 #include "transport/net/secret.h"
 
@@ -36,6 +37,6 @@ struct Endpoint {
 };
 
 /// This host's name, this process's id and the boot id filled in; no identity, no addresses.
-Endpoint localEndpoint();
+Endpoint localEndpoint(System& system);
 
 }  // namespace eccl::transport

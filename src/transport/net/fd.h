@@ -1,35 +1,40 @@
 // A file descriptor with an owner.
 #pragma once
 
-#include <unistd.h>
-
 #include <utility>
+
+#include "base/system.h"
 
 namespace eccl::transport {
 
-/// Owns one descriptor and closes it. Whoever creates the descriptor opens it close-on-exec, so that a program
-/// started by the application never keeps a rank's connections alive.
+/// Owns one descriptor of a System and closes it. Whoever creates the descriptor opens it close-on-exec, so
+/// that a program started by the application never keeps a rank's connections alive.
 class Fd {
  public:
   Fd() = default;
-  explicit Fd(int fd) : fd_(fd) {}
-  Fd(Fd&& other) noexcept : fd_(other.release()) {}
+  explicit Fd(int fd, System& system = System::real()) : fd_(fd), system_(&system) {}
+  Fd(Fd&& other) noexcept : fd_(other.release()), system_(other.system_) {}
   Fd& operator=(Fd&& other) noexcept {
-    if (this != &other) reset(other.release());
+    if (this == &other) return *this;
+    reset();
+    fd_ = other.release();
+    system_ = other.system_;
     return *this;
   }
   ~Fd() { reset(); }
 
   int get() const { return fd_; }
+  /// Whose it is. Only of one that has been made.
+  System& system() const { return *system_; }
   explicit operator bool() const { return fd_ >= 0; }
   int release() { return std::exchange(fd_, -1); }
-  void reset(int fd = -1) {
-    int old = std::exchange(fd_, fd);
-    if (old >= 0) close(old);
+  void reset() {
+    if (const int old = release(); old >= 0) system_->close(old);
   }
 
  private:
   int fd_ = -1;
+  System* system_ = nullptr;
 };
 
 }  // namespace eccl::transport

@@ -84,7 +84,7 @@ Handshake Handshake::dialing(Fd socket, const Secret& secret, const Identity& id
   h.identity_ = identity;
   h.hello_ = mine;
   h.greeting_.purpose = mine.purpose;
-  randomBytes(h.greeting_.nonce.data(), h.greeting_.nonce.size());
+  h.socket_.system().random(h.greeting_.nonce.data(), h.greeting_.nonce.size());
   h.sendNext(Step::sendGreeting, std::string(bytesOf(h.greeting_)));
   return h;
 }
@@ -94,7 +94,7 @@ Handshake Handshake::accepting(Fd socket, const Secret& secret, const Identity& 
   h.socket_ = std::move(socket);
   h.secret_ = secret;
   h.identity_ = identity;
-  randomBytes(h.acceptorNonce_.data(), h.acceptorNonce_.size());
+  h.socket_.system().random(h.acceptorNonce_.data(), h.acceptorNonce_.size());
   h.receiveNext(Step::readGreeting, sizeof(Greeting));
   return h;
 }
@@ -128,8 +128,8 @@ bool Handshake::transfer() {
   while (moved_ < buffer_.size()) {
     char* at = buffer_.data() + moved_;
     const size_t left = buffer_.size() - moved_;
-    const ssize_t count = reading ? recv(socket_.get(), at, left, MSG_DONTWAIT)
-                                  : send(socket_.get(), at, left, MSG_DONTWAIT | MSG_NOSIGNAL);
+    const ssize_t count = reading ? socket_.system().recv(socket_.get(), at, left)
+                                  : socket_.system().send(socket_.get(), at, left);
     if (count < 0 && errno == EINTR) continue;
     if (count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return false;
     cutOff_ = count <= 0;

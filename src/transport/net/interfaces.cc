@@ -1,11 +1,6 @@
 #include "transport/net/interfaces.h"
 
-#include <ifaddrs.h>
-#include <net/if.h>
-
 #include <algorithm>
-#include <cerrno>
-#include <memory>
 
 #include "base/tokens.h"
 
@@ -66,16 +61,12 @@ InterfaceOptions interfaceOptions(const Settings& settings) {
   return options;
 }
 
-Result<std::vector<Interface>> listInterfaces() {
-  ifaddrs* all = nullptr;
-  if (getifaddrs(&all) != 0)
-    return Status::fromErrno(errno, "the network interfaces cannot be listed (getifaddrs)");
-  const std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> list(all, freeifaddrs);
+Result<std::vector<Interface>> listInterfaces(System& system) {
+  ECCL_ASSIGN(const std::vector<InterfaceAddress> all, system.interfaces());
   std::vector<Interface> found;
-  for (const ifaddrs* item = all; item != nullptr; item = item->ifa_next) {
-    if (item->ifa_addr == nullptr || (item->ifa_flags & IFF_UP) == 0) continue;
-    SocketAddress address = SocketAddress::from(item->ifa_addr);
-    if (address.valid() && !address.isLinkLocal()) found.push_back({item->ifa_name, address});
+  for (const InterfaceAddress& one : all) {
+    SocketAddress address = SocketAddress::from(reinterpret_cast<const sockaddr*>(&one.address));
+    if (address.valid() && !address.isLinkLocal()) found.push_back({one.name, address});
   }
   return found;
 }

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/settings.h"
+#include "base/system.h"
 #include "transport/net/address.h"
 
 namespace eccl::transport {
@@ -27,7 +28,7 @@ struct Interface {
 
 /// Every IPv4 and IPv6 address of every interface that is up. IPv6 link-local addresses are left out: their
 /// scope means nothing on another host.
-Result<std::vector<Interface>> listInterfaces();
+Result<std::vector<Interface>> listInterfaces(System& system);
 
 /// The ones `options` selects, best first; never empty. With a list of names its order decides; without,
 /// InfiniBand

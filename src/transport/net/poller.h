@@ -1,8 +1,6 @@
 // epoll with the two rules that fork and nesting ask for.
 #pragma once
 
-#include <sys/epoll.h>
-
 #include <cerrno>
 #include <cstdint>
 
@@ -16,8 +14,8 @@ namespace eccl::transport {
 /// closing; in the child only close() is called, since epoll_ctl there would change the parent's set.
 class Poller {
  public:
-  Status open() {
-    set_.reset(epoll_create1(EPOLL_CLOEXEC));
+  Status open(System& system) {
+    set_ = Fd(system.epollCreate(), system);
     return set_ ? Status() : Status::fromErrno(errno, "epoll_create1 (raise 'ulimit -n'?)");
   }
   int fd() const { return set_.get(); }
@@ -28,21 +26,29 @@ class Poller {
     epoll_event event{};
     event.events = events;
     event.data.u64 = tag;
-    if (epoll_ctl(set_.get(), EPOLL_CTL_MOD, fd, &event) == 0) return {};
-    if (errno == ENOENT && epoll_ctl(set_.get(), EPOLL_CTL_ADD, fd, &event) == 0) return {};
+    if (control(EPOLL_CTL_MOD, fd, &event) == 0) return {};
+    if (errno == ENOENT && control(EPOLL_CTL_ADD, fd, &event) == 0) return {};
     return Status::fromErrno(errno, "epoll_ctl on descriptor %d", fd);
   }
   void forget(int fd) {
-    if (set_ && fd >= 0) epoll_ctl(set_.get(), EPOLL_CTL_DEL, fd, nullptr);
+    if (set_ && fd >= 0) control(EPOLL_CTL_DEL, fd, nullptr);
+  }
+  /// Sleeps until something is ready, at most for `limit`. How many, 0 also when it was interrupted.
+  int wait(epoll_event* events, int most, Duration limit) {
+    const int count = set_.system().epollWait(set_.get(), events, most, limit);
+    return count < 0 ? 0 : count;
   }
   /// What is ready now; never sleeps.
   template <int N>
   int ready(epoll_event (&events)[N]) {
-    const int count = epoll_wait(set_.get(), events, N, 0);
-    return count < 0 ? 0 : count;
+    return wait(events, N, Duration::zero());
   }
 
  private:
+  int control(int operation, int fd, epoll_event* event) {
+    return set_.system().epollControl(set_.get(), operation, fd, event);
+  }
+
   Fd set_;
 };
 

@@ -1,32 +1,10 @@
 #include "transport/net/secret.h"
 
-#include <sys/random.h>
-
-#include <cerrno>
-#include <cstdlib>
-#include <cstring>
-
-#include "base/log.h"
-
 namespace eccl::transport {
 
-void randomBytes(void* to, size_t count) {
-  char* cursor = static_cast<char*>(to);
-  while (count > 0) {
-    ssize_t got = getrandom(cursor, count, 0);
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) {
-      ECCL_WARN("getrandom: %s: no secret can be made; allow the getrandom system call", std::strerror(errno));
-      std::abort();
-    }
-    cursor += got;
-    count -= static_cast<size_t>(got);
-  }
-}
-
-Secret Secret::random() {
+Secret Secret::random(System& system) {
   Secret secret;
-  randomBytes(secret.bytes.data(), secret.bytes.size());
+  system.random(secret.bytes.data(), secret.bytes.size());
   return secret;
 }
 
@@ -53,9 +31,9 @@ Result<Secret> Secret::fromHex(std::string_view text, const char* where) {
       text.size());
 }
 
-Identity randomIdentity() {
+Identity randomIdentity(System& system) {
   Identity identity;
-  randomBytes(identity.data(), identity.size());
+  system.random(identity.data(), identity.size());
   return identity;
 }
 

@@ -7,37 +7,36 @@
 #include <atomic>
 #include <functional>
 
-#include "base/clock.h"
-#include "base/status.h"
+#include "base/system.h"
 
 namespace eccl::transport {
 
-/// Handed by value or reference to every call that blocks. Real time only: services that run on an injected
-/// clock do not block.
+/// Handed by value or reference to every call that blocks.
 struct Wait {
   TimePoint deadline = TimePoint::max();
   const std::atomic<bool>* abort = nullptr;          ///< not owned; true ends the call within kSlice
   const std::function<void()>* meanwhile = nullptr;  ///< not owned; called before each sleep in onFd()
 
+  System* system = &System::real();  ///< not owned; whose time it is, and where threads sleep
+
   /// An abort flag has no descriptor to sleep on, so a sleeper looks at it this often.
   static constexpr Duration kSlice = std::chrono::milliseconds(20);
 
-  static Wait within(Duration limit, const std::atomic<bool>* abort = nullptr) {
-    const TimePoint now = Clock::system().now();
-    return {limit < TimePoint::max() - now ? now + limit : TimePoint::max(), abort, nullptr};
+  static Wait within(Duration limit, const std::atomic<bool>* abort = nullptr,
+                     System& system = System::real()) {
+    const TimePoint now = system.now();
+    return {limit < TimePoint::max() - now ? now + limit : TimePoint::max(), abort, nullptr, &system};
   }
   bool aborted() const { return abort != nullptr && abort->load(std::memory_order_acquire); }
-  bool expired() const { return Clock::system().now() >= deadline; }
-  Duration left() const { return std::max(Duration::zero(), deadline - Clock::system().now()); }
+  bool expired() const { return system->now() >= deadline; }
+  Duration left() const { return std::max(Duration::zero(), deadline - system->now()); }
 
   /// Sleeps until `fd` is ready, `until`, the deadline, or one slice has passed; the caller looks which.
   void onFd(int fd, TimePoint until = TimePoint::max(), short events = POLLIN) const {
     if (meanwhile != nullptr) (*meanwhile)();
-    const TimePoint now = Clock::system().now();
+    const TimePoint now = system->now();
     const Duration sleep = std::clamp(std::min(until, deadline) - now, Duration::zero(), kSlice);
-    pollfd entry{fd, events, 0};
-    // Rounded up: a sleep of 0.4 ms must not become a busy loop.
-    poll(&entry, 1, static_cast<int>((sleep.count() + 999'999) / 1'000'000));
+    system->poll(fd, events, sleep);
   }
 };
 

@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/clock.h"
 #include "base/log.h"
+#include "transport/net/doorbell.h"
 #include "transport/shm/shared_heap.h"
 
 namespace eccl::transport {
@@ -75,10 +75,7 @@ void MemoryPath::shareHeap() {
 }
 
 void MemoryPath::ringPeer() {
-  const uint64_t one = 1;
-  // A full counter (EAGAIN) rings already.
-  if (doorbell_ != nullptr) [[maybe_unused]]
-    ssize_t put = write(doorbell_->get(), &one, sizeof one);
+  if (doorbell_ != nullptr) ringBell(*doorbell_);
 }
 
 void MemoryPath::beforeSleep() {
@@ -117,14 +114,15 @@ void MemoryPath::poison() {
 // into memory that may be gone.
 bool MemoryPath::awaitPeer(const uint32_t* busy, const char* doing) const {
   const bool thread = end().mine.withdrawn == nullptr;
-  const TimePoint begun = Clock::system().now();
+  System& system = System::real();  // whoever shares memory shares the machine
+  const TimePoint begun = system.now();
   bool told = false;
   for (int turn = 0; loadAcquire(busy) != 0; ++turn) {  // pairs with endReading() and endWriting()
     if (turn < 100) {
-      sched_yield();
+      system.yield();
       continue;
     }
-    const Duration waited = Clock::system().now() - begun;
+    const Duration waited = system.now() - begun;
     if (!thread && waited >= kPatience) return false;
     if (waited >= kWorthTelling && !std::exchange(told, true)) {
       ECCL_WARN(

@@ -90,7 +90,7 @@ class OfferedRing final : public Offer {
     ECCL_ASSIGN(SharedMemory shared, createShared("eccl-ring", bytes));
     side_.memory = std::move(shared.memory);
     ShmOffer message;
-    randomBytes(message.nonce.data(), message.nonce.size());
+    context.system->random(message.nonce.data(), message.nonce.size());
     formatRing(side_.memory.get(), context.ring, context.firstMessage);
     proofIn(side_.memory.get(), context.ring).sender = message.nonce;
     message.bytes = bytes;
@@ -143,7 +143,7 @@ class AcceptedRing final : public Acceptance {
     if (proofIn(side_.memory.get(), shape).sender != offer->nonce)
       return Status::error(Code::remote, "what the sender wrote does not show in the shared memory");
     ShmAnswer message;
-    randomBytes(message.nonce.data(), message.nonce.size());
+    side_.context.system->random(message.nonce.data(), message.nonce.size());
     proofIn(side_.memory.get(), shape).receiver = message.nonce;
     message.mapped = side_.takeHeap(offer->heap, data);
     answer->lent.push_back(side_.context.reactor->doorbell());

@@ -37,13 +37,13 @@ TcpPath::TcpPath(Wiring wiring, uint32_t* peerPoison)
 
 ssize_t TcpPath::send(iovec* parts, int count) {
   const msghdr message = cut(parts, count, bytesPerCall_);
-  const ssize_t sent = sendmsg(socket_.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
+  const ssize_t sent = socket_.system().sendmsg(socket_.get(), &message);
   return sent < 0 && isTransient(errno) ? 0 : sent;
 }
 
 size_t TcpPath::receive(iovec* parts, int count) {
   msghdr message = cut(parts, count, bytesPerCall_);
-  const ssize_t got = recvmsg(socket_.get(), &message, MSG_DONTWAIT);
+  const ssize_t got = socket_.system().recvmsg(socket_.get(), &message, 0);
   if (got > 0) return static_cast<size_t>(got);
   if (got == 0)
     breakOff("the peer closed the connection");
@@ -75,7 +75,7 @@ void TcpPath::finish() {
   poisoned_ = true;
   reactor_->forget(socket_.get(), this);
   // Not closed yet: closing with unread bytes would reset the connection and take the last words with it.
-  shutdown(socket_.get(), SHUT_WR);
+  socket_.system().shutdown(socket_.get(), SHUT_WR);
 }
 
 void TcpPath::shut() {

@@ -14,7 +14,7 @@ TEST(ControlLoss, AnyKilledRankIsNamedToAllOthersByTheirOwnSide) {
   double slowest = 0;
   for (int victim = 0; victim < n; ++victim) {
     test::Cluster cluster(n);
-    const TimePoint begun = Clock::system().now();
+    const TimePoint begun = System::real().now();
     cluster[victim].vanish();
     for (int r = 0; r < n; ++r) {
       if (r == victim) continue;
@@ -41,7 +41,7 @@ TEST(ControlLoss, ALossEndsTheGathersThatWait) {
   std::vector<std::thread> waiting;
   for (int r : {0, 1, 5, 9, 11}) {
     waiting.emplace_back([&, r] {
-      const TimePoint begun = Clock::system().now();
+      const TimePoint begun = System::real().now();
       auto all = cluster[r].control().allGather("x", Wait::within(30s));
       EXPECT_TRUE(test::contains(all.status().message(), "rank 10 (")) << all.status().message();
       EXPECT_LT(test::since(begun), 5);
@@ -54,7 +54,7 @@ TEST(ControlLoss, ALossEndsTheGathersThatWait) {
 
 TEST(ControlLoss, LeavingIsNotDeath) {
   test::Cluster cluster(20);
-  const TimePoint begun = Clock::system().now();
+  const TimePoint begun = System::real().now();
   cluster[1].leave();  // an inner node: 9 to 16 are below it
   EXPECT_LT(test::since(begun), 1.0);
   for (int r = 0; r < 20; ++r) {
@@ -81,7 +81,7 @@ TEST(ControlLoss, WhatWasSentBeforeTheGoodbyeArrives) {
 }
 
 TEST(ControlLoss, AChildThatNeverConnectsIsNamedToEverybody) {
-  UniqueId id = UniqueId::random();
+  UniqueId id = UniqueId::random(System::real());
   auto root = Rendezvous::start(&id, {});
   ASSERT_TRUE(root.ok());
   constexpr int n = 11;
@@ -100,7 +100,8 @@ TEST(ControlLoss, AChildThatNeverConnectsIsNamedToEverybody) {
       }
     });
   }
-  auto parent = rendezvous(id, {10, n, localEndpoint()}, Wait::within(5s));  // and then goes no further
+  auto parent =
+      rendezvous(id, {10, n, localEndpoint(System::real())}, Wait::within(5s));  // and then goes no further
   ASSERT_TRUE(parent.ok()) << parent.status().message();
   for (std::thread& thread : threads) thread.join();
   for (auto& node : nodes)
@@ -108,9 +109,9 @@ TEST(ControlLoss, AChildThatNeverConnectsIsNamedToEverybody) {
 }
 
 TEST(ControlLoss, AParentThatIsGoneIsNamedWithItsAddresses) {
-  UniqueId id = UniqueId::random();
+  UniqueId id = UniqueId::random(System::real());
   test::Node orphan(id, 1, 2);
-  Endpoint parent = localEndpoint();
+  Endpoint parent = localEndpoint(System::real());
   parent.addresses = {SocketAddress::resolve("127.0.0.1:1")->front()};
   Status status = orphan.control().connect(parent, Wait::within(300ms));
   EXPECT_EQ(status.code(), Code::timeout);
@@ -132,7 +133,7 @@ void pass(test::Cluster& cluster, test::FakeClock& clock, int steps) {
 TEST(ControlLoss, HeartbeatsKeepAnIdleTreeTogetherAndSilenceEndsIt) {
   test::FakeClock clock;
   Control::Options options;
-  options.clock = &clock;
+  options.system = &clock;
   options.silenceLimit = 2s;
   options.hostLimit = 1s;
   test::Cluster cluster(3, options);
@@ -155,7 +156,7 @@ TEST(ControlLoss, HeartbeatsKeepAnIdleTreeTogetherAndSilenceEndsIt) {
 TEST(ControlLoss, AShortStopIsForgivenOnBothSides) {
   test::FakeClock clock;
   Control::Options options;
-  options.clock = &clock;
+  options.system = &clock;
   options.silenceLimit = 2s;
   test::Cluster cluster(3, options);
   clock.advance(10s);  // the whole machine stood still
@@ -188,7 +189,7 @@ TEST(ControlLoss, GoodbyeDoesNotWaitForAFrozenNeighbour) {
   test::Cluster cluster(2);
   cluster[1].freeze(true);
   std::this_thread::sleep_for(100ms);
-  const TimePoint begun = Clock::system().now();
+  const TimePoint begun = System::real().now();
   cluster[0].control().goodbye(Wait::within(300ms));
   EXPECT_LT(test::since(begun), 0.5);
   EXPECT_GE(test::since(begun), 0.29);

@@ -14,7 +14,7 @@ namespace {
 class ClusterSize : public testing::TestWithParam<int> {};
 
 TEST_P(ClusterSize, JoinsGathersAndLeaves) {
-  const TimePoint begun = Clock::system().now();
+  const TimePoint begun = System::real().now();
   test::Cluster cluster(GetParam());
   const double joined = test::since(begun);
   test::gatherEverywhere(cluster, 3);
@@ -47,7 +47,7 @@ TEST(Control, FloodsReachEverybodyElseOnceAndInOrder) {
 
 TEST(Control, WhatComesBeforeTheParentIsConnectedIsKept) {
   // Rank 9 is below rank 1: it may be complete, and speak to all, while rank 1 still looks for rank 0.
-  const UniqueId id = UniqueId::random();
+  const UniqueId id = UniqueId::random(System::real());
   test::Node top(id, 0, 10), middle(id, 1, 10), low(id, 9, 10);
   ASSERT_TRUE(low.control().connect(middle.acceptor().endpoint(), Wait::within(5s)).ok());
   ASSERT_TRUE(low.control().flood(7, "early").ok());
@@ -124,7 +124,7 @@ TEST(Control, GathersOfTwoThreadsDoNotMixUp) {
 
 TEST(Control, AGatherNamesWhoIsMissing) {
   test::Cluster cluster(12);
-  const TimePoint begun = Clock::system().now();
+  const TimePoint begun = System::real().now();
   cluster.each([](test::Node& node) {
     if (node.rank() == 3 || node.rank() == 4 || node.rank() == 11) return;
     auto all = node.control().allGather("here", Wait::within(300ms));
@@ -148,7 +148,7 @@ TEST(Control, AbortEndsAGather) {
     std::this_thread::sleep_for(100ms);
     abort = true;
   });
-  const TimePoint begun = Clock::system().now();
+  const TimePoint begun = System::real().now();
   auto all = cluster[1].control().allGather("x", Wait::within(30s, &abort));
   EXPECT_LT(test::since(begun), 0.3);
   EXPECT_TRUE(test::contains(all.status().message(), "aborted")) << all.status().message();
@@ -201,7 +201,7 @@ TEST(Control, StrangersDuringTheJobChangeNothing) {
 
 /// A member that speaks the handshake and then what it likes: rank 1 of 2, below a real rank 0.
 struct BadChild {
-  UniqueId id = UniqueId::random();
+  UniqueId id = UniqueId::random(System::real());
   test::Node node;
   Fd socket;
   explicit BadChild(Control::Options options = {}) : node(id, 0, 2, options) {

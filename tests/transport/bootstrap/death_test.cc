@@ -66,7 +66,7 @@ class ProcessCluster {
   const int nranks_;
   int channel_[2];
   std::vector<pid_t> pids_;
-  UniqueId id_ = UniqueId::random();
+  UniqueId id_ = UniqueId::random(System::real());
   std::unique_ptr<Rendezvous> root_;
   std::unique_ptr<test::Node> node_;
 };
@@ -78,7 +78,7 @@ void ready(test::Node& node) {
 TEST(Death, AKilledProcessIsNamedWithinASecond) {
   ProcessCluster cluster(5, ready);
   ready(cluster.node());
-  const TimePoint begun = Clock::system().now();
+  const TimePoint begun = System::real().now();
   cluster.kill(3, SIGKILL);
   EXPECT_TRUE(test::eventually([&] { return cluster.node().lost().count(3) == 1; }, 1s));
   EXPECT_TRUE(test::eventually([&] { return cluster.node().messages().size() == 3; }, 1s))
@@ -141,7 +141,7 @@ bool noticesACut() {
   options.hostLimit = 1s;
   test::Cluster cluster(2, options);
   test::setLoopback(false);
-  const TimePoint begun = Clock::system().now();
+  const TimePoint begun = System::real().now();
   const bool both =
       test::eventually([&] { return cluster[0].lost().count(1) == 1 && cluster[1].lost().count(0) == 1; }, 10s);
   const std::string reason = cluster[0].lost()[1];

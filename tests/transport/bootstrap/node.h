@@ -21,7 +21,7 @@ using namespace std::chrono_literals;
 class Node : public transport::ControlHandler {
  public:
   Node(const transport::UniqueId& id, int rank, int nranks, transport::Control::Options options = {})
-      : id_(id), rank_(rank), nranks_(nranks), longestSleepMs_(options.clock == &Clock::system() ? 50 : 5) {
+      : id_(id), rank_(rank), nranks_(nranks), longestSleepMs_(options.system == &System::real() ? 50 : 5) {
     control_ = std::make_unique<transport::Control>(id.communicator, id.secret, rank, nranks, options, this);
     EXPECT_TRUE(control_->open().ok());
     auto acceptor = transport::Acceptor::open(
@@ -82,7 +82,7 @@ class Node : public transport::ControlHandler {
   void serve() {
     while (!stop_) {
       const TimePoint next = std::min(control_->nextDeadline(), acceptor_->nextDeadline());
-      const auto left = std::chrono::ceil<std::chrono::milliseconds>(next - Clock::system().now()).count();
+      const auto left = std::chrono::ceil<std::chrono::milliseconds>(next - System::real().now()).count();
       pollfd fds[] = {{control_->fd(), POLLIN, 0}, {acceptor_->fd(), POLLIN, 0}};
       poll(fds, 2, static_cast<int>(std::clamp<long>(left, 0, longestSleepMs_)));
       ++turns_;
@@ -124,7 +124,7 @@ bool eventually(F condition, Duration limit = 5s) {
 class Cluster {
  public:
   explicit Cluster(int n, const transport::Control::Options& options = {})
-      : id_(transport::UniqueId::random()) {
+      : id_(transport::UniqueId::random(System::real())) {
     auto root = transport::Rendezvous::start(&id_, {});
     EXPECT_TRUE(root.ok()) << root.status().message();
     if (root.ok()) root_ = root.take();
@@ -161,7 +161,7 @@ class Cluster {
 
 /// Exact, unlike seconds(), which is for messages.
 inline double since(TimePoint begun) {
-  return std::chrono::duration<double>(Clock::system().now() - begun).count();
+  return std::chrono::duration<double>(System::real().now() - begun).count();
 }
 inline bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != text.npos;

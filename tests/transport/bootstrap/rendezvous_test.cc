@@ -17,7 +17,7 @@ using namespace std::chrono_literals;
 namespace {
 
 Endpoint endpointOf(int rank) {
-  Endpoint endpoint = localEndpoint();
+  Endpoint endpoint = localEndpoint(System::real());
   endpoint.identity[0] = static_cast<uint8_t>(rank);
   endpoint.identity[1] = static_cast<uint8_t>(rank >> 8);
   endpoint.addresses = {SocketAddress::resolve("192.0.2.1:5000")->front()};
@@ -25,7 +25,7 @@ Endpoint endpointOf(int rank) {
 }
 
 struct RendezvousTest : testing::Test {
-  UniqueId id = UniqueId::random();
+  UniqueId id = UniqueId::random(System::real());
   Rendezvous::Options options;
   std::unique_ptr<Rendezvous> root;
 
@@ -87,10 +87,10 @@ std::vector<int> upTo(int n) {
 }
 
 TEST_F(RendezvousTest, FiveHundredAndTwelveRanksAtOnce) {
-  const TimePoint begun = Clock::system().now();
+  const TimePoint begun = System::real().now();
   const std::vector<int> ranks = upTo(512);
   expectWelcome(ranks, joinAll(ranks, 512, 60s));
-  std::printf("512 joiners: %.2f s\n", seconds(Clock::system().now() - begun));
+  std::printf("512 joiners: %.2f s\n", seconds(System::real().now() - begun));
   EXPECT_TRUE(test::eventually([&] { return root->done(); }));
 }
 
@@ -306,9 +306,9 @@ TEST_F(RendezvousTest, StrangersDoNotDisturbTheJoining) {
   }
   std::this_thread::sleep_for(400ms);  // let them fill every half-open place
   const std::vector<int> ranks = upTo(32);
-  const TimePoint begun = Clock::system().now();
+  const TimePoint begun = System::real().now();
   expectWelcome(ranks, joinAll(ranks, 32));
-  std::printf("32 ranks among strangers: %.2f s\n", seconds(Clock::system().now() - begun));
+  std::printf("32 ranks among strangers: %.2f s\n", seconds(System::real().now() - begun));
   stop = true;
   for (std::thread& stranger : strangers) stranger.join();
 }
@@ -348,10 +348,10 @@ TEST_F(RendezvousTest, ARootThatEndsIsNoticedByThoseWhoWait) {
   std::string text;
   std::thread joiner([&] { text = join(0, 2, 20s).status().message(); });
   std::this_thread::sleep_for(100ms);
-  const TimePoint begun = Clock::system().now();
+  const TimePoint begun = System::real().now();
   root.reset();
   joiner.join();
-  EXPECT_LT(Clock::system().now() - begun, 5s);
+  EXPECT_LT(System::real().now() - begun, 5s);
   EXPECT_NE(text.find("rank 0 of 2:"), std::string::npos) << text;
   EXPECT_NE(text.find("rendezvous root"), std::string::npos) << text;
 }
@@ -362,9 +362,9 @@ TEST_F(RendezvousTest, AbortEndsTheWait) {
     std::this_thread::sleep_for(100ms);
     abort = true;
   });
-  const TimePoint begun = Clock::system().now();
+  const TimePoint begun = System::real().now();
   auto result = rendezvous(id, {0, 2, endpointOf(0)}, Wait::within(20s, &abort));
-  EXPECT_LT(Clock::system().now() - begun, 300ms);
+  EXPECT_LT(System::real().now() - begun, 300ms);
   EXPECT_NE(result.status().message().find("aborted"), std::string::npos);
   aborter.join();
 }
@@ -397,10 +397,10 @@ TEST(HostPortForm, RanksMayComeBeforeTheRoot) {
 }
 
 TEST(HostPortForm, AWrongSecretIsNamed) {
-  UniqueId id = UniqueId::random();
+  UniqueId id = UniqueId::random(System::real());
   auto root = Rendezvous::start(&id, {});
   ASSERT_TRUE(root.ok());
-  id.secret = Secret::random();
+  id.secret = Secret::random(System::real());
   auto joined = rendezvous(id, {0, 1, endpointOf(0)}, Wait::within(300ms));
   ASSERT_FALSE(joined.ok());
   EXPECT_NE(joined.status().message().find("does not know this job's secret"), std::string::npos)

@@ -19,7 +19,7 @@ SocketAddress at(const std::string& text) {
 }
 
 UniqueId sample() {
-  UniqueId id = UniqueId::random();
+  UniqueId id = UniqueId::random(System::real());
   id.addresses = {at("192.0.2.1:5000"), at("[2001:db8::1]:6000")};
   return id;
 }
@@ -36,12 +36,12 @@ TEST(UniqueId, RoundTrips) {
     EXPECT_EQ(after->rootByRank0, byRank0);
     EXPECT_EQ(after->root().identity, before.root().identity);
   }
-  EXPECT_NE(UniqueId::random().communicator, UniqueId::random().communicator);
+  EXPECT_NE(UniqueId::random(System::real()).communicator, UniqueId::random(System::real()).communicator);
   EXPECT_NE(sample().root().identity, sample().root().identity);
 }
 
 TEST(UniqueId, HoldsAsManyAddressesAsFit) {
-  UniqueId id = UniqueId::random();
+  UniqueId id = UniqueId::random(System::real());
   for (int i = 0; i < 4; ++i) id.addresses.push_back(at(format("[2001:db8::%d]:6000", i + 1)));
   EXPECT_EQ(UniqueId::decode(id.encode())->addresses, id.addresses) << "four IPv6 addresses fit";
   for (int i = 0; i < 20; ++i) id.addresses.push_back(at(format("192.0.2.%d:5000", i + 1)));

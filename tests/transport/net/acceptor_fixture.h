@@ -9,6 +9,7 @@
 
 #include "transport/net/acceptor.h"
 #include "transport/net/dialer.h"
+#include "transport/net/fake_clock.h"
 
 namespace eccl::test {
 
@@ -28,7 +29,8 @@ inline bool closedByPeer(const transport::Fd& fd) {
 }
 
 struct AcceptorTest : testing::Test {
-  transport::Secret secret = transport::Secret::random();
+  FakeClock clock;  // for options.system; it stands still until a test moves it
+  transport::Secret secret = transport::Secret::random(System::real());
   transport::Acceptor::Options options;
   std::vector<transport::Incoming> arrived;
   std::unique_ptr<transport::Acceptor> acceptor;
@@ -49,7 +51,7 @@ struct AcceptorTest : testing::Test {
   }
   /// Drives both until the dialer is through.
   Result<transport::Fd> dialHere(const transport::Endpoint& endpoint, transport::DialOptions dialOptions = {}) {
-    transport::Dialer dialer(endpoint, secret, hello(), dialOptions, Clock::system().now() + 20s);
+    transport::Dialer dialer(endpoint, secret, hello(), dialOptions, System::real().now() + 20s);
     while (!dialer.progress()) {
       acceptor->progress();
       pollfd fds[] = {{dialer.fd(), POLLIN, 0}, {acceptor->fd(), POLLIN, 0}};

@@ -43,7 +43,7 @@ TEST_F(AcceptorTest, DeliversOverEveryCandidate) {
     arrived.clear();
   }
   // The listeners are there for the families that this machine's loopback has.
-  auto all = listInterfaces();
+  auto all = listInterfaces(System::real());
   for (const Interface& one : *all) {
     if (one.name != "lo") continue;
     EXPECT_TRUE(families & (one.address.family() == AF_INET6 ? 2 : 1)) << one.address.text();
@@ -109,7 +109,7 @@ TEST_F(AcceptorTest, StrangersAreDroppedAndMembersServed) {
 
 TEST_F(AcceptorTest, WrongSecretIsNamedToTheDialer) {
   open();
-  secret = Secret::random();
+  secret = Secret::random(System::real());
   auto fd = dialHere(acceptor->endpoint(), {.peer = "rank 5 (node9 pid 1)"});
   ASSERT_FALSE(fd.ok());
   const std::string text = fd.status().message();
@@ -121,8 +121,7 @@ TEST_F(AcceptorTest, WrongSecretIsNamedToTheDialer) {
 }
 
 TEST_F(AcceptorTest, DawdlersAreDroppedAtTheDeadline) {
-  test::FakeClock clock;
-  options.clock = &clock;
+  options.system = &clock;
   open();
   const Fd stranger = test::rawConnect(acceptor->endpoint().addresses[0]);
   acceptor->progress();
@@ -144,8 +143,7 @@ TEST_F(AcceptorTest, DawdlersAreDroppedAtTheDeadline) {
 }
 
 TEST_F(AcceptorTest, AScanFillsOnlyAFewLinesOfTheLog) {
-  test::FakeClock clock;
-  options.clock = &clock;
+  options.system = &clock;
   open();
   testing::internal::CaptureStderr();
   auto scan = [&] {
@@ -227,7 +225,7 @@ TEST_F(AcceptorTest, RunningOutOfDescriptorsIsSurvived) {
   acceptor->progress();
   EXPECT_EQ(acceptor->halfOpen(), 0u);
   const TimePoint paused = acceptor->nextDeadline();
-  EXPECT_LE(paused, Clock::system().now() + 100ms);  // not a busy loop, not for ever
+  EXPECT_LE(paused, System::real().now() + 100ms);  // not a busy loop, not for ever
   ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &before), 0);
   std::this_thread::sleep_for(120ms);
   acceptor->progress();
@@ -258,7 +256,7 @@ TEST(Dialer, NamesEveryAddressAndItsReason) {
   options.peer = "rank 7 (node1 pid 9)";
   options.via = Via::unixThenTcp;
   options.handshakeLimit = 100ms;
-  auto fd = dial(endpoint, Secret::random(), Hello(), options, Wait::within(10s));
+  auto fd = dial(endpoint, Secret::random(System::real()), Hello(), options, Wait::within(10s));
   ASSERT_FALSE(fd.ok());
   const std::string text = fd.status().message();
   EXPECT_EQ(fd.status().code(), Code::remote);
@@ -272,11 +270,11 @@ TEST(Dialer, NamesEveryAddressAndItsReason) {
 
   // With retry the same ends at the deadline, which it names.
   options.retry = true;
-  const TimePoint begun = Clock::system().now();
-  fd = dial(endpoint, Secret::random(), Hello(), options, Wait::within(400ms));
+  const TimePoint begun = System::real().now();
+  fd = dial(endpoint, Secret::random(System::real()), Hello(), options, Wait::within(400ms));
   EXPECT_EQ(fd.status().code(), Code::timeout);
   EXPECT_NE(fd.status().message().find("within 0.4 s"), std::string::npos) << fd.status().message();
-  EXPECT_LT(Clock::system().now() - begun, 2s);
+  EXPECT_LT(System::real().now() - begun, 2s);
 }
 
 TEST(Dialer, NothingToDialIsAnError) {
@@ -297,9 +295,9 @@ TEST(Dialer, AbortEndsItAtOnce) {
     std::this_thread::sleep_for(100ms);
     abort = true;
   });
-  const TimePoint begun = Clock::system().now();
+  const TimePoint begun = System::real().now();
   auto fd = dial(endpoint, {}, {}, {.peer = "rank 1", .retry = true}, Wait::within(30s, &abort));
-  EXPECT_LT(Clock::system().now() - begun, 300ms);
+  EXPECT_LT(System::real().now() - begun, 300ms);
   EXPECT_NE(fd.status().message().find("aborted while connecting to rank 1"), std::string::npos)
       << fd.status().message();
   aborter.join();
@@ -315,8 +313,8 @@ TEST(Dialer, DoesNotMistakeItselfForAListener) {
   socklen_t size = sizeof local;
   ASSERT_EQ(getsockname(self.get(), reinterpret_cast<sockaddr*>(&local), &size), 0);
   EXPECT_EQ(connect(self.get(), reinterpret_cast<sockaddr*>(&local), size), 0);
-  EXPECT_TRUE(connectedToItself(self.get()));
-  EXPECT_FALSE(connectedToItself(-1));
+  EXPECT_TRUE(connectedToItself(self));
+  EXPECT_FALSE(connectedToItself(Fd(-1)));
 }
 
 TEST(Dialer, ReportsNobodyWhereItWouldReachItself) {

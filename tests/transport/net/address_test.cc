@@ -116,15 +116,15 @@ TEST(Interfaces, ASelectionOfNothingNamesWhatExists) {
 }
 
 TEST(Interfaces, ThisMachineHasSome) {
-  auto all = listInterfaces();
+  auto all = listInterfaces(System::real());
   ASSERT_TRUE(all.ok()) << all.status().message();
   ASSERT_FALSE(all->empty());
   for (const Interface& one : *all) EXPECT_FALSE(one.address.isLinkLocal()) << one.name;
 }
 
 Endpoint sample() {
-  Endpoint endpoint = localEndpoint();
-  endpoint.identity = randomIdentity();
+  Endpoint endpoint = localEndpoint(System::real());
+  endpoint.identity = randomIdentity(System::real());
   endpoint.hasUnix = true;
   endpoint.addresses = {at("192.0.2.1:5000"), at("[2001:db8::1]:6000")};
   return endpoint;

@@ -3,13 +3,15 @@
 
 #include <atomic>
 
-#include "base/clock.h"
+#include "support/forwarding_system.h"
 
 namespace eccl::test {
 
-class FakeClock : public Clock {
+/// The machine, but for the time. Outlives what is opened with it.
+class FakeClock : public ForwardingSystem {
  public:
-  TimePoint now() const override { return TimePoint(Duration(ticks_.load())); }
+  FakeClock() : ForwardingSystem(System::real()) {}
+  TimePoint now() override { return TimePoint(Duration(ticks_.load())); }
   void advance(Duration by) { ticks_ += by.count(); }
 
  private:

@@ -42,8 +42,7 @@ const SocketAddress& v4Of(const Endpoint& endpoint) {
 }
 
 TEST_F(FloodTest, AFloodOfHalfOpenConnectionsIsBoundedAndGivesWay) {
-  test::FakeClock clock;
-  options.clock = &clock;
+  options.system = &clock;
   options.maxHalfOpen = 8;
   open();
   std::vector<Fd> flood;
@@ -71,8 +70,7 @@ TEST_F(FloodTest, AFloodOfHalfOpenConnectionsIsBoundedAndGivesWay) {
 
 // Each eviction makes the next stranger's time shorter: 3,000 cost little more than the first 128.
 TEST_F(FloodTest, ThousandsAtOnceAreWorkedOffInAFewTimesThePatience) {
-  test::FakeClock clock;
-  options.clock = &clock;
+  options.system = &clock;
   open();
   rlimit limit{};
   getrlimit(RLIMIT_NOFILE, &limit);
@@ -88,8 +86,7 @@ TEST_F(FloodTest, ThousandsAtOnceAreWorkedOffInAFewTimesThePatience) {
 }
 
 TEST_F(FloodTest, OtherSourcesKeepTheirPlaces) {
-  test::FakeClock clock;
-  options.clock = &clock;
+  options.system = &clock;
   options.maxHalfOpen = 8;
   const SocketAddress to = v4Of(open().endpoint());
   const Fd slow = silent(to, "127.0.0.2"), slower = silent(to, "127.0.0.3");
@@ -106,8 +103,7 @@ TEST_F(FloodTest, OtherSourcesKeepTheirPlaces) {
 }
 
 TEST_F(FloodTest, WhoHasGreetedGoesAfterTheSilent) {
-  test::FakeClock clock;
-  options.clock = &clock;
+  options.system = &clock;
   options.maxHalfOpen = 8;
   const SocketAddress to = v4Of(open().endpoint());
   const Fd member = greeting(to);
@@ -125,8 +121,7 @@ TEST_F(FloodTest, WhoHasGreetedGoesAfterTheSilent) {
 }
 
 TEST_F(FloodTest, OneFamilyDoesNotCrowdTheOthersOut) {
-  test::FakeClock clock;  // stands still: nobody's time is over
-  options.clock = &clock;
+  options.system = &clock;
   options.maxHalfOpen = 8;
   open();
   const Endpoint& endpoint = acceptor->endpoint();
@@ -148,8 +143,7 @@ TEST_F(FloodTest, OneFamilyDoesNotCrowdTheOthersOut) {
 
 TEST_F(FloodTest, OtherUsersOfThisHostShareAFewPlaces) {
   if (geteuid() != 0) GTEST_SKIP() << "only the superuser can call as somebody else";
-  test::FakeClock clock;
-  options.clock = &clock;
+  options.system = &clock;
   options.maxHalfOpen = 16;
   const Endpoint endpoint = open().endpoint();
   std::vector<Fd> mine;
@@ -179,9 +173,9 @@ TEST_F(FloodTest, OtherUsersOfThisHostShareAFewPlaces) {
 
 // Whoever is dropped unheard where others crowd comes again by the same way: the next one may be slower.
 TEST(CrowdedDoor, IsKnockedAtAgain) {
-  const Secret secret = Secret::random();
+  const Secret secret = Secret::random(System::real());
   Endpoint endpoint;
-  endpoint.identity = randomIdentity();
+  endpoint.identity = randomIdentity(System::real());
   endpoint.hasUnix = true;
   endpoint.addresses = {SocketAddress::resolve("127.0.0.1:1")->front()};
   sockaddr_un address;

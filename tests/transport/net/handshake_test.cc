@@ -14,8 +14,8 @@ struct Pair {
   Pair() {
     int fds[2];
     EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds), 0);
-    dialer.reset(fds[0]);
-    acceptor.reset(fds[1]);
+    dialer = Fd(fds[0]);
+    acceptor = Fd(fds[1]);
   }
 };
 
@@ -38,8 +38,8 @@ void run(Handshake& dialer, Handshake& acceptor) {
 
 struct Fixture : testing::Test {
   Pair pair;
-  Secret secret = Secret::random();
-  Identity identity = randomIdentity();
+  Secret secret = Secret::random(System::real());
+  Identity identity = randomIdentity(System::real());
   Handshake dialing() { return Handshake::dialing(std::move(pair.dialer), secret, identity, sampleHello()); }
   Handshake accepting() { return Handshake::accepting(std::move(pair.acceptor), secret, identity); }
 };
@@ -94,7 +94,7 @@ TEST_F(HandshakeTest, ADialerIsNotThroughBeforeTheAcceptorSaysSo) {
 
 TEST_F(HandshakeTest, WrongSecretFailsOnBothSides) {
   Handshake acceptor = accepting();
-  secret = Secret::random();
+  secret = Secret::random(System::real());
   Handshake dialer = dialing();
   dialer.advance();
   acceptor.advance();
@@ -107,7 +107,7 @@ TEST_F(HandshakeTest, WrongSecretFailsOnBothSides) {
 
 TEST_F(HandshakeTest, AnotherAcceptorOfTheSameJobIsNotTheOneLookedFor) {
   Handshake acceptor = accepting();
-  identity = randomIdentity();
+  identity = randomIdentity(System::real());
   Handshake dialer = dialing();
   run(dialer, acceptor);
   EXPECT_EQ(dialer.advance(), State::failed);
