@@ -1,0 +1,217 @@
+// Two ranks' whole life in one thread, on virtual time and a virtual network: from joining by a unique id to
+// being destroyed. By TCP: shared memory, pidfds and threads of one process are the machine's (base/system.h).
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <cstring>
+#include <set>
+
+#include "runtime/communicator/communicator.h"
+#include "virtual/virtual_system.h"
+
+namespace eccl::runtime {
+namespace {
+
+using namespace std::chrono_literals;
+using test::CallFailure;
+using test::VirtualSystem;
+using test::World;
+
+constexpr int kRanks = 2;
+constexpr size_t kCounts[] = {3, 40'000};  // one message in its slot's header, and some full slots
+
+struct Life {
+  std::string hang;
+  Status outcome[kRanks];  // the first error of each rank, or ok
+  std::vector<std::string> trace;
+  std::map<std::string, int> calls;
+  Duration took{};  // of virtual time
+  size_t leftOpen = 0;
+};
+
+Status reduceAndCheck(Communicator& communicator, size_t count) {
+  std::vector<float> in(count), out(count);
+  for (size_t i = 0; i < count; ++i)
+    in[i] = static_cast<float>(i % 1000) + static_cast<float>(communicator.rank());
+  Call call;
+  call.send = in.data();
+  call.receive = out.data();
+  call.count = count;
+  ECCL_TRY(communicator.execute(std::move(call)));
+  for (size_t i = 0; i < count; ++i) {
+    const float expected = 2 * static_cast<float>(i % 1000) + 1;
+    if (out[i] != expected)
+      return Status::error(Code::internal, "element %zu is %g, not %g", i, static_cast<double>(out[i]),
+                           static_cast<double>(expected));
+  }
+  return {};
+}
+
+Status liveAsRank(int rank, VirtualSystem& system, const transport::UniqueId& id) {
+  CommunicatorOptions options;
+  options.system = &system;
+  options.settings.transport = "tcp";
+  options.settings.initTimeout = 20;
+  const auto communicator = std::make_shared<Communicator>(std::move(options));
+  const auto work = [&]() -> Status {
+    ECCL_TRY(communicator->join(id, rank, kRanks));
+    for (size_t count : kCounts) ECCL_TRY(reduceAndCheck(*communicator, count));
+    return communicator->finalize();
+  };
+  const Status status = guarded("a rank", work);
+  if (!status.ok()) communicator->abort();
+  const Status ended = communicator->destroy();
+  return status.ok() ? ended : status;
+}
+
+/// Rank 1 comes so much later than rank 0.
+Life live(uint64_t seed, Duration late = 0s, const CallFailure& failure = {}) {
+  Life life;
+  World world(seed);
+  world.failure = failure;
+  std::vector<VirtualSystem*> network;
+  VirtualSystem first(world, network), second(world, network);
+  transport::UniqueId id = transport::UniqueId::random(first);
+  id.rootByRank0 = true;
+  const sockaddr_in door = first.address(4000);
+  id.addresses = {transport::SocketAddress::from(reinterpret_cast<const sockaddr*>(&door))};
+  const TimePoint begun = world.now();
+  for (int rank = 0; rank < kRanks; ++rank) {
+    VirtualSystem& system = *network[static_cast<size_t>(rank)];
+    system.spawn("rank", [&life, &system, &id, rank, late] {
+      if (rank == 1) system.poll(-1, 0, late);
+      life.outcome[rank] = liveAsRank(rank, system, id);
+    });
+  }
+  life.hang = world.run(5min);
+  life.took = world.now() - begun;
+  life.trace = std::move(world.trace);
+  life.calls = std::move(world.calls);
+  life.leftOpen = first.open() + second.open();
+  return life;
+}
+
+void expectGood(const Life& life) {
+  EXPECT_EQ(life.hang, "");
+  for (const Status& status : life.outcome) EXPECT_TRUE(status.ok()) << status.message();
+  EXPECT_EQ(life.leftOpen, 0U);
+}
+
+/// The first line that differs, for people.
+std::string difference(const Life& one, const Life& other) {
+  const size_t both = std::min(one.trace.size(), other.trace.size());
+  for (size_t i = 0; i < both; ++i) {
+    if (one.trace[i] != other.trace[i])
+      return "line " + std::to_string(i) + ": " + one.trace[i] + " | " + other.trace[i];
+  }
+  return one.trace.size() == other.trace.size() ? "" : "one goes on after line " + std::to_string(both);
+}
+
+TEST(VirtualLife, TwoRanksJoinReduceAndLeaveInOneThread) {
+  expectGood(live(1));
+}
+
+TEST(VirtualLife, TheSameSeedGivesTheSameTrace) {
+  const Life one = live(7), again = live(7), another = live(8);
+  expectGood(one);
+  expectGood(another);
+  EXPECT_GT(one.trace.size(), 200U);
+  EXPECT_EQ(difference(one, again), "");
+  EXPECT_EQ(one.took, again.took);
+  EXPECT_NE(difference(one, another), "");
+}
+
+TEST(VirtualLife, ManySeeds) {
+  for (uint64_t seed = 100; seed < 140; ++seed) {
+    SCOPED_TRACE(seed);
+    expectGood(live(seed));
+  }
+}
+
+TEST(VirtualLife, WaitsTakeNoTime) {
+  const auto begun = std::chrono::steady_clock::now();
+  const Life life = live(3, 15s);
+  const auto took = std::chrono::steady_clock::now() - begun;
+  expectGood(life);
+  EXPECT_GE(life.took, 15s);
+  EXPECT_LT(took, 5s);
+}
+
+/// What a call may fail with, here.
+const std::map<std::string, std::vector<int>> kFailures = {
+    {"interfaces", {ENOMEM}},
+    {"start", {EAGAIN}},
+    {"socket", {EMFILE}},
+    {"bind", {EADDRINUSE}},
+    {"listen", {ENOBUFS}},
+    {"accept", {ECONNABORTED, EMFILE, EINTR}},
+    {"connect", {ENETUNREACH}},
+    {"getsockname", {ENOBUFS}},
+    {"getpeername", {ENOBUFS}},
+    {"getsockopt", {ENOBUFS}},
+    {"setsockopt", {ENOBUFS}},
+    {"shutdown", {ENOTCONN}},
+    {"sendmsg", {ECONNRESET, EINTR, ENOBUFS}},
+    {"recvmsg", {ECONNRESET, EINTR, ENOMEM}},
+    {"poll", {EINTR}},
+    {"epoll_create", {EMFILE}},
+    {"epoll_add", {ENOMEM}},
+    {"epoll_wait", {EINTR}},
+    {"eventfd", {EMFILE}},
+};
+
+/// No hang, nothing left open, and each rank has either lived well or says what happened to whom.
+void expectGoodOrToldOf(const Life& life, int failing) {
+  EXPECT_EQ(life.hang, "");
+  EXPECT_EQ(life.leftOpen, 0U);
+  for (int rank = 0; rank < kRanks; ++rank) {
+    const std::string& message = life.outcome[rank].message();
+    if (life.outcome[rank].ok()) continue;
+    EXPECT_NE(message, "");
+    const std::string whom = "rank " + std::to_string(failing);
+    const bool named = message.find(whom) != message.npos || message.find("10.0.0.1:4000") != message.npos;
+    EXPECT_TRUE(rank == failing || named) << "rank " << rank << " says: " << message;
+  }
+}
+
+/// Each call of two ranks' life fails once, in a life of its own. Of calls that are many, some: the same places
+/// of the library make them.
+TEST(VirtualLife, AnyCallMayFail) {
+  constexpr uint64_t kSeed = 5;
+  constexpr int kMaxOfOneKind = 60;
+  const Life good = live(kSeed);
+  expectGood(good);
+  int lives = 0, bad = 0;
+  for (const auto& [which, count] : good.calls) {
+    const int system = which[0] - '0';
+    const auto failures = kFailures.find(which.substr(2));
+    if (failures == kFailures.end()) continue;  // it cannot fail
+    for (int error : failures->second) {
+      for (int number = 0; number < count; number += 1 + count / kMaxOfOneKind) {
+        SCOPED_TRACE(
+            format("node%d, %s number %d: %s", system, which.c_str() + 2, number, std::strerror(error)));
+        const Life life = live(kSeed, 0s, {system, which.substr(2), number, error});
+        ++lives;
+        bad += !life.outcome[0].ok() || !life.outcome[1].ok();
+        expectGoodOrToldOf(life, system);
+      }
+    }
+  }
+  std::printf("%d lives, %d of them ended badly\n", lives, bad);
+  EXPECT_GT(lives, 300);
+  EXPECT_GT(bad, 30) << "failures have an effect";
+  EXPECT_LT(bad, lives);
+}
+
+TEST(VirtualLife, ARankThatNeverComesIsNamed) {
+  const Life life = live(3, 60s);
+  EXPECT_EQ(life.hang, "");
+  EXPECT_EQ(life.outcome[0].code(), Code::timeout);
+  EXPECT_NE(life.outcome[0].message().find("rank 1 of 2 has not joined after 20 s"), std::string::npos)
+      << life.outcome[0].message();
+  EXPECT_FALSE(life.outcome[1].ok());
+  EXPECT_EQ(life.leftOpen, 0U);
+}
+
+}  // namespace
+}  // namespace eccl::runtime
