@@ -17,6 +17,8 @@
 
 namespace eccl {
 
+/// Comes before every later load and store of this thread. If the value is one that a storeRelease() stored,
+/// all that its thread wrote before is visible here.
 template <class T>
 ECCL_DEVICE inline T loadAcquire(const T* word) {
 #if defined(__CUDA_ARCH__)
@@ -27,6 +29,7 @@ ECCL_DEVICE inline T loadAcquire(const T* word) {
 #endif
 }
 
+/// Orders nothing. For hints that may be old, and for words that only this thread writes.
 template <class T>
 ECCL_DEVICE inline T loadRelaxed(const T* word) {
 #if defined(__CUDA_ARCH__)
@@ -37,6 +40,7 @@ ECCL_DEVICE inline T loadRelaxed(const T* word) {
 #endif
 }
 
+/// Comes after every earlier load and store of this thread. Pairs with loadAcquire().
 template <class T>
 ECCL_DEVICE inline void storeRelease(T* word, T value) {
 #if defined(__CUDA_ARCH__)
@@ -73,8 +77,9 @@ ECCL_DEVICE inline void fullFence() {
 #endif
 }
 
-/// Store, then a full barrier: what follows is not read before others can see the store. For flags of the
-/// "I am about to sleep / look whether I must wake" kind, where both sides store and then load.
+/// Stores, then is a full barrier: what follows is not read before others can see the store. For flags where
+/// each side stores its own and then loads the other's, such as "I am about to sleep" against "there is
+/// news". One of the two then sees the other's store.
 template <class T>
 ECCL_DEVICE inline void storeFenced(T* word, T value) {
 #if defined(__CUDA_ARCH__)

@@ -32,6 +32,7 @@ class Condition {
   void wait(std::unique_lock<std::mutex>& lock, const Predicate& satisfied) {
     while (!satisfied()) wait(lock);
   }
+  /// As wait(), for at most `limit`. The caller looks why it has returned.
   void waitFor(std::unique_lock<std::mutex>& lock, Duration limit) {
     if (parking_ == nullptr)
       kernel_.wait_for(lock, limit);

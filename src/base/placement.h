@@ -20,7 +20,7 @@ struct NetworkPort {
 /// Where one rank is. A value. Names are compared only.
 struct RankLocation {
   RankLocation() = default;
-  /// On a machine that is one host, with one port of unknown speed.
+  /// On a machine that is one host, with one port of unknown speed. An empty `memory`: shared with none.
   RankLocation(std::string machine, std::string memory, std::string port, double cores = 1);
 
   std::string machine;  ///< ranks of one machine share its cores
@@ -36,9 +36,10 @@ struct RankLocation {
   std::string text() const;
 };
 
-/// Where all ranks are. A value, equal on all ranks of a communicator; any thread.
+/// Where all ranks are. A value, equal on all ranks of a communicator; any thread may read it.
 ///
-/// Names have become numbers, from 0 in the order of the ranks, that only tell same from different.
+/// Names have become numbers, from 0 in the order in which ranks bring them. Numbers only tell same from
+/// different.
 struct Placement {
   /// What is known of one port.
   struct Port {
@@ -55,17 +56,20 @@ struct Placement {
   std::vector<double> cores;  ///< by machine, that its ranks may run on
 
   Placement() = default;
+  /// Each location has at least one port. Where ranks say different things of one port, the first rank
+  /// counts; of the cores of a machine, the greatest number does.
   explicit Placement(std::span<const RankLocation> locations);
-  /// `ranks` of them on one host, which is the machine.
+  /// `ranks` of them on one host, which is the machine, with one port and one memory.
   static Placement oneHost(int ranks, double cores);
-  /// Hosts with one rank and one port each.
+  /// One rank for each host, which has one port and one core.
   static Placement hosts(int ranks);
 
-  /// Hosts with one port each and as many cores as ranks, which are next to each other and as evenly many as
-  /// can be.
+  /// `ranks` on `hosts` hosts, as evenly as can be, neighbours together. Each host has one port, and as many
+  /// cores as the fullest has ranks.
   static Placement blocks(int ranks, int hosts);
 
-  /// What these ranks are to each other.
+  /// The placement of these ranks alone: rank i of it is rank some[i] here. Machines, hosts, memories and
+  /// ports are numbered anew.
   Placement of(std::span<const int> some) const;
 
   int ranks() const { return static_cast<int>(machine.size()); }
@@ -73,13 +77,13 @@ struct Placement {
   int ranksOf(int whichMachine) const;
   /// Whether there are several hosts, some with several ranks.
   bool hierarchical() const;
-  /// Whether all of them look at the same memory.
+  /// Whether all ranks look at the same memory. True for a single rank.
   bool sharesMemory() const;
   /// Whether a machine has more ranks than cores.
   bool oversubscribed(int whichMachine) const {
     return ranksOf(whichMachine) > cores[static_cast<size_t>(whichMachine)];
   }
-  /// Whether any has.
+  /// Whether any machine has more ranks than cores.
   bool oversubscribed() const;
   bool operator==(const Placement&) const = default;
 };

@@ -11,8 +11,8 @@ namespace eccl {
 /// any such byte is returned as it is, and so is the result of this function.
 std::string printable(std::string_view text, std::string_view kept = "");
 
-/// The first 60 bytes of `text`, printable and in double quotes, to stand in a sentence. The name must not be
-/// one that std has too: std::string_view as an argument would find that one.
+/// `text` made printable, in double quotes, to stand in a sentence. At most 60 bytes are shown, then "...".
+/// The name must not be one that std has too: std::string_view as an argument would find that one.
 std::string inQuotes(std::string_view text);
 
 }  // namespace eccl

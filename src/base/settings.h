@@ -1,9 +1,15 @@
 // Settings: everything a user can set outside the API.
 //
-// Sources, first match wins: the environment (ECCL_X, then NCCL's spelling where it means the same); the file
-// named by ECCL_CONF_FILE (or NCCL_CONF_FILE), else ~/.eccl.conf; then /etc/eccl.conf. Files have lines
-// KEY=VALUE and '#' comments. An unknown ECCL_ name or a bad value is an error that names the source, the
-// line and what is allowed, because a misspelt setting must not be ignored.
+// Sources, first match wins:
+//   1. the environment: ECCL_X, then NCCL's spelling where it means the same
+//   2. the file named by ECCL_CONF_FILE (or NCCL_CONF_FILE), which must be there; else ~/.eccl.conf
+//   3. /etc/eccl.conf
+// Files have lines NAME=VALUE, with the whole name, and '#' comments.
+//
+// A misspelt setting must not be ignored. So these are errors, and name the source, the line and what is
+// allowed: an unknown ECCL_ name, a bad value, a name twice in one file. All sources are checked, also where
+// a better one wins. NCCL_ names that mean nothing here are ignored. The log's settings work in the
+// environment only (base/log.h).
 //
 // Settings marked wire decide what ranks send each other. They are compared when a communicator is made, and
 // a difference is an error that names the setting and the ranks.
@@ -31,7 +37,7 @@ struct Settings {
   std::string socketIfname;      // ECCL_SOCKET_IFNAME
   std::string socketFamily;      // ECCL_SOCKET_FAMILY: "", AF_INET or AF_INET6
   double initTimeout = 120;      // ECCL_INIT_TIMEOUT, seconds: for each phase of making a communicator
-  double heartbeatTimeout = 5;   // ECCL_HEARTBEAT_TIMEOUT, seconds without a sign of life from a rank
+  double heartbeatTimeout = 5;   // ECCL_HEARTBEAT_TIMEOUT, seconds: a host that is silent so long is lost
   double stallTime = 0.1;        // ECCL_STALL_TIME, seconds of waiting after which calls are compared
   std::string algo;              // ECCL_ALGO (wire)
   bool deterministic = false;    // ECCL_DETERMINISTIC (wire): where ranks are makes no difference to results
@@ -81,7 +87,8 @@ struct SettingValue {
 };
 
 /// Reads the environment and the files. `explained`, if given, gets one value per row of the table. An error
-/// (invalidArgument, or system for a file that cannot be read) is logged.
+/// (invalidArgument, or system for a file that cannot be read) is logged, and leaves `explained` as it was.
+/// The environment is read by getenv(): no other thread may change it meanwhile.
 Result<Settings> loadSettings(std::vector<SettingValue>* explained = nullptr);
 
 /// As loadSettings() from given sources, for tests and the fuzzer. `environment(name)` is nullptr when unset.

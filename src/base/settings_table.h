@@ -22,7 +22,7 @@ enum class SettingRule : uint8_t { none, powerOfTwo, lines, words, choice };
 struct SettingRow {
   SettingInfo info;
   SettingMember member;
-  double least = 0, most = 0;  // of numbers
+  double least = 0, most = 0;  // of numbers; both are allowed
   SettingRule rule = SettingRule::none;
   bool secret = false;
 };
@@ -33,7 +33,8 @@ inline constexpr std::string_view kSettingPrefix = "ECCL_";
 std::span<const SettingRow> settingRows();
 /// The row of a name, ECCL's or NCCL's spelling with its prefix; nullptr if there is none.
 const SettingRow* findSetting(std::string_view name);
-/// The value of a setting as it would be written in a file.
+/// The value of a setting as it would be written in a file; empty for one that is read elsewhere. A secret is
+/// not hidden.
 std::string textOf(const Settings& settings, const SettingRow& row);
 /// Sets the member that a row names. False if `text` is not allowed; the member's value is then unspecified.
 /// An empty text is the default where the default is empty.

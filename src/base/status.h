@@ -29,6 +29,7 @@ enum class Code : uint8_t {
 
 /// printf's formats, as a string. Throws bad_alloc only.
 std::string format(const char* fmt, ...) __attribute__((format(printf, 1, 2)));
+/// As format(), from a list of arguments, which is used up.
 std::string formatList(const char* fmt, va_list args);
 
 /// Success, or a code and a sentence. Neither making nor copying one throws, so that errors are passed on
@@ -36,7 +37,9 @@ std::string formatList(const char* fmt, va_list args);
 class [[nodiscard]] Status {
  public:
   Status() = default;
-  /// An error with a sentence: what happened, to whom, and what to do. Does not log; see logged().
+  /// An error with a sentence: what happened, to whom, and what to do. Control characters in it are made
+  /// visible (base/printable.h). Without memory for the sentence the code is kept alone. `code` is not ok.
+  /// Does not log; see logged().
   static Status error(Code code, const char* fmt, ...) noexcept __attribute__((format(printf, 2, 3)));
   /// An error of code system: "<what happened>: <strerror(errnum)>".
   static Status fromErrno(int errnum, const char* fmt, ...) noexcept __attribute__((format(printf, 2, 3)));
@@ -53,11 +56,12 @@ class [[nodiscard]] Status {
   std::shared_ptr<const std::string> message_;  // null: ok, or there was no memory for it
 };
 
-/// The exception that is being handled, as a Status. Call it in a catch block. `where`: a function or thread,
-/// for the message.
+/// The exception that is being handled, as a Status: system for want of memory or of a resource, internal for
+/// anything else, which is a defect. Call it in a catch block. `where`: a function or thread, for the
+/// message. Not logged.
 Status statusOfException(const char* where) noexcept;
 
-/// Runs `body`, which returns a Status, and turns what it throws into one.
+/// Runs `body`, which returns a Status, and turns what it throws into one (statusOfException()). Not logged.
 template <class Body>
 Status guarded(const char* where, Body&& body) noexcept {
   try {
@@ -65,6 +69,8 @@ Status guarded(const char* where, Body&& body) noexcept {
   } catch (...) { return statusOfException(where); }
 }
 
+/// A value, or the error that says why there is none. Functions return either of the two as it is; an ok
+/// Status is no result.
 template <class T>
 class [[nodiscard]] Result {
  public:
@@ -78,7 +84,7 @@ class [[nodiscard]] Result {
   const T& operator*() const { return *value_; }
   T* operator->() { return &*value_; }
   const T* operator->() const { return &*value_; }
-  /// Moves the value out.
+  /// Moves the value out. Undefined if there is none. ok() stays true, but the value is used up.
   T take() { return std::move(*value_); }
 
  private:

@@ -40,7 +40,7 @@ struct InterfaceAddress {
   sockaddr_storage address{};
 };
 
-/// Where threads of a System sleep that is not the machine; see Condition.
+/// Where threads sleep on a System that is not the machine; see Condition. Owner: the System. Threads: any.
 class Parking {
  public:
   virtual ~Parking() = default;
@@ -66,7 +66,10 @@ class System {
   virtual TimePoint now() = 0;
   /// Unpredictable bytes. Ends the process if there are none to be had: a guessable secret would be worse.
   virtual void random(void* to, size_t count) = 0;
+  /// Never fails: what cannot be found out stays empty.
   virtual ProcessIdentity identity() = 0;
+  /// The IPv4 and IPv6 addresses of all interfaces that are up. Error (system): they cannot be listed. Not
+  /// logged.
   virtual Result<std::vector<InterfaceAddress>> interfaces() = 0;
 
   /// See startThread() (base/thread.h).
@@ -94,19 +97,24 @@ class System {
   ssize_t send(int fd, const void* from, size_t count);
   ssize_t recv(int fd, void* to, size_t count, int flags = 0);
 
-  /// Sleeps until one of `events` (POLLIN, ...) is there: 1; or for `limit`: 0. fd -1: only sleeps.
+  /// Sleeps until one of `events` (POLLIN, ...) is there, and returns 1; or until `limit` has passed, and
+  /// returns 0, which may come earlier where the limit is hours. -1: it failed, or a signal came. fd -1: only
+  /// sleeps.
   virtual int poll(int fd, short events, Duration limit) = 0;
   virtual int epollCreate() = 0;
   virtual int epollControl(int set, int operation, int fd, epoll_event* event) = 0;
-  /// The number of events, at most `most`; sleeps for them until `limit` has passed.
+  /// The number of events, at most `most`; sleeps for them until `limit` has passed. -1: it failed, or a
+  /// signal came.
   virtual int epollWait(int set, epoll_event* events, int most, Duration limit) = 0;
 
-  /// A doorbell: readable from ringEvent() until clearEvent().
+  /// A doorbell: readable from ringEvent() until clearEvent(). Rings in between count as one. The caller
+  /// closes it.
   virtual int eventFd() = 0;
   virtual void ringEvent(int fd) = 0;
   virtual void clearEvent(int fd) = 0;
-  /// Readable once the process at the other end of an AF_UNIX socket has ended. `*pid`: what the kernel noted
-  /// of it at connect, 0 if this pid namespace does not show it.
+  /// A descriptor that is readable once the process at the other end of an AF_UNIX socket has ended; the
+  /// caller closes it. -1: the kernel has none. `*pid`: what the kernel noted of the process at connect, 0 if
+  /// this pid namespace does not show it.
   virtual int processFd(int socket, pid_t* pid) = 0;
   virtual void close(int fd) = 0;
 };

@@ -23,7 +23,7 @@ inline std::string_view nextToken(std::string_view& line) {
   return token;
 }
 
-/// The items of a list with commas between them, but for empty ones.
+/// The items of a list with commas between them, but for empty ones. Blanks belong to the items.
 inline std::vector<std::string> itemsOf(std::string_view list) {
   std::vector<std::string> items;
   while (!list.empty()) {
@@ -34,7 +34,8 @@ inline std::vector<std::string> itemsOf(std::string_view list) {
   return items;
 }
 
-/// Removes the next line from the front of `text` and returns it, without a comment (from # on).
+/// Removes the next line from the front of `text` and returns it, without its end and without a comment (from
+/// # on). An empty line is empty too: only `text` tells whether there are more.
 inline std::string_view nextLine(std::string_view& text) {
   const std::string_view line = text.substr(0, text.find('\n'));
   text.remove_prefix(line.size() < text.size() ? line.size() + 1 : text.size());

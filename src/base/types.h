@@ -34,7 +34,8 @@ enum class Collective : uint8_t {
 };
 inline constexpr int kCollectives = 14;
 
-/// "sum", "prod", "max", "min", "avg", "premulsum".
+/// "sum", "prod", "max", "min", "avg", "premulsum". A static text, as those below; the value must be one of
+/// the enumeration.
 const char* nameOf(RedOp op);
 /// "AllReduce", "AlltoAllv", "Send", …: the API's spelling.
 const char* nameOf(Collective collective);
@@ -46,7 +47,8 @@ constexpr bool reduces(Collective c) {
   return c == Collective::allReduce || c == Collective::reduceScatter || c == Collective::reduce ||
          c == Collective::reduceScatterv;
 }
-/// True for the collectives with one rank that all others send to or receive from.
+/// True for the collectives with one rank that all others send to or receive from. Send and Recv have a peer
+/// instead: false.
 constexpr bool hasRoot(Collective c) {
   return c == Collective::broadcast || c == Collective::reduce || c == Collective::gather ||
          c == Collective::scatter;
