@@ -1,15 +1,15 @@
 // How a message is passed from one rank to another: one rule, as pure functions.
 //
-// The interpreter and the fast path ask it with what the ends of a connection are at, the simulator with what
-// it assumes of them. Nothing else decides how data travels.
+// The interpreter and the fast path ask it with the present state of a connection's ends. The simulator asks
+// it with the state that it assumes of them. Nothing else decides how data travels.
 //
 //   inlined   in the slot's header, one cache line
 //   slot      the sender copies into the slot, the receiver out of it (eager)
 //   get       the slot names the sender's memory, which the receiver reads (rendezvous get)
 //   put       the receiver has offered memory, and the sender writes there (rendezvous put)
 //
-// An offer is made ahead, at the beginning of a tile, where the program claims that it may be (`posted`), else
-// when the receiver has come to the message and it is not there yet.
+// A receiver offers memory ahead, at the beginning of a tile, where the program claims that it may
+// (`posted`). Else it offers memory when it has come to the message and the message is not there yet.
 #pragma once
 
 #include "program/slot_ring.h"
@@ -22,6 +22,7 @@ inline constexpr uint32_t kDirectFrom = 1024;
 /// this are cheaper than (4 and 8 ranks on 2 cores of an AMD EPYC, November 2026).
 inline constexpr uint32_t kOversubscribedDirectFrom = 8192;
 
+/// One of the four ways above.
 enum class Delivery : uint8_t {
   inlined,
   slot,
@@ -45,8 +46,8 @@ struct Outgoing {
   bool placed = false;  ///< Operand::placed of the message
 };
 
-/// What the sender's end is at. The functions take any type with these members: one that looks at a ring finds
-/// out only what the rule asks for.
+/// The state of the sender's end. The functions below take any type with these members: one that looks at a
+/// ring then finds out only what the rule asks for.
 struct SendState {
   uint32_t directFrom = UINT32_MAX;  ///< bytes from which memory is named or written directly
   Offered offer = Offered::no;
@@ -61,13 +62,14 @@ ECCL_DEVICE constexpr bool isItsSource(const Outgoing& message) {
   return message.stable && message.whole && !message.scaled;
 }
 
-/// Whether a message is worth a moment's wait for the receiver to offer memory. Whoever has waited long enough
-/// does not ask any more.
+/// Whether a message is worth a moment's wait for the receiver to offer memory. A caller that has waited long
+/// enough does not ask any more.
 template <class End>
 ECCL_DEVICE constexpr bool awaitsOffer(const Outgoing& message, const End& end) {
   return message.placed && message.length >= end.directFrom && end.offered() == Offered::notYet;
 }
 
+/// How the message goes. Below `end.directFrom` bytes no memory is named or written directly.
 template <class End>
 ECCL_DEVICE constexpr Delivery deliveryOf(const Outgoing& message, const End& end) {
   if (message.length >= end.directFrom) {
@@ -98,12 +100,14 @@ struct Incoming {
   bool finished = false;  ///< Step::post: what is written is not what was sent
 };
 
-/// What the receiver's end is at.
+/// The state of the receiver's end.
 struct ReceiveState {
   uint32_t directFrom = UINT32_MAX;  ///< as the sender's
   bool window = false;               ///< there is memory that the other side can get at
 };
 
+/// Whether and when the receiver offers memory for a message. Only for one that is copied as it is into one
+/// piece of memory, and that is long enough to be delivered there.
 ECCL_DEVICE constexpr Offer offerOf(const Incoming& message, const ReceiveState& end) {
   const bool onlyCopied = message.sources == 1 && message.destinations > 0 && message.toMemory &&
                           message.whole && !message.finished;

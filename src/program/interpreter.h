@@ -22,13 +22,22 @@
 
 namespace eccl {
 
+/// What advance() says of a lane.
+///   progress  something was submitted or committed, or an empty move passed over: call again
+///   blocked   nothing could be done: a peer, another lane or the device has to go on first
+///   done      all moves are complete and committed
+///   failed    LaneState::fault says why; the lane is not advanced any more
 enum class LaneAnswer : uint8_t { progress, blocked, done, failed };
 enum class MoveState : uint8_t { pending, complete, failed };
 
 namespace interpreter {
 
+/// What resolve() says of the next move. skip: there is nothing to do for it in this tile. failed: the lane
+/// has its fault.
 enum class Readiness : uint8_t { ready, blocked, skip, failed };
 
+/// Notes the fault in the lane. `connection`: an index of Program::connections; -1 if the fault is this
+/// rank's own.
 ECCL_DEVICE inline Readiness fail(LaneState& lane, LaneFault fault, int32_t connection, uint64_t expected,
                                   uint64_t found) {
   lane.fault = fault;
@@ -38,6 +47,7 @@ ECCL_DEVICE inline Readiness fail(LaneState& lane, LaneFault fault, int32_t conn
   return Readiness::failed;
 }
 
+/// Compares a message that was peeked at with what the move expects. ready, or failed with the fault noted.
 ECCL_DEVICE inline Readiness checkReceived(const RunView& run, LaneState& lane, int32_t connection,
                                            const Received& received, const Resolved& move,
                                            const ReceiveEnd& end) {
@@ -71,6 +81,9 @@ struct SourceOf {
   }
 };
 
+/// Finds the operands of the lane's next move, and whether it can be made now. Changes no connection, except
+/// that it may offer memory for a message that is not there yet.
+///
 /// `alone`: no move of the lane is under way, so peers may be let into the memory that this one is to write.
 ECCL_DEVICE inline Readiness resolve(const RunView& run, LaneState& lane, const Step& step, int32_t stepIndex,
                                      bool alone, Resolved& move) {
@@ -125,8 +138,9 @@ ECCL_DEVICE inline Readiness resolve(const RunView& run, LaneState& lane, const 
   return blocked ? Readiness::blocked : Readiness::ready;
 }
 
-/// Hands the move to the device, piece by piece; nothing where references say it all. *bytes: of the device's
-/// work. False: the device refuses.
+/// Hands the move to the device, as one task for each contiguous piece. There is no task where references say
+/// it all. Decides how its messages go, which `submitted` remembers. Adds the bytes of the device's work to
+/// *bytes. False: the device refuses, and the fault is noted.
 template <class Device>
 ECCL_DEVICE bool submit(const RunView& run, int32_t laneIndex, const Step& step, const Resolved& move,
                         Device& device, SubmittedMove& submitted, uint64_t* bytes) {
@@ -177,7 +191,8 @@ ECCL_DEVICE bool submit(const RunView& run, int32_t laneIndex, const Step& step,
   return true;
 }
 
-/// What goes with the move, so that the next ones of the lane are resolved as they would be after it.
+/// Streams: remembers what goes on in the next tile and what is over, so that the next moves of the lane are
+/// resolved as if this one were complete.
 ECCL_DEVICE inline void account(const RunView& run, LaneState& lane, const Resolved& move) {
   if (!run.plan->streams) return;
   if (!move.last)
@@ -186,14 +201,15 @@ ECCL_DEVICE inline void account(const RunView& run, LaneState& lane, const Resol
     *move.relayed = 1;
 }
 
-/// The sender of that source of a move has failed and taken its memory back.
+/// Notes the fault that the sender of this source has failed and taken its memory back.
 ECCL_DEVICE inline void lost(LaneState& lane, const PlanView& plan, const SubmittedMove& move, int source) {
   const Operand& operand = plan.operands[plan.steps[move.step].firstOperand + source];
   fail(lane, LaneFault::poisoned, operand.index.at(move.repeat), 0, 0);
 }
 
-/// The move is complete: its messages go out, and what it took is given back. False: its result is worth
-/// nothing.
+/// For a move that is complete: publishes its messages and releases what it took. False: its result is worth
+/// nothing, because a sender took back the memory that was read. Then nothing is published, and the fault is
+/// noted.
 ECCL_DEVICE inline bool commit(const RunView& run, LaneState& lane, const MoveEnds& ends,
                                const SubmittedMove& move) {
   if (const int source = endReading(ends, move.reads); source >= 0) {
@@ -236,6 +252,7 @@ ECCL_DEVICE bool settle(const RunView& run, int32_t laneIndex, Device& device, b
   return true;
 }
 
+/// Whether the other lane has come as far as the step waits for. Pairs with finish().
 ECCL_DEVICE inline bool waitOver(const RunView& run, const LaneState& lane, const Step& step) {
   if (step.waitLane == kNoLane || (step.waitPreviousTile && lane.tile == 0)) return true;
   uint64_t tile = step.waitPreviousTile ? lane.tile - 1 : lane.tile;
@@ -244,7 +261,8 @@ ECCL_DEVICE inline bool waitOver(const RunView& run, const LaneState& lane, cons
   return loadAcquire(&run.lanes[step.waitLane].done) > tile * steps + static_cast<uint64_t>(step.waitStep);
 }
 
-/// Goes on to the next move. True: a step is over with the one before.
+/// Goes on to the next move, and finds out whether the lane is finished. True: this was the last repetition
+/// of a step.
 ECCL_DEVICE inline bool next(const RunView& run, LaneState& lane, const Lane& form, const Step& step) {
   if (++lane.repeat < step.repeat) return false;
   lane.repeat = 0;
@@ -281,11 +299,13 @@ void forAwaited(const RunView& run, int32_t laneIndex, Visit&& visit) {
 
 }  // namespace interpreter
 
-/// What others wait for must not wait for long moves: so many bytes, as a power of two, count as a move.
+/// Long moves use up a budget faster, so that other lanes, and what waits for them, get their turn. So many
+/// bytes, as a power of two, count as one move.
 inline constexpr int kBudgetShift = 13;
 
-/// Submits up to `budget` moves of one lane, fewer if they are long, and commits those that are complete. Done:
-/// all are.
+/// Submits up to `budget` moves of one lane, fewer if they are long, and commits those that are complete. One
+/// thread at a time for each lane. The connections of the lane are ready, and no other Run uses them. `run`
+/// and what it points to stay where they are until the lane is done or has failed.
 template <class Device>
 ECCL_DEVICE LaneAnswer advance(const RunView& run, int32_t laneIndex, int budget, Device& device) {
   using namespace interpreter;

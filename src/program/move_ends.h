@@ -1,5 +1,8 @@
 // What a move does to the connections it uses: looks at messages, takes memory, publishes and releases. The
-// interpreter and the fast path are two ways to come to a move; from there on they do the same, which is here.
+// interpreter and the fast path find moves in different ways. What they do with one is the same, and is here.
+//
+// The order for one move: faultOf() and canSend() of every end, beginReading(), placeMessages(), the work,
+// endReading(), then commit() or abandon(). Threads: one at a time for each connection.
 #pragma once
 
 #include "program/plan_view.h"
@@ -14,6 +17,7 @@ struct MoveEnds {
   SendEnd* to[kMaxOperands];
 };
 
+/// Sets all of `ends` for one repetition of a step. The plan is bound to connections.
 ECCL_DEVICE inline void findEnds(const PlanView& plan, const Step& step, int32_t repeat, MoveEnds& ends) {
   const Operand* operands = plan.operands + step.firstOperand;
   ends.sources = step.sources;
@@ -30,7 +34,8 @@ ECCL_DEVICE inline void findEnds(const PlanView& plan, const Step& step, int32_t
   }
 }
 
-/// What is wrong with a message that has been peeked at.
+/// What is wrong with a message that has been peeked at; none if it is as expected. Its header came from
+/// another process and may say anything: nothing of it is used before this.
 ECCL_DEVICE inline LaneFault faultOf(const ReceiveEnd& end, const Received& received, uint32_t signature,
                                      uint32_t length, bool last) {
   if (received.epoch != end.epoch) return LaneFault::epoch;
@@ -65,8 +70,8 @@ struct LiveEnd {
   ECCL_DEVICE bool shown() const { return end.reaches(source(), length, &offset); }
 };
 
-/// Whether destination `i`, a connection, can take its message now. `patient`: a place for it is worth waiting
-/// for.
+/// Whether destination `i`, a connection, can take its message now: there is a slot. `patient`: nor is a
+/// place for it worth waiting for. Changes nothing.
 template <class Source>
 ECCL_DEVICE bool canSend(const MoveEnds& ends, int i, Outgoing message, const Source& source, bool patient) {
   SendEnd& end = *ends.to[i];
@@ -75,8 +80,9 @@ ECCL_DEVICE bool canSend(const MoveEnds& ends, int i, Outgoing message, const So
   return !patient || !awaitsOffer(message, LiveEnd(end, source, message.length));
 }
 
-/// Decides how each message of a move is passed; data[i]: where its data is to be written, null if it is not.
-/// What is decided stays: an offer that comes while the move is under way changes nothing.
+/// Decides how each message of a move is passed. data[i]: where its data is to be written; null if nothing
+/// is. Every destination has said canSend(). What is decided stays: an offer that comes while the move is
+/// under way changes nothing. For each put the end is in writing until commit() or abandon().
 template <class Source>
 ECCL_DEVICE Passed placeMessages(const MoveEnds& ends, Outgoing message, const Source& source,
                                  std::byte* (&data)[kMaxOperands]) {
@@ -120,7 +126,8 @@ ECCL_DEVICE inline uint8_t referring(const MoveEnds& ends, const Received* recei
   return reads;
 }
 
-/// Brackets the use of that memory. -1, or the source whose sender has taken it back.
+/// Brackets the use of the memory that referring() found. -1: it may be read until endReading(). Else the
+/// source whose sender has taken it back, and nothing is bracketed.
 ECCL_DEVICE inline int beginReading(const MoveEnds& ends, uint8_t reads) {
   for (int i = 0; reads >> i != 0; ++i) {
     if ((reads >> i & 1) == 0 || ends.from[i]->beginReading()) continue;
@@ -140,7 +147,8 @@ ECCL_DEVICE inline int endReading(const MoveEnds& ends, uint8_t reads) {
   return lost;
 }
 
-/// Publishes what was produced and returns what was consumed. `flags`: kSlotLast or nothing.
+/// Publishes what was produced and releases what was consumed, after the data is where it belongs. `length`
+/// and `flags` (kSlotLast or nothing) are those of all messages.
 ECCL_DEVICE inline void commit(const MoveEnds& ends, Passed passed, uint32_t length, uint16_t flags,
                                uint32_t signature) {
   for (int i = 0; i < ends.destinations; ++i) {
@@ -158,7 +166,8 @@ ECCL_DEVICE inline void commit(const MoveEnds& ends, Passed passed, uint32_t len
     if (ends.from[i] != nullptr) ends.from[i]->release();
 }
 
-/// Instead of commit(), for a move whose result is worth nothing.
+/// Instead of commit(), for a move whose result is worth nothing: ends the writing of puts. Publishes and
+/// releases nothing; the connections are of no use any more.
 ECCL_DEVICE inline void abandon(const MoveEnds& ends, Passed passed) {
   for (int i = 0; i < ends.destinations; ++i)
     if ((passed.puts >> i & 1) != 0) ends.to[i]->endWriting();

@@ -1,4 +1,5 @@
-// Offers of memory that a receiver makes for messages to come.
+// Offers of memory that a receiver makes for messages to come: what SendEnd::granted() finds.
+// program/delivery.h has the rule for them.
 #pragma once
 
 #include "program/resolved_move.h"
@@ -21,6 +22,7 @@ ECCL_DEVICE inline Incoming incoming(const PlanView& plan, const Step& step, con
   return message;
 }
 
+/// The rule of delivery for what this move receives at `end`.
 ECCL_DEVICE inline Offer offerOf(const PlanView& plan, const Step& step, const Resolved& move,
                                  const ReceiveEnd& end) {
   return eccl::offerOf(incoming(plan, step, move), {end.directFrom, end.mine.size > 0});
@@ -61,7 +63,8 @@ ECCL_DEVICE inline void postTile(const RunView& run, const Lane& form, uint64_t 
   }
 }
 
-/// At the beginning of a tile: a sender that is ahead of this rank finds offers for the tiles to come too.
+/// At the beginning of a tile: makes the offers of this tile and of some to come, so that a sender that is
+/// ahead of this rank finds them too. Does nothing for a lane that posts nothing.
 ECCL_DEVICE inline void post(const RunView& run, int32_t laneIndex, LaneState& lane) {
   const PlanView& plan = *run.plan;
   if (plan.ahead == nullptr || plan.ahead[laneIndex] < 0) return;

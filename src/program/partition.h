@@ -29,6 +29,8 @@ struct Partition {
   }
   /// The longest part of a block.
   ECCL_DEVICE constexpr uint64_t longestPart(uint64_t elements) const { return partBegin(elements, 1); }
+  /// Tiles that a block needs, by its longest part; 0 for an empty block. Shorter parts may end in an earlier
+  /// one.
   ECCL_DEVICE constexpr uint64_t tiles(uint64_t elements) const {
     uint64_t longest = longestPart(elements);
     return longest / tile + (longest % tile != 0);
@@ -49,7 +51,7 @@ struct Partition {
 };
 
 /// The partition of a call whose largest block has so many elements, for messages of at most `slotBytes`. The
-/// same for all ranks' programs of a schedule.
+/// same for all ranks' programs of a schedule. A slot holds program.messageParts elements at least. Pure.
 Partition partitionFor(const Program& program, uint64_t largestBlock, uint32_t elementBytes,
                        uint64_t slotBytes);
 

@@ -1,5 +1,6 @@
 // A Program bound to sizes and connections, and one execution of it, as the interpreter sees them: plain
-// data, on the host or on a device.
+// data, on the host or on a device. Nothing here owns what it points to: that is the Plan's and the Run's
+// (runtime/execution/plan.h and run.h).
 #pragma once
 
 #include "program/delivery.h"
@@ -14,6 +15,8 @@ struct BlockExtent {
   uint64_t offset, elements;
 };
 
+/// A Program with sizes and connections. Constant while Runs use it, so any thread may read it; the
+/// connections' ends are the driver's.
 struct PlanView {
   const Lane* lanes = nullptr;
   const Step* steps = nullptr;
@@ -29,10 +32,11 @@ struct PlanView {
   /// By lane: for how many tiles after the current one memory is granted ahead; -1: nothing is posted. nullptr:
   /// nothing in any lane.
   const int8_t* ahead = nullptr;
-  /// Each connection's own end; the other pointer is null.
+  /// By connection of the Program. Of each the end that this side has counts; the other one is not used.
   SendEnd* const* senders = nullptr;
   ReceiveEnd* const* receivers = nullptr;
 
+  /// Where a block of a space lies. The space's map has the block; not for scratch.
   ECCL_DEVICE BlockExtent extent(Space space, int32_t block) const {
     int s = static_cast<int>(space);
     int32_t position = maps[s].position(block);
@@ -41,6 +45,7 @@ struct PlanView {
   }
 };
 
+/// Why a lane has failed. LaneState has the details.
 enum class LaneFault : uint8_t {
   none,
   signature,  // the peer is in another call
@@ -51,8 +56,8 @@ enum class LaneFault : uint8_t {
   device,     // what runs the moves has refused one, or failed
 };
 
-/// Where a lane is: at the next move to be submitted. Written by whoever drives it; `done` may be read by
-/// others.
+/// Where a lane is: at the next move to be submitted. Owner: the Run. Written by the one thread that advances
+/// the lane. Other lanes read `done` alone, by an acquiring load.
 struct LaneState {
   uint64_t tile = 0;
   int32_t step = 0, repeat = 0;
@@ -67,7 +72,7 @@ struct LaneState {
   uint64_t expected = 0, found = 0;  // of what the fault is about: lengths or signatures
 };
 
-/// One execution.
+/// One execution of a PlanView. Owner: the Run. `buffers` may be null where the plan has no bytes in them.
 struct RunView {
   const PlanView* plan = nullptr;
   std::byte* buffers[kMemorySpaces] = {};
@@ -90,8 +95,9 @@ struct SubmittedMove {
   uint64_t tasks = 0;            // of the lane, up to its last
 };
 
-/// The moves of one lane that have been submitted and not committed, oldest first. Whoever runs moves later
-/// keeps one for each lane, beside what it was given.
+/// The moves of one lane that have been submitted and not committed, oldest first. Owner: a device that
+/// completes moves later, which keeps one for each lane. push() needs one that is not full(); the others need
+/// count > 0.
 struct MovesInFlight {
   static constexpr uint32_t kMax = 8;
   SubmittedMove moves[kMax];
@@ -108,7 +114,9 @@ struct MovesInFlight {
   }
 };
 
-/// What a device is asked to do: destinations = reduction of sources.
+/// What a device is asked to do: every destination = the reduction of the sources (kernels/reduce.h). Raw
+/// contributions are scaled first, a final result is divided last. A destination may be the same address as a
+/// source; nothing else overlaps.
 struct MoveTask {
   int sources = 0, destinations = 0;
   bool post = false;

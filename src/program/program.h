@@ -45,7 +45,8 @@ struct Walk {
   bool operator==(const Walk&) const = default;
 };
 
-/// Memory: parts [part, part+count) of `index`, a block. Connection: `index` into Program::connections.
+/// A source or destination of a step. In memory: parts [part, part+count) of a block, which is `index`. A
+/// message: `index` into Program::connections.
 struct Operand {
   Space space = Space::input;
   /// A source of raw contributions, to be scaled as the reduction asks (Avg on floats, PreMulSum).
@@ -68,6 +69,8 @@ struct Operand {
 
 inline constexpr int32_t kNoLane = -1;
 
+/// One line of a lane, made `repeat` times in each tile. Sources are combined in their order with the call's
+/// reduction, and the result goes to all destinations. Without destinations messages are taken and dropped.
 struct Step {
   int32_t firstOperand = 0;  // into Program::operands: the sources, then the destinations
   uint8_t sources = 0, destinations = 0;
@@ -80,7 +83,8 @@ struct Step {
   bool operator==(const Step&) const = default;
 };
 
-/// Steps [firstStep, firstStep+steps) in order. A lane is a counter, not a thread.
+/// Steps [firstStep, firstStep+steps) in order, in each tile. A lane is a counter, not a thread. Different
+/// lanes have no order but that of Step::waitLane.
 struct Lane {
   int32_t firstStep = 0, steps = 0, channel = 0;
   bool operator==(const Lane&) const = default;
@@ -105,10 +109,15 @@ struct BlockMap {
     int32_t at = distance / stride;
     return at < number ? at : -1;
   }
+  /// The block at a position from 0 to number - 1.
   constexpr int32_t block(int32_t position) const { return first + position * stride; }
   bool operator==(const BlockMap&) const = default;
 };
 
+/// What one rank does in a collective. A value, without reference to anything else.
+///
+/// Nothing here checks that it makes sense: algorithms/verify proves that for the Programs of all ranks
+/// together, and the interpreter relies on it.
 struct Program {
   Collective collective = Collective::allReduce;
   int32_t rank = 0, ranks = 1, root = 0;

@@ -23,6 +23,7 @@ ECCL_DEVICE inline bool onePiece(const PlanView& plan, const Resolved& move) {
   return plan.partition.adjoin(move.elements, move.count, move.scratch);
 }
 
+/// Bytes of a tile's share of the move's parts: the length of each of its messages.
 ECCL_DEVICE inline uint64_t lengthOf(const PlanView& plan, const Resolved& move, uint64_t tile) {
   uint64_t elements = 0;
   for (int32_t j = 0; j < move.count; ++j)
@@ -30,7 +31,7 @@ ECCL_DEVICE inline uint64_t lengthOf(const PlanView& plan, const Resolved& move,
   return elements * plan.elementBytes;
 }
 
-/// Where a slice of a part lies.
+/// Where a slice of a part of a block lies in the Run's buffers. Not for connections.
 ECCL_DEVICE inline std::byte* memoryAt(const RunView& run, const Operand& operand, const BlockExtent& extent,
                                        uint64_t part, const Slice& slice) {
   const PlanView& plan = *run.plan;
@@ -39,7 +40,8 @@ ECCL_DEVICE inline std::byte* memoryAt(const RunView& run, const Operand& operan
   return run.buffers[static_cast<int>(operand.space)] + (extent.offset + within) * plan.elementBytes;
 }
 
-/// What the memory operands say about the move; false if there is none.
+/// What the memory operands say about the move: its extents, parts and elements. False if all operands are
+/// messages, as in a relay: then only a message tells.
 ECCL_DEVICE inline bool identify(const PlanView& plan, const LaneState& lane, const Step& step,
                                  Resolved& move) {
   bool identified = false;

@@ -4,17 +4,22 @@
 //   RingControl | Grant × 2 slots | (Slot header line, data area) × slots
 //
 // The sender's and the receiver's words lie on different cache lines. A message is published by storing its
-// sequence number into its slot with release; the receiver acquires it there, so that a small message
-// (inline in the header) costs one line. A slot is returned by storing the count of released messages.
+// sequence number into its slot with release. The receiver acquires it there, so that a small message (inline
+// in the header) costs one line. A slot is released by storing the count of released messages.
 //
-// Instead of data a slot may carry a reference to the sender's memory (pull). Conversely a receiver may
-// grant its own memory for a message to come (push): a sender that finds the grant writes there and marks the
-// slot as placed. Both count from the beginning of a Window, which the other side may have mapped elsewhere.
+// Instead of data a slot may carry a reference to the sender's memory (rendezvous get). Conversely a receiver
+// may grant its own memory for a message to come (rendezvous put): a sender that finds the grant writes there
+// and marks the slot as placed. Both count from the beginning of a Window, which the other side may have
+// mapped elsewhere.
 //
-// Sequence numbers are 64 bits and only compared for equality or by difference, so they may wrap. Slot k of
-// lap L is published when its word is (number of the message) + 1.
+// Messages have numbers of 64 bits, which are only compared for equality or by difference, so they may wrap.
+// A slot holds message k when its word is k + 1.
 //
-// Data read here comes from another process and may be anything: peek() copies the header once and checks it.
+// Data read here comes from another process and may be anything: peek() copies the header once, and faultOf()
+// (program/move_ends.h) checks the copy.
+//
+// Owner: the Connection has the ends, its path the memory. Threads: one at a time for each end, the driver's;
+// the two ends in different threads or processes.
 #pragma once
 
 #include <cstddef>
@@ -34,6 +39,7 @@ enum SlotFlag : uint16_t {
   kSlotPlaced = 4,     // the data is already where the receiver's grant said
 };
 
+/// The header of a message. Constant from when it is published until it is released.
 struct alignas(kCacheLine) Slot {
   uint64_t sequence;
   uint32_t length;     // bytes
@@ -115,9 +121,11 @@ struct Window {
     return reinterpret_cast<std::byte*>(reinterpret_cast<uintptr_t>(base) + offset);
   }
 };
-/// For threads of one process, and for paths that read and write memory on this side's behalf.
+/// All of this address space, by address. For threads of one process, and for paths that read and write
+/// memory on this side's behalf.
 inline constexpr Window kOwnAddressSpace{nullptr, UINT64_MAX};
 
+/// How large a ring is, and where its parts lie. The same on both sides.
 struct RingShape {
   uint32_t slots = 0;      // a power of two
   uint32_t slotBytes = 0;  // data per slot, a multiple of the cache line
@@ -131,7 +139,7 @@ struct RingShape {
   ECCL_DEVICE constexpr size_t bytes() const { return slotsAt() + slots * stride(); }
 };
 
-/// What both ends know. Plain data; memory is owned by the Connection.
+/// What both ends have in common. Plain data; the memory that it points to is the path's.
 struct RingEnd {
   RingControl* control = nullptr;
   Grant* grants = nullptr;
@@ -160,6 +168,7 @@ struct RingEnd {
 };
 
 /// Prepares zeroed memory of shape.bytes(), aligned to a cache line. Messages are numbered from `first`.
+/// Once, before the other side sees the memory.
 inline void formatRing(void* memory, RingShape shape, uint64_t first) {
   auto* bytes = static_cast<std::byte*>(memory);
   reinterpret_cast<RingControl*>(bytes)->released = first;
@@ -173,6 +182,8 @@ inline void formatRing(void* memory, RingShape shape, uint64_t first) {
     reinterpret_cast<Grant*>(bytes + shape.grantsAt())[i].sequence = first;
 }
 
+/// Has `end` look at memory that formatRing() has prepared with the same shape and first number. Windows and
+/// directFrom stay as they are.
 inline void attachRing(RingEnd& end, void* memory, RingShape shape, uint64_t first, uint16_t epoch) {
   auto* bytes = static_cast<std::byte*>(memory);
   end.control = reinterpret_cast<RingControl*>(bytes);
@@ -183,13 +194,16 @@ inline void attachRing(RingEnd& end, void* memory, RingShape shape, uint64_t fir
   end.epoch = epoch;
 }
 
+/// The sender's end. For each message: reserve() until there is a slot, place() or granted() for where its
+/// data goes, and publish().
 struct SendEnd : RingEnd {
   uint64_t releasedSeen = 0;   // at least this many are released
   uint64_t lastReference = 0;  // one past the last message that was a reference, if any was
   bool referred = false;
   uint32_t lastArea = 0;  // areas are taken in turn, modulo their number
 
-  /// The slot of the coming message, or nullptr while all are in use.
+  /// The slot of the coming message, or nullptr while all are in use. Takes nothing: publish(), or `ahead`,
+  /// does.
   ECCL_DEVICE Slot* reserve() {
     if (coming() - releasedSeen >= shape.slots) {
       releasedSeen = loadAcquire(&control->released);  // pairs with ReceiveEnd::release
@@ -252,8 +266,8 @@ struct SendEnd : RingEnd {
     return theirs.size > 0 && length >= directFrom &&
            loadAcquire(&grants[coming() & (shape.grants() - 1)].sequence) != coming() + 1;
   }
-  /// Brackets writing to granted memory, for each move. False: the receiver has failed, and takes its grants
-  /// back.
+  /// Brackets writing to granted memory, for each move. True: it is waited for until endWriting(). False: the
+  /// receiver has failed and takes its grants back; there is nothing to end.
   ECCL_DEVICE bool beginWriting() {
     storeFenced(&control->writing, ++busy);
     if (loadFenced(&control->receiverPoison) == 0) return true;
@@ -262,7 +276,8 @@ struct SendEnd : RingEnd {
   }
   ECCL_DEVICE void endWriting() { storeRelease(&control->writing, busy -= busy > 0); }
   ECCL_DEVICE bool poisoned() const { return loadRelaxed(&control->receiverPoison) != 0; }
-  /// How many published messages the receiver has not taken. *final: nor ever will.
+  /// How many published messages the receiver has not released. *final: it never will, as it has ended or
+  /// failed.
   ECCL_DEVICE uint64_t untaken(bool* final) const {
     // Before `released`, which was written first. Pairs with ReceiveEnd::end().
     *final = loadAcquire(&control->receiverEnded) != 0 || loadAcquire(&control->receiverPoison) != 0;
@@ -275,7 +290,7 @@ inline void attachRing(SendEnd& end, void* memory, RingShape shape, uint64_t fir
   end.releasedSeen = first;
 }
 
-/// A header as peek() found it.
+/// A header as peek() found it. A copy, but for the data it points to: that is valid until release().
 struct Received {
   const std::byte* data;  // in the slot; meaningless for references and placed messages
   uint64_t offset;
@@ -283,6 +298,8 @@ struct Received {
   uint16_t flags, epoch;
 };
 
+/// The receiver's end. For each message: peek() until it is there, use its data, and release(). Memory for
+/// messages to come may be offered before by grant().
 struct ReceiveEnd : RingEnd {
   uint64_t considered = 0;  // messages before this one have been considered for a grant
 
@@ -305,7 +322,7 @@ struct ReceiveEnd : RingEnd {
     storeRelease(&control->released, next);  // pairs with SendEnd::reserve
   }
 
-  /// After the last release().
+  /// Tells the sender that nothing more will be taken. After the last release().
   ECCL_DEVICE void end() { storeRelease(&control->receiverEnded, 1u); }
 
   /// The number of the next message to be considered for a grant; it is, thereby.
@@ -335,8 +352,9 @@ struct ReceiveEnd : RingEnd {
   /// Whether grant() has been called for it.
   ECCL_DEVICE bool answered() const { return grants[coming() & (shape.grants() - 1)].sequence == coming() + 1; }
 
-  /// Brackets every use of referenced memory, for each move. False: the sender has revoked its references. If
-  /// it does so meanwhile, endReading() is false: what was read may be anything.
+  /// Brackets every use of referenced memory, for each move. False: the sender has revoked its references,
+  /// and there is nothing to end. If it does so meanwhile, endReading() is false: what was read may be
+  /// anything.
   ECCL_DEVICE bool beginReading() {
     storeFenced(&control->reading, ++busy);
     if (loadFenced(&control->senderPoison) == 0) return true;

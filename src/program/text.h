@@ -30,6 +30,7 @@ std::string dumpSchedule(const std::vector<Program>& programs);
 
 /// The Programs a text describes, which may make no sense: verify() judges that. Takes time and memory in
 /// proportion to the text. Error: invalidArgument, with the line; not logged, since the caller has the text.
+/// A text without a program is an error too.
 Result<std::vector<Program>> parse(std::string_view text);
 
 }  // namespace eccl
