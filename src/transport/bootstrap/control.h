@@ -1,5 +1,5 @@
-// The control tree: the few sockets through which the ranks of a communicator tell each other everything that
-// is not data.
+// The control tree: the few sockets over which the ranks of a communicator tell each other everything that is
+// not data.
 #pragma once
 
 #include <array>
@@ -20,26 +20,33 @@
 
 namespace eccl::transport {
 
-/// Told by Control::progress(), in the service thread, without a lock held; may call flood() and send().
+/// Told by Control::progress(), in the service thread, without a lock held. May call flood() and send(); must
+/// not call what blocks.
 class ControlHandler {
  public:
   virtual ~ControlHandler() = default;
   /// A flood() or send() of rank `origin`. `payload` is valid during the call.
   virtual void onMessage(int origin, uint16_t kind, std::string_view payload) = 0;
   /// Rank `rank` died, hangs, or cannot be reached; once per rank. The tree may be cut from now on: the
-  /// neighbours of `rank` tell everybody on their side, and sides do not hear of each other again.
+  /// neighbours of `rank` tell everybody on their side, and the sides do not hear of each other again.
   virtual void onLost(int rank, const std::string& reason) = 0;
-  /// Rank `rank` said goodbye: it will take no part in anything any more. Once per rank.
+  /// Rank `rank` has ended its membership in order (goodbye()): it takes part in nothing any more. Once per
+  /// rank, and never after onLost() of it.
   virtual void onLeft(int rank) { (void)rank; }
 };
 
-/// One rank's node in the tree (ranks.h has its shape). Messages arrive once and, between two ranks, in order.
-/// Owner: the communicator. Threads: fd(), nextDeadline(), progress(), closeAfterFork() belong to the service
-/// thread, which must be running progress() from before connect() until after goodbye(); connect() and
-/// goodbye() block and belong to one thread that is not the service thread; allGather() blocks any other
-/// thread; flood(), send(), adopt() any thread. Failure: of a neighbour, by onLost; of a call, by its Status. A
-/// communicator that has lost a rank stays as it is until destroyed; destruction without goodbye() looks like
-/// death to the neighbours.
+/// One rank's node in the tree (ranks.h has its shape). Messages arrive once and, between two ranks, in
+/// order.
+///
+/// Owner: the communicator.
+///
+/// Threads: fd(), nextDeadline(), progress() and closeAfterFork() belong to the service thread, which must be
+/// running progress() from before connect() until after goodbye(). connect() and goodbye() block, and belong
+/// to one thread that is not the service thread. allGather() blocks, and may be called by any other thread.
+/// flood(), send(), adopt(), reserveGather() and cancelGathers() may be called by any thread and do not wait.
+///
+/// Failure: of a neighbour, by onLost(); of a call, by its Status. A communicator that has lost a rank stays
+/// as it is until destroyed. Destruction without goodbye() looks like death to the neighbours.
 class Control {
  public:
   struct Options {
@@ -57,45 +64,55 @@ class Control {
   /// One rank's share of an allGather.
   static constexpr size_t kMaxPart = 1u << 20;
 
-  /// `handler` outlives this. Needs no connection yet, so that children may arrive (adopt) before connect().
+  /// `handler` outlives this. Needs no connection yet: children may arrive (adopt()) before connect().
   Control(uint64_t communicator, const Secret& secret, int rank, int nranks, const Options& options,
           ControlHandler* handler);
   ~Control();
   Control(const Control&) = delete;
   Control& operator=(const Control&) = delete;
-  /// Once, first. Fails only for want of descriptors.
+  /// Once, before the rest. Error (system): no descriptors; logged.
   Status open();
 
-  /// Takes a connection of Purpose::control from this rank's Acceptor; drops and logs one that is not a
-  /// child's.
+  /// Takes a connection of Purpose::control from this rank's Acceptor. One that is not a child's is closed
+  /// and logged.
   void adopt(Incoming incoming);
-  /// Connects to the parent (`nothing` for rank 0) and waits for the children. On failure the error names the
-  /// ranks that are missing, and so do the messages that go to the rest of the tree.
+  /// Connects to the parent (`nothing` for rank 0) and waits for the children. Errors name the ranks that are
+  /// missing, and so do the messages that go to the rest of the tree: timeout, remote if a rank is lost,
+  /// internal when aborted. Logged.
   Status connect(const std::optional<Endpoint>& parent, const Wait& wait);
 
-  /// To every other rank. `kind` is the caller's own numbering. Error when payload exceeds Frame::kMaxBody.
+  /// Sends to every other rank. `kind` is the caller's own numbering. Returns when it is queued; after
+  /// goodbye() it is dropped. Error (internal): the payload exceeds Frame::kMaxBody.
   Status flood(uint16_t kind, std::string_view payload);
-  /// To rank `target`; to oneself is an error. Lost silently when the way is cut, which onLost/onLeft tell.
+  /// Sends to rank `target`; returns when it is queued. Lost silently when the way is cut, which onLost() or
+  /// onLeft() tells. Error (internal): the payload exceeds Frame::kMaxBody, or there is no such other rank.
   Status send(int target, uint16_t kind, std::string_view payload);
-  /// The next allGather's number. Any thread; the order of the calls is the same on all ranks.
+  /// Takes the next allGather's number. Any thread; the order of the calls is the same on all ranks. Each
+  /// number is used by one allGather(): the other ranks wait for this one's part.
   uint64_t reserveGather();
-  /// Everybody's `mine`, by rank; for each number once. Every rank must make as many, in the same order of
-  /// numbers. The
-  /// wait of the least patient rank counts for all: rank 0 then tells everyone whose part is missing, which may
-  /// take a second longer than the deadline. Errors: timeout with the missing ranks, remote when a rank is lost
-  /// or has left, internal when aborted, invalidArgument when a part is longer than kMaxPart.
+  /// Everybody's `mine`, by rank; once for each number. Several may be under way. Every rank makes as many,
+  /// in the same order of numbers.
+  ///
+  /// The wait of the least patient rank counts for all: rank 0 then tells everyone whose part is missing,
+  /// which may take a second longer than the deadline. Errors: timeout with the missing ranks; remote when a
+  /// rank is lost, or has left; internal when aborted; invalidUsage after goodbye(); invalidArgument when a
+  /// part is longer than kMaxPart, or all parts together longer than Frame::kMaxBody; and what
+  /// cancelGathers() says. Not logged.
   Result<std::vector<std::string>> allGather(uint64_t number, std::string_view mine, const Wait& wait);
   /// The same with the next number; a part that is too long takes none.
   Result<std::vector<std::string>> allGather(std::string_view mine, const Wait& wait);
-  /// Has allGathers of this rank end with `why`, now and in future. Any thread.
+  /// Ends the allGathers of this rank with `why`, those under way and all to come. The first reason stays.
+  /// Any thread.
   void cancelGathers(const Status& why);
 
   /// Orderly end: sends what is queued, tells the neighbours, and waits for them to close, at most until the
-  /// deadline (a second is plenty). Nothing is reported any more, nothing can be sent.
+  /// deadline (a second is plenty). Nothing is reported any more, nothing can be sent. Again: waits only.
   void goodbye(const Wait& wait);
 
   int fd() const { return poller_.fd(); }
+  /// When progress() is to be called although fd() is silent.
   TimePoint nextDeadline() const;
+  /// Goes on with everything, without waiting, and calls the handler.
   void progress();
 
   /// In a forked child: closes the descriptors without touching what the parent shares. Only destruction may

@@ -56,8 +56,9 @@ struct Frame {
   static Result<std::optional<Frame>> take(std::string_view& bytes);
 };
 
-/// One non-blocking socket with frames in both directions. Owner and thread: one service thread.
-/// Failure: the Status of send/receive; the socket is useless from then on, and whoever owns it names the peer.
+/// One non-blocking socket with frames in both directions. Owns the socket. One thread. Failure: the Status
+/// of flush() or receive(); the object is useless from then on, and its owner, who knows the peer, names it.
+/// Not logged.
 class FrameSocket {
  public:
   /// More waiting than this means that the peer has stopped reading for good.
@@ -72,15 +73,17 @@ class FrameSocket {
   /// Appends to the queue; flush() sends.
   void queue(std::shared_ptr<const std::string> encoded);
   void queue(const Frame& frame) { queue(frame.encode()); }
-  /// Sends what the socket takes. Fails when too much is waiting; a connection that breaks shows in receive(),
-  /// behind what had arrived before.
+  /// Sends what the socket takes. Error (remote): too much is waiting. A connection that breaks shows in
+  /// receive(), behind what had arrived before.
   Status flush();
   bool hasQueued() const { return !queue_.empty(); }
-  /// Ends the sending direction, after an empty queue.
+  /// Ends the sending direction; the queue must be empty. Receiving goes on.
   void finishSending();
 
-  /// Reads what is there, at most about 1 MiB, and hands on every complete frame until `onFrame` returns an
-  /// error or false (stop). `*ended` is set by the call that finds the peer's end and nothing before it.
+  /// Reads what is there, at most about 1 MiB, and hands every complete frame to `onFrame`. Stops when that
+  /// returns an error, which is passed on, or false; it must not be called again then. `*ended` is set by the
+  /// call that finds the peer's end. Error (remote): a malformed frame, or a broken connection, after the
+  /// frames that had arrived before.
   Status receive(const std::function<Result<bool>(Frame&&)>& onFrame, bool* ended);
 
  private:

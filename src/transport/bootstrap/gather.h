@@ -12,24 +12,30 @@
 
 namespace eccl::transport {
 
-/// n length-prefixed parts as one body, and back. decode is bounded, for outside bytes; error (remote) says
-/// what is wrong.
+/// Parts, each with its length before it, as one body; and back, for exactly `count` of them. decodeParts()
+/// is bounded, for outside bytes; error (remote) says what is wrong. Not logged.
 std::string encodeParts(const std::vector<std::string>& parts);
 Result<std::vector<std::string>> decodeParts(std::string_view body, size_t count);
 
-/// Collects the parts of all allGathers that are under way. No sockets, no locks; one thread.
-/// Each method that may settle gathers appends to `*out` the frames for all ranks: `parts`, or `noParts` with
-/// the reason (kind: the Code).
+/// Collects the parts of all allGathers that are under way. No sockets, no locks; owner and thread: rank 0's
+/// Control, in the service thread.
+///
+/// The methods append to `*out` the frames that settle a gather, which go to all ranks: `parts`, or `noParts`
+/// with the reason (kind: the Code).
 class GatherRoot {
  public:
   explicit GatherRoot(int nranks) : nranks_(nranks) {}
 
-  /// The part of rank header.origin for gather header.sequence; it will wait until `deadline`.
+  /// Takes the part of rank header.origin for gather header.sequence. That rank waits for `limit` from `now`
+  /// on; the shortest wait of a gather counts. A part for a gather that has failed is answered by that
+  /// failure again.
   void add(Frame&& part, Duration limit, TimePoint now, std::vector<Frame>* out);
-  /// Gives up on what is overdue, naming the missing ranks.
+  /// Fails the gathers whose time is over, naming the missing ranks.
   void expire(TimePoint now, std::vector<Frame>* out);
-  /// No part of `rank` will come any more; `why` is a sentence about it.
+  /// No part of `rank` will come any more: fails the gathers that lack it, also those to come. `why` is a
+  /// sentence about it.
   void forget(int rank, const std::string& why, std::vector<Frame>* out);
+  /// When expire() has something to do; TimePoint::max() if nothing is under way.
   TimePoint nextDeadline() const;
 
  private:

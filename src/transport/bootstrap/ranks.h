@@ -6,7 +6,8 @@
 
 namespace eccl::transport {
 
-/// "rank 7" or "ranks 3-5, 7"; "no rank" for an empty list. Ascending input. Long lists end in "and 93 more".
+/// "rank 7" or "ranks 3-5, 7"; "no rank" for an empty list. `ranks` ascend, each once. A list of many pieces
+/// ends in "and 93 more".
 std::string nameRanks(const std::vector<int>& ranks);
 
 /// The control tree is a k-ary heap. k = 8 keeps 512 ranks within 3 hops of rank 0 and at most 9 sockets per
@@ -15,6 +16,7 @@ inline constexpr int kTreeFanout = 8;
 inline constexpr int treeParent(int rank) {
   return rank == 0 ? -1 : (rank - 1) / kTreeFanout;
 }
+/// In ascending order; at most kTreeFanout.
 std::vector<int> treeChildren(int rank, int nranks);
 /// The neighbour of `rank` that is next on the way to `target` (another rank).
 int treeNextHop(int rank, int target);

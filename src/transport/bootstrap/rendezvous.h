@@ -1,9 +1,9 @@
 // How ranks that share nothing but a unique id find each other.
 //
-// Every rank tells the root where its own Acceptor is; when all have come, the root tells each where its parent
-// in the control tree is, and is done. The root holds a short-lived socket for each of the first ranks, as many
-// as descriptorShare() says; the others are noted, hang up and come again for the answer, so that a job of any
-// size meets with few descriptors. What stays is the tree (control.h).
+// Every rank tells the root where its own Acceptor is. When all have come, the root tells each where its
+// parent in the control tree is, and ends. The root holds a short-lived socket for each of the first ranks,
+// as many as descriptorShare() says. The others are noted, hang up and come again for the answer, so that a
+// job of any size meets with few descriptors. What stays is the tree (control.h).
 #pragma once
 
 #include <atomic>
@@ -23,11 +23,14 @@
 namespace eccl::transport {
 
 /// The root: made by ecclGetUniqueId, or by rank 0 for an id of the HOST:PORT form. Runs in a thread of its
-/// own, which ends by itself when every rank has its answer, success or not. Ranks wait at the root for as long
-/// as each has said; when the first has waited its time, all that are there get an error that names the missing
-/// ones, as do those that come later. A rank whose connection breaks before all are there is forgotten, so that
-/// it may be started again. Owner: the caller of start(); destruction stops it. Threads: start/stop/destroy by
-/// the owner, done() any.
+/// own, which ends by itself when every rank has its answer, or some time after a failure (Options::linger).
+///
+/// A rank waits at the root for as long as it has said. When the first has waited its time, all that are
+/// there get an error that names the missing ones, and so do those that come later. A rank whose connection
+/// breaks before all are there is forgotten, so that it may be started again.
+///
+/// Owner: the caller of start(); destruction stops it. Threads: start, stop and destruction by the owner,
+/// done() any. Failure: of start(), by its Status; of the meeting, to each rank that asks, and to the log.
 class Rendezvous {
  public:
   struct Options {
@@ -39,14 +42,17 @@ class Rendezvous {
     size_t mostHeld = 0;  ///< ranks that wait for the answer on a socket; 0: descriptorShare()
   };
 
-  /// `id` from UniqueId::random(): listens on a free port and fills in id->addresses.
-  /// `id` from uniqueIdFromSettings(): listens on id->addresses[0].port() and leaves the id as it is.
+  /// Listens, and starts the thread. Errors: Acceptor::open()'s; system for want of descriptors or threads.
+  /// Logged.
+  ///
+  /// `id` from UniqueId::random(): listens on a free port and fills in id->addresses. `id` from
+  /// uniqueIdFromSettings(): listens on id->addresses[0].port() and leaves the id as it is.
   static Result<std::unique_ptr<Rendezvous>> start(UniqueId* id, const Options& options);
   ~Rendezvous() { stop(); }
 
-  /// True once the thread has nothing left to do.
+  /// Whether the thread has nothing left to do. Then destruction takes no time.
   bool done() const { return done_.load(std::memory_order_acquire); }
-  /// Ends the thread; ranks that still wait see the connection close.
+  /// Ends the thread and waits for it. Ranks that still wait see the connection close. Idempotent.
   void stop();
   /// In a forked child: closes the descriptors; the thread belongs to the parent. Only destruction may follow.
   void closeAfterFork();

@@ -25,7 +25,7 @@ struct UniqueId {
 
   static UniqueId random(System& system);  ///< communicator and secret; no addresses
   Bytes encode() const;
-  /// invalidArgument with what is wrong for anything encode() did not make.
+  /// Error (invalidArgument) with what is wrong, for anything that encode() did not make. Logged.
   static Result<UniqueId> decode(const Bytes& bytes);
 
   /// The root as dial() takes it. Its identity follows from communicator and secret.
@@ -41,8 +41,9 @@ struct CommIdSettings {
   int family = AF_UNSPEC;  ///< ECCL_SOCKET_FAMILY
 };
 
-/// Same id on every rank. May block in the resolver. Errors say which setting is wrong and how to put it right.
-/// Communicators created one after the other from the same settings have the same `communicator`.
+/// The same id on every rank that has the same settings. May block in the resolver. Communicators created one
+/// after the other from the same settings have the same `communicator`. Errors say which setting is wrong and
+/// how to put it right. Logged.
 Result<UniqueId> uniqueIdFromSettings(const CommIdSettings& settings);
 
 }  // namespace eccl::transport

@@ -1,13 +1,13 @@
 // Makes Connections: the sending side dials the receiver's Acceptor, the receiving side expects the call.
 //
 // The transport is found by trial, never by comparing names: the dialer goes through those that the settings
-// allow (core/transport.h), by priority. Each is offered to the peer over what it reaches: among the threads of
-// this process, over the peer's AF_UNIX socket, or over TCP. If anything of this fails the dialer says so in
-// the log (INFO) and tries the next.
+// allow (core/transport.h), by priority. Each is offered to the peer over what it reaches: among the threads
+// of this process, over the peer's AF_UNIX socket, or over TCP. If a transport does not work, the dialer says
+// so in the log (INFO) and tries the next.
 //
 // Set-ups are many when a communicator is large, and descriptors few. So dials and offers wait for one of few
-// turns (net/descriptors.h), and a receiver keeps few callers that nobody has asked for yet, and takes few
-// offers at a time: the rest are told when to come again, and hold nothing meanwhile.
+// turns (net/descriptors.h). A receiver keeps few callers whose connection it has not asked for yet, and
+// takes few offers at a time. It tells the rest when to come again, and they hold no descriptor meanwhile.
 #pragma once
 
 #include <functional>
@@ -33,6 +33,8 @@ struct Untaken {
   uint64_t messages = 0;
 };
 
+/// What a Connector is made with. Constant afterwards. The functions are called by the driver, endpoint()
+/// only when the ranks have met.
 struct ConnectorOptions {
   uint64_t communicator = 0;
   Secret secret;
@@ -53,13 +55,16 @@ struct ConnectorOptions {
   std::function<std::string(int rank)> describe;
   /// Where a rank's Acceptor is.
   std::function<const Endpoint&(int rank)> endpoint;
-  /// A peer's socket broke, or it was found dead, outside any orderly end.
-  /// Once per rank; logged. It may call poison(); it must not destroy the Connector.
+  /// A peer's socket broke, or it was found dead, outside any orderly end. Once per rank; logged (INFO). It
+  /// may call poison(); it must not destroy the Connector.
   std::function<void(int rank, const std::string& reason)> onBroken;
   const FaultPlan* faults = nullptr;  // for tests: what goes wrong on the way; not owned
 };
 
-/// Owner: the engine. Threads: the driver's, one at a time, except where said.
+/// The connections of one rank. Owner: the engine. Threads: the driver's, one at a time, except where said.
+/// Failure: of a connection, in its state; of a peer, by onBroken; no call of this class fails.
+///
+/// Destruction closes all connections. Peers that have not been told of an orderly end take it for a failure.
 class Connector {
  public:
   Connector(ConnectorOptions options, Reactor& reactor);
@@ -67,33 +72,42 @@ class Connector {
 
   /// Sets ConnectorOptions::directFrom for connections to come.
   void setDirectFrom(uint32_t bytes);
-  /// The connection of this name, made on first use. Not null; see Connection::state(). If the peer
-  /// cannot be reached within connectLimit the connection fails with a message that names the peer and
-  /// everything that was tried. Once there it waits, without limit, until the peer asks for the connection too:
-  /// a rank may come to a collective later than another.
+  /// The connection of this name, made on first use; never null, and there as long as the Connector. See
+  /// Connection::state(): it is usually still connecting.
+  ///
+  /// If the peer cannot be reached within connectLimit, the connection fails with a message that names the
+  /// peer and everything that was tried. When the peer is reached, the connection waits without limit until
+  /// the peer asks for it too: a rank may come to a collective later than another.
   Connection* get(const ConnectionId& id);
-  /// An authenticated caller (Hello::purpose data). May come before or after get() of that name.
+  /// Takes an authenticated caller (Hello::purpose data), before or after get() of that name. One that cannot
+  /// be served is told why, or when to come again.
   void adopt(Incoming incoming);
-  /// Goes on with unfinished dials and set-ups. `now` decides limits.
+  /// Takes what threads of this process have offered, goes on with unfinished dials and set-ups, and lets
+  /// transports poll. To be called with each pass of the driver.
   void progress();
   /// When progress() must be called although nothing becomes ready; TimePoint::max() if never.
   TimePoint nextDeadline() const;
 
-  /// Poisons every connection. Idempotent.
+  /// Poisons every connection: peers learn that this rank has failed, and lose access to its memory before
+  /// this returns. What is not ready is given up, and nobody new is let in. May wait for peers that are in
+  /// the middle of a message. Idempotent.
   void poison();
-  /// Tells all senders that nothing more will be taken here.
+  /// Tells all senders that nothing more will be taken here. Once, after the last Run.
   void endReceiving();
   /// True when every message sent has been released by its receiver, or never will be, and every release told.
   bool drained() const;
-  /// What of it never will be, by peer and kind.
+  /// What has been sent and not been taken, by peer and kind: after drained() that is what never will be.
+  /// Counts broken connections too.
   std::vector<Untaken> untaken() const;
-  /// The other side has disconnected in order: broken sockets of that rank are no longer news.
+  /// The other side has left in order: from now on broken sockets of that rank are not told to onBroken.
   void expectEnd(int rank);
+  /// Visits every connection, in whatever state. `visit` must not make any.
   void forEach(const std::function<void(Connection&)>& visit);
   /// Tells the transports of memory that the user registers, and of the end of each registration. The same
   /// range may be registered several times. Any thread.
   void registerMemory(const MemoryRange& memory);
   void deregisterMemory(const MemoryRange& memory);
+  /// In a forked child: closes descriptors and tells nobody.
   void closeAfterFork();
 
  private:

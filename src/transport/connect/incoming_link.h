@@ -17,7 +17,7 @@ class IncomingLink final : public Link {
   bool adopt(Incoming& incoming);
   /// The same for a thread of this process.
   bool adopt(ThreadCall& call);
-  /// It holds descriptors that it will not need any more once the connection is ready.
+  /// Whether it holds descriptors that it will give up when the connection is ready.
   bool settingUp() const { return local_ && socket_.fd() >= 0; }
   void abandon(const Status& why) override;
 

@@ -27,16 +27,19 @@ struct LinkContext {
   std::string describe(int rank) const { return transports.describe(rank); }
 };
 
-/// Owner: the Connector. Threads: the driver's. Failure: in the Connection.
+/// One Connection, and what it takes to make it. Owner: the Connector. Threads: the driver's. Failure: in the
+/// Connection.
 class Link : public ReadyHandler {
  public:
   ~Link() override { hangUp(); }
-  /// While this is true progress() has to be called at nextDeadline().
+  /// Whether progress() has to be called: at once when something has happened, and at nextDeadline().
   virtual bool pending() const { return false; }
   virtual void progress() {}
   virtual TimePoint nextDeadline() const { return TimePoint::max(); }
-  /// Gives up what is not ready yet; nothing is logged.
+  /// Ends what is not ready yet, and fails the connection with `why` unless it has failed before. Nothing is
+  /// logged. A path that is there stays.
   virtual void abandon(const Status& why);
+  /// In a forked child: closes descriptors, takes nothing out of the reactor.
   virtual void closeAfterFork();
   /// "rank 0 (...) to rank 1 (...), channel 2, tag 3".
   std::string text() const { return context_.transports.context().text(connection.id()); }
@@ -45,8 +48,10 @@ class Link : public ReadyHandler {
 
  protected:
   Link(LinkContext& context, ConnectionId id) : connection(id, context.options.rank), context_(context) {}
+  /// Closes the socket of an unfinished set-up; does nothing if there is none.
   void hangUp();
-  /// Logged: the first of a Connector for everybody, more for who looks closely.
+  /// Abandons the connection with a sentence that names it and `why`. The first failure of a Connector is
+  /// logged as a warning, later ones as INFO.
   void fail(Code code, const std::string& why);
   /// For a path that takes what it wants of `socket`.
   Opening opening(Fd& socket) {

@@ -9,9 +9,11 @@
 
 namespace eccl::transport {
 
-/// offered in this process → ready, or: its turn → dialing → offered → ready. See setup.h for what is said.
-/// Whoever waits for its turn or has been told to come later holds no descriptor, and an offer by AF_UNIX that
-/// nobody has asked for is taken back when others wait for their turn.
+/// States: offered in this process → ready, or: its turn → dialing → offered → ready. See setup.h for what is
+/// said.
+///
+/// A link that waits for its turn, or has been told to come later, holds no descriptor. An offer by AF_UNIX
+/// that the peer has not asked for is taken back when others wait for their turn, and is made again later.
 class OutgoingLink final : public Link {
  public:
   OutgoingLink(LinkContext& context, ConnectionId id) : Link(context, id) {}

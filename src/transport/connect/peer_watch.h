@@ -11,26 +11,28 @@
 
 namespace eccl::transport {
 
-/// One descriptor per peer process, shared by all communicators and ranks of this process. A pidfd where the
-/// kernel has them (5.3, by socket 6.5): it speaks when the process itself ends, even if a child it forked
-/// still holds all its sockets. Else the AF_UNIX socket a connection was set up over, whose end of stream says
-/// the same while no such child exists.
+/// Watches the processes of peers by one descriptor each, which all communicators and ranks of this process
+/// share. It is a pidfd where the kernel has them (5.3, by socket 6.5): that tells when the process itself
+/// ends, even if a child it forked still holds all its sockets. Else it is the AF_UNIX socket over which a
+/// connection was set up, whose end of stream says the same while no such child exists.
 ///
 /// Owner: the Connector. Threads: the driver's. Failure: a peer that cannot be watched is logged (INFO); its
 /// death is then left to heartbeats.
 class PeerWatch {
  public:
-  /// `onDeath` may stop the watching of others, not destroy this.
+  /// `onDeath` is called once for each rank of a process that has ended. It may call forget(), not destroy
+  /// this.
   PeerWatch(Reactor& reactor, std::function<void(int rank, const std::string& reason)> onDeath)
       : reactor_(reactor), onDeath_(std::move(onDeath)) {}
   ~PeerWatch();
 
   /// Watches the process at the other end of an AF_UNIX socket, unless that rank is watched already. False if
-  /// the kernel has no pidfd for it. Call it before a message from the peer is awaited: its arrival proves that
-  /// the process id had not been given to another process.
+  /// the kernel has no pidfd for it. The socket stays the caller's. To be called before a message from the
+  /// peer is awaited: its arrival proves that the process id had not been given to another process.
   bool add(int rank, const Fd& socket);
-  /// For when add() returned false and the socket is not needed any more.
+  /// Watches the socket instead. For when add() returned false and the socket is not needed any more.
   void addSocket(int rank, Fd socket);
+  /// Stops watching for this rank; does nothing if it is not watched.
   void forget(int rank);
   void closeAfterFork();
 

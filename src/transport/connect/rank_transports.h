@@ -21,9 +21,11 @@ class RankTransports {
   /// Of those that are allowed, by priority.
   size_t count() const { return choice_.allowed.size(); }
   const TransportEntry& entry(size_t index) const { return *choice_.allowed[index]; }
+  /// The transport, made when it is first asked for; owned by this. An error is given again each time.
   Result<Transport*> get(size_t index);
-  /// Its index; kNone: not allowed here, or unknown.
+  /// The index of an allowed transport; kNone: it is not allowed here, or unknown.
   size_t find(const std::string& name) const;
+  /// The same by transportId().
   size_t find(uint16_t id) const;
   /// The name of a transport that is known here, allowed or not; "?": of none.
   std::string nameOf(uint16_t id) const;
@@ -31,15 +33,15 @@ class RankTransports {
   std::string refusal(const std::string& name) const;
   /// "tcp (ECCL_TRANSPORT=shm), ...": those that are forbidden; or nothing.
   std::string forbidden() const;
-  /// Looks after those that poll.
+  /// Lets the transports that poll go on. With each pass of the driver.
   void progress() {
     for (Transport* each : polling_) each->progress();
   }
   const TransportContext& context() const { return context_; }
   TransportContext& context() { return context_; }
   std::string describe(int rank) const { return context_.describe(rank); }
-  /// What the user has registered, however often, is told to each transport once: to those made later, too. Any
-  /// thread.
+  /// Each range that the user has registered, however often, is told to each transport once, also to those
+  /// made later. A range that is not registered any more is taken back from them. Any thread.
   void registerMemory(const MemoryRange& memory);
   void deregisterMemory(const MemoryRange& memory);
   void closeAfterFork();

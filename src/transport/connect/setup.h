@@ -17,7 +17,7 @@
 
 namespace eccl::transport {
 
-/// Names a transport in a Hello: from 1 to kLastTransport - 1.
+/// Names a transport in a Hello: a hash of its name, from 1 to kLastTransport - 1. The same on all ranks.
 uint16_t transportId(std::string_view name);
 /// Set beside the id: the dialer has no other transport.
 inline constexpr uint16_t kLastTransport = 0x8000;
@@ -33,6 +33,7 @@ struct DataHello {
 };
 static_assert(sizeof(DataHello) == sizeof(Hello::payload));
 
+/// The messages of a set-up, as above. Values go over the wire.
 enum class SetupKind : uint32_t {
   offer = 2,
   accepted = 3,
@@ -50,9 +51,11 @@ struct SetupMessage {
   std::string why;            // cut to what fits
   SetupData data;
 };
+/// A message of this kind, with a reason or "".
 SetupMessage saying(SetupKind kind, const std::string& why);
 
-/// Sends and receives SetupMessages, with descriptors on AF_UNIX. Non-blocking; one thread.
+/// Sends and receives SetupMessages, with descriptors on AF_UNIX. Owns the socket until take(). Non-blocking;
+/// one thread.
 class SetupSocket {
  public:
   SetupSocket() = default;
@@ -60,12 +63,15 @@ class SetupSocket {
   int fd() const { return socket_.get(); }
   const Fd& socket() const { return socket_; }
   Fd take() { return std::move(socket_); }
-  /// Whole or not at all: a fresh socket has room, so that none is an error. The peer gets the descriptors, and
-  /// those that were not lent are closed here.
+  /// Sends all of it or fails: a fresh socket has room, so that too little of it is an error. The peer gets
+  /// the descriptors, and those that were not lent are closed here. Errors: system if the socket does not
+  /// take it, internal if the transport said too much. Not logged.
   Status send(SetupMessage message);
-  /// Nothing while incomplete. Reads no byte after the message. Errors: the end of the stream, and garbage.
+  /// A message, or nothing while it is incomplete. Reads no byte after the message, so what follows is the
+  /// path's. Errors: remote at the end of the stream and for garbage, system if the socket is broken. Not
+  /// logged.
   Result<std::optional<SetupMessage>> receive();
-  /// Some descriptors that came could not be taken, for this process has too many.
+  /// Whether descriptors that came could not be taken, because this process has too many open.
   bool lostDescriptors() const { return lostDescriptors_; }
 
  private:

@@ -4,13 +4,14 @@
 // ReceiveEnd, plain data over a ring of slots (program/slot_ring.h). For shared memory both ends look at one
 // ring. For TCP each side has a ring of its own, and the path moves slots from one to the other.
 //
-// Direct, two modes, for messages of at least SendEnd::directFrom bytes in memory that a Window shows. Pull: a
-// slot refers to the sender's memory; it is released when the receiver has read it. Push: the receiving lane
-// grants its destination, and the message is delivered there and its slot marked as placed: by the sender on
-// the same host, by the path where a TCP socket reads into the user's buffer.
+// Messages of at least SendEnd::directFrom bytes, in memory that a Window shows, may go without a copy, in
+// two ways. Rendezvous get: a slot refers to the sender's memory, and is released when the receiver has read
+// it. Rendezvous put: the receiving lane grants its destination, the message is delivered there, and its slot
+// is marked as placed. On the same host the sender delivers it; over TCP the path does, which reads from the
+// socket into the user's buffer.
 //
-// Slots of a message are given back by the receiver's release, which travels as a credit; never by a socket's
-// acceptance of the bytes.
+// Slots are given back by the receiver's release, which travels as a credit; never by a socket's acceptance
+// of the bytes.
 //
 // Threads: everything here is used by the communicator's driver, one thread at a time, except where said.
 #pragma once
@@ -34,6 +35,10 @@ struct ConnectionId {
 inline constexpr int16_t kPointToPointTag = 0x7fff;
 
 /// What an established connection does besides its ring. A transport makes it (core/transport.h).
+///
+/// Owner: the Connection. Its end of the ring outlives it. Failure: a path that breaks tells
+/// Opening::onBroken, sets the poison word that this side's lanes look at, and stays until it is destroyed.
+/// None of these calls waits, but for poison().
 class Path {
  public:
   virtual ~Path() = default;
@@ -45,21 +50,28 @@ class Path {
   virtual void kick() = 0;
   /// The driver found nothing to do: send what was held back (credits).
   virtual void flush() {}
-  /// The driver is about to sleep: have it woken when this end can go on. After this call it looks once more.
+  /// The driver is about to sleep: have it woken when this end can go on. After this call the driver looks
+  /// once more. It calls afterSleep() when it is awake.
   virtual void beforeSleep() {}
   virtual void afterSleep() {}
-  /// Sender: every published message has been released by the receiver. Receiver: every release has been told.
+  /// Sender: every published message has been released by the receiver. Receiver: the sender has been told of
+  /// every release.
   virtual bool drained() const = 0;
-  /// Receiver: no message will be taken any more. Tells the sender, after every release.
+  /// Receiver: no message will be taken any more. Tells the sender so, after every release. At most once.
   virtual void endReceiving() = 0;
-  /// Tells the peer in-band that this rank has failed, and revokes its access to this side's memory: when this
-  /// returns, the peer reads and writes none of it any more. Idempotent. Any thread may call while the driver
-  /// is stopped.
+  /// Tells the peer in-band that this rank has failed, and revokes its access to this side's memory: when
+  /// this returns, the peer reads and writes none of it any more. May wait for a peer that is in the middle
+  /// of a message. Idempotent. Any thread may call while the driver is stopped.
   virtual void poison() = 0;
-  /// In a forked child: closes descriptors, unmaps nothing that matters, tells nobody.
+  /// In a forked child: closes descriptors and tells nobody. What is mapped may stay mapped.
   virtual void closeAfterFork() = 0;
 };
 
+/// One end of a connection, from its first use until the communicator ends. Owner: the Connector, where its
+/// address stays the same. Threads: the driver's.
+///
+/// Failure: state() is failed, with failure(), for good. The path may still be there then, and lanes see the
+/// poison word of their end.
 class Connection {
  public:
   enum class State : uint8_t { connecting, ready, failed };
@@ -71,21 +83,23 @@ class Connection {
   State state() const { return state_; }
   /// Why it failed: names the peer, the path and what to do.
   const Status& failure() const { return failure_; }
-  /// Not null when ready.
+  /// Not null when ready. After a failure it may be there or not.
   Path* path() const { return path_.get(); }
 
   /// The end that lanes use. Addresses are constant from construction; contents are valid once ready.
   SendEnd sendEnd;
   ReceiveEnd receiveEnd;
 
-  /// Runs hold connections in turn: a lane may use this one while its ticket is being served.
+  /// Runs hold connections in turn. A Run takes a ticket at each of its connections, in the order of the
+  /// calls. Its lane uses the connection while serves() its ticket, and calls finishTicket() once when its
+  /// moves are complete.
   uint64_t takeTicket() { return issued_++; }
   bool serves(uint64_t ticket) const { return serving_ == ticket; }
   void finishTicket() { ++serving_; }
-  /// Whether anybody is served, or memory that messages refer to is still read.
+  /// Whether a ticket is being served, or memory that messages refer to is still read.
   bool inUse() { return issued_ != serving_ || (sends_ && !sendEnd.referencesReleased()); }
 
-  // For those who establish connections.
+  // For those who establish connections. Of fail() the first reason stays; nothing is logged.
   void becomeReady(std::unique_ptr<Path> path) {
     path_ = std::move(path);
     state_ = State::ready;

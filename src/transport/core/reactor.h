@@ -1,4 +1,4 @@
-// Descriptors and what to do when they are ready.
+// Descriptors, and whom to tell when they are ready.
 #pragma once
 
 #include <cstdint>
@@ -10,24 +10,30 @@
 
 namespace eccl::transport {
 
-/// Who is told. Must outlive its registration.
+/// Told by Reactor::poll(). Must outlive its registration.
 class ReadyHandler {
  public:
   virtual ~ReadyHandler() = default;
-  /// `events`: EPOLLIN, EPOLLOUT, EPOLLERR, EPOLLHUP.
+  /// `events`: EPOLLIN, EPOLLOUT, EPOLLERR, EPOLLHUP, of a descriptor that this handler watches. May watch
+  /// and forget any descriptor, its own too, and may end this handler after forgetting it; must not call
+  /// poll().
   virtual void onReady(uint32_t events) = 0;
 };
 
 /// The one place where a driver sleeps: epoll, plus an eventfd as doorbell that peers on this host ring.
-/// Owner: the communicator's engine. Used by whoever drives, one thread at a time; ring() by anybody.
+/// Owner: the communicator's engine. Threads: the driver's, one at a time; ring() any. Failure: open() and
+/// watch() say why; poll() does not fail.
 class Reactor {
  public:
+  /// Once, before the rest. Error (system): no descriptors. Not logged.
   Status open(System& system);
-  /// Adds fd or changes what it waits for.
+  /// Adds fd or changes what it waits for. The handler gets the events until forget(). Error: see Poller. Not
+  /// logged.
   Status watch(int fd, uint32_t events, ReadyHandler* handler);
   /// Before fd is closed. The handler is not called any more, not even for events already fetched.
   void forget(int fd, ReadyHandler* handler);
-  /// Sleeps for `limit` at most (zero: looks), calls the handlers. True if anything happened.
+  /// Sleeps for `limit` at most (zero: only looks) and calls the handlers. True if anything happened, a ring
+  /// of the doorbell included.
   bool poll(Duration limit);
   /// Readable while poll(0) would find something; for nesting.
   int fd() const { return poller_.fd(); }
@@ -37,6 +43,7 @@ class Reactor {
   const std::shared_ptr<Fd>& sharedDoorbell() const { return doorbell_; }
   /// Wakes poll(). Any thread.
   void ring();
+  /// In a forked child: closes the descriptors of this process's set. Only destruction may follow.
   void closeAfterFork();
 
  private:

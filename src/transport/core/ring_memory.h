@@ -1,4 +1,5 @@
-// Memory for rings and heaps: private to the process, or shared with others.
+// Memory for rings and heaps: private to the process, or shared with others. Any thread may call the
+// functions. Errors are not logged.
 #pragma once
 
 #include <array>
@@ -24,10 +25,10 @@ inline RingProof& proofIn(void* memory, RingShape shape) {
   return *reinterpret_cast<RingProof*>(static_cast<std::byte*>(memory) + shape.bytes());
 }
 
-/// Mapped pages, unmapped with the last reference. Zeroed, page-aligned, backed when first touched.
+/// Mapped pages, which the last reference unmaps. Zeroed, page-aligned; pages are backed when first touched.
 using RingMemory = std::shared_ptr<void>;
 
-/// For rings within this process.
+/// For rings within this process. Error (system): there is no memory or address space.
 Result<RingMemory> mapPrivate(size_t bytes);
 
 /// An anonymous file of fixed size: it has no name anywhere, and vanishes with its last user however that
@@ -36,13 +37,15 @@ struct SharedMemory {
   Fd fd;
   RingMemory memory;
 };
-/// `name` shows in /proc only.
+/// Makes and maps one; `name` shows in /proc only. Error (system): there is no descriptor, memory or address
+/// space.
 Result<SharedMemory> createShared(const char* name, size_t bytes);
 
 /// Maps what the peer created, after checking that it has the size agreed on and can never shrink: touching
-/// pages of a file that was cut would end this process (SIGBUS).
+/// pages of a file that was cut would end this process (SIGBUS). `fd` stays the caller's, and is not needed
+/// for the mapping afterwards. Errors: remote if it is not such memory, system if it cannot be mapped.
 Result<RingMemory> mapShared(int fd, size_t bytes);
-/// The same, of its first bytes only.
+/// The same, but maps only the first `first` bytes.
 Result<RingMemory> mapShared(int fd, size_t bytes, size_t first);
 
 }  // namespace eccl::transport

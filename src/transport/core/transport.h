@@ -32,14 +32,15 @@
 
 namespace eccl::transport {
 
-/// Over what a connection is set up: the farthest that a peer of this transport can be.
+/// Over what a connection is set up: how far away a peer of this transport may be.
 enum class Reach : uint8_t {
   process,  ///< threads of one process: messages may carry an object, and take no descriptor
   host,     ///< processes of one host: an AF_UNIX socket, whose messages may carry descriptors
   network,  ///< a TCP socket
 };
 
-/// The content of one message of a set-up.
+/// The content of one message of a set-up. Within the bounds below, a transport says in it what it likes.
+/// Descriptors that came and are not moved out are closed with it.
 struct SetupData {
   static constexpr size_t kMaxBytes = 4096, kMaxDescriptors = 8;
 
@@ -48,7 +49,9 @@ struct SetupData {
   std::vector<int> lent;         ///< Reach::host: passed after those; they stay the transport's
   std::shared_ptr<void> object;  ///< Reach::process
 
+  /// A message without content is the last word; see the head of this file.
   bool empty() const { return bytes.empty() && descriptors.empty() && lent.empty() && object == nullptr; }
+  /// The bytes are those of `value`, as they lie in memory.
   template <class T>
   void set(const T& value) {
     static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= kMaxBytes);
@@ -65,7 +68,7 @@ struct SetupData {
   }
 };
 
-/// What a transport needs to know of its rank. Outlives the transport.
+/// What a transport needs to know of its rank. Constant but for directFrom. Outlives the transport.
 struct TransportContext {
   int rank = 0;
   Reactor* reactor = nullptr;
@@ -76,9 +79,9 @@ struct TransportContext {
   bool allowDirect = true;    // ranks of this host read and write each other's user memory
   uint32_t directFrom = 0;    // bytes from which they do; for connections to come
   uint32_t zeroCopyFrom = 0;  // bytes from which a socket sends straight from the user's memory
-  size_t bytesPerCall = 0;    // for tests: most bytes that one socket call moves
-  std::function<const Endpoint&(int rank)> endpoint;
-  std::function<std::string(int rank)> describe;  // "rank 3 (host pid 12)", for messages
+  size_t bytesPerCall = 0;    // for tests: most bytes that one socket call moves; SIZE_MAX: no limit
+  std::function<const Endpoint&(int rank)> endpoint;  // valid as long as the communicator
+  std::function<std::string(int rank)> describe;      // "rank 3 (host pid 12)", for messages
 
   /// The ring in `memory`, as the end of a connection sees it.
   template <class End>
@@ -95,30 +98,35 @@ struct TransportContext {
 /// What open() gets besides the end of the ring. Several sockets or queue pairs are the path's own affair: it
 /// may agree on them with its peer in the messages of the set-up.
 struct Opening {
-  /// Over which the connection was set up; none within a process. A path that wants it takes it.
+  /// Over which the connection was set up; none within a process. A path that wants it moves it out; else the
+  /// caller closes it, or keeps it to watch the peer.
   Fd& socket;
-  /// The path tells, once, that the connection broke. It may be poisoned meanwhile, not destroyed.
+  /// The path calls it once, when the connection breaks, as the last thing it does in a call. The path may be
+  /// poisoned meanwhile, not destroyed.
   std::function<void(const std::string& reason)> onBroken;
 };
 
-/// The dialing side of a set-up. Destroyed without open(), it takes back what it has offered: a receiver that
-/// has accepted must not wait for it.
+/// The dialing side of a set-up. Owner: the link that dials. Destroyed without open(), it takes back what it
+/// has offered: a receiver that has accepted must not wait for it.
 class Offer {
  public:
   virtual ~Offer() = default;
-  /// The receiver has accepted. An error: the answer cannot be, or this way does not work; it is taken for the
-  /// receiver's mistake, and the next transport is tried.
+  /// The receiver has accepted. Fills in the confirmation. An error: the answer cannot be, or this way does
+  /// not work; it is taken for the receiver's mistake, and the next transport is tried.
   virtual Status onAnswer(SetupData& answer, SetupData* confirmation) = 0;
-  /// Makes the path; attaches `end` to its ring and gives it the windows of memory that each side can reach.
+  /// Makes the path, once, after the last word of the set-up. Attaches `end` to its ring and gives it the
+  /// windows of memory that each side can reach. An error fails the connection for good.
   virtual Result<std::unique_ptr<Path>> open(SendEnd& end, Opening opening) = 0;
 };
 
-/// The receiving side. Destroyed without open(), it lets go of what it was offered.
+/// The receiving side. Owner: the link that was called. Destroyed without open(), it lets go of what it was
+/// offered.
 class Acceptance {
  public:
   virtual ~Acceptance() = default;
   /// The sender's last word; an error gives the set-up up.
   virtual Status onConfirmation(SetupData& confirmation) = 0;
+  /// As Offer::open().
   virtual Result<std::unique_ptr<Path>> open(ReceiveEnd& end, Opening opening) = 0;
 };
 
@@ -136,9 +144,11 @@ class Transport {
   virtual ~Transport() = default;
   /// False: not worth trying. The endpoint is all that is known of the peer, and proves nothing.
   virtual bool reachable(int /*peer*/, const Endpoint& /*endpoint*/) const { return true; }
-  /// An error leads to the next transport.
+  /// Begins a set-up as the sender; fills in *offer. An error leads to the next transport; it is not logged
+  /// here.
   virtual Result<std::unique_ptr<Offer>> offer(const ConnectionId& id, SetupData* offer) = 0;
-  /// An error is told to the sender, which tries its next transport.
+  /// Takes the offer of a sender, which may be anything, and fills in *answer. An error is told to the
+  /// sender, which tries its next transport.
   virtual Result<std::unique_ptr<Acceptance>> accept(const ConnectionId& id, SetupData& offer,
                                                      SetupData* answer) = 0;
   /// True: progress() is called with each pass of the driver, for what no descriptor of the reactor tells. One
@@ -155,13 +165,15 @@ class Transport {
   virtual void closeAfterFork() {}
 };
 
-/// A line of the registry. Constant, and there as long as the process.
+/// A line of the registry: how a rank gets its own part of a transport. Constant, and there as long as the
+/// process.
 struct TransportEntry {
   const char* name;  ///< for ECCL_TRANSPORT and messages
   int priority;      ///< the highest that reaches a peer is used
   Reach reach;
   const char* disabledBy;  ///< the setting, without ECCL_, that forbids it by 1; or nullptr
-  /// An error says what is missing on this host; the transport is then not used.
+  /// `context` outlives what is made. An error says what is missing on this host; the transport is then not
+  /// used.
   Result<std::unique_ptr<Transport>> (*make)(const TransportContext& context);
 };
 

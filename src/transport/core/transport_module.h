@@ -22,6 +22,7 @@ inline constexpr const char* kModuleVersion =
 inline constexpr uint32_t kModuleMagic = 0x4d434345;  // "ECCM"
 inline constexpr const char* kModuleSymbol = "eccl_transport_module";
 
+/// What the one function of a module returns. Static, and constant.
 struct TransportModule {
   // These stay as they are in all versions: another version reads them to say what is wrong.
   uint32_t magic = kModuleMagic;

@@ -1,4 +1,4 @@
-// A Path that does things to another.
+// A path for tests that delays, blocks or cuts another one, as a FaultPlan says.
 #pragma once
 
 #include <deque>
@@ -23,8 +23,9 @@ class FaultPath final : public Path {
   /// `outer` is the lane's end, attached to `memory`.
   FaultPath(const FaultPlan& plan, System& system, RingMemory memory, SendEnd& outer,
             std::function<void(const std::string&)> onCut);
-  /// The end that the real path serves, then the path.
+  /// The end that the real path serves. To be attached to its ring before wrap().
   SendEnd& inner() { return inner_; }
+  /// Takes the real path, which serves inner(). Once, before the first kick().
   void wrap(std::unique_ptr<Path> path);
   /// When kick() has something to do; TimePoint::max() if that depends on others.
   TimePoint nextDue() const;

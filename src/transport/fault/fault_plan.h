@@ -1,4 +1,4 @@
-// What the fault decorator does to connections.
+// What the fault decorator (fault_path.h) does to the sending ends of a rank's connections.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// The door of one rank: takes connections from anywhere and hands on those that prove they belong.
+// The listener of one rank: takes connections from anywhere and hands on those that prove they belong.
 #pragma once
 
 #include <functional>
@@ -26,12 +26,16 @@ struct Incoming {
 };
 
 /// Listens on one TCP port per address family (wildcard address) and on an abstract AF_UNIX socket with a
-/// random name. Strangers, garbage and dawdlers are dropped with a rate-limited log line and never disturb the
-/// owner: each listener has slots of its own for unfinished handshakes (half_open.h says who goes when they are
-/// too few), and all Acceptors of a process together take an eighth of its descriptors at most for them, but
-/// kMinHalfOpen each in any case. Owner: the communicator (or the rendezvous root). Threads: endpoint() any;
-/// the rest one, the service thread. Failure: open() says what could not be had; afterwards nothing fails,
-/// running out of descriptors included (logged, tried again).
+/// random name.
+///
+/// Whoever fails the handshake, or is slow with it, is dropped with a rate-limited line in the log and never
+/// disturbs the owner. Each listener has a fixed number of slots for unfinished handshakes; half_open.h says
+/// who goes when they are too few. All listeners of a process together use at most an eighth of its
+/// descriptors for them, but kMinHalfOpen each in any case.
+///
+/// Owner: the communicator (or the rendezvous root). Threads: endpoint() any; the rest one, the service
+/// thread. Failure: open() says what could not be had; afterwards nothing fails, running out of descriptors
+/// included (logged, tried again).
 class Acceptor {
  public:
   struct Options {
@@ -46,6 +50,8 @@ class Acceptor {
   /// Called from progress(). It must not destroy the Acceptor.
   using OnIncoming = std::function<void(Incoming)>;
 
+  /// Opens the listeners; connections are accepted by progress(). Errors: invalidArgument if `options` select
+  /// no interface, system if a listener cannot be had. Logged.
   static Result<std::unique_ptr<Acceptor>> open(const Secret& secret, const Options& options,
                                                 OnIncoming onIncoming);
 
@@ -56,9 +62,10 @@ class Acceptor {
   /// When progress() is to be called although fd() is silent; TimePoint::max() for never.
   TimePoint nextDeadline() const;
   void progress();
-  /// progress() for an owner that is not ready yet: whoever proves the secret is kept until progress() is
+  /// As progress(), for an owner that is not ready yet: whoever proves the secret is kept until progress() is
   /// called.
   void attend();
+  /// Handshakes under way, at all listeners.
   size_t halfOpen() const;
 
   /// In a forked child: closes every descriptor, touches nothing the parent shares. Only destruction may

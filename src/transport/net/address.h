@@ -13,7 +13,7 @@
 
 namespace eccl::transport {
 
-/// Plain value. The default one is empty: valid() is false.
+/// A value. The default one is empty: valid() is false, and port(), withPort() and raw() say nothing.
 class SocketAddress {
  public:
   SocketAddress() = default;
@@ -22,8 +22,8 @@ class SocketAddress {
   /// The wildcard address. `family` is AF_INET or AF_INET6.
   static SocketAddress any(int family, uint16_t port);
   /// "192.0.2.1:5000", "[2001:db8::1]:5000" or "host.name:5000", best first. Looks names up, so it may block
-  /// for the resolver's time-out. `family`: AF_UNSPEC, AF_INET or AF_INET6. Errors name the text and what is
-  /// missing.
+  /// for the resolver's time-out. `family`: AF_UNSPEC, AF_INET or AF_INET6. Errors name the text:
+  /// invalidArgument if it is not of that form, system if the name is not known. Not logged.
   static Result<std::vector<SocketAddress>> resolve(const std::string& text, int family = AF_UNSPEC);
 
   bool valid() const { return family() != AF_UNSPEC; }
@@ -42,7 +42,8 @@ class SocketAddress {
   /// One byte 4 or 6, two of port, 4 or 16 of address.
   void encode(ByteWriter& to) const;
   static constexpr size_t encodedSize(int family) { return family == AF_INET6 ? 19 : 7; }
-  /// An unknown family byte gives an empty address; truncation shows in the reader.
+  /// Reads what encode() wrote. An unknown family byte gives an empty address. Bytes that are too few show in
+  /// the reader (ByteReader::ok()).
   static SocketAddress decode(ByteReader& from);
   bool operator==(const SocketAddress& other) const { return text() == other.text(); }
 
@@ -54,7 +55,8 @@ class SocketAddress {
   } u_{};
 };
 
-/// Fills in the abstract AF_UNIX address `name` (no file, gone with its last socket) and returns its size.
+/// Fills in the abstract AF_UNIX address `name` (no file, gone with its last socket) and returns its size. A
+/// name of more than 107 bytes is cut.
 socklen_t abstractAddress(const std::string& name, sockaddr_un* to);
 
 }  // namespace eccl::transport

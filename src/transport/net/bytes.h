@@ -13,12 +13,15 @@ namespace eccl::transport {
 static_assert(std::endian::native == std::endian::little,
               "the wire format is the memory format of little-endian hosts");
 
+/// The memory of a value, padding included. Valid as long as the value.
 template <class T>
 std::string_view bytesOf(const T& value) {
   static_assert(std::is_trivially_copyable_v<T>);
   return {reinterpret_cast<const char*>(&value), sizeof value};
 }
 
+/// Puts values one after the other. put() copies them as they lie in memory, so only types without padding
+/// are put.
 class ByteWriter {
  public:
   template <class T>
@@ -40,7 +43,8 @@ class ByteWriter {
 };
 
 /// Reads what ByteWriter wrote. Running past the end, or a length above its bound, makes ok() false for good
-/// and every later read empty, so that a parser checks once, at its end.
+/// and every later read empty, so that a parser checks once, at its end. The bytes are not copied: they
+/// outlive the reader and the views it returns.
 class ByteReader {
  public:
   explicit ByteReader(std::string_view bytes) : rest_(bytes) {}
@@ -53,6 +57,7 @@ class ByteReader {
     if (ok_) std::memcpy(&value, bytes.data(), sizeof value);
     return value;
   }
+  /// The next `count` bytes; empty if there are fewer.
   std::string_view raw(size_t count) {
     if (!ok_ || count > rest_.size()) {
       ok_ = false;
@@ -62,12 +67,14 @@ class ByteReader {
     rest_.remove_prefix(count);
     return bytes;
   }
+  /// What ByteWriter::text() wrote; empty if it is longer than `most` bytes.
   std::string_view text(size_t most) {
     size_t count = get<uint32_t>();
     if (count > most) ok_ = false;
     return raw(count);
   }
   bool ok() const { return ok_; }
+  /// All was read without an error, and nothing is left over.
   bool finished() const { return ok_ && rest_.empty(); }
 
  private:

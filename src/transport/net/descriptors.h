@@ -1,4 +1,5 @@
-// Descriptors are few (a login shell has 1024): what of the library uses some for a moment waits for its turn.
+// Descriptors are few (a login shell has 1024). So parts of the library that need some only for a moment take
+// turns.
 #pragma once
 
 #include <cstddef>
@@ -11,15 +12,18 @@ namespace eccl::transport {
 /// sixteenth of its limit, within 8 to 256. Any thread.
 size_t descriptorShare();
 
-/// Whether `count` more can be had at this moment. If not, and if that is allowed, the limit is raised first.
-/// What another thread does may make the answer wrong in either direction. Any thread.
+/// Whether `count` more can be had at this moment. It opens as many and closes them again. If they cannot be
+/// had, and if that is allowed (expectDescriptors()), the limit is raised first. Other threads may make the
+/// answer wrong in either direction. Any thread.
 bool descriptorsLeft(size_t count);
 
-/// Says whether the soft limit may be raised to the hard one (ECCL_RAISE_LIMITS), and does so if a communicator
-/// of `ranks` could need more than what is left. For each init. Any thread.
+/// Says whether the soft limit may be raised to the hard one (ECCL_RAISE_LIMITS), for the whole process; the
+/// last call counts. Raises it if a communicator of `ranks` could need more than what is left. Each init
+/// calls it. Any thread.
 void expectDescriptors(int ranks, bool mayRaise);
 
-/// Logs, at most once in ten seconds, that somebody waits for descriptors.
+/// Logs that `who` waits for descriptors. A few such lines are written in ten seconds, the rest are dropped.
+/// Any thread.
 void sayThatDescriptorsAreShort(const char* who);
 
 /// The right to set up one connection, of which a process gives descriptorShare() at a time. One owner, one
@@ -30,11 +34,13 @@ class SetupTurn {
   SetupTurn(const SetupTurn&) = delete;
   SetupTurn& operator=(const SetupTurn&) = delete;
   ~SetupTurn() { give(); }
-  /// True: it is held. False: all are taken, and their holders see somebodyWaits() until this is asked for
-  /// again and given, or given up.
+  /// True: it is held, by this call or before. False: all are taken; their holders see somebodyWaits() until
+  /// take() succeeds here or give() is called.
   bool take();
+  /// Gives the turn back, or stops waiting for one. Does nothing if there is neither.
   void give();
   bool held() const { return held_; }
+  /// Whether any turn of this process is waited for. A hint. Any thread.
   static bool somebodyWaits();
 
  private:

@@ -26,22 +26,28 @@ struct DialOptions {
   System* system = &System::real();
 };
 
-/// One attempt to reach one Endpoint: candidates in order, then the handshake and the Hello. Non-blocking.
-/// Owner and thread: whoever dials. Failure: result() names the peer, every candidate tried, and why each
-/// failed.
+/// One attempt to reach one Endpoint: candidates in order, then the handshake and the Hello. Non-blocking. A
+/// candidate whose listener has no room is tried again for a while before the next one is.
+///
+/// Owner and thread: whoever dials. It may be destroyed at any time. Failure: result() names the peer, every
+/// candidate tried, and why each failed.
 class Dialer {
  public:
   Dialer(const Endpoint& endpoint, const Secret& secret, const Hello& hello, const DialOptions& options,
          TimePoint deadline);
 
-  /// Readable when progress() has something to do. Constant.
+  /// Readable when progress() has something to do. Constant. -1: there is no descriptor for it, and
+  /// progress() is true at once.
   int fd() const { return poller_.fd(); }
-  /// When progress() is to be called although fd() is silent.
+  /// When progress() is to be called although fd() is silent; TimePoint::max() when it is over.
   TimePoint nextDeadline() const;
   /// True once the attempt is over.
   bool progress();
-  /// Once, after progress() returned true: the socket, like Incoming's, or the error. Not logged.
+  /// Once, after progress() returned true: the socket, like Incoming's, or the error. timeout: the deadline
+  /// has passed. remote: no candidate can be reached, and `retry` is off. internal: there is no candidate.
+  /// system: no descriptors. Not logged.
   Result<Fd> result();
+  /// In a forked child: closes the descriptors. Only destruction may follow.
   void closeAfterFork();
 
  private:
@@ -80,12 +86,13 @@ class Dialer {
   Status status_;
 };
 
-/// Two loopback sockets may connect to themselves when the port sought is free and ephemeral (TCP simultaneous
-/// open).
+/// Whether a socket's two ends are one. A loopback socket may connect to itself when nobody listens on the
+/// port sought and the kernel picks that port for it (TCP simultaneous open).
 bool connectedToItself(const Fd& socket);
 
-/// Dialer for a thread that may block, on the System of `wait`. Failure is not logged: the caller adds which
-/// rank it is, and logs.
+/// Dialer for a thread that may block, on the System of `wait`, whose deadline and abort flag end it. Waits
+/// for its turn (SetupTurn) before it takes descriptors. Errors: the Dialer's; timeout if there was no turn;
+/// internal when aborted. Not logged: the caller adds which rank it is, and logs.
 Result<Fd> dial(const Endpoint& endpoint, const Secret& secret, const Hello& hello, const DialOptions& options,
                 const Wait& wait);
 

@@ -36,7 +36,8 @@ struct Endpoint {
   static Result<Endpoint> decode(std::string_view bytes);
 };
 
-/// This host's name, this process's id and the boot id filled in; no identity, no addresses.
+/// This host's name, this process's id and the boot id filled in; no identity, no addresses. What cannot be
+/// found out stays empty. Characters of the name that decode() would refuse become "?".
 Endpoint localEndpoint(System& system);
 
 }  // namespace eccl::transport

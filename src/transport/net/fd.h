@@ -7,8 +7,9 @@
 
 namespace eccl::transport {
 
-/// Owns one descriptor of a System and closes it. Whoever creates the descriptor opens it close-on-exec, so
-/// that a program started by the application never keeps a rank's connections alive.
+/// Owns one descriptor of a System and closes it. Empty by default and after a move. Whoever creates the
+/// descriptor opens it close-on-exec, so that a program started by the application never keeps a rank's
+/// connections alive. Threads: one at a time, as for an int.
 class Fd {
  public:
   Fd() = default;
@@ -24,9 +25,10 @@ class Fd {
   ~Fd() { reset(); }
 
   int get() const { return fd_; }
-  /// Whose it is. Only of one that has been made.
+  /// The System that the descriptor is of. Undefined for an Fd that never had one.
   System& system() const { return *system_; }
   explicit operator bool() const { return fd_ >= 0; }
+  /// Gives the descriptor up without closing it, and returns it; -1 if there is none.
   int release() { return std::exchange(fd_, -1); }
   void reset() {
     if (const int old = release(); old >= 0) system_->close(old);

@@ -1,4 +1,4 @@
-// Who may occupy a listener before having proved anything, and who goes first when too many do.
+// Which unfinished handshakes a listener keeps, and which go first when there are too many.
 #pragma once
 
 #include <sys/socket.h>
@@ -14,11 +14,14 @@ namespace eccl::transport {
 
 /// The unfinished handshakes of one listener, in a fixed number of slots.
 ///
-/// When there is no room for a newcomer, the source that holds the most slots gives one up: first what has not
-/// sent a greeting, of that the oldest. A source is what a stranger cannot have many of: an IPv4 address, an
-/// IPv6 network of 64 bits, a user of this host. Nobody is sent away younger than the patience, so that a crowd
-/// of honest callers waits in the kernel's queue instead of losing its places to itself; but each eviction
-/// shortens the patience, so that a flood is worked off in about one patience, however long it is.
+/// When there is no room for a newcomer, the source that holds the most slots gives one up: first one that
+/// has not sent a greeting, among those the oldest. A source is something that a stranger cannot have many
+/// of: an IPv4 address, an IPv6 network of 64 bits, a user of this host.
+///
+/// No handshake is dropped for another before it has lasted as long as the patience, or ten times that once
+/// it has sent a greeting. So many honest callers wait in the kernel's queue instead of displacing each
+/// other. Each eviction shortens the patience, so that a flood of any length is worked off in about one
+/// patience; with room it grows again.
 ///
 /// Owner: the Acceptor. Threads: its one.
 class HalfOpen {
@@ -40,19 +43,21 @@ class HalfOpen {
   std::vector<Slot>& slots() { return slots_; }
   const std::vector<Slot>& slots() const { return slots_; }
 
-  /// Whom a newcomer may replace when only `room` slots are to be used: nullptr while there is room, else a
-  /// slot that may be released from mayGo() on.
+  /// Which handshake a newcomer may replace when only `room` slots are to be used: nullptr while there is
+  /// room, else a slot that may be released from mayGo() on. Valid until the next take() or release().
   Slot* next(size_t room);
+  /// From when a handshake may be dropped for a newcomer.
   TimePoint mayGo(const Slot& slot) const {
     return slot.since + (slot.handshake.greeted() ? kGreetedPatience : 1) * patience_;
   }
-  /// The slot that next() named goes for a newcomer.
+  /// To be called when the slot that next() named is given to a newcomer.
   void shortenPatience(size_t room);
-  /// Other users of this host share an eighth: the one of theirs that goes for another, nullptr while they have
-  /// room.
+  /// Other users of this host share an eighth of the slots. The slot of theirs that goes for another of them;
+  /// nullptr while they have room.
   Slot* nextOutsider(size_t room);
 
-  /// A free slot, there is one: to be filled, the handshake too, at once.
+  /// A free slot, for a handshake of this source. There must be one. The caller fills it in, the handshake
+  /// too, at once.
   Slot& take(const std::string& source);
   /// The handshake is over; closes its socket.
   void release(Slot& slot);

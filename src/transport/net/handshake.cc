@@ -25,7 +25,7 @@ struct Admission {
 };
 static_assert(sizeof(Admission) == 8);
 
-// Common to all three messages. What is wrong, or nothing.
+// Common to all four messages. What is wrong, or nothing.
 std::string checkHeader(uint32_t magic, uint16_t version) {
   if (magic != kWireMagic) return "does not speak ECCL's protocol";
   if (version == kWireVersion) return {};

@@ -55,7 +55,8 @@ struct Greeting {
 };
 static_assert(sizeof(Greeting) == 24);
 
-/// Bounded parsers of outside bytes; the message says what is wrong with them.
+/// Bounded parsers of outside bytes. Errors (remote) are the end of a sentence about the peer, such as "sent
+/// a malformed greeting". Not logged.
 Result<Greeting> decodeGreeting(std::string_view bytes);
 Result<Hello> decodeHello(std::string_view bytes);
 
@@ -64,9 +65,12 @@ Result<Hello> decodeHello(std::string_view bytes);
 ///   acceptor -> Challenge { nonce A, MAC(acceptor, identity, purpose, D, A) }
 ///   dialer   -> Hello,     MAC(dialer,   identity, purpose, D, A, Hello)
 ///   acceptor -> Admission: a dialer that was dropped for others learns so here, while it may still come again
-/// The roles in the MACs make a reflected message useless, the acceptor's identity makes one that reached the
-/// wrong acceptor useless, the nonces make an old one useless. Nothing is believed before the MAC over it is
-/// checked, and no byte after the Hello is read. Nothing is encrypted. One thread; deadlines are the owner's.
+/// The roles in the MACs make a reflected message useless. The acceptor's identity makes one that reached the
+/// wrong acceptor useless. The nonces make an old one useless. Nothing is believed before the MAC over it is
+/// checked, and no byte after the Hello or the Admission is read. Nothing is encrypted.
+///
+/// Owner and thread: the Acceptor or Dialer, which also minds the time. Failure: the state failed, with
+/// why().
 class Handshake {
  public:
   enum class State : uint8_t { working, done, failed };
@@ -77,19 +81,21 @@ class Handshake {
   /// The accepting side.
   static Handshake accepting(Fd socket, const Secret& secret, const Identity& identity);
 
-  /// Goes as far as the socket allows.
+  /// Goes as far as the socket allows without waiting. working: to be called again when fd() is ready for
+  /// awaits(). done and failed are final.
   State advance();
   /// EPOLLIN or EPOLLOUT: what advance() is waiting for.
   uint32_t awaits() const;
   int fd() const { return socket_.get(); }
-  /// After done: the introduction, mine or the peer's, and the socket.
+  /// After done: the introduction, mine or the peer's, which is authentic.
   const Hello& hello() const { return hello_; }
+  /// The socket, after done or to give the handshake up. Only once.
   Fd takeSocket() { return std::move(socket_); }
   /// After failed: a sentence part such as "sent no ECCL greeting".
   const std::string& why() const { return why_; }
   /// After failed: the connection ended, and nothing wrong had been said.
   bool cutOff() const { return cutOff_; }
-  /// The accepting side: the peer has sent a greeting that makes sense.
+  /// The accepting side, while working: the peer has sent a greeting that makes sense.
   bool greeted() const { return step_ == Step::sendChallenge || step_ == Step::readHello; }
 
  private:

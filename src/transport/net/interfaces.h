@@ -18,8 +18,10 @@ struct InterfaceOptions {
   int family = AF_UNSPEC;
 };
 
+/// What ECCL_SOCKET_IFNAME and ECCL_SOCKET_FAMILY say.
 InterfaceOptions interfaceOptions(const Settings& settings);
 
+/// One address of a network interface; an interface may have several.
 struct Interface {
   std::string name;
   SocketAddress address;  ///< port 0
@@ -27,13 +29,13 @@ struct Interface {
 };
 
 /// Every IPv4 and IPv6 address of every interface that is up. IPv6 link-local addresses are left out: their
-/// scope means nothing on another host.
+/// scope means nothing on another host. Error: System::interfaces()'s.
 Result<std::vector<Interface>> listInterfaces(System& system);
 
-/// The ones `options` selects, best first; never empty. With a list of names its order decides; without,
-/// InfiniBand
-/// ("ib"), then ordinary ones, then bridges of containers and virtual machines, loopback last, IPv4 before IPv6
-/// inside each class. A selection that matches nothing is an error (invalidArgument) that lists what exists.
+/// Those of `all` that `options` selects, best first; never empty. A list of names decides the order. Without
+/// one, or with one that excludes, InfiniBand ("ib") comes first, then ordinary interfaces, then bridges of
+/// containers and virtual machines, and loopback last. Within each of these IPv4 comes before IPv6. Error
+/// (invalidArgument): the selection matches nothing; the sentence lists what exists. Not logged.
 Result<std::vector<Interface>> chooseInterfaces(const std::vector<Interface>& all,
                                                 const InterfaceOptions& options);
 

@@ -1,14 +1,15 @@
-// Keeps outsiders from filling the log.
+// Keeps lines that peers or strangers cause from filling the log.
 #pragma once
 
 #include "base/clock.h"
 
 namespace eccl::transport {
 
-/// Lets a burst of lines through per period and counts the rest. One thread.
+/// Lets five lines through in ten seconds and counts the rest. One thread.
 class LogLimiter {
  public:
-  /// True when the line may be written; `*suppressed` is how many were swallowed since the last one that was.
+  /// True when the line may be written; `*suppressed` is then how many were dropped since the last one that
+  /// was. False: it is to be dropped, and `*suppressed` is left alone.
   bool allow(TimePoint now, int* suppressed) {
     if (now - windowStart_ >= kPeriod) {
       windowStart_ = now;

@@ -1,4 +1,4 @@
-// What a communicator's members know and strangers do not, and how knowing it is proved.
+// What a communicator's members know and strangers do not, and how they prove that they know it.
 #pragma once
 
 #include <array>
@@ -16,8 +16,10 @@ struct Secret {
   std::array<uint8_t, 16> bytes{};
 
   static Secret random(System& system);
-  /// 32 hexadecimal digits, surrounding white space allowed. `where` names the source in the error.
+  /// 32 hexadecimal digits, surrounding white space allowed. `where` names the source in the error
+  /// (invalidArgument), which never shows the text. Not logged.
   static Result<Secret> fromHex(std::string_view text, const char* where);
+  /// The proof of knowing the secret, for this message: see sipHash128().
   Tag mac(std::string_view message) const { return sipHash128(bytes, message); }
 };
 
@@ -26,6 +28,7 @@ struct Secret {
 using Identity = std::array<uint8_t, 16>;
 Identity randomIdentity(System& system);
 
+/// 32 digits, in lower case.
 std::string toHex(const std::array<uint8_t, 16>& bytes);
 /// Takes the same time wherever the difference is.
 bool constantTimeEqual(const Tag& a, const Tag& b);

@@ -10,7 +10,7 @@ namespace eccl::transport {
 using Tag = std::array<uint8_t, 16>;
 
 /// A keyed pseudo-random function: without the 16-byte key no tag can be predicted. Good as a message
-/// authentication code; not a hash for data an attacker chooses together with the key.
+/// authentication code; not a hash for data that an attacker chooses together with the key. Pure; any thread.
 Tag sipHash128(const std::array<uint8_t, 16>& key, std::string_view data);
 
 }  // namespace eccl::transport

@@ -11,7 +11,8 @@
 
 namespace eccl::transport {
 
-/// Handed by value or reference to every call that blocks.
+/// How long one blocking call may wait. A value, handed to every call that blocks; what it points to outlives
+/// the call.
 struct Wait {
   TimePoint deadline = TimePoint::max();
   const std::atomic<bool>* abort = nullptr;          ///< not owned; true ends the call within kSlice
@@ -22,6 +23,7 @@ struct Wait {
   /// An abort flag has no descriptor to sleep on, so a sleeper looks at it this often.
   static constexpr Duration kSlice = std::chrono::milliseconds(20);
 
+  /// A wait until `limit` from now. A limit too large for the clock is none.
   static Wait within(Duration limit, const std::atomic<bool>* abort = nullptr,
                      System& system = System::real()) {
     const TimePoint now = system.now();
@@ -31,7 +33,8 @@ struct Wait {
   bool expired() const { return system->now() >= deadline; }
   Duration left() const { return std::max(Duration::zero(), deadline - system->now()); }
 
-  /// Sleeps until `fd` is ready, `until`, the deadline, or one slice has passed; the caller looks which.
+  /// Sleeps until `fd` is ready, `until`, the deadline, or one slice has passed; the caller looks which. -1:
+  /// only sleeps.
   void onFd(int fd, TimePoint until = TimePoint::max(), short events = POLLIN) const {
     if (meanwhile != nullptr) (*meanwhile)();
     const TimePoint now = system->now();
@@ -40,6 +43,7 @@ struct Wait {
   }
 };
 
+/// The error (internal) of a call that the abort flag has ended. Not logged.
 inline Status abortedWhile(const char* doing) {
   return Status::error(Code::internal, "aborted while %s: the communicator's abort was called", doing);
 }

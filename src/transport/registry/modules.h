@@ -14,10 +14,13 @@ namespace eccl::transport {
 /// every communicator. One thread at a time.
 class TransportModules {
  public:
-  /// Errors name the file and say what to do: there is none, it cannot be loaded, it is no transport module, it
-  /// is of another version. The same file again gives the same answer. Not logged.
+  /// The transport of a module. Errors name the file and say what to do: system if it cannot be loaded, which
+  /// includes that there is none; invalidUsage if it is no transport module or of another version, or if this
+  /// process has more rights than its user. Not logged. The same path again gives the same answer, an error
+  /// too.
   Result<const TransportEntry*> open(const std::string& path);
-  /// Where modules of this installation are: the folder eccl/ beside libeccl.so.
+  /// Where modules of this installation are: the folder eccl/ beside libeccl.so. An absolute path. Any
+  /// thread.
   static const std::string& folder();
   /// The file of the transport of this name in that folder, whether or not there is one.
   static std::string pathOf(const std::string& name);

@@ -13,19 +13,24 @@ namespace eccl::transport {
 /// Those that are built in and the modules that have been opened, by priority. Any thread.
 std::vector<const TransportEntry*> knownTransports();
 
-/// Opens a module and makes it known. Errors name the file and say what to do; not logged. Any thread.
+/// Opens a module and makes it known to all communicators made from now on. Again without effect. Errors
+/// (TransportModules::open()'s, or invalidUsage for a second transport of one name) name the file and say
+/// what to do; not logged. Any thread.
 Status openTransportModule(const std::string& path);
 
-/// The setting that forbids it ("ECCL_SHM_DISABLE=1"); empty if none does.
+/// The setting that forbids a transport, such as "ECCL_SHM_DISABLE=1"; empty if none does.
 std::string forbiddenBy(const TransportEntry& entry, const Settings& settings);
 
-/// Whether ranks may use the transport of this name.
+/// Whether there is a transport of this name here, and no setting forbids it.
 bool allows(const Settings& settings, std::string_view name);
 
-/// What the settings say: ECCL_TRANSPORT, a comma list of names, and each transport's own switch. Opens the
-/// modules that ECCL_TRANSPORT_MODULES names, and those of the installation that ECCL_TRANSPORT allows. An
-/// error if one that is named cannot be had; a name that no transport has is an error that lists those that
-/// exist. Modules that nobody named and that cannot be had are left out (logged). Any thread.
+/// The transports that the settings allow: ECCL_TRANSPORT, a comma list of names, and each transport's own
+/// switch.
+///
+/// Opens the modules that ECCL_TRANSPORT_MODULES names, and those of the installation that ECCL_TRANSPORT
+/// allows. Error: a module that is named cannot be had, or ECCL_TRANSPORT has a name that no transport has
+/// (invalidUsage; the sentence lists those that exist). Not logged. Modules that nobody named and that cannot
+/// be had are left out (logged once for each file). Any thread.
 Result<TransportChoice> chooseTransports(const Settings& settings);
 
 }  // namespace eccl::transport

@@ -17,9 +17,9 @@ namespace eccl::transport {
 /// Owner: the Connection. Threads: the driver's. Failure: none of its own; a dead peer is found by PeerWatch.
 class MemoryPath final : public Path {
  public:
-  /// `name` is "thread" or "shm". `peerHeap`: what the end's window `theirs` is in, if anything. One of
-  /// `sendEnd`, `receiveEnd` is this side's, attached to `memory`; it outlives the path. `doorbell` is the
-  /// peer's.
+  /// One of `sendEnd`, `receiveEnd` is this side's, the other is null. The end is attached to `memory`, has
+  /// its windows, and outlives the path. `name` is "thread" or "shm", and static. `peerHeap`: what the end's
+  /// window `theirs` is in, if anything. `doorbell` is the peer's.
   MemoryPath(const char* name, RingMemory memory, PeerHeap peerHeap, SendEnd* sendEnd, ReceiveEnd* receiveEnd,
              std::shared_ptr<Fd> doorbell);
   /// Poisons: whoever is still there must not wait for this side.

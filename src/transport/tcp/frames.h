@@ -26,7 +26,7 @@ struct CreditFrame {
 };
 static_assert(sizeof(CreditFrame) == 16);
 
-/// Flags that mean something outside the sender's memory.
+/// The flags that a message keeps on the wire: those that mean something outside the sender's memory.
 inline constexpr uint16_t kWireFlags = kSlotLast;
 
 }  // namespace eccl::transport

@@ -30,7 +30,7 @@ class TcpPath : public Path, protected ReadyHandler {
     size_t bytesPerCall = SIZE_MAX;  ///< for tests: at most this many bytes per socket call
   };
   ~TcpPath() override { shut(); }
-  /// Begins to watch the socket.
+  /// Begins to watch the socket; needed before anything else. Error: see Poller. Not logged.
   Status open() { return reactor_->watch(socket_.get(), watched_ = EPOLLIN, this); }
   const char* name() const override { return "tcp"; }
   void closeAfterFork() override { socket_.reset(); }
@@ -40,11 +40,13 @@ class TcpPath : public Path, protected ReadyHandler {
   TcpPath(Wiring wiring, uint32_t* peerPoison);
 
   bool live() const { return socket_ && !poisoned_; }
-  /// Bytes moved, 0: not now, -1: broken, errno says why.
+  /// Bytes moved, 0: not now, -1: broken, errno says why. The parts are cut to what one call may move.
   ssize_t send(iovec* parts, int count);
   /// Bytes moved, 0: not now or broken (and told).
   size_t receive(iovec* parts, int count);
+  /// Awaits EPOLLIN, with or without EPOLLOUT, from now on.
   void watchFor(uint32_t events);
+  /// The connection is broken: see Failure. Nothing happens if it is closed or poisoned already.
   void breakOff(const std::string& reason);
   /// The peer has said that it failed; what the socket does from now on is no news.
   void onPeerPoison();

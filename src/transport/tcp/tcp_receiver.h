@@ -6,11 +6,12 @@
 
 namespace eccl::transport {
 
-/// Reads messages into the ring, or straight into the user's memory where a grant allows, and tells the sender
-/// what was released. Owner, threads, failure: see TcpPath.
+/// Reads messages into the ring, or straight into the user's memory where a grant allows, and sends the
+/// sender credits for what was released. Owner, threads, failure: see TcpPath.
 ///
 /// One system call reads the rest of the current payload into its place and whatever follows into a small
-/// stage, so that a large message costs one call and many small ones share one.
+/// stage, so that a large message costs one call and many small ones share one. Credits are held back until
+/// half a ring is released, or flush().
 class TcpReceiver final : public TcpPath {
  public:
   /// `end` is attached to the Wiring's memory and outlives the path.
