@@ -84,8 +84,9 @@ void Rendezvous::closeAfterFork() {
   thread_.closeAfterFork();
 }
 
-// One turn: time limits, sleep, door, joiners. Joiners are only marked as gone while a turn iterates over them,
-// and erased, which closes them, at the start of the next: until then no descriptor number is used anew.
+// One turn: time limits, sleep, listener, joiners. Joiners are only marked as gone while a turn iterates over
+// them, and erased, which closes them, at the start of the next: until then no descriptor number is used
+// anew.
 void Rendezvous::run() {
   std::unique_lock lock(mutex_);
   while (!stop_.load(std::memory_order_acquire)) {
@@ -261,7 +262,8 @@ bool Rendezvous::comesBack(Joiner& joiner) {
   return true;
 }
 
-// The more there are, the later: so that all together do not knock more than a thousand times in a second.
+// The more there are, the later: so that all together do not come back more than a thousand times in a
+// second.
 void Rendezvous::sendAway(Joiner& joiner) {
   constexpr size_t kMin = 20, kMax = 5000;  // ms
   const size_t wait = std::clamp(absent_.size(), kMin, kMax);

@@ -228,7 +228,8 @@ void Acceptor::fill(Listener& listener, Fd fd, const sockaddr_storage& from) {
   advance(listener, slot);
 }
 
-// How many slots this listener may use: strangers at all doors of a process leave it most of its descriptors.
+// How many slots this listener may use: the unfinished handshakes of all listeners leave the process most of
+// its descriptors.
 size_t Acceptor::room(const Listener& listener) const {
   rlimit limit{};
   if (listener.callers.count() < kMinHalfOpen || getrlimit(RLIMIT_NOFILE, &limit) != 0)
@@ -237,7 +238,7 @@ size_t Acceptor::room(const Listener& listener) const {
   return std::min(listener.callers.most(), std::max(kMinHalfOpen, share));
 }
 
-// True when a slot is free, if need be at the expense of a stranger who has had his time.
+// True when a slot is free, if need be because a handshake that has had its time is dropped.
 bool Acceptor::makeRoom(Listener& listener) {
   const size_t most = room(listener);
   Slot* const other = listener.callers.next(most);

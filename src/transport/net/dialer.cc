@@ -13,9 +13,9 @@ namespace eccl::transport {
 namespace {
 
 constexpr Duration kRest = std::chrono::milliseconds(50);  // between rounds; doubles up to 8 times that
-// A door where others crowd is knocked at again before another is tried: after 5 ms, doubling. Behind an
-// AF_UNIX name is the peer and nobody else; a port may have become another program's, which closes all that it
-// is asked.
+// A listener without room is called again before another candidate is tried: after 5 ms, doubling. Behind an
+// AF_UNIX name is the peer and nobody else. A TCP port may have become another program's, which closes every
+// connection, so that is given up sooner.
 constexpr Duration kCrowdedRest = std::chrono::milliseconds(5);
 constexpr Duration kUnixPatience = std::chrono::seconds(10), kTcpPatience = std::chrono::milliseconds(1500);
 
@@ -146,8 +146,8 @@ void Dialer::shake() {
   finish({});
 }
 
-// There is an acceptor, which had no room or dropped this call for others: it is worth another knock, while the
-// next candidate may be a slower way.
+// There is an acceptor, which had no room or dropped this call for others. It is called again: the next
+// candidate may be a slower way.
 void Dialer::crowded(const std::string& why) {
   const TimePoint now = options_.system->now();
   if (knocks_ == 0) crowdedSince_ = now;

@@ -76,7 +76,7 @@ class Dialer {
   std::vector<Candidate> candidates_;
   size_t current_ = 0;
   int round_ = 0;
-  int knocks_ = 0;            // at the current candidate's door, turned away unheard
+  int knocks_ = 0;            // calls of the current candidate that were turned away
   TimePoint crowdedSince_{};  // the first of them
   State state_ = State::resting;
   TimePoint until_{};  // of the current state
