@@ -11,6 +11,7 @@
 
 namespace eccl::algorithms {
 
+/// The factors that a file may give.
 inline constexpr double kMinCorrection = 1e-3, kMaxCorrection = 1e3;
 /// What a measured call took, as a multiple of what the constants say.
 struct Correction {
@@ -22,18 +23,19 @@ struct Correction {
   bool operator==(const Correction&) const = default;
 };
 
-/// A value.
+/// A value; any thread may read it.
 class CostModel {
  public:
   CostModel() = default;  // the default constants, nothing measured
+  /// Of corrections no two are for the same algorithm, memory, ranks and bytes; any order.
   CostModel(const CostParameters& parameters, std::vector<Correction> corrections);
 
   const CostParameters& parameters() const { return parameters_; }
   const std::vector<Correction>& corrections() const { return corrections_; }
   bool operator==(const CostModel&) const = default;
 
-  /// Microseconds of a call. `programs` are those of `algorithm` for all ranks. `mostTiles` and errors:
-  /// simulatedTime()'s.
+  /// Microseconds of a call: the simulated time by factorFor(). `programs` are those of `algorithm` for all
+  /// ranks. `mostTiles` and errors: simulatedTime()'s.
   Result<double> predict(const Algorithm& algorithm, const std::vector<Program>& programs, const CallSize& size,
                          const Placement& placement, int64_t mostTiles = kEnoughTiles) const;
   /// What predict() multiplies with: the corrections of the algorithm, interpolated over the logarithms of
@@ -43,10 +45,12 @@ class CostModel {
   /// As a text: "lines" and their number, so that a text that is cut off is seen, then lines "constant value"
   /// and "correct collective algorithm memory|network ranks bytes factor".
   std::string text() const;
-  /// Reads that. # begins a comment; a constant that is not given keeps its default; the number of
-  /// lines may be left out. Errors (invalidArgument) give `name`, what they call the text, and the line.
+  /// Reads what text() wrote. # begins a comment; a constant that is not given keeps its default; the number
+  /// of lines may be left out. Errors (invalidArgument) begin with `name`, which stands for the text, and the
+  /// line. Not logged.
   static Result<CostModel> parse(std::string_view text, const std::string& name);
-  /// Reads a file. Errors name it; to be empty, or to end within a line, is one.
+  /// Reads a file. Errors name it: parse()'s and readWholeLines()'s. An empty file, or one that ends within a
+  /// line, is an error. Not logged.
   static Result<CostModel> load(const std::string& path);
 
  private:

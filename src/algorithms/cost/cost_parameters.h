@@ -1,7 +1,7 @@
 // What moves cost on a machine: the constants of the cost model. simulate.h says how they add up.
 //
-// Values, any thread. All are linear: a predicted time is a sum of amounts times these, which is what lets
-// them be fitted to measured times (calibrate.h).
+// A predicted time is a sum of amounts times these constants. That it is linear in them is what lets them be
+// fitted to measured times (calibrate.h). All are values; any thread.
 #pragma once
 
 #include <array>
@@ -39,9 +39,10 @@ enum class CostTerm : int {
   count = store + kMemoryLevels,
 };
 inline constexpr int kCostTerms = static_cast<int>(CostTerm::count);
-/// "call", "read.64K", …: as in files (cost_model.h).
+/// "call", "read.64K", …: as in files (cost_model.h). Not for CostTerm::count.
 std::string nameOf(CostTerm term);
 
+/// The constants of one machine.
 struct CostParameters {
   std::array<double, kCostTerms> values{};  ///< by CostTerm, none negative
 

@@ -1,5 +1,5 @@
-// Points in time of a simulation, without and with the critical path that leads to them. Only simulate.cc needs
-// them.
+// Points in time of a simulation, without and with the critical path that leads to them. Both have the same
+// functions, so that the simulation can be instantiated with either. Only simulate.cc needs them.
 #pragma once
 
 #include <algorithm>
@@ -8,13 +8,16 @@
 
 namespace eccl::algorithms::simulation {
 
-/// A point in time.
+/// A point in time, in microseconds from the beginning of the call.
 struct Time {
   double at = 0;
 
+  /// Goes on by the cost of so much of a term.
   void add(const CostParameters& parameters, CostTerm term, double amount) { at += parameters[term] * amount; }
+  /// The later of the two.
   void notBefore(const Time& other) { at = std::max(at, other.at); }
-  /// Goes on as from `earlier` to here, so many times.
+  /// Goes on by so many times the way from `earlier` to here: extrapolates what repeats. `times` may be a
+  /// fraction.
   void goOn(const CostParameters&, const Time& earlier, double times) { at += times * (at - earlier.at); }
 };
 

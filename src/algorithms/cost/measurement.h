@@ -20,13 +20,18 @@ struct Measurement {
 
   CollectiveShape shape() const { return {algorithm->collective, placement.ranks(), 0}; }
   double blockBytes() const { return static_cast<double>(size.elements) * size.elementBytes; }
+  /// Of all ranks, with one channel. Made anew each time.
   std::vector<Program> programs() const { return buildAll(*algorithm, shape(), placement, 1); }
 };
 
 /// Lines "ranks MACHINE:MEMORY:PORT …", "cores N …", and of calls among these "call COLLECTIVE ALGORITHM
 /// ELEMENTS BYTES SLOTBYTES SLOTS registered|plain MICROSECONDS".
+///
+/// Of a placement it keeps the machines with their cores, the memories and each rank's first port. Hosts that
+/// share a machine, the speed of ports, NUMA nodes and accelerators are lost.
 std::string textOf(std::span<const Measurement> measurements);
-/// Reads that. Errors (invalidArgument) give `name`, what they call the text, and the line.
+/// Reads what textOf() wrote; # begins a comment. Errors (invalidArgument) begin with `name`, which stands
+/// for the text, and the line. Not logged. Any thread, as for the others here.
 Result<std::vector<Measurement>> parseMeasurements(std::string_view text, const std::string& name);
 
 }  // namespace eccl::algorithms

@@ -33,6 +33,11 @@ inline std::array<double, kMemoryLevels> levelsOf(double workingSet) {
 
 /// An AbstractExecutor's Domain whose data is time.
 template <class Moment>
+/// The Domain of an AbstractExecutor (algorithms/verify/abstract_executor.h) whose data is time. `Moment`:
+/// Time, or CriticalPath.
+///
+/// simulate.cc drives it: begin() before each step of the executor; putOff() and execute() are called by
+/// that. What is passed to the constructor outlives this. One thread.
 class Clocks {
  public:
   enum class Mode : uint8_t { slot, get, put, sent };
@@ -73,7 +78,7 @@ class Clocks {
 
   int rankOf(int lane) const { return lanes_[static_cast<size_t>(lane)].program->rank; }
   double clockOf(int lane) const { return lanes_[static_cast<size_t>(lane)].clock.at; }
-  /// For whom the last move may have mattered.
+  /// The ranks for whom the last move may have mattered.
   const std::vector<int>& concerned() const { return concerned_; }
   /// A lane of the rank is about to be advanced.
   void begin(int rank, double now) {
@@ -83,7 +88,7 @@ class Clocks {
   /// When a move that was put off can begin, and when it can but for its core.
   double later() const { return later_; }
   double ready() const { return begin_.at; }
-  /// Whether the core of that move was another rank's last.
+  /// Whether the core of that move was not used by this rank last.
   bool handsOver(int rank) const { return core_->rank != rank; }
   /// Whether the move begins later than now.
   bool putOff(const Move<Payload>& move) {
@@ -95,13 +100,15 @@ class Clocks {
     later_ = beginning(move.rank, now_, begin_.at);
     return later_ > now_;
   }
-  /// When a move can begin, as far as is known, whose messages and slots are ready at a time.
+  /// When a move can begin whose messages and slots are ready at `ready`, as far as is known at `now`.
+  /// Chooses its core.
   double beginning(int rank, double now, double ready) {
     now_ = now;
     core_ = &coreFor(rank);
     return std::max(ready, core_->free.at);
   }
 
+  /// Moves the clocks by what a move costs. Never fails: nullptr.
   const char* execute(const Move<Payload>& move) {
     const double bytes = bytesOf(move), megabytes = bytes / kMB;
     Moment clock = begin_;
@@ -175,11 +182,13 @@ class Clocks {
     return nullptr;
   }
 
+  /// A lane has waited for a step of another one: it goes on no earlier than that step ended.
   void waited(const LaneWait& wait) {
     const Finish& finish = lanes_[static_cast<size_t>(wait.onLane)].finishes[static_cast<size_t>(wait.onStep)];
     if (finish.tile == wait.onTile) lanes_[static_cast<size_t>(wait.lane)].clock.notBefore(finish.at);
   }
 
+  /// When the last rank has finished.
   Moment end() const {
     return *std::max_element(ends_.begin(), ends_.end(),
                              [](const Moment& a, const Moment& b) { return a.at < b.at; });

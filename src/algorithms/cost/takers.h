@@ -1,4 +1,4 @@
-// How receivers take messages, for senders that have to know: part of the simulation.
+// How receivers take messages, which senders have to know to deliver them: part of the simulation.
 #pragma once
 
 #include <algorithm>
@@ -25,7 +25,8 @@ struct Taker {
   bool scratch = false;  // see usesScratch()
 };
 
-/// Of every message of a tile. Immutable.
+/// The moves that take the messages of a tile, by the operand that sends them. Constant; keeps nothing of the
+/// programs. For a message that nobody takes it is a Taker that offers no memory.
 class Takers {
  public:
   /// `programs`: one per rank, in order, that verifyStructure() accepts.
