@@ -11,30 +11,33 @@
 
 namespace eccl::runtime {
 
-/// The open group of one thread. Calls outside of any are a group of one. Owner: its thread, which alone uses
-/// it.
+/// The open group of one thread. Calls outside of any are a group of one. Owner and thread: its thread, which
+/// alone uses it. Failure: of a call in a group, by end().
 class Group {
  public:
   static Group& ofThisThread();
 
   bool open() const { return depth_ > 0; }
+  /// Opens a group, or one within it.
   void start() { ++depth_; }
   /// Closes a group. The outermost one issues everything, and waits for the calls with the NULL stream on
   /// blocking communicators. Its error is the first of any call in the group. If a call was refused, nothing
-  /// is issued.
+  /// is issued, and jobs are only told to clean up. Error (invalidUsage): none is open.
   Status end();
 
-  /// As end() without issuing anything: *microseconds = what the calls are expected to take. Inits and splits
-  /// in the group are an error.
+  /// As end() without issuing anything: *microseconds = what the calls are expected to take. Collectives of a
+  /// communicator count one after the other, its sends and receives side by side, and so do communicators.
+  /// Errors: inits and splits in the group, an inner group, none open (invalidUsage), or the estimator's.
   Status simulateEnd(double* microseconds);
 
   /// Adds a validated call on a communicator. `stream`: null is the NULL stream. Outside a group the call is
-  /// issued at once.
+  /// issued at once, and with the NULL stream on a blocking communicator it is complete on return. An error
+  /// there is the call's.
   Status add(ecclComm_t comm, const CommunicatorUse& use, std::shared_ptr<Stream> stream, Call call);
   /// Something that blocks until other ranks do the same (init, split). In a group all of them run side by
   /// side. `refused` is ok; if not, the group will issue nothing and the job is only to clean up.
   using Job = std::function<Status(const Status& refused)>;
-  /// Adds a job. Outside a group it is done at once.
+  /// Adds a job. Outside a group it is done at once, and its Status returned.
   Status addJob(Job job);
   /// Tells the group how a call went. If it was refused, an open group will issue nothing.
   void judge(const Status& status) noexcept;
@@ -63,7 +66,7 @@ ecclResult_t groupCall(const char* function, ecclComm_t comm, Body&& body) noexc
 
 /// The NULL stream of ecclStreamSynchronize and ecclStreamQuery: the calls that this thread has made with it
 /// on non-blocking communicators. Calls of other threads are not waited for, so that no thread hangs because
-/// another does nothing. Owner: its thread.
+/// another does nothing. Owner and thread: its thread. Keeps no stream alive.
 class NullStream {
  public:
   static NullStream& ofThisThread();

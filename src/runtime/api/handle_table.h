@@ -38,8 +38,8 @@ class HandleTable {
   };
 
  public:
-  /// An object that was found, kept alive while this is. Empty if there is none. Used by one thread at a
-  /// time.
+  /// An object that was found, kept alive while this is. Empty if there is none; the rest then is undefined.
+  /// Used by one thread at a time. Destroying the last Use of a taken handle ends the object.
   class Use {
    public:
     Use() = default;
@@ -60,9 +60,10 @@ class HandleTable {
       place_->state.fetch_add(1, std::memory_order_relaxed);
       return {table_, place_};
     }
-    /// The object, for those who outlive the handle.
+    /// The object, for owners that outlive the handle.
     const std::shared_ptr<T>& shared() const { return place_->object; }
-    /// After take(): waits until every other call that had found the object has returned.
+    /// After take(): waits until every other Use of the object is gone. Two threads that both hold one and
+    /// call this would wait for each other for good.
     void awaitOthers() const {
       for (uint64_t state; ((state = place_->state.load(std::memory_order_acquire)) & kCalls) > 1;)
         place_->state.wait(state, std::memory_order_acquire);
@@ -79,8 +80,8 @@ class HandleTable {
   HandleTable(HandleKind kind, std::mutex& mutex) : kind_(kind), mutex_(mutex) {}
   HandleTable(const HandleTable&) = delete;
 
-  /// Puts an object into the table and returns its handle. Throws bad_alloc, like new; nothing has changed
-  /// then.
+  /// Puts an object into the table and returns its handle, never null. Throws bad_alloc, like new; nothing
+  /// has changed then.
   void* add(std::shared_ptr<T> object) {
     std::lock_guard lock(mutex_);
     if (free_.empty()) grow();
@@ -93,7 +94,7 @@ class HandleTable {
     return reinterpret_cast<void*>(use << 32 | uint64_t{index} << 8 | static_cast<uint8_t>(kind_));
   }
 
-  /// The object behind a handle; empty if the handle is not valid.
+  /// The object behind a handle; empty if the handle is not valid. Any bits may be asked for.
   Use find(const void* handle) { return enter(handle, 0); }
   /// As find(), for one caller only: nobody finds the object afterwards.
   Use take(const void* handle) { return enter(handle, kEnded); }

@@ -14,8 +14,8 @@
 
 namespace eccl::runtime {
 
-/// What an ecclComm_t names. Owner: the handle table. The communicator may outlive it: Runs in streams keep
-/// theirs.
+/// What an ecclComm_t names. Owner: the handle table. The communicator may outlive it, as Runs in streams
+/// keep it. The handles of its registrations end with it.
 struct ApiCommunicator {
   explicit ApiCommunicator(CommunicatorOptions options)
       : communicator(std::make_shared<Communicator>(std::move(options))) {}
@@ -35,14 +35,15 @@ struct Registration {
   Window memory;
 };
 
-/// The communicator behind a handle. Errors (invalidArgument, invalidUsage) name the API function `function`
-/// and say why the handle is no good. `take`: nobody else finds it from now on.
+/// The communicator behind a handle. `take`: nobody else finds it from now on. Errors name the API function
+/// `function` and say why the handle is no good: invalidArgument if it is none or not any more, invalidUsage
+/// in a forked child. Not logged.
 Result<CommunicatorUse> communicatorOf(ecclComm_t comm, const char* function, bool take = false);
-/// The stream behind a handle that is not NULL. Errors as above.
+/// The stream behind a handle that is not NULL. `take` and error (invalidArgument) as above.
 Result<std::shared_ptr<Stream>> streamOf(ecclStream_t stream, const char* function, bool take = false);
 
 /// Remembers the sentence of a failure for ecclGetLastError, of the thread and of the communicator, and
-/// returns the code.
+/// returns the code. ok and inProgress are no failures. Any thread.
 ecclResult_t report(const Status& status, ApiCommunicator* communicator = nullptr) noexcept;
 
 /// The body of an API function: `body` returns a Status, which is reported. Nothing is thrown out of it.
@@ -68,8 +69,8 @@ ecclResult_t apiCall(const char* function, ecclComm_t comm, Body&& body) noexcep
   return apiCall(function, comm, body, [](const Status&) {});
 }
 
-/// The options of a communicator, from settings and `config`, which may be null. Errors name the field and
-/// what it may be.
+/// The options of a communicator, from settings and `config`, which may be null and of an older or newer
+/// header. Errors name the field and what it may be, or are loadSettings()'s.
 Result<CommunicatorOptions> optionsFrom(const ecclConfig_t* config, const char* function);
 
 }  // namespace eccl::runtime

@@ -14,9 +14,10 @@ namespace eccl::runtime {
 /// thread may start and join, but no job joins itself.
 class Jobs {
  public:
-  /// Runs `body` in a thread of its own. `body` reports its own errors. Error: there can be no more threads.
+  /// Runs `body` in a thread of its own. `body` reports its own errors and does not throw. Error (system):
+  /// there can be no more threads; `body` is not run.
   Status start(std::function<void()> body);
-  /// Waits for all that were started.
+  /// Waits for all that were started before the call.
   void join();
 
  private:

@@ -12,9 +12,9 @@
 
 namespace eccl::runtime {
 
-/// The one object of this process. Any thread. The first use installs the fork handlers: in a forked child (a
-/// data loader) the communicators of the parent are closed and refuse to be used, so that the child never
-/// keeps a dead parent's sockets alive.
+/// The one object of this process; never destroyed. Any thread. The first use installs the fork handlers: in
+/// a forked child (a data loader) the communicators and streams of the parent are closed and refuse to be
+/// used, so that the child never keeps a dead parent's sockets alive.
 class Process {
  private:
   std::mutex mutex_;
@@ -26,9 +26,9 @@ class Process {
   HandleTable<Stream> streams{HandleKind::stream, mutex_};
   HandleTable<Registration> registrations{HandleKind::registration, mutex_};
 
-  /// Keeps a root until it has served its ranks.
+  /// Keeps a root until it has served its ranks: it ends with a later keep() or dropRoots().
   void keep(std::unique_ptr<transport::Rendezvous> root);
-  /// Ends the roots that have served theirs.
+  /// Ends the roots that have served their ranks, or have given up.
   void dropRoots();
 
  private:

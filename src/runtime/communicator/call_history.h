@@ -1,8 +1,8 @@
 // What this rank has called, and what other ranks say they have called: the memory of the mismatch check.
 //
 // A rank that waits too long, or gets a message of another call, sends the record of its call to the ranks it
-// waits for. A rank that made another call under the same number says so. A record of a number that this rank
-// has not reached yet is kept until it has.
+// waits for. A rank that made a different call under the same number says so. A record of a number that this
+// rank has not reached yet is kept until it has.
 #pragma once
 
 #include <mutex>
@@ -29,11 +29,12 @@ class CallHistory {
   uint64_t next(uint64_t scope) const;
   /// The last call of this scope, if there was one.
   std::optional<CallRecord> last(uint64_t scope) const;
-  /// Numbers a call that is being made, and remembers it. Returns a mismatch if another rank has already told
-  /// of another call under that number.
+  /// Numbers a call that is being made, and remembers it. `mine` gets its number and signature. Returns a
+  /// mismatch if another rank has already told of another call under that number.
   std::optional<Mismatch> add(CallRecord& mine);
   /// Compares another rank's call with this rank's. Returns a mismatch if this rank made another one.
-  /// `reached` is false if this rank has not got that far; the record is then kept.
+  /// *reached is false if this rank has not got that far; the record is then kept, the latest of each rank in
+  /// a scope. A call that is forgotten, as 256 have followed it, fits anything.
   std::optional<Mismatch> compare(int otherRank, const CallRecord& other, bool* reached);
 
  private:

@@ -34,15 +34,18 @@ struct CommunicatorOptions {
   int minChannels = 0, maxChannels = 0;  // 0: unlimited
 };
 
-/// Where a communicator comes from, once its Acceptor is open.
+/// What establish() has to know of this rank before it can meet the others.
 struct Membership {
   int rank = 0, ranks = 1;
   std::optional<transport::Endpoint> parent;  // in the control tree
 };
 
-/// Owner: the API handle, and every Run in a stream. Threads: any may make any call, except that join(),
-/// split() and destroy() are made by one, and destroy() when no other call is under way. Of calls made at the
-/// same time any may be the first. Failure: the first one stays, ends all work, and is told to all ranks.
+/// Owner: the API handle, and every Run in a stream.
+///
+/// Threads: any may make any call, except that join(), split() and destroy() are made by one, and destroy()
+/// when no other call is under way. Of calls made at the same time any may be the first.
+///
+/// Failure: the first one stays, ends all work, and is told to all ranks. From then on calls return it.
 class Communicator final : public transport::ControlHandler,
                            public EngineHandler,
                            public DiagnosisHandler,
@@ -54,22 +57,25 @@ class Communicator final : public transport::ControlHandler,
   ~Communicator() override;
 
   /// Joins through a unique id. Returns when all ranks have joined, or with an error that names those that
-  /// are missing. abort() in another thread ends the wait.
+  /// are missing. abort() in another thread ends the wait. After an error only destroy() is left.
   Status join(transport::UniqueId id, int rank, int ranks);
   /// Begins to split this communicator, and returns the number of the split. Numbers rise in the order of the
-  /// calls.
+  /// calls, which is the same on all ranks. split() or abstain() has to follow, as the other ranks wait for
+  /// one of them.
   uint64_t beginSplit() { return control_->reserveGather(); }
-  /// Becomes a child of `parent` by that split. Collective; blocks.
+  /// Becomes a child of `parent` by that split: the ranks of one color, in the order of `key`, then of their
+  /// ranks. Collective; blocks. Errors as of join().
   Status split(Communicator& parent, uint64_t number, int color, int key);
-  /// Takes part in a split of this communicator without a color. Collective; blocks.
+  /// Takes part in a split of this communicator without a color. Collective; blocks. Errors are logged.
   Status abstain(uint64_t number);
 
   int rank() const { return rank_; }
   int ranks() const { return ranks_; }
   const CommunicatorOptions& options() const { return options_; }
-  /// Where the ranks are. Any thread, once ready.
+  /// Where the ranks are. Any thread, once ready. Made anew each time.
   Placement placement() const { return Placement(hosts_.locations()); }
-  /// The hosts and ranks as JSON (ecclTopologyExport).
+  /// The hosts and ranks as JSON (ecclTopologyExport). Once ready. Errors: RankHosts::cluster()'s, or a build
+  /// without JSON.
   Result<std::string> topology() const;
   /// What calls are expected to take. Any thread, once ready.
   Estimator estimator() const { return {options_.settings, rank_, ranks_, selection_, planner_->selection()}; }
@@ -79,42 +85,51 @@ class Communicator final : public transport::ControlHandler,
   /// ok, or why a call cannot be made now. Cheap.
   Status usable() const;
 
-  /// Makes Runs of validated calls, in order. Without effect on the communicator.
+  /// Makes Runs of validated calls, in order: one for each call, with the streams in which it has its place,
+  /// at least one. Without effect on the other ranks or the order of calls. Error: a call that cannot be
+  /// planned, or usable()'s.
   using Streams = std::vector<std::shared_ptr<Stream>>;
   Result<std::vector<StreamItem>> plan(std::vector<Call> calls, const std::vector<Streams>& streams);
   /// Gives planned Runs their places in the order of calls. The caller then puts each into its streams, or
-  /// fails the communicator, because the other ranks count on them.
+  /// fails the communicator, because the other ranks count on them. Error: another rank has made a different
+  /// call; the communicator has failed then.
   Status number(const std::vector<StreamItem>& items);
-  /// Makes a validated call when its turn in `stream` has come: plan() and number() of one call.
+  /// Makes a validated call when its turn in `stream` has come: plan() and number() of one call. Returns when
+  /// it is queued. If an error comes after it has its number, the communicator has failed.
   Status enqueue(Call call, Stream& stream);
-  /// Makes a validated call and waits for its end. Only when no stream has work that comes before it.
+  /// Makes a validated call, waits for its end and returns how it went. Only when no stream has work that
+  /// comes before it.
   Status execute(Call call);
   /// As execute() for a call like one before, where it can take the fast path: nothing is checked or
   /// planned anew. Returns nothing if the call has to go through execute().
   std::optional<Status> repeat(const CallKey& key, const void* send, void* receive);
   const std::shared_ptr<Stream>& defaultStream() const { return defaultStream_; }
 
-  /// Waits for outstanding work, and until peers have taken what was sent. Error (remote): they never will
-  /// take some of it, as they have left or been finalized.
+  /// Waits for outstanding work, and until peers have taken what was sent. Then no call can be made any more.
+  /// Error (remote): they never will take some of it, as they have left or been finalized; the communicator
+  /// is finalized all the same. Again: ok.
   Status finalize();
-  /// Finalizes, tells the peers that this rank leaves, and stops. The object is dead afterwards.
+  /// Finalizes if it is ready, tells the peers that this rank leaves, and stops. The object is dead
+  /// afterwards. Returns finalize()'s error. Again without effect.
   Status destroy();
-  /// Ends all work now and tells the other ranks. Any thread, any number of times.
+  /// Ends all work now and tells the other ranks. When it returns, no Run is under way, and peers' access to
+  /// this rank's memory is revoked. Any thread, any number of times.
   void abort();
-  /// The first failure ends all work with it; later ones are ignored. `tell`: the other ranks do not know
-  /// yet. Any thread.
+  /// The first failure ends all work with it; later ones are ignored, and so are those after finalize().
+  /// `tell`: the other ranks do not know yet. Logged. Any thread.
   void fault(const Status& why, bool tell) override;
 
   /// Memory that the user registers, and the end of each registration. Once usable. Any thread.
   void registerMemory(const transport::MemoryRange& memory) { engine_.registerMemory(memory); }
   void deregisterMemory(const transport::MemoryRange& memory) { engine_.deregisterMemory(memory); }
 
-  /// PreMulSum operators, by index. Index 0 is the first created; no index is used twice.
+  /// PreMulSum operators, by index. Index 0 is the first created; no index is used twice. Errors:
+  /// invalidUsage when there are too many, invalidArgument for an index that names none. Any thread.
   Result<int> createOp(PreMul preMul);
   Status destroyOp(int index);
   Result<PreMul> op(int index) const;
 
-  /// The rank for people: "rank 3 (node7 pid 123)".
+  /// The rank for people: "rank 3 (node7 pid 123)", or "rank 3" before the ranks have met. Any thread.
   std::string describe(int rank) const override;
   /// Closes the descriptors in a forked child. Touches nothing that is shared with other ranks.
   void closeAfterFork();

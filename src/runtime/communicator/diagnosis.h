@@ -1,4 +1,4 @@
-// What a rank makes of trouble: calls that differ, ranks that are late, gone or unreachable.
+// What a rank concludes from trouble: calls that differ, ranks that are late, gone or unreachable.
 #pragma once
 
 #include <map>
@@ -15,26 +15,29 @@
 
 namespace eccl::runtime {
 
-/// Told by a Diagnosis, no lock held.
+/// Told by a Diagnosis, in the thread that called it, no lock held.
 class DiagnosisHandler {
  public:
   virtual ~DiagnosisHandler() = default;
   /// The verdict. `tell`: the other ranks do not know yet.
   virtual void fault(const Status& why, bool tell) = 0;
-  /// Another rank cannot go on because this one makes no more calls.
+  /// Another rank cannot go on because this one makes no more calls. That is a failure of the others if this
+  /// rank is finalized already.
   virtual void faultOfOthers(const Status& why) = 0;
   /// `comparison` is for onComparison() of that rank's Diagnosis.
   virtual void sendComparison(int peer, std::string_view comparison) = 0;
-  /// It is being finalized, or has been.
+  /// Whether this rank is being finalized, or has been.
   virtual bool makesNoMoreCalls() const = 0;
   /// "rank 3 (node7 pid 123)".
   virtual std::string describe(int rank) const = 0;
 };
 
-/// Finds the cause behind symptoms. A rank that waits long, or gets a message of another call, tells the ranks
-/// concerned what it is in; whoever was asked for something else knows both calls and says so. What may be the
-/// consequence of something that is not known yet, such as a broken connection, waits a moment for the cause.
-/// Owner: the communicator. Any thread, after begin().
+/// Finds the cause behind symptoms. A rank that waits long, or gets a message of another call, tells the
+/// ranks concerned which call it is in. A rank that made a different one knows both, and says so. What may be
+/// the consequence of something that is not known yet, such as a broken connection, waits a moment for the
+/// cause.
+///
+/// Owner: the communicator. Any thread, after begin(). Failure: what it finds goes to the handler.
 class Diagnosis {
  public:
   Diagnosis(DiagnosisHandler& handler, System& system) : handler_(handler), system_(system) {}
@@ -44,17 +47,19 @@ class Diagnosis {
     ranks_ = ranks;
   }
 
-  /// Numbers a call that is being made. False: another rank has made another one, which has been told.
+  /// Numbers a call that is being made. False: another rank has made a different one; fault() has been
+  /// called.
   bool remember(CallRecord& record);
-  /// What a peer's sendComparison() says.
+  /// What a peer's sendComparison() says. A payload that makes no sense is ignored.
   void onComparison(int origin, std::string_view payload);
-  /// The rank will take no part in anything any more.
+  /// The rank has left in order: that its connections break is no news, but a call that waits for it fails.
   void onLeft(int rank);
-  /// See EngineHandler.
+  /// See EngineHandler. By the driver.
   void onMismatch(Run& run, int peer, const LaneState& lane);
   void onPeerFailed(Run* run, int peer, const std::string& reason);
   void onStall(Run& run, Duration stalled, const std::vector<int>& peers);
-  /// To be called at least every 100 ms: what has waited for its cause long enough is the cause.
+  /// To be called at least every 100 ms, by one thread: a symptom that has waited long enough without a cause
+  /// becomes the fault.
   void tick();
   /// The error of finalize() for messages that were never received.
   Status lostMessages(const std::vector<transport::Untaken>& lost) const;

@@ -15,7 +15,9 @@ class Estimator {
             const algorithms::SelectionTable& table)
       : settings_(settings), rank_(rank), ranks_(ranks), selection_(selection), table_(table) {}
 
-  /// The microseconds that a call made by this rank is expected to take.
+  /// The microseconds that a validated call made by this rank is expected to take. Memory that is not of
+  /// ecclMemAlloc counts as such that ranks cannot reach. Errors: the simulator's, or invalidUsage for a call
+  /// that no algorithm is chosen for.
   Result<double> estimate(const Call& call) const;
   /// As above, for a collective in memory of ecclMemAlloc, among the first `ranks` ranks, 1 or more.
   Result<double> estimate(Collective collective, DataType type, size_t count, int ranks) const;

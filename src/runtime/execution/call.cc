@@ -32,7 +32,7 @@ uint32_t hashCounts(const std::vector<size_t>& counts) {
   return hash.value();
 }
 
-/// Elements that `count` per block need in a buffer of `blocks`; SIZE_MAX when no address space could hold it.
+// Whether `count` per block, in a buffer of `blocks`, is more than any address space could hold.
 bool tooLarge(size_t count, int blocks, DataType type) {
   size_t most = std::numeric_limits<ptrdiff_t>::max() / sizeOf(type);
   return blocks > 0 && count > most / static_cast<size_t>(blocks);

@@ -13,15 +13,17 @@
 
 namespace eccl::runtime {
 
-/// How contributions are scaled by PreMulSum. The scalar may live in memory that is read when the call runs.
+/// How contributions are scaled by PreMulSum. The scalar may be in memory of the user that is read when the
+/// call runs.
 struct PreMul {
   DataType type = DataType::float32;
   const void* scalar = nullptr;  // read when the operation starts; null: `immediate` holds it
   std::byte immediate[8] = {};
+  /// Reads the scalar. By the driver, when the Run begins.
   kernels::Scale scale() const;
 };
 
-/// What a plan depends on, but for the tables of the v calls.
+/// What a plan depends on, but for the tables of the v calls: calls with the same key have the same plan.
 struct CallKey {
   uint64_t count = 0;
   Collective collective = Collective::allReduce;
@@ -31,7 +33,8 @@ struct CallKey {
   bool operator==(const CallKey&) const = default;
 };
 
-/// A value: buffers are the caller's and stay valid until the operation is complete.
+/// A call of the user. A value, but the buffers are the caller's, and stay valid and untouched until it is
+/// complete. Nothing in it is checked before validate().
 struct Call {
   Collective collective = Collective::allReduce;
   const void* send = nullptr;
@@ -52,7 +55,8 @@ struct Call {
   bool pointToPoint() const { return collective == Collective::send || collective == Collective::receive; }
 };
 
-/// What other ranks are told about a call. Plain data, sent as it lies.
+/// What other ranks are told about a call. Plain data, sent as it lies; one that came from a peer may hold
+/// anything.
 struct CallRecord {
   /// Calls are numbered within a scope: 0 for collectives, else the ordered pair of a Send and its Recv.
   uint64_t scope = 0, sequence = 0;
@@ -63,8 +67,10 @@ struct CallRecord {
   uint8_t callerBlocked = 0;  // the thread that made the call waits for it
   uint32_t countsHash = 0;    // v calls whose counts all ranks know
 
-  /// Gives the call its number, and the signature that depends on it.
+  /// Gives the call its number, and the signature that follows from that and from what all its ranks know
+  /// alike. Signatures of different calls differ with high probability. Never 0.
   void number(uint64_t ofScope);
+  /// The scope of what `from` sends to `to`. Never 0.
   static uint64_t pairScope(int from, int to) {
     return (static_cast<uint64_t>(from) + 1) << 32 | static_cast<uint32_t>(to);
   }
@@ -72,10 +78,11 @@ struct CallRecord {
   std::string text() const;
 };
 
-/// The record of `call`, made by `rank`, as number 0 of its scope.
+/// The record of a validated `call`, made by `rank`, as number 0 of its scope.
 CallRecord recordOf(const Call& call, int rank);
 
-/// Checks everything that one rank can see: ranges, pointers, sizes. Errors name the argument and its value.
+/// Checks everything that one rank can see: ranges, pointers, sizes. Error (invalidArgument): it names the
+/// argument and its value. Not logged.
 Status validate(const Call& call, int rank, int ranks);
 
 }  // namespace eccl::runtime

@@ -1,12 +1,13 @@
 // Who drives an engine: a state machine for one role that many threads take, wait for and hand over.
 //
-// The role is free, or a thread has it and is awake, or that thread sleeps in the reactor. Work comes by
-// announce(), which wakes whoever is to look at it: the driver if it sleeps, or the service thread if nobody
-// drives, nobody waits and it does not look by itself anyway. docs/threading.md has the whole table.
+// The role is free; or a thread has it and is awake; or that thread sleeps in the reactor. Work comes by
+// announce(), which wakes the thread that has to look at it: the driver if it sleeps, or the service thread
+// if nobody drives, nobody waits and it does not look by itself anyway. docs/threading.md has the whole
+// table.
 //
-// No wake-up is lost. A driver that falls asleep says so first and looks for news then; who brings news raises
-// the flag first and looks for a sleeper then. Both are sequentially consistent, so one sees the other. All
-// else happens under the mutex.
+// No wake-up is lost. A driver that falls asleep says so first and looks for news then. A thread that brings
+// news raises the flag first and looks for a sleeper then. Both are sequentially consistent, so one sees the
+// other. Everything else happens under the mutex.
 #pragma once
 
 #include <atomic>
@@ -17,14 +18,15 @@
 
 namespace eccl::runtime {
 
-/// Owner: the engine. Any thread, but for what only the driver may do.
+/// The role of one engine. Owner: the engine. Any thread, but for what only the driver may do. What is called
+/// under the mutex is short and does not call back.
 class DriverRole {
  public:
   enum class State : uint8_t { free, awake, asleep };
   /// What a driver leaves behind: no work, work that something holds back, or work to go on with.
   enum class Left : uint8_t { nothing, held, running };
 
-  /// Called with the mutex held.
+  /// How threads are woken. Called with the mutex held; must not call back.
   class Bells {
    public:
     virtual ~Bells() = default;
@@ -36,11 +38,11 @@ class DriverRole {
 
   DriverRole(System& system, Bells& bells) : system_(system), bells_(bells), changed_(system) {}
 
-  /// For a caller that waits for its work: takes the role if it is free, there are no news and nothing was
-  /// left. True: to be ended by leave().
+  /// For a caller that waits for its work: takes the role if it is free, there is no news and nothing was
+  /// left. True: to be ended by leave(). False: nothing has changed.
   bool claim();
-  /// The same where work that was left does not matter. False: has called `queue`, under the mutex, which adds
-  /// the work to what is new; the caller is to go on with wait().
+  /// The same where work that was left does not matter. False: has called `queue`, under the mutex, which
+  /// adds the work to what is new; the caller then goes on with wait().
   template <class Queue>
   bool claimOr(Queue&& queue) {
     std::lock_guard lock(mutex_);
@@ -53,23 +55,25 @@ class DriverRole {
     raise();
     return false;
   }
-  /// Begins a wait. Returns when the caller has the role (true) or `done` is set (false; the wait is over
-  /// then). `done` is set in finish().
+  /// Begins a wait. Returns true when the caller has the role, which it gives back by giveBack(left, done).
+  /// Returns false when `done` is set, and the wait is over. `done` is set in finish().
   bool wait(const std::atomic<bool>& done);
-  /// The same within a wait.
+  /// The same within a wait, after giveBack() was false.
   bool await(const std::atomic<bool>& done);
-  /// Gives back the role that await() gave. True: `done` is set, and the wait is over.
+  /// Gives back the role that wait() or await() gave. True: `done` is set, and the wait is over.
   bool giveBack(Left left, const std::atomic<bool>& done);
-  /// Ends a wait by the driver: gives back the role.
+  /// By the driver: gives back the role that claim() or claimOr() gave, and ends the wait.
   void leave(Left left);
 
   /// For a caller that waits for no work: returns when it has the role, to be ended by giveBack().
   void take();
   void giveBack(Left left);
 
-  /// For the service thread: takes the role unless somebody drives or is about to. *next: when it should ask
-  /// again though nobody wakes it. `failing`: news are not left to those who brought them.
+  /// For the service thread: takes the role unless somebody drives or is about to. True: to be ended by
+  /// giveBackFromService(). False: *next is set. *next: when it should ask again though nobody wakes it;
+  /// TimePoint::max() for never. `failing`: news is not left to the thread that brought it.
   bool takeForService(bool failing, TimePoint* next);
+  /// Gives back the role that takeForService() gave, and sets *next.
   void giveBackFromService(Left left, TimePoint* next);
 
   /// Calls `bring`, under the mutex, which adds what is new, and wakes whoever is to look at it.
@@ -95,7 +99,7 @@ class DriverRole {
     set();
     changed_.notifyAll();
   }
-  /// By the driver: calls `take`, under the mutex, which takes all that was brought.
+  /// By the driver: calls `take`, under the mutex, which takes all that was brought. Then there is no news.
   template <class Take>
   void takeNews(Take&& take) {
     std::lock_guard lock(mutex_);
@@ -103,13 +107,13 @@ class DriverRole {
     news_.store(false, std::memory_order_relaxed);
   }
 
-  /// By the driver, around a sleep, which it begins only if there are still no news().
+  /// By the driver, around a sleep. It begins the sleep only if there is still no news() after fallAsleep().
   void fallAsleep() { state_.store(State::asleep); }  // pairs with raise()
   void wakeUp() { state_.store(State::awake, std::memory_order_relaxed); }
 
   /// Something was announced since takeNews().
   bool news() const { return news_.load(); }
-  /// Somebody is in a wait.
+  /// Whether somebody is in a wait. A hint.
   bool awaited() const { return waiting_.load(std::memory_order_relaxed) > 0; }
   State state() const { return state_.load(); }
 

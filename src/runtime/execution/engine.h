@@ -24,19 +24,23 @@
 
 namespace eccl::runtime {
 
-/// Told by the driver, no lock held.
+/// Told by the driver, no lock held, except where said.
 class EngineHandler {
  public:
   virtual ~EngineHandler() = default;
   /// A lane got a message that does not fit its call, from `peer`.
   virtual void onMismatch(Run& run, int peer, const LaneState& lane) = 0;
-  /// A lane or a connection found its peer failed or unreachable.
+  /// A lane or a connection found its peer failed or unreachable. `run`: whose lane; null for a connection
+  /// that no lane needed. The Run does not go on, and may be told of again until it is ended by
+  /// Engine::fail().
   virtual void onPeerFailed(Run* run, int peer, const std::string& reason) = 0;
   /// Nothing has moved in `run` for `stalled`; `peers` are those it waits for.
   virtual void onStall(Run& run, Duration stalled, const std::vector<int>& peers) = 0;
-  /// The driver could not go on, for want of memory or by a defect. To be answered by Engine::fail().
+  /// The driver could not go on, for want of memory or by a defect, or a device has failed. To be answered by
+  /// Engine::fail().
   virtual void onDriverFailed(const Status& why) = 0;
-  /// Work was submitted that nobody waits for: have serve() called.
+  /// There is work that nobody waits for: have serve() called. Any thread, with a lock held: must not call
+  /// back.
   virtual void wakeService() = 0;
 };
 
@@ -46,11 +50,13 @@ struct EngineOptions {
   System* system = &System::real();
 };
 
-/// Owner: the communicator.
+/// The connections and Runs of one rank. Owner: the communicator. Threads: as each call says. Failure: fail()
+/// ends all Runs, now and to come, with one reason; each Run has its own Status.
 class Engine : DriverRole::Bells {
  public:
   Engine(EngineOptions options, EngineHandler& handler);
-  /// Needed before anything else; `connector` is for Reactor users only.
+  /// Makes reactor, executors and Connector; needed before anything else. ConnectorOptions::onBroken is set
+  /// here. Errors: system, or an executor's.
   Status open(transport::ConnectorOptions connectorOptions);
 
   /// How long a wait looks before it yields. Any thread.
@@ -61,47 +67,54 @@ class Engine : DriverRole::Bells {
   void setCacheShare(size_t bytes) { cacheShare_ = bytes; }
   /// What runs the calls' work. Any thread, once open.
   const Executors& executors() const { return executors_; }
-  /// Queues Runs; each begins when nothing holds it, which may be at once. All or, if it throws, none. Any
-  /// thread.
+  /// Queues Runs that are planned and numbered, in the order of the calls. Each begins when nothing holds it,
+  /// which may be at once. If it throws (bad_alloc), none is queued. Any thread.
   void submit(std::span<const std::shared_ptr<Run>> runs);
-  /// Takes one hold from each. Any thread.
+  /// Takes one hold from each: its turn has come in one stream more. May come before submit() of the Run. Any
+  /// thread.
   void release(std::span<const std::shared_ptr<Run>> runs);
-  /// Ends a Run that was never submitted. Any thread.
+  /// Ends a Run that was never submitted, and never will be. Any thread.
   void reject(Run& run, const Status& why) { complete(run, why); }
-  /// Submits, releases and waits: nobody else need be woken.
+  /// Submits a Run without holds and waits for its end, which is in run->status. Nobody else need be woken.
+  /// Any thread.
   void execute(const std::shared_ptr<Run>& run);
-  /// If nothing else is under way, makes the caller the driver, for drive() or execute() of a FastPath.
+  /// If nothing else is under way, makes the caller the driver, for drive() of a FastPath; after that it is
+  /// the driver no more, or goes on with execute(). Nothing may be thrown in between.
   bool claim();
-  /// After claim(). True: the call is complete and the role given up. False: it takes long, or is unusual.
+  /// After claim() and FastPath::begin(). True: the call is complete and the role given up. False: it takes
+  /// long or is unusual, and the caller still has the role: execute() goes on with it.
   bool drive(FastPath& call);
   /// After drive() said false: goes on with the call as `run`, and gives up the role.
   void execute(const std::shared_ptr<Run>& run, const FastPath& call);
-  /// Returns when the Run is done; drives meanwhile if nobody else does.
+  /// Returns when the Run is done; drives meanwhile if nobody else does. Any thread.
   void wait(Run& run);
   /// Drives until all Runs have ended and everything sent has been taken by its receivers, or cannot be any
-  /// more: *lost says what. False: the engine failed. No Run may be submitted any more.
+  /// more: *lost says what. False: the engine has failed. No Run may be submitted any more. Any thread.
   bool drain(std::vector<transport::Untaken>* lost);
 
   /// An authenticated data connection. Any thread.
   void adopt(transport::Incoming incoming);
-  /// The rank said goodbye. Any thread.
+  /// The rank has left in order: that its connections break is no news. Any thread.
   void expectEnd(int rank);
   /// Has every Run end with `why`, now and in future: soon, by whoever drives. The first reason stays. Any
   /// thread, the driver included.
   void fail(const Status& why);
-  /// After fail(): returns when every Run has ended, no executor touches memory any more, and peers' access to
-  /// it is revoked. Not the driver.
+  /// After fail(): returns when every Run has ended, no executor touches memory any more, and peers' access
+  /// to it is revoked (Path::poison()). Any thread but the driver.
   void quiesce();
 
-  /// By the service thread: drives for a moment if nobody waits. True if it did: it is to be called again when
-  /// fd() becomes readable, or after the stall time while Runs are active. False: somebody else drives.
+  /// By the service thread: drives for a moment if nobody waits. True: it did; it is to be called again when
+  /// fd() becomes readable, and at serveDeadline(). False: somebody else drives, or is about to; to be called
+  /// again at serveDeadline(), or when woken.
   bool serve();
   /// By the service thread: when serve() is due although fd() is silent.
   TimePoint serveDeadline() const { return serveDeadline_; }
   int fd() const { return reactor_.fd(); }
-  /// Memory that the user registers, and the end of each registration. Any thread, after open().
+  /// Memory that the user registers, and the end of each registration: see Connector. Any thread, after
+  /// open().
   void registerMemory(const transport::MemoryRange& memory) { connector_->registerMemory(memory); }
   void deregisterMemory(const transport::MemoryRange& memory) { connector_->deregisterMemory(memory); }
+  /// In a forked child: closes descriptors. Nothing else is to be called.
   void closeAfterFork();
 
  private:

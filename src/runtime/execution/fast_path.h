@@ -25,24 +25,28 @@ namespace eccl::runtime {
 struct Plan;
 struct Run;
 
-/// Owner: the Plan. Threads: the driver's, but for of() and accepts().
+/// A prepared call. Owner: the Plan. Threads: the driver's, but for record() and accepts(). Failure: it has
+/// none; whatever goes wrong is left to the Run that it is handed over to.
 class FastPath {
  public:
-  /// nullptr if the plan is none of this kind or a connection of it is not ready. Call by its driver.
+  /// nullptr if the plan is none of this kind, or a connection of it is not ready. `record` is that of the
+  /// call, whose number does not matter. By the driver, with the plan bound.
   static std::unique_ptr<FastPath> of(const Call& call, const Plan& plan, const CallRecord& record);
 
   /// The call's record, to be numbered.
   const CallRecord& record() const { return record_; }
-  /// Whether buffers may be passed without the checks of validate().
+  /// Whether these buffers may be passed without validate(). Any thread.
   bool accepts(const void* send, const void* receive) const;
 
-  /// Starts anew. The record has been numbered.
+  /// Starts anew, with host buffers that it accepts(), and offers memory to peers. `signature` is that of the
+  /// record, which has been numbered.
   void begin(const void* send, void* receive, uint32_t signature);
-  /// Advances until the call is complete (true). False: it takes long, is unusual, or `stop()` says so; what
-  /// has been done peers have been told.
+  /// Advances until the call is complete (true). False: it takes long, is unusual, or `stop()` says so. Peers
+  /// have been told of all that was done, and handOver() goes on from there. `spins`: waits without giving up
+  /// the processor.
   template <class Stop>
   bool run(bool spins, System& system, const Stop& stop);
-  /// Brings `run`, an execution that has just begun, to where this one is.
+  /// Brings `run`, an execution of the same plan and buffers that has just begun, to where this one is.
   void handOver(Run& run) const;
 
  private:

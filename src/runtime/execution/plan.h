@@ -18,7 +18,8 @@
 
 namespace eccl::runtime {
 
-/// Immutable once bound, but for fastPath. Owner: shared by the cache and the Runs that use it.
+/// Constant once bound, but for fastPath(). Owner: shared by the cache and the Runs that use it. Threads: the
+/// driver's, but for `program`, `algorithm` and fastPath().
 struct Plan {
   std::shared_ptr<const Program> program;
   PlanView view;
@@ -30,12 +31,13 @@ struct Plan {
   std::vector<int8_t> ahead;                      // by lane; see PlanView
   std::vector<std::vector<int>> laneConnections;  // by lane: indices of Program::connections
   const char* algorithm = "";
-  /// For blocking calls made anew; null where it cannot take that path, or that is not known. Set by the
-  /// driver, once; any thread may look, only the driver may begin it.
+  /// For blocking calls made anew; null where it cannot take that path, or that is not known. Owned by the
+  /// plan. Set by the driver, once; any thread may look, only the driver may begin it.
   FastPath* fastPath() const { return fastPath_.load(std::memory_order_acquire); }
   void setFastPath(std::unique_ptr<FastPath> made);
 
-  /// Gets the connections. Driver only; later calls do nothing.
+  /// Gets the connections of this rank, which may still be connecting. By the driver; later calls do nothing.
+  /// `connections` is by Program::connections.
   void bind(transport::Connector& connector);
   std::vector<transport::Connection*> connections;
 
@@ -47,7 +49,7 @@ struct Plan {
   std::vector<ReceiveEnd*> receivers_;
 };
 
-/// What planning depends on besides the call: the same on all ranks.
+/// What planning depends on besides the call: the same on all ranks, but for `rank` and `verify`.
 struct PlanContext {
   int rank = 0, ranks = 1;
   Placement placement;  // that algorithms are built for
@@ -58,16 +60,18 @@ struct PlanContext {
   bool verify = false;                   // prove each schedule before its first run
 };
 
-/// Owner: the communicator. Threads: one at a time (those that make calls).
+/// Makes plans and keeps them. Owner: the communicator. Threads: one at a time (those that make calls),
+/// except where said.
 class Planner {
  public:
   explicit Planner(PlanContext context) : context_(std::move(context)) {}
 
   /// What calls are chosen by. Any thread.
   const algorithms::SelectionTable& selection() const { return context_.selection; }
-  /// The plan for a call; from the cache when the call is one seen before.
+  /// The plan for a validated call; from the cache when the call is like one before. Errors: invalidUsage if
+  /// ECCL_SLOTS or ECCL_SLOT_BYTES is too small for the schedule, internal if the verifier refutes it.
   Result<std::shared_ptr<Plan>> plan(const Call& call);
-  /// The plan in the cache, or null. Not for v calls. Valid until the next plan().
+  /// The plan in the cache, or null. Not for v calls. Valid until the next plan() or known().
   const std::shared_ptr<Plan>* known(const CallKey& key);
 
  private:
@@ -95,7 +99,7 @@ class Planner {
   std::shared_ptr<Plan> last_;
 };
 
-/// The program of a Send, a Recv, or a Send to oneself.
+/// The program of a Send or a Recv with `peer`; with itself, the copy that both are together.
 Program pointToPointProgram(Collective collective, int rank, int ranks, int peer);
 
 }  // namespace eccl::runtime

@@ -13,7 +13,9 @@
 
 namespace eccl::runtime {
 
-/// Owner: shared by whoever waits for it and the engine. Fields are the driver's unless said otherwise.
+/// One call on its way. Owner: shared by its caller, its streams and the engine. The caller sets plan, call,
+/// record, executor and holds before it submits the Run. From then on fields are the driver's unless said
+/// otherwise.
 struct Run : Work, std::enable_shared_from_this<Run> {
   std::shared_ptr<Plan> plan;
   Call call;
@@ -43,7 +45,7 @@ struct Run : Work, std::enable_shared_from_this<Run> {
   TimePoint lastProgress{};
   Duration stallReportedAt{};  // how long it had stalled when that was last said
 
-  /// As new, but for the memory of its lists. It must have ended, or not begun.
+  /// As new, but for the memory of its lists. It must have ended, or not begun, and nobody else may have it.
   void reset() {
     done.store(false, std::memory_order_relaxed);
     status = {};

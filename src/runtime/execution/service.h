@@ -11,17 +11,21 @@
 namespace eccl::runtime {
 
 /// Progresses the Acceptor and the Control tree always, and the Engine when nobody waits. Sleeps in epoll.
-/// Owner: the communicator, which outlives the thread. start() and stop() by the owner; wake() by anybody.
+/// Owner: the communicator, which outlives the thread. Threads: start() and stop() by the owner; wake() any.
+/// Failure: a turn that cannot be done is told to `failed`, and tried again.
 class Service {
  public:
-  /// `tick` is called after every wake-up, at least every kTick; `failed` when something could not be done for
-  /// want of memory.
+  /// Starts the thread, once; everything that is passed outlives it. `tick` is called after every wake-up, at
+  /// least every kTick. `failed` is called when something could not be done for want of memory. Both by the
+  /// thread. Error (system): no descriptors or threads; not logged.
   Status start(System& system, transport::Acceptor& acceptor, transport::Control& control, Engine& engine,
                std::function<void()> tick, std::function<void(const Status&)> failed);
+  /// Has the thread look at everything soon. Any thread, after start().
   void wake();
-  /// Ends and joins the thread. Idempotent.
+  /// Ends and joins the thread. Idempotent; not by the thread itself.
   void stop();
   bool onThread() const { return thread_.isCurrent(); }
+  /// In a forked child, where the thread does not exist: closes the descriptors.
   void closeAfterFork();
 
  private:

@@ -11,17 +11,17 @@
 
 namespace eccl::runtime {
 
-/// The peers without which no lane of the Run can go on, each once, in order. Only what the next move of each
-/// lane needs: others may have done all that the call asks of them, and be gone. Driver only.
+/// The peers that lanes of the Run wait for, each once, in ascending order. Only what the next move of each
+/// lane needs counts: other peers may have done all that the call asks of them, and be gone. By the driver.
 std::vector<int> peersAwaited(const Run& run);
 
-/// Owner: the engine. Driver only.
+/// Owner: the engine. Threads: the driver's.
 class StallWatch {
  public:
   StallWatch(Duration limit, System& system) : limit_(limit), system_(system) {}
 
-  /// Calls `tell`, with how long nothing has moved, for each Run that has stalled for the limit, and again each
-  /// time that has doubled. Ends where `tell` returns false.
+  /// Calls `tell`, with how long nothing has moved, for each Run that has stalled for the limit, and again
+  /// each time that has doubled. Ends where `tell` returns false. Resets Run::moved.
   void check(std::span<const std::shared_ptr<Run>> runs,
              const std::function<bool(Run& run, Duration stalled)>& tell) const;
 

@@ -19,26 +19,31 @@ struct StreamItem {
 };
 
 /// A queue of batches. The Runs of a batch go on together; the next batch begins when all are done. Semantics
-/// of a CUDA stream: calls only queue, order is that of the calls. Owner: the handle, or the communicator for
-/// its default stream; kept alive by the Runs in it. Any thread.
+/// of a CUDA stream: calls only queue, order is that of the calls.
+///
+/// Owner: the handle, or the communicator for its default stream; kept alive by the Runs in it. Any thread.
+/// Failure: the first error of a Run is kept until synchronize() or query() tells it; the Runs behind it go
+/// on.
 class Stream : public std::enable_shared_from_this<Stream> {
  public:
   Stream() = default;
-  /// Stands for `native`, a stream of the executor's kind of memory. Its batches begin when that one has come
-  /// to them, and it goes on when they are done.
+  /// Stands for `native`, a stream of the caller's for the executor's kind of memory. A batch begins when
+  /// `native` has come to it; `native` goes on when the batch is done.
   Stream(std::shared_ptr<Executor> executor, void* native) : executor_(std::move(executor)), native_(native) {}
 
-  /// Appends a batch, to be submitted to the engines next. Lowers Run::holds, and releases the Runs where that
-  /// was the last one, when the batches before it are done: at once if there are none. Error: there is no place
-  /// in the native stream, and the Runs must be rejected.
+  /// Appends a batch of Runs that hold this stream (Run::holds), to be submitted to the engines next. When
+  /// the batches before it are done, it takes one hold from each Run, and releases those that nothing holds
+  /// any more: at once if there are none before. Error: there is no place in the native stream, and the Runs
+  /// must be rejected. Throws bad_alloc; the Runs must be rejected then too.
   Status append(std::vector<StreamItem> batch);
   /// Nothing is queued, and no error waits to be told.
   bool idle() const { return idle_.load(std::memory_order_acquire); }
-  /// Waits for all that was queued before the call. The first error since the last synchronize(), if any.
+  /// Waits for all that was queued before the call, and drives meanwhile. Returns, and forgets, the first
+  /// error that has not been told.
   Status synchronize();
-  /// Code::inProgress while anything is queued, else like synchronize().
+  /// Code::inProgress while anything is queued; else the error, as synchronize(). Does not wait.
   Status query();
-  /// In a forked child: what is queued stays with the parent.
+  /// In a forked child: what is queued stays with the parent, and calls are errors (invalidUsage).
   void closeAfterFork() { inherited_ = true; }
 
  private:

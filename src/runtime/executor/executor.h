@@ -1,14 +1,14 @@
-// The seam between the engine and what does a Run's work: the processor, in host memory, or a device in its
-// own.
+// The interface between the engine and what does a Run's work: the processor, in host memory, or a device in
+// its own.
 //
 // The engine asks for progress lane by lane, and an executor answers with what its interpreter says: one
-// virtual call each time a lane gets its turn, none for a move. An executor that moves data from the host
-// instantiates the interpreter (program/interpreter.h) with a device of its own, whose submit() and test() are
-// its moves. One that has lanes run on a device looks up how far they have got. One that stages copies to the
-// host first, has the ordinary lanes run there, and copies back.
+// virtual call each time a lane gets its turn, none for a move. There are three kinds. One that moves data
+// from the host instantiates the interpreter (program/interpreter.h) with a device of its own, whose submit()
+// and test() are its moves. One that has lanes run on a device looks up how far they have got. One that
+// stages copies to the host first, has the ordinary lanes run there, and copies back.
 //
-// Which one runs a call is chosen for each Run by the memory that its buffers are in (executors.h). Only a Run
-// of the host executor may be made on the fast path (execution/fast_path.h), which knows no executor.
+// Which one runs a call is chosen for each Run by the memory that its buffers are in (executors.h). Only a
+// Run of the host executor may be made on the fast path (execution/fast_path.h), which knows no executor.
 #pragma once
 
 #include <cstddef>
@@ -21,12 +21,13 @@
 
 namespace eccl::runtime {
 
-/// What an executor keeps for one Run.
+/// What an executor keeps for one Run. Owner: the Run; destroyed by the driver when the Run has ended.
 struct WorkState {
   virtual ~WorkState() = default;
 };
 
-/// A Run as its executor sees it. Owner: the Run.
+/// A Run as its executor sees it. Owner: the Run. The engine sets all but `state` before Executor::begin();
+/// it is constant until the Run has ended, apart from the lanes and view.patient.
 struct Work {
   RunView view;
   DataType type = DataType::int8;
@@ -38,8 +39,8 @@ struct Work {
   std::unique_ptr<WorkState> state;
 };
 
-/// A place that a call has taken in a stream of the caller's: what the stream is given afterwards waits until
-/// this is destroyed, which any thread may do and which does not wait.
+/// A place that a call has taken in a stream of the caller's. What the stream is given afterwards waits until
+/// this is destroyed. Any thread may destroy it, and that does not wait.
 class StreamGate {
  public:
   virtual ~StreamGate() = default;
@@ -126,11 +127,14 @@ class Scratch {
   ~Scratch() { clear(); }
   Scratch(const Scratch&) = delete;
   Scratch& operator=(const Scratch&) = delete;
-  /// Has at least `bytes` from `executor`; what is in it is lost. On an error it is empty.
+  /// Has at least `bytes` from `executor`; what is in it is lost. 0 bytes: leaves everything as it is. Error:
+  /// Executor::allocate()'s; it is empty then.
   Status provide(Executor& executor, size_t bytes);
+  /// Null if nothing was provided. Valid until provide() or destruction.
   std::byte* data() const { return data_; }
 
  private:
+  /// Returns the memory to its executor.
   void clear();
 
   std::shared_ptr<Executor> executor_;

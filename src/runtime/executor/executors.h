@@ -9,26 +9,28 @@
 
 namespace eccl::runtime {
 
-/// An entry of the table of executors: how a communicator gets its own of that kind.
+/// An entry of the table of executors: how a communicator gets its own of one kind.
 struct ExecutorKind {
   std::string name;
-  /// Null: there is no such memory here, and the communicator goes without.
+  /// Called once for each communicator. Null: there is no such memory here, and the communicator goes without.
+  /// An error fails the communicator.
   std::function<Result<std::shared_ptr<Executor>>(const ExecutorContext&)> make;
 };
 
-/// Adds a kind to the table, in which the product has "host" alone. Communicators made from now on have it; of
-/// several kinds that hold an address the one added last takes it, and host only what nobody else holds. Any
-/// thread.
+/// Adds a kind to the table of this process, in which the product has "host" alone. Communicators made from
+/// now on have it. Of several kinds that hold an address, the one added last takes it; host takes what no
+/// other holds. Any thread.
 void addExecutorKind(ExecutorKind kind);
 /// Takes it out again. Communicators that have it keep it.
 void removeExecutorKind(const std::string& name);
 
-/// A communicator's executors, one of each kind. Owner: the engine. Constant once open.
+/// A communicator's executors, one of each kind. Owner: the engine. Constant once open; then any thread.
 class Executors {
  public:
+  /// Makes them all, once. Error: an ExecutorKind::make()'s; logged.
   Status open(const ExecutorContext& context);
-  /// The one for a call with these buffers, of which a null one counts for nothing. Error: they are of two
-  /// kinds.
+  /// The one for a call with these buffers, of which a null one counts for nothing. It lives as long as this.
+  /// Error (invalidArgument): they are of two kinds. Not logged.
   Result<Executor*> of(const void* send, const void* receive) const;
   Executor& host() const { return *host_; }
   /// Whether a call with these buffers is the host's.

@@ -5,9 +5,9 @@
 
 namespace eccl::runtime {
 
-/// Makes each move on the thread that submits it, before submit() returns: a reduction in host memory is bound
-/// by memory bandwidth, which a second thread would only share. Takes all memory that no other executor holds.
-/// Keeps nothing, never fails.
+/// Makes each move on the thread that submits it, before submit() returns: a reduction in host memory is
+/// bound by memory bandwidth, which a second thread would only share. Takes all memory that no other executor
+/// holds. Keeps nothing between calls. Its moves never fail; allocate() may.
 class HostExecutor final : public Executor {
  public:
   const char* memory() const override { return "host"; }

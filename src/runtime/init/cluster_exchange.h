@@ -27,36 +27,41 @@ class RankHosts {
   static constexpr size_t kMaxIntroduction = 1 << 14;  ///< bytes
 
   RankHosts() = default;
-  /// What a rank says of itself to all others: of its host only what it takes to see which are alike, of the
-  /// calling thread which cores it may use, with whom it may share memory under its settings, and through which
-  /// network interface others reach it. If it cannot find out, it tells them so.
+  /// What a rank says of itself to all others. Of its host: what it takes to see which are alike. Of the
+  /// calling thread: which cores it may use. Also with whom it may share memory under its settings, and
+  /// through which network interface others reach it. If it cannot find out, the text says so.
   struct Introduction {
     std::shared_ptr<const LocalHost> host;
     std::string text;
   };
-  /// Looks at the host, and dumps it if the settings ask this rank to.
+  /// Looks at the host, and dumps it if the settings ask this rank to. `host` is null where it could not be
+  /// found out. Never fails: meet() of all ranks does.
   static Introduction introduce(const Settings& settings, int rank, System& system);
-  /// From everybody's introductions and endpoints, by rank. Collective: where not all hosts are alike, one rank
-  /// of each kind tells by `gather` what it is made of. Bytes of others are bounded and checked; errors name
-  /// the rank, and all ranks get the same one.
+  /// From everybody's introductions and endpoints, by rank. Collective: where not all hosts are alike, one
+  /// rank of each kind tells by `gather` what it is made of. Bytes of others are bounded and checked. Errors
+  /// name the rank, all ranks get the same one, and it is logged: remote for what cannot be read,
+  /// invalidUsage if a rank does not know its host; or `gather`'s.
   static Result<RankHosts> meet(const std::vector<std::string>& introductions,
                                 std::span<const transport::Endpoint> endpoints,
                                 const std::shared_ptr<const LocalHost>& own, int rank, const Gather& gather,
                                 const Describe& describe);
-  /// For a communicator of these ranks, in this order.
+  /// For a communicator of these ranks, in this order. Nothing is asked of other ranks.
   RankHosts of(std::span<const int> ranks) const;
 
   bool empty() const { return ranks_.empty(); }
-  /// Where each rank is, by rank. Ranks share a host if they say the same name, boot id and network namespace
-  /// of it, and those with an ECCL_TOPO_FILE if these say the same; and a machine if they say the same boot id.
-  /// Of a machine's cores those count that any of its ranks may use, and no more than the cgroups grant. Memory
-  /// is what the ranks' settings let them share; no proof that they can. The first port is the one of the
-  /// interface that others use; where a file describes the host and has none of that name, its fastest. Its
-  /// speed is not known where the topology does not know it.
+  /// Where each rank is, by rank.
+  ///
+  /// Host: ranks share one if they say the same name, boot id and network namespace of it, and those with an
+  /// ECCL_TOPO_FILE if these say the same. Machine: ranks share one if they say the same boot id. Cores:
+  /// those of a machine count that any of its ranks may use, and no more than the cgroups grant. Memory: what
+  /// the ranks' settings let them share; no proof that they can. Ports: the first is the one of the interface
+  /// that others use; where a file describes the host and has none of that name, its fastest. The speed of a
+  /// port is not known where the topology does not know it.
   const std::vector<RankLocation>& locations() const { return locations_; }
-  /// Hosts, without a network, and ranks: each on the CPU that has all its cores, else on those that have some
-  /// in turn, as nothing is known of where it runs; locations() says the same. invalidUsage where hosts differ
-  /// and a rank's build has no JSON to tell of them. Put together anew each time, as few ask for it.
+  /// Hosts, without a network, and ranks. Each rank is on the CPU that has all its cores; else on those that
+  /// have some, in turn, as nothing is known of where it runs. locations() says the same. Put together anew
+  /// each time, as few ask for it. Error (invalidUsage): hosts differ, and a rank's build has no JSON to tell
+  /// of them.
   Result<topology::Cluster> cluster() const;
 
  private:

@@ -10,6 +10,7 @@
 
 namespace eccl::runtime {
 
+/// A host as this process sees it. Constant once made.
 struct LocalHost {
   topology::Host host;
   /// Of withoutIdentity(host): hosts that differ only in what makes no difference to a collective have the
@@ -18,10 +19,12 @@ struct LocalHost {
 };
 
 /// The machine, or what settings.topoFile says of it. Each is looked at once in the life of the process, when
-/// it is first asked for; that takes some milliseconds, in which others who ask, and who fork, wait. Any
-/// thread, also of a forked child. The machine is looked at by the kernel's files alone, and its drivers are
-/// not asked: waking GPUs takes seconds, and a driver that is asked does not survive fork(). Errors say what is
-/// wrong with the file, and with which line of it.
+/// it is first asked for. That takes some milliseconds, in which others who ask, and who fork, wait. Any
+/// thread, also of a forked child.
+///
+/// The machine is looked at by the kernel's files alone, and its drivers are not asked: waking GPUs takes
+/// seconds, and a driver that is asked does not survive fork(). Errors say what is wrong with the file, and
+/// with which line of it; they are not logged, and the next call looks again.
 Result<std::shared_ptr<const LocalHost>> localHost(const Settings& settings);
 
 /// Writes the host to settings.topoDumpFile, if there is one and it is this rank's to write; the file is

@@ -15,7 +15,7 @@
 
 namespace eccl::runtime {
 
-/// A value, equal on all ranks.
+/// What the ranks of a communicator choose by. A value, equal on all ranks; any thread.
 struct Selection {
   algorithms::CostModel model;  // of ECCL_COST_FILE, else the defaults
   Placement placement;
@@ -23,13 +23,17 @@ struct Selection {
 
   using Gather = std::function<Result<std::vector<std::string>>(std::string_view mine)>;
 
-  /// Of ranks that are where `placement` says. Collective: rank 0 makes the rules, tells them by `gather`, and
-  /// writes ECCL_TABLE_DUMP_FILE. An error of a file of rank 0 is everybody's, and says so. Bytes of others are
-  /// bounded and checked; errors name the rank. The rules are those of ECCL_TABLE_FILE for the collectives it
-  /// names, for others those of the model.
+  /// Of ranks that are where `placement` says. Collective: rank 0 makes the rules, tells them by `gather`,
+  /// and writes ECCL_TABLE_DUMP_FILE. The rules are those of ECCL_TABLE_FILE for the collectives it names,
+  /// for others those of the model.
+  ///
+  /// Bytes of rank 0 are bounded and checked. Errors name the rank and are the same on all ranks:
+  /// invalidUsage for a file of rank 0, remote or invalidArgument for a text that cannot be read; all these
+  /// are logged; or `gather`'s. That the dump cannot be written is a warning only.
   static Result<Selection> agree(const Settings& settings, int rank, Placement placement, const Gather& gather);
 
   /// The rules of a communicator of some of these ranks, under the same settings but for ECCL_TABLE_FILE.
+  /// Takes long the first time; the process keeps the last few.
   Result<std::vector<algorithms::SelectionRule>> rulesAmong(std::span<const int> ranks,
                                                             const Settings& settings) const;
   /// Microseconds that a call of blocks of `size` takes with the algorithm that is chosen for it, among these

@@ -88,9 +88,9 @@ class Connector {
   /// When progress() must be called although nothing becomes ready; TimePoint::max() if never.
   TimePoint nextDeadline() const;
 
-  /// Poisons every connection: peers learn that this rank has failed, and lose access to its memory before
-  /// this returns. What is not ready is given up, and nobody new is let in. May wait for peers that are in
-  /// the middle of a message. Idempotent.
+  /// Poisons every connection: peers learn that this rank has failed, and their access to its memory is
+  /// revoked (Path::poison()). What is not ready is given up, and nobody new is let in. May wait for peers
+  /// that are in the middle of a message. Idempotent.
   void poison();
   /// Tells all senders that nothing more will be taken here. Once, after the last Run.
   void endReceiving();

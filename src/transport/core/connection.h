@@ -59,9 +59,10 @@ class Path {
   virtual bool drained() const = 0;
   /// Receiver: no message will be taken any more. Tells the sender so, after every release. At most once.
   virtual void endReceiving() = 0;
-  /// Tells the peer in-band that this rank has failed, and revokes its access to this side's memory: when
-  /// this returns, the peer reads and writes none of it any more. May wait for a peer that is in the middle
-  /// of a message. Idempotent. Any thread may call while the driver is stopped.
+  /// Tells the peer in-band that this rank has failed, and revokes its access to this side's memory. When
+  /// this returns, the peer writes none of it any more. It reads none of it either, except that a process in
+  /// the middle of a message for too long is not waited for; what that one reads counts for nothing.
+  /// Idempotent. Any thread may call while the driver is stopped.
   virtual void poison() = 0;
   /// In a forked child: closes descriptors and tells nobody. What is mapped may stay mapped.
   virtual void closeAfterFork() = 0;
