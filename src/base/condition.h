@@ -8,10 +8,11 @@
 
 namespace eccl {
 
-/// std::condition_variable, for threads of any System. Owner and threads: of what the mutex protects;
-/// notifyAll() under the mutex.
+/// std::condition_variable, for threads of any System. Owner and threads: of what the mutex protects.
+/// notifyAll() is called under the mutex.
 class Condition {
  public:
+  /// `system` is that of all threads that wait here, and outlives this.
   explicit Condition(System& system) : parking_(system.parking()) {}
 
   void notifyAll() {
@@ -20,7 +21,7 @@ class Condition {
     else
       parking_->unpark(this);
   }
-  /// May return without a reason.
+  /// Gives the mutex up, sleeps until notifyAll(), and has the mutex again. May return without a reason.
   void wait(std::unique_lock<std::mutex>& lock) {
     if (parking_ == nullptr)
       kernel_.wait(lock);

@@ -29,6 +29,7 @@ namespace eccl {
   X(float8e5m2, Float8e5m2, "f8e5m2")
 
 #define ECCL_ENUMERATOR(name, Element, text) name,
+/// An element type. Values are ecclDataType_t's; they go over the wire.
 enum class DataType : uint8_t { ECCL_DATA_TYPES(ECCL_ENUMERATOR) };
 #undef ECCL_ENUMERATOR
 

@@ -17,7 +17,7 @@
 
 namespace eccl {
 
-/// IEEE 754 binary16.
+/// IEEE 754 binary16. This and the types below are bits alone; widen() gives them a value.
 struct Half {
   using Bits = uint16_t;
   static constexpr int kMantissaBits = 10, kBias = 15;

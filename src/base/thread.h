@@ -14,7 +14,7 @@ namespace eccl {
 /// is destroyed or assigned to: else the process ends, as with std::thread.
 class Thread {
  public:
-  /// The thread as its System knows it.
+  /// The thread as its System knows it. join() or detach() is called once, and nothing after it.
   class Handle {
    public:
     virtual ~Handle() = default;

@@ -28,6 +28,7 @@ namespace eccl {
 ///   done      all moves are complete and committed
 ///   failed    LaneState::fault says why; the lane is not advanced any more
 enum class LaneAnswer : uint8_t { progress, blocked, done, failed };
+/// What a device says of tasks. failed: LaneFault::device, for the whole lane.
 enum class MoveState : uint8_t { pending, complete, failed };
 
 namespace interpreter {

@@ -27,6 +27,8 @@ namespace eccl {
 
 inline constexpr int kMaxOperands = 8;  // sources, and destinations, of one step
 
+/// Where an operand is. input and output are the caller's buffers, which may be the same memory. scratch is
+/// memory of the Run that holds one tile.
 enum class Space : uint8_t { input, output, scratch, connection };
 inline constexpr int kMemorySpaces = 3;
 

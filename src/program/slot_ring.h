@@ -93,6 +93,7 @@ struct Withdrawn {
   uint32_t count = 0;  // more than are kept: the whole window
   Range ranges[kKept] = {};
 
+  /// Whether any of these bytes is withdrawn. Any thread.
   ECCL_DEVICE bool touches(uint64_t offset, uint64_t length) const {
     const uint32_t known = loadAcquire(&count);  // pairs with SharedHeap::withdraw
     if (known > kKept) return true;
@@ -109,6 +110,8 @@ struct Window {
   uint64_t size = 0;
   const Withdrawn* withdrawn = nullptr;  // null: nothing can be
 
+  /// Whether all of these bytes are in the window and the other side can get at them. Any numbers may be
+  /// asked for.
   ECCL_DEVICE bool holds(uint64_t offset, uint64_t length) const {
     return length <= size && offset <= size - length &&
            (withdrawn == nullptr || !withdrawn->touches(offset, length));

@@ -40,7 +40,9 @@ template <class Moment>
 /// that. What is passed to the constructor outlives this. One thread.
 class Clocks {
  public:
+  /// How a message goes: as program/delivery.h says (slot stands for inlined too), or sent to another host.
   enum class Mode : uint8_t { slot, get, put, sent };
+  /// What a message carries: when the receiver can have it, and when its slot is free again.
   struct Payload {
     Moment ready, freed;
     Mode mode = Mode::slot;

@@ -40,6 +40,7 @@ class DiagnosisHandler {
 /// Owner: the communicator. Any thread, after begin(). Failure: what it finds goes to the handler.
 class Diagnosis {
  public:
+  /// Both outlive this.
   Diagnosis(DiagnosisHandler& handler, System& system) : handler_(handler), system_(system) {}
   /// Once, when the rank is known.
   void begin(int rank, int ranks) {

@@ -44,6 +44,8 @@ class EngineHandler {
   virtual void wakeService() = 0;
 };
 
+/// stallTime: how long nothing moves in a Run before that is told, and the longest that a driver sleeps.
+/// spin: how long a wait looks before it yields.
 struct EngineOptions {
   Duration stallTime = std::chrono::milliseconds(100);
   Duration spin{};  // until setSpin()
@@ -54,6 +56,7 @@ struct EngineOptions {
 /// ends all Runs, now and to come, with one reason; each Run has its own Status.
 class Engine : DriverRole::Bells {
  public:
+  /// `handler` outlives this.
   Engine(EngineOptions options, EngineHandler& handler);
   /// Makes reactor, executors and Connector; needed before anything else. ConnectorOptions::onBroken is set
   /// here. Errors: system, or an executor's.

@@ -25,7 +25,7 @@ struct Plan {
   PlanView view;
   std::vector<BlockExtent> extents[kMemorySpaces];
   size_t scratchBytes = 0;
-  size_t relayFlags = 0;
+  size_t relayFlags = 0;                          // streams: one for each repetition of every step
   size_t footprint = 0;                           // bytes of the caller's two buffers
   std::vector<int32_t> relayedAt;                 // by step
   std::vector<int8_t> ahead;                      // by lane; see PlanView

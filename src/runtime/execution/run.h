@@ -35,6 +35,8 @@ struct Run : Work, std::enable_shared_from_this<Run> {
   Scratch scratch;
   std::vector<uint8_t> relayed;
 
+  /// waiting: a connection is not ready, or does not serve the ticket. running: moves are made. draining: all
+  /// are made, but receivers may still read the caller's memory.
   enum class LanePhase : uint8_t { waiting, running, draining, complete };
   std::vector<LanePhase> phases;
   std::vector<uint64_t> tickets;  // by connection of the plan

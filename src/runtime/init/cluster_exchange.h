@@ -18,7 +18,8 @@
 
 namespace eccl::runtime {
 
-/// A value, equal on all ranks; constant, so any thread may read it.
+/// The hosts of a communicator, and which rank is on which. A value, equal on all ranks; constant, so any
+/// thread may read it.
 class RankHosts {
  public:
   using Gather = std::function<Result<std::vector<std::string>>(std::string_view mine)>;

@@ -14,6 +14,7 @@
 
 namespace eccl::transport {
 
+/// What a frame says, from whom to whom. Values go over the wire.
 enum class FrameType : uint8_t {
   join = 1,       ///< rank -> root: my Endpoint; target: nranks, sequence: milliseconds it will wait
   welcome = 2,    ///< root -> rank: the parent's Endpoint, empty for rank 0
@@ -42,6 +43,7 @@ struct FrameHeader {
 };
 static_assert(sizeof(FrameHeader) == 24);
 
+/// One message of the rendezvous or the control tree.
 struct Frame {
   FrameHeader header;
   std::string body;

@@ -13,6 +13,7 @@ std::string nameRanks(const std::vector<int>& ranks);
 /// The control tree is a k-ary heap. k = 8 keeps 512 ranks within 3 hops of rank 0 and at most 9 sockets per
 /// rank.
 inline constexpr int kTreeFanout = 8;
+/// -1 for rank 0, the top of the tree.
 inline constexpr int treeParent(int rank) {
   return rank == 0 ? -1 : (rank - 1) / kTreeFanout;
 }

@@ -24,6 +24,7 @@ struct UniqueId {
   std::vector<SocketAddress> addresses;
 
   static UniqueId random(System& system);  ///< communicator and secret; no addresses
+  /// Equal ids give equal bytes. Addresses for which there is no room are left out.
   Bytes encode() const;
   /// Error (invalidArgument) with what is wrong, for anything that encode() did not make. Logged.
   static Result<UniqueId> decode(const Bytes& bytes);

@@ -67,6 +67,7 @@ struct ConnectorOptions {
 /// Destruction closes all connections. Peers that have not been told of an orderly end take it for a failure.
 class Connector {
  public:
+  /// Threads of this process find the rank from now on. `reactor` is the driver's, and outlives this.
   Connector(ConnectorOptions options, Reactor& reactor);
   ~Connector();
 

@@ -43,6 +43,7 @@ enum class SetupKind : uint32_t {
   later = 7
 };
 
+/// One message of a set-up. Fields that its kind has no use for are empty.
 struct SetupMessage {
   SetupKind kind{};
   uint32_t milliseconds = 0;  // of `later`

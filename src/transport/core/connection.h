@@ -77,6 +77,7 @@ class Connection {
  public:
   enum class State : uint8_t { connecting, ready, failed };
 
+  /// `self`: this rank, which is one of the two.
   Connection(ConnectionId id, int self) : id_(id), sends_(id.from == self) {}
   const ConnectionId& id() const { return id_; }
   bool sends() const { return sends_; }

@@ -159,7 +159,8 @@ class Transport {
   /// The user has registered this memory: it will be used often, and stays until it is deregistered. Told once,
   /// however often it is registered. Any thread, one at a time. What cannot be registered is used all the same.
   virtual void registerMemory(const MemoryRange& /*memory*/) {}
-  /// The last registration of it has ended, or the transport does.
+  /// The last registration of it has ended. Not called for what is registered when the transport is
+  /// destroyed.
   virtual void deregisterMemory(const MemoryRange& /*memory*/) {}
   /// In a forked child: closes descriptors, touches nothing that the parent uses.
   virtual void closeAfterFork() {}

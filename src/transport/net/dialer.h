@@ -15,6 +15,7 @@ namespace eccl::transport {
 /// Which of an Endpoint's candidates to try.
 enum class Via : uint8_t { tcp, unixThenTcp, unixOnly };
 
+/// How an Endpoint is reached, and how long that may take.
 struct DialOptions {
   std::string peer;  ///< whom this reaches, for messages: "rank 3 (node7 pid 123)"
   Via via = Via::tcp;
@@ -33,6 +34,8 @@ struct DialOptions {
 /// candidate tried, and why each failed.
 class Dialer {
  public:
+  /// Nothing is sent before the first progress(). `deadline` bounds the whole attempt. Values are copied; the
+  /// System outlives this.
   Dialer(const Endpoint& endpoint, const Secret& secret, const Hello& hello, const DialOptions& options,
          TimePoint deadline);
 

@@ -17,6 +17,7 @@ inline constexpr uint16_t kWireVersion = 2;
 
 /// What a connection is for.
 enum class Purpose : uint8_t { rendezvous = 1, control = 2, data = 3 };
+/// A static text; "unknown" for a value that is none.
 const char* nameOf(Purpose purpose);
 
 /// The dialing side's introduction, authenticated as a whole. Fixed size, sent as it lies in memory.

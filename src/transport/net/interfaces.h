@@ -10,6 +10,7 @@
 
 namespace eccl::transport {
 
+/// Which addresses of this host to use.
 struct InterfaceOptions {
   /// ECCL_SOCKET_IFNAME, NCCL's rules: comma-separated prefixes; a leading '^' excludes instead; a leading '='
   /// ("=eth0", "^=docker0,docker1") asks for whole names. Empty: all.

@@ -33,8 +33,8 @@ struct Wait {
   bool expired() const { return system->now() >= deadline; }
   Duration left() const { return std::max(Duration::zero(), deadline - system->now()); }
 
-  /// Sleeps until `fd` is ready, `until`, the deadline, or one slice has passed; the caller looks which. -1:
-  /// only sleeps.
+  /// Sleeps until `fd` is ready for `events`, `until`, the deadline, or one slice has passed; the caller
+  /// looks which. fd -1: only sleeps.
   void onFd(int fd, TimePoint until = TimePoint::max(), short events = POLLIN) const {
     if (meanwhile != nullptr) (*meanwhile)();
     const TimePoint now = system->now();

@@ -21,6 +21,7 @@ namespace eccl::transport {
 /// to `onBroken` once; the peer's poison word in the ring is set, so that lanes see it, and the socket closed.
 class TcpPath : public Path, protected ReadyHandler {
  public:
+  /// What an end is made of. It takes the socket, and keeps the memory that the ring is in.
   struct Wiring {
     Fd socket;
     Reactor* reactor = nullptr;
