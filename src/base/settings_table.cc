@@ -1,3 +1,4 @@
+// The rows, in the order of docs/settings.md, and how texts become values.
 #include "base/settings_table.h"
 
 #include <algorithm>

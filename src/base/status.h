@@ -94,7 +94,13 @@ class [[nodiscard]] Result {
 
 #define ECCL_CONCAT_(a, b) a##b
 #define ECCL_CONCAT(a, b) ECCL_CONCAT_(a, b)
-/// Returns the Status of `expression` from this function unless it is ok.
+/// Returns the Status of `expression` from this function unless it is ok. The function returns Status or a
+/// Result:
+///   Result<Fd> openChecked() {
+///     ECCL_TRY(check());
+///     ECCL_ASSIGN(Fd fd, open());
+///     return fd;
+///   }
 #define ECCL_TRY(expression)                                                                 \
   do {                                                                                       \
     if (::eccl::Status eccl_status_ = (expression); !eccl_status_.ok()) return eccl_status_; \

@@ -1,5 +1,10 @@
 // Lines, tokens, items and numbers of texts. A token is a run of characters without blanks. All functions are
 // pure apart from the argument that they say they shorten, so any thread may call them.
+//
+//   while (!text.empty()) {
+//     std::string_view line = nextLine(text);
+//     for (std::string_view token = nextToken(line); !token.empty(); token = nextToken(line)) ...
+//   }
 #pragma once
 
 #include <charconv>

@@ -31,6 +31,9 @@ enum class LaneAnswer : uint8_t { progress, blocked, done, failed };
 /// What a device says of tasks. failed: LaneFault::device, for the whole lane.
 enum class MoveState : uint8_t { pending, complete, failed };
 
+// The life of a move: resolve() finds its operands and whether it can be made, submit() hands it to the
+// device, commit() publishes its messages and releases what it took, and next() goes on to the one after it.
+// With a device that runs later settle() commits.
 namespace interpreter {
 
 /// What resolve() says of the next move. skip: there is nothing to do for it in this tile. failed: the lane

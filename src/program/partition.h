@@ -1,4 +1,9 @@
 // How the blocks of a call are divided: into parts, which an algorithm names, and tiles, which fit a slot.
+//
+// A block of 10 elements in 3 parts, with grain 1 and tiles of 2 elements:
+//   part 0: [0, 4)    tile 0: [0, 2)    tile 1: [2, 4)
+//   part 1: [4, 7)    tile 0: [4, 6)    tile 1: [6, 7)
+//   part 2: [7, 10)   tile 0: [7, 9)    tile 1: [9, 10)
 #pragma once
 
 #include <cstdint>

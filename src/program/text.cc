@@ -1,3 +1,4 @@
+// Programs to text and back: one function for each kind of line, in each direction.
 #include "program/text.h"
 
 #include <charconv>

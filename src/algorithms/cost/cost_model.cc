@@ -1,3 +1,4 @@
+// Corrections between the measured points, and the text of a model.
 #include "algorithms/cost/cost_model.h"
 
 #include <algorithm>

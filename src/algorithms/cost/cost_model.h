@@ -43,7 +43,11 @@ class CostModel {
   double factorFor(const Algorithm& algorithm, bool memory, int ranks, double bytes) const;
 
   /// As a text: "lines" and their number, so that a text that is cut off is seen, then lines "constant value"
-  /// and "correct collective algorithm memory|network ranks bytes factor".
+  /// and "correct collective algorithm memory|network ranks bytes factor":
+  ///   lines 36
+  ///   call 2.6
+  ///   ...
+  ///   correct AllReduce ring memory 2 65536 1.25
   std::string text() const;
   /// Reads what text() wrote. # begins a comment; a constant that is not given keeps its default; the number
   /// of lines may be left out. Errors (invalidArgument) begin with `name`, which stands for the text, and the

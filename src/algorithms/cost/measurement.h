@@ -25,7 +25,10 @@ struct Measurement {
 };
 
 /// Lines "ranks MACHINE:MEMORY:PORT …", "cores N …", and of calls among these "call COLLECTIVE ALGORITHM
-/// ELEMENTS BYTES SLOTBYTES SLOTS registered|plain MICROSECONDS".
+/// ELEMENTS BYTES SLOTBYTES SLOTS registered|plain MICROSECONDS":
+///   ranks 0:0:0 0:0:0
+///   cores 2
+///   call AllReduce ring 1024 4 131072 8 registered 12.5
 ///
 /// Of a placement it keeps the machines with their cores, the memories and each rank's first port. Hosts that
 /// share a machine, the speed of ports, NUMA nodes and accelerators are lost.

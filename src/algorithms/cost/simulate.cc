@@ -1,3 +1,4 @@
+// The event queue of a simulation, and how the time of many tiles follows from that of some.
 #include "algorithms/cost/simulate.h"
 
 #include <queue>

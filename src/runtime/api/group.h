@@ -1,5 +1,10 @@
 // Groups: calls of one thread between ecclGroupStart and ecclGroupEnd that are issued together. Also the NULL
 // stream of a thread.
+//
+// A group is issued in four steps. Its jobs are done. All its calls are planned. The calls of each
+// communicator are numbered, in the order in which they were made. Each stream gets its calls as one batch,
+// and the engines get them. An error before the numbers leaves no trace of the calls; a later one fails the
+// communicators that have numbered theirs.
 #pragma once
 
 #include <functional>

@@ -1,5 +1,12 @@
 // One rank's membership in a communicator. It owns everything that the rank has there (control tree, engine,
 // service thread, plans), and decides what a failure means.
+//
+// The way of a call: plan() binds it to a Plan, number() gives it its place in the order of calls, a stream
+// appends it, and the engine gets it. From its number on the other ranks count on the call: if it cannot be
+// made then, the communicator fails. A blocking call with nothing before it goes straight to the engine
+// (execute()). If one like it was made before, it may take the fast path (repeat()).
+//
+// Files: communicator_init.cc makes communicators, communicator.cc has the rest.
 #pragma once
 
 #include <atomic>

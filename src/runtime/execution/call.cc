@@ -1,3 +1,4 @@
+// The checks of a call, and the numbers by which ranks compare theirs.
 #include "runtime/execution/call.h"
 
 #include <cstring>

@@ -1,3 +1,4 @@
+// The transitions of the role; docs/threading.md has them as a table.
 #include "runtime/execution/driver_role.h"
 
 namespace eccl::runtime {

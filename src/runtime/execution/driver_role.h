@@ -57,6 +57,10 @@ class DriverRole {
   }
   /// Begins a wait. Returns true when the caller has the role, which it gives back by giveBack(left, done).
   /// Returns false when `done` is set, and the wait is over. `done` is set in finish().
+  ///   for (bool drives = role.wait(done); drives; drives = role.await(done)) {
+  ///     ...  // drives, until `done` or for as long as it likes
+  ///     if (role.giveBack(left, done)) return;
+  ///   }
   bool wait(const std::atomic<bool>& done);
   /// The same within a wait, after giveBack() was false.
   bool await(const std::atomic<bool>& done);

@@ -1,3 +1,5 @@
+// The driver at work: passes over connections and Runs, and what it does when nothing moves. First it only
+// looks, then it looks and yields, then it sleeps. engine_runs.cc has what is done to a Run.
 #include "runtime/execution/engine.h"
 
 #include <algorithm>

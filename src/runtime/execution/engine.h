@@ -1,12 +1,16 @@
 // Executes Runs, and has the rule that whoever waits drives.
 //
-// One thread at a time is the driver: it alone touches connections, lanes and the reactor. A thread that waits
-// for a Run becomes the driver if nobody is; otherwise it sleeps until the Run is done or the role is free.
-// When nobody waits, the communicator's service thread drives (serve()).
+// One thread at a time is the driver: it alone touches connections, lanes and the reactor. A thread that
+// waits for a Run becomes the driver if nobody is; otherwise it sleeps until the Run is done or the role is
+// free. When nobody waits, the communicator's service thread drives (serve()). docs/threading.md says more.
 //
-// Runs start in the order in which they were submitted, which is the order of the calls and so the same on all
-// ranks. Each takes a ticket at every connection it uses; a lane runs while its tickets are served. So Runs
-// that share no connection go on side by side, and Runs that do follow one another lane by lane.
+// Runs start in the order in which they were submitted, which is the order of the calls and so the same on
+// all ranks. Each takes a ticket at every connection it uses; a lane runs while its tickets are served. So
+// Runs that share no connection go on side by side, and Runs that do follow one another lane by lane.
+//
+// The life of a Run: submit() queues it. The driver takes its tickets, in the order of submission. When no
+// stream holds it any more, it gets scratch and lane states, and its lanes go on as their tickets are served.
+// When all lanes are complete, its status is set, threads that wait for it wake up, and onDone is called.
 #pragma once
 
 #include <functional>

@@ -1,3 +1,5 @@
+// Preparing: each move of each lane is resolved as the interpreter would resolve it. Making: the lanes take
+// turns, each as far as it gets.
 #include "runtime/execution/fast_path.h"
 
 #include <algorithm>

@@ -1,13 +1,17 @@
-// The fast path: a call prepared so that making it again costs little. Its moves are resolved to places in the
-// buffers and to connections.
+// The fast path: a call prepared so that making it again costs little. Its moves are resolved to places in
+// the buffers and to connections.
 //
 // It is for plans of one tile among ranks that look at the same memory. What a short message costs is what
 // surrounds its moves, so all that does not depend on the buffers is worked out once. What a move does to its
-// connections is the interpreter's (program/move_ends.h). Whatever is out of the ordinary (a message of another
-// call, a peer that has failed, a long wait) is left to the interpreter, which is told how far each lane is.
+// connections is the interpreter's (program/move_ends.h). Whatever is out of the ordinary (a message of
+// another call, a peer that has failed, a long wait) is left to the interpreter, which is told how far each
+// lane is.
 //
-// Host memory only: its moves are made by the kernels, on the spot. A call whose buffers another executor holds
-// goes on as a Run.
+// It is prepared by the first blocking call of the plan that finds all connections ready (Engine), and taken
+// by later calls with the same CallKey (Communicator::repeat()).
+//
+// Host memory only: its moves are made by the kernels, on the spot. A call whose buffers another executor
+// holds goes on as a Run.
 #pragma once
 
 #include <memory>

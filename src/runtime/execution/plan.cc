@@ -1,3 +1,5 @@
+// What follows from the sizes of a call is worked out here, once for each CallKey, so that a Run has little
+// to do.
 #include "runtime/execution/plan.h"
 
 #include <algorithm>

@@ -18,8 +18,9 @@
 
 namespace eccl::runtime {
 
-/// Constant once bound, but for fastPath(). Owner: shared by the cache and the Runs that use it. Threads: the
-/// driver's, but for `program`, `algorithm` and fastPath().
+/// Constant once bound, but for fastPath(). `view` points into `program` and the lists here, so a Plan stays
+/// where it was made. Owner: shared by the cache and the Runs that use it. Threads: the driver's, but for
+/// `program`, `algorithm` and fastPath().
 struct Plan {
   std::shared_ptr<const Program> program;
   PlanView view;

@@ -15,7 +15,7 @@ namespace eccl::runtime {
 
 /// One call on its way. Owner: shared by its caller, its streams and the engine. The caller sets plan, call,
 /// record, executor and holds before it submits the Run. From then on fields are the driver's unless said
-/// otherwise.
+/// otherwise. The view points into this object, which stays where it was made.
 struct Run : Work, std::enable_shared_from_this<Run> {
   std::shared_ptr<Plan> plan;
   Call call;

@@ -1,3 +1,4 @@
+// The queue of batches. The Run of a batch that ends last removes the batch and lets the next one go.
 #include "runtime/execution/stream.h"
 
 #include <utility>

@@ -1,4 +1,8 @@
 // A host stream: work in order, across communicators.
+//
+// A Run has one hold (Run::holds) for each stream in which it has a place, and begins when its turn has come
+// in all of them. That is mostly one stream; a copy to oneself whose Send and Recv are on different streams
+// has two.
 #pragma once
 
 #include <atomic>

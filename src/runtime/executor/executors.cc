@@ -1,3 +1,4 @@
+// The table of kinds, the choice by address, and scratch memory.
 #include "runtime/executor/executors.h"
 
 #include <algorithm>

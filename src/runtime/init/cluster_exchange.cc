@@ -1,3 +1,4 @@
+// Introductions as bytes, and what follows from all of them: hosts, machines, cores and ports.
 #include "runtime/init/cluster_exchange.h"
 
 #include <sched.h>

@@ -1,5 +1,11 @@
 // The control tree: the few sockets over which the ranks of a communicator tell each other everything that is
 // not data.
+//
+//   flood()       over every edge once, away from its origin
+//   send()        from hop to hop
+//   allGather()   parts one by one up to rank 0, the result down to all
+//   departed      what is known of a rank that is gone, over every edge once
+//   heartbeat     between neighbours, where nothing else is sent
 #pragma once
 
 #include <array>

@@ -1,3 +1,4 @@
+// The root's side of the rendezvous; join.cc has that of the ranks.
 #include "transport/bootstrap/rendezvous.h"
 
 #include <poll.h>

@@ -1,3 +1,4 @@
+// The 128 bytes of an id, and ids that follow from settings.
 #include "transport/bootstrap/unique_id.h"
 
 #include <fcntl.h>

@@ -1,3 +1,5 @@
+// The table of links, the callers whose connection is not asked for yet, and what is done when a peer is
+// gone.
 #include "transport/connect/connector.h"
 
 #include <poll.h>

@@ -1,3 +1,5 @@
+// The way of a dialer through the transports: tryFrom() begins with one, tryNext() goes on after it, giveUp()
+// fails the connection with what was tried.
 #include "transport/connect/outgoing_link.h"
 
 #include <algorithm>

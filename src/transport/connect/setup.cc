@@ -1,3 +1,4 @@
+// Messages of a set-up on a socket: a header of fixed size, the content, and descriptors beside them.
 #include "transport/connect/setup.h"
 
 #include <sys/socket.h>

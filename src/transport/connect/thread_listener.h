@@ -1,4 +1,8 @@
 // How ranks that are threads of one process set up a connection: without a descriptor.
+//
+//   sender     call(): the call waits in the receiver's list, and rings it
+//   receiver   take(), then reply(): the sender is rung
+//   sender     looks at state(), and opens its end or goes on with the next transport
 #pragma once
 
 #include <atomic>

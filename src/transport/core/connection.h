@@ -75,6 +75,7 @@ class Path {
 /// poison word of their end.
 class Connection {
  public:
+  /// connecting → ready, or failed from either.
   enum class State : uint8_t { connecting, ready, failed };
 
   /// `self`: this rank, which is one of the two.

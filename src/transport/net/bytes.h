@@ -1,4 +1,10 @@
-// Flat bytes in and out, for everything that crosses a socket. Little-endian, unaligned, no padding.
+// Flat bytes in and out, for everything that crosses a socket. Little-endian, unaligned, no padding. Values;
+// one thread at a time.
+//
+//   ByteReader reader(bytes);
+//   const auto kind = reader.get<uint8_t>();
+//   const std::string_view name = reader.text(kMaxName);
+//   if (!reader.finished()) return Status::error(Code::remote, ...);
 #pragma once
 
 #include <bit>

@@ -1,3 +1,4 @@
+// The limit is the process's. So is the state here: all communicators of the process share it.
 #include "transport/net/descriptors.h"
 
 #include <dirent.h>

@@ -26,7 +26,8 @@ void expectDescriptors(int ranks, bool mayRaise);
 /// Any thread.
 void sayThatDescriptorsAreShort(const char* who);
 
-/// The right to set up one connection, of which a process gives descriptorShare() at a time. One owner, one
+/// The right to set up one connection, of which a process gives descriptorShare() at a time. Ask take() now
+/// and then until it is held; give() when the set-up is over. The turn ends with this object. One owner, one
 /// thread; different turns in different threads.
 class SetupTurn {
  public:

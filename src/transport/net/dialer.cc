@@ -1,3 +1,5 @@
+// The states of an attempt: resting, connecting, shaking hands, over. A candidate that fails leads back to
+// resting, with the next one.
 #include "transport/net/dialer.h"
 
 #include <netinet/tcp.h>

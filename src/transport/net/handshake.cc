@@ -1,3 +1,5 @@
+// Each message has a fixed size. So each step is a number of bytes to move, and then a check of what they
+// say.
 #include "transport/net/handshake.h"
 
 #include <sys/epoll.h>

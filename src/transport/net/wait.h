@@ -1,4 +1,10 @@
 // How long a blocking call may wait, and what ends it early.
+//
+//   while (!complete()) {
+//     if (wait.aborted()) return abortedWhile("doing this");
+//     if (wait.expired()) return Status::error(Code::timeout, ...);
+//     wait.onFd(fd);
+//   }
 #pragma once
 
 #include <poll.h>

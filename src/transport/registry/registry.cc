@@ -1,3 +1,4 @@
+// The transports that are built in, and the modules that this process has opened.
 #include "transport/registry/registry.h"
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// What two ends that look at one ring need beside it: waking each other, seeing more of each other's heaps,
+// and taking memory back when one of them fails.
 #include "transport/shm/memory_path.h"
 
 #include <sched.h>

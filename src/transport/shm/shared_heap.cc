@@ -1,3 +1,5 @@
+// The heap of this process: whole pages, first fit, in a list of free pieces. And the heaps of its peers,
+// each mapped once for all connections.
 #include "transport/shm/shared_heap.h"
 
 #include <fcntl.h>
