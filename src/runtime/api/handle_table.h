@@ -39,7 +39,7 @@ class HandleTable {
 
  public:
   /// An object that was found, kept alive while this is. Empty if there is none; the rest then is undefined.
-  /// Used by one thread at a time. Destroying the last Use of a taken handle ends the object.
+  /// Used by one thread at a time. With the last Use of a taken handle the table lets go of the object.
   class Use {
    public:
     Use() = default;
