@@ -154,13 +154,11 @@ ECCL_DEVICE inline void commit(const MoveEnds& ends, Passed passed, uint32_t len
   for (int i = 0; i < ends.destinations; ++i) {
     SendEnd* end = ends.to[i];
     if (end == nullptr) continue;
-    uint16_t its = flags;
-    if ((passed.puts >> i & 1) != 0) {
-      end->endWriting();
-      its |= kSlotPlaced;
-    }
-    if ((passed.gets >> i & 1) != 0) its |= kSlotReference;
-    end->publish(length, its, signature);
+    const bool put = (passed.puts >> i & 1) != 0, get = (passed.gets >> i & 1) != 0;
+    const int its = (put ? kSlotPlaced : 0) | (get ? kSlotReference : 0);
+    end->publish(length, static_cast<uint16_t>(flags | its), signature);
+    // Afterwards: a receiver that fails in between takes back a place too many, not one too few.
+    if (put) end->endWriting();
   }
   for (int i = 0; i < ends.sources; ++i)
     if (ends.from[i] != nullptr) ends.from[i]->release();

@@ -103,6 +103,21 @@ TEST(Revocation, PoisonTakesAGrantFromAWriterThatDoesNotStop) {
   EXPECT_EQ(lent.memory[2 * kPage], std::byte{9});
 }
 
+// An executor that runs ahead writes several messages at once. Places that it has not begun to use stay.
+TEST(Revocation, PoisonTakesTheGrantOfEveryMoveUnderWay) {
+  Lent lent;
+  Interrupted ring(lent, kPage);
+  ring.receiver.grant(2, lent.memory + 2 * kPage, kPage);
+  ring.receiver.grant(3, lent.memory + 4 * kPage, kPage);
+  ASSERT_TRUE(ring.sender.beginWriting());
+  std::memset(lent.memory, 7, 8 * kPage);
+  ring.path->poison();
+  for (size_t page : {0, 2, 4}) *lent.peers(page * kPage) = std::byte{9};
+  EXPECT_EQ(lent.memory[0], std::byte{7});
+  EXPECT_EQ(lent.memory[2 * kPage], std::byte{7});
+  EXPECT_EQ(lent.memory[4 * kPage], std::byte{9});
+}
+
 // Who comes back in time costs nothing.
 TEST(Revocation, PoisonWaitsForAWriterThatStops) {
   Lent lent;

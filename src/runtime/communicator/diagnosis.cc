@@ -152,7 +152,9 @@ void Diagnosis::onStall(Run& run, Duration stalled, const std::vector<int>& peer
   if (stalled >= kWorthTelling) {
     ECCL_WARN("%s has waited %.0f s in %s (number %llu) for %s", handler_.describe(rank_).c_str(),
               transport::seconds(stalled), run.record.text().c_str(),
-              static_cast<unsigned long long>(run.record.sequence), transport::nameRanks(peers).c_str());
+              static_cast<unsigned long long>(run.record.sequence),
+              peers.empty() ? format("its own work in %s memory", run.executor->memory()).c_str()
+                            : transport::nameRanks(peers).c_str());
   }
   bool everybody = ranks_ <= kFewRanks && stalled >= 3 * kGrace / 2;
   for (int peer = 0; peer < ranks_ && everybody; ++peer) {

@@ -108,7 +108,7 @@ void MemoryPath::poison() {
   // Another process that still reads finds the poison afterwards, and its result counts for nothing.
   if (sendEnd_ != nullptr && !sendEnd_->referencesReleased()) awaitPeer(&control_->reading, "reads");
   if (sendEnd_ == nullptr && end().mine.size > 0 && !awaitPeer(&control_->writing, "writes to"))
-    withdrawGrant();
+    withdrawGrants();
 }
 
 // Until the peer is not in the middle of using this side's memory. New uses are refused by the poison. False:
@@ -138,21 +138,26 @@ bool MemoryPath::awaitPeer(const uint32_t* busy, const char* doing) const {
   return true;
 }
 
-// The peer makes one move at a time, so the message that is being written is the first that has not been
-// published. Of an executor that runs ahead there may be more; only this one is taken away.
-void MemoryPath::withdrawGrant() const {
-  uint64_t message = receiveEnd_->next;
+// Messages are written in order. So those that are being written are the first that have a place and have not
+// been published: as many as the sender has moves under way.
+void MemoryPath::withdrawGrants() const {
+  const uint32_t most = receiveEnd_->shape.grants();
+  uint64_t message = receiveEnd_->next, bytes = 0;
   while (message - receiveEnd_->next < receiveEnd_->shape.slots &&
          loadAcquire(&receiveEnd_->slot(message)->sequence) == message + 1)
     ++message;
-  const Grant grant = receiveEnd_->grants[message & (receiveEnd_->shape.grants() - 1)];
-  if (grant.sequence != message + 1 || !receiveEnd_->mine.holds(grant.offset, grant.length)) return;
-  if (SharedHeap::ofThisProcess().withdraw(grant.offset, grant.length)) {
-    ECCL_INFO(
-        "a process on this host that is stopped, or has died, was in the middle of writing %u bytes to this "
-        "rank's memory: they have been taken away from it",
-        grant.length);
+  uint32_t moves = loadAcquire(&control_->writing);
+  for (; moves > 0 && message - receiveEnd_->next < most; ++message) {
+    const Grant grant = receiveEnd_->grants[message & (most - 1)];
+    if (grant.sequence != message + 1 || !receiveEnd_->mine.holds(grant.offset, grant.length)) continue;
+    --moves;
+    if (SharedHeap::ofThisProcess().withdraw(grant.offset, grant.length)) bytes += grant.length;
   }
+  if (bytes == 0) return;
+  ECCL_INFO(
+      "a process on this host that is stopped, or has died, was in the middle of writing to this rank's "
+      "memory: %llu bytes have been taken away from it",
+      static_cast<unsigned long long>(bytes));
 }
 
 void MemoryPath::closeAfterFork() {

@@ -40,7 +40,7 @@ class MemoryPath final : public Path {
   const RingEnd& end() const { return sendEnd_ != nullptr ? static_cast<RingEnd&>(*sendEnd_) : *receiveEnd_; }
   void ringPeer();
   bool awaitPeer(const uint32_t* busy, const char* doing) const;
-  void withdrawGrant() const;
+  void withdrawGrants() const;
   bool heapHasNews() const;
   void shareHeap();
 

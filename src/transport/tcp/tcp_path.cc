@@ -48,7 +48,7 @@ size_t TcpPath::receive(iovec* parts, int count) {
   if (got == 0)
     breakOff("the peer closed the connection");
   else if (!isTransient(errno))
-    breakOff(std::strerror(errno));
+    breakOff(format("receiving from it failed: %s", std::strerror(errno)));
   return 0;
 }
 

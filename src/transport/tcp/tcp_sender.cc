@@ -52,7 +52,7 @@ void TcpSender::sendMessages() {
     if (sent < 0) {
       const int error = errno;
       receiveCredits();  // the peer may have said why
-      return breakOff(std::strerror(error));
+      return breakOff(format("sending to it failed: %s", std::strerror(error)));
     }
     partial_ += static_cast<size_t>(sent);
     for (int i = 0; i < batch && partial_ >= sizeof(MessageFrame) + frames[i].length; ++i) {
