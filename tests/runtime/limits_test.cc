@@ -21,7 +21,7 @@ ecclResult_t allToAll(ecclComm_t comm, int ranks) {
   return ecclAlltoAll(in.data(), out.data(), 100, ecclFloat32, comm, nullptr);
 }
 
-// Each rank: its engine two, its service thread two, its control tree two, its door one and one for each
+// Each rank: its engine two, its service thread two, its control tree two, its listener one and one for each
 // listener (IPv4, IPv6, AF_UNIX), and its edges of the control tree. Connections among threads: none.
 TEST(Descriptors, RanksThatAreThreadsTakeTenEachAndTwoForAnEdgeOfTheTree) {
   constexpr int kRanks = 16;

@@ -1,4 +1,4 @@
-// Connections from outside the job, at every door there is: they cost it next to nothing.
+// Connections from outside the job, to every listener: they cost it next to nothing.
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
@@ -69,9 +69,9 @@ TEST(Strangers, DoNotDisturbInitOrJob) {
         }
         usleep(5000);
       }
-      return board.counter[2] > 0 ? 0 : 6;  // it did find doors to knock at
+      return board.counter[2] > 0 ? 0 : 6;  // it did find listeners
     }
-    if (rank == 1) usleep(500000);  // the others wait at the door meanwhile
+    if (rank == 1) usleep(500000);  // the others wait to be accepted meanwhile
     ecclComm_t comm = test::join(rank, 3, board, report);
     int code = comm == nullptr ? 2 : 0;
     for (int i = 0; i < 200 && code == 0; ++i) {
@@ -105,19 +105,19 @@ class Crowd {
     most_ = std::min<size_t>(9000, static_cast<size_t>(limit.rlim_cur) - 64);
   }
   ~Crowd() { leave(); }
-  /// One connection more to each door.
-  int knock() {
-    int doors = 0;
+  /// One connection more to each listener.
+  int oneMoreEach() {
+    int listeners = 0;
     for (int port : listeningPorts()) {
       if (std::find(before_.begin(), before_.end(), port) != before_.end()) continue;
-      ++doors;
+      ++listeners;
       connectTo(port);
     }
     while (sockets_.size() > most_) {
       close(sockets_.front());
       sockets_.erase(sockets_.begin());
     }
-    return doors;
+    return listeners;
   }
   void leave() {
     for (int fd : sockets_) close(fd);
@@ -161,7 +161,7 @@ TEST_P(StrangersTiming, AThousandConnectionsASecondToEachDoorCostLittle) {
     auto& in = board.counter[1];
     if (rank == kRanks) {
       Crowd crowd(before);
-      int doors = 0;
+      int listeners = 0;
       double next = test::now();
       while (round < kRounds) {
         if (round % 2 == 0) {
@@ -170,11 +170,11 @@ TEST_P(StrangersTiming, AThousandConnectionsASecondToEachDoorCostLittle) {
           next = test::now();
           continue;
         }
-        doors = std::max(doors, crowd.knock());
+        listeners = std::max(listeners, crowd.oneMoreEach());
         next += 0.001;
         if (next > test::now()) usleep(static_cast<useconds_t>((next - test::now()) * 1e6));
       }
-      return doors > 0 ? 0 : 6;
+      return listeners > 0 ? 0 : 6;
     }
     double best[2] = {1e9, 1e9};
     for (int i = 0; i < kRounds; ++i) {
@@ -209,7 +209,7 @@ TEST_P(StrangersTiming, AThousandConnectionsASecondToEachDoorCostLittle) {
   }
 }
 
-// The connections of the first AllReduce are made while thousands wait at each door.
+// The connections of the first AllReduce are made while thousands wait at each listener.
 TEST_P(StrangersTiming, ThousandsAtOnceDoNotHoldUpTheFirstCall) {
   const auto before = listeningPorts();
   auto outcomes = test::runProcesses(kRanks + 1, [&](int rank, test::Board& board, std::string& report) {
@@ -218,11 +218,11 @@ TEST_P(StrangersTiming, ThousandsAtOnceDoNotHoldUpTheFirstCall) {
     if (rank == kRanks) {
       Crowd crowd(before);
       board.meet(0, kRanks + 1);
-      int doors = 0;
-      for (int i = 0; i < 3000; ++i) doors = crowd.knock();
+      int listeners = 0;
+      for (int i = 0; i < 3000; ++i) listeners = crowd.oneMoreEach();
       board.meet(1, kRanks + 1);
       board.meet(2, kRanks + 1);
-      return doors >= kRanks ? 0 : 6;
+      return listeners >= kRanks ? 0 : 6;
     }
     ecclComm_t comm = test::join(rank, kRanks, board, report);
     board.meet(0, kRanks + 1);

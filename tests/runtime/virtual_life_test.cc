@@ -73,8 +73,8 @@ Life live(uint64_t seed, Duration late = 0s, const CallFailure& failure = {}) {
   VirtualSystem first(world, network), second(world, network);
   transport::UniqueId id = transport::UniqueId::random(first);
   id.rootByRank0 = true;
-  const sockaddr_in door = first.address(4000);
-  id.addresses = {transport::SocketAddress::from(reinterpret_cast<const sockaddr*>(&door))};
+  const sockaddr_in listener = first.address(4000);
+  id.addresses = {transport::SocketAddress::from(reinterpret_cast<const sockaddr*>(&listener))};
   const TimePoint begun = world.now();
   for (int rank = 0; rank < kRanks; ++rank) {
     VirtualSystem& system = *network[static_cast<size_t>(rank)];

@@ -12,24 +12,15 @@ using namespace eccl::runtime;
 
 namespace {
 
-transport::InterfaceOptions interfaces(const Settings& settings) {
-  transport::InterfaceOptions options;
-  options.names = settings.socketIfname;
-  options.family = settings.socketFamily == "AF_INET"    ? AF_INET
-                   : settings.socketFamily == "AF_INET6" ? AF_INET6
-                                                         : AF_UNSPEC;
-  return options;
-}
-
 Result<transport::UniqueId> makeId() {
   ECCL_ASSIGN(Settings settings, loadSettings());
   if (!settings.commId.empty()) {
-    return transport::uniqueIdFromSettings(
-        {settings.commId, settings.commSecret, settings.commSecretFile, interfaces(settings).family});
+    return transport::uniqueIdFromSettings({settings.commId, settings.commSecret, settings.commSecretFile,
+                                            transport::interfaceOptions(settings).family});
   }
   transport::UniqueId id = transport::UniqueId::random(System::real());
   transport::Rendezvous::Options options;
-  options.interfaces = interfaces(settings);
+  options.interfaces = transport::interfaceOptions(settings);
   ECCL_ASSIGN(auto root, transport::Rendezvous::start(&id, options));
   Process::get().keep(std::move(root));
   return id;
@@ -122,7 +113,7 @@ Status initAll(ecclComm_t* comms, int ndev) {
   ECCL_ASSIGN(Settings settings, loadSettings());
   transport::UniqueId id = transport::UniqueId::random(System::real());
   transport::Rendezvous::Options options;
-  options.interfaces = interfaces(settings);
+  options.interfaces = transport::interfaceOptions(settings);
   ECCL_ASSIGN(auto root, transport::Rendezvous::start(&id, options));
   Process::get().keep(std::move(root));
   ecclUniqueId bytes;

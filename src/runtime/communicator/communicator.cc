@@ -159,15 +159,19 @@ std::shared_ptr<Run> Communicator::spareRun() {
 
 Status Communicator::execute(Call call) {
   ECCL_TRY(usable());
-  std::shared_ptr<Run> run;
-  {
-    std::lock_guard lock(calls_);
-    run = spareRun();
-    ECCL_TRY(plan(*run, std::move(call), true));
+  std::unique_lock lock(calls_);
+  const std::shared_ptr<Run> run = spareRun();
+  ECCL_TRY(plan(*run, std::move(call), true));
+  // From its number on the other ranks count on the call.
+  const Status status = guarded(apiNameOf(run->call.collective), [&]() -> Status {
     ECCL_TRY(number(*run));
-  }
-  engine_.execute(run);
-  return run->status;
+    lock.unlock();
+    engine_.execute(run);
+    return {};
+  });
+  if (status.ok()) return run->status;
+  fault(status, true);
+  return status;
 }
 
 std::optional<Status> Communicator::repeat(const CallKey& key, const void* send, void* receive) {
@@ -224,7 +228,7 @@ Status Communicator::destroy() {
   ended_ = true;
   // Long enough for the neighbours' service threads to answer, short enough for one thread that destroys many.
   if (control_ != nullptr)
-    control_->goodbye(transport::Wait::within(std::chrono::milliseconds(250), nullptr, system()));
+    control_->disconnect(transport::Wait::within(std::chrono::milliseconds(250), nullptr, system()));
   service_.stop();
   root_.reset();
   return status;

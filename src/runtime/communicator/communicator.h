@@ -185,7 +185,6 @@ class Communicator final : public transport::ControlHandler,
   // The error of ranks whose wire settings differ. All ranks come to the same verdict, each from the same
   // texts.
   Status compareSettings(const std::vector<std::string>& wires) const;
-  transport::ConnectorOptions connectorOptions() const;
   // Opens the engine with the transports that the settings allow.
   Status openEngine();
   // A connection that has passed the handshake goes to the control tree or to the engine.

@@ -172,7 +172,10 @@ Status Communicator::exchange() {
                          .text(wireText_)
                          .text(mine.text)
                          .take();
-  const auto gather = [this](std::string_view own) { return control_->allGather(own, initWait()); };
+  const auto gather = [this](std::string_view own) {
+    auto parts = control_->allGather(own, initWait());
+    return state() == State::failed ? parts : logged(std::move(parts));  // a failure has been logged
+  };
   ECCL_ASSIGN(auto parts, gather(part));
   std::vector<transport::Endpoint> endpoints;
   std::vector<std::string> wires, introductions;

@@ -24,7 +24,6 @@ class Service {
   void wake();
   /// Ends and joins the thread. Idempotent; not by the thread itself.
   void stop();
-  bool onThread() const { return thread_.isCurrent(); }
   /// In a forked child, where the thread does not exist: closes the descriptors.
   void closeAfterFork();
 

@@ -26,7 +26,7 @@ namespace {
 using Fingerprint = std::array<uint8_t, 16>;
 using Made = std::shared_ptr<const topology::Host>;
 
-constexpr size_t kMaxWords = 4096;  // of an error that a rank tells of itself
+constexpr size_t kMaxErrorText = 4096;  // of an error that a rank tells of itself
 constexpr size_t kMaxName = 256;    // bytes of a network namespace's name, or an interface's
 
 /// The cores that the calling thread may use, a bit each.
@@ -82,7 +82,7 @@ std::string printable(std::string_view text) {
 std::optional<Said> read(std::string_view bytes) {
   transport::ByteReader reader(bytes);
   Said said;
-  said.error = printable(reader.text(kMaxWords));
+  said.error = printable(reader.text(kMaxErrorText));
   said.fromFile = reader.get<uint8_t>() != 0;
   said.speaksJson = reader.get<uint8_t>() != 0;
   said.fingerprint = reader.get<Fingerprint>();
@@ -100,7 +100,7 @@ std::optional<Said> read(std::string_view bytes) {
 /// What a rank that speaks for those alike sends: why it cannot, or the host.
 std::string tale(const topology::Host& host) {
   Result<std::string> json = topology::toJson(topology::withoutIdentity(host), topology::kOneLine);
-  if (json.ok() && json->size() + kMaxWords > transport::Control::kMaxPart)
+  if (json.ok() && json->size() + kMaxErrorText > transport::Control::kMaxPart)
     json = Status::error(Code::invalidUsage, "its host has too many devices (%zu) to tell others of",
                          host.devices.size());
   return transport::ByteWriter()
@@ -111,7 +111,7 @@ std::string tale(const topology::Host& host) {
 
 Result<Made> madeOf(std::string_view bytes, const std::string& who) {
   transport::ByteReader reader(bytes);
-  const std::string error = printable(reader.text(kMaxWords));
+  const std::string error = printable(reader.text(kMaxErrorText));
   const std::string_view json = reader.text(transport::Control::kMaxPart);
   if (!reader.finished())
     return Status::error(Code::remote, "%s said of its host something unreadable", who.c_str());
@@ -133,7 +133,7 @@ RankHosts::Introduction RankHosts::introduce(const Settings& settings, int rank,
     dumpHost(mine.host->host, settings, rank);
   }
   mine.text = transport::ByteWriter()
-                  .text(found.status().message().substr(0, kMaxWords))
+                  .text(found.status().message().substr(0, kMaxErrorText))
                   .put(static_cast<uint8_t>(!settings.topoFile.empty()))
                   .put(static_cast<uint8_t>(topology::haveJson()))
                   .put(found.ok() ? mine.host->fingerprint : Fingerprint{})

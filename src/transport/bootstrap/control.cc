@@ -126,7 +126,7 @@ void Control::progress() {
 }
 
 void Control::execute(Command command) {
-  if (leaving_) return;  // nothing follows a goodbye; an adopted socket closes with its command
+  if (leaving_) return;  // nothing follows a disconnect; an adopted socket closes with its command
   switch (command.what) {
     case Command::What::transmit:
       return transmit(std::move(command.frame));
@@ -180,7 +180,7 @@ void Control::readFrom(Neighbour& from) {
   if (!status.ok())
     lose(from, status.message());
   else if (ended)
-    lose(from, "closed its control connection without a goodbye: the process died or was killed");
+    lose(from, "closed its control connection without disconnecting: the process died or was killed");
 }
 
 // Routes one frame. The peer is authenticated but may be mad: ranks and directions are checked before use. An
@@ -196,7 +196,7 @@ Result<bool> Control::onFrame(Neighbour& from, Frame&& frame) {
   switch (header.type) {
     case FrameType::heartbeat:
       break;
-    case FrameType::goodbye:
+    case FrameType::disconnect:
       close(from);
       depart({{.type = FrameType::departed, .kind = kLeft, .target = from.rank},
               from.who + " has left the communicator (it was destroyed there, or its creation failed)"},
@@ -275,8 +275,8 @@ void Control::flush(Neighbour& to) {
   }
   if (!status.ok()) return leaving_ ? close(to) : lose(to, status.message());
   if (leaving_ && !blocked) {
-    // Not close(): unread heartbeats would make the kernel reset the connection and destroy the goodbye on its
-    // way.
+    // Not close(): unread heartbeats would make the kernel reset the connection and destroy the disconnect on
+    // its way.
     to.socket.finishSending();
     to.state = Neighbour::State::draining;
   }
@@ -289,8 +289,8 @@ void Control::close(Neighbour& n) {
   n.state = Neighbour::State::closed;
 }
 
-// A neighbour is gone without a goodbye. This rank is the first to know, so it logs, and tells its side of the
-// tree.
+// A neighbour is gone without disconnecting. This rank is the first to know, so it logs, and tells its side of
+// the tree.
 void Control::lose(Neighbour& n, const std::string& reason) {
   if (n.state == Neighbour::State::closed) return;
   close(n);
@@ -301,7 +301,7 @@ void Control::lose(Neighbour& n, const std::string& reason) {
 }
 
 // Passes on that a rank is gone, and draws this rank's own conclusions. Only the first message about a rank
-// counts: after a goodbye nobody is lost any more.
+// counts: after a disconnect nobody is lost any more.
 void Control::depart(const Frame& frame, int fromRank) {
   const int rank = frame.header.target;
   if (leaving_ || rank == rank_ || std::exchange(departed_[static_cast<size_t>(rank)], 1) != 0) return;
@@ -379,8 +379,8 @@ void Control::beat(TimePoint now) {
 
 void Control::leave() {
   leaving_ = true;
-  const Encoded goodbye = Frame{{.type = FrameType::goodbye, .origin = rank_}, {}}.encode();
-  for (Neighbour& n : neighbours_) write(n, goodbye);
+  const Encoded disconnect = Frame{{.type = FrameType::disconnect, .origin = rank_}, {}}.encode();
+  for (Neighbour& n : neighbours_) write(n, disconnect);
 }
 
 void Control::closeAfterFork() {

@@ -36,7 +36,7 @@ class ControlHandler {
   /// Rank `rank` died, hangs, or cannot be reached; once per rank. The tree may be cut from now on: the
   /// neighbours of `rank` tell everybody on their side, and the sides do not hear of each other again.
   virtual void onLost(int rank, const std::string& reason) = 0;
-  /// Rank `rank` has ended its membership in order (goodbye()): it takes part in nothing any more. Once per
+  /// Rank `rank` has ended its membership in order (disconnect()): it takes part in nothing any more. Once per
   /// rank, and never after onLost() of it.
   virtual void onLeft(int rank) { (void)rank; }
 };
@@ -47,12 +47,13 @@ class ControlHandler {
 /// Owner: the communicator.
 ///
 /// Threads: fd(), nextDeadline(), progress() and closeAfterFork() belong to the service thread, which must be
-/// running progress() from before connect() until after goodbye(). connect() and goodbye() block, and belong
-/// to one thread that is not the service thread. allGather() blocks, and may be called by any other thread.
-/// flood(), send(), adopt(), reserveGather() and cancelGathers() may be called by any thread and do not wait.
+/// running progress() from before connect() until after disconnect(). connect() and disconnect() block, and
+/// belong to one thread that is not the service thread. allGather() blocks, and may be called by any other
+/// thread. flood(), send(), adopt(), reserveGather() and cancelGathers() may be called by any thread and do not
+/// wait.
 ///
 /// Failure: of a neighbour, by onLost(); of a call, by its Status. A communicator that has lost a rank stays
-/// as it is until destroyed. Destruction without goodbye() looks like death to the neighbours.
+/// as it is until destroyed. Destruction without disconnect() looks like death to the neighbours.
 class Control {
  public:
   struct Options {
@@ -88,7 +89,7 @@ class Control {
   Status connect(const std::optional<Endpoint>& parent, const Wait& wait);
 
   /// Sends to every other rank. `kind` is the caller's own numbering. Returns when it is queued; after
-  /// goodbye() it is dropped. Error (internal): the payload exceeds Frame::kMaxBody.
+  /// disconnect() it is dropped. Error (internal): the payload exceeds Frame::kMaxBody.
   Status flood(uint16_t kind, std::string_view payload);
   /// Sends to rank `target`; returns when it is queued. Lost silently when the way is cut, which onLost() or
   /// onLeft() tells. Error (internal): the payload exceeds Frame::kMaxBody, or there is no such other rank.
@@ -101,7 +102,7 @@ class Control {
   ///
   /// The wait of the least patient rank counts for all: rank 0 then tells everyone whose part is missing,
   /// which may take a second longer than the deadline. Errors: timeout with the missing ranks; remote when a
-  /// rank is lost, or has left; internal when aborted; invalidUsage after goodbye(); invalidArgument when a
+  /// rank is lost, or has left; internal when aborted; invalidUsage after disconnect(); invalidArgument when a
   /// part is longer than kMaxPart, or all parts together longer than Frame::kMaxBody; and what
   /// cancelGathers() says. Not logged.
   Result<std::vector<std::string>> allGather(uint64_t number, std::string_view mine, const Wait& wait);
@@ -113,7 +114,7 @@ class Control {
 
   /// Orderly end: sends what is queued, tells the neighbours, and waits for them to close, at most until the
   /// deadline (a second is plenty). Nothing is reported any more, nothing can be sent. Again: waits only.
-  void goodbye(const Wait& wait);
+  void disconnect(const Wait& wait);
 
   int fd() const { return poller_.fd(); }
   /// When progress() is to be called although fd() is silent.
@@ -192,8 +193,8 @@ class Control {
   uint64_t gathersBegun_ = 0;
   std::vector<int> connected_;  // neighbours that are or were there
   Status broken_;               // why nothing can be gathered any more
-  bool over_ = false;           // goodbye has begun
-  bool drained_ = false;        // goodbye is complete
+  bool over_ = false;           // disconnect has begun
+  bool drained_ = false;        // disconnect is complete
 };
 
 }  // namespace eccl::transport

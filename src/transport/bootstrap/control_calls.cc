@@ -212,7 +212,7 @@ Result<std::vector<std::string>> Control::allGather(uint64_t number, std::string
   return std::move(*result);
 }
 
-void Control::goodbye(const Wait& wait) {
+void Control::disconnect(const Wait& wait) {
   std::unique_lock lock(mutex_);
   if (!std::exchange(over_, true)) {
     Command command;

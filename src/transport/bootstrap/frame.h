@@ -16,14 +16,14 @@ namespace eccl::transport {
 
 /// What a frame says, from whom to whom. Values go over the wire.
 enum class FrameType : uint8_t {
-  join = 1,       ///< rank -> root: my Endpoint; target: nranks, sequence: milliseconds it will wait
-  welcome = 2,    ///< root -> rank: the parent's Endpoint, empty for rank 0
-  refusal = 3,    ///< root -> rank: why there will be no communicator; kind: the Code
-  heartbeat = 4,  ///< neighbour -> neighbour
-  goodbye = 5,    ///< neighbour -> neighbour: orderly end, nothing follows
-  flood = 6,      ///< to everybody
-  routed = 7,     ///< to `target`
-  departed = 8,   ///< to everybody: `target` is gone; kind 0 lost, 1 said goodbye; the body says why
+  join = 1,        ///< rank -> root: my Endpoint; target: nranks, sequence: milliseconds it will wait
+  welcome = 2,     ///< root -> rank: the parent's Endpoint, empty for rank 0
+  refusal = 3,     ///< root -> rank: why there will be no communicator; kind: the Code
+  heartbeat = 4,   ///< neighbour -> neighbour
+  disconnect = 5,  ///< neighbour -> neighbour: orderly end, nothing follows
+  flood = 6,       ///< to everybody
+  routed = 7,      ///< to `target`
+  departed = 8,    ///< to everybody: `target` is gone; kind 0 lost, 1 disconnected; the body says why
   part = 9,  ///< upwards to rank 0: origin's part of allGather number `sequence`; target: milliseconds it will
              ///< wait
   parts = 10,    ///< from rank 0 downwards: all parts

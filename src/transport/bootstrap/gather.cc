@@ -48,7 +48,9 @@ void GatherRoot::add(Frame&& part, Duration limit, TimePoint now, std::vector<Fr
                 out);
   }
   if (pending_.size() > kMaxPending) {
-    return fail(pending_.begin()->first, Code::internal, "too many allGathers are under way at once", out);
+    const uint64_t oldest = pending_.begin()->first;
+    fail(oldest, Code::internal, "too many allGathers are under way at once", out);
+    if (oldest == sequence) return;
   }
   for (auto& [absent, why] : absent_) {
     if (!gather.have[static_cast<size_t>(absent)]) return fail(sequence, Code::remote, why, out);

@@ -24,14 +24,14 @@ constexpr int kMaxRanks = 1 << 20;
 
 Result<std::unique_ptr<Rendezvous>> Rendezvous::start(UniqueId* id, const Options& options) {
   std::unique_ptr<Rendezvous> root(new Rendezvous(options));
-  Acceptor::Options door;
-  door.interfaces = options.interfaces;
-  door.system = options.system;
-  door.handshakeLimit = options.handshakeLimit;
-  door.unixListener = false;
-  door.identity = id->root().identity;
-  if (id->rootByRank0 && !id->addresses.empty()) door.port = id->addresses[0].port();
-  ECCL_ASSIGN(root->acceptor_, Acceptor::open(id->secret, door, [self = root.get()](Incoming incoming) {
+  Acceptor::Options listener;
+  listener.interfaces = options.interfaces;
+  listener.system = options.system;
+  listener.handshakeLimit = options.handshakeLimit;
+  listener.unixListener = false;
+  listener.identity = id->root().identity;
+  if (id->rootByRank0 && !id->addresses.empty()) listener.port = id->addresses[0].port();
+  ECCL_ASSIGN(root->acceptor_, Acceptor::open(id->secret, listener, [self = root.get()](Incoming incoming) {
                 self->onIncoming(std::move(incoming));
               }));
   if (!id->rootByRank0) id->addresses = root->acceptor_->endpoint().addresses;

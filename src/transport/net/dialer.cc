@@ -18,7 +18,7 @@ constexpr Duration kRest = std::chrono::milliseconds(50);  // between rounds; do
 // A listener without room is called again before another candidate is tried: after 5 ms, doubling. Behind an
 // AF_UNIX name is the peer and nobody else. A TCP port may have become another program's, which closes every
 // connection, so that is given up sooner.
-constexpr Duration kCrowdedRest = std::chrono::milliseconds(5);
+constexpr Duration kBusyRest = std::chrono::milliseconds(5);
 constexpr Duration kUnixPatience = std::chrono::seconds(10), kTcpPatience = std::chrono::milliseconds(1500);
 
 }  // namespace
@@ -113,7 +113,8 @@ void Dialer::start() {
   state_ = State::connecting;
   until_ = options_.system->now() + stretched(options_.connectLimit);
   if (system.connect(socket_.get(), address, size) == 0) return onConnected();
-  if (errno == EAGAIN) return crowded("too many wait there already");  // AF_UNIX: the listener's queue is full
+  if (errno == EAGAIN)
+    return listenerBusy("too many wait there already");  // AF_UNIX: the listener's queue is full
   if (errno != EINPROGRESS) return fail(std::strerror(errno));
   if (Status status = poller_.watch(socket_.get(), EPOLLOUT, 0); !status.ok()) fail(status.message());
 }
@@ -136,7 +137,7 @@ void Dialer::shake() {
   const Handshake::State state = handshake_.advance();
   if (state == Handshake::State::failed) {
     const std::string why = "the peer " + handshake_.why();
-    return handshake_.cutOff() ? crowded(why) : fail(why);
+    return handshake_.cutOff() ? listenerBusy(why) : fail(why);
   }
   if (state == Handshake::State::working) {
     Status status = poller_.watch(handshake_.fd(), handshake_.awaits(), 0);
@@ -150,12 +151,12 @@ void Dialer::shake() {
 
 // There is an acceptor, which had no room or dropped this call for others. It is called again: the next
 // candidate may be a slower way.
-void Dialer::crowded(const std::string& why) {
+void Dialer::listenerBusy(const std::string& why) {
   const TimePoint now = options_.system->now();
-  if (knocks_ == 0) crowdedSince_ = now;
-  if (now - crowdedSince_ >= (candidates_[current_].isUnix ? kUnixPatience : kTcpPatience)) return fail(why);
+  if (attempts_ == 0) busySince_ = now;
+  if (now - busySince_ >= (candidates_[current_].isUnix ? kUnixPatience : kTcpPatience)) return fail(why);
   hangUp(why);
-  until_ += kCrowdedRest * (1 << std::min(knocks_++, 5));
+  until_ += kBusyRest * (1 << std::min(attempts_++, 5));
 }
 
 void Dialer::hangUp(const std::string& why) {
@@ -171,7 +172,7 @@ void Dialer::hangUp(const std::string& why) {
 // On to the next candidate; after the last one, a rest and another round, or the end.
 void Dialer::fail(const std::string& why) {
   hangUp(why);
-  knocks_ = 0;
+  attempts_ = 0;
   if (++current_ < candidates_.size()) return;
   if (options_.retry) {
     current_ = 0;

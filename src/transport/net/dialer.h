@@ -65,7 +65,7 @@ class Dialer {
   void start();
   void onConnected();
   void shake();
-  void crowded(const std::string& why);
+  void listenerBusy(const std::string& why);
   void hangUp(const std::string& why);
   void fail(const std::string& why);
   void finish(Status status);
@@ -79,8 +79,8 @@ class Dialer {
   std::vector<Candidate> candidates_;
   size_t current_ = 0;
   int round_ = 0;
-  int knocks_ = 0;            // calls of the current candidate that were turned away
-  TimePoint crowdedSince_{};  // the first of them
+  int attempts_ = 0;       // calls of the current candidate that were turned away
+  TimePoint busySince_{};  // the first of them
   State state_ = State::resting;
   TimePoint until_{};  // of the current state
   Poller poller_;

@@ -190,13 +190,13 @@ TEST(ControlLoss, GoodbyeDoesNotWaitForAFrozenNeighbour) {
   cluster[1].freeze(true);
   std::this_thread::sleep_for(100ms);
   const TimePoint begun = System::real().now();
-  cluster[0].control().goodbye(Wait::within(300ms));
+  cluster[0].control().disconnect(Wait::within(300ms));
   EXPECT_LT(test::since(begun), 0.5);
   EXPECT_GE(test::since(begun), 0.29);
   cluster[0].vanish();
   cluster[1].freeze(false);
   EXPECT_TRUE(test::eventually([&] { return cluster[1].left().count(0) == 1; }))
-      << "the goodbye was in the socket";
+      << "the disconnect was in the socket";
   EXPECT_TRUE(cluster[1].lost().empty());
 }
 

@@ -44,7 +44,7 @@ class Node : public transport::ControlHandler {
     acceptor_.reset();
   }
   void stop() { stop_ = true; }
-  void leave() { control_->goodbye(transport::Wait::within(2s)); }
+  void leave() { control_->disconnect(transport::Wait::within(2s)); }
   /// Stops or resumes the service thread: a process in a debugger.
   void freeze(bool frozen) { frozen_ = frozen; }
 

@@ -143,20 +143,20 @@ TEST_F(RendezvousTest, ARankThatDiedWhileWaitingMayComeAgain) {
 }
 
 // Few are kept waiting on a socket; the others come again for their answer.
-struct CrowdedRendezvous : RendezvousTest {
+struct BusyRendezvous : RendezvousTest {
   void SetUp() override {
     options.mostHeld = 2;
     RendezvousTest::SetUp();
   }
 };
 
-TEST_F(CrowdedRendezvous, ServesRanksThatHangUpAndComeBack) {
+TEST_F(BusyRendezvous, ServesRanksThatHangUpAndComeBack) {
   const std::vector<int> ranks = upTo(40);
   expectWelcome(ranks, joinAll(ranks, 40));
   EXPECT_TRUE(test::eventually([&] { return root->done(); }));
 }
 
-TEST_F(CrowdedRendezvous, KeepsFewDescriptorsForAnyNumberOfRanks) {
+TEST_F(BusyRendezvous, KeepsFewDescriptorsForAnyNumberOfRanks) {
   const auto openNow = [] {
     const std::filesystem::directory_iterator open("/proc/self/fd");
     return static_cast<size_t>(std::distance(begin(open), end(open)));
@@ -174,7 +174,7 @@ TEST_F(CrowdedRendezvous, KeepsFewDescriptorsForAnyNumberOfRanks) {
   expectWelcome(ranks, results);
 }
 
-TEST_F(CrowdedRendezvous, NamesWhoIsMissing) {
+TEST_F(BusyRendezvous, NamesWhoIsMissing) {
   for (auto& result : joinAll({0, 1, 2, 4, 5}, 6, 2s)) {
     ASSERT_FALSE(result.ok());
     EXPECT_EQ(result.status().code(), Code::timeout);
@@ -183,7 +183,7 @@ TEST_F(CrowdedRendezvous, NamesWhoIsMissing) {
   }
 }
 
-TEST_F(CrowdedRendezvous, FindsTwoThatAreTheSameRank) {
+TEST_F(BusyRendezvous, FindsTwoThatAreTheSameRank) {
   const std::vector<int> first = upTo(5);
   std::vector<Result<std::optional<Endpoint>>> results;
   std::thread joining([&] { results = joinAll(first, 6); });

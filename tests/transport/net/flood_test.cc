@@ -1,4 +1,4 @@
-// Strangers in crowds at a rank's doors.
+// Many strangers at a rank's listeners.
 #include <fcntl.h>
 #include <sys/resource.h>
 #include <sys/un.h>
@@ -172,7 +172,7 @@ TEST_F(FloodTest, OtherUsersOfThisHostShareAFewPlaces) {
 }
 
 // Whoever is dropped unheard where others crowd comes again by the same way: the next one may be slower.
-TEST(CrowdedDoor, IsKnockedAtAgain) {
+TEST(BusyListener, IsTriedAgain) {
   const Secret secret = Secret::random(System::real());
   Endpoint endpoint;
   endpoint.identity = randomIdentity(System::real());
@@ -180,14 +180,14 @@ TEST(CrowdedDoor, IsKnockedAtAgain) {
   endpoint.addresses = {SocketAddress::resolve("127.0.0.1:1")->front()};
   sockaddr_un address;
   const socklen_t size = abstractAddress(endpoint.unixName(), &address);
-  Fd door(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  ASSERT_EQ(bind(door.get(), reinterpret_cast<sockaddr*>(&address), size), 0);
-  ASSERT_EQ(listen(door.get(), 0), 0);
+  Fd listener(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  ASSERT_EQ(bind(listener.get(), reinterpret_cast<sockaddr*>(&address), size), 0);
+  ASSERT_EQ(listen(listener.get(), 0), 0);
   const Fd first = silentUnix(endpoint);  // the queue is full: to connect says "try again"
   std::thread acceptor([&] {
     std::this_thread::sleep_for(20ms);
-    for (int turned = 0; turned < 3; ++turned) Fd(accept(door.get(), nullptr, nullptr));
-    Handshake handshake = Handshake::accepting(Fd(accept4(door.get(), nullptr, nullptr, SOCK_NONBLOCK)), secret,
+    for (int turned = 0; turned < 3; ++turned) Fd(accept(listener.get(), nullptr, nullptr));
+    Handshake handshake = Handshake::accepting(Fd(accept4(listener.get(), nullptr, nullptr, SOCK_NONBLOCK)), secret,
                                                endpoint.identity);
     while (handshake.advance() == Handshake::State::working) std::this_thread::sleep_for(1ms);
     EXPECT_EQ(handshake.advance(), Handshake::State::done) << handshake.why();
@@ -200,7 +200,7 @@ TEST(CrowdedDoor, IsKnockedAtAgain) {
     EXPECT_EQ(getsockname(fd->get(), reinterpret_cast<sockaddr*>(&mine), &length), 0);
     EXPECT_EQ(mine.ss_family, AF_UNIX);
   } else {
-    shutdown(door.get(), SHUT_RDWR);
+    shutdown(listener.get(), SHUT_RDWR);
   }
   acceptor.join();
 }
