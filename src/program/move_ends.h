@@ -43,9 +43,9 @@ ECCL_DEVICE inline LaneFault faultOf(const ReceiveEnd& end, const Received& rece
   if (received.length != length || received.length > end.shape.slotBytes ||
       ((received.flags & kSlotLast) != 0) != last)
     return LaneFault::length;
-  if ((received.flags & kSlotReference) != 0 && !end.theirs.holds(received.offset, received.length))
-    return LaneFault::reference;
-  if ((received.flags & kSlotPlaced) != 0 && !end.granted()) return LaneFault::reference;
+  if ((received.flags & kSlotGet) != 0 && !end.theirs.holds(received.offset, received.length))
+    return LaneFault::window;
+  if ((received.flags & kSlotPut) != 0 && !end.offered()) return LaneFault::window;
   return LaneFault::none;
 }
 
@@ -63,9 +63,9 @@ struct LiveEnd {
   ECCL_DEVICE LiveEnd(const SendEnd& its, const Source& from, uint32_t bytes)
       : end(its), source(from), length(bytes), directFrom(its.directFrom) {}
   ECCL_DEVICE Offered offered() const {
-    place = end.granted(length);
+    place = end.offered(length);
     if (place != nullptr) return Offered::memory;
-    return end.mayBeGranted(length) ? Offered::notYet : Offered::no;
+    return end.mayBeOffered(length) ? Offered::notYet : Offered::no;
   }
   ECCL_DEVICE bool shown() const { return end.reaches(source(), length, &offset); }
 };
@@ -112,16 +112,15 @@ ECCL_DEVICE Passed placeMessages(const MoveEnds& ends, Outgoing message, const S
 /// is, which is what was offered.
 ECCL_DEVICE inline const std::byte* dataOf(const ReceiveEnd& end, const Received& received, uint64_t at,
                                            const std::byte* written) {
-  if ((received.flags & kSlotPlaced) != 0) return written;
-  return ((received.flags & kSlotReference) != 0 ? end.theirs.at(received.offset) : received.data) + at;
+  if ((received.flags & kSlotPut) != 0) return written;
+  return ((received.flags & kSlotGet) != 0 ? end.theirs.at(received.offset) : received.data) + at;
 }
 
 /// The sources of a move, a bit for each, that are in memory which received messages name.
 ECCL_DEVICE inline uint8_t referring(const MoveEnds& ends, const Received* received) {
   uint8_t reads = 0;
   for (int i = 0; i < ends.sources; ++i) {
-    if (ends.from[i] != nullptr && (received[i].flags & kSlotReference) != 0)
-      reads |= static_cast<uint8_t>(1u << i);
+    if (ends.from[i] != nullptr && (received[i].flags & kSlotGet) != 0) reads |= static_cast<uint8_t>(1u << i);
   }
   return reads;
 }
@@ -155,7 +154,7 @@ ECCL_DEVICE inline void commit(const MoveEnds& ends, Passed passed, uint32_t len
     SendEnd* end = ends.to[i];
     if (end == nullptr) continue;
     const bool put = (passed.puts >> i & 1) != 0, get = (passed.gets >> i & 1) != 0;
-    const int its = (put ? kSlotPlaced : 0) | (get ? kSlotReference : 0);
+    const int its = (put ? kSlotPut : 0) | (get ? kSlotGet : 0);
     end->publish(length, static_cast<uint16_t>(flags | its), signature);
     // Afterwards: a receiver that fails in between takes back a place too many, not one too few.
     if (put) end->endWriting();

@@ -1,4 +1,4 @@
-// Offers of memory that a receiver makes for messages to come: what SendEnd::granted() finds.
+// Offers of memory that a receiver makes for messages to come: what SendEnd::offered() finds.
 // program/delivery.h has the rule for them.
 #pragma once
 
@@ -34,7 +34,7 @@ ECCL_DEVICE inline void offerDestination(const RunView& run, const Step& step, c
   const PlanView& plan = *run.plan;
   const Operand& destination = plan.operands[step.firstOperand + step.sources];
   const Slice slice = plan.partition.slice(move.elements, move.part, tile);
-  end.grant(message, memoryAt(run, destination, move.extent[step.sources], move.part, slice), move.length);
+  end.offer(message, memoryAt(run, destination, move.extent[step.sources], move.part, slice), move.length);
 }
 
 /// Makes the offers of a lane for a tile that can be made ahead.

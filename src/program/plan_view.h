@@ -29,7 +29,7 @@ struct PlanView {
   /// By position in the buffer; nullptr: every block has blockElements, one after the other.
   const BlockExtent* extents[kMemorySpaces] = {};
   uint64_t blockElements = 0;
-  /// By lane: for how many tiles after the current one memory is granted ahead; -1: nothing is posted. nullptr:
+  /// By lane: for how many tiles after the current one memory is offered ahead; -1: nothing is posted. nullptr:
   /// nothing in any lane.
   const int8_t* ahead = nullptr;
   /// By connection of the Program. Of each the end that this side has counts; the other one is not used.
@@ -52,7 +52,7 @@ enum class LaneFault : uint8_t {
   length,     // the message is not as long as this side expects
   epoch,      // a message of an earlier life of the communicator
   poisoned,   // the peer has failed
-  reference,  // the message refers to memory outside every window
+  window,     // the message names memory outside every window
   device,     // what runs the moves has refused one, or failed
 };
 

@@ -1,14 +1,14 @@
 // A Connection's data path: a ring of slots with one sender and one receiver, plain data in memory both can
 // reach. One message fills one slot.
 //
-//   RingControl | Grant × 2 slots | (Slot header line, data area) × slots
+//   RingControl | PutOffer × 2 slots | (Slot header line, data area) × slots
 //
 // The sender's and the receiver's words lie on different cache lines. A message is published by storing its
 // sequence number into its slot with release. The receiver acquires it there, so that a small message (inline
 // in the header) costs one line. A slot is released by storing the count of released messages.
 //
 // Instead of data a slot may carry a reference to the sender's memory (rendezvous get). Conversely a receiver
-// may grant its own memory for a message to come (rendezvous put): a sender that finds the grant writes there
+// may offer its own memory for a message to come (rendezvous put): a sender that finds the offer writes there
 // and marks the slot as placed. Both count from the beginning of a Window, which the other side may have
 // mapped elsewhere.
 //
@@ -34,9 +34,9 @@ inline constexpr size_t kCacheLine = 64;
 inline constexpr uint32_t kInlineBytes = 40;
 
 enum SlotFlag : uint16_t {
-  kSlotLast = 1,       // the last message of a stream
-  kSlotReference = 2,  // the data is at `offset` in the sender's window
-  kSlotPlaced = 4,     // the data is already where the receiver's grant said
+  kSlotLast = 1,  // the last message of a stream
+  kSlotGet = 2,   // the data is at `offset` in the sender's window
+  kSlotPut = 4,   // the data is already where the receiver's offer said
 };
 
 /// The header of a message. Constant from when it is published until it is released.
@@ -54,7 +54,7 @@ struct alignas(kCacheLine) Slot {
 static_assert(sizeof(Slot) == kCacheLine);
 
 /// Where the receiver wants message number `sequence` - 1: at `offset` in its window. Length 0: in a slot.
-struct alignas(32) Grant {
+struct alignas(32) PutOffer {
   uint64_t sequence, offset;
   uint32_t length;
 };
@@ -62,7 +62,7 @@ struct alignas(32) Grant {
 /// What a side says of user memory after the connection was set up; both only grow.
 struct HeapNews {
   uint64_t used;    // bytes of its own heap in use: so many the other side should map
-  uint64_t mapped;  // bytes of the other side's heap that it has mapped: so far references and grants may go
+  uint64_t mapped;  // bytes of the other side's heap that it has mapped: so far references and offers may go
 };
 
 /// What a side writes with each message lies apart from what it writes rarely and the other reads with each
@@ -73,7 +73,7 @@ struct RingControl {
   uint32_t senderPoison;                      // not 0: the sender has failed; nothing more will come
   HeapNews senderHeap;
   // Written by the sender.
-  alignas(kCacheLine) uint32_t writing;  // so many moves of it write to memory that grants named
+  alignas(kCacheLine) uint32_t writing;  // so many moves of it write to memory that offers named
   // Written by the receiver, rarely.
   alignas(kCacheLine) uint32_t receiverAsleep;  // ring its doorbell when a message is published
   uint32_t receiverPoison;                      // not 0: the receiver has failed; nothing more will be taken
@@ -104,7 +104,7 @@ struct Withdrawn {
   }
 };
 
-/// Memory that references and grants count from, as this side has mapped it. Size 0: there is none.
+/// Memory that references and offers count from, as this side has mapped it. Size 0: there is none.
 struct Window {
   std::byte* base = nullptr;
   uint64_t size = 0;
@@ -133,11 +133,11 @@ struct RingShape {
   uint32_t slots = 0;      // a power of two
   uint32_t slotBytes = 0;  // data per slot, a multiple of the cache line
   ECCL_DEVICE constexpr size_t stride() const { return sizeof(Slot) + slotBytes; }
-  /// More than slots, so that a sender finds the grant for a message when it finds the slot for it free.
-  ECCL_DEVICE constexpr uint32_t grants() const { return 2 * slots; }
-  ECCL_DEVICE constexpr size_t grantsAt() const { return sizeof(RingControl); }
+  /// More than slots, so that a sender finds the offer for a message when it finds the slot for it free.
+  ECCL_DEVICE constexpr uint32_t offers() const { return 2 * slots; }
+  ECCL_DEVICE constexpr size_t offersAt() const { return sizeof(RingControl); }
   ECCL_DEVICE constexpr size_t slotsAt() const {
-    return (grantsAt() + grants() * sizeof(Grant) + kCacheLine - 1) / kCacheLine * kCacheLine;
+    return (offersAt() + offers() * sizeof(PutOffer) + kCacheLine - 1) / kCacheLine * kCacheLine;
   }
   ECCL_DEVICE constexpr size_t bytes() const { return slotsAt() + slots * stride(); }
 };
@@ -145,7 +145,7 @@ struct RingShape {
 /// What both ends have in common. Plain data; the memory that it points to is the path's.
 struct RingEnd {
   RingControl* control = nullptr;
-  Grant* grants = nullptr;
+  PutOffer* offers = nullptr;
   std::byte* slots = nullptr;
   RingShape shape;
   uint64_t next = 0;  // messages this end has published, or taken
@@ -181,8 +181,8 @@ inline void formatRing(void* memory, RingShape shape, uint64_t first) {
         reinterpret_cast<Slot*>(bytes + shape.slotsAt() + (message & (shape.slots - 1)) * shape.stride());
     slot->sequence = message + 1 - shape.slots;  // as if published one lap ago
   }
-  for (uint32_t i = 0; i < shape.grants(); ++i)
-    reinterpret_cast<Grant*>(bytes + shape.grantsAt())[i].sequence = first;
+  for (uint32_t i = 0; i < shape.offers(); ++i)
+    reinterpret_cast<PutOffer*>(bytes + shape.offersAt())[i].sequence = first;
 }
 
 /// Has `end` look at memory that formatRing() has prepared with the same shape and first number. Windows and
@@ -190,19 +190,19 @@ inline void formatRing(void* memory, RingShape shape, uint64_t first) {
 inline void attachRing(RingEnd& end, void* memory, RingShape shape, uint64_t first, uint16_t epoch) {
   auto* bytes = static_cast<std::byte*>(memory);
   end.control = reinterpret_cast<RingControl*>(bytes);
-  end.grants = reinterpret_cast<Grant*>(bytes + shape.grantsAt());
+  end.offers = reinterpret_cast<PutOffer*>(bytes + shape.offersAt());
   end.slots = bytes + shape.slotsAt();
   end.shape = shape;
   end.next = first;
   end.epoch = epoch;
 }
 
-/// The sender's end. For each message: reserve() until there is a slot, place() or granted() for where its
+/// The sender's end. For each message: reserve() until there is a slot, place() or offered() for where its
 /// data goes, and publish().
 struct SendEnd : RingEnd {
-  uint64_t releasedSeen = 0;   // at least this many are released
-  uint64_t lastReference = 0;  // one past the last message that was a reference, if any was
-  bool referred = false;
+  uint64_t releasedSeen = 0;  // at least this many are released
+  uint64_t lastGet = 0;       // one past the last message that was a reference, if any was
+  bool anyGet = false;
   uint32_t lastArea = 0;  // areas are taken in turn, modulo their number
 
   /// The slot of the coming message, or nullptr while all are in use. Takes nothing: publish(), or `ahead`,
@@ -234,16 +234,16 @@ struct SendEnd : RingEnd {
     at->flags = flags;
     at->signature = signature;
     at->epoch = epoch;
-    if ((flags & kSlotReference) != 0) {
-      lastReference = next + 1;
-      referred = true;
+    if ((flags & kSlotGet) != 0) {
+      lastGet = next + 1;
+      anyGet = true;
     }
     ++next;
     storeRelease(&at->sequence, next);  // pairs with ReceiveEnd::peek
   }
 
   /// True when no message refers to this side's memory any more.
-  ECCL_DEVICE bool referencesReleased() { return !referred || released(lastReference); }
+  ECCL_DEVICE bool getsReleased() { return !anyGet || released(lastGet); }
   /// Whether messages before number `end` have been released.
   ECCL_DEVICE bool released(uint64_t end) {
     if (static_cast<int64_t>(releasedSeen - end) >= 0) return true;
@@ -256,21 +256,21 @@ struct SendEnd : RingEnd {
     return length >= directFrom && mine.holds(*offset, length);
   }
   /// Where the receiver wants the coming message, of `length` bytes; nullptr: in a slot.
-  ECCL_DEVICE std::byte* granted(uint32_t length) const {
-    const Grant& at = grants[coming() & (shape.grants() - 1)];
-    // Pairs with ReceiveEnd::grant.
+  ECCL_DEVICE std::byte* offered(uint32_t length) const {
+    const PutOffer& at = offers[coming() & (shape.offers() - 1)];
+    // Pairs with ReceiveEnd::offer.
     if (theirs.size == 0 || length < directFrom || loadAcquire(&at.sequence) != coming() + 1) return nullptr;
     const uint64_t offset = at.offset;  // read once: the receiver's memory may change under us
     return at.length == length && theirs.holds(offset, length) ? theirs.at(offset) : nullptr;
   }
-  /// Whether the coming message, of `length` bytes, could be granted a place and the receiver has said nothing
+  /// Whether the coming message, of `length` bytes, could be offered a place and the receiver has said nothing
   /// yet.
-  ECCL_DEVICE bool mayBeGranted(uint32_t length) const {
+  ECCL_DEVICE bool mayBeOffered(uint32_t length) const {
     return theirs.size > 0 && length >= directFrom &&
-           loadAcquire(&grants[coming() & (shape.grants() - 1)].sequence) != coming() + 1;
+           loadAcquire(&offers[coming() & (shape.offers() - 1)].sequence) != coming() + 1;
   }
-  /// Brackets writing to granted memory, for each move. True: it is waited for until endWriting(). False: the
-  /// receiver has failed and takes its grants back; there is nothing to end.
+  /// Brackets writing to offered memory, for each move. True: it is waited for until endWriting(). False: the
+  /// receiver has failed and takes its offers back; there is nothing to end.
   ECCL_DEVICE bool beginWriting() {
     storeFenced(&control->writing, ++busy);
     if (loadFenced(&control->receiverPoison) == 0) return true;
@@ -302,9 +302,9 @@ struct Received {
 };
 
 /// The receiver's end. For each message: peek() until it is there, use its data, and release(). Memory for
-/// messages to come may be offered before by grant().
+/// messages to come may be offered before by offer().
 struct ReceiveEnd : RingEnd {
-  uint64_t considered = 0;  // messages before this one have been considered for a grant
+  uint64_t considered = 0;  // messages before this one have been considered for an offer
 
   /// Copies the coming message's header. False while there is none.
   ECCL_DEVICE bool peek(Received& received) const {
@@ -328,32 +328,32 @@ struct ReceiveEnd : RingEnd {
   /// Tells the sender that nothing more will be taken. After the last release().
   ECCL_DEVICE void end() { storeRelease(&control->receiverEnded, 1u); }
 
-  /// The number of the next message to be considered for a grant; it is, thereby.
+  /// The number of the next message to be considered for an offer; it is, thereby.
   ECCL_DEVICE uint64_t consider() {
     const uint64_t message = considered > next ? considered : next;
     considered = message + 1;
     return message;
   }
-  /// Whether there is room for a grant for message number `message`.
-  ECCL_DEVICE bool mayOffer(uint64_t message) const { return message - next < shape.grants(); }
+  /// Whether there is room for an offer for message number `message`.
+  ECCL_DEVICE bool mayOffer(uint64_t message) const { return message - next < shape.offers(); }
 
-  /// Offers `length` bytes from `memory` on for message number `message`, less than shape.grants() ahead. Valid
+  /// Offers `length` bytes from `memory` on for message number `message`, less than shape.offers() ahead. Valid
   /// until that message is released. Where the other side cannot get at it, it is told to use a slot.
-  ECCL_DEVICE void grant(uint64_t message, const std::byte* memory, uint32_t length) {
+  ECCL_DEVICE void offer(uint64_t message, const std::byte* memory, uint32_t length) {
     if (length < directFrom || mine.size == 0) return;
     const uint64_t offset = mine.offsetOf(memory);
-    Grant& at = grants[message & (shape.grants() - 1)];
+    PutOffer& at = offers[message & (shape.offers() - 1)];
     at.offset = offset;
     at.length = mine.holds(offset, length) ? length : 0;
-    storeRelease(&at.sequence, message + 1);  // pairs with SendEnd::granted and the paths' look at it
+    storeRelease(&at.sequence, message + 1);  // pairs with SendEnd::offered and the paths' look at it
   }
   /// Whether the coming message has been offered memory, and the offer stands.
-  ECCL_DEVICE bool granted() const {
-    const Grant& at = grants[coming() & (shape.grants() - 1)];
+  ECCL_DEVICE bool offered() const {
+    const PutOffer& at = offers[coming() & (shape.offers() - 1)];
     return answered() && at.length > 0 && mine.holds(at.offset, at.length);
   }
-  /// Whether grant() has been called for it.
-  ECCL_DEVICE bool answered() const { return grants[coming() & (shape.grants() - 1)].sequence == coming() + 1; }
+  /// Whether offer() has been called for it.
+  ECCL_DEVICE bool answered() const { return offers[coming() & (shape.offers() - 1)].sequence == coming() + 1; }
 
   /// Brackets every use of referenced memory, for each move. False: the sender has revoked its references,
   /// and there is nothing to end. If it does so meanwhile, endReading() is false: what was read may be

@@ -140,21 +140,21 @@ TEST(SlotRing, KnowsWhenReferencesAreReleasedAtEveryStart) {
   for (uint64_t first : kFirsts) {
     SCOPED_TRACE(first);
     Ring ring({4, 64}, first);
-    EXPECT_TRUE(ring.sender.referencesReleased());
+    EXPECT_TRUE(ring.sender.getsReleased());
     for (int lap = 0; lap < 5; ++lap) {
       ASSERT_NE(ring.sender.reserve(), nullptr);
-      ring.sender.publish(64, kSlotReference, 1);
+      ring.sender.publish(64, kSlotGet, 1);
       ASSERT_NE(ring.sender.reserve(), nullptr);
       ring.sender.publish(8, 0, 1);
-      EXPECT_FALSE(ring.sender.referencesReleased());
+      EXPECT_FALSE(ring.sender.getsReleased());
       ring.receiver.release();
-      EXPECT_TRUE(ring.sender.referencesReleased());  // the plain message after it does not matter
+      EXPECT_TRUE(ring.sender.getsReleased());  // the plain message after it does not matter
       ring.receiver.release();
     }
   }
 }
 
-TEST(SlotRing, GrantsAreForOneMessageAndOneLength) {
+TEST(SlotRing, OffersAreForOneMessageAndOneLength) {
   for (uint64_t first : kFirsts) {
     SCOPED_TRACE(first);
     Ring ring({4, 64}, first);
@@ -164,40 +164,40 @@ TEST(SlotRing, GrantsAreForOneMessageAndOneLength) {
     ring.sender.theirs = {elsewhere, 100};
     ring.sender.directFrom = ring.receiver.directFrom = 50;
     for (int k = 0; k < 9; ++k) {
-      EXPECT_TRUE(ring.sender.mayBeGranted(60));
-      EXPECT_FALSE(ring.sender.mayBeGranted(49));
-      EXPECT_FALSE(ring.receiver.granted());
-      EXPECT_EQ(ring.sender.granted(60), nullptr);
-      ring.receiver.grant(ring.receiver.next + 1, memory + 40, 60);
-      EXPECT_EQ(ring.sender.granted(60), nullptr);  // that is for the message after it
+      EXPECT_TRUE(ring.sender.mayBeOffered(60));
+      EXPECT_FALSE(ring.sender.mayBeOffered(49));
+      EXPECT_FALSE(ring.receiver.offered());
+      EXPECT_EQ(ring.sender.offered(60), nullptr);
+      ring.receiver.offer(ring.receiver.next + 1, memory + 40, 60);
+      EXPECT_EQ(ring.sender.offered(60), nullptr);  // that is for the message after it
       for (int message = 0; message < 2; ++message) {
         ASSERT_NE(ring.sender.reserve(), nullptr);
-        EXPECT_EQ(ring.sender.granted(60), message == 1 ? elsewhere + 40 : nullptr);
-        EXPECT_EQ(ring.sender.granted(59), nullptr);
+        EXPECT_EQ(ring.sender.offered(60), message == 1 ? elsewhere + 40 : nullptr);
+        EXPECT_EQ(ring.sender.offered(59), nullptr);
         ring.sender.publish(60, 0, 0);
-        EXPECT_EQ(ring.receiver.granted(), message == 1);
+        EXPECT_EQ(ring.receiver.offered(), message == 1);
         ring.receiver.release();
       }
     }
   }
 }
 
-TEST(SlotRing, NothingOutsideAWindowIsGrantedOrReferredTo) {
+TEST(SlotRing, NothingOutsideAWindowIsOfferedOrNamed) {
   Ring ring({2, 64});
   std::byte memory[100];
   ring.receiver.mine = {memory + 10, 50};
   ring.receiver.directFrom = 20;
-  ring.receiver.grant(ring.receiver.next, memory + 10, 19);  // nobody would place it
-  EXPECT_FALSE(ring.receiver.granted());
-  ring.receiver.grant(ring.receiver.next, memory + 9, 20);
-  ring.receiver.grant(ring.receiver.next, memory + 41, 20);
-  EXPECT_FALSE(ring.receiver.granted());
+  ring.receiver.offer(ring.receiver.next, memory + 10, 19);  // nobody would place it
+  EXPECT_FALSE(ring.receiver.offered());
+  ring.receiver.offer(ring.receiver.next, memory + 9, 20);
+  ring.receiver.offer(ring.receiver.next, memory + 41, 20);
+  EXPECT_FALSE(ring.receiver.offered());
   EXPECT_TRUE(ring.receiver.answered());  // with "in a slot"
   ring.sender.theirs = {memory, 60};
   ring.sender.directFrom = 20;
-  EXPECT_FALSE(ring.sender.mayBeGranted(20));
-  EXPECT_EQ(ring.sender.granted(20), nullptr);
-  EXPECT_EQ(ring.sender.granted(0), nullptr);
+  EXPECT_FALSE(ring.sender.mayBeOffered(20));
+  EXPECT_EQ(ring.sender.offered(20), nullptr);
+  EXPECT_EQ(ring.sender.offered(0), nullptr);
   ring.sender.mine = {memory + 10, 50};
   ring.sender.directFrom = 1;
   uint64_t offset;
@@ -205,13 +205,13 @@ TEST(SlotRing, NothingOutsideAWindowIsGrantedOrReferredTo) {
   EXPECT_FALSE(ring.sender.reaches(memory + 41, 20, &offset));
   ASSERT_TRUE(ring.sender.reaches(memory + 40, 20, &offset));
   EXPECT_EQ(offset, 30u);
-  // A receiver that grants what it has not shown.
+  // A receiver that offers what it has not shown.
   ring.sender.theirs = {memory, 60};
   ring.receiver.mine = kOwnAddressSpace;
-  ring.receiver.grant(ring.receiver.next, reinterpret_cast<std::byte*>(41), 20);
-  EXPECT_EQ(ring.sender.granted(20), nullptr);
-  ring.receiver.grant(ring.receiver.next, reinterpret_cast<std::byte*>(40), 20);
-  EXPECT_EQ(ring.sender.granted(20), memory + 40);
+  ring.receiver.offer(ring.receiver.next, reinterpret_cast<std::byte*>(41), 20);
+  EXPECT_EQ(ring.sender.offered(20), nullptr);
+  ring.receiver.offer(ring.receiver.next, reinterpret_cast<std::byte*>(40), 20);
+  EXPECT_EQ(ring.sender.offered(20), memory + 40);
 }
 
 // Who sends one message at a time uses one piece of memory; what is under way is never overwritten.

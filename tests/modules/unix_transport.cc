@@ -176,8 +176,8 @@ class UnixSender final : public UnixPath {
   void fill() override {
     if (writing() || sent_ == end_.next) return;
     Slot& slot = *end_.slot(sent_);
-    const void* data = (slot.flags & kSlotReference) != 0 ? reinterpret_cast<void*>(slot.offset)
-                                                          : end_.dataOf(slot, slot.length);
+    const void* data =
+        (slot.flags & kSlotGet) != 0 ? reinterpret_cast<void*>(slot.offset) : end_.dataOf(slot, slot.length);
     const auto flags = static_cast<uint16_t>(slot.flags & kSlotLast);
     put({Kind::message, slot.length, slot.signature, flags, slot.epoch, sent_++}, data, slot.length);
   }
@@ -223,11 +223,11 @@ class UnixReceiver final : public UnixPath {
     if (frame.kind != Kind::message || frame.number != message || frame.length > end_.shape.slotBytes ||
         message - end_.next >= end_.shape.slots || (frame.flags & ~kSlotLast) != 0)
       return nullptr;
-    const Grant& grant = end_.grants[message & (end_.shape.grants() - 1)];
-    const bool granted = loadAcquire(&grant.sequence) == message + 1 && grant.length == frame.length &&
+    const PutOffer& offer = end_.offers[message & (end_.shape.offers() - 1)];
+    const bool offered = loadAcquire(&offer.sequence) == message + 1 && offer.length == frame.length &&
                          frame.length > kInlineBytes;
-    placed_ = granted ? kSlotPlaced : 0;
-    return granted ? reinterpret_cast<std::byte*>(grant.offset) : producer_.place(frame.length);
+    placed_ = offered ? kSlotPut : 0;
+    return offered ? reinterpret_cast<std::byte*>(offer.offset) : producer_.place(frame.length);
   }
   void taken(const Frame& frame) override {
     producer_.epoch = frame.epoch;

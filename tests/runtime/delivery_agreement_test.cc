@@ -151,9 +151,9 @@ class Execution {
     for (size_t c = 0; c < before.size(); ++c) {
       for (uint64_t message = before[c]; message < rank.sends[c].next; ++message) {
         const uint16_t flags = rank.sends[c].slot(message)->flags;
-        ways_[keyOf(program, program.connections[c])].push_back((flags & kSlotReference) != 0 ? Way::get
-                                                                : (flags & kSlotPlaced) != 0  ? Way::put
-                                                                                              : Way::slot);
+        ways_[keyOf(program, program.connections[c])].push_back((flags & kSlotGet) != 0   ? Way::get
+                                                                : (flags & kSlotPut) != 0 ? Way::put
+                                                                                          : Way::slot);
       }
     }
     return answer == LaneAnswer::progress || state.finished;

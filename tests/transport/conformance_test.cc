@@ -129,16 +129,16 @@ TEST_P(Paths, ReferencesCompleteWithTheirRelease) {
       [&](Party& party) -> std::string {
         CONNECT(connection, party.sending());
         SendEnd& end = connection->sendEnd;
-        PARTY_CHECK(end.referencesReleased());
+        PARTY_CHECK(end.getsReleased());
         HeapMemory memory(setup.directFrom, std::byte{42});
         PARTY_CHECK(trySend(end, memory.bytes(), 1));
         PARTY_CHECK(party.await());  // it was seen, not released
-        PARTY_CHECK(!party.until([&] { return end.referencesReleased(); }, std::chrono::milliseconds(30)));
+        PARTY_CHECK(!party.until([&] { return end.getsReleased(); }, std::chrono::milliseconds(30)));
         party.signal();
-        PARTY_CHECK(party.until([&] { return end.referencesReleased(); }));
+        PARTY_CHECK(party.until([&] { return end.getsReleased(); }));
         std::vector<std::byte> small(setup.directFrom - 1, std::byte{43});
         PARTY_CHECK(trySend(end, small, 1));
-        PARTY_CHECK(end.referencesReleased());
+        PARTY_CHECK(end.getsReleased());
         PARTY_CHECK(party.await());
         return "";
       },
@@ -147,7 +147,7 @@ TEST_P(Paths, ReferencesCompleteWithTheirRelease) {
         ReceiveEnd& end = connection->receiveEnd;
         Received received;
         PARTY_CHECK(party.until([&] { return end.peek(received); }));
-        PARTY_CHECK(((received.flags & kSlotReference) != 0) == connection->path()->inMemory());
+        PARTY_CHECK(((received.flags & kSlotGet) != 0) == connection->path()->inMemory());
         PARTY_CHECK(holds(end, received, std::vector<std::byte>(setup.directFrom, std::byte{42})));
         party.signal();
         PARTY_CHECK(party.await());
@@ -155,15 +155,15 @@ TEST_P(Paths, ReferencesCompleteWithTheirRelease) {
         connection->path()->kick();
         connection->path()->flush();
         PARTY_CHECK(party.until([&] { return end.peek(received); }));
-        PARTY_CHECK((received.flags & kSlotReference) == 0);
+        PARTY_CHECK((received.flags & kSlotGet) == 0);
         party.signal();
         return "";
       });
 }
 
-// A grant may be used for a message of exactly its length; others arrive in their slots. A path that can make a
-// reference does, and a decorated one shows the lane no grants.
-TEST_P(PathsInWeather, GrantsPlaceMessages) {
+// An offer may be used for a message of exactly its length; others arrive in their slots. A path that can make
+// a reference does, and a decorated one shows the lane no offers.
+TEST_P(PathsInWeather, OffersPlaceMessages) {
   PartySetup setup = setupFor(way(), weather());
   setup.directFrom = 100;
   runTwo(
@@ -188,14 +188,14 @@ TEST_P(PathsInWeather, GrantsPlaceMessages) {
         for (uint8_t k = 0; k < 30; ++k) {
           HeapMemory memory(201, std::byte{0xee});
           const bool fits = k % 3 != 0;
-          end.grant(end.next, memory.data(), fits ? 200 : 201);
+          end.offer(end.next, memory.data(), fits ? 200 : 201);
           party.signal();
           Received received;
           PARTY_CHECK(party.until([&] { return end.peek(received); }));
-          PARTY_CHECK(((received.flags & kSlotPlaced) != 0) == (fits && placing));
+          PARTY_CHECK(((received.flags & kSlotPut) != 0) == (fits && placing));
           PARTY_CHECK(holds(end, received, std::vector<std::byte>(200, std::byte{k}), memory.data()));
           PARTY_CHECK(memory.data()[200] == std::byte{0xee});
-          if ((received.flags & kSlotPlaced) == 0) PARTY_CHECK(memory.data()[0] == std::byte{0xee});
+          if ((received.flags & kSlotPut) == 0) PARTY_CHECK(memory.data()[0] == std::byte{0xee});
           end.release();
           connection->path()->kick();
         }

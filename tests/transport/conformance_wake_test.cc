@@ -110,7 +110,7 @@ TEST_P(PathEvents, SenderPoisonReachesASleepingReceiver) {
         PARTY_CHECK(party.await());
         // What was published before is still there, unless it refers to memory that was revoked.
         PARTY_CHECK(end.peek(received));
-        if ((received.flags & kSlotReference) != 0) {
+        if ((received.flags & kSlotGet) != 0) {
           PARTY_CHECK(!end.beginReading());
           end.endReading();
         } else {
@@ -179,7 +179,7 @@ TEST(ThreadPath, SenderPoisonWaitsForTheReader) {
       });
 }
 
-// The other way round, a sender is not cut off in the middle of writing to granted memory. A process gets less
+// The other way round, a sender is not cut off in the middle of writing to offered memory. A process gets less
 // time than a thread: it may have died there.
 TEST(SharedMemoryPath, ReceiverPoisonWaitsForTheWriter) {
   runTwo(
@@ -188,7 +188,7 @@ TEST(SharedMemoryPath, ReceiverPoisonWaitsForTheWriter) {
         CONNECT(connection, party.sending());
         SendEnd& end = connection->sendEnd;
         PARTY_CHECK(party.await());
-        std::byte* place = end.granted(2000);
+        std::byte* place = end.offered(2000);
         PARTY_CHECK(place != nullptr && end.beginWriting());
         std::memset(place, 1, 1000);
         party.signal();
@@ -203,7 +203,7 @@ TEST(SharedMemoryPath, ReceiverPoisonWaitsForTheWriter) {
       [&](Party& party) -> std::string {
         CONNECT(connection, party.receiving());
         HeapMemory memory(2000, std::byte{0});
-        connection->receiveEnd.grant(connection->receiveEnd.next, memory.data(), 2000);
+        connection->receiveEnd.offer(connection->receiveEnd.next, memory.data(), 2000);
         party.signal();
         PARTY_CHECK(party.await());
         party.connector->poison();

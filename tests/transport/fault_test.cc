@@ -148,12 +148,12 @@ TEST(FaultPath, PassesReferencesAndPoisonOn) {
   decorated.path->kick();
   Received received;
   ASSERT_TRUE(decorated.receiver.peek(received));
-  EXPECT_EQ(received.flags & kSlotReference, kSlotReference);
+  EXPECT_EQ(received.flags & kSlotGet, kSlotGet);
   EXPECT_EQ(received.offset, reinterpret_cast<uint64_t>(bytes.data()));
-  EXPECT_FALSE(decorated.lane.referencesReleased());
+  EXPECT_FALSE(decorated.lane.getsReleased());
   decorated.receiver.release();
   decorated.path->kick();
-  EXPECT_TRUE(decorated.lane.referencesReleased());
+  EXPECT_TRUE(decorated.lane.getsReleased());
   storeRelease(&decorated.receiver.control->receiverPoison, 1u);
   decorated.path->kick();
   EXPECT_TRUE(decorated.lane.poisoned());

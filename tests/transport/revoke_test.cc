@@ -59,7 +59,7 @@ TEST(Revocation, WithdrawnPagesAreNotGivenOutAnew) {
   EXPECT_TRUE(heap.free(second).ok());
 }
 
-/// A ring whose receiver is this process and has granted `bytes` of its heap; the sender is in the middle of
+/// A ring whose receiver is this process and has offered `bytes` of its heap; the sender is in the middle of
 /// writing there.
 struct Interrupted {
   explicit Interrupted(Lent& lent, uint32_t bytes) {
@@ -74,8 +74,8 @@ struct Interrupted {
     // One message through a slot comes before it and has not been taken yet.
     std::memset(sender.place(32), 1, 32);
     sender.publish(32, 0, 1);
-    receiver.grant(1, lent.memory, bytes);
-    place = sender.granted(bytes);
+    receiver.offer(1, lent.memory, bytes);
+    place = sender.offered(bytes);
     EXPECT_NE(place, nullptr);
     EXPECT_TRUE(sender.beginWriting());
     path = std::make_unique<MemoryPath>("shm", memory, PeerHeap(), nullptr, &receiver,
@@ -89,7 +89,7 @@ struct Interrupted {
 };
 
 // Stopped, dead or throttled: it does not come back in time.
-TEST(Revocation, PoisonTakesAGrantFromAWriterThatDoesNotStop) {
+TEST(Revocation, PoisonTakesAnOfferFromAWriterThatDoesNotStop) {
   Lent lent;
   Interrupted ring(lent, 2 * kPage);
   std::memset(lent.memory, 7, 8 * kPage);
@@ -107,8 +107,8 @@ TEST(Revocation, PoisonTakesAGrantFromAWriterThatDoesNotStop) {
 TEST(Revocation, PoisonTakesTheGrantOfEveryMoveUnderWay) {
   Lent lent;
   Interrupted ring(lent, kPage);
-  ring.receiver.grant(2, lent.memory + 2 * kPage, kPage);
-  ring.receiver.grant(3, lent.memory + 4 * kPage, kPage);
+  ring.receiver.offer(2, lent.memory + 2 * kPage, kPage);
+  ring.receiver.offer(3, lent.memory + 4 * kPage, kPage);
   ASSERT_TRUE(ring.sender.beginWriting());
   std::memset(lent.memory, 7, 8 * kPage);
   ring.path->poison();
@@ -147,7 +147,7 @@ TEST(Revocation, WhoIsRefusedIsNotWaitedFor) {
 }
 
 // What is read while the sender takes it back may be anything.
-TEST(Revocation, AReaderFindsThatTheReferenceWasRevokedMeanwhile) {
+TEST(Revocation, AReaderFindsThatTheMemoryWasTakenBackMeanwhile) {
   Lent lent;
   Interrupted ring(lent, kPage);
   ASSERT_TRUE(ring.receiver.beginReading());

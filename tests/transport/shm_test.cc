@@ -178,8 +178,7 @@ TEST(SharedMemory, MemoryAllocatedLaterIsShownToo) {
         }
         Received received{};
         PARTY_CHECK(party.until([&] { return end.peek(received); }));
-        PARTY_CHECK((received.flags & kSlotReference) != 0 &&
-                    end.theirs.holds(received.offset, received.length));
+        PARTY_CHECK((received.flags & kSlotGet) != 0 && end.theirs.holds(received.offset, received.length));
         PARTY_CHECK(*end.theirs.at(received.offset) == mark);
         end.release();
         party.signal();
@@ -204,7 +203,7 @@ TEST(SharedMemory, MemoryAllocatedLaterIsShownToo) {
         Slot* slot = nullptr;
         PARTY_CHECK(party.until([&] { return (slot = end.reserve()) != nullptr; }));
         slot->offset = offset;
-        end.publish(kBytes, kSlotReference, 1);
+        end.publish(kBytes, kSlotGet, 1);
         party.signal();
         PARTY_CHECK(party.await());
         return SharedHeap::ofThisProcess().free(*given).message();

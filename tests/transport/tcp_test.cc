@@ -82,8 +82,8 @@ TEST(TcpReceiver, RefusesFramesThatCannotBe) {
         Case{"longer than a slot", with([](MessageFrame& f) { f.length = UINT32_MAX; })},
         Case{"kind is unknown", with([](MessageFrame& f) { f.kind = FrameKind::credit; })},
         Case{"kind is unknown", with([](MessageFrame& f) { f.kind = static_cast<FrameKind>(0x1000000); })},
-        Case{"flags are unknown", with([](MessageFrame& f) { f.flags = kSlotReference; })},
-        Case{"flags are unknown", with([](MessageFrame& f) { f.flags = kSlotPlaced; })}}) {
+        Case{"flags are unknown", with([](MessageFrame& f) { f.flags = kSlotGet; })},
+        Case{"flags are unknown", with([](MessageFrame& f) { f.flags = kSlotPut; })}}) {
     Receiving wire;
     wire.put(each.frame);
     EXPECT_EQ(wire.breaks, 1) << each.why;
@@ -173,14 +173,14 @@ TEST(TcpReceiver, CutsCreditsWhereTheSocketDoes) {
 }
 
 // The end of the stream in the middle of a message that goes to the user's memory.
-TEST(TcpReceiver, WritesNothingIntoGrantedMemoryAfterPoison) {
+TEST(TcpReceiver, WritesNothingIntoOfferedMemoryAfterPoison) {
   Receiving wire;
   auto* memory =
       static_cast<std::byte*>(mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
   ASSERT_NE(memory, MAP_FAILED);
   wire.end.mine = kOwnAddressSpace;
   wire.end.directFrom = 200;
-  wire.end.grant(wire.end.next, memory, 200);
+  wire.end.offer(wire.end.next, memory, 200);
   wire.put(message(0, 200));
   const std::string half(100, 'x');
   wire.put(half.data(), half.size());
@@ -258,9 +258,9 @@ TEST(TcpSender, SendsReferencesFromWhereTheyLieWithoutSayingSo) {
   EXPECT_EQ(frame.flags, kSlotLast);
   EXPECT_EQ(frame.length, 100u);
   EXPECT_EQ(stream.substr(sizeof frame), std::string(100, 'q'));
-  EXPECT_FALSE(wire.end.referencesReleased());  // the kernel has it, the receiver not
+  EXPECT_FALSE(wire.end.getsReleased());  // the kernel has it, the receiver not
   wire.put(CreditFrame{FrameKind::credit, 0, 1});
-  EXPECT_TRUE(wire.end.referencesReleased());
+  EXPECT_TRUE(wire.end.getsReleased());
 }
 
 // A reference is half sent when the rank fails: nothing of it may be read after poison() returns.
@@ -271,7 +271,7 @@ TEST(TcpSender, ReadsNoUserMemoryAfterPoison) {
   ASSERT_NE(memory, MAP_FAILED);
   Slot* slot = wire.end.reserve();
   slot->offset = reinterpret_cast<uint64_t>(memory);
-  wire.end.publish(200, kSlotReference, 0);
+  wire.end.publish(200, kSlotGet, 0);
   wire.path->kick();
   wire.path->poison();
   munmap(memory, 4096);

@@ -32,7 +32,7 @@ inline std::vector<std::byte> content(uint64_t k, uint32_t slotBytes) {
   return bytes;
 }
 
-/// Publishes if there is a slot. By reference or to granted memory where the path allows and `bytes` are long
+/// Publishes if there is a slot. By reference or to offered memory where the path allows and `bytes` are long
 /// enough.
 inline bool trySend(SendEnd& end, std::span<const std::byte> bytes, uint32_t signature, bool last = false) {
   Slot* slot = end.reserve();
@@ -41,12 +41,12 @@ inline bool trySend(SendEnd& end, std::span<const std::byte> bytes, uint32_t sig
   const auto length = static_cast<uint32_t>(bytes.size());
   if (uint64_t offset; end.reaches(bytes.data(), length, &offset)) {
     slot->offset = offset;
-    flags |= kSlotReference;
-  } else if (std::byte* place = end.granted(length); place != nullptr) {
+    flags |= kSlotGet;
+  } else if (std::byte* place = end.offered(length); place != nullptr) {
     if (!end.beginWriting()) return false;
     std::memcpy(place, bytes.data(), bytes.size());
     end.endWriting();
-    flags |= kSlotPlaced;
+    flags |= kSlotPut;
   } else if (!bytes.empty()) {
     std::memcpy(end.place(length), bytes.data(), bytes.size());
   }
@@ -54,16 +54,16 @@ inline bool trySend(SendEnd& end, std::span<const std::byte> bytes, uint32_t sig
   return true;
 }
 
-/// Whether the message peeked at has this content. `granted`: where a placed message would be.
+/// Whether the message peeked at has this content. `offered`: where a placed message would be.
 inline bool holds(ReceiveEnd& end, const Received& received, std::span<const std::byte> expected,
-                  const std::byte* granted = nullptr) {
+                  const std::byte* offered = nullptr) {
   if (received.length != expected.size()) return false;
   if (expected.empty()) return true;
   const std::byte* at = received.data;
-  const bool reference = (received.flags & kSlotReference) != 0;
-  if ((received.flags & kSlotPlaced) != 0) {
-    if (granted == nullptr) return false;
-    at = granted;
+  const bool reference = (received.flags & kSlotGet) != 0;
+  if ((received.flags & kSlotPut) != 0) {
+    if (offered == nullptr) return false;
+    at = offered;
   } else if (reference) {
     if (!end.theirs.holds(received.offset, received.length) || !end.beginReading()) return false;
     at = end.theirs.at(received.offset);
@@ -103,7 +103,7 @@ inline std::string sendAll(Party& party, transport::Connection& connection, uint
     connection.path()->kick();
   }
   PARTY_CHECK(party.until([&] { return connection.path()->drained(); }));
-  PARTY_CHECK(end.referencesReleased());
+  PARTY_CHECK(end.getsReleased());
   return "";
 }
 

@@ -121,7 +121,7 @@ void Engine::finishMoves(Run& run, int lane) {
     if (!connection.sends())
       connection.path()->flush();  // the sender may be waiting for the last credits
     else
-      run.drains[static_cast<size_t>(c)] = end.referred ? end.lastReference : end.releasedSeen;
+      run.drains[static_cast<size_t>(c)] = end.anyGet ? end.lastGet : end.releasedSeen;
     connection.finishTicket();
   }
 }

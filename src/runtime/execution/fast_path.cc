@@ -110,7 +110,7 @@ void FastPath::begin(const void* send, void* receive, uint32_t signature) {
   for (const Post& post : posts_) {
     const uint64_t message = post.from->consider();
     if (post.length > 0 && post.from->mayOffer(message))
-      post.from->grant(message, memory(post.memory), post.length);
+      post.from->offer(message, memory(post.memory), post.length);
   }
 }
 
@@ -124,7 +124,7 @@ FastPath::Answer FastPath::make(Move& move, bool patient) {
     if (from == nullptr) continue;
     if (!from->peek(received[i])) {
       if (move.offers && !from->answered())
-        from->grant(from->next, memory(move.destinations[0]), outgoing.length);
+        from->offer(from->next, memory(move.destinations[0]), outgoing.length);
       return Answer::blocked;
     }
     if (interpreter::faultOf(*from, received[i], signature_, outgoing.length, true) != LaneFault::none)
@@ -173,7 +173,7 @@ FastPath::Answer FastPath::advance(bool patient) {
     complete &= lane.at == lane.end;
   }
   for (size_t c = 0; complete && c < connections_.size(); ++c)
-    complete = !connections_[c]->sends() || connections_[c]->sendEnd.referencesReleased();
+    complete = !connections_[c]->sends() || connections_[c]->sendEnd.getsReleased();
   return complete ? Answer::done : moved ? Answer::moved : Answer::blocked;
 }
 

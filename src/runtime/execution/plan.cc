@@ -72,8 +72,8 @@ void findConnections(const Program& program, Plan& plan) {
   }
 }
 
-/// How many tiles' worth of messages a connection's grants are enough for.
-void findPosts(const Program& program, uint32_t grants, Plan& plan) {
+/// How many tiles' worth of messages a connection's offers are enough for.
+void findPosts(const Program& program, uint32_t offers, Plan& plan) {
   bool any = false;
   for (const Lane& lane : program.lanes) {
     std::vector<int> messages(program.connections.size(), 0);
@@ -89,7 +89,7 @@ void findPosts(const Program& program, uint32_t grants, Plan& plan) {
       }
     }
     const int most = posts ? *std::max_element(messages.begin(), messages.end()) : 1;
-    plan.ahead.push_back(posts ? static_cast<int8_t>(std::clamp(static_cast<int>(grants) / most - 1, 0, 64))
+    plan.ahead.push_back(posts ? static_cast<int8_t>(std::clamp(static_cast<int>(offers) / most - 1, 0, 64))
                                : -1);
     any |= posts;
   }
@@ -208,7 +208,7 @@ Result<std::shared_ptr<Plan>> Planner::make(const Call& call, std::shared_ptr<co
                        static_cast<size_t>(program->parts) * view.partition.tile * view.elementBytes;
   plan->footprint = footprintOf(*plan);
   findConnections(*program, *plan);
-  if (!program->streams) findPosts(*program, context_.ring.grants(), *plan);
+  if (!program->streams) findPosts(*program, context_.ring.offers(), *plan);
   return plan;
 }
 

@@ -6,7 +6,7 @@
 //
 // Messages of at least SendEnd::directFrom bytes, in memory that a Window shows, may go without a copy, in
 // two ways. Rendezvous get: a slot refers to the sender's memory, and is released when the receiver has read
-// it. Rendezvous put: the receiving lane grants its destination, the message is delivered there, and its slot
+// it. Rendezvous put: the receiving lane offers its destination, the message is delivered there, and its slot
 // is marked as placed. On the same host the sender delivers it; over TCP the path does, which reads from the
 // socket into the user's buffer.
 //
@@ -100,7 +100,7 @@ class Connection {
   bool serves(uint64_t ticket) const { return serving_ == ticket; }
   void finishTicket() { ++serving_; }
   /// Whether a ticket is being served, or memory that messages refer to is still read.
-  bool inUse() { return issued_ != serving_ || (sends_ && !sendEnd.referencesReleased()); }
+  bool inUse() { return issued_ != serving_ || (sends_ && !sendEnd.getsReleased()); }
 
   // For those who establish connections. Of fail() the first reason stays; nothing is logged.
   void becomeReady(std::unique_ptr<Path> path) {

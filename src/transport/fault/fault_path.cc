@@ -52,7 +52,7 @@ void FaultPath::moveMessages(TimePoint now) {
     if (to == nullptr) return;
     Slot* from = outer_.slot(message);
     std::memcpy(to->inlineData, from->inlineData, sizeof to->inlineData);  // or the offset of a reference
-    if ((from->flags & kSlotReference) == 0 && from->length > kInlineBytes)
+    if ((from->flags & kSlotGet) == 0 && from->length > kInlineBytes)
       std::memcpy(inner_.place(from->length), outer_.dataOf(*from, from->length), from->length);
     inner_.publish(from->length, from->flags, from->signature);
     messages_.due.pop_front();

@@ -106,7 +106,7 @@ void MemoryPath::poison() {
   }
   ringPeer();
   // Another process that still reads finds the poison afterwards, and its result counts for nothing.
-  if (sendEnd_ != nullptr && !sendEnd_->referencesReleased()) awaitPeer(&control_->reading, "reads");
+  if (sendEnd_ != nullptr && !sendEnd_->getsReleased()) awaitPeer(&control_->reading, "reads");
   if (sendEnd_ == nullptr && end().mine.size > 0 && !awaitPeer(&control_->writing, "writes to"))
     withdrawGrants();
 }
@@ -141,17 +141,17 @@ bool MemoryPath::awaitPeer(const uint32_t* busy, const char* doing) const {
 // Messages are written in order. So those that are being written are the first that have a place and have not
 // been published: as many as the sender has moves under way.
 void MemoryPath::withdrawGrants() const {
-  const uint32_t most = receiveEnd_->shape.grants();
+  const uint32_t most = receiveEnd_->shape.offers();
   uint64_t message = receiveEnd_->next, bytes = 0;
   while (message - receiveEnd_->next < receiveEnd_->shape.slots &&
          loadAcquire(&receiveEnd_->slot(message)->sequence) == message + 1)
     ++message;
   uint32_t moves = loadAcquire(&control_->writing);
   for (; moves > 0 && message - receiveEnd_->next < most; ++message) {
-    const Grant grant = receiveEnd_->grants[message & (most - 1)];
-    if (grant.sequence != message + 1 || !receiveEnd_->mine.holds(grant.offset, grant.length)) continue;
+    const PutOffer offer = receiveEnd_->offers[message & (most - 1)];
+    if (offer.sequence != message + 1 || !receiveEnd_->mine.holds(offer.offset, offer.length)) continue;
     --moves;
-    if (SharedHeap::ofThisProcess().withdraw(grant.offset, grant.length)) bytes += grant.length;
+    if (SharedHeap::ofThisProcess().withdraw(offer.offset, offer.length)) bytes += offer.length;
   }
   if (bytes == 0) return;
   ECCL_INFO(

@@ -10,7 +10,7 @@ extern const TransportEntry kShmTransport;
 
 /// What is said when a connection is set up. Both nonces are also written into the memory, and read there by
 /// the other side, which proves that it is shared. Each side gives the heap from which its user memory comes,
-/// if it has one. It says how much of the other's heap it has mapped: so far references and grants may go.
+/// if it has one. It says how much of the other's heap it has mapped: so far references and offers may go.
 /// Everything in these comes from another process and is checked.
 struct ShmHeap {
   uint64_t bytes = 0;  // of the heap whose descriptor comes last; 0: none does

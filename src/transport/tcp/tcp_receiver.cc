@@ -78,13 +78,13 @@ bool TcpReceiver::begin(const MessageFrame& frame) {
   }
   frame_ = frame;
   missing_ = frame.length;
-  const Grant& grant = end_.grants[message & (end_.shape.grants() - 1)];
-  // Pairs with ReceiveEnd::grant. A grant that comes later than this is not used.
-  const bool granted = loadAcquire(&grant.sequence) == message + 1 && grant.length == frame.length &&
+  const PutOffer& offer = end_.offers[message & (end_.shape.offers() - 1)];
+  // Pairs with ReceiveEnd::offer. An offer that comes later than this is not used.
+  const bool offered = loadAcquire(&offer.sequence) == message + 1 && offer.length == frame.length &&
                        frame.length > kInlineBytes;
-  placed_ = granted ? kSlotPlaced : 0;
-  if (granted)
-    target_ = reinterpret_cast<std::byte*>(grant.offset);
+  placed_ = offered ? kSlotPut : 0;
+  if (offered)
+    target_ = reinterpret_cast<std::byte*>(offer.offset);
   else
     target_ = producer_.place(frame.length);
   return true;

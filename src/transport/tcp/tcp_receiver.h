@@ -6,7 +6,7 @@
 
 namespace eccl::transport {
 
-/// Reads messages into the ring, or straight into the user's memory where a grant allows, and sends the
+/// Reads messages into the ring, or straight into the user's memory where an offer allows, and sends the
 /// sender credits for what was released. Owner, threads, failure: see TcpPath.
 ///
 /// One system call reads the rest of the current payload into its place and whatever follows into a small
@@ -38,7 +38,7 @@ class TcpReceiver final : public TcpPath {
   MessageFrame frame_{};
   std::byte* target_ = nullptr;  // where the rest of the current payload goes
   size_t missing_ = 0;           // how much of it has not come
-  uint16_t placed_ = 0;          // kSlotPlaced if target_ is the user's memory
+  uint16_t placed_ = 0;          // kSlotPut if target_ is the user's memory
   size_t staged_ = 0;
   alignas(MessageFrame) std::byte stage_[kStage];
   uint64_t told_;  // releases the sender knows of, or will from `credit_`

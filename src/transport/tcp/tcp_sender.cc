@@ -8,7 +8,7 @@ namespace eccl::transport {
 namespace {
 
 void* payloadOf(const SendEnd& end, Slot& slot) {
-  if ((slot.flags & kSlotReference) != 0) return reinterpret_cast<void*>(slot.offset);
+  if ((slot.flags & kSlotGet) != 0) return reinterpret_cast<void*>(slot.offset);
   return end.dataOf(slot, slot.length);
 }
 
