@@ -1,5 +1,7 @@
 // Callers that a Connector must turn away, or survive.
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
 
 #include <climits>
@@ -159,16 +161,24 @@ TEST(Connector, RefusesMemoryThatIsNotWhatWasAgreedOn) {
           int fd;
           uint8_t nonce;
           const char* why;
+          int bell = -1;
         };
+        int ends[2];
+        PARTY_CHECK(pipe2(ends, O_CLOEXEC | O_NONBLOCK) == 0);
+        const Fd unread(ends[1]), waiting(eventfd(0, EFD_CLOEXEC));
+        Fd(ends[0]).reset();
         const int bell = party.reactor.doorbell();
-        for (const Offered& offer : {Offered{SetupKind::offer, bytes, unsealed.get(), 0, "sealed"},
-                                     Offered{SetupKind::offer, bytes, small->fd.get(), 0, "agreed"},
-                                     Offered{SetupKind::offer, bytes - 64, small->fd.get(), 0, "expected"},
-                                     Offered{SetupKind::offer, bytes, good->fd.get(), 1, "does not show"},
-                                     Offered{SetupKind::offer, bytes, -1, 0, "descriptors"},
-                                     Offered{SetupKind::offer, 0, -1, 0, "no sense"},
-                                     Offered{SetupKind::accepted, bytes, -1, 3, "no sense"},
-                                     Offered{SetupKind::confirmed, bytes, -1, 3, "no sense"}}) {
+        for (const Offered& offer :
+             {Offered{SetupKind::offer, bytes, unsealed.get(), 0, "sealed"},
+              Offered{SetupKind::offer, bytes, small->fd.get(), 0, "agreed"},
+              Offered{SetupKind::offer, bytes - 64, small->fd.get(), 0, "expected"},
+              Offered{SetupKind::offer, bytes, good->fd.get(), 1, "does not show"},
+              Offered{SetupKind::offer, bytes, -1, 0, "descriptors"},
+              Offered{SetupKind::offer, 0, -1, 0, "no sense"},
+              Offered{SetupKind::accepted, bytes, -1, 3, "no sense"},
+              Offered{SetupKind::confirmed, bytes, -1, 3, "no sense"},
+              Offered{SetupKind::offer, bytes, good->fd.get(), 0, "no doorbell", unread.get()},
+              Offered{SetupKind::offer, bytes, good->fd.get(), 0, "no doorbell", waiting.get()}}) {
           Caller caller;
           if (std::string wrong = caller.call(party, helloFor(kGood), true); !wrong.empty()) return wrong;
           SetupMessage message = saying(offer.kind, "");
@@ -178,11 +188,35 @@ TEST(Connector, RefusesMemoryThatIsNotWhatWasAgreedOn) {
           content.nonce.fill(offer.nonce);
           if (offer.bytes > 0) message.data.set(content);
           if (offer.fd >= 0) message.data.lent.push_back(offer.fd);
-          message.data.lent.push_back(bell);
+          message.data.lent.push_back(offer.bell >= 0 ? offer.bell : bell);
           PARTY_CHECK(caller.socket.send(std::move(message)).ok());
           const SetupMessage answer = caller.answer(party);
           PARTY_CHECK(answer.kind == SetupKind::otherWay);
           if (answer.why.find(offer.why) == std::string::npos) return answer.why;
+        }
+        return sender("thread")(party);
+      },
+      receiver("thread"));
+}
+
+// What passes between threads of one process, or of one host, cannot come over TCP.
+TEST(Connector, RefusesOffersOverASocketThatTheirTransportDoesNotUse) {
+  runTwo(
+      allowing(true, true, true), false,
+      [](Party& party) -> std::string {
+        for (const char* transport : {"thread", "shm"}) {
+          for (bool named : {false, true}) {
+            DataHello data = kGood;
+            if (named) data.transport = transportId(transport);
+            Caller caller;
+            if (std::string wrong = caller.call(party, helloFor(data)); !wrong.empty()) return wrong;
+            SetupMessage message = saying(SetupKind::offer, "");
+            message.transport = transport;
+            if (!named) PARTY_CHECK(caller.socket.send(std::move(message)).ok());
+            const SetupMessage answer = caller.answer(party);
+            PARTY_CHECK(answer.kind == SetupKind::otherWay);
+            PARTY_CHECK(answer.why.find("no sense over this socket") != std::string::npos);
+          }
         }
         return sender("thread")(party);
       },

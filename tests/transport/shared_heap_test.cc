@@ -151,6 +151,7 @@ TEST(SharedHeap, APeersIsMappedFurtherWithoutItsDescriptor) {
   Fd file = heapOf(total);
   PeerHeap one = mapPeerHeap(file.get(), total, 1).take(), other = mapPeerHeap(file.get(), total, 1).take();
   EXPECT_EQ(one.window.base, other.window.base);
+  EXPECT_FALSE(mapPeerHeap(file.get(), kTiB, 1).ok()) << "it is mapped already, and smaller";
   const std::byte far{42};
   ASSERT_EQ(pwrite(file.get(), &far, 1, static_cast<off_t>(kGiB)), 1);
   file.reset();

@@ -78,7 +78,7 @@ void IncomingLink::takeOffer(size_t index, SetupMessage& offer) {
     const std::string why = context_.transports.refusal(offer.transport);
     socket_.send(saying(offer.last ? SetupKind::refused : SetupKind::otherWay, why)).ignore();
     return offer.last ? forbid(offer.transport, why) : lose(why);
-  } else if ((context_.transports.entry(index).reach == Reach::host) != local_) {
+  } else if (context_.transports.entry(index).reach != (local_ ? Reach::host : Reach::network)) {
     status = Status::error(Code::remote, "the sender's offer makes no sense over this socket");
   } else {
     SetupMessage answer = saying(SetupKind::accepted, "");

@@ -300,6 +300,7 @@ void OutgoingLink::onAnswer(SetupMessage& answer) {
 }
 
 Status OutgoingLink::takeAnswer(SetupData& answer) {
+  if (offer_ == nullptr) return Status::error(Code::remote, "the peer accepts what was not offered");
   const bool final = answer.empty();
   SetupMessage confirmation = saying(SetupKind::confirmed, "");
   ECCL_TRY(offer_->onAnswer(answer, &confirmation.data));

@@ -64,9 +64,11 @@ PeerHeaps& peerHeaps() {
   return *heaps;
 }
 
-Result<FileId> identify(int fd) {
+Result<FileId> identify(int fd, uint64_t bytes) {
   struct stat about {};
   if (fstat(fd, &about) != 0) return Status::fromErrno(errno, "fstat on a peer's heap");
+  if (static_cast<uint64_t>(about.st_size) != bytes)
+    return Status::error(Code::remote, "the peer's heap has not as many bytes as it says");
   return FileId{about.st_dev, about.st_ino};
 }
 
@@ -204,7 +206,7 @@ Status SharedHeap::free(void* pointer) {
 }
 
 Result<PeerHeap> mapPeerHeap(int fd, uint64_t bytes, uint64_t used) {
-  ECCL_ASSIGN(const FileId id, identify(fd));
+  ECCL_ASSIGN(const FileId id, identify(fd, bytes));
   PeerHeap heap;
   heap.file = id;
   heap.total = bytes;

@@ -1,5 +1,8 @@
 #include "transport/shm/shm_transport.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <map>
 #include <mutex>
@@ -34,6 +37,16 @@ class Doorbells {
   std::map<int, std::shared_ptr<Fd>> ofRank_;
 };
 
+/// An eventfd that never waits, as far as can be seen. A write to a pipe or socket could wait, or end the
+/// process.
+Result<Fd> doorbellIn(Fd& offered) {
+  struct stat about {};
+  const bool anonymous = fstat(offered.get(), &about) == 0 && (about.st_mode & S_IFMT) == 0;
+  if (!anonymous || (fcntl(offered.get(), F_GETFL) & O_NONBLOCK) == 0)
+    return Status::error(Code::remote, "what the peer sent is no doorbell");
+  return std::move(offered);
+}
+
 /// What both sides of a set-up do.
 struct ShmSide {
   const TransportContext& context;
@@ -64,6 +77,7 @@ struct ShmSide {
   }
   /// The peer has mapped so much of this process's heap.
   void showHeap(uint64_t mapped) {
+    if (!context.allowDirect) return;  // it was given nothing
     mine = SharedHeap::ofThisProcess().window();
     mine.size = std::min(mine.size, mapped);
   }
@@ -108,7 +122,7 @@ class OfferedRing final : public Offer {
       return Status::error(Code::remote, "what the peer wrote does not show in the shared memory");
     confirmation->set(ShmConfirmation{side_.takeHeap(answer->heap, data)});
     side_.showHeap(answer->mapped);
-    doorbell_ = std::move(data.descriptors[0]);
+    ECCL_ASSIGN(doorbell_, doorbellIn(data.descriptors[0]));
     return {};
   }
   Result<std::unique_ptr<Path>> open(SendEnd& end, Opening) override {
@@ -149,7 +163,7 @@ class AcceptedRing final : public Acceptance {
     answer->lent.push_back(side_.context.reactor->doorbell());
     message.heap = side_.giveHeap(*answer);
     answer->set(message);
-    doorbell_ = std::move(data.descriptors[1]);  // what is mapped needs no descriptor
+    ECCL_ASSIGN(doorbell_, doorbellIn(data.descriptors[1]));  // what is mapped needs no descriptor
     return {};
   }
   Status onConfirmation(SetupData& data) override {
