@@ -6,22 +6,58 @@
 #include "eccl/version.h"
 #include "tools/common/command_line.h"
 #include "topology/probe/host_summary.h"
+#include "transport/registry/registry.h"
 
 namespace {
 
+// The log has said why, unless it is off; a wrong setting is worth saying twice.
+int refused(const eccl::Status& why) {
+  std::fprintf(stderr, "eccl_info: %s\n", why.message().c_str());
+  return 1;
+}
+
 int printSettings() {
   std::vector<eccl::SettingValue> values;
-  // On failure the log has said why, unless it is off; a wrong setting is worth saying twice.
-  if (const auto settings = eccl::loadSettings(&values); !settings.ok()) {
-    std::fprintf(stderr, "eccl_info: %s\n", settings.status().message().c_str());
-    return 1;
-  }
+  if (const auto settings = eccl::loadSettings(&values); !settings.ok()) return refused(settings.status());
   for (const eccl::SettingValue& value : values) {
     std::printf("ECCL_%s=%s\n    from %s; takes %s%s\n    %s\n", value.info->name, value.value.c_str(),
                 value.source.c_str(), value.info->values, value.info->wire ? "; the same on all ranks" : "",
                 value.info->description);
   }
   return 0;
+}
+
+/// What is missing for it on this host; empty if nothing is.
+std::string missingFor(const eccl::transport::TransportEntry& entry, const eccl::Settings& settings) {
+  using namespace eccl::transport;
+  Reactor reactor;
+  if (eccl::Status status = reactor.open(eccl::System::real()); !status.ok()) return status.message();
+  const Endpoint here = localEndpoint(eccl::System::real());
+  TransportContext context;
+  context.reactor = &reactor;
+  context.system = &eccl::System::real();
+  context.ring = {static_cast<uint32_t>(settings.slots), static_cast<uint32_t>(settings.slotBytes)};
+  context.endpoint = [&](int) -> const Endpoint& { return here; };
+  context.describe = [](int) { return std::string("eccl_info"); };
+  return entry.make(context).status().message();
+}
+
+int printTransports() {
+  using namespace eccl::transport;
+  const auto settings = eccl::loadSettings();
+  if (!settings.ok()) return refused(settings.status());
+  const auto choice = chooseTransports(*settings);
+  const std::vector<eccl::Status> unusable = unusableModules();
+  for (const TransportEntry* entry : knownTransports()) {
+    const std::string file = moduleFileOf(*entry);
+    std::string why = forbiddenBy(*entry, *settings);
+    if (why.empty()) why = missingFor(*entry, *settings);
+    std::printf("transport %s, priority %d, %s; %s\n", entry->name, entry->priority,
+                file.empty() ? "built in" : ("module " + file).c_str(),
+                why.empty() ? "usable" : ("not usable: " + why).c_str());
+  }
+  for (const eccl::Status& why : unusable) std::printf("transport not usable: %s\n", why.message().c_str());
+  return choice.ok() ? 0 : refused(choice.status());
 }
 
 }  // namespace
@@ -37,9 +73,14 @@ int main(int argc, char** argv) {
   };
   if (const Outcome parsed = parseCommandLine(argc, argv, options, nullptr); !parsed.ok())
     misused("eccl_info", parsed.text());
-  if (help) return std::printf("USAGE: eccl_info [OPTION]\n%s", helpText(options).c_str()), 0;
+  if (help) {
+    std::printf("USAGE: eccl_info [OPTION]\nthis machine and the transports that ranks on it may use, or:\n%s",
+                helpText(options).c_str());
+    return 0;
+  }
   if (settings) return printSettings();
   std::printf("ECCL      %d.%d.%d\n", ECCL_MAJOR, ECCL_MINOR, ECCL_PATCH);
-  if (!version) std::fputs(eccl::topology::describe(eccl::topology::readHost()).c_str(), stdout);
-  return 0;
+  if (version) return 0;
+  std::fputs(eccl::topology::describe(eccl::topology::readHost()).c_str(), stdout);
+  return printTransports();
 }

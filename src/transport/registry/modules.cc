@@ -64,13 +64,25 @@ Result<const TransportEntry*> TransportModules::open(const std::string& path) {
   return found->second;
 }
 
+std::string TransportModules::fileOf(const TransportEntry* entry) const {
+  for (const auto& [path, opened] : opened_) {
+    if (opened.ok() && *opened == entry) return path;
+  }
+  return "";
+}
+
 const std::string& TransportModules::folder() {
   static const std::string* const folder = [] {
     Dl_info here{};
     std::filesystem::path file;
     if (dladdr(reinterpret_cast<const void*>(&nameIn), &here) != 0 && here.dli_fname != nullptr)
       file = std::filesystem::absolute(here.dli_fname);  // whatever the working directory becomes
-    return new std::string(file.parent_path() / "eccl");
+    if (file.filename().string().rfind("libeccl.so", 0) == 0)
+      return new std::string(file.parent_path() / "eccl");
+    // A tool, which contains the library: where the installation has libeccl.so.
+    std::error_code none;
+    file = std::filesystem::read_symlink("/proc/self/exe", none).parent_path() / ECCL_LIBRARY_FROM_PROGRAMS;
+    return new std::string((file / "eccl").lexically_normal());
   }();
   return *folder;
 }

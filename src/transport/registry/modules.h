@@ -19,6 +19,8 @@ class TransportModules {
   /// process has more rights than its user. Not logged. The same path again gives the same answer, an error
   /// too.
   Result<const TransportEntry*> open(const std::string& path);
+  /// The file that brought a transport; empty: none of those opened.
+  std::string fileOf(const TransportEntry* entry) const;
   /// Where modules of this installation are: the folder eccl/ beside libeccl.so. An absolute path. Any
   /// thread.
   static const std::string& folder();

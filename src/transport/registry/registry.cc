@@ -36,6 +36,11 @@ class Registry {
     return known_;
   }
 
+  std::string fileOf(const TransportEntry& entry) {
+    std::lock_guard lock(mutex_);
+    return modules_.fileOf(&entry);
+  }
+
   Status open(const std::string& path) {
     std::lock_guard lock(mutex_);
     ECCL_ASSIGN(const TransportEntry* entry, modules_.open(path));
@@ -111,6 +116,18 @@ Status openModules(const Settings& settings) {
 
 std::vector<const TransportEntry*> knownTransports() {
   return Registry::get().known();
+}
+
+std::string moduleFileOf(const TransportEntry& entry) {
+  return Registry::get().fileOf(entry);
+}
+
+std::vector<Status> unusableModules() {
+  std::vector<Status> reasons;
+  for (const std::string& path : TransportModules::found()) {
+    if (Status status = openTransportModule(path); !status.ok()) reasons.push_back(std::move(status));
+  }
+  return reasons;
 }
 
 Status openTransportModule(const std::string& path) {

@@ -13,6 +13,12 @@ namespace eccl::transport {
 /// Those that are built in and the modules that have been opened, by priority. Any thread.
 std::vector<const TransportEntry*> knownTransports();
 
+/// The file of the module that brought it; empty if it is built in. Any thread.
+std::string moduleFileOf(const TransportEntry& entry);
+
+/// The modules of this installation that cannot be had, each with the reason. Opens all. Any thread.
+std::vector<Status> unusableModules();
+
 /// Opens a module and makes it known to all communicators made from now on. Again without effect. Errors
 /// (TransportModules::open()'s, or invalidUsage for a second transport of one name) name the file and say
 /// what to do; not logged. Any thread.
