@@ -5,7 +5,7 @@
 #include <csignal>
 
 #include "transport/connect/peer_watch.h"
-#include "transport/traffic.h"
+#include "transport/ways.h"
 
 namespace eccl::transport {
 namespace {
@@ -19,7 +19,8 @@ std::pair<Connection*, Connection*> connectBoth(Party& party) {
 }
 
 /// Rank 1 is a process that connects both ways, possibly forks, and is killed while waiting.
-void killRankOne(const PartySetup& setup, Child child, const char* path) {
+void killRankOne(const Way& way, Child child) {
+  const PartySetup setup = setupFor(way);
   Gates gates;
   int pipes[2];
   ASSERT_EQ(pipe2(pipes, O_CLOEXEC), 0);
@@ -48,7 +49,7 @@ void killRankOne(const PartySetup& setup, Child child, const char* path) {
     auto [out, in] = connectBoth(party);
     ASSERT_EQ(out->state(), Connection::State::ready);
     ASSERT_EQ(in->state(), Connection::State::ready);
-    EXPECT_STREQ(out->path()->name(), path);
+    EXPECT_EQ(out->path()->name(), pathOf(way));
     Connection* unfinished = party.connector->get(party.receiving(7));
     pid_t grandchild = 0;
     ASSERT_EQ(read(fromChild.get(), &grandchild, sizeof grandchild), static_cast<ssize_t>(sizeof grandchild));
@@ -65,34 +66,35 @@ void killRankOne(const PartySetup& setup, Child child, const char* path) {
     }
     EXPECT_NE(in->failure().message().find("rank 1 (test)"), std::string::npos);
     // Known by the process id: also what was not ready yet.
-    EXPECT_EQ(unfinished->state() == Connection::State::failed, setup.allows("shm"));
+    const auto failed = [&] { return unfinished->state() == Connection::State::failed; };
+    EXPECT_EQ(way.transport->reach == Reach::host ? party.until(failed) : failed(),
+              way.transport->reach == Reach::host);
   }
   EXPECT_EQ(waitpid(victim, nullptr, 0), victim);
 }
 
-PartySetup shm() {
-  PartySetup setup;
-  setup.transports = {"shm"};
-  return setup;
+/// Every transport between processes: threads of one process die together.
+std::vector<Way> betweenProcesses() {
+  std::vector<Way> ways = everyWay();
+  for (Way& way : ways) way.forks = way.forks || way.transport->reach == Reach::network;
+  std::erase_if(ways, [](const Way& way) { return !way.forks; });
+  return ways;
 }
-PartySetup tcp(int family = AF_INET) {
-  PartySetup setup;
-  setup.transports = {"tcp"};
-  setup.family = family;
-  return setup;
-}
+class PeerDeath : public OnEveryWay {};
+class PeerDeathTiming : public OnEveryWay {};
+INSTANTIATE_TEST_SUITE_P(All, PeerDeath, ::testing::ValuesIn(betweenProcesses()), nameOfWay);
+INSTANTIATE_TEST_SUITE_P(All, PeerDeathTiming, ::testing::ValuesIn(betweenProcesses()), nameOfWay);
 
-TEST(PeerDeathTiming, IsNoticedOverSharedMemory) {
-  killRankOne(shm(), Child::none, "shm");
+TEST_P(PeerDeathTiming, IsNoticed) {
+  killRankOne(way(), Child::none);
 }
-TEST(PeerDeathTiming, IsNoticedOverSharedMemoryThoughAChildHoldsItsSockets) {
-  killRankOne(shm(), Child::holdsEverything, "shm");
+TEST_P(PeerDeathTiming, IsNoticedThoughAChildHoldsItsSockets) {
+  if (way().transport->reach == Reach::network)
+    GTEST_SKIP() << "another host sees the sockets alone, which the child keeps open: the control tree notices";
+  killRankOne(way(), Child::holdsEverything);
 }
-TEST(PeerDeathTiming, IsNoticedOverTcp) {
-  killRankOne(tcp(), Child::none, "tcp");
-}
-TEST(PeerDeathTiming, IsNoticedOverTcpWhenItsChildHasLetGo) {
-  killRankOne(tcp(), Child::letGo, "tcp");
+TEST_P(PeerDeathTiming, IsNoticedWhenItsChildHasLetGo) {
+  killRankOne(way(), Child::letGo);
 }
 
 // Where the kernel has no pidfd the end of a socket must do.
@@ -119,9 +121,9 @@ TEST(PeerWatch, TakesASocketsEndForADeath) {
   EXPECT_EQ(calls, 1);
 }
 
-TEST(PeerDeath, IsNoNewsAfterAnOrderlyEnd) {
-  runTwo(
-      shm(), true,
+TEST_P(PeerDeath, IsNoNewsAfterAnOrderlyEnd) {
+  run(
+      setupFor(way()),
       [](Party& party) -> std::string {
         Connection* connection = party.connect(party.receiving());
         party.connector->expectEnd(1);
@@ -138,31 +140,29 @@ TEST(PeerDeath, IsNoNewsAfterAnOrderlyEnd) {
 }
 
 // What the dead one had published before is not lost.
-TEST(PeerDeath, LeavesThePublishedMessages) {
-  for (const PartySetup& setup : {shm(), tcp()}) {
-    runTwo(
-        setup, true,
-        [](Party& party) -> std::string {
-          Connection* connection = party.connect(party.receiving());
-          PARTY_CHECK(party.until([&] { return connection->receiveEnd.poisoned(); }));
-          Received received;
-          for (int k = 0; k < 5; ++k) {
-            PARTY_CHECK(connection->receiveEnd.peek(received));
-            PARTY_CHECK(holds(connection->receiveEnd, received, content(9, 4096)));
-            connection->receiveEnd.release();
-          }
-          PARTY_CHECK(!connection->receiveEnd.peek(received));
-          PARTY_CHECK(party.brokenRank == 1);
-          return "";
-        },
-        [](Party& party) -> std::string {
-          Connection* connection = party.connect(party.sending());
-          std::vector<std::byte> bytes = content(9, 4096);
-          for (int k = 0; k < 5; ++k) PARTY_CHECK(trySend(connection->sendEnd, bytes, 0));
-          connection->path()->kick();
-          _exit(0);
-        });
-  }
+TEST_P(PeerDeath, LeavesThePublishedMessages) {
+  run(
+      setupFor(way()),
+      [](Party& party) -> std::string {
+        Connection* connection = party.connect(party.receiving());
+        PARTY_CHECK(party.until([&] { return connection->receiveEnd.poisoned(); }));
+        Received received;
+        for (int k = 0; k < 5; ++k) {
+          PARTY_CHECK(connection->receiveEnd.peek(received));
+          PARTY_CHECK(holds(connection->receiveEnd, received, content(9, 4096)));
+          connection->receiveEnd.release();
+        }
+        PARTY_CHECK(!connection->receiveEnd.peek(received));
+        PARTY_CHECK(party.brokenRank == 1);
+        return "";
+      },
+      [](Party& party) -> std::string {
+        Connection* connection = party.connect(party.sending());
+        std::vector<std::byte> bytes = content(9, 4096);
+        for (int k = 0; k < 5; ++k) PARTY_CHECK(trySend(connection->sendEnd, bytes, 0));
+        connection->path()->kick();
+        _exit(0);
+      });
 }
 
 }  // namespace
