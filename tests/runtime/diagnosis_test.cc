@@ -32,7 +32,7 @@ TEST(Diagnosis, AStalledCallSaysForWhomItWaits) {
   Diagnosis diagnosis(handler, System::real());
   diagnosis.begin(1, 4);
   HostExecutor host;
-  const auto run = std::make_shared<Run>();
+  const auto run = std::make_shared<runtime::Run>();
   run->executor = &host;
   EXPECT_THAT(told(diagnosis, *run, {0, 3}), HasSubstr("rank 1 has waited 7 s in "));
   EXPECT_THAT(told(diagnosis, *run, {0, 3}), HasSubstr("for ranks 0, 3\n"));
