@@ -178,12 +178,13 @@ void Engine::complete(Run& run, Status status) {
   if (run.done.load(std::memory_order_relaxed)) return;
   run.status = std::move(status);
   run.state.reset();
-  role_.finish([&] { run.done.store(true, std::memory_order_release); });
+  // First those who are told: whoever waits for the Run finds its error in the stream.
   const auto onDone = std::move(run.onDone);  // may hold what holds the run
   for (const auto& tell : onDone) {
     const Status told = guarded("ending a call", [&] { return tell(run), Status(); });
     if (!told.ok()) handler_.onDriverFailed(told);
   }
+  role_.finish([&] { run.done.store(true, std::memory_order_release); });
 }
 
 bool Engine::drive() {

@@ -10,7 +10,7 @@
 //
 // The life of a Run: submit() queues it. The driver takes its tickets, in the order of submission. When no
 // stream holds it any more, it gets scratch and lane states, and its lanes go on as their tickets are served.
-// When all lanes are complete, its status is set, threads that wait for it wake up, and onDone is called.
+// When all lanes are complete, its status is set, onDone is called, and threads that wait for it wake up.
 #pragma once
 
 #include <functional>

@@ -26,7 +26,7 @@ struct Run : Work, std::enable_shared_from_this<Run> {
   std::atomic<bool> done{false};
   /// Valid once done.
   Status status;
-  /// Called once by the driver, no lock held, after done is set.
+  /// Called once by the driver, no lock held, before done is set: who waits finds what they have done.
   std::vector<std::function<void(Run&)>> onDone;
 
   std::atomic<int> holds{0};  // streams in which its turn has not come
