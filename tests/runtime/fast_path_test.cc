@@ -24,16 +24,16 @@ using CallFunction = std::function<ecclResult_t(ecclComm_t, float*, float*)>;
 
 constexpr int kCalls = 20;
 
-/// kCalls of each, by each of two ranks; how many took the fast path, of each.
-std::vector<int> fastOnes(const char* transport, const CallFunction& call) {
+/// kCalls by each of some ranks; how many took the fast path, of each.
+std::vector<int> fastOnes(const char* transport, const CallFunction& call, int ranks = 2) {
   const std::string folder = std::filesystem::temp_directory_path() / ("eccl-fast-" + std::to_string(getpid()));
   std::filesystem::create_directory(folder);
-  auto outcomes = test::runProcesses(2, [&](int rank, test::Board& board, std::string& report) {
+  auto outcomes = test::runProcesses(ranks, [&](int rank, test::Board& board, std::string& report) {
     const std::string file = folder + "/" + std::to_string(rank);
     setenv("ECCL_TRANSPORT", transport, 1);
     setenv("ECCL_DEBUG", "TRACE", 1);
     setenv("ECCL_DEBUG_FILE", file.c_str(), 1);
-    ecclComm_t comm = test::join(rank, 2, board, report);
+    ecclComm_t comm = test::join(rank, ranks, board, report);
     if (comm == nullptr) return 99;
     std::vector<float> in(1 << 20, 1), out(1 << 20);
     for (int i = 0; i < kCalls; ++i) {
@@ -43,8 +43,12 @@ std::vector<int> fastOnes(const char* transport, const CallFunction& call) {
     return fastCallsIn(file);
   });
   std::filesystem::remove_all(folder);
-  EXPECT_TRUE(outcomes[0].ended && outcomes[1].ended) << outcomes[0].text << outcomes[1].text;
-  return {outcomes[0].code, outcomes[1].code};
+  std::vector<int> fast;
+  for (const auto& outcome : outcomes) {
+    EXPECT_TRUE(outcome.ended) << outcome.text;
+    fast.push_back(outcome.code);
+  }
+  return fast;
 }
 
 CallFunction allReduce(size_t count) {
@@ -70,10 +74,15 @@ TEST(FastPath, AreThoseLikeCallsBefore) {
     }
 }
 
-TEST(FastPath, AreNoneOfSeveralTilesOrOverSockets) {
-  const std::vector<int> none{0, 0};
-  EXPECT_EQ(fastOnes("shm", allReduce(1 << 20)), none);
-  EXPECT_EQ(fastOnes("tcp", allReduce(2)), none);
+// Over TCP a message may wake the service thread of a rank that is late: that call goes the way of all others.
+TEST(FastPath, AreThoseOverFewSockets) {
+  for (int number : fastOnes("tcp", allReduce(2))) EXPECT_GT(number, 0);
+}
+
+TEST(FastPath, AreNoneOfSeveralTilesOrOverManySockets) {
+  EXPECT_EQ(fastOnes("shm", allReduce(1 << 20)), std::vector<int>(2, 0));
+  setenv("ECCL_ALGO", "AllReduce:direct", 1);
+  EXPECT_EQ(fastOnes("tcp", allReduce(2), 4), std::vector<int>(4, 0));
 }
 
 TEST(FastPath, AreCheckedLikeOthers) {

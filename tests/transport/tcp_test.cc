@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <sys/mman.h>
 
+#include "support/forwarding_system.h"
 #include "transport/tcp/tcp_receiver.h"
 #include "transport/tcp/tcp_sender.h"
 #include "transport/traffic.h"
@@ -16,14 +17,14 @@ constexpr RingShape kShape{4, 256};
 /// One end under test, the other a bare socket.
 template <class PathEnd, class RingEndKind>
 struct Wire {
-  explicit Wire(size_t bytesPerCall = SIZE_MAX, uint64_t first = 0) {
+  explicit Wire(size_t bytesPerCall = SIZE_MAX, uint64_t first = 0, System& system = System::real()) {
     EXPECT_TRUE(reactor.open(System::real()).ok());
     int pair[2];
     // A stream is a stream; TCP itself is in the conformance suite.
     EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair), 0);
     peer = Fd(pair[1]);
     TcpPath::Wiring wiring;
-    wiring.socket = Fd(pair[0]);
+    wiring.socket = Fd(pair[0], system);
     wiring.reactor = &reactor;
     wiring.memory = mapPrivate(ringMemoryBytes(kShape)).take();
     wiring.onBroken = [this](const std::string& why) {
@@ -160,6 +161,65 @@ TEST(TcpReceiver, TellsReleasesInBulkUnlessIdle) {
   EXPECT_EQ(wire.take(), "");
 }
 
+// A sender that waits for no credit can send on: half of the slots are free.
+TEST(TcpReceiver, SettlesOnlyWhatTheSenderWaitsFor) {
+  Receiving wire;
+  MessageFrame wanted = message(1, 0);
+  wanted.flags |= kWantsCredit;
+  wire.put(message(0, 0));
+  wire.end.release();
+  wire.path->settle();
+  EXPECT_EQ(wire.take(), "");
+  wire.put(wanted);
+  wire.path->settle();  // what has been released is told, the message itself still wanted
+  EXPECT_EQ(wire.take().size(), sizeof(CreditFrame));
+  Received received;
+  ASSERT_TRUE(wire.end.peek(received));
+  EXPECT_EQ(received.flags, kSlotLast);
+  wire.end.release();
+  wire.path->settle();
+  const std::string credit = wire.take();
+  ASSERT_EQ(credit.size(), sizeof(CreditFrame));
+  EXPECT_EQ(reinterpret_cast<const CreditFrame*>(credit.data())->released, 2u);
+  wire.put(message(2, 0));
+  wire.end.release();
+  wire.path->settle();
+  EXPECT_EQ(wire.take(), "");
+}
+
+TEST(TcpReceiver, HoldsNothingBackFromASenderThatAsks) {
+  Receiving wire;
+  wire.put(message(0, 0));
+  wire.end.release();
+  wire.put(message(1, 0));
+  wire.put(MessageFrame{2, 0, 0, 0, 0, FrameKind::ask});
+  std::string credit = wire.take();
+  ASSERT_EQ(credit.size(), sizeof(CreditFrame));
+  EXPECT_EQ(reinterpret_cast<const CreditFrame*>(credit.data())->released, 1u);
+  wire.end.release();
+  wire.path->kick();
+  credit = wire.take();
+  ASSERT_EQ(credit.size(), sizeof(CreditFrame));
+  EXPECT_EQ(reinterpret_cast<const CreditFrame*>(credit.data())->released, 2u);
+  EXPECT_EQ(wire.breaks, 0);
+}
+
+// For a driver that spins: without the reactor.
+TEST(TcpReceiver, PollTakesWhatHasCome) {
+  Receiving wire;
+  const MessageFrame frame = message(0, 0);
+  Received received;
+  wire.path->poll();
+  EXPECT_FALSE(wire.end.peek(received));
+  ASSERT_EQ(write(wire.peer.get(), &frame, sizeof frame), static_cast<ssize_t>(sizeof frame));
+  wire.path->poll();
+  EXPECT_TRUE(wire.end.peek(received));
+  wire.peer.reset();
+  wire.path->poll();
+  wire.path->poll();
+  EXPECT_EQ(wire.breaks, 1);
+}
+
 TEST(TcpReceiver, CutsCreditsWhereTheSocketDoes) {
   Receiving wire(5);
   wire.put(message(0, 0));
@@ -170,6 +230,42 @@ TEST(TcpReceiver, CutsCreditsWhereTheSocketDoes) {
   ASSERT_EQ(credit.size(), sizeof(CreditFrame));
   EXPECT_EQ(reinterpret_cast<const CreditFrame*>(credit.data())->released, 1u);
   EXPECT_TRUE(wire.path->drained());
+}
+
+/// Has no memory for what is sent.
+class NoBuffers final : public test::ForwardingSystem {
+ public:
+  NoBuffers() : ForwardingSystem(System::real()) {}
+  ssize_t sendmsg(int, const msghdr*) override {
+    errno = ENOBUFS;
+    return -1;
+  }
+};
+
+// The sender would wait for it for ever. What it said before counts.
+TEST(TcpReceiver, ACreditThatCannotBeSentIsABreak) {
+  for (bool poisoned : {false, true}) {
+    NoBuffers system;
+    Receiving wire(SIZE_MAX, 0, system);
+    wire.put(message(0, 0));
+    wire.end.release();
+    const MessageFrame poison{1, 0, 0, 0, 0, FrameKind::poison};
+    const size_t last = poisoned ? sizeof poison : 0;
+    ASSERT_EQ(write(wire.peer.get(), &poison, last), static_cast<ssize_t>(last));
+    wire.path->flush();
+    EXPECT_TRUE(wire.end.poisoned());
+    EXPECT_EQ(wire.breaks, poisoned ? 0 : 1);
+    EXPECT_THAT(wire.reason, HasSubstr(poisoned ? "" : "sending to it failed: No buffer space"));
+  }
+}
+
+TEST(TcpSender, AnAskThatCannotBeSentIsABreak) {
+  NoBuffers system;
+  Sending wire(SIZE_MAX, 0, system);
+  wire.end.publish(0, 0, 0);
+  wire.path->askForReleases();
+  EXPECT_EQ(wire.breaks, 1);
+  EXPECT_TRUE(wire.end.poisoned());
 }
 
 // The end of the stream in the middle of a message that goes to the user's memory.
@@ -244,7 +340,7 @@ TEST(TcpSender, NeverTakesACreditBack) {
   EXPECT_EQ(wire.breaks, 1);
 }
 
-TEST(TcpSender, SendsReferencesFromWhereTheyLieWithoutSayingSo) {
+TEST(TcpSender, SendsReferencesFromWhereTheyLieAndWantsCreditForThem) {
   Sending wire;
   std::vector<std::byte> bytes(100, std::byte{'q'});
   wire.end.mine = kOwnAddressSpace;
@@ -255,12 +351,56 @@ TEST(TcpSender, SendsReferencesFromWhereTheyLieWithoutSayingSo) {
   ASSERT_EQ(stream.size(), sizeof(MessageFrame) + 100);
   MessageFrame frame;
   std::memcpy(&frame, stream.data(), sizeof frame);
-  EXPECT_EQ(frame.flags, kSlotLast);
+  EXPECT_EQ(frame.flags, kSlotLast | kWantsCredit);
   EXPECT_EQ(frame.length, 100u);
   EXPECT_EQ(stream.substr(sizeof frame), std::string(100, 'q'));
   EXPECT_FALSE(wire.end.getsReleased());  // the kernel has it, the receiver not
   wire.put(CreditFrame{FrameKind::credit, 0, 1});
   EXPECT_TRUE(wire.end.getsReleased());
+}
+
+// Credits are read where something waits for them: a full ring, or the user's memory.
+TEST(TcpSender, PollReadsCreditsThatAreWaitedFor) {
+  Sending wire;
+  const CreditFrame credit{FrameKind::credit, 0, 1};
+  wire.end.publish(0, 0, 0);
+  wire.path->kick();
+  ASSERT_EQ(write(wire.peer.get(), &credit, sizeof credit), static_cast<ssize_t>(sizeof credit));
+  wire.path->poll();
+  EXPECT_FALSE(wire.path->drained());
+  for (uint32_t i = 1; i < kShape.slots; ++i) wire.end.publish(0, 0, 0);
+  wire.path->kick();
+  wire.path->poll();
+  EXPECT_EQ(wire.end.control->released, 1u);
+  wire.end.publish(0, kSlotGet, 0);
+  EXPECT_FALSE(wire.end.getsReleased());
+  wire.path->kick();
+  const CreditFrame all{FrameKind::credit, 0, kShape.slots + 1};
+  ASSERT_EQ(write(wire.peer.get(), &all, sizeof all), static_cast<ssize_t>(sizeof all));
+  wire.path->poll();
+  EXPECT_TRUE(wire.end.getsReleased());
+}
+
+// After all messages, in any pieces, once; not at all where there is nothing to tell.
+TEST(TcpSender, AsksForReleasesAfterItsMessages) {
+  for (size_t perCall : {size_t{5}, SIZE_MAX}) {
+    Sending wire(perCall);
+    wire.path->askForReleases();
+    EXPECT_EQ(wire.take(), "");
+    for (int i = 0; i < 2; ++i) wire.end.publish(0, 0, 0);
+    wire.path->askForReleases();
+    std::string stream;
+    for (std::string more; !(more = wire.take()).empty();) stream += more;
+    ASSERT_EQ(stream.size(), 3 * sizeof(MessageFrame));
+    MessageFrame last;
+    std::memcpy(&last, stream.data() + 2 * sizeof last, sizeof last);
+    EXPECT_EQ(last.kind, FrameKind::ask);
+    EXPECT_EQ(last.sequence, 2u);
+    wire.put(CreditFrame{FrameKind::credit, 0, 2});
+    EXPECT_TRUE(wire.path->drained());
+    EXPECT_EQ(wire.take(), "");
+    EXPECT_EQ(wire.breaks, 0);
+  }
 }
 
 // A reference is half sent when the rank fails: nothing of it may be read after poison() returns.

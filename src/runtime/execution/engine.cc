@@ -1,5 +1,5 @@
-// The driver at work: passes over connections and Runs, and what it does when nothing moves. First it only
-// looks, then it looks and yields, then it sleeps. engine_runs.cc has what is done to a Run.
+// The driver at work: passes over connections and Runs. engine_runs.cc has what is done to a Run,
+// engine_waits.cc what the driver does when nothing moves.
 #include "runtime/execution/engine.h"
 
 #include <algorithm>
@@ -10,16 +10,6 @@
 namespace eccl::runtime {
 namespace {
 
-/// A wait gives up the processor after each look for this long before it sleeps: long against what a sleep and
-/// a wake-up cost (some 50 us, during which the peer falls asleep in turn), short against what counts as
-/// waiting.
-constexpr Duration kYield = std::chrono::milliseconds(1);
-/// While yielding, descriptors are asked for news once in so many looks: that costs more than a look.
-constexpr int kLooksPerPoll = 4;
-/// After so many (some microseconds) places for long messages are not waited for any more.
-constexpr unsigned kPatientLooks = 100;
-/// While spinning, the clock once in so many.
-constexpr int kLooksPerClock = 16;
 /// The service thread has others to serve and looks for less long.
 constexpr Duration kServeYield = std::chrono::microseconds(50);
 
@@ -226,56 +216,6 @@ bool Engine::drive() {
   return moved;
 }
 
-void Engine::losePatience() {
-  for (auto& run : active_) run->view.patient = false;
-}
-
-void Engine::arm() {
-  armed_ = true;
-  losePatience();
-  connector_->forEach([](transport::Connection& connection) {
-    if (connection.path() == nullptr) return;
-    connection.path()->flush();
-    if (connection.inUse()) connection.path()->beforeSleep();
-  });
-}
-
-void Engine::disarm() {
-  if (!armed_) return;
-  armed_ = false;
-  connector_->forEach([](transport::Connection& connection) {
-    if (connection.path() != nullptr) connection.path()->afterSleep();
-  });
-}
-
-void Engine::sleep() {
-  arm();
-  role_.fallAsleep();
-  if (!drive() && !failing() && !role_.news()) {
-    const Duration due = connector_->nextDeadline() - options_.system->now();
-    const Duration limit = std::max(Duration::zero(), std::min(options_.stallTime, due));
-    reactor_.poll(std::chrono::ceil<std::chrono::milliseconds>(limit));
-  }
-  role_.wakeUp();
-  disarm();
-  checkStalls();
-}
-
-void Engine::idle(Looks& looks) {
-  if (++looks.made == kPatientLooks) losePatience();
-  const Duration spin = spin_.load(std::memory_order_relaxed);
-  // The clock takes as long as a look: while spinning it is asked now and then.
-  if (looks.made == 1 || looks.yielding || looks.made % kLooksPerClock == 0) {
-    const TimePoint now = options_.system->now();
-    if (looks.made == 1) looks.since = now;
-    looks.yielding = now - looks.since >= spin;
-    if (now - looks.since >= spin + kYield) return sleep();
-  }
-  if (!looks.yielding) return relaxProcessor();
-  if (looks.made % kLooksPerPoll == 0) reactor_.poll(Duration::zero());
-  options_.system->yield();
-}
-
 // By the driver.
 void Engine::driveFor(Run& run) {
   asDriver([&] {
@@ -335,7 +275,10 @@ bool Engine::drain(std::vector<transport::Untaken>* lost) {
     while (!failing()) {
       const bool ended = active_.empty() && pending_.empty() && !role_.news();
       // Senders must not wait for receives that will never come.
-      if (ended && !std::exchange(told, true)) connector_->endReceiving();
+      if (ended && !std::exchange(told, true)) {
+        connector_->endReceiving();
+        connector_->askForReleases();
+      }
       if (ended && connector_->drained()) break;
       if (drive()) continue;
       connector_->forEach([](transport::Connection& connection) {

@@ -150,6 +150,7 @@ class Engine : DriverRole::Bells {
     TimePoint since{};
   };
   void idle(Looks& looks);
+  void lookAtSockets();
   void driveFor(Run& run);
   void sleep();
   void failActive();

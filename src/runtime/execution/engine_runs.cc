@@ -119,7 +119,7 @@ void Engine::finishMoves(Run& run, int lane) {
     transport::Connection& connection = *run.plan->connections[static_cast<size_t>(c)];
     SendEnd& end = connection.sendEnd;
     if (!connection.sends())
-      connection.path()->flush();  // the sender may be waiting for the last credits
+      connection.path()->settle();  // the sender may be waiting for the last credits
     else
       run.drains[static_cast<size_t>(c)] = end.anyGet ? end.lastGet : end.releasedSeen;
     connection.finishTicket();

@@ -19,11 +19,14 @@ std::unique_ptr<FastPath> FastPath::of(const Call& call, const Plan& plan, const
       plan.scratchBytes > 0 || plan.connections.empty()) {
     return nullptr;
   }
-  for (const transport::Connection* connection : plan.connections) {
-    if (connection->state() != transport::Connection::State::ready || !connection->path()->inMemory())
-      return nullptr;
-  }
   auto made = std::unique_ptr<FastPath>(new FastPath);
+  for (const transport::Connection* connection : plan.connections) {
+    if (connection->state() != transport::Connection::State::ready) return nullptr;
+    if (connection->path()->inMemory()) continue;
+    if (!connection->path()->polls()) return nullptr;
+    made->sockets_.push_back(connection->path());
+  }
+  if (made->sockets_.size() > kMaxSockets) return nullptr;
   for (size_t lane = 0; lane < plan.program->lanes.size(); ++lane) {
     if (!made->addLane(call, plan, static_cast<int>(lane))) return nullptr;
   }

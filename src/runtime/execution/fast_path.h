@@ -1,11 +1,11 @@
 // The fast path: a call prepared so that making it again costs little. Its moves are resolved to places in
 // the buffers and to connections.
 //
-// It is for plans of one tile among ranks that look at the same memory. What a short message costs is what
-// surrounds its moves, so all that does not depend on the buffers is worked out once. What a move does to its
-// connections is the interpreter's (program/move_ends.h). Whatever is out of the ordinary (a message of
-// another call, a peer that has failed, a long wait) is left to the interpreter, which is told how far each
-// lane is.
+// It is for plans of one tile among ranks that look at the same memory, or that use few sockets, which it
+// polls itself. What a short message costs is what surrounds its moves, so all that does not depend on the
+// buffers is worked out once. What a move does to its connections is the interpreter's (program/move_ends.h).
+// Whatever is out of the ordinary (a message of another call, a peer that has failed, a long wait) is left to
+// the interpreter, which is told how far each lane is.
 //
 // It is prepared by the first blocking call of the plan that finds all connections ready (Engine), and taken
 // by later calls with the same CallKey (Communicator::repeat()).
@@ -80,6 +80,8 @@ class FastPath {
 
   /// A call is worth so many looks, spinning and yielding, before it is treated like any other.
   static constexpr int kLooks = 500, kYields = 20;
+  /// More sockets are better asked by the reactor.
+  static constexpr size_t kMaxSockets = 4;
   /// Peers that do not sleep see a message after less; the fence it takes to find out whether they do can wait.
   static constexpr int kLooksBeforeKick = 8;
   /// So long is a place for a long message waited for (some microseconds).
@@ -97,6 +99,13 @@ class FastPath {
   Answer make(Move& move, bool patient);
   /// Makes peers that sleep notice.
   void kick() const;
+  /// Sends what was published by sockets, and looks for what has come.
+  void sendBySockets() const {
+    for (transport::Path* socket : sockets_) socket->kick();
+  }
+  void pollSockets() const {
+    for (transport::Path* socket : sockets_) socket->poll();
+  }
 
   CallRecord record_;
   bool needsSend_ = false, needsReceive_ = false, needsTwo_ = false;
@@ -104,6 +113,7 @@ class FastPath {
   std::vector<Move> moves_;
   std::vector<Post> posts_;
   std::vector<transport::Connection*> connections_;
+  std::vector<transport::Path*> sockets_;  // those of the connections that are not in memory
   std::byte* buffers_[kMemorySpaces] = {};
   uint32_t signature_ = 0;
 };
@@ -114,6 +124,7 @@ bool FastPath::run(bool spins, System& system, const Stop& stop) {
     const Answer answer = advance(looks < (spins ? kPatientLooks : kPatientYields));
     if (answer == Answer::done) break;
     if (answer == Answer::moved) {
+      sendBySockets();
       looks = 0;
       continue;
     }
@@ -122,12 +133,14 @@ bool FastPath::run(bool spins, System& system, const Stop& stop) {
       kick();
       return false;
     }
-    if (spins)
-      relaxProcessor();
-    else
+    pollSockets();
+    if (!spins)
       system.yield();
+    else if (sockets_.empty())
+      relaxProcessor();
   }
   kick();
+  for (transport::Path* socket : sockets_) socket->settle();
   return true;
 }
 

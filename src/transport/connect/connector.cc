@@ -311,6 +311,14 @@ void Connector::endReceiving() {
   }
 }
 
+void Connector::askForReleases() {
+  for (auto& [id, link] : implementation_->links) {
+    const Connection& connection = link->connection;
+    if (connection.state() == Connection::State::ready && connection.sends())
+      connection.path()->askForReleases();
+  }
+}
+
 bool Connector::drained() const {
   for (auto& [id, link] : implementation_->links) {
     const Connection& connection = link->connection;

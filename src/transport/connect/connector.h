@@ -95,6 +95,8 @@ class Connector {
   void poison();
   /// Tells all senders that nothing more will be taken here. Once, after the last Run.
   void endReceiving();
+  /// Asks all receivers for the releases that drained() waits for. Once, after the last Run.
+  void askForReleases();
   /// True when every message sent has been released by its receiver, or never will be, and every release told.
   bool drained() const;
   /// What has been sent and not been taken, by peer and kind: after drained() that is what never will be.

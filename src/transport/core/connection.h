@@ -48,8 +48,17 @@ class Path {
   virtual bool inMemory() const { return false; }
   /// The lane has published or released: make the other side notice. Cheap when there is nothing to do.
   virtual void kick() = 0;
-  /// The driver found nothing to do: send what was held back (credits).
+  /// poll() looks once for what the peer has sent, which is cheaper than to ask the reactor. For drivers that
+  /// spin. False: only the reactor, or Transport::progress(), finds out.
+  virtual bool polls() const { return false; }
+  virtual void poll() {}
+  /// The lane needs the connection no more for now: send the credits that the sender waits for. Others may be
+  /// held back until flush().
+  virtual void settle() { flush(); }
+  /// The driver found nothing to do: send all that was held back (credits).
   virtual void flush() {}
+  /// Sender: nothing more will be sent. Have the receiver tell its releases, though it may hold them back.
+  virtual void askForReleases() {}
   /// The driver is about to sleep: have it woken when this end can go on. After this call the driver looks
   /// once more. It calls afterSleep() when it is awake.
   virtual void beforeSleep() {}

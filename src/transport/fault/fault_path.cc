@@ -91,6 +91,16 @@ void FaultPath::kick() {
   if (path_ != nullptr) path_->kick();
 }
 
+void FaultPath::poll() {
+  if (path_ != nullptr) path_->poll();
+  kick();
+}
+
+void FaultPath::askForReleases() {
+  kick();
+  if (path_ != nullptr) path_->askForReleases();
+}
+
 void FaultPath::flush() {
   kick();
   if (path_ != nullptr) path_->flush();

@@ -32,7 +32,10 @@ class FaultPath final : public Path {
 
   const char* name() const override { return path_ != nullptr ? path_->name() : "cut"; }
   void kick() override;
+  bool polls() const override { return path_ != nullptr && path_->polls(); }
+  void poll() override;
   void flush() override;
+  void askForReleases() override;
   void beforeSleep() override;
   void afterSleep() override;
   bool drained() const override { return outer_.control->released == outer_.next; }

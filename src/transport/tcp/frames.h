@@ -7,14 +7,14 @@
 
 namespace eccl::transport {
 
-enum class FrameKind : uint32_t { message = 0, poison = 1, credit = 2, end = 3 };
+enum class FrameKind : uint32_t { message = 0, poison = 1, credit = 2, end = 3, ask = 4 };
 
 /// Sender to receiver; `length` bytes of payload follow a message.
 struct MessageFrame {
   uint64_t sequence;  // number of the message
   uint32_t length, signature;
   uint16_t flags, epoch;
-  FrameKind kind;  // message or poison
+  FrameKind kind;  // message, poison, or ask: for a credit for all that has been released, and will be
 };
 static_assert(sizeof(MessageFrame) == 24);
 
@@ -27,6 +27,9 @@ struct CreditFrame {
 static_assert(sizeof(CreditFrame) == 16);
 
 /// The flags that a message keeps on the wire: those that mean something outside the sender's memory.
-inline constexpr uint16_t kWireFlags = kSlotLast;
+inline constexpr uint16_t kSlotFlags = kSlotLast;
+/// On the wire alone: the sender waits for the credit, because it sends from the user's memory.
+inline constexpr uint16_t kWantsCredit = 1 << 15;
+inline constexpr uint16_t kWireFlags = kSlotFlags | kWantsCredit;
 
 }  // namespace eccl::transport

@@ -14,8 +14,8 @@
 namespace eccl::transport {
 
 /// One socket per connection. The lane's ring is private memory; the path moves messages between ring and
-/// socket, in onReady() and kick(), never waiting. A socket call that moves less than asked counts as "not
-/// ready": the reactor calls again, and no system call is spent on hearing EAGAIN.
+/// socket, in onReady(), poll() and kick(), never waiting. A socket call that moves less than asked counts as
+/// "not ready": the reactor calls again, and no system call is spent on hearing EAGAIN.
 ///
 /// Owner: the Connection. Threads: the driver's. Failure: a broken socket, or a frame that cannot be, is told
 /// to `onBroken` once; the peer's poison word in the ring is set, so that lanes see it, and the socket closed.
@@ -34,6 +34,7 @@ class TcpPath : public Path, protected ReadyHandler {
   /// Begins to watch the socket; needed before anything else. Error: see Poller. Not logged.
   Status open() { return reactor_->watch(socket_.get(), watched_ = EPOLLIN, this); }
   const char* name() const override { return "tcp"; }
+  bool polls() const override { return true; }
   void closeAfterFork() override { socket_.reset(); }
 
  protected:

@@ -1,13 +1,14 @@
 #include "transport/tcp/tcp_receiver.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 #include <utility>
 
 namespace eccl::transport {
 
 TcpReceiver::TcpReceiver(Wiring wiring, ReceiveEnd& end)
-    : TcpPath(std::move(wiring), &end.control->senderPoison), end_(end), told_(end.next) {
+    : TcpPath(std::move(wiring), &end.control->senderPoison), end_(end), told_(end.next), wanted_(end.next) {
   static_cast<RingEnd&>(producer_) = end;
 }
 
@@ -48,6 +49,10 @@ void TcpReceiver::takeStage() {
     if (static_cast<size_t>(stop - at) < sizeof frame) break;
     std::memcpy(&frame, at, sizeof frame);
     at += sizeof frame;
+    if (frame.kind == FrameKind::ask && frame.sequence == producer_.next && frame.length == 0) {
+      onAsk();
+      continue;
+    }
     if (!begin(frame)) return;
     if (missing_ == 0) publish();
   }
@@ -78,6 +83,7 @@ bool TcpReceiver::begin(const MessageFrame& frame) {
   }
   frame_ = frame;
   missing_ = frame.length;
+  if ((frame.flags & kWantsCredit) != 0) wanted_ = message + 1;
   const PutOffer& offer = end_.offers[message & (end_.shape.offers() - 1)];
   // Pairs with ReceiveEnd::offer. An offer that comes later than this is not used.
   const bool offered = loadAcquire(&offer.sequence) == message + 1 && offer.length == frame.length &&
@@ -92,12 +98,27 @@ bool TcpReceiver::begin(const MessageFrame& frame) {
 
 void TcpReceiver::publish() {
   producer_.epoch = frame_.epoch;  // the sender's, for the lane to judge
-  producer_.publish(frame_.length, frame_.flags | placed_, frame_.signature);
+  producer_.publish(frame_.length, (frame_.flags & kSlotFlags) | placed_, frame_.signature);
+}
+
+// The sender will not send any more, and waits for the credits of all it has sent.
+void TcpReceiver::onAsk() {
+  asked_ = true;
+  flush();
+}
+
+void TcpReceiver::poll() {
+  if (live()) onReady(EPOLLIN);
 }
 
 void TcpReceiver::kick() {
   // Half a ring's worth at once: fewer small packets, and the sender never runs dry.
-  if (end_.next - told_ >= std::max(1u, end_.shape.slots / 2)) sendCredit();
+  if (end_.next - told_ >= (asked_ ? 1 : std::max(1u, end_.shape.slots / 2))) sendCredit();
+}
+
+// A sender that waits for no credit sends on: half a ring at least is free.
+void TcpReceiver::settle() {
+  if (static_cast<int64_t>(wanted_ - told_) > 0) flush();
 }
 
 void TcpReceiver::flush() {
@@ -115,11 +136,18 @@ void TcpReceiver::sendCredit() {
     }
     iovec part{reinterpret_cast<std::byte*>(&credit_ + 1) - creditLeft_, creditLeft_};
     const ssize_t sent = send(&part, 1);
-    if (sent < 0) return;  // the break shows when reading, after what the sender said before it
+    if (sent < 0) return sendingFailed(errno);
     creditLeft_ -= static_cast<size_t>(sent);
     if (creditLeft_ > 0) return watchFor(EPOLLIN | EPOLLOUT);
   }
   watchFor(EPOLLIN);
+}
+
+// The sender may have said why, and what it sent before that counts.
+void TcpReceiver::sendingFailed(int error) {
+  if (std::exchange(failing_, true)) return;  // its last words ask for another credit
+  onReady(EPOLLIN);
+  breakOff(format("sending to it failed: %s", std::strerror(error)));
 }
 
 void TcpReceiver::endReceiving() {

@@ -28,10 +28,15 @@ void TcpSender::kick() {
   if (end_.next != sent_ && !blocked_ && live()) sendMessages();
 }
 
+// Credits that nothing waits for stay in the socket.
+void TcpSender::poll() {
+  if (!end_.getsReleased() || end_.next - end_.control->released >= end_.shape.slots) receiveCredits();
+}
+
 // Until all is sent or the socket is full. Headers are made anew for every call: slots keep their content until
 // their credit comes, so a message cut short is continued from there.
 void TcpSender::sendMessages() {
-  while (end_.next != sent_) {
+  while (end_.next != sent_ && askLeft_ == 0) {
     MessageFrame frames[kBatch];
     iovec parts[2 * kBatch];
     const int batch = static_cast<int>(std::min<uint64_t>(kBatch, end_.next - sent_));
@@ -39,9 +44,11 @@ void TcpSender::sendMessages() {
     for (int i = 0; i < batch; ++i) {
       const uint64_t message = sent_ + static_cast<uint64_t>(i);
       Slot& slot = *end_.slot(message);
-      frames[i] = {message,        slot.length,
-                   slot.signature, static_cast<uint16_t>(slot.flags & kWireFlags),
-                   slot.epoch,     FrameKind::message};
+      const bool wants = (slot.flags & kSlotGet) != 0;
+      frames[i] = {
+          message,        slot.length,
+          slot.signature, static_cast<uint16_t>((slot.flags & kSlotFlags) | (wants ? kWantsCredit : 0)),
+          slot.epoch,     FrameKind::message};
       parts[2 * i] = {&frames[i], sizeof frames[i]};
       parts[2 * i + 1] = {payloadOf(end_, slot), slot.length};
       asked += sizeof frames[i] + slot.length;
@@ -49,11 +56,7 @@ void TcpSender::sendMessages() {
     skip(parts, partial_);
     asked -= partial_;
     const ssize_t sent = send(parts, 2 * batch);
-    if (sent < 0) {
-      const int error = errno;
-      receiveCredits();  // the peer may have said why
-      return breakOff(format("sending to it failed: %s", std::strerror(error)));
-    }
+    if (sent < 0) return sendingFailed(errno);
     partial_ += static_cast<size_t>(sent);
     for (int i = 0; i < batch && partial_ >= sizeof(MessageFrame) + frames[i].length; ++i) {
       partial_ -= sizeof(MessageFrame) + frames[i].length;
@@ -62,7 +65,31 @@ void TcpSender::sendMessages() {
     blocked_ = static_cast<size_t>(sent) < asked;
     if (blocked_) return watchFor(EPOLLIN | EPOLLOUT);
   }
+  if (std::exchange(asks_, false)) askLeft_ = sizeof(MessageFrame);
+  if (askLeft_ > 0) return sendAsk();
   watchFor(EPOLLIN);
+}
+
+void TcpSender::sendingFailed(int error) {
+  receiveCredits();  // the peer may have said why
+  breakOff(format("sending to it failed: %s", std::strerror(error)));
+}
+
+void TcpSender::sendAsk() {
+  const MessageFrame frame{sent_, 0, 0, 0, 0, FrameKind::ask};
+  iovec part{const_cast<MessageFrame*>(&frame + 1), askLeft_};
+  part.iov_base = static_cast<std::byte*>(part.iov_base) - askLeft_;
+  const ssize_t sent = send(&part, 1);
+  if (sent < 0) return sendingFailed(errno);
+  askLeft_ -= static_cast<size_t>(sent);
+  blocked_ = askLeft_ > 0;
+  watchFor(blocked_ ? EPOLLIN | EPOLLOUT : EPOLLIN);
+}
+
+void TcpSender::askForReleases() {
+  if (!live() || drained()) return;
+  asks_ = true;
+  if (!blocked_) sendMessages();
 }
 
 void TcpSender::onReady(uint32_t events) {

@@ -15,6 +15,8 @@ class TcpSender final : public TcpPath {
       : TcpPath(std::move(wiring), &end.control->receiverPoison), end_(end), sent_(end.next) {}
 
   void kick() override;
+  void poll() override;
+  void askForReleases() override;
   bool drained() const override { return end_.control->released == end_.next; }
   void endReceiving() override {}
   void poison() override;
@@ -22,6 +24,8 @@ class TcpSender final : public TcpPath {
  private:
   void onReady(uint32_t events) override;
   void sendMessages();
+  void sendAsk();
+  void sendingFailed(int error);
   void receiveCredits();
   bool take(const CreditFrame& credit);
 
@@ -30,6 +34,8 @@ class TcpSender final : public TcpPath {
   uint64_t sent_;         // messages the kernel has taken whole
   size_t partial_ = 0;    // bytes of message sent_ it has taken, header included
   bool blocked_ = false;  // until EPOLLOUT
+  bool asks_ = false;     // after the last message
+  size_t askLeft_ = 0;    // bytes of a frame that asks which have not been sent
   CreditFrame credits_[16];
   size_t creditBytes_ = 0;  // in credits_
 };

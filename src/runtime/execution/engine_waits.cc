@@ -1,0 +1,95 @@
+// What the driver does when nothing moves: it looks at once again, then it looks and yields, then it sleeps.
+
+#include <algorithm>
+
+#include "base/atomics.h"
+#include "runtime/execution/engine.h"
+
+namespace eccl::runtime {
+namespace {
+
+/// A wait gives up the processor after each look for this long before it sleeps: long against what a sleep and
+/// a wake-up cost (some 50 us, during which the peer falls asleep in turn), short against what counts as
+/// waiting.
+constexpr Duration kYield = std::chrono::milliseconds(1);
+/// While yielding, descriptors are asked for news once in so many looks: that costs more than a look.
+constexpr int kLooksPerPoll = 4;
+/// After so many (some microseconds) places for long messages are not waited for any more.
+constexpr unsigned kPatientLooks = 100;
+/// While spinning, the clock once in so many.
+constexpr int kLooksPerClock = 16;
+/// So many sockets are asked one by one while spinning; more are asked by the reactor.
+constexpr int kFewSockets = 4;
+
+}  // namespace
+
+void Engine::losePatience() {
+  for (auto& run : active_) run->view.patient = false;
+}
+
+void Engine::arm() {
+  armed_ = true;
+  losePatience();
+  connector_->forEach([](transport::Connection& connection) {
+    if (connection.path() == nullptr) return;
+    connection.path()->flush();
+    if (connection.inUse()) connection.path()->beforeSleep();
+  });
+}
+
+void Engine::disarm() {
+  if (!armed_) return;
+  armed_ = false;
+  connector_->forEach([](transport::Connection& connection) {
+    if (connection.path() != nullptr) connection.path()->afterSleep();
+  });
+}
+
+void Engine::sleep() {
+  arm();
+  role_.fallAsleep();
+  if (!drive() && !failing() && !role_.news()) {
+    const Duration due = connector_->nextDeadline() - options_.system->now();
+    const Duration limit = std::max(Duration::zero(), std::min(options_.stallTime, due));
+    reactor_.poll(std::chrono::ceil<std::chrono::milliseconds>(limit));
+  }
+  role_.wakeUp();
+  disarm();
+  checkStalls();
+}
+
+// To ask each of a few sockets costs less than to ask the reactor for all.
+void Engine::lookAtSockets() {
+  transport::Path* sockets[kFewSockets];
+  int count = 0;
+  for (const auto& run : active_) {
+    for (transport::Connection* connection : run->plan->connections) {
+      const bool ready = connection->state() == transport::Connection::State::ready;
+      if (ready && connection->path()->inMemory()) continue;
+      if (!ready || !connection->path()->polls() || count == kFewSockets) {
+        reactor_.poll(Duration::zero());
+        return;
+      }
+      sockets[count++] = connection->path();
+    }
+  }
+  if (count == 0) return relaxProcessor();
+  for (int i = 0; i < count; ++i) sockets[i]->poll();
+}
+
+void Engine::idle(Looks& looks) {
+  if (++looks.made == kPatientLooks) losePatience();
+  const Duration spin = spin_.load(std::memory_order_relaxed);
+  // The clock takes as long as a look: while spinning it is asked now and then.
+  if (looks.made == 1 || looks.yielding || looks.made % kLooksPerClock == 0) {
+    const TimePoint now = options_.system->now();
+    if (looks.made == 1) looks.since = now;
+    looks.yielding = now - looks.since >= spin;
+    if (now - looks.since >= spin + kYield) return sleep();
+  }
+  if (!looks.yielding) return lookAtSockets();
+  if (looks.made % kLooksPerPoll == 0) reactor_.poll(Duration::zero());
+  options_.system->yield();
+}
+
+}  // namespace eccl::runtime
