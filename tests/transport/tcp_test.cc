@@ -259,6 +259,18 @@ TEST(TcpReceiver, ACreditThatCannotBeSentIsABreak) {
   }
 }
 
+// The ask comes with a message, which is taken once.
+TEST(TcpReceiver, ACreditAskedForThatCannotBeSentIsThatBreak) {
+  NoBuffers system;
+  Receiving wire(SIZE_MAX, 0, system);
+  wire.put(message(0, 0));
+  wire.end.release();
+  const MessageFrame both[] = {message(1, 0), {2, 0, 0, 0, 0, FrameKind::ask}};
+  wire.put(both);
+  EXPECT_EQ(wire.breaks, 1);
+  EXPECT_THAT(wire.reason, HasSubstr("sending to it failed: No buffer space"));
+}
+
 TEST(TcpSender, AnAskThatCannotBeSentIsABreak) {
   NoBuffers system;
   Sending wire(SIZE_MAX, 0, system);

@@ -18,8 +18,6 @@ constexpr int kLooksPerPoll = 4;
 constexpr unsigned kPatientLooks = 100;
 /// While spinning, the clock once in so many.
 constexpr int kLooksPerClock = 16;
-/// So many sockets are asked one by one while spinning; more are asked by the reactor.
-constexpr int kFewSockets = 4;
 
 }  // namespace
 
@@ -60,13 +58,13 @@ void Engine::sleep() {
 
 // To ask each of a few sockets costs less than to ask the reactor for all.
 void Engine::lookAtSockets() {
-  transport::Path* sockets[kFewSockets];
+  transport::Path* sockets[transport::kMaxPolled];
   int count = 0;
   for (const auto& run : active_) {
     for (transport::Connection* connection : run->plan->connections) {
       const bool ready = connection->state() == transport::Connection::State::ready;
       if (ready && connection->path()->inMemory()) continue;
-      if (!ready || !connection->path()->polls() || count == kFewSockets) {
+      if (!ready || !connection->path()->polls() || count == transport::kMaxPolled) {
         reactor_.poll(Duration::zero());
         return;
       }

@@ -26,7 +26,7 @@ std::unique_ptr<FastPath> FastPath::of(const Call& call, const Plan& plan, const
     if (!connection->path()->polls()) return nullptr;
     made->sockets_.push_back(connection->path());
   }
-  if (made->sockets_.size() > kMaxSockets) return nullptr;
+  if (made->sockets_.size() > transport::kMaxPolled) return nullptr;
   for (size_t lane = 0; lane < plan.program->lanes.size(); ++lane) {
     if (!made->addLane(call, plan, static_cast<int>(lane))) return nullptr;
   }

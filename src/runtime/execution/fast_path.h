@@ -80,8 +80,6 @@ class FastPath {
 
   /// A call is worth so many looks, spinning and yielding, before it is treated like any other.
   static constexpr int kLooks = 500, kYields = 20;
-  /// More sockets are better asked by the reactor.
-  static constexpr size_t kMaxSockets = 4;
   /// Peers that do not sleep see a message after less; the fence it takes to find out whether they do can wait.
   static constexpr int kLooksBeforeKick = 8;
   /// So long is a place for a long message waited for (some microseconds).

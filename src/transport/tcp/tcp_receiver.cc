@@ -50,7 +50,7 @@ void TcpReceiver::takeStage() {
     std::memcpy(&frame, at, sizeof frame);
     at += sizeof frame;
     if (frame.kind == FrameKind::ask && frame.sequence == producer_.next && frame.length == 0) {
-      onAsk();
+      asked_ = true;
       continue;
     }
     if (!begin(frame)) return;
@@ -58,6 +58,7 @@ void TcpReceiver::takeStage() {
   }
   staged_ = static_cast<size_t>(stop - at);
   if (at != stage_) std::memmove(stage_, at, staged_);
+  if (asked_) flush();  // now: if it fails, what the sender said last is read into the stage
 }
 
 // Checks a frame and decides where its payload goes.
@@ -99,12 +100,6 @@ bool TcpReceiver::begin(const MessageFrame& frame) {
 void TcpReceiver::publish() {
   producer_.epoch = frame_.epoch;  // the sender's, for the lane to judge
   producer_.publish(frame_.length, (frame_.flags & kSlotFlags) | placed_, frame_.signature);
-}
-
-// The sender will not send any more, and waits for the credits of all it has sent.
-void TcpReceiver::onAsk() {
-  asked_ = true;
-  flush();
 }
 
 void TcpReceiver::poll() {

@@ -29,7 +29,6 @@ class TcpReceiver final : public TcpPath {
   void onReady(uint32_t events) override;
   void takeStage();
   bool begin(const MessageFrame& frame);
-  void onAsk();
   void publish();
   void sendCredit();
   void sendingFailed(int error);

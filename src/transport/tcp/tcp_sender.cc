@@ -36,7 +36,7 @@ void TcpSender::poll() {
 // Until all is sent or the socket is full. Headers are made anew for every call: slots keep their content until
 // their credit comes, so a message cut short is continued from there.
 void TcpSender::sendMessages() {
-  while (end_.next != sent_ && askLeft_ == 0) {
+  while (end_.next != sent_) {
     MessageFrame frames[kBatch];
     iovec parts[2 * kBatch];
     const int batch = static_cast<int>(std::min<uint64_t>(kBatch, end_.next - sent_));
@@ -65,7 +65,6 @@ void TcpSender::sendMessages() {
     blocked_ = static_cast<size_t>(sent) < asked;
     if (blocked_) return watchFor(EPOLLIN | EPOLLOUT);
   }
-  if (std::exchange(asks_, false)) askLeft_ = sizeof(MessageFrame);
   if (askLeft_ > 0) return sendAsk();
   watchFor(EPOLLIN);
 }
@@ -87,8 +86,8 @@ void TcpSender::sendAsk() {
 }
 
 void TcpSender::askForReleases() {
-  if (!live() || drained()) return;
-  asks_ = true;
+  if (!live() || drained() || askLeft_ > 0) return;
+  askLeft_ = sizeof(MessageFrame);
   if (!blocked_) sendMessages();
 }
 
@@ -139,8 +138,8 @@ void TcpSender::poison() {
   if (!live()) return;
   MessageFrame frame{sent_, 0, 0, 0, 0, FrameKind::poison};
   iovec part{&frame, sizeof frame};
-  // Best effort: in the middle of a message there is no place for it, and the peer sees the stream end instead.
-  if (partial_ == 0) [[maybe_unused]]
+  // Best effort: in the middle of a frame there is no place for it, and the peer sees the stream end instead.
+  if (partial_ == 0 && askLeft_ % sizeof frame == 0) [[maybe_unused]]
     ssize_t sent = send(&part, 1);
   finish();
 }

@@ -34,7 +34,6 @@ class TcpSender final : public TcpPath {
   uint64_t sent_;         // messages the kernel has taken whole
   size_t partial_ = 0;    // bytes of message sent_ it has taken, header included
   bool blocked_ = false;  // until EPOLLOUT
-  bool asks_ = false;     // after the last message
   size_t askLeft_ = 0;    // bytes of a frame that asks which have not been sent
   CreditFrame credits_[16];
   size_t creditBytes_ = 0;  // in credits_
