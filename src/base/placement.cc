@@ -118,6 +118,10 @@ bool Placement::hierarchical() const {
   return hostCount > 1 && hostCount < ranks();
 }
 
+bool Placement::spansHosts() const {
+  return std::adjacent_find(host.begin(), host.end(), std::not_equal_to<>()) != host.end();
+}
+
 bool Placement::sharesMemory() const {
   return std::adjacent_find(memory.begin(), memory.end(), std::not_equal_to<>()) == memory.end();
 }

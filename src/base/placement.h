@@ -75,6 +75,8 @@ struct Placement {
   int ranks() const { return static_cast<int>(machine.size()); }
   /// How many ranks a machine has.
   int ranksOf(int whichMachine) const;
+  /// Whether ranks are on different hosts.
+  bool spansHosts() const;
   /// Whether there are several hosts, some with several ranks.
   bool hierarchical() const;
   /// Whether all ranks look at the same memory. True for a single rank.

@@ -139,7 +139,8 @@ Result<std::vector<InterfaceAddress>> RealSystem::interfaces() {
   const std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> list(all, freeifaddrs);
   std::vector<InterfaceAddress> found;
   for (const ifaddrs* item = all; item != nullptr; item = item->ifa_next) {
-    if (item->ifa_addr == nullptr || (item->ifa_flags & IFF_UP) == 0) continue;
+    if (item->ifa_addr == nullptr || (item->ifa_flags & IFF_UP) == 0 || (item->ifa_flags & IFF_RUNNING) == 0)
+      continue;
     const int family = item->ifa_addr->sa_family;
     if (family != AF_INET && family != AF_INET6) continue;
     InterfaceAddress& one = found.emplace_back();

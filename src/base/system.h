@@ -34,7 +34,7 @@ struct ProcessIdentity {
   std::array<char, 36> bootId = {};  ///< of the kernel, as text; zeros when unreadable
 };
 
-/// An address of a network interface that is up.
+/// An address of a network interface that is up and has a carrier.
 struct InterfaceAddress {
   std::string name;
   sockaddr_storage address{};
@@ -68,8 +68,8 @@ class System {
   virtual void random(void* to, size_t count) = 0;
   /// Never fails: what cannot be found out stays empty.
   virtual ProcessIdentity identity() = 0;
-  /// The IPv4 and IPv6 addresses of all interfaces that are up. Error (system): they cannot be listed. Not
-  /// logged.
+  /// The IPv4 and IPv6 addresses of all interfaces that are up and have a carrier. Error (system): they cannot
+  /// be listed. Not logged.
   virtual Result<std::vector<InterfaceAddress>> interfaces() = 0;
 
   /// See startThread() (base/thread.h).

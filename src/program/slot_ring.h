@@ -163,6 +163,17 @@ struct RingEnd {
   ECCL_DEVICE Slot* slot(uint64_t message) const {
     return reinterpret_cast<Slot*>(slots + (message & (shape.slots - 1)) * shape.stride());
   }
+  /// Writes the header of a message whose payload is where it belongs: the receiver finds it when it has come
+  /// to it. Messages may be filled in any order.
+  ECCL_DEVICE void fill(uint64_t message, uint32_t length, uint16_t flags, uint32_t signature,
+                        uint16_t itsEpoch) {
+    Slot* at = slot(message);
+    at->length = length;
+    at->flags = flags;
+    at->signature = signature;
+    at->epoch = itsEpoch;
+    storeRelease(&at->sequence, message + 1);  // pairs with ReceiveEnd::peek
+  }
   /// Where `length` bytes of data of a slot are. Whatever it says, that is within the ring.
   ECCL_DEVICE std::byte* dataOf(Slot& at, uint32_t length) const {
     return length <= kInlineBytes ? at.inlineData
@@ -229,17 +240,12 @@ struct SendEnd : RingEnd {
 
   /// Publishes the oldest reserved slot; its payload or offset and window have been written.
   ECCL_DEVICE void publish(uint32_t length, uint16_t flags, uint32_t signature) {
-    Slot* at = slot(next);
-    at->length = length;
-    at->flags = flags;
-    at->signature = signature;
-    at->epoch = epoch;
     if ((flags & kSlotGet) != 0) {
       lastGet = next + 1;
       anyGet = true;
     }
-    ++next;
-    storeRelease(&at->sequence, next);  // pairs with ReceiveEnd::peek
+    const uint64_t message = next++;
+    fill(message, length, flags, signature, epoch);
   }
 
   /// True when no message refers to this side's memory any more.

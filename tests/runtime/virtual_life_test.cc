@@ -52,6 +52,8 @@ Status liveAsRank(int rank, VirtualSystem& system, const transport::UniqueId& id
   options.system = &system;
   options.settings.transport = "tcp";
   options.settings.initTimeout = 20;
+  options.settings.channels = 1;
+  options.settings.socketsPerRail = 2;  // the second joins while the job runs
   const auto communicator = std::make_shared<Communicator>(std::move(options));
   const auto work = [&]() -> Status {
     ECCL_TRY(communicator->join(id, rank, kRanks));

@@ -8,6 +8,7 @@ class Paths : public OnEveryWay {};
 class PathsInWeather : public OnEveryWayInAnyWeather {};
 INSTANTIATE_TEST_SUITE_P(All, Paths, kWays, nameOfWay);
 INSTANTIATE_TEST_SUITE_P(All, PathsInWeather, ::testing::Combine(kWays, kWeathers), nameOfBoth);
+INSTANTIATE_TEST_SUITE_P(Spread, PathsInWeather, kSpread, nameOfBoth);
 
 TEST_P(PathsInWeather, DeliversInOrderWhatWasSent) {
   const uint64_t count = 400;

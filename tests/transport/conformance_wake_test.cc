@@ -8,6 +8,7 @@ class PathEvents : public OnEveryWay {};
 class PathEventsInWeather : public OnEveryWayInAnyWeather {};
 INSTANTIATE_TEST_SUITE_P(All, PathEvents, kWays, nameOfWay);
 INSTANTIATE_TEST_SUITE_P(All, PathEventsInWeather, ::testing::Combine(kWays, kWeathers), nameOfBoth);
+INSTANTIATE_TEST_SUITE_P(Spread, PathEventsInWeather, kSpread, nameOfBoth);
 
 // Both sides sleep at every opportunity, at every possible moment.
 TEST_P(PathEventsInWeather, NobodySleepsThroughAMessage) {

@@ -41,6 +41,8 @@ struct PartySetup {
   std::string restrictions;  // what forbids the other transports
   uint64_t communicator = 77;
   size_t mostUnasked = 0;
+  int socketsPerRail = 1;
+  uint32_t partBytes = 32 << 10;
 
   bool allows(const std::string& name) const {
     return std::find(transports.begin(), transports.end(), name) != transports.end();
@@ -86,7 +88,11 @@ class Party {
     choices.connectLimit = setup.connectLimit;
     choices.mostUnasked = setup.mostUnasked;
     choices.describe = [](int r) { return format("rank %d (test)", r); };
-    choices.endpoint = [this](int) -> const transport::Endpoint& { return peer; };
+    choices.socketsPerRail = setup.socketsPerRail;
+    choices.partBytes = setup.partBytes;
+    choices.endpoint = [this](int r) -> const transport::Endpoint& {
+      return r == rank_ ? acceptor->endpoint() : peer;
+    };
     choices.onBroken = [this](int r, const std::string& reason) {
       brokenRank = r;
       brokenReason = reason;

@@ -3,67 +3,13 @@
 #include <sys/mman.h>
 
 #include "support/forwarding_system.h"
-#include "transport/tcp/tcp_receiver.h"
-#include "transport/tcp/tcp_sender.h"
 #include "transport/traffic.h"
+#include "transport/wire.h"
 
 namespace eccl::transport {
 namespace {
 
 using ::testing::HasSubstr;
-
-constexpr RingShape kShape{4, 256};
-
-/// One end under test, the other a bare socket.
-template <class PathEnd, class RingEndKind>
-struct Wire {
-  explicit Wire(size_t bytesPerCall = SIZE_MAX, uint64_t first = 0, System& system = System::real()) {
-    EXPECT_TRUE(reactor.open(System::real()).ok());
-    int pair[2];
-    // A stream is a stream; TCP itself is in the conformance suite.
-    EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair), 0);
-    peer = Fd(pair[1]);
-    TcpPath::Wiring wiring;
-    wiring.socket = Fd(pair[0], system);
-    wiring.reactor = &reactor;
-    wiring.memory = mapPrivate(ringMemoryBytes(kShape)).take();
-    wiring.onBroken = [this](const std::string& why) {
-      ++breaks;
-      reason = why;
-    };
-    wiring.bytesPerCall = bytesPerCall;
-    formatRing(wiring.memory.get(), kShape, first);
-    attachRing(end, wiring.memory.get(), kShape, first, 0);
-    path = std::make_unique<PathEnd>(std::move(wiring), end);
-    EXPECT_TRUE(path->open().ok());
-  }
-  void put(const void* bytes, size_t count) {
-    ASSERT_EQ(write(peer.get(), bytes, count), static_cast<ssize_t>(count));
-    while (reactor.poll(Duration::zero())) {}
-  }
-  template <class Frame>
-  void put(const Frame& frame) {
-    put(&frame, sizeof frame);
-  }
-  std::string take() {
-    while (reactor.poll(Duration::zero())) {}
-    char bytes[1 << 16];
-    const ssize_t got = read(peer.get(), bytes, sizeof bytes);
-    return got > 0 ? std::string(bytes, static_cast<size_t>(got)) : "";
-  }
-  Reactor reactor;
-  Fd peer;
-  RingEndKind end;
-  std::unique_ptr<PathEnd> path;
-  int breaks = 0;
-  std::string reason;
-};
-using Receiving = Wire<TcpReceiver, ReceiveEnd>;
-using Sending = Wire<TcpSender, SendEnd>;
-
-MessageFrame message(uint64_t sequence, uint32_t length) {
-  return {sequence, length, 77, kSlotLast, 3, FrameKind::message};
-}
 
 TEST(TcpReceiver, RefusesFramesThatCannotBe) {
   struct Case {
@@ -77,8 +23,12 @@ TEST(TcpReceiver, RefusesFramesThatCannotBe) {
     return frame;
   };
   for (const Case& each :
-       {Case{"out of sequence", with([](MessageFrame& f) { f.sequence = 1; })},
-        Case{"out of sequence", with([](MessageFrame& f) { f.sequence = ~0ull; })},
+       {Case{"exceeds the credits", with([](MessageFrame& f) { f.sequence = kShape.slots; })},
+        Case{"exceeds the credits", with([](MessageFrame& f) { f.sequence = ~0ull; })},
+        Case{"no such part", with([](MessageFrame& f) { f.offset = 1; })},
+        Case{"no such part", with([](MessageFrame& f) { f.bytes = 9; })},
+        Case{"no such part", with([](MessageFrame& f) { f.offset = 9, f.bytes = UINT32_MAX; })},
+        Case{"no such part", with([](MessageFrame& f) { f.bytes = 0; })},
         Case{"longer than a slot", with([](MessageFrame& f) { f.length = kShape.slotBytes + 1; })},
         Case{"longer than a slot", with([](MessageFrame& f) { f.length = UINT32_MAX; })},
         Case{"kind is unknown", with([](MessageFrame& f) { f.kind = FrameKind::credit; })},
@@ -192,7 +142,7 @@ TEST(TcpReceiver, HoldsNothingBackFromASenderThatAsks) {
   wire.put(message(0, 0));
   wire.end.release();
   wire.put(message(1, 0));
-  wire.put(MessageFrame{2, 0, 0, 0, 0, FrameKind::ask});
+  wire.put(MessageFrame{2, 0, 0, 0, 0, 0, 0, FrameKind::ask});
   std::string credit = wire.take();
   ASSERT_EQ(credit.size(), sizeof(CreditFrame));
   EXPECT_EQ(reinterpret_cast<const CreditFrame*>(credit.data())->released, 1u);
@@ -211,10 +161,10 @@ TEST(TcpReceiver, PollTakesWhatHasCome) {
   Received received;
   wire.path->poll();
   EXPECT_FALSE(wire.end.peek(received));
-  ASSERT_EQ(write(wire.peer.get(), &frame, sizeof frame), static_cast<ssize_t>(sizeof frame));
+  ASSERT_EQ(write(wire.peers[0].get(), &frame, sizeof frame), static_cast<ssize_t>(sizeof frame));
   wire.path->poll();
   EXPECT_TRUE(wire.end.peek(received));
-  wire.peer.reset();
+  wire.peers[0].reset();
   wire.path->poll();
   wire.path->poll();
   EXPECT_EQ(wire.breaks, 1);
@@ -249,9 +199,9 @@ TEST(TcpReceiver, ACreditThatCannotBeSentIsABreak) {
     Receiving wire(SIZE_MAX, 0, system);
     wire.put(message(0, 0));
     wire.end.release();
-    const MessageFrame poison{1, 0, 0, 0, 0, FrameKind::poison};
+    const MessageFrame poison{1, 0, 0, 0, 0, 0, 0, FrameKind::poison};
     const size_t last = poisoned ? sizeof poison : 0;
-    ASSERT_EQ(write(wire.peer.get(), &poison, last), static_cast<ssize_t>(last));
+    ASSERT_EQ(write(wire.peers[0].get(), &poison, last), static_cast<ssize_t>(last));
     wire.path->flush();
     EXPECT_TRUE(wire.end.poisoned());
     EXPECT_EQ(wire.breaks, poisoned ? 0 : 1);
@@ -265,7 +215,7 @@ TEST(TcpReceiver, ACreditAskedForThatCannotBeSentIsThatBreak) {
   Receiving wire(SIZE_MAX, 0, system);
   wire.put(message(0, 0));
   wire.end.release();
-  const MessageFrame both[] = {message(1, 0), {2, 0, 0, 0, 0, FrameKind::ask}};
+  const MessageFrame both[] = {message(1, 0), {2, 0, 0, 0, 0, 0, 0, FrameKind::ask}};
   wire.put(both);
   EXPECT_EQ(wire.breaks, 1);
   EXPECT_THAT(wire.reason, HasSubstr("sending to it failed: No buffer space"));
@@ -305,7 +255,7 @@ TEST(TcpReceiver, WritesNothingIntoOfferedMemoryAfterPoison) {
 TEST(TcpReceiver, SaysThatThePeerClosed) {
   Receiving wire;
   wire.put(message(0, 8));
-  wire.peer.reset();
+  wire.peers[0].reset();
   while (wire.reactor.poll(Duration::zero())) {}
   EXPECT_EQ(wire.breaks, 1);
   EXPECT_THAT(wire.reason, HasSubstr("closed"));
@@ -315,8 +265,8 @@ TEST(TcpReceiver, SaysThatThePeerClosed) {
 TEST(TcpReceiver, PoisonInBandIsNotABreak) {
   Receiving wire;
   wire.put(message(0, 0));
-  wire.put(MessageFrame{1, 0, 0, 0, 0, FrameKind::poison});
-  wire.peer.reset();
+  wire.put(MessageFrame{1, 0, 0, 0, 0, 0, 0, FrameKind::poison});
+  wire.peers[0].reset();
   while (wire.reactor.poll(Duration::zero())) {}
   EXPECT_TRUE(wire.end.poisoned());
   EXPECT_EQ(wire.breaks, 0);
@@ -377,7 +327,7 @@ TEST(TcpSender, PollReadsCreditsThatAreWaitedFor) {
   const CreditFrame credit{FrameKind::credit, 0, 1};
   wire.end.publish(0, 0, 0);
   wire.path->kick();
-  ASSERT_EQ(write(wire.peer.get(), &credit, sizeof credit), static_cast<ssize_t>(sizeof credit));
+  ASSERT_EQ(write(wire.peers[0].get(), &credit, sizeof credit), static_cast<ssize_t>(sizeof credit));
   wire.path->poll();
   EXPECT_FALSE(wire.path->drained());
   for (uint32_t i = 1; i < kShape.slots; ++i) wire.end.publish(0, 0, 0);
@@ -388,7 +338,7 @@ TEST(TcpSender, PollReadsCreditsThatAreWaitedFor) {
   EXPECT_FALSE(wire.end.getsReleased());
   wire.path->kick();
   const CreditFrame all{FrameKind::credit, 0, kShape.slots + 1};
-  ASSERT_EQ(write(wire.peer.get(), &all, sizeof all), static_cast<ssize_t>(sizeof all));
+  ASSERT_EQ(write(wire.peers[0].get(), &all, sizeof all), static_cast<ssize_t>(sizeof all));
   wire.path->poll();
   EXPECT_TRUE(wire.end.getsReleased());
 }
@@ -433,13 +383,13 @@ TEST(TcpSender, ReadsNoUserMemoryAfterPoison) {
   EXPECT_EQ(stream.size(), 50u);
   EXPECT_EQ(wire.breaks, 0);
   char byte;
-  EXPECT_EQ(read(wire.peer.get(), &byte, 1), 0);  // the end of the stream
+  EXPECT_EQ(read(wire.peers[0].get(), &byte, 1), 0);  // the end of the stream
 }
 
 TEST(TcpSender, GivesWayWhileTheSocketIsFull) {
   Sending wire;
   const int small = 1;
-  ASSERT_EQ(setsockopt(wire.peer.get(), SOL_SOCKET, SO_RCVBUF, &small, sizeof small), 0);
+  ASSERT_EQ(setsockopt(wire.peers[0].get(), SOL_SOCKET, SO_RCVBUF, &small, sizeof small), 0);
   std::vector<std::byte> bytes(kShape.slotBytes, std::byte{'z'});
   std::string stream;
   for (uint64_t sent = 0, credited = 0; sent < 2000; ++sent) {
@@ -464,7 +414,7 @@ TEST(TcpSender, GivesWayWhileTheSocketIsFull) {
 TEST(TcpSender, PoisonInBandIsNotABreak) {
   Sending wire;
   wire.put(CreditFrame{FrameKind::poison, 0, 0});
-  wire.peer.reset();
+  wire.peers[0].reset();
   while (wire.reactor.poll(Duration::zero())) {}
   EXPECT_TRUE(wire.end.poisoned());
   EXPECT_EQ(wire.breaks, 0);
@@ -473,8 +423,8 @@ TEST(TcpSender, PoisonInBandIsNotABreak) {
 TEST(TcpSender, HearsThePeersLastWordsBeforeTheBreak) {
   Sending wire;
   const CreditFrame poison{FrameKind::poison, 0, 0};
-  ASSERT_EQ(write(wire.peer.get(), &poison, sizeof poison), static_cast<ssize_t>(sizeof poison));
-  wire.peer.reset();
+  ASSERT_EQ(write(wire.peers[0].get(), &poison, sizeof poison), static_cast<ssize_t>(sizeof poison));
+  wire.peers[0].reset();
   wire.end.publish(0, 0, 0);
   wire.path->kick();  // EPIPE
   EXPECT_TRUE(wire.end.poisoned());

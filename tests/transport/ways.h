@@ -17,7 +17,7 @@ struct Way {
   bool forks;  // rank 1 is a process of its own
   int family;  // of Reach::network
 };
-enum class Weather { bare, delay, partial, stall };
+enum class Weather { bare, delay, partial, stall, spread };
 
 /// Every registered transport, a module among them, as far apart as it reaches.
 inline std::vector<Way> everyWay() {
@@ -47,7 +47,7 @@ inline std::string nameOf(const Way& way) {
   return name + (way.forks ? "Fork" : "");
 }
 inline const char* nameOf(Weather weather) {
-  const char* names[] = {"Bare", "Delay", "Partial", "Stall"};
+  const char* names[] = {"Bare", "Delay", "Partial", "Stall", "Spread"};
   return names[static_cast<int>(weather)];
 }
 inline std::string pathOf(const Way& way) {
@@ -61,7 +61,7 @@ inline PartySetup setupFor(const Way& way, Weather weather = Weather::bare) {
   PartySetup setup;
   setup.transports = {way.transport->name};
   setup.family = way.family;
-  setup.faulty = weather != Weather::bare;
+  setup.faulty = weather != Weather::bare && weather != Weather::spread;
   if (weather == Weather::delay) setup.faults.delay = std::chrono::microseconds(300);
   if (weather == Weather::partial) {
     setup.faults.bytesPerCall = 7;
@@ -71,6 +71,10 @@ inline PartySetup setupFor(const Way& way, Weather weather = Weather::bare) {
   if (weather == Weather::stall) {
     setup.faults.stallAt = 20;
     setup.faults.stallFor = std::chrono::milliseconds(60);
+  }
+  if (weather == Weather::spread) {  // messages in parts, over several sockets
+    setup.socketsPerRail = 3;
+    setup.partBytes = 64;
   }
   return setup;
 }
@@ -111,6 +115,9 @@ class OnEveryWayInAnyWeather : public ::testing::TestWithParam<std::tuple<Way, W
 inline const auto kWays = ::testing::ValuesIn(everyWay());
 inline const auto kWeathers =
     ::testing::Values(Weather::bare, Weather::delay, Weather::partial, Weather::stall);
+/// Over TCP a connection may have several sockets.
+inline const auto kSpread =
+    ::testing::Combine(::testing::Values(wayBy("tcp")), ::testing::Values(Weather::spread));
 inline std::string nameOfWay(const ::testing::TestParamInfo<Way>& info) {
   return nameOf(info.param);
 }

@@ -8,9 +8,11 @@
 namespace eccl::algorithms {
 namespace {
 
-/// Shorter messages fill a pipeline of ranks sooner, and cost a move each. More channels are not
-/// looked at: where ECCL is measured two were no faster beyond the spread, as one driver runs all lanes.
+/// Shorter messages fill a pipeline of ranks sooner, and cost a move each.
 constexpr uint64_t kTiles[] = {16384, 49152};
+/// Between hosts, channels keep links busy while a rank adds up what has come. Among ranks that share memory
+/// more than one are not looked at: two were no faster beyond the spread, as one driver runs all lanes.
+constexpr int kNetworkChannels = 4;
 constexpr int kPipeline = 3;       // ranks
 constexpr uint64_t kFewSlots = 8;  // of more messages it matters little when the first arrive
 
@@ -106,8 +108,10 @@ Result<std::vector<Candidate>> candidatesFor(Collective collective, const CallSi
     const Program program = algorithm.build({collective, placement.ranks(), 0}, placement, 0, 1);
     if (neighboursOf(program) > kMaxNeighbours) continue;
     ECCL_TRY(add({&algorithm}));
-    if (placement.ranks() < kPipeline) continue;
     const uint64_t part = size.elements * size.elementBytes / static_cast<uint64_t>(program.parts);
+    if (placement.spansHosts() && part >= kNetworkChannels * kTiles[0])
+      ECCL_TRY(add({&algorithm, kNetworkChannels}));
+    if (placement.ranks() < kPipeline) continue;
     for (uint64_t tile : kTiles)
       if (tile < part && tile < size.slotBytes && part <= kFewSlots * size.slotBytes)
         ECCL_TRY(add({&algorithm, 1, tile}));

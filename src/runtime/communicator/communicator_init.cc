@@ -15,7 +15,7 @@
 namespace eccl::runtime {
 namespace {
 
-constexpr uint32_t kProtocol = 7;  // of what ranks tell each other when they meet
+constexpr uint32_t kProtocol = 8;  // of what ranks tell each other when they meet
 
 /// "ECCL_ALGO=ring\nECCL_SLOTS=8\n" → line of that name in another text, for messages.
 std::string lineOf(const std::string& text, const std::string& name) {
@@ -150,6 +150,8 @@ Status Communicator::openEngine() {
   options.identity = acceptor_->endpoint().identity;
   options.ring = {static_cast<uint32_t>(settings.slots), static_cast<uint32_t>(settings.slotBytes)};
   options.connectLimit = initLimit();
+  options.socketsPerRail = static_cast<int>(settings.socketsPerRail);
+  options.crossRail = settings.crossRail != 0;
   ECCL_ASSIGN(options.transports, logged(transport::chooseTransports(settings)));
   options.allowDirect = !settings.p2pDisable;
   options.describe = [this](int rank) { return describe(rank); };
@@ -166,12 +168,13 @@ Status Communicator::exchange() {
   const bool child = !hosts_.empty();
   const RankHosts::Introduction mine =
       child ? RankHosts::Introduction() : RankHosts::introduce(settings, rank_, system());
-  std::string part = transport::ByteWriter()
-                         .put(kProtocol)
-                         .text(acceptor_->endpoint().encode())
-                         .text(wireText_)
-                         .text(mine.text)
-                         .take();
+  transport::Endpoint own = acceptor_->endpoint();
+  if (const auto host = localHost(settings); host.ok()) {
+    transport::weighRails(own.rails, transport::interfaceOptions(settings),
+                          [&](const std::string& interface) { return megabitsOf((*host)->host, interface); });
+  }
+  std::string part =
+      transport::ByteWriter().put(kProtocol).text(own.encode()).text(wireText_).text(mine.text).take();
   const auto gather = [this](std::string_view own) {
     auto parts = control_->allGather(own, initWait());
     return state() == State::failed ? parts : logged(std::move(parts));  // a failure has been logged

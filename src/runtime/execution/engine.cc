@@ -35,6 +35,9 @@ Status Engine::open(transport::ConnectorOptions connectorOptions) {
   connectorOptions.onBroken = [this](int rank, const std::string& reason) {
     handler_.onPeerFailed(nullptr, rank, reason);
   };
+  connectorOptions.onRailLost = [this](const std::string& what) {
+    handler_.onDriverFailed(Status::error(Code::remote, "a rail is lost: %s", what.c_str()));
+  };
   connector_ = std::make_unique<transport::Connector>(std::move(connectorOptions), reactor_);
   return {};
 }

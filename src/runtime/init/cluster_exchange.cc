@@ -27,7 +27,7 @@ using Fingerprint = std::array<uint8_t, 16>;
 using Made = std::shared_ptr<const topology::Host>;
 
 constexpr size_t kMaxErrorText = 4096;  // of an error that a rank tells of itself
-constexpr size_t kMaxName = 256;    // bytes of a network namespace's name, or an interface's
+constexpr size_t kMaxName = 256;        // bytes of a network namespace's name, or an interface's
 
 /// The cores that the calling thread may use, a bit each.
 std::string allowedCores() {
@@ -59,6 +59,27 @@ std::string firstInterface(const Settings& settings, System& system) {
   if (!all.ok()) return "";
   const auto chosen = transport::chooseInterfaces(*all, transport::interfaceOptions(settings));
   return chosen.ok() ? chosen->front().name : "";
+}
+
+/// Rails that connections are spread over, as the one port that they are to each message.
+NetworkPort together(const std::vector<transport::Rail>& rails, const std::string& hostName,
+                     double microseconds) {
+  NetworkPort port{hostName + '/', 0, microseconds};
+  bool known = true;
+  for (const transport::Rail& rail : rails) {
+    port.name += (&rail == &rails[0] ? "" : "+") + rail.interface;
+    port.gigabytes += rail.megabits / 8e3;
+    known = known && rail.megabits > 0;
+  }
+  if (!known) port.gigabytes = 0;
+  return port;
+}
+
+/// All that decides which ports a rank has.
+std::string namesOf(const std::vector<transport::Rail>& rails) {
+  std::string names;
+  for (const transport::Rail& rail : rails) names += format("%s %u ", rail.interface.c_str(), rail.megabits);
+  return names;
 }
 
 struct Said {
@@ -184,7 +205,8 @@ Result<RankHosts> RankHosts::meet(const std::vector<std::string>& introductions,
     const std::string memory = said->reach == Reach::host      ? system
                                : said->reach == Reach::process ? system + '\n' + std::to_string(endpoint.pid)
                                                                : "";
-    met.ranks_.push_back({host->second, machine, memory, said->interface, std::move(said->cores), said->quota});
+    met.ranks_.push_back(
+        {host->second, machine, memory, said->interface, endpoint.rails, std::move(said->cores), said->quota});
   }
   std::map<Fingerprint, Made> made;
   if (kinds.size() == 1) {
@@ -263,6 +285,7 @@ std::vector<NetworkPort> RankHosts::portsFor(const Rank& rank, int cpu, const st
   std::stable_partition(near.begin(), near.end(), [&](int port) { return port == used; });
   std::vector<NetworkPort> ports = topology::networkPorts(*host.made, near, hostName);
   if (used == topology::Device::kNone) ports.insert(ports.begin(), unknown);
+  if (rank.rails.size() > 1) ports.insert(ports.begin(), together(rank.rails, hostName, ports[0].microseconds));
   return ports;
 }
 
@@ -276,7 +299,7 @@ void RankHosts::arrange() {
     hostNames_.push_back(name);
   }
   const std::map<std::string, double> cores = coresOfMachines();
-  std::map<std::tuple<int, int, std::string>, std::vector<NetworkPort>> portsOf;  // by host, CPU and interface
+  std::map<std::tuple<int, int, std::string>, std::vector<NetworkPort>> portsOf;  // by host, CPU and interfaces
   std::vector<size_t> turn(hosts_.size());
   for (const Rank& rank : ranks_) {
     RankLocation& location = locations_.emplace_back();
@@ -299,7 +322,8 @@ void RankHosts::arrange() {
       size_t& next = turn[static_cast<size_t>(rank.host)];
       cpus_.back() = near[near.size() == 1 ? 0 : next++ % near.size()];
     }
-    const auto [ports, isNew] = portsOf.try_emplace({rank.host, cpus_.back(), rank.interface});
+    const auto [ports, isNew] =
+        portsOf.try_emplace({rank.host, cpus_.back(), rank.interface + ' ' + namesOf(rank.rails)});
     if (isNew) ports->second = portsFor(rank, cpus_.back(), location.host);
     location.ports = ports->second;
     location.cores = cores.at(rank.machine);

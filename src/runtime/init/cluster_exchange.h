@@ -56,8 +56,8 @@ class RankHosts {
   /// ECCL_TOPO_FILE if these say the same. Machine: ranks share one if they say the same boot id. Cores:
   /// those of a machine count that any of its ranks may use, and no more than the cgroups grant. Memory: what
   /// the ranks' settings let them share; no proof that they can. Ports: the first is the one of the interface
-  /// that others use; where a file describes the host and has none of that name, its fastest. The speed of a
-  /// port is not known where the topology does not know it.
+  /// that others use, or all rails together if there are several; where a file describes the host and has none
+  /// of that name, its fastest. The speed of a port is not known where the topology does not know it.
   const std::vector<RankLocation>& locations() const { return locations_; }
   /// Hosts, without a network, and ranks. Each rank is on the CPU that has all its cores; else on those that
   /// have some, in turn, as nothing is known of where it runs. locations() says the same. Put together anew
@@ -69,6 +69,7 @@ class RankHosts {
   struct Rank {
     int host = 0;
     std::string machine, memory, interface;
+    std::vector<transport::Rail> rails;
     std::vector<bool> cores;  // that it may use
     int quota = 0;            // cores' worth of time; 0: no limit
   };

@@ -2,13 +2,17 @@
 
 #include <pthread.h>
 
+#include <algorithm>
+#include <cmath>
 #include <map>
 #include <mutex>
+#include <span>
 
 #include "base/log.h"
 #include "topology/formats/host_formats.h"
 #include "topology/formats/nccl_xml.h"
 #include "topology/model/cluster.h"
+#include "topology/model/locations.h"
 #include "topology/probe/probe.h"
 #include "transport/net/secret.h"
 
@@ -75,6 +79,13 @@ class LocalHosts {
 
 Result<std::shared_ptr<const LocalHost>> localHost(const Settings& settings) {
   return LocalHosts::get().at(settings.topoFile);
+}
+
+uint32_t megabitsOf(const topology::Host& host, const std::string& interface) {
+  const int port = topology::portOfInterface(host, interface);
+  if (port == topology::Device::kNone) return 0;
+  const double gigabytes = topology::networkPorts(host, std::span(&port, 1), "").front().gigabytes;
+  return static_cast<uint32_t>(std::min(std::lround(8e3 * gigabytes), long{UINT32_MAX}));
 }
 
 void dumpHost(const topology::Host& host, const Settings& settings, int rank) {

@@ -24,6 +24,9 @@ struct Connector::Implementation {
                 RankTransports(options.transports, contextOf(options, reactor)),
                 PeerWatch(reactor, [this](int rank, const std::string& reason) { died(rank, reason); }),
                 false,
+                {},
+                {},
+                [this](Link& link) { pending.push_back(&link); },
                 [this](Link& link, const std::string& reason) { broke(link, reason); }},
         threads(options.identity, reactor.sharedDoorbell()) {}
 
@@ -35,7 +38,9 @@ struct Connector::Implementation {
   void turnAway(Incoming& incoming, const std::string& why);
   void turnAway(ThreadCall& call, const std::string& why);
   void postpone(Incoming& incoming);
+  void addSocket(const ConnectionId& id, Incoming& incoming);
   bool busy() const;
+  void checkRails();
   void broke(Link& link, const std::string& reason);
   void died(int rank, const std::string& reason);
   void report(int rank, const std::string& what, const std::string& reason);
@@ -91,8 +96,7 @@ Connection* Connector::get(const ConnectionId& id) {
 }
 
 TransportContext Connector::Implementation::contextOf(const ConnectorOptions& options, Reactor& reactor) {
-  TransportContext context;
-  context.rank = options.rank;
+  TransportContext context{.rank = options.rank};
   context.reactor = &reactor;
   context.system = options.system;
   context.ring = options.ring;
@@ -101,6 +105,7 @@ TransportContext Connector::Implementation::contextOf(const ConnectorOptions& op
   context.allowDirect = options.allowDirect;
   context.directFrom = options.directFrom;
   context.zeroCopyFrom = options.zeroCopyFrom;
+  context.partBytes = options.partBytes;
   context.bytesPerCall = options.faults != nullptr ? options.faults->bytesPerCall : SIZE_MAX;
   context.endpoint = options.endpoint;
   context.describe = options.describe ? options.describe : [](int rank) { return format("rank %d", rank); };
@@ -146,6 +151,7 @@ void Connector::adopt(Incoming incoming) {
   Implementation& self = *implementation_;
   if (std::string why = self.misfit(incoming.hello); !why.empty()) return self.turnAway(incoming, why);
   const ConnectionId id = incoming.hello.payloadAs<DataHello>().id();
+  if (incoming.hello.payloadAs<DataHello>().transport == kFurtherSocket) return self.addSocket(id, incoming);
   if (auto found = self.receivers.find(id); found != self.receivers.end()) {
     if (incoming.viaUnix && self.busy()) return self.postpone(incoming);
     self.postponed.erase(id);
@@ -190,6 +196,16 @@ void Connector::Implementation::postpone(Incoming& incoming) {
   later.milliseconds = static_cast<uint32_t>(std::clamp(postponed.size(), kMin, kMax));
   SetupSocket socket(std::move(incoming.socket));
   socket.send(std::move(later)).ignore();  // it may be gone already
+}
+
+// The sender learns of a refusal by the end of the stream.
+void Connector::Implementation::addSocket(const ConnectionId& id, Incoming& incoming) {
+  const auto found = receivers.find(id);
+  Status status = Status::error(Code::remote, "there is no such connection");
+  if (found != receivers.end() && found->second->connection.state() == Connection::State::ready)
+    status = found->second->connection.path()->addSocket(std::move(incoming.socket));
+  if (status.ok()) context.rails.start();
+  if (!status.ok()) sayTurnedAway(incoming.hello, incoming.peer, status.message());
 }
 
 /// Why a caller cannot be one of this communicator's connections as this rank knows them; empty if it can.
@@ -242,6 +258,7 @@ void Connector::progress() {
     for (const auto& call : implementation_->threads.take()) implementation_->adopt(call);
   }
   implementation_->context.transports.progress();
+  implementation_->checkRails();
   std::vector<Link*>& pending = implementation_->pending;
   if (pending.empty()) return;
   for (size_t i = 0; i < pending.size(); ++i) pending[i]->progress();
@@ -250,8 +267,19 @@ void Connector::progress() {
   });
 }
 
+void Connector::Implementation::checkRails() {
+  const auto downAt = context.rails.look(*options.system, options.endpoint(options.rank).rails);
+  for (auto link = links.begin(); downAt && link != links.end(); ++link) {
+    Path* const path = link->second->connection.path();
+    const std::string why = path != nullptr ? path->checkSockets(downAt) : "";
+    if (why.empty() || poisoned || !options.onRailLost) continue;
+    context.rails.stop();
+    return options.onRailLost("the connection from " + link->second->text() + ": " + why);
+  }
+}
+
 TimePoint Connector::nextDeadline() const {
-  TimePoint next = TimePoint::max();
+  TimePoint next = implementation_->context.rails.nextDeadline();
   for (Link* link : implementation_->pending) next = std::min(next, link->nextDeadline());
   return next;
 }
@@ -278,10 +306,8 @@ void Connector::Implementation::died(int rank, const std::string& reason) {
   report(rank, what, reason);
 }
 
-// The first break of a rank is news; the rest follow from it, and those after an orderly end or an abort
-// are expected.
+// The first break of a rank is news; the rest follow from it. Those after an end or an abort are expected.
 void Connector::Implementation::report(int rank, const std::string& what, const std::string& reason) {
-  // Whether this is bad news is for the owner to say, who may know of an orderly end.
   ECCL_INFO("%s", what.c_str());
   const bool news = ended.count(rank) == 0 && !poisoned && reported.insert(rank).second;
   if (news && options.onBroken) options.onBroken(rank, reason);
@@ -291,6 +317,7 @@ void Connector::poison() {
   Implementation& self = *implementation_;
   // First, so that whatever breaks from here on is no news and nobody new is let in.
   if (std::exchange(self.poisoned, true)) return;
+  self.context.rails.stop();
   for (auto& [id, link] : self.links) {
     if (link->connection.path() != nullptr)
       link->connection.path()->poison();

@@ -49,6 +49,10 @@ struct ConnectorOptions {
   uint32_t directFrom = kDirectFrom;  // bytes from which they do
   uint32_t zeroCopyFrom = 16384;      // bytes from which a socket sends straight from the user's memory
   Duration connectLimit = std::chrono::seconds(20);  // to reach a peer; see get()
+  int socketsPerRail = 1;                            // of connections over the network; see railPairs()
+  bool crossRail = true;
+  // Long against a frame and a system call, short against what a slow link carries while a fast one is done.
+  uint32_t partBytes = 32 << 10;
   size_t mostUnasked = 0;  // callers kept until somebody asks for their connections; 0: descriptorShare()
   System* system = &System::real();
   /// "rank 3 (host pid 12)", for messages.
@@ -58,6 +62,9 @@ struct ConnectorOptions {
   /// A peer's socket broke, or it was found dead, outside any orderly end. Once per rank; logged (INFO). It
   /// may call poison(); it must not destroy the Connector.
   std::function<void(int rank, const std::string& reason)> onBroken;
+  /// One of several rails is lost: the sentence names connection, sockets and cause. At most once; not logged.
+  /// It may call poison().
+  std::function<void(const std::string& what)> onRailLost;
   const FaultPlan* faults = nullptr;  // for tests: what goes wrong on the way; not owned
 };
 

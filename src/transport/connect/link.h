@@ -2,10 +2,12 @@
 #pragma once
 
 #include <memory>
+#include <set>
 #include <string>
 
 #include "transport/connect/connector.h"
 #include "transport/connect/peer_watch.h"
+#include "transport/connect/rail_watch.h"
 #include "transport/connect/rank_transports.h"
 #include "transport/connect/setup.h"
 
@@ -21,6 +23,11 @@ struct LinkContext {
   PeerWatch peers;
   /// A connection could not be made, and the log says so: more of them are seldom news.
   bool failed = false;
+  /// Rails that could not be had, as "eth1 of node7", and the log says so.
+  std::set<std::string> lostRails;
+  RailWatch rails;  // started with the first connection of several sockets
+  /// A link that was not pending() is.
+  std::function<void(Link& link)> onPending;
   /// The peer is gone. Called last: it may end in Connector::poison().
   std::function<void(Link& link, const std::string& reason)> onBroken;
 
@@ -47,6 +54,8 @@ class Link : public ReadyHandler {
   Connection connection;
 
  protected:
+  /// The path has use for further sockets. Only senders' do.
+  virtual void widen() {}
   Link(LinkContext& context, ConnectionId id) : connection(id, context.options.rank), context_(context) {}
   /// Closes the socket of an unfinished set-up; does nothing if there is none.
   void hangUp();
@@ -55,7 +64,8 @@ class Link : public ReadyHandler {
   void fail(Code code, const std::string& why);
   /// For a path that takes what it wants of `socket`.
   Opening opening(Fd& socket) {
-    return {socket, [this](const std::string& reason) { context_.onBroken(*this, reason); }};
+    return {socket, [this](const std::string& reason) { context_.onBroken(*this, reason); },
+            [this] { widen(); }};
   }
 
   LinkContext& context_;

@@ -209,13 +209,15 @@ void OutgoingLink::stopDialing() {
 }
 
 TimePoint OutgoingLink::nextDeadline() const {
+  const TimePoint widening = widening_ != nullptr ? widening_->nextDeadline() : TimePoint::max();
+  if (fault_ != nullptr) return std::min(fault_->nextDue(), widening);
   if (dialer_ != nullptr) return dialer_->nextDeadline();
   if (wanted_) return until_;
-  if (turn_.held()) return recall_;
-  return fault_ != nullptr ? fault_->nextDue() : TimePoint::max();
+  return turn_.held() ? recall_ : widening;
 }
 
 void OutgoingLink::progress() {
+  if (widening_ != nullptr) widening_->progress();
   if (fault_ != nullptr) return fault_->kick();
   if (call_ != nullptr) return lookAtCall();
   if (wanted_) beginDialing();
@@ -346,7 +348,14 @@ Result<std::unique_ptr<Path>> OutgoingLink::makePath() {
   return std::unique_ptr<Path>(std::move(decorator));
 }
 
+void OutgoingLink::widen() {
+  const bool known = pending();
+  widening_ = std::make_unique<Widening>(context_, connection, hello());
+  if (!known && widening_->pending()) context_.onPending(*this);
+}
+
 void OutgoingLink::abandon(const Status& why) {
+  widening_.reset();
   stopDialing();
   withdraw();
   wanted_ = false;
@@ -356,6 +365,7 @@ void OutgoingLink::abandon(const Status& why) {
 
 void OutgoingLink::closeAfterFork() {
   if (dialer_ != nullptr) dialer_->closeAfterFork();
+  if (widening_ != nullptr) widening_->closeAfterFork();
   Link::closeAfterFork();
 }
 

@@ -3,6 +3,7 @@
 
 #include "transport/connect/link.h"
 #include "transport/connect/thread_listener.h"
+#include "transport/connect/widening.h"
 #include "transport/fault/fault_path.h"
 #include "transport/net/descriptors.h"
 #include "transport/net/dialer.h"
@@ -24,7 +25,8 @@ class OutgoingLink final : public Link {
   /// Begins, by the best transport that the settings allow.
   void start() { tryFrom(0); }
   bool pending() const override {
-    return wanted_ || dialer_ != nullptr || call_ != nullptr || turn_.held() || fault_ != nullptr;
+    return wanted_ || dialer_ != nullptr || call_ != nullptr || turn_.held() || fault_ != nullptr ||
+           (widening_ != nullptr && widening_->pending());
   }
   void progress() override;
   TimePoint nextDeadline() const override;
@@ -56,6 +58,7 @@ class OutgoingLink final : public Link {
   void open();
   Result<std::unique_ptr<Path>> makePath();
   void withdraw();
+  void widen() override;
 
   size_t current_ = 0;  // the transport that is being tried
   SetupTurn turn_;
@@ -71,6 +74,7 @@ class OutgoingLink final : public Link {
   std::string tried_;                 // what failed before, for messages
   Code failure_ = Code::remote;       // the latest
   FaultPath* fault_ = nullptr;        // connection's path, if decorated
+  std::unique_ptr<Widening> widening_;
 };
 
 }  // namespace eccl::transport

@@ -31,7 +31,7 @@ std::string takeText(const char* from, size_t size) {
 uint16_t transportId(std::string_view name) {
   uint32_t hash = 2166136261u;
   for (const char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 16777619u;
-  return static_cast<uint16_t>((hash ^ (hash >> 16)) % (kLastTransport - 1) + 1);
+  return static_cast<uint16_t>((hash ^ (hash >> 16)) % (kFurtherSocket - 1) + 1);
 }
 
 SetupMessage saying(SetupKind kind, const std::string& why) {

@@ -17,10 +17,12 @@
 
 namespace eccl::transport {
 
-/// Names a transport in a Hello: a hash of its name, from 1 to kLastTransport - 1. The same on all ranks.
+/// Names a transport in a Hello: a hash of its name, from 1 to kFurtherSocket - 1. The same on all ranks.
 uint16_t transportId(std::string_view name);
 /// Set beside the id: the dialer has no other transport.
 inline constexpr uint16_t kLastTransport = 0x8000;
+/// In the place of an id: this socket is for a connection that is there already (Path::addSocket()).
+inline constexpr uint16_t kFurtherSocket = 0x7fff;
 
 /// Hello::payload of a data connection.
 struct DataHello {

@@ -16,11 +16,14 @@
 // Threads: everything here is used by the communicator's driver, one thread at a time, except where said.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 
 #include "base/status.h"
 #include "program/slot_ring.h"
+#include "transport/net/address.h"
+#include "transport/net/fd.h"
 
 namespace eccl::transport {
 
@@ -62,6 +65,16 @@ class Path {
   virtual void flush() {}
   /// Sender: nothing more will be sent. Have the receiver tell its releases, though it may hold them back.
   virtual void askForReleases() {}
+  /// Takes a further socket between the same two ranks, over another rail or another way through the network,
+  /// and spreads messages over all. Both sides take it, the receiver first. Error (remote): it takes no more.
+  /// Not logged.
+  virtual Status addSocket(Fd /*socket*/) { return Status::error(Code::remote, "%s has one socket", name()); }
+  /// Of several sockets: looks for what no descriptor tells, that an interface of this host is down (`downAt`
+  /// gives its name, else ""), or that the peer's host acknowledges nothing any more. The sentence says which;
+  /// empty: all is well. Over one socket the watch over the peer's host finds that out.
+  virtual std::string checkSockets(const std::function<std::string(const SocketAddress& mine)>& /*downAt*/) {
+    return "";
+  }
   /// The driver is about to sleep: have it woken when this end can go on. After this call the driver looks
   /// once more. It calls afterSleep() when it is awake.
   virtual void beforeSleep() {}

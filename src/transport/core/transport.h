@@ -79,6 +79,7 @@ struct TransportContext {
   bool allowDirect = true;    // ranks of this host read and write each other's user memory
   uint32_t directFrom = 0;    // bytes from which they do; for connections to come
   uint32_t zeroCopyFrom = 0;  // bytes from which a socket sends straight from the user's memory
+  uint32_t partBytes = 0;     // over several sockets, a message travels in parts of so many
   size_t bytesPerCall = 0;    // for tests: most bytes that one socket call moves; SIZE_MAX: no limit
   std::function<const Endpoint&(int rank)> endpoint;  // valid as long as the communicator
   std::function<std::string(int rank)> describe;      // "rank 3 (host pid 12)", for messages
@@ -104,6 +105,8 @@ struct Opening {
   /// The path calls it once, when the connection breaks, as the last thing it does in a call. The path may be
   /// poisoned meanwhile, not destroyed.
   std::function<void(const std::string& reason)> onBroken;
+  /// For a path of the sender that takes further sockets: to be called once, when it has use for them.
+  std::function<void()> onWantsMore;
 };
 
 /// The dialing side of a set-up. Owner: the link that dials. Destroyed without open(), it takes back what it

@@ -101,6 +101,14 @@ void FaultPath::askForReleases() {
   if (path_ != nullptr) path_->askForReleases();
 }
 
+Status FaultPath::addSocket(Fd socket) {
+  return path_ != nullptr ? path_->addSocket(std::move(socket)) : Status();
+}
+
+std::string FaultPath::checkSockets(const std::function<std::string(const SocketAddress& mine)>& downAt) {
+  return path_ != nullptr ? path_->checkSockets(downAt) : "";
+}
+
 void FaultPath::flush() {
   kick();
   if (path_ != nullptr) path_->flush();

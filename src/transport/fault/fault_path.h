@@ -36,6 +36,8 @@ class FaultPath final : public Path {
   void poll() override;
   void flush() override;
   void askForReleases() override;
+  Status addSocket(Fd socket) override;
+  std::string checkSockets(const std::function<std::string(const SocketAddress& mine)>& downAt) override;
   void beforeSleep() override;
   void afterSleep() override;
   bool drained() const override { return outer_.control->released == outer_.next; }

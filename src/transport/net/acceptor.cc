@@ -73,6 +73,7 @@ Status Acceptor::listen() {
     if (endpoint_.addresses.size() == Endpoint::kMaxAddresses) break;
     endpoint_.addresses.push_back(one.address.withPort(ports[one.address.family() == AF_INET6]));
   }
+  endpoint_.rails = railsOf(chosen, options_.interfaces, [&](int family) { return ports[family == AF_INET6]; });
   if (options_.unixListener) ECCL_TRY(addUnix());
   for (size_t i = 0; i < listeners_.size(); ++i) {
     ECCL_TRY(poller_.watch(listeners_[i]->fd.get(), EPOLLIN, kListenerTag | i));

@@ -24,15 +24,8 @@ constexpr Duration kUnixPatience = std::chrono::seconds(10), kTcpPatience = std:
 }  // namespace
 
 bool connectedToItself(const Fd& socket) {
-  System& system = socket.system();
-  sockaddr_storage mine{}, theirs{};
-  socklen_t mineSize = sizeof mine, theirsSize = sizeof theirs;
-  if (system.getsockname(socket.get(), reinterpret_cast<sockaddr*>(&mine), &mineSize) != 0 ||
-      system.getpeername(socket.get(), reinterpret_cast<sockaddr*>(&theirs), &theirsSize) != 0) {
-    return false;
-  }
-  const SocketAddress a = SocketAddress::from(reinterpret_cast<sockaddr*>(&mine));
-  return a.valid() && a == SocketAddress::from(reinterpret_cast<sockaddr*>(&theirs));
+  const SocketEnds ends = endsOf(socket);
+  return ends.local.valid() && ends.local == ends.remote;
 }
 
 std::string Dialer::Candidate::text(const Endpoint& endpoint) const {
@@ -110,6 +103,15 @@ void Dialer::start() {
   if (!socket_) return fail(std::strerror(errno));
   const int on = 1;
   if (!candidate.isUnix) system.setsockopt(socket_.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+  if (!candidate.isUnix && !options_.interface.empty()) {
+    // Unprivileged since Linux 5.7. Without it the kernel may route the interface's address through another.
+    const std::string& name = options_.interface;
+    if (system.setsockopt(socket_.get(), SOL_SOCKET, SO_BINDTODEVICE, name.c_str(),
+                          static_cast<socklen_t>(name.size())) != 0 ||
+        system.bind(socket_.get(), options_.from.raw(), options_.from.rawSize()) != 0)
+      return fail(
+          format("binding to %s (%s): %s", name.c_str(), options_.from.text().c_str(), std::strerror(errno)));
+  }
   state_ = State::connecting;
   until_ = options_.system->now() + stretched(options_.connectLimit);
   if (system.connect(socket_.get(), address, size) == 0) return onConnected();
@@ -126,6 +128,7 @@ void Dialer::onConnected() {
   options_.system->getsockopt(socket_.get(), SOL_SOCKET, SO_ERROR, &failure, &size);
   if (failure != 0) return fail(std::strerror(failure));
   if (connectedToItself(socket_)) return fail("nobody listens there");
+  if (options_.suits && !options_.suits(endsOf(socket_))) return fail("it is routed through another interface");
   poller_.forget(socket_.get());
   handshake_ = Handshake::dialing(std::move(socket_), secret_, endpoint_.identity, hello_);
   state_ = State::shaking;

@@ -1,6 +1,7 @@
 // Reaching another rank's Acceptor.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -8,6 +9,7 @@
 #include "transport/net/endpoint.h"
 #include "transport/net/handshake.h"
 #include "transport/net/poller.h"
+#include "transport/net/socket_ends.h"
 #include "transport/net/wait.h"
 
 namespace eccl::transport {
@@ -25,6 +27,12 @@ struct DialOptions {
   /// not be listening yet.
   bool retry = false;
   System* system = &System::real();
+  /// TCP: the interface that is sent through, and its address; empty: as the kernel routes.
+  std::string interface;
+  SocketAddress from;
+  /// TCP: whether a connected socket is the one that is wanted; not set: any. One that is not is closed before
+  /// anything is said over it.
+  std::function<bool(const SocketEnds& ends)> suits;
 };
 
 /// One attempt to reach one Endpoint: candidates in order, then the handshake and the Hello. Non-blocking. A

@@ -3,6 +3,23 @@
 #include <algorithm>
 
 namespace eccl::transport {
+namespace {
+
+// Names go into logs.
+bool printable(std::string_view name) {
+  return std::all_of(name.begin(), name.end(), [](char c) { return c >= 0x21 && c <= 0x7e; });
+}
+
+SocketAddress addressIn(ByteReader& in, const char** wrong) {
+  SocketAddress address = SocketAddress::decode(in);
+  if (!in.ok())
+    *wrong = "truncated";
+  else if (!address.valid())
+    *wrong = "address family";
+  return address;
+}
+
+}  // namespace
 
 std::string Endpoint::who() const {
   return format("%s pid %d", host.empty() ? "unknown host" : host.c_str(), pid);
@@ -14,6 +31,11 @@ std::string Endpoint::encode() const {
   out.put(identity).put(bootId).put(pid).put<uint8_t>(hasUnix).text(std::string_view(host).substr(0, kMaxHost));
   out.put(static_cast<uint8_t>(count));
   for (size_t i = 0; i < count; ++i) addresses[i].encode(out);
+  out.put(static_cast<uint8_t>(std::min(rails.size(), kMaxRails)));
+  for (size_t i = 0; i < std::min(rails.size(), kMaxRails); ++i) {
+    out.text(std::string_view(rails[i].interface).substr(0, kMaxInterfaceName)).put(rails[i].megabits);
+    rails[i].address.encode(out);
+  }
   return out.take();
 }
 
@@ -32,16 +54,17 @@ Result<Endpoint> Endpoint::decode(std::string_view bytes) {
                       : hasUnix > 1           ? "flag"
                       : count > kMaxAddresses ? "address count"
                                               : nullptr;
-  for (char c : result.host) {
-    if (c < 0x21 || c > 0x7e) wrong = "host name";  // it goes into logs
-  }
-  for (size_t i = 0; wrong == nullptr && i < count; ++i) {
-    SocketAddress address = SocketAddress::decode(in);
-    if (!in.ok())
-      wrong = "truncated";
-    else if (!address.valid())
-      wrong = "address family";
-    result.addresses.push_back(address);
+  if (!printable(result.host)) wrong = "host name";
+  for (size_t i = 0; wrong == nullptr && i < count; ++i) result.addresses.push_back(addressIn(in, &wrong));
+  const size_t rails = wrong == nullptr ? in.get<uint8_t>() : 0;
+  if (wrong == nullptr && (!in.ok() || rails > kMaxRails)) wrong = "rail count";
+  for (size_t i = 0; wrong == nullptr && i < rails; ++i) {
+    Rail rail;
+    rail.interface = in.text(kMaxInterfaceName);
+    rail.megabits = in.get<uint32_t>();
+    if (!printable(rail.interface)) wrong = "interface name";
+    rail.address = addressIn(in, &wrong);
+    result.rails.push_back(std::move(rail));
   }
   if (wrong == nullptr && !in.finished()) wrong = "trailing bytes";
   if (wrong != nullptr) {

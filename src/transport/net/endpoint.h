@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/system.h"
-#include "transport/net/address.h"
+#include "transport/net/rails.h"
 #include "transport/net/secret.h"
 
 namespace eccl::transport {
@@ -17,6 +17,7 @@ namespace eccl::transport {
 struct Endpoint {
   Identity identity{};                   ///< the Acceptor's; also names its AF_UNIX socket
   std::vector<SocketAddress> addresses;  ///< TCP candidates, best first
+  std::vector<Rail> rails;               ///< what connections are spread over, best first; may be empty
   bool hasUnix = false;  ///< an abstract AF_UNIX listener exists, in the owner's network namespace
   int32_t pid = 0;       ///< in the owner's pid namespace
   std::string host;
@@ -30,7 +31,7 @@ struct Endpoint {
   /// "host pid 123", for messages.
   std::string who() const;
 
-  /// At most about 1 KiB.
+  /// At most about 2 KiB.
   std::string encode() const;
   /// Bounded; for bytes from outside. Errors (remote) say which field is wrong.
   static Result<Endpoint> decode(std::string_view bytes);

@@ -31,15 +31,6 @@ Pattern parsePattern(std::string_view text) {
   return pattern;
 }
 
-// Lower is tried first. Loopback stays in: on one host, or without a network, it is all there is.
-int defaultClass(const Interface& candidate) {
-  if (candidate.address.isLoopback()) return 3;
-  for (const char* bridge : {"docker", "virbr", "veth", "br-", "cni", "lxc"}) {
-    if (candidate.name.rfind(bridge, 0) == 0) return 2;  // often the same address on every host
-  }
-  return candidate.name.rfind("ib", 0) == 0 ? 0 : 1;
-}
-
 std::string describe(const std::vector<Interface>& all) {
   std::string text;
   for (const Interface& one : all) {
@@ -51,6 +42,20 @@ std::string describe(const std::vector<Interface>& all) {
 }
 
 }  // namespace
+
+bool listsNames(const InterfaceOptions& options) {
+  const Pattern pattern = parsePattern(options.names);
+  return !pattern.names.empty() && !pattern.exclude;
+}
+
+// Loopback is a choice too: on one host, or without a network, it is all there is.
+InterfaceKind kindOf(const Interface& one) {
+  if (one.address.isLoopback()) return InterfaceKind::loopback;
+  for (const char* bridge : {"docker", "virbr", "veth", "br-", "cni", "lxc"}) {
+    if (one.name.rfind(bridge, 0) == 0) return InterfaceKind::bridge;  // often the same address on every host
+  }
+  return one.name.rfind("ib", 0) == 0 ? InterfaceKind::infiniBand : InterfaceKind::ordinary;
+}
 
 InterfaceOptions interfaceOptions(const Settings& settings) {
   InterfaceOptions options;
@@ -79,8 +84,7 @@ Result<std::vector<Interface>> chooseInterfaces(const std::vector<Interface>& al
     if (options.family != AF_UNSPEC && one.address.family() != options.family) continue;
     const int position = pattern.find(one.name);
     if (!pattern.names.empty() && (position >= 0) == pattern.exclude) continue;
-    const bool listed = !pattern.names.empty() && !pattern.exclude;
-    const int order = listed ? position : defaultClass(one);
+    const int order = listsNames(options) ? position : static_cast<int>(kindOf(one));
     ranked.emplace_back(2 * order + (one.address.family() == AF_INET6 ? 1 : 0), one);
   }
   if (ranked.empty()) {

@@ -29,6 +29,13 @@ struct Interface {
   bool operator==(const Interface& other) const = default;
 };
 
+/// Whether the user has listed interfaces by name, rather than excluded some or said nothing.
+bool listsNames(const InterfaceOptions& options);
+
+/// What an interface is, by its name and address. The best first.
+enum class InterfaceKind : uint8_t { infiniBand, ordinary, bridge, loopback };
+InterfaceKind kindOf(const Interface& one);
+
 /// Every IPv4 and IPv6 address of every interface that is up. IPv6 link-local addresses are left out: their
 /// scope means nothing on another host. Error: System::interfaces()'s.
 Result<std::vector<Interface>> listInterfaces(System& system);

@@ -9,16 +9,19 @@ namespace eccl::transport {
 
 enum class FrameKind : uint32_t { message = 0, poison = 1, credit = 2, end = 3, ask = 4 };
 
-/// Sender to receiver; `length` bytes of payload follow a message.
+/// Sender to receiver. A message travels in one part or several, each with a frame of its own and over any of
+/// the sockets. `bytes` bytes of payload follow: those from `offset` on.
 struct MessageFrame {
   uint64_t sequence;  // number of the message
-  uint32_t length, signature;
+  uint32_t length;    // of the message
+  uint32_t offset, bytes;
+  uint32_t signature;
   uint16_t flags, epoch;
   FrameKind kind;  // message, poison, or ask: for a credit for all that has been released, and will be
 };
-static_assert(sizeof(MessageFrame) == 24);
+static_assert(sizeof(MessageFrame) == 32);
 
-/// Receiver to sender.
+/// Receiver to sender, over the first socket.
 struct CreditFrame {
   FrameKind kind;  // credit, poison, or end: the last credit, nothing more will be taken
   uint32_t zero;

@@ -1,13 +1,26 @@
 #include "transport/tcp/tcp_path.h"
 
+#include <linux/tcp.h>
+#include <netinet/in.h>
 #include <sys/socket.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
 
+#include "transport/net/socket_ends.h"
+
 namespace eccl::transport {
 namespace {
+
+/// Of several sockets none takes more than it can soon send: what waits in one cannot go over another. Two
+/// parts keep a fast link busy while the next are on their way here.
+constexpr int kMostUnsent = 64 << 10;
+
+/// When a way that others go beside counts as lost. Kernels acknowledge also for processes that stand still;
+/// some packets in a row are lost on a bad line.
+constexpr uint32_t kSilentMs = 1300;
+constexpr unsigned kSilentRetries = 2;
 
 // Shortens the parts to `most` bytes in all.
 msghdr cut(iovec* parts, int count, size_t most) {
@@ -28,34 +41,92 @@ bool isTransient(int error) {
 }  // namespace
 
 TcpPath::TcpPath(Wiring wiring, uint32_t* peerPoison)
-    : socket_(std::move(wiring.socket)),
+    : first_(std::move(wiring.socket)),
       reactor_(wiring.reactor),
       memory_(std::move(wiring.memory)),
       onBroken_(std::move(wiring.onBroken)),
+      onWantsMore_(std::move(wiring.onWantsMore)),
+      partBytes_(wiring.partBytes),
       bytesPerCall_(wiring.bytesPerCall),
       peerPoison_(peerPoison) {}
 
-ssize_t TcpPath::send(iovec* parts, int count) {
+Status TcpPath::addSocket(Fd socket) {
+  if (!subflows_.empty() && !live()) return {};  // it makes no difference any more
+  if (subflows_.size() == kMaxSubflows)
+    return Status::error(Code::remote, "the connection has %zu sockets already", kMaxSubflows);
+  Subflow& added = subflows_.emplace_back(this, subflows_.size(), std::move(socket));
+  if (Status status = reactor_->watch(added.socket.get(), added.watched = EPOLLIN, &added); !status.ok()) {
+    subflows_.pop_back();
+    return status;
+  }
+  open_ = true;
+  if (subflows_.size() > 1) {
+    // The first gets it with the second: a connection of one socket is faster without.
+    for (size_t i = subflows_.size() == 2 ? 0 : subflows_.size() - 1; i < subflows_.size(); ++i) {
+      const Fd& each = subflows_[i].socket;
+      each.system().setsockopt(each.get(), IPPROTO_TCP, TCP_NOTSENT_LOWAT, &kMostUnsent, sizeof kMostUnsent);
+    }
+  }
+  joined();
+  return {};
+}
+
+std::string TcpPath::checkSockets(const std::function<std::string(const SocketAddress& mine)>& downAt) {
+  for (size_t i = 0; subflows() > 1 && i < subflows() && live(); ++i) {
+    const Fd& socket = subflows_[i].socket;
+    if (const std::string name = downAt(endsOf(socket).local); !name.empty())
+      return format("this host's interface %s is down (%s)", name.c_str(), nameOf(i).c_str());
+    tcp_info info{};
+    socklen_t size = sizeof info;
+    if (socket.system().getsockopt(socket.get(), IPPROTO_TCP, TCP_INFO, &info, &size) != 0) continue;
+    if (info.tcpi_unacked > 0 && info.tcpi_retransmits >= kSilentRetries &&
+        info.tcpi_last_ack_recv >= kSilentMs) {
+      return format(
+          "nothing has been acknowledged for %.1f s (%s): a link or switch on the way is down, or drops "
+          "packets",
+          info.tcpi_last_ack_recv / 1e3, nameOf(i).c_str());
+    }
+  }
+  return "";
+}
+
+uint64_t TcpPath::loadOf(size_t subflow) const {
+  const Fd& socket = subflows_[subflow].socket;
+  tcp_info info{};
+  socklen_t size = sizeof info;
+  if (socket.system().getsockopt(socket.get(), IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return 0;
+  return info.tcpi_notsent_bytes + uint64_t{info.tcpi_unacked} * info.tcpi_snd_mss;
+}
+
+/// "socket 2 of 3, 10.0.0.1:4000 to 10.0.0.2:5000".
+std::string TcpPath::nameOf(size_t subflow) const {
+  return format("socket %zu of %zu, %s", subflow + 1, subflows(),
+                endsOf(subflows_[subflow].socket).text().c_str());
+}
+
+ssize_t TcpPath::send(size_t subflow, iovec* parts, int count) {
+  const Fd& socket = subflows_[subflow].socket;
   const msghdr message = cut(parts, count, bytesPerCall_);
-  const ssize_t sent = socket_.system().sendmsg(socket_.get(), &message);
+  const ssize_t sent = socket.system().sendmsg(socket.get(), &message);
   return sent < 0 && isTransient(errno) ? 0 : sent;
 }
 
-size_t TcpPath::receive(iovec* parts, int count) {
+ssize_t TcpPath::receive(size_t subflow, iovec* parts, int count, std::string* why) {
+  const Fd& socket = subflows_[subflow].socket;
   msghdr message = cut(parts, count, bytesPerCall_);
-  const ssize_t got = socket_.system().recvmsg(socket_.get(), &message, 0);
-  if (got > 0) return static_cast<size_t>(got);
-  if (got == 0)
-    breakOff("the peer closed the connection");
-  else if (!isTransient(errno))
-    breakOff(format("receiving from it failed: %s", std::strerror(errno)));
-  return 0;
+  const ssize_t got = socket.system().recvmsg(socket.get(), &message, 0);
+  if (got > 0) return got;
+  if (got < 0 && isTransient(errno)) return 0;
+  *why = got == 0 ? "the peer closed the connection"
+                  : format("receiving from it failed: %s", std::strerror(errno));
+  return -1;
 }
 
-void TcpPath::watchFor(uint32_t events) {
-  if (events == watched_ || !live()) return;
-  watched_ = events;
-  if (Status status = reactor_->watch(socket_.get(), events, this); !status.ok()) breakOff(status.message());
+void TcpPath::watchFor(size_t subflow, uint32_t events) {
+  Subflow& one = subflows_[subflow];
+  if (events == one.watched || !live()) return;
+  one.watched = events;
+  if (Status status = reactor_->watch(one.socket.get(), events, &one); !status.ok()) breakOff(status.message());
 }
 
 void TcpPath::breakOff(const std::string& reason) {
@@ -63,6 +134,12 @@ void TcpPath::breakOff(const std::string& reason) {
   storeRelease(peerPoison_, 1u);
   shut();
   onBroken_(reason);
+}
+
+void TcpPath::breakOff(size_t subflow, const std::string& reason) {
+  if (!live()) return;
+  if (subflows() == 1) return breakOff(reason);
+  breakOff(format("%s (%s)", reason.c_str(), nameOf(subflow).c_str()));
 }
 
 void TcpPath::onPeerPoison() {
@@ -73,15 +150,25 @@ void TcpPath::onPeerPoison() {
 void TcpPath::finish() {
   if (!live()) return;
   poisoned_ = true;
-  reactor_->forget(socket_.get(), this);
-  // Not closed yet: closing with unread bytes would reset the connection and take the last words with it.
-  socket_.system().shutdown(socket_.get(), SHUT_WR);
+  for (Subflow& one : subflows_) {
+    reactor_->forget(one.socket.get(), &one);
+    // Not closed yet: closing with unread bytes would reset the connection and take the last words with it.
+    one.socket.system().shutdown(one.socket.get(), SHUT_WR);
+  }
 }
 
 void TcpPath::shut() {
-  if (!socket_) return;
-  reactor_->forget(socket_.get(), this);
-  socket_.reset();
+  if (!open_) return;
+  open_ = false;
+  for (Subflow& one : subflows_) {
+    reactor_->forget(one.socket.get(), &one);
+    one.socket.reset();
+  }
+}
+
+void TcpPath::closeAfterFork() {
+  first_.reset();
+  for (Subflow& one : subflows_) one.socket.reset();
 }
 
 }  // namespace eccl::transport

@@ -1,8 +1,9 @@
-// What both ends of a TCP connection share: the socket, its watch, and how it breaks.
+// What both ends of a TCP connection share: its sockets, their watch, and how the connection breaks.
 #pragma once
 
 #include <sys/uio.h>
 
+#include <deque>
 #include <functional>
 #include <string>
 
@@ -13,14 +14,23 @@
 
 namespace eccl::transport {
 
-/// One socket per connection. The lane's ring is private memory; the path moves messages between ring and
-/// socket, in onReady(), poll() and kick(), never waiting. A socket call that moves less than asked counts as
-/// "not ready": the reactor calls again, and no system call is spent on hearing EAGAIN.
+/// The lane's ring is private memory; the path moves messages between ring and sockets, in onReady(), poll()
+/// and kick(), never waiting. A socket call that moves less than asked counts as "not ready": the reactor calls
+/// again, and no system call is spent on hearing EAGAIN.
+///
+/// A connection begins with the socket over which it was set up, its first *subflow* (the term of RFC 8684).
+/// Others may join at any time, over other rails or other ways through the fabric. Long messages are cut into
+/// parts that travel over all of them; short ones, and credits, over the first. So only the receiver puts
+/// messages in order.
 ///
 /// Owner: the Connection. Threads: the driver's. Failure: a broken socket, or a frame that cannot be, is told
-/// to `onBroken` once; the peer's poison word in the ring is set, so that lanes see it, and the socket closed.
-class TcpPath : public Path, protected ReadyHandler {
+/// to `onBroken` once; the peer's poison word in the ring is set, so that lanes see it, and all sockets are
+/// closed.
+class TcpPath : public Path {
  public:
+  /// More sockets than this are not taken.
+  static constexpr size_t kMaxSubflows = 64;
+
   /// What an end is made of. It takes the socket, and keeps the memory that the ring is in.
   struct Wiring {
     Fd socket;
@@ -28,43 +38,75 @@ class TcpPath : public Path, protected ReadyHandler {
     RingMemory memory;
     /// Called last in whatever found the break; may poison this path, not destroy it.
     std::function<void(const std::string& reason)> onBroken;
-    size_t bytesPerCall = SIZE_MAX;  ///< for tests: at most this many bytes per socket call
+    std::function<void()> onWantsMore;  ///< Opening's; sender
+    uint32_t partBytes = 32 << 10;      ///< TransportContext's; sender
+    size_t bytesPerCall = SIZE_MAX;     ///< for tests: at most this many bytes per socket call
   };
   ~TcpPath() override { shut(); }
-  /// Begins to watch the socket; needed before anything else. Error: see Poller. Not logged.
-  Status open() { return reactor_->watch(socket_.get(), watched_ = EPOLLIN, this); }
+  /// Begins to watch the first socket; needed before anything else. Error: see Poller. Not logged.
+  Status open() { return addSocket(std::move(first_)); }
+  Status addSocket(Fd socket) final;
+  std::string checkSockets(const std::function<std::string(const SocketAddress& mine)>& downAt) override;
   const char* name() const override { return "tcp"; }
   bool polls() const override { return true; }
-  void closeAfterFork() override { socket_.reset(); }
+  void closeAfterFork() override;
 
  protected:
   /// `peerPoison`: the word by which this side's lanes see that the peer has failed.
   TcpPath(Wiring wiring, uint32_t* peerPoison);
 
-  bool live() const { return socket_ && !poisoned_; }
+  /// One socket is ready. `events` as ReadyHandler's.
+  virtual void onReady(size_t subflow, uint32_t events) = 0;
+  /// A socket has joined; its number is subflows() - 1.
+  virtual void joined() = 0;
+
+  /// Over several sockets, a message travels in parts of so many bytes.
+  uint32_t partBytes() const { return partBytes_; }
+  size_t subflows() const { return subflows_.size(); }
+  bool live() const { return open_ && !poisoned_; }
   /// Bytes moved, 0: not now, -1: broken, errno says why. The parts are cut to what one call may move.
-  ssize_t send(iovec* parts, int count);
-  /// Bytes moved, 0: not now or broken (and told).
-  size_t receive(iovec* parts, int count);
+  ssize_t send(size_t subflow, iovec* parts, int count);
+  /// Bytes moved; 0: not now; -1: broken, *why says how.
+  ssize_t receive(size_t subflow, iovec* parts, int count, std::string* why);
+  /// Bytes that wait in a socket, unsent or not acknowledged; 0 where the kernel does not say.
+  uint64_t loadOf(size_t subflow) const;
   /// Awaits EPOLLIN, with or without EPOLLOUT, from now on.
-  void watchFor(uint32_t events);
+  void watchFor(size_t subflow, uint32_t events);
+  /// There are messages worth spreading. Only the first call counts.
+  void wantMoreSockets() {
+    if (onWantsMore_) std::exchange(onWantsMore_, nullptr)();
+  }
   /// The connection is broken: see Failure. Nothing happens if it is closed or poisoned already.
   void breakOff(const std::string& reason);
-  /// The peer has said that it failed; what the socket does from now on is no news.
+  /// The same, where one socket broke: of several it is named.
+  void breakOff(size_t subflow, const std::string& reason);
+  /// The peer has said that it failed; what the sockets do from now on is no news.
   void onPeerPoison();
   /// This side has failed. What was written is still delivered; nothing is read or written any more.
   void finish();
 
  private:
+  struct Subflow final : public ReadyHandler {
+    Subflow(TcpPath* owner, size_t at, Fd from) : path(owner), number(at), socket(std::move(from)) {}
+    void onReady(uint32_t events) override { path->onReady(number, events); }
+    TcpPath* const path;
+    const size_t number;
+    Fd socket;
+    uint32_t watched = 0;
+  };
   void shut();
+  std::string nameOf(size_t subflow) const;
 
-  Fd socket_;
+  Fd first_;  // until open()
   Reactor* const reactor_;
   const RingMemory memory_;
   const std::function<void(const std::string&)> onBroken_;
+  std::function<void()> onWantsMore_;  // until it has been called
+  const uint32_t partBytes_;
   const size_t bytesPerCall_;
   uint32_t* const peerPoison_;
-  uint32_t watched_ = 0;
+  std::deque<Subflow> subflows_;
+  bool open_ = false;
   bool poisoned_ = false;
 };
 

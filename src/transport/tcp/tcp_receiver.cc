@@ -7,103 +7,102 @@
 
 namespace eccl::transport {
 
-TcpReceiver::TcpReceiver(Wiring wiring, ReceiveEnd& end)
-    : TcpPath(std::move(wiring), &end.control->senderPoison), end_(end), told_(end.next), wanted_(end.next) {
-  static_cast<RingEnd&>(producer_) = end;
+/// `bytes` more of the current part are at their place.
+void TcpReceiver::Inbox::take(Assemblies& assemblies, uint32_t bytes) {
+  target += bytes;
+  missing -= bytes;
+  assemblies.add(*message, bytes);
 }
 
-void TcpReceiver::onReady(uint32_t events) {
+void TcpReceiver::onReady(size_t subflow, uint32_t events) {
   if ((events & EPOLLOUT) != 0) sendCredit();
-  if ((events & ~EPOLLOUT) == 0) return;
+  if ((events & ~EPOLLOUT) != 0) receiveFrom(subflow);
+}
+
+void TcpReceiver::receiveFrom(size_t subflow) {
+  Inbox& inbox = inboxes_[subflow];
   for (int call = 0; call < kCallsPerReady && live(); ++call) {
-    iovec parts[] = {{target_, missing_}, {stage_ + staged_, kStage - staged_}};
-    const size_t asked = missing_ + kStage - staged_;
-    const size_t got = missing_ > 0 ? receive(parts, 2) : receive(parts + 1, 1);
-    const size_t direct = std::min(got, missing_);
-    if (direct > 0) {
-      target_ += direct;
-      missing_ -= direct;
-      if (missing_ == 0) publish();
+    iovec parts[] = {{inbox.target, inbox.missing}, {inbox.stage + inbox.staged, kStage - inbox.staged}};
+    const size_t asked = inbox.missing + kStage - inbox.staged;
+    std::string why;
+    const ssize_t got =
+        inbox.missing > 0 ? receive(subflow, parts, 2, &why) : receive(subflow, parts + 1, 1, &why);
+    if (got < 0) {
+      // Over another socket the sender may have said why, and what it sent before that counts.
+      const bool first = !std::exchange(failing_, true);
+      for (size_t other = 0; first && other < subflows() && live(); ++other) {
+        if (other != subflow) receiveFrom(other);
+      }
+      return breakOff(subflow, why);
     }
-    staged_ += got - direct;
-    takeStage();
-    if (got < asked) return;  // that was all there is for now
+    const auto direct = static_cast<uint32_t>(std::min<size_t>(static_cast<size_t>(got), inbox.missing));
+    if (direct > 0) inbox.take(assemblies_, direct);
+    inbox.staged += static_cast<size_t>(got) - direct;
+    takeStage(inbox);
+    if (static_cast<size_t>(got) < asked) return;  // that was all there is for now
   }
 }
 
 // Frames and the beginnings of payloads; leaves at most a part of a frame in the stage.
-void TcpReceiver::takeStage() {
-  const std::byte* at = stage_;
-  const std::byte* const stop = stage_ + staged_;
+void TcpReceiver::takeStage(Inbox& inbox) {
+  const std::byte* at = inbox.stage;
+  const std::byte* const stop = inbox.stage + inbox.staged;
   while (at < stop && live()) {
-    if (missing_ > 0) {
-      const size_t here = std::min(missing_, static_cast<size_t>(stop - at));
-      std::memcpy(target_, at, here);
-      target_ += here;
-      missing_ -= here;
+    if (inbox.missing > 0) {
+      const auto here = static_cast<uint32_t>(std::min<size_t>(inbox.missing, static_cast<size_t>(stop - at)));
+      std::memcpy(inbox.target, at, here);
+      inbox.take(assemblies_, here);
       at += here;
-      if (missing_ == 0) publish();
       continue;
     }
     MessageFrame frame;
     if (static_cast<size_t>(stop - at) < sizeof frame) break;
     std::memcpy(&frame, at, sizeof frame);
     at += sizeof frame;
-    if (frame.kind == FrameKind::ask && frame.sequence == producer_.next && frame.length == 0) {
+    if (frame.kind == FrameKind::ask && frame.sequence - end_.next <= end_.shape.slots && frame.length == 0)
       asked_ = true;
-      continue;
-    }
-    if (!begin(frame)) return;
-    if (missing_ == 0) publish();
+    else if (!begin(inbox, frame))
+      return;
   }
-  staged_ = static_cast<size_t>(stop - at);
-  if (at != stage_) std::memmove(stage_, at, staged_);
+  inbox.staged = static_cast<size_t>(stop - at);
+  if (at != inbox.stage) std::memmove(inbox.stage, at, inbox.staged);
   if (asked_) flush();  // now: if it fails, what the sender said last is read into the stage
 }
 
 // Checks a frame and decides where its payload goes.
-bool TcpReceiver::begin(const MessageFrame& frame) {
+bool TcpReceiver::begin(Inbox& inbox, const MessageFrame& frame) {
   if (frame.kind == FrameKind::poison) {
     onPeerPoison();
     return false;
   }
-  const uint64_t message = producer_.next;
-  const char* wrong = frame.kind != FrameKind::message             ? "its kind is unknown"
-                      : frame.sequence != message                  ? "it is out of sequence"
-                      : frame.length > end_.shape.slotBytes        ? "it is longer than a slot"
-                      : message - end_.next >= end_.shape.slots    ? "it exceeds the credits given"
-                      : (frame.flags & ~uint32_t{kWireFlags}) != 0 ? "its flags are unknown"
-                                                                   : nullptr;
-  if (wrong != nullptr) {
-    breakOff(format(
-        "it sent a message that cannot be: %s (kind %u, number %llu, expected %llu, %u bytes, slots of %u "
-        "bytes); is it another version of ECCL?",
-        wrong, static_cast<unsigned>(frame.kind), static_cast<unsigned long long>(frame.sequence),
-        static_cast<unsigned long long>(message), frame.length, end_.shape.slotBytes));
+  const char* wrong = nullptr;
+  Assemblies::Message* message = assemblies_.begin(frame, &wrong);
+  if (message == nullptr) {
+    breakOff(
+        format("it sent a message that cannot be: %s (kind %u, number %llu, expected from %llu on, bytes %u to "
+               "%u of %u, "
+               "slots of %u bytes); is it another version of ECCL?",
+               wrong, static_cast<unsigned>(frame.kind), static_cast<unsigned long long>(frame.sequence),
+               static_cast<unsigned long long>(end_.next), frame.offset, frame.offset + frame.bytes,
+               frame.length, end_.shape.slotBytes));
     return false;
   }
-  frame_ = frame;
-  missing_ = frame.length;
-  if ((frame.flags & kWantsCredit) != 0) wanted_ = message + 1;
-  const PutOffer& offer = end_.offers[message & (end_.shape.offers() - 1)];
-  // Pairs with ReceiveEnd::offer. An offer that comes later than this is not used.
-  const bool offered = loadAcquire(&offer.sequence) == message + 1 && offer.length == frame.length &&
-                       frame.length > kInlineBytes;
-  placed_ = offered ? kSlotPut : 0;
-  if (offered)
-    target_ = reinterpret_cast<std::byte*>(offer.offset);
-  else
-    target_ = producer_.place(frame.length);
+  if ((frame.flags & kWantsCredit) != 0 && static_cast<int64_t>(frame.sequence + 1 - wanted_) > 0)
+    wanted_ = frame.sequence + 1;
+  inbox.message = message;
+  inbox.target = message->data + frame.offset;
+  inbox.missing = frame.bytes;
+  if (frame.bytes == 0) inbox.take(assemblies_, 0);
   return true;
 }
 
-void TcpReceiver::publish() {
-  producer_.epoch = frame_.epoch;  // the sender's, for the lane to judge
-  producer_.publish(frame_.length, (frame_.flags & kSlotFlags) | placed_, frame_.signature);
-}
-
+// The first socket has short messages; of the others one in turn.
 void TcpReceiver::poll() {
-  if (live()) onReady(EPOLLIN);
+  if (!live()) return;
+  receiveFrom(0);
+  if (subflows() == 1 || !live()) return;
+  polled_ = polled_ % (subflows() - 1) + 1;
+  receiveFrom(polled_);
 }
 
 void TcpReceiver::kick() {
@@ -130,19 +129,19 @@ void TcpReceiver::sendCredit() {
       creditLeft_ = sizeof credit_;
     }
     iovec part{reinterpret_cast<std::byte*>(&credit_ + 1) - creditLeft_, creditLeft_};
-    const ssize_t sent = send(&part, 1);
+    const ssize_t sent = send(0, &part, 1);
     if (sent < 0) return sendingFailed(errno);
     creditLeft_ -= static_cast<size_t>(sent);
-    if (creditLeft_ > 0) return watchFor(EPOLLIN | EPOLLOUT);
+    if (creditLeft_ > 0) return watchFor(0, EPOLLIN | EPOLLOUT);
   }
-  watchFor(EPOLLIN);
+  watchFor(0, EPOLLIN);
 }
 
 // The sender may have said why, and what it sent before that counts.
 void TcpReceiver::sendingFailed(int error) {
   if (std::exchange(failing_, true)) return;  // its last words ask for another credit
-  onReady(EPOLLIN);
-  breakOff(format("sending to it failed: %s", std::strerror(error)));
+  for (size_t subflow = 0; subflow < subflows() && live(); ++subflow) receiveFrom(subflow);
+  breakOff(0, format("sending to it failed: %s", std::strerror(error)));
 }
 
 void TcpReceiver::endReceiving() {
@@ -155,7 +154,7 @@ void TcpReceiver::poison() {
   CreditFrame frame{FrameKind::poison, 0, 0};
   iovec part{&frame, sizeof frame};
   if (creditLeft_ == 0) [[maybe_unused]]
-    ssize_t sent = send(&part, 1);
+    ssize_t sent = send(0, &part, 1);
   finish();
 }
 

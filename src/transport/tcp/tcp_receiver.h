@@ -1,6 +1,7 @@
 // The receiving end of a TCP connection.
 #pragma once
 
+#include "transport/tcp/assemblies.h"
 #include "transport/tcp/frames.h"
 #include "transport/tcp/tcp_path.h"
 
@@ -15,7 +16,12 @@ namespace eccl::transport {
 class TcpReceiver final : public TcpPath {
  public:
   /// `end` is attached to the Wiring's memory and outlives the path.
-  TcpReceiver(Wiring wiring, ReceiveEnd& end);
+  TcpReceiver(Wiring wiring, ReceiveEnd& end)
+      : TcpPath(std::move(wiring), &end.control->senderPoison),
+        end_(end),
+        assemblies_(end),
+        told_(end.next),
+        wanted_(end.next) {}
 
   void kick() override;
   void poll() override;
@@ -26,31 +32,39 @@ class TcpReceiver final : public TcpPath {
   void poison() override;
 
  private:
-  void onReady(uint32_t events) override;
-  void takeStage();
-  bool begin(const MessageFrame& frame);
-  void publish();
-  void sendCredit();
-  void sendingFailed(int error);
-
   static constexpr size_t kStage = 4096;
   static constexpr int kCallsPerReady = 16;  // then others have their turn
 
+  /// What has come over one socket and is not at its place.
+  struct Inbox {
+    Assemblies::Message* message = nullptr;  // of the current part
+    std::byte* target = nullptr;             // where the rest of the current part goes
+    uint32_t missing = 0;                    // how much of it has not come
+    size_t staged = 0;
+    alignas(MessageFrame) std::byte stage[kStage];
+
+    void take(Assemblies& assemblies, uint32_t bytes);
+  };
+
+  void onReady(size_t subflow, uint32_t events) override;
+  void joined() override { inboxes_.emplace_back(); }
+  void receiveFrom(size_t subflow);
+  void takeStage(Inbox& inbox);
+  bool begin(Inbox& inbox, const MessageFrame& frame);
+  void sendCredit();
+  void sendingFailed(int error);
+
   ReceiveEnd& end_;
-  SendEnd producer_;  // this path is the sender of the local ring
-  MessageFrame frame_{};
-  std::byte* target_ = nullptr;  // where the rest of the current payload goes
-  size_t missing_ = 0;           // how much of it has not come
-  uint16_t placed_ = 0;          // kSlotPut if target_ is the user's memory
-  size_t staged_ = 0;
-  alignas(MessageFrame) std::byte stage_[kStage];
-  uint64_t told_;       // releases the sender knows of, or will from `credit_`
-  uint64_t wanted_;     // the sender waits for the releases before this one
-  bool asked_ = false;  // nothing is held back any more
+  Assemblies assemblies_;
+  std::deque<Inbox> inboxes_;  // by subflow
+  size_t polled_ = 0;          // the socket besides the first that was looked at last
+  uint64_t told_;              // releases the sender knows of, or will from `credit_`
+  uint64_t wanted_;            // the sender waits for the releases before this one
+  bool asked_ = false;         // nothing is held back any more
   CreditFrame credit_{};
   size_t creditLeft_ = 0;  // bytes of credit_ not yet sent
   bool ends_ = false;      // the next credit is the last
-  bool failing_ = false;   // a credit could not be sent
+  bool failing_ = false;   // the connection is about to be broken off
 };
 
 }  // namespace eccl::transport

@@ -24,109 +24,197 @@ void skip(iovec* parts, size_t bytes) {
 
 }  // namespace
 
+void TcpSender::joined() {
+  const uint64_t given = outboxes_.empty() ? 0 : outboxes_[0].given;
+  outboxes_.emplace_back().given = given;
+}
+
+bool TcpSender::unsent() const {
+  return message_ != end_.next ||
+         std::any_of(outboxes_.begin(), outboxes_.end(), [](const Outbox& box) { return box.count > 0; });
+}
+
 void TcpSender::kick() {
-  if (end_.next != sent_ && !blocked_ && live()) sendMessages();
+  if (live() && unsent()) sendMessages();
 }
 
 // Credits that nothing waits for stay in the socket.
 void TcpSender::poll() {
-  if (!end_.getsReleased() || end_.next - end_.control->released >= end_.shape.slots) receiveCredits();
+  if (!end_.getsReleased() || end_.next - end_.control->released >= end_.shape.slots) receiveCredits(0);
 }
 
-// Until all is sent or the socket is full. Headers are made anew for every call: slots keep their content until
-// their credit comes, so a message cut short is continued from there.
+// Until all is sent or no socket takes more.
 void TcpSender::sendMessages() {
-  while (end_.next != sent_) {
-    MessageFrame frames[kBatch];
-    iovec parts[2 * kBatch];
-    const int batch = static_cast<int>(std::min<uint64_t>(kBatch, end_.next - sent_));
-    size_t asked = 0;
-    for (int i = 0; i < batch; ++i) {
-      const uint64_t message = sent_ + static_cast<uint64_t>(i);
-      Slot& slot = *end_.slot(message);
-      const bool wants = (slot.flags & kSlotGet) != 0;
-      frames[i] = {
-          message,        slot.length,
-          slot.signature, static_cast<uint16_t>((slot.flags & kSlotFlags) | (wants ? kWantsCredit : 0)),
-          slot.epoch,     FrameKind::message};
-      parts[2 * i] = {&frames[i], sizeof frames[i]};
-      parts[2 * i + 1] = {payloadOf(end_, slot), slot.length};
-      asked += sizeof frames[i] + slot.length;
+  if (subflows() > 1 && message_ != end_.next) askForLoads();
+  bool more = true;
+  while (more && live()) {
+    more = give();
+    for (size_t i = 0; i < subflows(); ++i) {
+      if (outboxes_[i].count > 0 && !outboxes_[i].blocked && !sendFrom(i)) return;
     }
-    skip(parts, partial_);
-    asked -= partial_;
-    const ssize_t sent = send(parts, 2 * batch);
-    if (sent < 0) return sendingFailed(errno);
-    partial_ += static_cast<size_t>(sent);
-    for (int i = 0; i < batch && partial_ >= sizeof(MessageFrame) + frames[i].length; ++i) {
-      partial_ -= sizeof(MessageFrame) + frames[i].length;
-      ++sent_;
-    }
-    blocked_ = static_cast<size_t>(sent) < asked;
-    if (blocked_) return watchFor(EPOLLIN | EPOLLOUT);
   }
-  if (askLeft_ > 0) return sendAsk();
-  watchFor(EPOLLIN);
+  if (askLeft_ > 0 && live()) sendAsk();
 }
 
-void TcpSender::sendingFailed(int error) {
-  receiveCredits();  // the peer may have said why
-  breakOff(format("sending to it failed: %s", std::strerror(error)));
+// Only for messages that are to be spread.
+void TcpSender::askForLoads() {
+  if (end_.slot(message_)->length <= partBytes()) return;
+  for (size_t i = 0; i < subflows(); ++i) outboxes_[i].load = loadOf(i);
 }
 
+// Gives parts to sockets that take them; false: nothing could be given.
+bool TcpSender::give() {
+  bool any = false;
+  while (message_ != end_.next) {
+    const uint32_t length = end_.slot(message_)->length;
+    if (length > partBytes()) wantMoreSockets();
+    Outbox* box = chooseFor(length);
+    if (box == nullptr) break;
+    const uint32_t bytes = subflows() == 1 ? length - offset_ : std::min(partBytes(), length - offset_);
+    box->parts[box->count++] = {message_, offset_, bytes};
+    box->load += bytes;
+    box->given += bytes;
+    offset_ += bytes;
+    if (offset_ == length) {
+      ++message_;
+      offset_ = 0;
+    }
+    any = true;
+  }
+  return any;
+}
+
+/// What a short message needs most is to be seen soon: the peer looks at the first socket most often. Of
+/// sockets in which about the same waits, the one that has sent the least.
+TcpSender::Outbox* TcpSender::chooseFor(uint32_t length) {
+  Outbox& first = outboxes_[0];
+  if ((subflows() == 1 || length <= partBytes()) && !first.blocked && first.count < kBatch) return &first;
+  const auto before = [this](const Outbox& one, const Outbox& other) {
+    const uint64_t waits = one.load / partBytes(), waitsThere = other.load / partBytes();
+    return waits != waitsThere ? waits < waitsThere : one.given < other.given;
+  };
+  Outbox* best = nullptr;
+  for (Outbox& box : outboxes_) {
+    const bool takes = !box.blocked && box.count < kBatch;
+    if (takes && (best == nullptr || before(box, *best))) best = &box;
+  }
+  return best;
+}
+
+// Headers are made anew for every call: slots keep their content until their credit comes, so a part cut short
+// is continued from there. False: the connection is broken.
+bool TcpSender::sendFrom(size_t subflow) {
+  Outbox& box = outboxes_[subflow];
+  MessageFrame frames[kBatch];
+  iovec parts[2 * kBatch];
+  size_t asked = 0;
+  for (size_t i = 0; i < box.count; ++i) {
+    const Part& part = box.parts[i];
+    Slot& slot = *end_.slot(part.message);
+    const bool wants = (slot.flags & kSlotGet) != 0;
+    frames[i] = {part.message,   slot.length,
+                 part.offset,    part.bytes,
+                 slot.signature, static_cast<uint16_t>((slot.flags & kSlotFlags) | (wants ? kWantsCredit : 0)),
+                 slot.epoch,     FrameKind::message};
+    parts[2 * i] = {&frames[i], sizeof frames[i]};
+    parts[2 * i + 1] = {static_cast<std::byte*>(payloadOf(end_, slot)) + part.offset, part.bytes};
+    asked += sizeof frames[i] + part.bytes;
+  }
+  skip(parts, box.partial);
+  asked -= box.partial;
+  const ssize_t sent = send(subflow, parts, static_cast<int>(2 * box.count));
+  if (sent < 0) return sendingFailed(subflow, errno), false;
+  box.partial += static_cast<size_t>(sent);
+  size_t whole = 0;
+  for (; whole < box.count && box.partial >= sizeof(MessageFrame) + box.parts[whole].bytes; ++whole)
+    box.partial -= sizeof(MessageFrame) + box.parts[whole].bytes;
+  std::copy(box.parts + whole, box.parts + box.count, box.parts);
+  box.count -= whole;
+  box.blocked = static_cast<size_t>(sent) < asked;
+  watchFor(subflow, box.blocked ? EPOLLIN | EPOLLOUT : EPOLLIN);
+  return live();
+}
+
+void TcpSender::sendingFailed(size_t subflow, int error) {
+  for (size_t i = 0; i < subflows() && live(); ++i) receiveCredits(i);  // the peer may have said why
+  breakOff(subflow, format("sending to it failed: %s", std::strerror(error)));
+}
+
+// Over the first socket, between two parts.
 void TcpSender::sendAsk() {
-  const MessageFrame frame{sent_, 0, 0, 0, 0, FrameKind::ask};
+  Outbox& box = outboxes_[0];
+  if (box.blocked || box.count > 0) return;
+  const MessageFrame frame{message_, 0, 0, 0, 0, 0, 0, FrameKind::ask};
   iovec part{const_cast<MessageFrame*>(&frame + 1), askLeft_};
   part.iov_base = static_cast<std::byte*>(part.iov_base) - askLeft_;
-  const ssize_t sent = send(&part, 1);
-  if (sent < 0) return sendingFailed(errno);
+  const ssize_t sent = send(0, &part, 1);
+  if (sent < 0) return sendingFailed(0, errno);
   askLeft_ -= static_cast<size_t>(sent);
-  blocked_ = askLeft_ > 0;
-  watchFor(blocked_ ? EPOLLIN | EPOLLOUT : EPOLLIN);
+  box.blocked = askLeft_ > 0;
+  watchFor(0, box.blocked ? EPOLLIN | EPOLLOUT : EPOLLIN);
 }
 
 void TcpSender::askForReleases() {
   if (!live() || drained() || askLeft_ > 0) return;
   askLeft_ = sizeof(MessageFrame);
-  if (!blocked_) sendMessages();
+  sendMessages();
 }
 
-void TcpSender::onReady(uint32_t events) {
-  if ((events & ~EPOLLOUT) != 0) receiveCredits();
+void TcpSender::onReady(size_t subflow, uint32_t events) {
+  if ((events & ~EPOLLOUT) != 0) receiveCredits(subflow);
   if ((events & EPOLLOUT) != 0 && live()) {
-    blocked_ = false;
+    Outbox& box = outboxes_[subflow];
+    box.blocked = false;
     sendMessages();
+    if (!box.blocked) watchFor(subflow, EPOLLIN);
   }
 }
 
 // Credits are cumulative and small; one call takes many.
-void TcpSender::receiveCredits() {
+void TcpSender::receiveCredits(size_t subflow) {
   if (!live()) return;
-  iovec part{reinterpret_cast<std::byte*>(credits_) + creditBytes_, sizeof credits_ - creditBytes_};
-  creditBytes_ += receive(&part, 1);
-  const size_t count = creditBytes_ / sizeof(CreditFrame);
-  for (size_t i = 0; i < count; ++i) {
-    if (!take(credits_[i])) return;
+  Outbox& box = outboxes_[subflow];
+  iovec part{reinterpret_cast<std::byte*>(box.credits) + box.creditBytes, sizeof box.credits - box.creditBytes};
+  std::string why;
+  const ssize_t got = receive(subflow, &part, 1, &why);
+  if (got < 0) {
+    // Over the first socket the peer may have said why.
+    if (subflow > 0) receiveCredits(0);
+    return breakOff(subflow, why);
   }
-  creditBytes_ -= count * sizeof(CreditFrame);
-  std::memmove(credits_, credits_ + count, creditBytes_);
+  box.creditBytes += static_cast<size_t>(got);
+  const size_t count = box.creditBytes / sizeof(CreditFrame);
+  for (size_t i = 0; i < count; ++i) {
+    if (!take(subflow, box.credits[i])) return;
+  }
+  box.creditBytes -= count * sizeof(CreditFrame);
+  std::memmove(box.credits, box.credits + count, box.creditBytes);
+}
+
+/// The kernel has taken all messages before this one.
+uint64_t TcpSender::sentWhole() const {
+  uint64_t whole = message_;
+  for (const Outbox& box : outboxes_) {
+    if (box.count > 0 && static_cast<int64_t>(box.parts[0].message - whole) < 0) whole = box.parts[0].message;
+  }
+  return whole;
 }
 
 // Only messages that were sent whole can have been released; false ends the connection.
-bool TcpSender::take(const CreditFrame& credit) {
+bool TcpSender::take(size_t subflow, const CreditFrame& credit) {
   if (credit.kind == FrameKind::poison) {
     onPeerPoison();
     return false;
   }
   const uint64_t released = end_.control->released;
   const bool ends = credit.kind == FrameKind::end;
-  if ((credit.kind != FrameKind::credit && !ends) || credit.zero != 0 ||
-      credit.released - released > sent_ - released) {
+  if ((credit.kind != FrameKind::credit && !ends) || credit.zero != 0 || subflow != 0 ||
+      credit.released - released > sentWhole() - released) {
     breakOff(
         format("it sent a credit that cannot be (kind %u, %llu messages released of %llu sent); is it another "
                "version of ECCL?",
                static_cast<unsigned>(credit.kind), static_cast<unsigned long long>(credit.released),
-               static_cast<unsigned long long>(sent_)));
+               static_cast<unsigned long long>(sentWhole())));
     return false;
   }
   storeRelease(&end_.control->released, credit.released);    // pairs with SendEnd::reserve
@@ -136,11 +224,13 @@ bool TcpSender::take(const CreditFrame& credit) {
 
 void TcpSender::poison() {
   if (!live()) return;
-  MessageFrame frame{sent_, 0, 0, 0, 0, FrameKind::poison};
-  iovec part{&frame, sizeof frame};
+  MessageFrame frame{message_, 0, 0, 0, 0, 0, 0, FrameKind::poison};
   // Best effort: in the middle of a frame there is no place for it, and the peer sees the stream end instead.
-  if (partial_ == 0 && askLeft_ % sizeof frame == 0) [[maybe_unused]]
-    ssize_t sent = send(&part, 1);
+  for (size_t i = 0; i < subflows(); ++i) {
+    iovec part{&frame, sizeof frame};
+    if (outboxes_[i].partial == 0 && (i > 0 || askLeft_ % sizeof frame == 0)) [[maybe_unused]]
+      ssize_t sent = send(i, &part, 1);
+  }
   finish();
 }
 

@@ -8,11 +8,15 @@ namespace eccl::transport {
 
 /// Writes published messages straight from where they lie (inline, slot, or the user's memory for references)
 /// and turns credits into released slots. Owner, threads, failure: see TcpPath.
+///
+/// What is to be sent is given to sockets in parts: each to the one that will have it there first, by what
+/// waits in it and how fast it has been. A socket gets no more than a few at a time, and none while the kernel
+/// does not take those it has, so a rail that stands still keeps little.
 class TcpSender final : public TcpPath {
  public:
   /// `end` is attached to the Wiring's memory and outlives the path.
   TcpSender(Wiring wiring, SendEnd& end)
-      : TcpPath(std::move(wiring), &end.control->receiverPoison), end_(end), sent_(end.next) {}
+      : TcpPath(std::move(wiring), &end.control->receiverPoison), end_(end), message_(end.next) {}
 
   void kick() override;
   void poll() override;
@@ -22,21 +26,44 @@ class TcpSender final : public TcpPath {
   void poison() override;
 
  private:
-  void onReady(uint32_t events) override;
-  void sendMessages();
-  void sendAsk();
-  void sendingFailed(int error);
-  void receiveCredits();
-  bool take(const CreditFrame& credit);
+  static constexpr size_t kBatch = 8;  // parts per system call
 
-  static constexpr int kBatch = 8;  // messages per system call
+  /// A piece of a message, as it travels over one socket.
+  struct Part {
+    uint64_t message;
+    uint32_t offset, bytes;
+  };
+  /// What one socket is to send.
+  struct Outbox {
+    Part parts[kBatch];
+    size_t count = 0;
+    size_t partial = 0;    // bytes of the first part that the kernel has taken, header included
+    bool blocked = false;  // until EPOLLOUT
+    uint64_t load = 0;     // bytes that wait in the socket: when last asked, and what it was given since
+    uint64_t given = 0;    // bytes of payload, ever; of one that joins later as many as the first has
+    CreditFrame credits[4];
+    size_t creditBytes = 0;  // in credits
+  };
+
+  void onReady(size_t subflow, uint32_t events) override;
+  void joined() override;
+  bool unsent() const;
+  void sendMessages();
+  void askForLoads();
+  bool give();
+  Outbox* chooseFor(uint32_t length);
+  bool sendFrom(size_t subflow);
+  void sendAsk();
+  void sendingFailed(size_t subflow, int error);
+  void receiveCredits(size_t subflow);
+  bool take(size_t subflow, const CreditFrame& credit);
+  uint64_t sentWhole() const;
+
   SendEnd& end_;
-  uint64_t sent_;         // messages the kernel has taken whole
-  size_t partial_ = 0;    // bytes of message sent_ it has taken, header included
-  bool blocked_ = false;  // until EPOLLOUT
-  size_t askLeft_ = 0;    // bytes of a frame that asks which have not been sent
-  CreditFrame credits_[16];
-  size_t creditBytes_ = 0;  // in credits_
+  std::deque<Outbox> outboxes_;  // by subflow
+  uint64_t message_;             // what is given next: of this message,
+  uint32_t offset_ = 0;          // from here on
+  size_t askLeft_ = 0;           // bytes of a frame that asks which have not been sent
 };
 
 }  // namespace eccl::transport

@@ -33,6 +33,8 @@ class TcpSetup final : public Offer, public Acceptance {
     wiring.reactor = context_.reactor;
     wiring.memory = std::move(memory);
     wiring.onBroken = std::move(opening.onBroken);
+    wiring.onWantsMore = std::move(opening.onWantsMore);
+    wiring.partBytes = context_.partBytes;
     wiring.bytesPerCall = context_.bytesPerCall;
     auto path = std::make_unique<TcpEnd>(std::move(wiring), end);
     ECCL_TRY(path->open());

@@ -1,0 +1,17 @@
+#include "transport/net/socket_ends.h"
+
+namespace eccl::transport {
+
+SocketEnds endsOf(const Fd& socket) {
+  SocketEnds ends;
+  sockaddr_storage name{};
+  socklen_t size = sizeof name;
+  if (socket.system().getsockname(socket.get(), reinterpret_cast<sockaddr*>(&name), &size) == 0)
+    ends.local = SocketAddress::from(reinterpret_cast<sockaddr*>(&name));
+  size = sizeof name;
+  if (socket.system().getpeername(socket.get(), reinterpret_cast<sockaddr*>(&name), &size) == 0)
+    ends.remote = SocketAddress::from(reinterpret_cast<sockaddr*>(&name));
+  return ends;
+}
+
+}  // namespace eccl::transport

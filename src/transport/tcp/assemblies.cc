@@ -1,0 +1,68 @@
+#include "transport/tcp/assemblies.h"
+
+namespace eccl::transport {
+
+Assemblies::Assemblies(ReceiveEnd& end)
+    : end_(end), messages_(std::make_unique<Message[]>(end.shape.slots)), reclaimed_(end.next) {
+  for (uint32_t area = end.shape.slots; area > 0; --area) free_.push_back(area - 1);
+}
+
+const char* Assemblies::faultOf(const MessageFrame& frame) const {
+  const Message& message = messages_[frame.sequence & (end_.shape.slots - 1)];
+  const bool begun = message.begun && message.number == frame.sequence;
+  if (frame.kind != FrameKind::message) return "its kind is unknown";
+  if (frame.length > end_.shape.slotBytes) return "it is longer than a slot";
+  if (frame.sequence - end_.next >= end_.shape.slots) return "it exceeds the credits given";
+  if ((frame.flags & ~uint32_t{kWireFlags}) != 0) return "its flags are unknown";
+  if (frame.offset > frame.length || frame.bytes > frame.length - frame.offset ||
+      (frame.bytes == 0 && frame.length > 0))
+    return "it has no such part";
+  if (begun ? frame.length != message.frame.length || frame.bytes > message.missing || message.missing == 0
+            : loadRelaxed(&end_.slot(frame.sequence)->sequence) == frame.sequence + 1)
+    return "it has come already";
+  return nullptr;
+}
+
+Assemblies::Message* Assemblies::begin(const MessageFrame& frame, const char** wrong) {
+  if ((*wrong = faultOf(frame)) != nullptr) return nullptr;
+  Message& message = messages_[frame.sequence & (end_.shape.slots - 1)];
+  if (message.begun && message.number == frame.sequence) return &message;
+  reclaim();
+  message = {frame.sequence, true, 0, frame, nullptr, frame.length};
+  const PutOffer& offer = end_.offers[frame.sequence & (end_.shape.offers() - 1)];
+  // Pairs with ReceiveEnd::offer. An offer that comes later than this is not used.
+  const bool offered = loadAcquire(&offer.sequence) == frame.sequence + 1 && offer.length == frame.length &&
+                       frame.length > kInlineBytes;
+  message.placed = offered ? kSlotPut : 0;
+  message.data = offered ? reinterpret_cast<std::byte*>(offer.offset) : place(frame.sequence, frame.length);
+  ++incomplete_;
+  return &message;
+}
+
+std::byte* Assemblies::place(uint64_t number, uint32_t length) {
+  Slot& slot = *end_.slot(number);
+  if (length <= kInlineBytes) return slot.inlineData;
+  slot.area = free_.back();
+  free_.pop_back();
+  return end_.dataOf(slot, length);
+}
+
+// Of messages that were released. Before their places in the ring, and here, are taken by others.
+void Assemblies::reclaim() {
+  for (; reclaimed_ != end_.next; ++reclaimed_) {
+    const Message& old = messages_[reclaimed_ & (end_.shape.slots - 1)];
+    if (old.placed == 0 && old.frame.length > kInlineBytes) free_.push_back(end_.slot(reclaimed_)->area);
+  }
+}
+
+void Assemblies::add(Message& message, uint32_t bytes) {
+  message.missing -= bytes;
+  if (message.missing > 0) return;
+  --incomplete_;
+  const MessageFrame& frame = message.frame;
+  // The epoch is the sender's, for the lane to judge.
+  end_.fill(message.number, frame.length, (frame.flags & kSlotFlags) | message.placed, frame.signature,
+            frame.epoch);
+}
+
+}  // namespace eccl::transport

@@ -1,0 +1,249 @@
+// A TCP connection of several sockets.
+#include <gmock/gmock.h>
+
+#include <random>
+
+#include "support/forwarding_system.h"
+#include "transport/wire.h"
+
+namespace eccl::transport {
+namespace {
+
+using ::testing::HasSubstr;
+
+/// Bytes `from` to `from + count` of message number `number`.
+std::string payload(uint64_t number, uint32_t from, uint32_t count) {
+  std::string bytes;
+  for (uint32_t i = 0; i < count; ++i) bytes += static_cast<char>(number * 31 + from + i);
+  return bytes;
+}
+
+std::string part(uint64_t number, uint32_t length, uint32_t from, uint32_t count) {
+  MessageFrame frame = message(number, length);
+  frame.offset = from;
+  frame.bytes = count;
+  return std::string(reinterpret_cast<const char*>(&frame), sizeof frame) + payload(number, from, count);
+}
+
+void publish(SendEnd& end, uint32_t length) {
+  ASSERT_NE(end.reserve(), nullptr);
+  const std::string bytes = payload(end.next, 0, length);
+  std::memcpy(end.place(length), bytes.data(), length);
+  end.publish(length, 0, 0);
+}
+
+/// The parts in a stream: number and offset, with the bytes compared.
+struct Sent {
+  std::vector<std::pair<uint64_t, uint32_t>> parts;
+  size_t bytes = 0;
+};
+Sent partsOf(const std::string& stream) {
+  Sent sent;
+  for (size_t at = 0; at < stream.size();) {
+    MessageFrame frame;
+    std::memcpy(&frame, stream.data() + at, sizeof frame);
+    at += sizeof frame;
+    EXPECT_EQ(stream.substr(at, frame.bytes), payload(frame.sequence, frame.offset, frame.bytes));
+    at += frame.bytes;
+    sent.parts.emplace_back(frame.sequence, frame.offset);
+    sent.bytes += frame.bytes;
+  }
+  return sent;
+}
+
+// Any cut of any messages, over any sockets, in any order that a sender's credits allow.
+TEST(TcpReceiver, PutsMessagesTogetherFromAnyParts) {
+  std::mt19937 random(1);
+  for (int round = 0; round < 200; ++round) {
+    Receiving wire(round % 2 == 0 ? SIZE_MAX : 7, ~0ull - 5, System::real(), 3);
+    uint64_t taken = ~0ull - 5;
+    for (int window = 0; window < 4; ++window) {
+      std::vector<std::pair<uint64_t, std::string>> parts;
+      std::vector<uint32_t> lengths;
+      for (uint64_t k = 0; k < kShape.slots; ++k) {
+        lengths.push_back(random() % (kShape.slotBytes + 1));
+        uint32_t from = 0;
+        do {
+          const uint32_t count = lengths[k] == 0 ? 0 : 1 + random() % (lengths[k] - from);
+          parts.emplace_back(taken + k, part(taken + k, lengths[k], from, count));
+          from += count;
+        } while (from < lengths[k]);
+      }
+      std::shuffle(parts.begin(), parts.end(), random);
+      for (const auto& [number, bytes] : parts) wire.put(bytes.data(), bytes.size(), random() % 3);
+      for (const uint32_t length : lengths) {
+        Received received;
+        ASSERT_TRUE(wire.end.peek(received)) << wire.reason;
+        ASSERT_EQ(received.length, length);
+        EXPECT_EQ(std::string(reinterpret_cast<const char*>(received.data), length), payload(taken, 0, length));
+        wire.end.release();
+        ++taken;
+      }
+    }
+    EXPECT_EQ(wire.breaks, 0);
+  }
+}
+
+// A message that is complete waits for those before it, in a slot of its own.
+TEST(TcpReceiver, KeepsTheOrderOfMessages) {
+  Receiving wire(SIZE_MAX, 0, System::real(), 2);
+  const std::string late = part(0, 200, 0, 200), early = part(1, 200, 0, 200);
+  wire.put(late.data(), 50, 0);
+  wire.put(early.data(), early.size(), 1);
+  Received received;
+  EXPECT_FALSE(wire.end.peek(received));
+  wire.put(late.data() + 50, late.size() - 50, 0);
+  for (uint64_t k = 0; k < 2; ++k) {
+    ASSERT_TRUE(wire.end.peek(received));
+    EXPECT_EQ(std::string(reinterpret_cast<const char*>(received.data), received.length), payload(k, 0, 200));
+    wire.end.release();
+  }
+}
+
+TEST(TcpReceiver, PutsPartsWhereTheMessageIsOffered) {
+  Receiving wire(SIZE_MAX, 0, System::real(), 2);
+  wire.end.mine = kOwnAddressSpace;
+  wire.end.directFrom = 100;
+  std::byte memory[200];
+  wire.end.offer(1, memory, sizeof memory);
+  const std::string second = part(1, 200, 100, 100), first = part(1, 200, 0, 100), before = part(0, 0, 0, 0);
+  wire.put(second.data(), second.size(), 1);
+  wire.put(first.data(), first.size(), 0);
+  wire.put(before.data(), before.size(), 0);
+  Received received;
+  ASSERT_TRUE(wire.end.peek(received));
+  wire.end.release();
+  ASSERT_TRUE(wire.end.peek(received));
+  EXPECT_EQ(received.flags & kSlotPut, kSlotPut);
+  EXPECT_EQ(std::string(reinterpret_cast<const char*>(memory), 200), payload(1, 0, 200));
+}
+
+TEST(TcpReceiver, TakesNoPartTwice) {
+  const std::string whole = part(0, 100, 0, 100), half = part(0, 100, 0, 50), most = part(0, 100, 0, 60),
+                    longer = part(0, 101, 50, 50);
+  for (const auto& [first, second] : {std::pair{whole, whole}, {half, most}, {half, longer}, {whole, half}}) {
+    Receiving wire(SIZE_MAX, 0, System::real(), 2);
+    wire.put(first.data(), first.size(), 0);
+    EXPECT_EQ(wire.breaks, 0);
+    wire.put(second.data(), second.size(), 1);
+    EXPECT_EQ(wire.breaks, 1);
+    EXPECT_THAT(wire.reason, HasSubstr("come already"));
+  }
+}
+
+TEST(TcpSender, SpreadsLongMessagesAndKeepsShortOnesTogether) {
+  Sending wire(SIZE_MAX, 0, System::real(), 2);
+  size_t bytes[2] = {0, 0};
+  for (uint64_t k = 0; k < 100; ++k) {
+    publish(wire.end, 256);
+    wire.path->kick();
+    for (size_t socket : {0, 1}) bytes[socket] += partsOf(wire.take(socket)).bytes;
+    const CreditFrame credit{FrameKind::credit, 0, k + 1};
+    wire.put(credit);
+  }
+  EXPECT_EQ(bytes[0], bytes[1]);
+  EXPECT_EQ(bytes[0] + bytes[1], 100u * 256);
+  for (uint64_t k = 0; k < 4; ++k) publish(wire.end, 64);
+  wire.path->kick();
+  EXPECT_EQ(partsOf(wire.take(0)).parts.size(), 4u);
+  EXPECT_EQ(wire.take(1), "");
+  EXPECT_EQ(wire.breaks, 0);
+}
+
+TEST(TcpSender, WantsMoreSocketsOnceForALongMessage) {
+  Sending wire;
+  publish(wire.end, 64);
+  wire.path->kick();
+  EXPECT_EQ(wire.wants, 0);
+  for (int i = 0; i < 2; ++i) publish(wire.end, 65);
+  wire.path->kick();
+  EXPECT_EQ(wire.wants, 1);
+  // One socket carries whole messages.
+  EXPECT_EQ(partsOf(wire.take()).parts.size(), 3u);
+}
+
+/// A machine on which one socket takes nothing.
+class StuckSystem final : public test::ForwardingSystem {
+ public:
+  StuckSystem() : ForwardingSystem(System::real()) {}
+  ssize_t sendmsg(int fd, const msghdr* message) override {
+    if (fd != stuck) return ForwardingSystem::sendmsg(fd, message);
+    errno = EAGAIN;
+    return -1;
+  }
+  int stuck = -1;
+};
+
+TEST(TcpSender, GivesASocketThatStandsStillLittle) {
+  StuckSystem system;
+  Sending wire(SIZE_MAX, 0, system);
+  Fd second = wire.newSocket(system);
+  system.stuck = second.get();
+  ASSERT_TRUE(wire.path->addSocket(std::move(second)).ok());
+  for (uint64_t k = 0; k < kShape.slots; ++k) {
+    publish(wire.end, 256);
+    wire.path->kick();
+  }
+  // Of the first message half was given to the socket, before it was known to take nothing.
+  char bytes[1 << 12];
+  const ssize_t got = read(wire.peers[0].get(), bytes, sizeof bytes);
+  ASSERT_GT(got, 0);
+  EXPECT_EQ(partsOf(std::string(bytes, static_cast<size_t>(got))).bytes, kShape.slots * 256u - 128);
+  EXPECT_EQ(wire.breaks, 0);
+}
+
+TEST(TcpPath, OneBrokenSocketOfSeveralIsNamed) {
+  Receiving receiver(SIZE_MAX, 0, System::real(), 3);
+  receiver.peers[1].reset();
+  while (receiver.reactor.poll(Duration::zero())) {}
+  EXPECT_EQ(receiver.breaks, 1);
+  EXPECT_THAT(receiver.reason, HasSubstr("the peer closed the connection (socket 2 of 3"));
+  EXPECT_TRUE(receiver.end.poisoned());
+  Sending sender(SIZE_MAX, 0, System::real(), 3);
+  sender.peers[2].reset();
+  publish(sender.end, 256);
+  sender.path->kick();
+  while (sender.reactor.poll(Duration::zero())) {}
+  EXPECT_EQ(sender.breaks, 1);
+  EXPECT_THAT(sender.reason, HasSubstr("(socket 3 of 3"));
+  EXPECT_TRUE(sender.end.poisoned());
+}
+
+// The last words come over another socket than the one that ends first.
+TEST(TcpPath, PoisonCountsWhicheverSocketEndsFirst) {
+  Receiving receiver(SIZE_MAX, 0, System::real(), 2);
+  const MessageFrame poison{0, 0, 0, 0, 0, 0, 0, FrameKind::poison};
+  ASSERT_EQ(write(receiver.peers[0].get(), &poison, sizeof poison), static_cast<ssize_t>(sizeof poison));
+  receiver.peers[1].reset();
+  while (receiver.reactor.poll(Duration::zero())) {}
+  EXPECT_TRUE(receiver.end.poisoned());
+  EXPECT_EQ(receiver.breaks, 0);
+  Sending sender(SIZE_MAX, 0, System::real(), 2);
+  const CreditFrame words{FrameKind::poison, 0, 0};
+  ASSERT_EQ(write(sender.peers[0].get(), &words, sizeof words), static_cast<ssize_t>(sizeof words));
+  sender.peers[1].reset();
+  while (sender.reactor.poll(Duration::zero())) {}
+  EXPECT_TRUE(sender.end.poisoned());
+  EXPECT_EQ(sender.breaks, 0);
+}
+
+TEST(TcpPath, PoisonGoesOverEverySocket) {
+  Sending sender(SIZE_MAX, 0, System::real(), 2);
+  sender.path->poison();
+  for (size_t socket : {0, 1}) {
+    const std::string words = sender.take(socket);
+    ASSERT_EQ(words.size(), sizeof(MessageFrame));
+    EXPECT_EQ(reinterpret_cast<const MessageFrame*>(words.data())->kind, FrameKind::poison);
+  }
+}
+
+TEST(TcpPath, TakesSoManySocketsAndNoMore) {
+  Sending wire(SIZE_MAX, 0, System::real(), TcpPath::kMaxSubflows);
+  const Status status = wire.path->addSocket(wire.newSocket(System::real()));
+  EXPECT_EQ(status.code(), Code::remote);
+  EXPECT_THAT(status.message(), HasSubstr("64 sockets already"));
+  EXPECT_EQ(wire.breaks, 0);
+}
+
+}  // namespace
+}  // namespace eccl::transport

@@ -1,0 +1,81 @@
+// One end of a TCP connection, with sockets whose other ends the test has.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "transport/tcp/tcp_receiver.h"
+#include "transport/tcp/tcp_sender.h"
+
+namespace eccl::transport {
+
+inline constexpr RingShape kShape{4, 256};
+
+/// One end under test, the other a bare socket, or several.
+template <class PathEnd, class RingEndKind>
+struct Wire {
+  explicit Wire(size_t bytesPerCall = SIZE_MAX, uint64_t first = 0, System& system = System::real(),
+                size_t sockets = 1, uint32_t partBytes = 64) {
+    EXPECT_TRUE(reactor.open(System::real()).ok());
+    TcpPath::Wiring wiring;
+    wiring.socket = newSocket(system);
+    wiring.reactor = &reactor;
+    wiring.memory = mapPrivate(ringMemoryBytes(kShape)).take();
+    wiring.onBroken = [this](const std::string& why) {
+      ++breaks;
+      reason = why;
+    };
+    wiring.onWantsMore = [this] { ++wants; };
+    wiring.bytesPerCall = bytesPerCall;
+    wiring.partBytes = partBytes;
+    formatRing(wiring.memory.get(), kShape, first);
+    attachRing(end, wiring.memory.get(), kShape, first, 0);
+    path = std::make_unique<PathEnd>(std::move(wiring), end);
+    EXPECT_TRUE(path->open().ok());
+    while (peers.size() < sockets) {
+      Fd socket = newSocket(system);
+      EXPECT_TRUE(path->addSocket(std::move(socket)).ok());
+    }
+  }
+  /// A stream is a stream; TCP itself is in the conformance suite.
+  Fd newSocket(System& system) {
+    int pair[2];
+    EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair), 0);
+    peers.emplace_back(pair[1]);
+    return Fd(pair[0], system);
+  }
+  void put(const void* bytes, size_t count, size_t socket = 0) {
+    ASSERT_EQ(write(peers[socket].get(), bytes, count), static_cast<ssize_t>(count));
+    while (reactor.poll(Duration::zero())) {}
+  }
+  template <class Frame>
+  void put(const Frame& frame) {
+    put(&frame, sizeof frame);
+  }
+  std::string take(size_t socket = 0) {
+    while (reactor.poll(Duration::zero())) {}
+    char bytes[1 << 16];
+    const ssize_t got = read(peers[socket].get(), bytes, sizeof bytes);
+    return got > 0 ? std::string(bytes, static_cast<size_t>(got)) : "";
+  }
+  Reactor reactor;
+  std::vector<Fd> peers;
+  RingEndKind end;
+  std::unique_ptr<PathEnd> path;
+  int breaks = 0, wants = 0;
+  std::string reason;
+};
+using Receiving = Wire<TcpReceiver, ReceiveEnd>;
+using Sending = Wire<TcpSender, SendEnd>;
+
+/// The frame of a whole message.
+inline MessageFrame message(uint64_t sequence, uint32_t length) {
+  return {sequence, length, 0, length, 77, kSlotLast, 3, FrameKind::message};
+}
+
+}  // namespace eccl::transport
