@@ -14,7 +14,7 @@ import time
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 sys.dont_write_bytecode = True
 
-from support import HERE, PREFIX, TOOL, Lab, check, environment, eventually, marked, namespaces, nothing_left, skipped, tool  # noqa: E402
+from support import HERE, PREFIX, TOOL, Lab, check, environment, eventually, marked, namespaces, nothing_left, run, tool  # noqa: E402
 
 
 def reaches_everybody(lab, most=9):
@@ -159,6 +159,10 @@ def jobs_end():
             job.send_signal(number)
             check(job.wait(20) == 128 + number, "exit code %d after signal %d" % (job.returncode, number))
             check(not marked(PREFIX), "processes are left after signal %d" % number)
+        job = lab.start("--", "sh", "-c", stay + "exec yes", env={"TEST_MARK": PREFIX}, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        job.stdout.readline()
+        job.stdout.close()
+        check(job.wait(20) == 128 + signal.SIGPIPE and not marked(PREFIX), "a job whose output nobody reads goes on")
         with tempfile.TemporaryDirectory() as folder:
             check(lab("run", "--output", folder, "--", "sh", "-c", "echo I am $RANK") == "", "files are not the only output")
             for rank in range(4):
@@ -239,7 +243,4 @@ def two_labs():
 TESTS = (fabrics, large_fabrics, rates, flows_take_the_spine_that_their_ports_say, variables_of_ranks, jobs_end, crashes_leave_nothing, two_labs)
 
 if __name__ == "__main__":
-    test = {test.__name__: test for test in TESTS}[sys.argv[1]]
-    if not skipped():
-        test()
-        print("passed")
+    run(TESTS, sys.argv[1])

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 
-from netlab import cli  # noqa: E402
+from netlab import cli, lab  # noqa: E402
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 TOOL = os.path.join(HERE, "lab")
@@ -166,3 +166,16 @@ def marked(mark):
                     if b"TEST_MARK=%s\0" % mark.encode() in file.read():
                         found.append(int(entry))
     return found
+
+
+def run(tests, name, *programs):
+    """The test of that name, or a reason why not; whatever comes of it, no lab stays up."""
+    test = {test.__name__: test for test in tests}[name]
+    if skipped(*programs):
+        return
+    try:
+        test()
+    finally:
+        for left in (entry for entry in lab.names() if entry.startswith(PREFIX)):
+            tool("down", "--name", left)
+    print("passed")

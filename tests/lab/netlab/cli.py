@@ -196,6 +196,3 @@ def main(arguments):
         return 2
     except KeyboardInterrupt:
         return 130
-    except BrokenPipeError:  # whoever read on has ended
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 141

@@ -49,9 +49,9 @@ def on_host(lab, host, command):
 
 
 class Job:
-    def __init__(self, say):
-        self.say = say
+    def __init__(self):
         self.ranks = []  # of subprocess.Popen
+        self.stop = 0  # the number of a signal to the tool; a handler that raised could come between two halves of a start
         self.selector = selectors.DefaultSelector()
         self.partial = {}
 
@@ -82,6 +82,8 @@ class Job:
         failure, seen = None, set()
         while True:
             self.hand_on(POLL)
+            if self.stop:
+                raise Ended(128 + self.stop, "signal %d" % self.stop, "all ranks")
             for number, rank in enumerate(self.ranks):
                 code = rank.poll()
                 if code and number not in seen:
@@ -112,15 +114,20 @@ class Job:
                 self.selector.unregister(key.fileobj)
                 lines = [line for line in lines if line] + [b""]
             self.partial[key.data] = lines.pop()
-            for line in lines:
-                sys.stdout.buffer.write(b"[%d] %s\n" % (key.data, line))
-        sys.stdout.flush()
+            try:
+                for line in lines:
+                    sys.stdout.buffer.write(b"[%d] %s\n" % (key.data, line))
+                sys.stdout.flush()
+            except BrokenPipeError:  # whoever read on has ended
+                self.stop = signal.SIGPIPE
+                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return bool(events)
 
     def terminate(self):
         for rank in self.ranks:
             if rank.poll() is None:
-                with contextlib.suppress(ProcessLookupError):
+                rank.terminate()
+                with contextlib.suppress(ProcessLookupError):  # a command on a host is in our group
                     os.killpg(rank.pid, signal.SIGTERM)
                     os.killpg(rank.pid, signal.SIGCONT)  # one that is stopped would not hear of it
         deadline = time.monotonic() + TERMINATION
@@ -130,17 +137,15 @@ class Job:
 
 def run(lab, ranks, command, folder, timeout, patience, say):
     """The exit code: 0, that of the first rank that failed, 124 after the timeout, 128 + N after signal N."""
+    job, code = Job(), 0
+
     def stop(number, _):
-        for each in SIGNALS:
-            signal.signal(each, signal.SIG_IGN)
-        raise Ended(128 + number, "signal %d" % number, "all ranks")
-    job, code = Job(say), 0
-    before = {number: signal.getsignal(number) for number in SIGNALS}
+        if ranks[0][1] or number != signal.SIGINT:  # the terminal's is for a single command itself, which may be a shell
+            job.stop = number
+    before = {number: signal.signal(number, stop) for number in SIGNALS}
     try:
         with system.process_namespace() as end_rest:
             try:
-                for number in SIGNALS:
-                    signal.signal(number, stop)
                 job.start(lab, ranks, command, folder)
                 job.wait(timeout, patience)
             except Ended as ended:
