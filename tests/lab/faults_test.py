@@ -174,26 +174,26 @@ def cpu_seconds(pid):
 def slow_cpu():
     """Processes that are there already and those that come later; the other host's are not slowed."""
     with Lab("--hosts", 2) as lab:
-        def share(seconds=1.5):
+        def used(host):
+            """CPU time of the host's processes so far, and when that was."""
+            pids = map(int, subprocess.check_output(["ip", "netns", "pids", lab.host(host)]).split())
+            return sum(map(cpu_seconds, pids)), time.monotonic()
+
+        def share():
             """Of a core, of the two ranks of each host together."""
-            used = []
-            for _ in range(2):
-                used.append([sum(map(cpu_seconds, map(int, subprocess.check_output(["ip", "netns", "pids", lab.host(host)]).split())))
-                             for host in (0, 1)])
-                time.sleep(seconds if len(used) == 1 else 0)
-            return [(after - before) / seconds for before, after in zip(*used)]
-        quiet = {"stderr": subprocess.DEVNULL}
-        with lab.start("--", "sh", "-c", "while :; do :; done", **quiet) as first:
+            before = [used(host) for host in (0, 1)]
+            time.sleep(1.5)
+            return [(after[0] - old[0]) / (after[1] - old[1]) for old, after in zip(before, map(used, (0, 1)))]
+        busy = ("--", "sh", "-c", "while :; do :; done")
+        with lab.start(*busy, stderr=subprocess.DEVNULL):
             lab("fault", "cpu", 1, 10)
-            with lab.start("--", "sh", "-c", "while :; do :; done", **quiet) as second:
+            with lab.start(*busy, stderr=subprocess.DEVNULL):
                 time.sleep(0.5)
                 slow = share()
                 check(slow[1] < 0.16 < slow[0], "shares of a core with 10 %% for host 1: %s" % slow)
                 lab("fault", "clear")
                 free = share()
                 check(free[1] > 0.16, "shares of a core after that was cleared: %s" % free)
-                second.terminate()
-            first.terminate()
         lab("fault", "cpu", 0, 50)
     check(not glob.glob("/sys/fs/cgroup/*/eccl-lab-%s-*" % PREFIX) and not glob.glob("/sys/fs/cgroup/eccl-lab-%s-*" % PREFIX), "control groups are left")
 

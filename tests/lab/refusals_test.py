@@ -1,7 +1,6 @@
 """What becomes of a wrong fabric, a wrong command line and a machine that cannot: a sentence, never a half-made lab. And when
 hosts_test.py is skipped and when it fails. With an `ip` in front of the real one that says what kernels say; no lab is made."""
 
-import json
 import os
 import subprocess
 import sys

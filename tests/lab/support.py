@@ -77,6 +77,14 @@ def tool(*arguments, code=0, **more):
     return done.stdout
 
 
+class Job(subprocess.Popen):
+    """Ends with its `with`, also when a check has failed there."""
+
+    def __exit__(self, *reason):
+        self.terminate()
+        super().__exit__(*reason)
+
+
 class Lab:
     """Up in a `with`; it ends with this process, too."""
 
@@ -97,7 +105,7 @@ class Lab:
     def start(self, *arguments, **options):
         """`lab run` beside the test."""
         more = options.pop("env", {})
-        return subprocess.Popen([TOOL, "run", "--name", self.name, *map(str, arguments)], env=environment(**more),
+        return Job([TOOL, "run", "--name", self.name, *map(str, arguments)], env=environment(**more),
                                 stdin=subprocess.DEVNULL, text=True, **options)
 
     def host(self, number):
