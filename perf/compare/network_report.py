@@ -50,7 +50,7 @@ def consistency(records):
 
 
 def limits(records, row):
-    """Mbit/s that iperf3 moves each way at the same time; the slower way counts."""
+    """Mbit/s that iperf3 moves, both ways at the same time; the slower way counts."""
     rates = [min(record["mbit"]) for record in of(records, row, contender="iperf3")]
     return statistics.median(rates) if rates else None
 
@@ -59,7 +59,7 @@ def section(records, row):
     rate = limits(records, row)
     lines = ["## %s: %s" % (row.name, row.title), ""]
     if rate:
-        lines += ["iperf3, one stream each way at once: %.1f Gbit/s; the bound is S / that." % (rate / 1000), ""]
+        lines += ["iperf3, a process and a stream each way at once: %.1f Gbit/s in the slower way. The bound is S over that." % (rate / 1000), ""]
     rows = []
     for operation in row.operations:
         for size in sorted({record["bytes"] for record in of(records, row, operation=operation)}):

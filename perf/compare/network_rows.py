@@ -36,6 +36,7 @@ class Row:
     bound: Callable = None  # (operation, size, hosts, ranks on each) -> seconds
     iterations: int = 5  # of one repetition; None: as many as fit `seconds`
     seconds: float = 0.3
+    calls: int = 1  # in each iteration, one after the other
     own_nic: bool = False  # rank g of a host uses NIC g
     raw: bool = False  # two processes without a library are measured beside
     iperf: bool = False  # and what iperf3 moves, both ways at once
@@ -59,12 +60,12 @@ ROWS = (
     Row("unequal", "4 hosts, rails of 100 and 200 Mbit/s", ("unequal-rails",), 4, operations=("all_reduce", "alltoall"),
         bound=link_bound(100, 200)),
     Row("rail-spine", "4 hosts with 4 ranks, rank g on NIC g of 100 Mbit/s, ToRs oversubscribed 2.27 : 1 (direct bound: 1.70 times "
-        "the one shown)", ("rail-spine",), 4, 4, operations=("alltoall",), bound=rail_local_alltoall, own_nic=True),
+        "the one shown; ECCL does not bind what it connects, so the kernel sends it by the NIC of the destination's rail)", ("rail-spine",), 4, 4, operations=("alltoall",), bound=rail_local_alltoall, own_nic=True),
     Row("ecmp", "8 hosts on two leaves, four spines, flows spread by hash, 100 Mbit/s", ("leaf-spine",), 8, operations=("alltoall",),
         bound=link_bound(100)),
-    Row("small-2", "2 hosts, unshaped", ("--hosts", "2"), 2, sizes=SMALL, iterations=None, raw=True),
-    Row("small-8", "8 hosts, unshaped", ("--hosts", "8"), 8, sizes=SMALL, iterations=None),
-    Row("small-loopback", "2 ranks on one host, TCP over the loopback", ("--hosts", "1"), 1, 2, sizes=SMALL, iterations=None, raw=True),
+    Row("small-2", "2 hosts, unshaped", ("--hosts", "2"), 2, sizes=SMALL, iterations=None, calls=50, raw=True),
+    Row("small-8", "8 hosts, unshaped", ("--hosts", "8"), 8, sizes=SMALL, iterations=None, calls=50),
+    Row("small-loopback", "2 ranks on one host, TCP over the loopback", ("--hosts", "1"), 1, 2, sizes=SMALL, iterations=None, calls=50, raw=True),
     Row("large-2", "2 hosts, unshaped", ("--hosts", "2"), 2, sizes=LARGE, iterations=None, seconds=1, raw=True, iperf=True),
     Row("large-loopback", "2 ranks on one host, TCP over the loopback", ("--hosts", "1"), 1, 2, sizes=LARGE, iterations=None, seconds=1,
         raw=True, iperf=True),

@@ -13,8 +13,24 @@ from contenders import HERE, Contender
 
 LAB = os.path.join(ROOT, "tests/lab/lab")
 ECCL, OPENMPI, TUNED, RAW = "eccl", "openmpi", "openmpi-tuned", "raw"
-# What was fastest of what was tried on fabrics of several rails.
-TUNING = {}
+# Parameters that were the fastest of those tried, by operation and for small messages: algorithms of coll_tuned (2 pairwise, 3
+# recursive, 4 ring), two connections for each pair of interfaces where that helped.
+BY_OPERATION = {
+    "all_reduce": {"coll_tuned_allreduce_algorithm": "4", "btl_tcp_links": "2"},
+    "all_gather": {"coll_tuned_allgather_algorithm": "4"},
+    "reduce_scatter": {"coll_tuned_reduce_scatter_block_algorithm": "3", "btl_tcp_links": "2"},
+    "alltoall": {"coll_tuned_alltoall_algorithm": "2"},
+}
+SMALL = {"coll_tuned_allreduce_algorithm": "3", "btl_tcp_eager_limit": "131072"}
+
+
+def tuning(row, operation):
+    return {"coll_tuned_use_dynamic_rules": "1", **(SMALL if row.calls > 1 else BY_OPERATION[operation])}
+
+
+def tuning_in_words():
+    sets = [*BY_OPERATION.items(), ("small messages", SMALL)]
+    return "; ".join("%s: %s" % (name, ", ".join("%s %s" % item for item in chosen.items())) for name, chosen in sets)
 
 
 def lab(name, command, *arguments):
@@ -30,8 +46,8 @@ def in_lab(name, *arguments):
 
 
 def settings(row):
-    given = {"LOOP_CPU": "1"} if row.iterations else {}
-    return {**given, **({"LOOP_ITERATIONS": str(row.iterations)} if row.iterations else {})}
+    fixed = {"LOOP_CPU": "1", "LOOP_ITERATIONS": str(row.iterations)} if row.iterations else {}
+    return {"LOOP_CALLS": str(row.calls), **fixed}
 
 
 def eccl(row, name):
@@ -46,19 +62,19 @@ def raw(row, name, address):
                      own_ranks=True, environment=lambda: {**settings(row), "EXCHANGE_ADDRESS": place})
 
 
-def openmpi(row, name, addresses, interfaces, label, parameters):
+def openmpi(row, name, addresses, interfaces, label, parameters=dict):
     """mpirun on host 0, daemons on the others by network_agent. Between hosts TCP over all rails, inside a host shared
-    memory; on one host alone TCP too, as that is what is compared."""
+    memory; on one host alone TCP too, as that is what is compared. `parameters`: more of them."""
     def command(folder, ranks, crowded):
         chosen = {"plm": "rsh", "plm_rsh_agent": os.path.join(HERE, "network_agent"), "plm_rsh_no_tree_spawn": "1",
                   "oob_tcp_if_include": interfaces[0], "pml": "ob1", "btl": "tcp,self" + (",vader" if row.hosts > 1 else ""),
-                  "btl_tcp_if_include": ",".join(interfaces), "mpi_yield_when_idle": "1" if crowded else "0", **parameters}
+                  "btl_tcp_if_include": ",".join(interfaces), "mpi_yield_when_idle": "1" if crowded else "0", **parameters()}
         program = [os.path.join(folder, "mpi_openmpi")]
         if row.own_nic:
             del chosen["btl_tcp_if_include"]
             program = ["sh", "-c", 'OMPI_MCA_btl_tcp_if_include=e$OMPI_COMM_WORLD_LOCAL_RANK exec "$0"', *program]
-        passed = [word for key in os.environ | settings(row) if key.startswith("LOOP_") for word in ("-x", key)]
-        passed += [word for key in ("LOOP_DIRECTORY", "LOOP_OPERATION", "LOOP_SIZES", "LOOP_SECONDS", "WORLD_SIZE") for word in ("-x", key)]
+        passed = [word for key in ("LOOP_DIRECTORY", "LOOP_OPERATION", "LOOP_SIZES", "LOOP_SECONDS", "WORLD_SIZE", *settings(row))
+                  for word in ("-x", key)]
         return in_lab(name, "--on", "0", "--", "mpirun.openmpi", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "-np", str(ranks),
                       "--host", ",".join("%s:%d" % (address, row.per_host) for address in addresses), *passed,
                       *(word for item in chosen.items() for word in ("--mca", *item)), *program)
@@ -76,21 +92,23 @@ def sent(hosts, interfaces):
     return [total[interface] for interface in interfaces]
 
 
-def iperf(row, name, address):
-    """Mbit/s each way, of one stream in each direction at once; None without iperf3."""
+def iperf(row, name, addresses):
+    """Mbit/s of two iperf3 at once, one from the first to the last host and one back; None without iperf3."""
     if shutil.which("iperf3") is None:
         return None
-    server = subprocess.Popen(in_lab(name, "--on", str(row.hosts - 1), "--", "iperf3", "-s", "-1", "-B", address),
-                              stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
+    ways = [(0, row.hosts - 1, "5201"), (row.hosts - 1, 0, "5202")]
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "start_new_session": True}
+    servers = [subprocess.Popen(in_lab(name, "--on", str(to), "--", "iperf3", "-s", "-p", port), **quiet) for _, to, port in ways]
     try:
-        for _ in range(50):  # until the server is there
-            done = subprocess.run(in_lab(name, "--on", "0", "--", "iperf3", "-J", "--bidir", "-t", "2", "-c", address), stdout=subprocess.PIPE, text=True)
-            result = json.loads(done.stdout)
-            if "error" not in result:
-                return [result["end"][key]["bits_per_second"] / 1e6 for key in ("sum_received", "sum_received_bidir_reverse")]
-        raise SystemExit("network: iperf3: %s" % result["error"])
+        for _ in range(20):  # until both servers are there
+            clients = [subprocess.Popen(in_lab(name, "--on", str(one), "--", "iperf3", "-J", "-t", "2", "-c", addresses[to], "-p", port),
+                                        stdout=subprocess.PIPE, text=True) for one, to, port in ways]
+            results = [json.loads(client.communicate()[0]) for client in clients]
+            if not any("error" in result for result in results):
+                return [result["end"]["sum_received"]["bits_per_second"] / 1e6 for result in results]
+        raise SystemExit("network: iperf3: %s" % results)
     finally:
-        session.end([server])
+        session.end(servers)
 
 
 def measure(row, folder, repetitions, peers, limit, say):
@@ -104,7 +122,8 @@ def measure(row, folder, repetitions, peers, limit, say):
         addresses = [host["addresses"]["e0"] for host in hosts]
         contenders = [eccl(row, name)] + ([raw(row, name, addresses[0])] if row.raw else [])
         if peers:
-            contenders += [openmpi(row, name, addresses, interfaces, OPENMPI, {}), openmpi(row, name, addresses, interfaces, TUNED, TUNING)]
+            contenders += [openmpi(row, name, addresses, interfaces, OPENMPI),
+                           openmpi(row, name, addresses, interfaces, TUNED, lambda: tuning(row, operation))]
         for repetition in range(repetitions):
             first = repetition % len(contenders)  # nobody always comes after the same neighbour
             for operation in row.operations:
@@ -120,7 +139,7 @@ def measure(row, folder, repetitions, peers, limit, say):
                         say(what)
                         failures.append(what)
             if row.iperf:
-                rates = iperf(row, name, addresses[-1])
+                rates = iperf(row, name, addresses)
                 records += [{"row": row.name, "contender": "iperf3", "repetition": repetition, "mbit": rates}] if rates else []
             say("%s: repetition %d of %d" % (row.name, repetition + 1, repetitions))
         return records, failures
