@@ -1,5 +1,6 @@
-/* The limit of small messages over TCP: two processes without a library send each other the whole input, poll for the
- * other's with recv, and add. From the environment also EXCHANGE_ADDRESS, HOST:PORT where rank 0 listens. */
+/* The limit of small messages over TCP: two processes without a library send each other the whole input, poll
+ * for the other's with recv, and add. From the environment also EXCHANGE_ADDRESS, HOST:PORT where rank 0
+ * listens. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/tcp.h>
@@ -25,7 +26,8 @@ static void call(const Task* t) {
     }
     if (received < bytes) {
       const ssize_t n = recv(peer, (char*)t->output + received, bytes - received, MSG_DONTWAIT);
-      if (n == 0 || (n < 0 && errno != EAGAIN)) loopFail("recv: %s", n == 0 ? "the peer has ended" : strerror(errno));
+      if (n == 0 || (n < 0 && errno != EAGAIN))
+        loopFail("recv: %s", n == 0 ? "the peer has ended" : strerror(errno));
       if (n > 0) received += (size_t)n;
     }
     loopPause(theLoop);
@@ -37,14 +39,16 @@ static void meet(int rank) {
   char text[64] = "";
   const char* address = getenv("EXCHANGE_ADDRESS");
   const char* colon = address == NULL ? NULL : strrchr(address, ':');
-  if (colon == NULL || (size_t)(colon - address) >= sizeof text) loopFail("EXCHANGE_ADDRESS has to be HOST:PORT");
+  if (colon == NULL || (size_t)(colon - address) >= sizeof text)
+    loopFail("EXCHANGE_ADDRESS has to be HOST:PORT");
   memcpy(text, address, (size_t)(colon - address));
   struct sockaddr_in where = {.sin_family = AF_INET, .sin_port = htons((unsigned short)atoi(colon + 1))};
   if (inet_pton(AF_INET, text, &where.sin_addr) != 1) loopFail("EXCHANGE_ADDRESS: %s is no IPv4 address", text);
   const int fd = socket(AF_INET, SOCK_STREAM, 0), on = 1;
   if (rank == 0) {
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-    if (bind(fd, (struct sockaddr*)&where, sizeof where) != 0 || listen(fd, 1) != 0 || (peer = accept(fd, NULL, NULL)) < 0)
+    if (bind(fd, (struct sockaddr*)&where, sizeof where) != 0 || listen(fd, 1) != 0 ||
+        (peer = accept(fd, NULL, NULL)) < 0)
       loopFail("%s: %s", address, strerror(errno));
     close(fd);
   } else {
@@ -61,7 +65,8 @@ static void meet(int rank) {
 int main(void) {
   Loop loop = loopOpen();
   theLoop = &loop;
-  if (loop.ranks != 2 || strcmp(getenv("LOOP_OPERATION"), "all_reduce") != 0) loopFail("unsupported: only AllReduce of 2 ranks");
+  if (loop.ranks != 2 || strcmp(getenv("LOOP_OPERATION"), "all_reduce") != 0)
+    loopFail("unsupported: only AllReduce of 2 ranks");
   meet(loop.rank);
   const Contender contender = {.allocate = loopAllocate, .release = loopRelease, .call = call};
   loopRun(&loop, &contender);

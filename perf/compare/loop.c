@@ -21,7 +21,8 @@ struct Shared { /* all zero at first: a new file */
   _Alignas(128) atomic_uint generation;
   _Alignas(128) int iterations;
   _Alignas(128) double seconds[kMaxRanks][kMax];
-  _Alignas(128) double cpu[kMaxRanks]; /* seconds of all threads of a rank, in all timed calls of one measurement */
+  _Alignas(
+      128) double cpu[kMaxRanks]; /* seconds of all threads of a rank, in all timed calls of one measurement */
 };
 
 void loopFail(const char* format, ...) {
@@ -159,9 +160,12 @@ static void report(const Loop* loop, const Task* task, size_t bytes, int iterati
   qsort(slowest, (size_t)iterations, sizeof *slowest, ascending);
   const double median = (slowest[(iterations - 1) / 2] + slowest[iterations / 2]) / 2;
   const int file = openFile("results", O_WRONLY | O_APPEND);
-  dprintf(file, "{\"bytes\": %zu, \"variant\": \"%s\", \"iterations\": %d, \"us\": %.4f, \"slowest_us\": %.4f, "
-          "\"cpu_us\": %.1f}\n", bytes, variant, iterations, median * 1e6 / taskParts(task),
-          slowest[iterations - 1] * 1e6 / taskParts(task), cpuSeconds * 1e6 / iterations / loop->calls / taskParts(task));
+  dprintf(file,
+          "{\"bytes\": %zu, \"variant\": \"%s\", \"iterations\": %d, \"us\": %.4f, \"slowest_us\": %.4f, "
+          "\"cpu_us\": %.1f}\n",
+          bytes, variant, iterations, median * 1e6 / taskParts(task),
+          slowest[iterations - 1] * 1e6 / taskParts(task),
+          cpuSeconds * 1e6 / iterations / loop->calls / taskParts(task));
   close(file);
 }
 

@@ -8,8 +8,9 @@
  * From the environment: LOOP_DIRECTORY (where the ranks share the file `loop` and rank 0 adds lines of JSON to
  * `results`), LOOP_OPERATION, LOOP_SIZES (bytes, separated by commas), LOOP_SECONDS (time to spend on a size),
  * WORLD_SIZE, and RANK or what Open MPI or MPICH give instead. If they are set: LOOP_ITERATIONS (so many after
- * one to warm up, whatever they take), LOOP_CPU (the CPU time of the calls is reported, too), LOOP_CALLS (so many
- * calls in each iteration: where ranks outnumber cores, those that have met again keep the others from working). */
+ * one to warm up, whatever they take), LOOP_CPU (the CPU time of the calls is reported, too), LOOP_CALLS (so
+ * many calls in each iteration: where ranks outnumber cores, those that have met again keep the others from
+ * working). */
 #ifndef ECCL_PERF_COMPARE_LOOP_H_
 #define ECCL_PERF_COMPARE_LOOP_H_
 

@@ -2,16 +2,18 @@
 hosts_test.py is skipped and when it fails. With an `ip` in front of the real one that says what kernels say; no lab is made."""
 
 import os
+import re
 import subprocess
 import sys
 import tempfile
 import unittest
+import unittest.mock
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
 sys.dont_write_bytecode = True
 
-from netlab import cli, fabric, faults, plan  # noqa: E402
+from netlab import cgroups, cli, fabric, faults, plan  # noqa: E402
 from netlab.errors import LabError  # noqa: E402
 
 # $1.. of ip, which says so and fails; anything else succeeds.
@@ -63,7 +65,8 @@ class Skips(unittest.TestCase):
         says = "mount --make-shared /run/netns failed: Invalid argument"
         code, output, _ = self.outcome('"netns add"*-tor0', says, 1)
         self.assertTrue(code == 1 and "FAILED" in output and says in output and "skipped" not in output, (code, output))
-        self.assertFalse([entry for entry in os.listdir("/run/eccl-lab") if entry.startswith("eccl-test-%d" % os.getpid())])
+        name = re.search(r"eccl-test-\d+", output).group()
+        self.assertFalse([entry for entry in os.listdir("/run/eccl-lab") if entry.startswith(name)], output)
 
 
 class Fabrics(unittest.TestCase):
@@ -140,6 +143,24 @@ class Plans(unittest.TestCase):
         self.assertEqual(routes["x-tor0"], ["route replace 10.77.1.0/24 nexthop via 10.78.0.6 dev u1 weight 1"])
         self.assertEqual(dict(made.switch_routes(down={"tor1:spine0", "tor1:spine1"}))["x-tor0"],
                          ["route replace unreachable 10.77.1.0/24"])
+
+
+class ControlGroups(unittest.TestCase):
+    def test_version_2_and_none(self):
+        """This machine may have version 1, which faults_test.py uses then."""
+        with tempfile.TemporaryDirectory() as folder, unittest.mock.patch.object(cgroups, "_mounts") as mounts:
+            mounts.return_value = []
+            with self.assertRaisesRegex(LabError, "needs control groups with the cpu controller, version 1 or 2; none is mounted"):
+                cgroups.slow("x", 1, 10, [])
+            mounts.return_value = [(folder, "cgroup2", [])]
+            with open(os.path.join(folder, "cgroup.controllers"), "w") as file:
+                file.write("memory cpu\n")
+            cgroups.slow("x", 1, 25, [7])
+            group = os.path.join(folder, "eccl-lab-x-1")
+            for path, content in ((folder + "/cgroup.subtree_control", "+cpu"), (group + "/cpu.max", "25000 100000"), (group + "/cgroup.procs", "7")):
+                with open(path) as file:
+                    self.assertEqual(file.read(), content)
+            self.assertEqual((cgroups.members("x", 1), cgroups.members("x", 0)), (group + "/cgroup.procs", None))
 
 
 class CommandLines(unittest.TestCase):

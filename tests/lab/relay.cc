@@ -1,5 +1,5 @@
-// A wire that delays and loses: hands every frame that comes in at one network interface out at the other, both ways,
-// in order. For the lab's faults, on kernels with and without netem.
+// A wire that delays and loses: hands every frame that comes in at one network interface out at the other, both
+// ways, in order. For the lab's faults, on kernels with and without netem.
 //
 //   lab_relay INTERFACE INTERFACE DELAY_US JITTER_US LOSS_PERCENT      prints "ready" when it hands on
 #include <linux/if_ether.h>
@@ -25,10 +25,10 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::microseconds;
 
-constexpr size_t kMaxFrame = 70000;        // 64 KiB of a frame that the kernel has not cut, with its headers
-constexpr size_t kMaxQueue = 64 << 20;     // bytes under way in one direction; what comes then is lost
+constexpr size_t kMaxFrame = 70000;     // 64 KiB of a frame that the kernel has not cut, with its headers
+constexpr size_t kMaxQueue = 64 << 20;  // bytes under way in one direction; what comes then is lost
 constexpr int kSocketBuffer = 64 << 20;
-constexpr int kFramesInTurn = 64;          // of one direction, before it is the other's turn
+constexpr int kFramesInTurn = 64;  // of one direction, before it is the other's turn
 
 [[noreturn]] void fail(const char* what, const char* interface) {
   std::printf("%s: %s: %s\n", interface, what, std::strerror(errno));
@@ -83,7 +83,8 @@ class Direction {
       if (length <= 0) return;  // nothing there, or the interface is down for a while
       if (chance_(random_) < way_.loss || bytes_ + static_cast<size_t>(length) > kMaxQueue) continue;
       Clock::time_point due = Clock::now() + way_.delay;
-      if (way_.jitter.count() > 0) due += microseconds(random_() % static_cast<unsigned long>(way_.jitter.count()));
+      if (way_.jitter.count() > 0)
+        due += microseconds(random_() % static_cast<unsigned long>(way_.jitter.count()));
       if (!queue_.empty() && due < queue_.back().due) due = queue_.back().due;
       queue_.push_back({due, std::vector<char>(frame_.data(), frame_.data() + length)});
       bytes_ += static_cast<size_t>(length);
@@ -126,8 +127,8 @@ int main(int argc, char** argv) {
     std::printf("usage: lab_relay INTERFACE INTERFACE DELAY_US JITTER_US LOSS_PERCENT\n");
     return EXIT_FAILURE;
   }
-  const Way way{microseconds(static_cast<long>(numberOf(argv[3]))), microseconds(static_cast<long>(numberOf(argv[4]))),
-                numberOf(argv[5]) / 100};
+  const Way way{microseconds(static_cast<long>(numberOf(argv[3]))),
+                microseconds(static_cast<long>(numberOf(argv[4]))), numberOf(argv[5]) / 100};
   prctl(PR_SET_TIMERSLACK, 1000);  // ns; 50 us otherwise
   const int ends[] = {openInterface(argv[1]), openInterface(argv[2])};
   Direction directions[] = {{ends[0], ends[1], way}, {ends[1], ends[0], way}};

@@ -71,14 +71,14 @@ def _relay(lab, link):
         _filter(lab, link)
 
 
-def each(settle):
-    def settle_all(lab, links):
-        for link in links:
-            settle(lab, link)
+def one_by_one(settle):
+    def settle_all(lab, targets):
+        for target in targets:
+            settle(lab, target)
     return settle_all
 
 
-settle_relay = each(_relay)
+settle_relay = one_by_one(_relay)
 
 # --- hosts and ranks
 
@@ -95,7 +95,7 @@ def _cpu(lab, host):
 def signal_rank(lab, rank, number):
     """To every process of that rank; how many there were."""
     pids = [pid for each in system.processes(lab.plan.hosts).values() for pid in each]
-    ours = [pid for pid in pids if system.environment_of(pid).get("RANK") == str(rank)]
+    ours = [pid for pid in pids if system.environment_of(pid).get("RANK") == rank]
     for pid in ours:
         try:
             os.kill(pid, number)
@@ -117,13 +117,13 @@ class Kind:
 
 KINDS = {
     "down": Kind("link", "the link has no carrier; routes avoid a link to a spine", settle_carrier),
-    "blackhole": Kind("link", "packets vanish both ways, and nobody is told", each(_filter), programs=("nft",)),
-    "reset": Kind("link", "every TCP packet is answered by a reset", each(_filter), programs=("nft",)),
-    "rate": Kind("link", "the link carries so many Mbit/s", each(_rate), (("MBIT", _between(1, 100000)),)),
+    "blackhole": Kind("link", "packets vanish both ways, and nobody is told", one_by_one(_filter), programs=("nft",)),
+    "reset": Kind("link", "every TCP packet is answered by a reset", one_by_one(_filter), programs=("nft",)),
+    "rate": Kind("link", "the link carries so many Mbit/s", one_by_one(_rate), (("MBIT", _between(1, 100000)),)),
     "delay": Kind("link", "packets take so much longer, each way; the order stays", settle_relay,
                   (("MS", _between(0, 10000)), ("JITTER_MS", _between(0, 10000))), 1),
     "loss": Kind("link", "so many packets are lost, each way, by chance", settle_relay, (("PERCENT", _between(0, 100)),)),
-    "cpu": Kind("host", "all processes of the host together get so many percent of one core", each(_cpu),
+    "cpu": Kind("host", "all processes of the host together get so many percent of one core", one_by_one(_cpu),
                 (("PERCENT", _between(1, 10000)),)),
     "stop": Kind("rank", "the rank stands still (SIGSTOP)", signals=(signal.SIGSTOP, signal.SIGCONT)),
     "kill": Kind("rank", "the rank ends (SIGKILL); nothing undoes this", signals=(signal.SIGKILL, None)),
@@ -151,12 +151,6 @@ def _values(kind, texts):
     return values
 
 
-def _number(target, what, count):
-    if not target.isdigit() or int(target) >= count:
-        raise LabError("%r is no %s; there are 0 to %d" % (target, what, count - 1))
-    return int(target)
-
-
 def make(lab, kind, target, texts):
     one = KINDS[kind]
     values = _values(kind, texts)
@@ -169,12 +163,13 @@ def make(lab, kind, target, texts):
         fault["links"] = [link.name for link in links]
         _record_and(lab, fault, one.settle, links)
     elif one.target == "host":
-        fault["hosts"] = [_number(target, "host", len(lab.plan.hosts))]
+        if not target.isdigit() or int(target) >= len(lab.plan.hosts):
+            raise LabError("%r is no host; there are 0 to %d" % (target, len(lab.plan.hosts) - 1))
+        fault["hosts"] = [int(target)]
         _record_and(lab, fault, one.settle, fault["hosts"])
     else:
-        rank = _number(target, "rank", sum(lab.fabric.ranks))
-        if not signal_rank(lab, rank, one.signals[0]):
-            raise LabError("no rank %d is running in lab %s" % (rank, lab.name))
+        if not signal_rank(lab, target, one.signals[0]):
+            raise LabError("no rank %s is running in lab %s" % (target, lab.name))
         if one.signals[1] is not None:
             lab.faults.append(fault)
             lab.save()
@@ -200,7 +195,7 @@ def clear(lab, target=None):
     for fault in gone:
         one = KINDS[fault["kind"]]
         if one.target == "rank":
-            signal_rank(lab, int(fault["target"]), one.signals[1])
+            signal_rank(lab, fault["target"], one.signals[1])
         else:
             one.settle(lab, [link for link in lab.plan.links if link.name in fault["links"]] or fault["hosts"])
     lab.save()

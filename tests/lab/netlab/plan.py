@@ -21,6 +21,9 @@ class Link:
     def ends(self):
         return self.low, self.high
 
+    def nodes(self):
+        return "tor%d" % self.tor, str(self.host) if self.spine is None else "spine%d" % self.spine
+
 
 class Plan:
     def __init__(self, name, fabric: Fabric):
@@ -46,9 +49,7 @@ class Plan:
 
     def links_at(self, target):
         """The link of that name, or all links of that host, ToR or spine."""
-        nodes = {link.name: [str(link.host)] if link.spine is None else link.name.split(":") for link in self.links}
-        nodes.update({link.name: nodes[link.name] + ["tor%d" % link.tor] for link in self.links if link.spine is None})
-        found = [link for link in self.links if target == link.name or target in nodes[link.name]]
+        found = [link for link in self.links if target == link.name or target in link.nodes()]
         if not found:
             raise LabError("%s: lab %s has no link or node of that name; links are HOST:RAIL%s, nodes 0 to %d, %s" % (
                 target, self.name, " or torT:spineS" if self.spines else "", len(self.hosts) - 1,
