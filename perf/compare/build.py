@@ -7,7 +7,7 @@ import subprocess
 from contenders import ALL, HERE
 
 ROOT = os.path.dirname(os.path.dirname(HERE))
-TARGETS = ("compare_eccl", "compare_probe", "compare_cma", "compare_bandwidth", "compare_loop", "compare_loop_python")
+TARGETS = ("compare_eccl", "compare_probe", "compare_cma", "compare_bandwidth", "compare_exchange", "compare_loop", "compare_loop_python")
 
 
 def plot_is_possible():
@@ -18,10 +18,10 @@ def plot_is_possible():
     return True
 
 
-def install(peers, say):
+def install(peers, say, plot=True):
     """Installs what is missing. Why peers are left out, by name; SystemExit where nothing can be installed."""
     wanted = {peer: ALL[peer].packages for peer in peers if not ALL[peer].present()}
-    if not plot_is_possible():
+    if plot and not plot_is_possible():
         wanted["plot"] = ("python3-matplotlib",)
     if not wanted:
         return {}

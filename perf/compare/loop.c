@@ -21,6 +21,8 @@ struct Shared { /* all zero at first: a new file */
   _Alignas(128) atomic_uint generation;
   _Alignas(128) int iterations;
   _Alignas(128) double seconds[kMaxRanks][kMax];
+  _Alignas(
+      128) double cpu[kMaxRanks]; /* seconds of all threads of a rank, in all timed calls of one measurement */
 };
 
 void loopFail(const char* format, ...) {
@@ -67,6 +69,9 @@ Loop loopOpen(void) {
   Loop loop = {.rank = atoi(rank), .ranks = atoi(need("WORLD_SIZE"))};
   if (loop.ranks > kMaxRanks) loopFail("%d ranks: there may be %d", loop.ranks, kMaxRanks);
   loop.crowded = loop.ranks > pin(loop.rank);
+  loop.cpu = getenv("LOOP_CPU") != NULL;
+  const char* calls = getenv("LOOP_CALLS");
+  loop.calls = calls == NULL || atoi(calls) < 1 ? 1 : atoi(calls);
 
   const int file = openFile("loop", O_RDWR);
   if (ftruncate(file, sizeof(Shared)) != 0) loopFail("ftruncate: %s", strerror(errno));
@@ -97,18 +102,28 @@ static void barrier(const Loop* loop) {
   while (atomic_load_explicit(&shared->generation, memory_order_acquire) == generation) loopPause(loop);
 }
 
-static double now(void) {
+static double readClock(clockid_t clock) {
   struct timespec time;
-  clock_gettime(CLOCK_MONOTONIC, &time);
+  clock_gettime(clock, &time);
   return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+}
+
+static double now(void) {
+  return readClock(CLOCK_MONOTONIC);
+}
+
+/* Not unless it is asked for: it is a system call, between the ranks' meeting and the work of a microsecond. */
+static double cpu(const Loop* loop) {
+  return loop->cpu ? readClock(CLOCK_PROCESS_CPUTIME_ID) : 0;
 }
 
 static double iterate(const Loop* loop, const Contender* contender, const Task* task, unsigned iteration) {
   taskFill(task, iteration);
   barrier(loop);
-  const double begun = now();
-  contender->call(task);
-  const double seconds = now() - begun;
+  const double cpuBegun = cpu(loop), begun = now();
+  for (int i = 0; i < loop->calls; ++i) contender->call(task);
+  const double seconds = (now() - begun) / loop->calls;
+  loop->shared->cpu[loop->rank] += cpu(loop) - cpuBegun;
   barrier(loop); /* nobody writes inputs, or uses the memory's bandwidth, while others are at it */
   return seconds;
 }
@@ -120,7 +135,10 @@ static int ascending(const void* a, const void* b) {
 
 /* How many iterations fit the time, by rank 0's clock; the same on all ranks. */
 static int agree(const Loop* loop, double secondsEach) {
-  if (loop->rank == 0) {
+  const char* exact = getenv("LOOP_ITERATIONS");
+  if (loop->rank == 0 && exact != NULL) {
+    loop->shared->iterations = atoi(exact) < 1 ? 1 : atoi(exact) > kMax ? kMax : atoi(exact);
+  } else if (loop->rank == 0) {
     const double fitting = atof(need("LOOP_SECONDS")) / secondsEach;
     loop->shared->iterations = fitting < kMin ? kMin : fitting > kMax ? kMax : (int)fitting;
   }
@@ -130,6 +148,8 @@ static int agree(const Loop* loop, double secondsEach) {
 
 static void report(const Loop* loop, const Task* task, size_t bytes, int iterations, const char* variant) {
   static double slowest[kMax];
+  double cpuSeconds = 0;
+  for (int rank = 0; rank < loop->ranks; ++rank) cpuSeconds += loop->shared->cpu[rank];
   for (int i = 0; i < iterations; ++i) {
     slowest[i] = 0;
     for (int rank = 0; rank < loop->ranks; ++rank) {
@@ -140,8 +160,12 @@ static void report(const Loop* loop, const Task* task, size_t bytes, int iterati
   qsort(slowest, (size_t)iterations, sizeof *slowest, ascending);
   const double median = (slowest[(iterations - 1) / 2] + slowest[iterations / 2]) / 2;
   const int file = openFile("results", O_WRONLY | O_APPEND);
-  dprintf(file, "{\"bytes\": %zu, \"variant\": \"%s\", \"iterations\": %d, \"us\": %.4f}\n", bytes, variant,
-          iterations, median * 1e6 / taskParts(task));
+  dprintf(file,
+          "{\"bytes\": %zu, \"variant\": \"%s\", \"iterations\": %d, \"us\": %.4f, \"slowest_us\": %.4f, "
+          "\"cpu_us\": %.1f}\n",
+          bytes, variant, iterations, median * 1e6 / taskParts(task),
+          slowest[iterations - 1] * 1e6 / taskParts(task),
+          cpuSeconds * 1e6 / iterations / loop->calls / taskParts(task));
   close(file);
 }
 
@@ -149,13 +173,15 @@ static void measure(const Loop* loop, const Contender* contender, const Task* ta
                     const char* variant) {
   unsigned iteration = 0;
   double each = 1e9;
-  for (int i = 0; i < kWarmUp; ++i) {
+  const int warmUp = getenv("LOOP_ITERATIONS") == NULL ? kWarmUp : 1;
+  for (int i = 0; i < warmUp; ++i) {
     const double begun = now();
     iterate(loop, contender, task, iteration++);
     const double seconds = now() - begun;
     if (seconds < each) each = seconds;
   }
   const int iterations = agree(loop, each);
+  loop->shared->cpu[loop->rank] = 0;
   for (int i = 0; i < iterations; ++i) {
     loop->shared->seconds[loop->rank][i] = iterate(loop, contender, task, iteration++);
   }

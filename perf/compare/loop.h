@@ -7,7 +7,10 @@
  *
  * From the environment: LOOP_DIRECTORY (where the ranks share the file `loop` and rank 0 adds lines of JSON to
  * `results`), LOOP_OPERATION, LOOP_SIZES (bytes, separated by commas), LOOP_SECONDS (time to spend on a size),
- * WORLD_SIZE, and RANK or what Open MPI or MPICH give instead. */
+ * WORLD_SIZE, and RANK or what Open MPI or MPICH give instead. If they are set: LOOP_ITERATIONS (so many after
+ * one to warm up, whatever they take), LOOP_CPU (the CPU time of the calls is reported, too), LOOP_CALLS (so
+ * many calls in each iteration: where ranks outnumber cores, those that have met again keep the others from
+ * working). */
 #ifndef ECCL_PERF_COMPARE_LOOP_H_
 #define ECCL_PERF_COMPARE_LOOP_H_
 
@@ -20,6 +23,8 @@ typedef struct Shared Shared;
 typedef struct {
   int rank, ranks;
   int crowded; /* there are more ranks than cores: who waits must give way */
+  int cpu;     /* the CPU time of calls is wanted */
+  int calls;   /* one after the other between two meetings; their mean counts */
   Shared* shared;
 } Loop;
 
