@@ -31,6 +31,8 @@ check 0 '^transport tcp, priority 100, built in; usable$' ECCL_TRANSPORT=tcp "$i
 check 0 '^transport thread, .*; not usable: ECCL_TRANSPORT=tcp$' ECCL_TRANSPORT=tcp "$info"
 check 1 "there is no transport 'x'; there are thread, shm, tcp" ECCL_TRANSPORT=x "$info"
 check 1 'ECCL_SLOTS' ECCL_SLOTS=3 "$info"
+check 0 '^rail +lo, 127[.]0[.]0[.]1$' ECCL_SOCKET_IFNAME==lo "$info"
+check 1 'selects no interface' ECCL_SOCKET_IFNAME=nonesuch "$info"
 
 unix=$modules/libeccl_transport_unix.so wrong=$modules/libeccl_transport_wrong.so
 check 0 "^transport unix, priority 150, module $unix; usable$" ECCL_TRANSPORT_MODULES="$unix" "$info"

@@ -6,6 +6,7 @@
 #include "eccl/version.h"
 #include "tools/common/command_line.h"
 #include "topology/probe/host_summary.h"
+#include "transport/net/rails.h"
 #include "transport/registry/registry.h"
 
 namespace {
@@ -60,6 +61,23 @@ int printTransports() {
   return choice.ok() ? 0 : refused(choice.status());
 }
 
+/// What connections to other hosts are spread over.
+int printRails() {
+  using namespace eccl::transport;
+  const auto settings = eccl::loadSettings();
+  if (!settings.ok()) return refused(settings.status());
+  const InterfaceOptions options = interfaceOptions(*settings);
+  const auto all = listInterfaces(eccl::System::real());
+  if (!all.ok()) return refused(all.status());
+  const auto chosen = chooseInterfaces(*all, options);
+  if (!chosen.ok()) return refused(chosen.status());
+  for (const Rail& rail : railsOf(*chosen, options, [](int) { return uint16_t{0}; })) {
+    const std::string address = rail.address.text();
+    std::printf("rail      %s, %s\n", rail.interface.c_str(), address.substr(0, address.rfind(':')).c_str());
+  }
+  return 0;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -74,13 +92,16 @@ int main(int argc, char** argv) {
   if (const Outcome parsed = parseCommandLine(argc, argv, options, nullptr); !parsed.ok())
     misused("eccl_info", parsed.text());
   if (help) {
-    std::printf("USAGE: eccl_info [OPTION]\nthis machine and the transports that ranks on it may use, or:\n%s",
-                helpText(options).c_str());
+    std::printf(
+        "USAGE: eccl_info [OPTION]\nthis machine, and the transports and rails that ranks on it may use, "
+        "or:\n%s",
+        helpText(options).c_str());
     return 0;
   }
   if (settings) return printSettings();
   std::printf("ECCL      %d.%d.%d\n", ECCL_MAJOR, ECCL_MINOR, ECCL_PATCH);
   if (version) return 0;
   std::fputs(eccl::topology::describe(eccl::topology::readHost()).c_str(), stdout);
-  return printTransports();
+  const int transports = printTransports(), rails = printRails();
+  return transports != 0 ? transports : rails;
 }
