@@ -4,6 +4,7 @@
 #include <random>
 
 #include "support/forwarding_system.h"
+#include "transport/net/rails.h"
 #include "transport/wire.h"
 
 namespace eccl::transport {
@@ -238,7 +239,7 @@ TEST(TcpPath, PoisonGoesOverEverySocket) {
 }
 
 TEST(TcpPath, TakesSoManySocketsAndNoMore) {
-  Sending wire(SIZE_MAX, 0, System::real(), TcpPath::kMaxSubflows);
+  Sending wire(SIZE_MAX, 0, System::real(), kMaxSockets);
   const Status status = wire.path->addSocket(wire.newSocket(System::real()));
   EXPECT_EQ(status.code(), Code::remote);
   EXPECT_THAT(status.message(), HasSubstr("64 sockets already"));

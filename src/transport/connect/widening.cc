@@ -7,7 +7,8 @@ namespace eccl::transport {
 namespace {
 
 constexpr size_t kDescriptorsOfDial = 3;
-constexpr Duration kConnectLimit = std::chrono::seconds(2), kTurnRest = std::chrono::milliseconds(2);
+constexpr Duration kConnectLimit = std::chrono::seconds(2), kTurnRest = std::chrono::milliseconds(2),
+                   kDescriptorsRest = std::chrono::seconds(1);
 /// A peer that leaves cannot be called either: that is no news.
 constexpr Duration kBeforeWarning = std::chrono::seconds(1);
 
@@ -56,8 +57,13 @@ void Widening::progress() {
 void Widening::dial() {
   const ConnectorOptions& options = context_.options;
   const TimePoint now = options.system->now();
-  if (!turn_.take() || !descriptorsLeft(kDescriptorsOfDial)) {
+  if (!turn_.take()) {
     until_ = now + kTurnRest;
+    return;
+  }
+  if (!descriptorsLeft(kDescriptorsOfDial)) {  // others need them more
+    turn_.give();
+    until_ = now + kDescriptorsRest;
     return;
   }
   Endpoint peer = endpoint(connection_.peer());

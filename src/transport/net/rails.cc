@@ -44,7 +44,7 @@ std::vector<RailPair> railPairs(const std::vector<Rail>& mine, const std::vector
   const size_t here = oneHost ? 1 : mine.size(), there = oneHost ? 1 : theirs.size();
   const size_t rails = cross ? std::max(here, there) : std::min(here, there);
   std::vector<RailPair> pairs;
-  for (size_t i = 0; i < rails * static_cast<size_t>(socketsEach); ++i)
+  for (size_t i = 0; i < std::min(rails * static_cast<size_t>(socketsEach), kMaxSockets); ++i)
     pairs.push_back({static_cast<int>(i % rails % here), static_cast<int>(i % rails % there)});
   return pairs;
 }

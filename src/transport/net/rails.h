@@ -19,6 +19,8 @@ struct Rail {
 };
 
 inline constexpr size_t kMaxRails = 16;
+/// Of one connection.
+inline constexpr size_t kMaxSockets = 64;
 /// The kernel's IFNAMSIZ, without the NUL.
 inline constexpr size_t kMaxInterfaceName = 15;
 
@@ -39,8 +41,8 @@ struct RailPair {
 };
 
 /// Which sockets a connection has, the first of them first: each rail of the side that has more of them is used
-/// `socketsEach` times. Between ranks that have an address in common, which are on one host, there is one rail.
-/// With `cross` false a rail is joined only to the one of the same position.
+/// `socketsEach` times, up to kMaxSockets. Between ranks that have an address in common, which are on one host,
+/// there is one rail. With `cross` false a rail is joined only to the one of the same position.
 std::vector<RailPair> railPairs(const std::vector<Rail>& mine, const std::vector<Rail>& theirs, int socketsEach,
                                 bool cross);
 

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "transport/net/rails.h"
 #include "transport/net/socket_ends.h"
 
 namespace eccl::transport {
@@ -52,8 +53,8 @@ TcpPath::TcpPath(Wiring wiring, uint32_t* peerPoison)
 
 Status TcpPath::addSocket(Fd socket) {
   if (!subflows_.empty() && !live()) return {};  // it makes no difference any more
-  if (subflows_.size() == kMaxSubflows)
-    return Status::error(Code::remote, "the connection has %zu sockets already", kMaxSubflows);
+  if (subflows_.size() == kMaxSockets)
+    return Status::error(Code::remote, "the connection has %zu sockets already", kMaxSockets);
   Subflow& added = subflows_.emplace_back(this, subflows_.size(), std::move(socket));
   if (Status status = reactor_->watch(added.socket.get(), added.watched = EPOLLIN, &added); !status.ok()) {
     subflows_.pop_back();

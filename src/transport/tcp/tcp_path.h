@@ -28,9 +28,6 @@ namespace eccl::transport {
 /// closed.
 class TcpPath : public Path {
  public:
-  /// More sockets than this are not taken.
-  static constexpr size_t kMaxSubflows = 64;
-
   /// What an end is made of. It takes the socket, and keeps the memory that the ring is in.
   struct Wiring {
     Fd socket;

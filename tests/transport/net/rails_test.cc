@@ -75,6 +75,7 @@ TEST(RailPairs, OneHostHasOneRail) {
   EXPECT_THAT(railPairs(two, two, 1, true), ElementsAre(RailPair{0, 0}));
   EXPECT_THAT(railPairs(two, two, 3, true), ElementsAre(RailPair{0, 0}, RailPair{0, 0}, RailPair{0, 0}));
   EXPECT_TRUE(railPairs(two, {}, 3, true).empty());
+  EXPECT_EQ(railPairs(two, two, 100, true).size(), kMaxSockets);
 }
 
 }  // namespace
