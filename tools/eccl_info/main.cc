@@ -5,6 +5,7 @@
 #include "base/settings.h"
 #include "eccl/version.h"
 #include "tools/common/command_line.h"
+#include "runtime/executor/devices.h"
 #include "topology/probe/host_summary.h"
 #include "transport/registry/registry.h"
 
@@ -74,7 +75,7 @@ int main(int argc, char** argv) {
   if (const Outcome parsed = parseCommandLine(argc, argv, options, nullptr); !parsed.ok())
     misused("eccl_info", parsed.text());
   if (help) {
-    std::printf("USAGE: eccl_info [OPTION]\nthis machine and the transports that ranks on it may use, or:\n%s",
+    std::printf("USAGE: eccl_info [OPTION]\nthis machine, and the devices and transports that ranks on it may use, or:\n%s",
                 helpText(options).c_str());
     return 0;
   }
@@ -82,5 +83,6 @@ int main(int argc, char** argv) {
   std::printf("ECCL      %d.%d.%d\n", ECCL_MAJOR, ECCL_MINOR, ECCL_PATCH);
   if (version) return 0;
   std::fputs(eccl::topology::describe(eccl::topology::readHost()).c_str(), stdout);
+  for (const std::string& line : eccl::runtime::describeDevices()) std::printf("device %s\n", line.c_str());
   return printTransports();
 }
