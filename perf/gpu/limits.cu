@@ -1,7 +1,7 @@
 // What a GPU and its driver allow at best, where ECCL's design depends on it: one line for each fact.
 //
-// Built where nvcc is (target eccl_gpu_limits); run by hand on a machine with a GPU. perf/results/gpu.md has the
-// results, and says what they decide. Ends at the first CUDA call that fails, naming it.
+// Built where nvcc is (target eccl_gpu_limits); run by hand on a machine with a GPU. perf/results/gpu.md has
+// the results, and says what they decide. Ends at the first CUDA call that fails, naming it.
 #include "limits.cuh"
 
 namespace eccl::gpu {
@@ -226,6 +226,7 @@ int main(int argc, char** argv) {
       {"captured", "stream memory operations in a capture", captured},
       {"streams", "many streams that wait", waitingStreams},
       {"blocked", "driver calls while a stream waits", blockedCalls},
+      {"held", "a driver call while another thread is in the driver", heldDriver},
       {"processes", "two processes on one GPU", [] { right &= twoProcesses() == 0; }},
       {"lanes", "the interpreter's lanes as blocks of threads", [] { right &= measureLanes(); }}};
   const Part* const part =

@@ -67,6 +67,7 @@ inline CUstream stream() {
 // limits_waits.cu
 void waitingStreams();
 void blockedCalls();
+void heldDriver();
 /// 0: all went well. No CUDA call may have been made before: it forks.
 int twoProcesses();
 // lanes.cu
@@ -75,8 +76,8 @@ int twoProcesses();
 bool measureLanes();
 
 /// One side of a word passed to and fro. Ends after `limit` nanoseconds; *made: how often it went round.
-__device__ void pass(uint64_t* mine, uint64_t* theirs, bool first, uint64_t rounds, long long limit,
-                     uint64_t* made) {
+inline __device__ void pass(uint64_t* mine, uint64_t* theirs, bool first, uint64_t rounds, long long limit,
+                            uint64_t* made) {
   long long start, now;
   asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(start));
   for (uint64_t i = 1; i <= rounds; ++i) {

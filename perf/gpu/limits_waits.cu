@@ -114,6 +114,48 @@ void blockedCalls() {
   }
 }
 
+/// Whether a second thread gets into the driver while a first one waits in there for a stream.
+void heldDriver() {
+  Pinned words(128), data(64);
+  CUdeviceptr memory, spare;
+  CUcontext context;
+  CU(cuCtxGetCurrent(&context));
+  CU(cuMemAlloc(&memory, 64));
+  CU(cuMemAlloc(&spare, 1 << 20));
+  CUstream waits = stream(), other = stream();
+  uint64_t released = 0;
+  const std::pair<const char*, std::function<void()>> calls[] = {
+      {"waits in cuStreamSynchronize", [&] { CU(cuStreamSynchronize(waits)); }},
+      {"waits in cuCtxSynchronize", [] { CU(cuCtxSynchronize()); }},
+      {"waits in cuMemcpy", [&] { CU(cuMemcpy(memory, memory + 32, 8)); }},
+      {"waits in cuMemFree", [&] { CU(cuMemFree(spare)); }},
+      {"gives the stream 5000 words more", [&] {
+         for (int i = 0; i < 5000; ++i) CU(cuStreamWriteValue64(waits, words.at(8), 1, 0));
+       }}};
+  for (const auto& [what, call] : calls) {
+    CU(cuStreamWaitValue64(waits, words.at(0), ++released, CU_STREAM_WAIT_VALUE_GEQ));
+    std::atomic<bool> first{false}, second{false};
+    std::thread one([&, call = call] {
+      CU(cuCtxSetCurrent(context));
+      call();
+      first = true;
+    });
+    usleep(300000);
+    const bool waiting = !first;
+    std::thread two([&] {
+      CU(cuCtxSetCurrent(context));
+      CU(cuMemcpyDtoHAsync(data.host, memory, 8, other));
+      second = true;
+    });
+    usleep(300000);
+    std::printf("  one thread %s%s: another one's copy in another stream is %s\n", what,
+                waiting ? "" : " (it has returned)", second ? "made" : "HELD BACK");
+    words[0] = released;
+    one.join();
+    two.join();
+  }
+}
+
 /// Two processes on this GPU whose kernels wait for each other, and one that copies while the other computes.
 int twoProcesses() {
   void* const shared = mmap(nullptr, 8192, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
