@@ -18,6 +18,7 @@ namespace eccl {
 /// What kind of error it is. Values are ecclResult_t's; eccl.h says what each means to users.
 enum class Code : uint8_t {
   ok = 0,
+  device = 1,
   system = 2,
   internal = 3,
   invalidArgument = 4,

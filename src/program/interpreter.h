@@ -256,8 +256,10 @@ ECCL_DEVICE bool settle(const RunView& run, int32_t laneIndex, Device& device, b
   return true;
 }
 
-/// Whether the other lane has come as far as the step waits for. Pairs with finish().
+/// Whether the tile's input is there, and the other lane has come as far as the step waits for. Pairs with
+/// finish().
 ECCL_DEVICE inline bool waitOver(const RunView& run, const LaneState& lane, const Step& step) {
+  if (lane.tile >= run.readyTiles) return false;
   if (step.waitLane == kNoLane || (step.waitPreviousTile && lane.tile == 0)) return true;
   uint64_t tile = step.waitPreviousTile ? lane.tile - 1 : lane.tile;
   uint64_t steps = static_cast<uint64_t>(run.plan->lanes[step.waitLane].steps);

@@ -82,6 +82,8 @@ struct RunView {
   uint32_t signature = 0;
   bool scales = false;   // raw contributions are scaled as they are read
   bool patient = false;  // places for long messages are worth waiting for
+  /// Tiles from this one on are not begun yet: their input is not there. May grow while the Run goes on.
+  uint64_t readyTiles = UINT64_MAX;
 };
 
 /// A move that a device has been given, and what is to be done when it is complete.

@@ -12,6 +12,7 @@ namespace {
 
 // The C API hands out Code's values as they are.
 static_assert(static_cast<int>(Code::ok) == ecclSuccess);
+static_assert(static_cast<int>(Code::device) == ecclUnhandledCudaError);
 static_assert(static_cast<int>(Code::system) == ecclSystemError);
 static_assert(static_cast<int>(Code::internal) == ecclInternalError);
 static_assert(static_cast<int>(Code::invalidArgument) == ecclInvalidArgument);

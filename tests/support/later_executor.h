@@ -209,7 +209,8 @@ class LaterExecutor final : public runtime::Executor {
   void quiesce(runtime::Work& work) override {
     for (LaterDevice::Lane& lane : static_cast<State&>(*work.state).lanes) device_->await(lane, false);
   }
-  Result<std::unique_ptr<runtime::StreamGate>> enter(void* stream, std::function<void()> reached) override {
+  Result<std::unique_ptr<runtime::StreamGate>> enter(void* stream, std::span<runtime::Work* const>,
+                                                     std::function<void()> reached) override {
     struct Gate final : runtime::StreamGate {
       std::promise<void> opened;
       ~Gate() override { opened.set_value(); }

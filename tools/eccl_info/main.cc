@@ -4,6 +4,7 @@
 
 #include "base/settings.h"
 #include "eccl/version.h"
+#include "runtime/executor/devices.h"
 #include "tools/common/command_line.h"
 #include "topology/probe/host_summary.h"
 #include "transport/net/rails.h"
@@ -93,7 +94,8 @@ int main(int argc, char** argv) {
     misused("eccl_info", parsed.text());
   if (help) {
     std::printf(
-        "USAGE: eccl_info [OPTION]\nthis machine, and the transports and rails that ranks on it may use, "
+        "USAGE: eccl_info [OPTION]\nthis machine, and the devices, transports and rails that ranks on it may "
+        "use, "
         "or:\n%s",
         helpText(options).c_str());
     return 0;
@@ -102,6 +104,7 @@ int main(int argc, char** argv) {
   std::printf("ECCL      %d.%d.%d\n", ECCL_MAJOR, ECCL_MINOR, ECCL_PATCH);
   if (version) return 0;
   std::fputs(eccl::topology::describe(eccl::topology::readHost()).c_str(), stdout);
+  for (const std::string& line : eccl::runtime::describeDevices()) std::printf("device %s\n", line.c_str());
   const int transports = printTransports(), rails = printRails();
   return transports != 0 ? transports : rails;
 }

@@ -43,8 +43,8 @@ ecclResult_t make(Collective collective, const void* send, void* receive, size_t
       if (auto ended = communicator.repeat(key, send, receive)) return *std::move(ended);
     }
     std::shared_ptr<Stream> queue;
-    if (stream != nullptr) { ECCL_ASSIGN(queue, streamOf(stream, function)); }
     ECCL_TRY(communicator.usable());
+    ECCL_ASSIGN(queue, streamFor(communicator, stream, function));
     Call call;
     call.collective = collective;
     call.send = send;

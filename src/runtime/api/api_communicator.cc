@@ -94,11 +94,13 @@ Status create(ecclComm_t* comm, CommunicatorOptions options, std::function<Statu
   return filled;
 }
 
-Status initRank(ecclComm_t* comm, int nranks, const ecclUniqueId& bytes, int rank, const ecclConfig_t* config) {
+/// `device`: as chooseDevice().
+Status initRank(ecclComm_t* comm, int nranks, const ecclUniqueId& bytes, int rank, const ecclConfig_t* config,
+                int device) {
   if (comm == nullptr) return Status::error(Code::invalidArgument, "ecclCommInitRank: comm is NULL");
   *comm = nullptr;
   ECCL_TRY(checkRank(nranks, rank));
-  ECCL_ASSIGN(CommunicatorOptions options, optionsFrom(config, "ecclCommInitRank"));
+  ECCL_ASSIGN(CommunicatorOptions options, optionsFrom(config, "ecclCommInitRank", device));
   transport::UniqueId::Bytes copy;
   std::memcpy(copy.data(), bytes.internal, copy.size());
   ECCL_ASSIGN(transport::UniqueId id, transport::UniqueId::decode(copy));
@@ -106,7 +108,7 @@ Status initRank(ecclComm_t* comm, int nranks, const ecclUniqueId& bytes, int ran
                 [=](Communicator& communicator) { return communicator.join(id, rank, nranks); });
 }
 
-Status initAll(ecclComm_t* comms, int ndev) {
+Status initAll(ecclComm_t* comms, int ndev, const int* devices) {
   if (comms == nullptr) return Status::error(Code::invalidArgument, "ecclCommInitAll: comms is NULL");
   if (ndev < 1)
     return Status::error(Code::invalidArgument, "ecclCommInitAll: ndev is %d; at least 1 is needed", ndev);
@@ -122,7 +124,9 @@ Status initAll(ecclComm_t* comms, int ndev) {
   Group& group = Group::ofThisThread();
   group.start();
   for (int rank = 0; rank < ndev; ++rank) {
-    group.judge(guarded("ecclCommInitAll", [&] { return initRank(&comms[rank], ndev, bytes, rank, nullptr); }));
+    const int device = devices != nullptr ? devices[rank] : rank;
+    group.judge(
+        guarded("ecclCommInitAll", [&] { return initRank(&comms[rank], ndev, bytes, rank, nullptr, device); }));
   }
   return group.end();
 }
@@ -138,7 +142,11 @@ Status splitComm(ecclComm_t comm, CommunicatorUse& use, int color, int key, eccl
   }
   ECCL_TRY(parent.usable());
   CommunicatorOptions options = parent.options();
-  if (config != nullptr) { ECCL_ASSIGN(options, optionsFrom(config, "ecclCommSplit")); }
+  if (config != nullptr) {
+    const std::optional<ExecutorKind> device = options.device;  // the parent's, whatever is current here
+    ECCL_ASSIGN(options, optionsFrom(config, "ecclCommSplit", -1));
+    options.device = device;
+  }
   // From here on this rank takes part, in the order of the calls: its number is given out now.
   const uint64_t number = parent.beginSplit();
   // In the background the parent stays in use; in a group it may be destroyed before the group ends.
@@ -227,14 +235,15 @@ ecclResult_t ecclCommInitRank(ecclComm_t* comm, int nranks, ecclUniqueId id, int
 ecclResult_t ecclCommInitRankConfig(ecclComm_t* comm, int nranks, ecclUniqueId id, int rank,
                                     ecclConfig_t* config) {
   return apiCall("ecclCommInitRank", [&] {
-    const Status status = guarded("ecclCommInitRank", [&] { return initRank(comm, nranks, id, rank, config); });
+    const Status status =
+        guarded("ecclCommInitRank", [&] { return initRank(comm, nranks, id, rank, config, -1); });
     Group::ofThisThread().judge(status);
     return status;
   });
 }
 
-ecclResult_t ecclCommInitAll(ecclComm_t* comms, int ndev, const int*) {
-  return apiCall("ecclCommInitAll", [&] { return initAll(comms, ndev); });
+ecclResult_t ecclCommInitAll(ecclComm_t* comms, int ndev, const int* devlist) {
+  return apiCall("ecclCommInitAll", [&] { return initAll(comms, ndev, devlist); });
 }
 
 ecclResult_t ecclCommSplit(ecclComm_t comm, int color, int key, ecclComm_t* newcomm, ecclConfig_t* config) {
@@ -253,8 +262,16 @@ ecclResult_t ecclCommAbort(ecclComm_t comm) {
 }
 
 ecclResult_t ecclCommSynchronize(ecclComm_t comm) {
-  return apiCall("ecclCommSynchronize", comm,
-                 [](CommunicatorUse& use) { return use->communicator->defaultStream()->synchronize(); });
+  return apiCall("ecclCommSynchronize", comm, [](CommunicatorUse& use) {
+    ECCL_TRY(use->communicator->usable());
+    if (const auto& device = use->communicator->device(); device != nullptr) {
+      return Status::error(Code::invalidUsage,
+                           "ecclCommSynchronize: the calls of a %s communicator are in that "
+                           "device's streams; synchronize these",
+                           device->memory());
+    }
+    return use->communicator->defaultStream()->synchronize();
+  });
 }
 
 ecclResult_t ecclCommGetAsyncError(ecclComm_t comm, ecclResult_t* asyncError) {

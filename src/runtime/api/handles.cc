@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/per_thread.h"
 #include "runtime/api/process.h"
+#include "runtime/executor/devices.h"
 
 namespace eccl::runtime {
 namespace {
@@ -72,9 +73,24 @@ Result<std::shared_ptr<Stream>> streamOf(ecclStream_t stream, const char* functi
   return unknownHandle(table.existed(stream), function, "host stream", "ecclStreamCreate");
 }
 
-Result<CommunicatorOptions> optionsFrom(const ecclConfig_t* config, const char* function) {
+Result<std::shared_ptr<Stream>> streamFor(const Communicator& communicator, ecclStream_t stream,
+                                          const char* function) {
+  const auto& device = communicator.device();
+  if (device == nullptr) return stream != nullptr ? streamOf(stream, function) : std::shared_ptr<Stream>();
+  if (Process::get().streams.existed(stream) || Process::get().streams.find(stream)) {
+    return Status::error(
+        Code::invalidArgument,
+        "%s: the stream is a host stream and rank %d is of a %s communicator: pass a stream of "
+        "that device, or NULL for its default stream",
+        function, communicator.rank(), device->memory());
+  }
+  return nativeStream(device, stream);
+}
+
+Result<CommunicatorOptions> optionsFrom(const ecclConfig_t* config, const char* function, int device) {
   CommunicatorOptions options;
   ECCL_ASSIGN(options.settings, loadSettings());
+  ECCL_ASSIGN(options.device, chooseDevice(options.settings, device));
   if (config != nullptr) {
     // The caller's header may be older or newer than this library: take what both know.
     ecclConfig_t mine = ECCL_CONFIG_INITIALIZER;

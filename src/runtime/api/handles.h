@@ -41,6 +41,10 @@ struct Registration {
 Result<CommunicatorUse> communicatorOf(ecclComm_t comm, const char* function, bool take = false);
 /// The stream behind a handle that is not NULL. `take` and error (invalidArgument) as above.
 Result<std::shared_ptr<Stream>> streamOf(ecclStream_t stream, const char* function, bool take = false);
+/// The stream of a call on `communicator`, which is usable. For one of the host: that behind the handle, and
+/// null for NULL. For one of a device: what stands for the device's own stream, NULL included.
+Result<std::shared_ptr<Stream>> streamFor(const Communicator& communicator, ecclStream_t stream,
+                                          const char* function);
 
 /// Remembers the sentence of a failure for ecclGetLastError, of the thread and of the communicator, and
 /// returns the code. ok and inProgress are no failures. Any thread.
@@ -70,7 +74,8 @@ ecclResult_t apiCall(const char* function, ecclComm_t comm, Body&& body) noexcep
 }
 
 /// The options of a communicator, from settings and `config`, which may be null and of an older or newer
-/// header. Errors name the field and what it may be, or are loadSettings()'s.
-Result<CommunicatorOptions> optionsFrom(const ecclConfig_t* config, const char* function);
+/// header. `device`: as chooseDevice(). Errors name the field and what it may be, or are loadSettings()'s or
+/// chooseDevice()'s.
+Result<CommunicatorOptions> optionsFrom(const ecclConfig_t* config, const char* function, int device);
 
 }  // namespace eccl::runtime

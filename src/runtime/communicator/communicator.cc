@@ -85,10 +85,23 @@ Result<std::string> Communicator::topology() const {
 }
 
 Status Communicator::plan(Run& run, Call call, bool callerBlocked) {
-  ECCL_ASSIGN(run.executor, engine_.executors().of(call.send, call.receive));
+  const UsedBuffers buffers = buffersOf(call, rank_, ranks_);
+  const auto executor = engine_.executors().of(buffers.send, buffers.receive);
+  if (!executor.ok()) {
+    const Status why = Status::error(executor.status().code(), "%s on rank %d: %s", nameOf(call.collective),
+                                     rank_, executor.status().message().c_str());
+    // No argument is wrong then: this rank cannot go on, and the others must not wait for it.
+    if (why.code() == Code::device) fault(why, true);
+    return why;
+  }
+  run.executor = *executor;
   ECCL_ASSIGN(run.plan, planner_->plan(call));
   run.record = recordOf(call, rank_);
   run.record.callerBlocked = callerBlocked;
+  run.view.plan = &run.plan->view;
+  run.view.buffers[static_cast<int>(Space::input)] = static_cast<std::byte*>(const_cast<void*>(buffers.send));
+  run.view.buffers[static_cast<int>(Space::output)] =
+      static_cast<std::byte*>(const_cast<void*>(buffers.receive));
   run.call = std::move(call);
   return {};
 }
@@ -175,7 +188,7 @@ Status Communicator::execute(Call call) {
 }
 
 std::optional<Status> Communicator::repeat(const CallKey& key, const void* send, void* receive) {
-  if (state() != State::ready || !options_.blocking) return std::nullopt;
+  if (state() != State::ready || !options_.blocking || device() != nullptr) return std::nullopt;
   std::unique_lock lock(calls_);
   const std::shared_ptr<Plan>* plan = planner_->known(key);
   if (plan == nullptr || (*plan)->fastPath() == nullptr) return std::nullopt;

@@ -39,6 +39,7 @@ struct CommunicatorOptions {
   std::string name;                  // in messages
   bool blocking = true;
   int minChannels = 0, maxChannels = 0;  // 0: unlimited
+  std::optional<ExecutorKind> device;    // its kind; nothing: host
 };
 
 /// What establish() has to know of this rank before it can meet the others.
@@ -113,6 +114,8 @@ class Communicator final : public transport::ControlHandler,
   /// planned anew. Returns nothing if the call has to go through execute().
   std::optional<Status> repeat(const CallKey& key, const void* send, void* receive);
   const std::shared_ptr<Stream>& defaultStream() const { return defaultStream_; }
+  /// Of a device's communicator, whose streams calls take; else null. Once ready.
+  const std::shared_ptr<Executor>& device() const { return engine_.executors().device(); }
 
   /// Waits for outstanding work, and until peers have taken what was sent. Then no call can be made any more.
   /// Error (remote): they never will take some of it, as they have left or been finalized; the communicator
@@ -128,9 +131,14 @@ class Communicator final : public transport::ControlHandler,
   /// `tell`: the other ranks do not know yet. Logged. Any thread.
   void fault(const Status& why, bool tell) override;
 
-  /// Memory that the user registers, and the end of each registration. Once usable. Any thread.
-  void registerMemory(const transport::MemoryRange& memory) { engine_.registerMemory(memory); }
-  void deregisterMemory(const transport::MemoryRange& memory) { engine_.deregisterMemory(memory); }
+  /// Memory that the user registers, and the end of each registration. Transports are not told of a device's.
+  /// Once usable. Any thread.
+  void registerMemory(const transport::MemoryRange& memory) {
+    if (device() == nullptr) engine_.registerMemory(memory);
+  }
+  void deregisterMemory(const transport::MemoryRange& memory) {
+    if (device() == nullptr) engine_.deregisterMemory(memory);
+  }
 
   /// PreMulSum operators, by index. Index 0 is the first created; no index is used twice. Errors:
   /// invalidUsage when there are too many, invalidArgument for an index that names none. Any thread.

@@ -158,7 +158,7 @@ Status Communicator::openEngine() {
   options.endpoint = [this](int rank) -> const transport::Endpoint& {
     return endpoints_[static_cast<size_t>(rank)];
   };
-  return engine_.open(std::move(options));
+  return engine_.open(std::move(options), options_.device);
 }
 
 Status Communicator::exchange() {

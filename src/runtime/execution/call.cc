@@ -127,6 +127,19 @@ CallRecord recordOf(const Call& call, int rank) {
   return record;
 }
 
+UsedBuffers buffersOf(const Call& call, int rank, int ranks) {
+  UsedBuffers used;
+  if (call.collective == Collective::barrier) return used;
+  const algorithms::CollectiveShape shape{call.collective, ranks, call.root};
+  // A copy to oneself is a Send that has the buffer of its Recv.
+  const bool toSelf = call.pointToPoint() && call.root == rank;
+  const bool sends = call.varies() ? !allZero(call.sendCounts) : call.count > 0;
+  const bool receives = call.varies() ? !allZero(call.receiveCounts) : call.count > 0;
+  if (sends && (toSelf || shape.input(rank).number > 0)) used.send = call.send;
+  if (receives && (toSelf || shape.output(rank).number > 0)) used.receive = call.receive;
+  return used;
+}
+
 Status validate(const Call& call, int rank, int ranks) {
   const char* name = nameOf(call.collective);
   algorithms::CollectiveShape shape{call.collective, ranks, call.root};

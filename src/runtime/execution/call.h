@@ -81,6 +81,12 @@ struct CallRecord {
 /// The record of a validated `call`, made by `rank`, as number 0 of its scope.
 CallRecord recordOf(const Call& call, int rank);
 
+/// The buffers that this rank's part of a validated call reads and writes. Null: none.
+struct UsedBuffers {
+  const void *send = nullptr, *receive = nullptr;
+};
+UsedBuffers buffersOf(const Call& call, int rank, int ranks);
+
 /// Checks everything that one rank can see: ranges, pointers, sizes. Error (invalidArgument): it names the
 /// argument and its value. Not logged.
 Status validate(const Call& call, int rank, int ranks);

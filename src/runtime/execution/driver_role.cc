@@ -70,7 +70,7 @@ void DriverRole::giveBack(Left left) {
 bool DriverRole::takeForService(bool failing, TimePoint* next) {
   std::lock_guard lock(mutex_);
   const TimePoint now = system_.now();
-  const bool fresh = news() && now - newsSince_ < kFresh;  // whoever brought them may wait for them soon
+  const bool fresh = !prompt_ && news() && now - newsSince_ < kFresh;  // whoever brought them may wait for them soon
   if (state() != State::free || awaited() || (fresh && left_ != Left::running && !failing)) {
     *next = lookAgain(now - newsSince_ < kAttention, now);
     return false;
@@ -84,6 +84,7 @@ void DriverRole::giveBackFromService(Left left, TimePoint* next) {
   const TimePoint now = system_.now();
   // News that came after the last look rang nobody.
   *next = lookAgain(news() || now - newsSince_ < kAttention, now);
+  if (prompt_ && news()) *next = now;
   set(State::free);
   left_ = left;
   changed_.notifyAll();
@@ -92,8 +93,8 @@ void DriverRole::giveBackFromService(Left left, TimePoint* next) {
 // While calls come one after the other the service thread looks now and then, so that they need not wake it
 // each time.
 TimePoint DriverRole::lookAgain(bool attended, TimePoint now) {
-  attended_ = attended;
-  return attended ? now + kLook : TimePoint::max();
+  attended_ = attended && !prompt_;
+  return attended_ ? now + kLook : TimePoint::max();
 }
 
 void DriverRole::raise() {

@@ -80,6 +80,10 @@ class DriverRole {
   /// Gives back the role that takeForService() gave, and sets *next.
   void giveBackFromService(Left left, TimePoint* next);
 
+  /// From now on nobody waits for the work that is brought, so the service thread looks at it at once. Before
+  /// there is any.
+  void servePromptly() { prompt_ = true; }
+
   /// Calls `bring`, under the mutex, which adds what is new, and wakes whoever is to look at it.
   template <class Bring>
   void announce(Bring&& bring) {
@@ -140,6 +144,7 @@ class DriverRole {
   std::atomic<bool> news_{false};
   std::atomic<int> waiting_{0};
   Left left_ = Left::nothing;
+  bool prompt_ = false;    // constant once there is work
   bool attended_ = false;  // the service thread looks again soon, unasked
   TimePoint newsSince_{};  // when news_ was last raised
 };

@@ -10,8 +10,10 @@
 namespace eccl::runtime {
 namespace {
 
-/// The service thread has others to serve and looks for less long.
-constexpr Duration kServeYield = std::chrono::microseconds(50);
+/// The service thread has others to serve and looks for less long. Where it is the one that drives, as nobody
+/// waits for calls on a device's streams, it looks for so long after each move: a wake-up from there takes 30
+/// to 50 us (NVIDIA H100, November 2026: perf/results/gpu.md).
+constexpr Duration kServeYield = std::chrono::microseconds(50), kServeDevice = std::chrono::microseconds(200);
 
 /// Room for `more`. reserve() by itself makes room for no more than that, so each call would copy all before
 /// it.
@@ -29,9 +31,22 @@ Engine::Engine(EngineOptions options, EngineHandler& handler)
       spin_(options.spin),
       stalls_(options.stallTime, *options.system) {}
 
-Status Engine::open(transport::ConnectorOptions connectorOptions) {
+Engine::~Engine() {
+  if (bell_ == nullptr) return;
+  std::lock_guard lock(bell_->mutex);
+  bell_->reactor = nullptr;
+}
+
+Status Engine::open(transport::ConnectorOptions connectorOptions, const std::optional<ExecutorKind>& device) {
   ECCL_TRY(reactor_.open(*options_.system));
-  ECCL_TRY(executors_.open({[this] { reactor_.ring(); }}));
+  bell_ = std::make_shared<Bell>();
+  bell_->reactor = &reactor_;
+  const auto ring = [bell = bell_] {
+    std::lock_guard lock(bell->mutex);
+    if (bell->reactor != nullptr) bell->reactor->ring();
+  };
+  ECCL_TRY(executors_.open(ring, device));
+  if (device) role_.servePromptly();
   connectorOptions.onBroken = [this](int rank, const std::string& reason) {
     handler_.onPeerFailed(nullptr, rank, reason);
   };
@@ -305,9 +320,15 @@ bool Engine::serve() {
   asDriver([&] {
     disarm();
     reactor_.poll(Duration::zero());
-    const TimePoint until = options_.system->now() + kServeYield;
-    while (!role_.awaited() &&
-           (drive() || (!active_.empty() && !failing() && options_.system->now() < until))) {}
+    const bool device = executors_.device() != nullptr;
+    TimePoint until = options_.system->now() + (device ? kServeDevice : kServeYield);
+    while (!role_.awaited()) {
+      if (drive()) {
+        if (device) until = options_.system->now() + kServeDevice;
+        continue;
+      }
+      if (active_.empty() || failing() || options_.system->now() >= until) break;
+    }
     // Armed anew after each move: a connection may have become ready, or of use, meanwhile.
     if (!role_.awaited()) do {
         arm();

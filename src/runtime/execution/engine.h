@@ -62,9 +62,11 @@ class Engine : DriverRole::Bells {
  public:
   /// `handler` outlives this.
   Engine(EngineOptions options, EngineHandler& handler);
+  /// Rings of executors come to nothing from here on.
+  ~Engine();
   /// Makes reactor, executors and Connector; needed before anything else. ConnectorOptions::onBroken is set
-  /// here. Errors: system, or an executor's.
-  Status open(transport::ConnectorOptions connectorOptions);
+  /// here. `device`: the communicator is of that kind. Errors: system, or an executor's.
+  Status open(transport::ConnectorOptions connectorOptions, const std::optional<ExecutorKind>& device);
 
   /// How long a wait looks before it yields. Any thread.
   void setSpin(Duration spin) { spin_.store(spin, std::memory_order_relaxed); }
@@ -166,7 +168,13 @@ class Engine : DriverRole::Bells {
   const EngineOptions options_;
   EngineHandler& handler_;
   transport::Reactor reactor_;
-  Executors executors_;  // after the reactor: they ring it
+  /// By which executors ring the reactor for as long as there is one. Their streams and threads may outlive it.
+  struct Bell {
+    std::mutex mutex;
+    transport::Reactor* reactor;
+  };
+  std::shared_ptr<Bell> bell_;
+  Executors executors_;
   std::unique_ptr<transport::Connector> connector_;
 
   /// What other threads have brought, for the driver. Under the role's mutex.

@@ -50,6 +50,7 @@ Status Engine::begin(Run& run) {
   run.view.relayedAt = plan.relayedAt.data();
   run.view.signature = run.record.signature;
   run.view.patient = true;
+  run.view.readyTiles = UINT64_MAX;
   run.type = run.call.type;
   run.op = run.call.op > RedOp::min ? RedOp::sum : run.call.op;
   if (run.call.op == RedOp::preMulSum) run.pre = run.call.preMul.scale();

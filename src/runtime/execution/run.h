@@ -20,7 +20,6 @@ struct Run : Work, std::enable_shared_from_this<Run> {
   std::shared_ptr<Plan> plan;
   Call call;
   CallRecord record;
-  Executor* executor = nullptr;  // the communicator's
 
   /// Set once, in DriverRole::finish(); read by anybody.
   std::atomic<bool> done{false};

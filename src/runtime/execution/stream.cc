@@ -1,6 +1,7 @@
 // The queue of batches. The Run of a batch that ends last removes the batch and lets the next one go.
 #include "runtime/execution/stream.h"
 
+#include <map>
 #include <utility>
 
 namespace eccl::runtime {
@@ -21,6 +22,16 @@ void forEngines(std::span<const StreamItem> items, Visit&& visit) {
 
 }  // namespace
 
+std::shared_ptr<Stream> nativeStream(const std::shared_ptr<Executor>& executor, void* native) {
+  static std::mutex mutex;
+  static auto* const known = new std::map<std::pair<const void*, void*>, std::weak_ptr<Stream>>;
+  std::lock_guard lock(mutex);
+  std::weak_ptr<Stream>& at = (*known)[{executor->place(), native}];
+  std::shared_ptr<Stream> stream = at.lock();
+  if (stream == nullptr) at = stream = std::make_shared<Stream>(executor, native);
+  return stream;
+}
+
 void submit(std::span<const StreamItem> items) {
   forEngines(items, [](Engine& engine, auto runs) { engine.submit(runs); });
 }
@@ -35,7 +46,14 @@ Status Stream::append(std::vector<StreamItem> items) {
   }
   if (executor_ != nullptr) {
     // It may be there already, and release Runs that are not submitted yet: the engine knows that.
-    ECCL_ASSIGN(batch->gate, executor_->enter(native_, [batch] { release(*batch); }));
+    std::vector<Work*> works;
+    for (const StreamItem& item : batch->items) {
+      PreMul& preMul = item.run->call.preMul;
+      if (const void* scalar = std::exchange(preMul.scalar, nullptr); scalar != nullptr)
+        ECCL_TRY(executor_->read(native_, preMul.immediate, scalar, sizeOf(preMul.type)));
+      works.push_back(item.run.get());
+    }
+    ECCL_ASSIGN(batch->gate, executor_->enter(native_, works, [batch] { release(*batch); }));
   }
   std::lock_guard lock(mutex_);
   batches_.push_back(batch);

@@ -70,6 +70,10 @@ class Stream : public std::enable_shared_from_this<Stream> {
   std::atomic<bool> inherited_{false};
 };
 
+/// What stands for `native`, one of the caller's streams for the executor's kind of memory: the same object for
+/// all communicators of this process while anything is queued there. Any thread.
+std::shared_ptr<Stream> nativeStream(const std::shared_ptr<Executor>& executor, void* native);
+
 /// Gives Runs to their engines, in this order.
 void submit(std::span<const StreamItem> items);
 

@@ -7,13 +7,16 @@
 // and test() are its moves. One that has lanes run on a device looks up how far they have got. One that
 // stages copies to the host first, has the ordinary lanes run there, and copies back.
 //
-// Which one runs a call is chosen for each Run by the memory that its buffers are in (executors.h). Only a
-// Run of the host executor may be made on the fast path (execution/fast_path.h), which knows no executor.
+// A communicator is of one kind. One of the host chooses for each Run by the memory that its buffers are in
+// (executors.h). One of a device takes that device's memory and streams alone. Only a Run of the host executor
+// may be made on the fast path (execution/fast_path.h), which knows no executor.
 #pragma once
 
 #include <cstddef>
+#include <cstring>
 #include <functional>
 #include <memory>
+#include <span>
 
 #include "base/status.h"
 #include "kernels/reduce.h"
@@ -26,10 +29,13 @@ struct WorkState {
   virtual ~WorkState() = default;
 };
 
+class Executor;
+
 /// A Run as its executor sees it. Owner: the Run. The engine sets all but `state` before Executor::begin();
 /// it is constant until the Run has ended, apart from the lanes and view.patient.
 struct Work {
   RunView view;
+  Executor* executor = nullptr;  // the communicator's
   DataType type = DataType::int8;
   RedOp op = RedOp::sum;     // sum, prod, max or min
   kernels::Scale pre, post;  // of raw contributions, and of final results
@@ -40,7 +46,8 @@ struct Work {
 };
 
 /// A place that a call has taken in a stream of the caller's. What the stream is given afterwards waits until
-/// this is destroyed. Any thread may destroy it, and that does not wait.
+/// this is destroyed. Any thread may destroy it, and that does not wait. Null where the stream waits for the
+/// Runs themselves.
 class StreamGate {
  public:
   virtual ~StreamGate() = default;
@@ -50,12 +57,16 @@ class StreamGate {
 ///
 /// Owner: the communicator's engine, shared with the scratch memory that came from it. It outlives its Runs.
 ///
-/// Threads: holds(), allocate(), release() and enter() any; the rest belongs to the driver, one thread at a
-/// time. None of them waits, but for quiesce(). An executor may have threads of its own; they ring the bell.
+/// Threads: holds(), admit(), allocate(), release(), enter() and read() any; the rest belongs to the driver,
+/// one thread at a time. None of them waits, but for quiesce() and read(). An executor may have threads of its
+/// own; they ring the bell.
 ///
 /// Order: moves of one lane have their effect in the order in which they were submitted, as in a CUDA stream,
 /// so one may read what the one before writes. Moves of different lanes and Runs have none: a lane waits for a
 /// step of another one until that is committed.
+///
+/// Streams: the caller's, for memory of this kind, come by their native handles (a cudaStream_t). An executor
+/// without streams of that kind has no place().
 ///
 /// Memory: a submitted move may touch its sources and destinations until it has been seen complete, or
 /// quiesce() has returned. What it wrote is then visible to the driver.
@@ -71,6 +82,11 @@ class Executor : public std::enable_shared_from_this<Executor> {
   virtual const char* memory() const = 0;
   /// Whether `address` is memory of this kind.
   virtual bool holds(const void* address) const = 0;
+  /// Whether a call may use a buffer at `address`. Error (invalidArgument): what it is instead, as the end of a
+  /// sentence that begins with the buffer: "is host memory; ...". Not logged.
+  virtual Status admit(const void* address) const {
+    return holds(address) ? Status() : Status::error(Code::invalidArgument, "is not %s memory", memory());
+  }
   /// `bytes` > 0 of uninitialised memory of this kind, aligned for any vector (64 bytes at least); to be
   /// returned by release(). Error: system when there is none left.
   virtual Result<std::byte*> allocate(size_t bytes) = 0;
@@ -78,7 +94,8 @@ class Executor : public std::enable_shared_from_this<Executor> {
   virtual void release(std::byte* memory) = 0;
 
   /// Before the first advance(); the view is complete, and stays where it is. Makes work.state if it needs one,
-  /// which is destroyed when the Run has ended. Error: the Run fails.
+  /// which is destroyed when the Run has ended. May put buffers of its own, and what is ready, into the view.
+  /// Error: the Run fails.
   virtual Status begin(Work& work) = 0;
   /// Goes on with a lane, for about `budget` moves. `blocked` where nothing can be done now: when that changes
   /// by itself, not by a peer, the bell is rung. `done` when all moves are complete.
@@ -87,10 +104,20 @@ class Executor : public std::enable_shared_from_this<Executor> {
   virtual void cancel(Work& work) = 0;
   /// After cancel(): returns when nothing that was submitted touches memory any more. The driver waits.
   virtual void quiesce(Work& work) = 0;
-  /// Takes the next place in `stream`, one of the caller's for memory of this kind (a cudaStream_t). `reached`
-  /// is called once, by any thread, when all that the stream was given before is done. Any thread; waits for
-  /// nothing.
-  virtual Result<std::unique_ptr<StreamGate>> enter(void* stream, std::function<void()> reached) = 0;
+  /// What the caller's streams belong to (a CUDA context); null: there are none.
+  virtual const void* place() const { return nullptr; }
+  /// Takes the next place in `stream`, one of the caller's for memory of this kind (a cudaStream_t), for Runs
+  /// that begin together; their views have plan and buffers, and their executors the same place(). `reached` is
+  /// called once, by any thread, when they may begin: when all that the stream was given before is done, or at
+  /// once if advance() waits for that. Any thread; waits for nothing.
+  virtual Result<std::unique_ptr<StreamGate>> enter(void* stream, std::span<Work* const> works,
+                                                    std::function<void()> reached) = 0;
+  /// Copies some bytes that may be of this kind to `to`, such as an operator's scalar, when all that `stream`
+  /// was given before is done. By a thread that makes a call; waits for that.
+  virtual Status read(void* /*stream*/, void* to, const void* from, size_t bytes) {
+    std::memcpy(to, from, bytes);
+    return {};
+  }
 
   /// Why a lane failed with LaneFault::device.
   virtual Status failure(const Work& work) const = 0;
@@ -99,8 +126,10 @@ class Executor : public std::enable_shared_from_this<Executor> {
 /// What an executor is made with.
 struct ExecutorContext {
   /// Has the driver look at its lanes again: to be called when a move has become complete, or has failed. Any
-  /// thread; costs a system call. Not while no move is under way: the engine may be gone.
+  /// thread, at any time; costs a system call.
   std::function<void()> bell;
+  /// The host's, for one that has lanes run there. Outlives the executor.
+  std::shared_ptr<Executor> host;
 };
 
 /// A move as the kernels take it, for executors whose memory the processor reaches.

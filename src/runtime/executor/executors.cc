@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <mutex>
+#include <utility>
 
 #include "base/log.h"
 #include "runtime/executor/host_executor.h"
@@ -32,8 +33,14 @@ void removeExecutorKind(const std::string& name) {
   std::erase_if(table().kinds, [&](const ExecutorKind& kind) { return kind.name == name; });
 }
 
-Status Executors::open(const ExecutorContext& context) {
+Status Executors::open(const std::function<void()>& bell, const std::optional<ExecutorKind>& device) {
   host_ = std::make_shared<HostExecutor>();
+  const ExecutorContext context{bell, host_};
+  if (device) {
+    ECCL_ASSIGN(device_, logged(device->make(context)));
+    others_.push_back(device_);
+    return {};
+  }
   std::vector<ExecutorKind> kinds;
   {
     std::lock_guard lock(table().mutex);
@@ -54,6 +61,16 @@ Executor& Executors::ofAddress(const void* address) const {
 
 Result<Executor*> Executors::of(const void* send, const void* receive) const {
   if (others_.empty()) return host_.get();
+  if (device_ != nullptr) {
+    for (const auto& [what, buffer] : {std::pair("send", send), std::pair("receive", receive)}) {
+      if (buffer == nullptr) continue;
+      const Status status = device_->admit(buffer);
+      if (status.code() == Code::device) return status;
+      if (!status.ok())
+        return Status::error(status.code(), "the %s buffer %p %s", what, buffer, status.message().c_str());
+    }
+    return device_.get();
+  }
   Executor& first = ofAddress(send != nullptr ? send : receive);
   Executor& second = ofAddress(receive != nullptr ? receive : send);
   if (&first == &second) return &first;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -9,7 +10,7 @@
 
 namespace eccl::runtime {
 
-/// An entry of the table of executors: how a communicator gets its own of one kind.
+/// How a communicator gets an executor of one kind.
 struct ExecutorKind {
   std::string name;
   /// Called once for each communicator. Null: there is no such memory here, and the communicator goes without.
@@ -27,11 +28,13 @@ void removeExecutorKind(const std::string& name);
 /// A communicator's executors, one of each kind. Owner: the engine. Constant once open; then any thread.
 class Executors {
  public:
-  /// Makes them all, once. Error: an ExecutorKind::make()'s; logged.
-  Status open(const ExecutorContext& context);
+  /// Makes them all, once. `device`: of a communicator of that kind. Error: an ExecutorKind::make()'s; logged.
+  Status open(const std::function<void()>& bell, const std::optional<ExecutorKind>& device);
   /// The one for a call with these buffers, of which a null one counts for nothing. It lives as long as this.
-  /// Error (invalidArgument): they are of two kinds. Not logged.
+  /// Error (invalidArgument): they are of two kinds, or not the device's. Not logged.
   Result<Executor*> of(const void* send, const void* receive) const;
+  /// Of a device's communicator; else null.
+  const std::shared_ptr<Executor>& device() const { return device_; }
   Executor& host() const { return *host_; }
   /// Whether a call with these buffers is the host's.
   bool onHost(const void* send, const void* receive) const {
@@ -42,7 +45,8 @@ class Executors {
   Executor& ofAddress(const void* address) const;
 
   std::shared_ptr<Executor> host_;
-  std::vector<std::shared_ptr<Executor>> others_;
+  std::shared_ptr<Executor> device_;
+  std::vector<std::shared_ptr<Executor>> others_;  // all but the host's
 };
 
 }  // namespace eccl::runtime

@@ -51,7 +51,7 @@ void HostExecutor::release(std::byte* memory) {
   std::free(memory);
 }
 
-Result<std::unique_ptr<StreamGate>> HostExecutor::enter(void*, std::function<void()>) {
+Result<std::unique_ptr<StreamGate>> HostExecutor::enter(void*, std::span<Work* const>, std::function<void()>) {
   return Status::error(Code::internal, "host memory has no streams but the library's own; please report it");
 }
 

@@ -19,7 +19,7 @@ class HostExecutor final : public Executor {
   void cancel(Work&) override {}
   void quiesce(Work&) override {}
   /// Host streams are the runtime's own (execution/stream.h).
-  Result<std::unique_ptr<StreamGate>> enter(void*, std::function<void()>) override;
+  Result<std::unique_ptr<StreamGate>> enter(void*, std::span<Work* const>, std::function<void()>) override;
   Status failure(const Work&) const override { return {}; }
 };
 

@@ -88,7 +88,7 @@ const TransportEntry* entryNamed(const std::vector<const TransportEntry*>& all, 
 
 /// ECCL_TRANSPORT names a transport that is not known yet.
 Status openNamed(const std::string& name, const Settings& settings) {
-  const std::string path = TransportModules::pathOf(name);
+  const std::string path = modulePath(kTransportModules, name);
   if (std::error_code none; std::filesystem::exists(path, none)) return openTransportModule(path);
   std::string names;
   for (const TransportEntry* each : knownTransports())
@@ -106,7 +106,7 @@ Status openModules(const Settings& settings) {
     if (entryNamed(knownTransports(), name) == nullptr) ECCL_TRY(openNamed(name, settings));
   }
   if (!named.empty()) return {};
-  for (const std::string& path : TransportModules::found()) {
+  for (const std::string& path : modulesFound(kTransportModules)) {
     if (Status status = openTransportModule(path); !status.ok()) Registry::get().leaveOut(path, status);
   }
   return {};
@@ -124,7 +124,7 @@ std::string moduleFileOf(const TransportEntry& entry) {
 
 std::vector<Status> unusableModules() {
   std::vector<Status> reasons;
-  for (const std::string& path : TransportModules::found()) {
+  for (const std::string& path : modulesFound(kTransportModules)) {
     if (Status status = openTransportModule(path); !status.ok()) reasons.push_back(std::move(status));
   }
   return reasons;

@@ -20,7 +20,7 @@ std::string moduleFileOf(const TransportEntry& entry);
 std::vector<Status> unusableModules();
 
 /// Opens a module and makes it known to all communicators made from now on. Again without effect. Errors
-/// (TransportModules::open()'s, or invalidUsage for a second transport of one name) name the file and say
+/// (openModule()'s, or invalidUsage for a second transport of one name) name the file and say
 /// what to do; not logged. Any thread.
 Status openTransportModule(const std::string& path);
 

@@ -1,0 +1,84 @@
+// The types and constants of CUDA's driver API that the module uses, so that it builds without NVIDIA's
+// headers. Names and values are those of cuda.h of CUDA 12.0 and later; tests/cuda/driver_types_test.cc
+// compares them with it where there is one.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace eccl::runtime::cuda {
+
+using Device = int;                     // CUdevice
+using Context = struct ContextOf*;      // CUcontext
+using NativeStream = struct StreamOf*;  // CUstream
+using Address = unsigned long long;     // CUdeviceptr
+using HostFunction = void (*)(void*);   // CUhostFn
+
+/// CUresult. Others exist.
+enum DriverCode : int {
+  kSuccess = 0,
+  kInvalidValue = 1,
+  kOutOfMemory = 2,
+  kNotInitialized = 3,
+  kNoDevice = 100,
+  kInvalidDevice = 101,
+  kInvalidContext = 201,
+  kInvalidHandle = 400,
+  kNotFound = 500,
+  kNotReady = 600,
+  kIllegalAddress = 700,
+  kNotPermitted = 800,
+  kUnknown = 999,
+};
+
+/// CUdevice_attribute
+enum DeviceAttribute : int {
+  kComputeCapabilityMajor = 75,
+  kComputeCapabilityMinor = 76,
+  kCanUseStreamMemoryOperations64 = 122,  // CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS
+};
+/// CUpointer_attribute
+enum PointerAttribute : int {
+  kMemoryType = 2,
+  kIsManaged = 8,
+  kDeviceOrdinal = 9,
+};
+/// CUmemorytype. 0: none that CUDA knows.
+enum MemoryType : unsigned { kHostMemory = 1, kDeviceMemory = 2 };
+
+inline constexpr unsigned kStreamNonBlocking = 1;  // CU_STREAM_NON_BLOCKING
+inline constexpr unsigned kWaitAtLeast = 0;        // CU_STREAM_WAIT_VALUE_GEQ
+inline constexpr unsigned kHostPortable = 1;       // CU_MEMHOSTALLOC_PORTABLE
+inline constexpr unsigned kHostMapped = 2;         // CU_MEMHOSTALLOC_DEVICEMAP
+inline constexpr int kCaptureNone = 0;             // CU_STREAM_CAPTURE_STATUS_NONE
+inline constexpr int kOldestDriver = 12000;        // CUDA 12.0, as cuDriverGetVersion says it
+inline constexpr uint64_t kLegacyStreams = 1;  // CU_GET_PROC_ADDRESS_LEGACY_STREAM: NULL is that of the device
+
+/// Calls F(name, parameters) for each function that the module uses, by the name that cuGetProcAddress takes.
+#define ECCL_CUDA_FUNCTIONS(F)                                                                               \
+  F(cuInit, (unsigned flags))                                                                                \
+  F(cuDriverGetVersion, (int* version))                                                                      \
+  F(cuGetErrorName, (DriverCode code, const char** name))                                                    \
+  F(cuGetErrorString, (DriverCode code, const char** text))                                                  \
+  F(cuDeviceGetCount, (int* count))                                                                          \
+  F(cuDeviceGet, (Device * device, int ordinal))                                                             \
+  F(cuDeviceGetName, (char* name, int length, Device device))                                                \
+  F(cuDeviceGetAttribute, (int* value, DeviceAttribute attribute, Device device))                            \
+  F(cuDevicePrimaryCtxRetain, (Context * context, Device device))                                            \
+  F(cuCtxGetCurrent, (Context * context))                                                                    \
+  F(cuCtxGetDevice, (Device * device))                                                                       \
+  F(cuCtxPushCurrent, (Context context))                                                                     \
+  F(cuCtxPopCurrent, (Context * context))                                                                    \
+  F(cuPointerGetAttributes, (unsigned number, PointerAttribute* attributes, void** values, Address pointer)) \
+  F(cuMemHostAlloc, (void** memory, size_t bytes, unsigned flags))                                           \
+  F(cuMemHostGetDevicePointer, (Address * address, void* memory, unsigned flags))                            \
+  F(cuMemcpyAsync, (Address to, Address from, size_t bytes, NativeStream stream))                            \
+  F(cuStreamCreate, (NativeStream * stream, unsigned flags))                                                 \
+  F(cuStreamDestroy, (NativeStream stream))                                                                  \
+  F(cuStreamSynchronize, (NativeStream stream))                                                              \
+  F(cuStreamIsCapturing, (NativeStream stream, int* status))                                                 \
+  F(cuStreamWaitValue64, (NativeStream stream, Address word, uint64_t value, unsigned flags))                \
+  F(cuStreamWriteValue64, (NativeStream stream, Address word, uint64_t value, unsigned flags))               \
+  F(cuLaunchHostFunc, (NativeStream stream, HostFunction function, void* argument))
+
+}  // namespace eccl::runtime::cuda

@@ -1,0 +1,112 @@
+#include "runtime/cuda/gpu.h"
+
+#include <algorithm>
+#include <bit>
+#include <memory>
+
+namespace eccl::runtime::cuda {
+namespace {
+
+constexpr size_t kLeastPinned = 1 << 16, kWordsBytes = 4096, kWordDistance = 64;  // a cache line each
+
+/// Sizes in which memory is taken: four for each power of two, so that little is wasted and much is used again.
+size_t sizeClass(size_t bytes) {
+  bytes = std::max(bytes, kLeastPinned);
+  const size_t step = std::bit_floor(bytes) / 4;
+  return (bytes + step - 1) / step * step;
+}
+
+}  // namespace
+
+Result<Gpu*> Gpu::of(int ordinal) {
+  ECCL_ASSIGN(const Driver* driver, Driver::get());
+  if (ordinal < 0) {
+    Context current = nullptr;
+    ordinal = 0;
+    if (driver->cuCtxGetCurrent(&current) == kSuccess && current != nullptr)
+      ECCL_TRY(driver->check(driver->cuCtxGetDevice(&ordinal), "cuCtxGetDevice", "of this thread"));
+  }
+  static std::mutex mutex;
+  static auto* const known = new std::map<int, Gpu*>;
+  std::lock_guard lock(mutex);
+  Gpu*& gpu = (*known)[ordinal];
+  if (gpu != nullptr) return gpu;
+  std::unique_ptr<Gpu> made(new Gpu(*driver, ordinal));
+  ECCL_TRY(made->open());
+  return gpu = made.release();
+}
+
+Status Gpu::open() {
+  int devices = 0, words = 0;
+  ECCL_TRY(driver_.check(driver_.cuDeviceGetCount(&devices), "cuDeviceGetCount", "of this process"));
+  if (ordinal_ >= devices)
+    return Status::error(Code::invalidArgument, "there is no CUDA device %d; this process sees %d", ordinal_,
+                         devices);
+  Device device = 0;
+  char name[128] = "";
+  ECCL_TRY(driver_.check(driver_.cuDeviceGet(&device, ordinal_), "cuDeviceGet", "of CUDA device %d", ordinal_));
+  ECCL_TRY(driver_.check(driver_.cuDeviceGetName(name, sizeof name, device), "cuDeviceGetName",
+                         "of CUDA device %d", ordinal_));
+  name_ = format("CUDA device %d (%s)", ordinal_, name);
+  ECCL_TRY(driver_.check(driver_.cuDeviceGetAttribute(&words, kCanUseStreamMemoryOperations64, device),
+                         "cuDeviceGetAttribute", "of %s", name_.c_str()));
+  if (words == 0)
+    return Status::error(
+        Code::system, "%s has no 64-bit stream memory operations, which ECCL needs: use another GPU or driver",
+        name_.c_str());
+  return driver_.check(driver_.cuDevicePrimaryCtxRetain(&context_, device), "cuDevicePrimaryCtxRetain", "of %s",
+                       name_.c_str());
+}
+
+Result<Pinned> Gpu::pin(size_t bytes) {
+  bytes = sizeClass(bytes);
+  std::lock_guard lock(mutex_);
+  for (auto at = free_.lower_bound(bytes); at != free_.end() && at->first / 2 <= bytes; ++at) {
+    const Word& last = at->second.last;
+    if (last.host != nullptr && !last.reached(last.value)) continue;
+    const Pinned pinned{at->second.memory, at->first};
+    free_.erase(at);
+    return pinned;
+  }
+  void* memory = nullptr;
+  ECCL_TRY(driver_.check(driver_.cuMemHostAlloc(&memory, bytes, kHostPortable | kHostMapped), "cuMemHostAlloc",
+                         "of %zu bytes to stage copies of %s in", bytes, name_.c_str()));
+  return Pinned{static_cast<std::byte*>(memory), bytes};
+}
+
+void Gpu::giveBack(Pinned pinned, const Word& last) {
+  std::lock_guard lock(mutex_);
+  if (pinned.memory != nullptr) free_.emplace(pinned.bytes, Free{pinned.memory, last});
+}
+
+Result<Word> Gpu::takeWord() {
+  {
+    std::lock_guard lock(mutex_);
+    const auto settled =
+        std::find_if(words_.begin(), words_.end(), [](const Word& word) { return word.reached(word.value); });
+    if (settled != words_.end()) {
+      const Word word = *settled;
+      words_.erase(settled);
+      return word;
+    }
+  }
+  ECCL_ASSIGN(const Pinned page, pin(kWordsBytes));
+  Address device = 0;
+  const Status found = driver_.check(driver_.cuMemHostGetDevicePointer(&device, page.memory, 0),
+                                     "cuMemHostGetDevicePointer", "on %s", name_.c_str());
+  if (!found.ok()) return giveBack(page, {}), found;
+  std::fill_n(page.memory, page.bytes, std::byte{});
+  std::lock_guard lock(mutex_);
+  for (size_t at = 0; at < page.bytes; at += kWordDistance)
+    words_.push_back({reinterpret_cast<uint64_t*>(page.memory + at), device + at, 0});
+  const Word word = words_.back();
+  words_.pop_back();
+  return word;
+}
+
+void Gpu::giveBack(Word word) {
+  std::lock_guard lock(mutex_);
+  if (word.host != nullptr) words_.push_back(word);
+}
+
+}  // namespace eccl::runtime::cuda

@@ -1,0 +1,72 @@
+// One GPU as this process uses it: its context, and host memory that it reaches.
+#pragma once
+
+#include <deque>
+#include <map>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "runtime/cuda/driver.h"
+
+namespace eccl::runtime::cuda {
+
+/// A word of host memory that streams wait for and write. It only rises.
+struct Word {
+  uint64_t* host = nullptr;
+  Address device = 0;
+  uint64_t value = 0;  ///< what it holds when all that was asked for has happened
+
+  bool reached(uint64_t least) const { return static_cast<int64_t>(since(least)) >= 0; }
+  uint64_t since(uint64_t first) const { return __atomic_load_n(host, __ATOMIC_ACQUIRE) - first; }
+};
+
+/// Pinned host memory, as large as asked for or larger.
+struct Pinned {
+  std::byte* memory = nullptr;
+  size_t bytes = 0;
+};
+
+/// Owner: the process, for ever, and so is all memory that it has taken: the driver frees pinned memory only
+/// when no stream waits for anything, and a stream may wait for the thread that frees. Any thread.
+class Gpu {
+ public:
+  /// The GPU of this number, or, if it is negative, the one that is current in this thread. Its primary context
+  /// is the one that CUDA's runtime uses. Errors: Driver::get()'s; there is no such device (invalidArgument);
+  /// it cannot do what is needed (system).
+  static Result<Gpu*> of(int ordinal);
+
+  const Driver& driver() const { return driver_; }
+  int ordinal() const { return ordinal_; }
+  Context context() const { return context_; }
+  /// "CUDA device 0 (NVIDIA H100 80GB HBM3)"
+  const std::string& name() const { return name_; }
+
+  /// Memory that is kept for use again when given back. Its context is current. Error (device): there is no
+  /// more.
+  Result<Pinned> pin(size_t bytes);
+  /// It is given out again when `last`, if that is a word, holds its value: streams use it until then.
+  void giveBack(Pinned pinned, const Word& last);
+  /// As pin(). It holds `value`, and nothing that was asked for is outstanding.
+  Result<Word> takeWord();
+  /// It may still be written: it is given out again when it holds its value.
+  void giveBack(Word word);
+
+ private:
+  Gpu(const Driver& driver, int ordinal) : driver_(driver), ordinal_(ordinal) {}
+  Status open();
+
+  const Driver& driver_;
+  const int ordinal_;
+  Context context_ = nullptr;
+  std::string name_;
+  std::mutex mutex_;
+  struct Free {
+    std::byte* memory;
+    Word last;
+  };
+  std::multimap<size_t, Free> free_;  // by bytes
+  std::deque<Word> words_;
+};
+
+}  // namespace eccl::runtime::cuda

@@ -1,0 +1,39 @@
+// libeccl_cuda.so: CUDA GPUs. Needs nothing of CUDA to be built or loaded.
+#include "runtime/cuda/staged_executor.h"
+#include "runtime/executor/executor_module.h"
+
+namespace eccl::runtime::cuda {
+namespace {
+
+Result<ExecutorKind> findKind(int device) {
+  ECCL_ASSIGN(Gpu * gpu, Gpu::of(device));
+  return ExecutorKind{"cuda", [gpu](const ExecutorContext& context) -> Result<std::shared_ptr<Executor>> {
+                        auto executor = std::make_shared<StagedExecutor>(*gpu, context);
+                        ECCL_TRY(executor->open());
+                        return std::shared_ptr<Executor>(std::move(executor));
+                      }};
+}
+
+std::vector<std::string> describeGpus() {
+  const auto driver = Driver::get();
+  if (!driver.ok()) return {"cuda not usable: " + driver.status().message()};
+  int version = 0, devices = 0;
+  (*driver)->cuDriverGetVersion(&version);
+  (*driver)->cuDeviceGetCount(&devices);
+  std::vector<std::string> lines;
+  for (int ordinal = 0; ordinal < devices; ++ordinal) {
+    const auto gpu = Gpu::of(ordinal);
+    lines.push_back(gpu.ok()
+                        ? format("%s, driver for CUDA %d.%d; usable, staged through the host",
+                                 (*gpu)->name().c_str(), version / 1000, version % 1000 / 10)
+                        : format("CUDA device %d not usable: %s", ordinal, gpu.status().message().c_str()));
+  }
+  return lines;
+}
+
+const ExecutorEntry kCuda = {findKind, describeGpus};
+
+}  // namespace
+}  // namespace eccl::runtime::cuda
+
+ECCL_EXECUTOR_MODULE(eccl::runtime::cuda::kCuda)

@@ -1,0 +1,21 @@
+// Which kind a communicator is of: host, or that of a device's module.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/settings.h"
+#include "runtime/executor/executors.h"
+
+namespace eccl::runtime {
+
+/// The kind that ECCL_DEVICE asks for; nothing: host. `device`: which one; negative: the one that is current in
+/// this thread. Opens the module that is needed. Error: ECCL_DEVICE names a device that cannot be had. If it is
+/// `auto`, the communicator is of the host then, which is logged. Any thread.
+Result<std::optional<ExecutorKind>> chooseDevice(const Settings& settings, int device);
+
+/// For people: a line for each device, and for each reason why there is none.
+std::vector<std::string> describeDevices();
+
+}  // namespace eccl::runtime

@@ -1,0 +1,119 @@
+// CUDA's driver as tests call it: the emulated one, or, where ECCL_TESTS_CUDA=real, that of the machine.
+#pragma once
+
+#include <dlfcn.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "cuda_emulation/control.h"
+
+namespace eccl::test {
+
+namespace cu = runtime::cuda;
+using cu::Address;
+using cu::DriverCode;
+using cu::NativeStream;
+
+/// The driver's functions, under their own names. One for each process; loaded at first use, which has to come
+/// before the library looks for the driver.
+struct Cuda {
+  static Cuda& get() {
+    static Cuda* const made = new Cuda;
+    return *made;
+  }
+  /// Null over a real driver.
+  cuda_emulation::Control* control = nullptr;
+  bool emulated() const { return control != nullptr; }
+
+#define ECCL_TEST_MEMBER(name, parameters) cu::DriverCode(*name) parameters = nullptr;
+  using Device = cu::Device;
+  using Context = cu::Context;
+  using DeviceAttribute = cu::DeviceAttribute;
+  using PointerAttribute = cu::PointerAttribute;
+  using HostFunction = cu::HostFunction;
+  ECCL_CUDA_FUNCTIONS(ECCL_TEST_MEMBER)
+  ECCL_CUDA_TEST_FUNCTIONS(ECCL_TEST_MEMBER)
+#undef ECCL_TEST_MEMBER
+
+  /// Has device `ordinal` be current in this thread.
+  void use(int ordinal) {
+    Context context = nullptr;
+    need(cuDevicePrimaryCtxRetain(&context, ordinal), "cuDevicePrimaryCtxRetain");
+    need(cuCtxSetCurrent(context), "cuCtxSetCurrent");
+  }
+  static void need(DriverCode code, const char* what) {
+    if (code == cu::kSuccess) return;
+    std::fprintf(stderr, "%s: CUDA error %d\n", what, code);
+    std::abort();
+  }
+
+ private:
+  Cuda() {
+    const char* const which = std::getenv("ECCL_TESTS_CUDA");
+    const bool real = which != nullptr && std::strcmp(which, "real") == 0;
+    // Its soname is the driver's: who asks for libcuda.so.1 from now on gets this one.
+    void* const library = dlopen(real ? "libcuda.so.1" : ECCL_CUDA_EMULATION, RTLD_NOW | RTLD_LOCAL);
+    if (library == nullptr) std::fprintf(stderr, "%s\n", dlerror()), std::abort();
+    if (!real)
+      control = reinterpret_cast<cuda_emulation::ControlFunction*>(dlsym(library, "cuEmulationControl"))();
+    const auto find = reinterpret_cast<cu::DriverCode (*)(const char*, void**, int, uint64_t, int*)>(
+        dlsym(library, "cuGetProcAddress_v2"));
+#define ECCL_TEST_FIND(name, parameters) \
+  need(find(#name, reinterpret_cast<void**>(&name), cu::kOldestDriver, cu::kLegacyStreams, nullptr), #name);
+    ECCL_CUDA_FUNCTIONS(ECCL_TEST_FIND)
+    ECCL_CUDA_TEST_FUNCTIONS(ECCL_TEST_FIND)
+#undef ECCL_TEST_FIND
+    need(cuInit(0), "cuInit");
+  }
+};
+
+/// Elements in a GPU's memory. Its device is current where it is made, filled, read and freed.
+template <class T>
+class DeviceBuffer {
+ public:
+  explicit DeviceBuffer(std::vector<T> values) : count_(values.size()) {
+    Cuda::need(Cuda::get().cuMemAlloc(&address_, count_ * sizeof(T) + (count_ == 0)), "cuMemAlloc");
+    write(values);
+  }
+  ~DeviceBuffer() { Cuda::need(Cuda::get().cuMemFree(address_), "cuMemFree"); }
+  DeviceBuffer(DeviceBuffer&& other) noexcept = delete;
+  T* data() const { return reinterpret_cast<T*>(address_); }
+  void write(const std::vector<T>& values) {
+    Cuda& cuda = Cuda::get();
+    Cuda::need(cuda.cuMemcpy(address_, reinterpret_cast<Address>(values.data()), count_ * sizeof(T)),
+               "cuMemcpy");
+    // From ordinary memory it may return before the bytes are there, and other streams do not wait for it.
+    Cuda::need(cuda.cuStreamSynchronize(nullptr), "cuStreamSynchronize");
+  }
+  std::vector<T> read() const {
+    std::vector<T> values(count_);
+    Cuda::need(Cuda::get().cuMemcpy(reinterpret_cast<Address>(values.data()), address_, count_ * sizeof(T)),
+               "cuMemcpy");
+    return values;
+  }
+
+ private:
+  size_t count_;
+  Address address_ = 0;
+};
+
+/// A stream of the device that is current where it is made.
+class DeviceStream {
+ public:
+  explicit DeviceStream(bool blocking = false) {
+    Cuda::need(Cuda::get().cuStreamCreate(&stream_, blocking ? 0 : cu::kStreamNonBlocking), "cuStreamCreate");
+  }
+  ~DeviceStream() { Cuda::need(Cuda::get().cuStreamDestroy(stream_), "cuStreamDestroy"); }
+  DeviceStream(const DeviceStream&) = delete;
+  NativeStream native() const { return stream_; }
+  void synchronize() const { Cuda::need(Cuda::get().cuStreamSynchronize(stream_), "cuStreamSynchronize"); }
+
+ private:
+  NativeStream stream_ = nullptr;
+};
+
+}  // namespace eccl::test

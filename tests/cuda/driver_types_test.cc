@@ -1,0 +1,58 @@
+// The module's own declarations of CUDA's driver against NVIDIA's, where its header is.
+#include <gtest/gtest.h>
+
+#include <type_traits>
+
+#include "runtime/cuda/driver_types.h"
+
+#if __has_include(<cuda.h>)
+#include <cuda.h>
+
+namespace {
+
+namespace own = eccl::runtime::cuda;
+
+static_assert(std::is_same_v<own::Device, CUdevice> && std::is_same_v<own::Address, CUdeviceptr>);
+static_assert(std::is_same_v<own::HostFunction, CUhostFn>);
+static_assert(sizeof(own::NativeStream) == sizeof(CUstream) && sizeof(own::Context) == sizeof(CUcontext));
+static_assert(sizeof(own::DriverCode) == sizeof(CUresult) &&
+              sizeof(own::DeviceAttribute) == sizeof(CUdevice_attribute) &&
+              sizeof(own::PointerAttribute) == sizeof(CUpointer_attribute));
+static_assert(own::kSuccess == static_cast<int>(CUDA_SUCCESS));
+static_assert(own::kInvalidValue == static_cast<int>(CUDA_ERROR_INVALID_VALUE));
+static_assert(own::kOutOfMemory == static_cast<int>(CUDA_ERROR_OUT_OF_MEMORY));
+static_assert(own::kNotInitialized == static_cast<int>(CUDA_ERROR_NOT_INITIALIZED));
+static_assert(own::kNoDevice == static_cast<int>(CUDA_ERROR_NO_DEVICE));
+static_assert(own::kInvalidDevice == static_cast<int>(CUDA_ERROR_INVALID_DEVICE));
+static_assert(own::kInvalidContext == static_cast<int>(CUDA_ERROR_INVALID_CONTEXT));
+static_assert(own::kInvalidHandle == static_cast<int>(CUDA_ERROR_INVALID_HANDLE));
+static_assert(own::kNotFound == static_cast<int>(CUDA_ERROR_NOT_FOUND));
+static_assert(own::kNotReady == static_cast<int>(CUDA_ERROR_NOT_READY));
+static_assert(own::kIllegalAddress == static_cast<int>(CUDA_ERROR_ILLEGAL_ADDRESS));
+static_assert(own::kNotPermitted == static_cast<int>(CUDA_ERROR_NOT_PERMITTED));
+static_assert(own::kUnknown == static_cast<int>(CUDA_ERROR_UNKNOWN));
+static_assert(own::kComputeCapabilityMajor == static_cast<int>(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR));
+static_assert(own::kComputeCapabilityMinor == static_cast<int>(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR));
+static_assert(own::kCanUseStreamMemoryOperations64 ==
+              static_cast<int>(CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS));
+static_assert(own::kMemoryType == static_cast<int>(CU_POINTER_ATTRIBUTE_MEMORY_TYPE));
+static_assert(own::kIsManaged == static_cast<int>(CU_POINTER_ATTRIBUTE_IS_MANAGED));
+static_assert(own::kDeviceOrdinal == static_cast<int>(CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL));
+static_assert(own::kHostMemory == static_cast<int>(CU_MEMORYTYPE_HOST));
+static_assert(own::kDeviceMemory == static_cast<int>(CU_MEMORYTYPE_DEVICE));
+static_assert(own::kStreamNonBlocking == static_cast<unsigned>(CU_STREAM_NON_BLOCKING));
+static_assert(own::kWaitAtLeast == static_cast<unsigned>(CU_STREAM_WAIT_VALUE_GEQ));
+static_assert(own::kHostPortable == CU_MEMHOSTALLOC_PORTABLE && own::kHostMapped == CU_MEMHOSTALLOC_DEVICEMAP);
+static_assert(own::kCaptureNone == static_cast<int>(CU_STREAM_CAPTURE_STATUS_NONE));
+static_assert(own::kLegacyStreams == static_cast<uint64_t>(CU_GET_PROC_ADDRESS_LEGACY_STREAM));
+
+TEST(CudaDriverTypes, AreThoseOfCudaH) {
+  EXPECT_GE(CUDA_VERSION, own::kOldestDriver);  // the rest has been compiled
+}
+
+}  // namespace
+#else
+TEST(CudaDriverTypes, AreThoseOfCudaH) {
+  GTEST_SKIP() << "there is no cuda.h here";
+}
+#endif

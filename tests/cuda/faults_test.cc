@@ -1,0 +1,311 @@
+// What a CUDA communicator does with streams, and when something is wrong: nothing waits in the caller, and
+// every stream goes on.
+#include <chrono>
+
+#include "cuda/ranks.h"
+
+namespace eccl {
+namespace {
+
+using test::asStream;
+using test::Cuda;
+using test::DeviceBuffer;
+using test::DeviceStream;
+using test::HostWord;
+using test::NativeStream;
+using test::Ranks;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+constexpr size_t kCount = 5000;
+using Clock = std::chrono::steady_clock;
+
+std::vector<int> numbers(int value, size_t count = kCount) {
+  return std::vector<int>(count, value);
+}
+
+class CudaStreams : public test::CudaTest {
+ protected:
+  ecclResult_t sum(int rank, const DeviceBuffer<int>& from, const DeviceBuffer<int>& to, NativeStream stream,
+                   size_t count = kCount) {
+    return ecclAllReduce(from.data(), to.data(), count, ecclInt32, ecclSum, ranks_.comm(rank),
+                         asStream(stream));
+  }
+  Ranks ranks_{2, "cuda"};
+};
+
+TEST_F(CudaStreams, ACallReturnsBeforeItsStreamHasComeToIt) {
+  std::vector<HostWord> held(2);
+  std::atomic<int> called{0};
+  ranks_.each([&](int rank) {
+    const DeviceStream stream;
+    const DeviceBuffer<int> in(numbers(0)), out(numbers(-1)), later(numbers(rank + 1));
+    held[static_cast<size_t>(rank)].heldBackBy(stream.native());
+    // What the stream holds before the call is the call's input.
+    const size_t bytes = kCount * sizeof(int);
+    Cuda::need(Cuda::get().cuMemcpyAsync(reinterpret_cast<test::Address>(in.data()),
+                                         reinterpret_cast<test::Address>(later.data()), bytes, stream.native()),
+               "cuMemcpyAsync");
+    EXPECT_EQ(sum(rank, in, out, stream.native()), ecclSuccess);
+    EXPECT_EQ(sum(rank, out, out, stream.native()), ecclSuccess);
+    for (++called; called < 2;) std::this_thread::yield();
+    std::this_thread::sleep_for(std::chrono::milliseconds(150));  // longer than the stall time
+    EXPECT_EQ(Cuda::get().cuStreamQuery(stream.native()), test::cu::kNotReady);
+    held[static_cast<size_t>(rank)].release();
+    stream.synchronize();
+    EXPECT_EQ(out.read(), numbers(6));
+  });
+}
+
+TEST_F(CudaStreams, CallsInTwoStreamsBesideWorkOfTheHost) {
+  ranks_.each([&](int rank) {
+    const DeviceStream streams[2];
+    const DeviceBuffer<int> data[2] = {DeviceBuffer<int>(numbers(1)), DeviceBuffer<int>(numbers(1))};
+    for (int i = 0; i < 40; ++i) {
+      EXPECT_EQ(sum(rank, data[i % 2], data[i % 2], streams[i % 2].native(), 10), ecclSuccess);
+      if (i % 7 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+      if (i % 10 == 0) streams[i % 2].synchronize();
+    }
+    for (int i : {0, 1}) {
+      streams[i].synchronize();
+      EXPECT_EQ(data[i].read()[9], 1 << 20);
+    }
+  });
+}
+
+// One thread drives both ranks, whose calls share the NULL stream: in a group they have one place there.
+TEST_F(CudaStreams, RanksShareTheNullStreamInAGroup) {
+  const DeviceBuffer<int> data[2] = {DeviceBuffer<int>(numbers(1)), DeviceBuffer<int>(numbers(2))};
+  const DeviceStream blocking(true);
+  HostWord held;
+  held.heldBackBy(blocking.native());  // the NULL stream waits for it
+  for (int time = 0; time < 3; ++time) {
+    ecclGroupStart();
+    for (int rank : {0, 1}) EXPECT_EQ(sum(rank, data[rank], data[rank], nullptr), ecclSuccess);
+    ASSERT_EQ(ecclGroupEnd(), ecclSuccess) << ecclGetLastError(nullptr);
+    ecclGroupStart();
+    for (int rank : {0, 1}) EXPECT_EQ(ecclBarrier(ranks_.comm(rank), nullptr), ecclSuccess);
+    ASSERT_EQ(ecclGroupEnd(), ecclSuccess);
+  }
+  held.release();
+  Cuda::need(Cuda::get().cuStreamSynchronize(nullptr), "cuStreamSynchronize");
+  for (int rank : {0, 1}) EXPECT_EQ(data[rank].read(), numbers(12));
+}
+
+TEST_F(CudaStreams, PinnedMemoryIsTakenFromTheHostOnce) {
+  if (!Cuda::get().emulated()) GTEST_SKIP() << "only the emulated driver counts";
+  ranks_.each([&](int rank) {
+    const DeviceStream stream;
+    const DeviceBuffer<int> data(numbers(1));
+    for (int i = 0; i < 50; ++i) {
+      EXPECT_EQ(sum(rank, data, data, stream.native()), ecclSuccess);
+      stream.synchronize();
+    }
+  });
+  constexpr int64_t kLeast = 1 << 16;  // that is pinned for a call
+  EXPECT_LT(Cuda::get().control->pinnedBytes, 2 * 50 * kLeast / 2) << "it is not used again";
+}
+
+// The engine gets on while threads of the application are kept in the driver: one frees memory, which waits for
+// all streams, and others give a stream more than it holds.
+TEST_F(CudaStreams, NoCallOfTheApplicationHoldsTheEngineUp) {
+  HostWord held;
+  std::atomic<int> called{0};
+  ranks_.each([&](int rank) {
+    const DeviceStream stream;
+    const DeviceBuffer<int> data(numbers(1));
+    auto spare = std::make_unique<DeviceBuffer<int>>(numbers(1));
+    if (rank == 0) held.heldBackBy(stream.native());
+    EXPECT_EQ(sum(rank, data, data, stream.native()), ecclSuccess);
+    for (++called; called < 2;) std::this_thread::yield();
+    std::thread later([&] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+      if (rank == 0) held.release();
+    });
+    spare.reset();
+    later.join();
+    stream.synchronize();
+    EXPECT_EQ(data.read(), numbers(2));
+  });
+  std::atomic<int> made{0};
+  ranks_.each([&](int rank) {
+    const DeviceStream stream;
+    const DeviceBuffer<int> data(numbers(0));
+    for (int i = 0; i < 400; ++i) {
+      EXPECT_EQ(sum(rank, data, data, stream.native(), 2), ecclSuccess);
+      // Neither is so far ahead that its stream is full of calls which the other cannot make then.
+      for (++made; made < 2 * (i + 1 - 5);) std::this_thread::yield();
+    }
+    stream.synchronize();
+  });
+}
+
+using CudaArguments = CudaStreams;
+
+TEST_F(CudaArguments, MemoryThatIsNotTheDevicesIsNamed) {
+  const DeviceBuffer<int> own(numbers(1));
+  std::vector<int> host = numbers(1);
+  const auto refused = [&](const void* send, void* receive, const char* what) {
+    EXPECT_EQ(ecclAllReduce(send, receive, kCount, ecclInt32, ecclSum, ranks_.comm(1), nullptr),
+              ecclInvalidArgument);
+    EXPECT_THAT(ecclGetLastError(ranks_.comm(1)),
+                AllOf(HasSubstr("AllReduce on rank 1: the "), HasSubstr(what)));
+  };
+  refused(own.data(), host.data(), "is host memory that CUDA does not know");
+  refused(host.data(), own.data(), "ECCL_DEVICE=host");
+  void* freed = nullptr;
+  {
+    const DeviceBuffer<int> gone(numbers(1));
+    freed = gone.data();
+  }
+  if (Cuda::get().emulated()) {  // a real driver may have given the addresses out again
+    refused(freed, own.data(), "or was freed");
+    Cuda::get().use(1);
+    const DeviceBuffer<int> other(numbers(1));
+    refused(other.data(), own.data(), "is memory of CUDA device 1, and the communicator is for CUDA device 0");
+    Cuda::get().use(0);
+  }
+  // The refused calls have no numbers: these meet.
+  ranks_.each([&](int rank) {
+    const DeviceStream stream;
+    const DeviceBuffer<int> data(numbers(1));
+    EXPECT_EQ(sum(rank, data, data, stream.native()), ecclSuccess);
+    stream.synchronize();
+    EXPECT_EQ(data.read(), numbers(2));
+  });
+}
+
+TEST_F(CudaArguments, StreamsOfTheOtherKindAreRefused) {
+  const DeviceBuffer<int> data(numbers(1));
+  ecclStream_t stream;
+  ASSERT_EQ(ecclStreamCreate(&stream), ecclSuccess);
+  EXPECT_EQ(sum(0, data, data, reinterpret_cast<NativeStream>(stream)), ecclInvalidArgument);
+  EXPECT_THAT(ecclGetLastError(ranks_.comm(0)),
+              HasSubstr("is a host stream and rank 0 is of a CUDA communicator"));
+  ecclStreamDestroy(stream);
+  EXPECT_EQ(ecclCommSynchronize(ranks_.comm(0)), ecclInvalidUsage);
+  Ranks host(1, "host");
+  const DeviceStream native;
+  int x = 1;
+  EXPECT_EQ(ecclAllReduce(&x, &x, 1, ecclInt32, ecclSum, host.comm(0), asStream(native.native())),
+            ecclInvalidArgument);
+  EXPECT_THAT(ecclGetLastError(host.comm(0)), HasSubstr("this handle is not a host stream"));
+}
+
+TEST_F(CudaArguments, ACaptureIsRefusedOnAllRanks) {
+  ranks_.each([&](int rank) {
+    const DeviceStream stream;
+    const DeviceBuffer<int> data(numbers(1));
+    Cuda::need(Cuda::get().cuStreamBeginCapture(stream.native(), 1), "cuStreamBeginCapture");
+    EXPECT_NE(sum(rank, data, data, stream.native()), ecclSuccess);
+    EXPECT_THAT(ecclGetLastError(ranks_.comm(rank)), HasSubstr("is being captured into a graph"));
+    void* graph = nullptr;
+    Cuda::get().cuStreamEndCapture(stream.native(), &graph);
+  });
+}
+
+TEST_F(CudaArguments, ADeviceThatIsNotThereIsAnError) {
+  setenv("ECCL_DEVICE", "cuda", 1);
+  ecclComm_t comm = nullptr;
+  const int device = 99;
+  EXPECT_EQ(ecclCommInitAll(&comm, 1, &device), ecclInvalidArgument);
+  EXPECT_THAT(ecclGetLastError(nullptr),
+              HasSubstr("ECCL_DEVICE=cuda: there is no CUDA device 99; this process sees"));
+  unsetenv("ECCL_DEVICE");
+}
+
+class CudaFailure : public CudaStreams {
+ protected:
+  void expectFailed(int rank, const char* why) {
+    ecclResult_t error = ecclSuccess;
+    for (const auto start = Clock::now();
+         error == ecclSuccess && Clock::now() - start < std::chrono::seconds(10);)
+      ecclCommGetAsyncError(ranks_.comm(rank), &error);
+    EXPECT_NE(error, ecclSuccess);
+    EXPECT_THAT(ecclGetLastError(ranks_.comm(rank)), HasSubstr(why));
+  }
+};
+
+TEST_F(CudaFailure, AbortLetsStreamsGoOn) {
+  const DeviceStream stream, busy;
+  const DeviceBuffer<int> data(numbers(1)), more(numbers(1));
+  HostWord held;
+  EXPECT_EQ(sum(0, data, data, stream.native()), ecclSuccess);  // rank 1 never comes
+  held.heldBackBy(busy.native());
+  EXPECT_EQ(sum(0, more, more, busy.native()), ecclSuccess);  // nor does this stream
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  const auto start = Clock::now();
+  EXPECT_EQ(ecclCommAbort(ranks_.comm(0)), ecclSuccess);
+  EXPECT_LT(Clock::now() - start, std::chrono::seconds(1));
+  stream.synchronize();
+  held.release();
+  busy.synchronize();
+  ranks_.comm(0) = nullptr;
+  expectFailed(1, "aborted the communicator");
+}
+
+TEST_F(CudaFailure, DifferentCallsAreNamedAndStreamsGoOn) {
+  ranks_.each([&](int rank) {
+    const DeviceStream stream;
+    const DeviceBuffer<int> data(numbers(1));
+    const ecclResult_t made = rank == 0 ? sum(rank, data, data, stream.native())
+                                        : ecclBroadcast(data.data(), data.data(), kCount, ecclInt32, 0,
+                                                        ranks_.comm(rank), asStream(stream.native()));
+    if (made == ecclSuccess) expectFailed(rank, "Broadcast(count 5000");
+    stream.synchronize();
+  });
+}
+
+// Of the calls that a collective makes into the driver, each fails once. The error names it, and no stream
+// waits for ever.
+TEST_F(CudaStreams, EachCallIntoTheDriverMayFail) {
+  auto* const control = Cuda::get().control;
+  if (control == nullptr) GTEST_SKIP() << "only the emulated driver can be told to fail";
+  std::atomic<int> failed{0};
+  int number = 0;
+  for (bool injected = true; injected; ++number) {
+    Ranks ranks(2, "cuda");
+    injected = false;
+    std::atomic<int> ready{0}, over{0};
+    ranks.each([&](int rank) {
+      const DeviceStream stream;
+      const DeviceBuffer<int> data(numbers(1));
+      for (++ready; ready < 2;) std::this_thread::yield();
+      if (rank == 0) control->failAt = control->calls + number;
+      ecclResult_t result = ecclAllReduce(data.data(), data.data(), kCount, ecclInt32, ecclSum,
+                                          ranks.comm(rank), asStream(stream.native()));
+      while (Cuda::get().cuStreamSynchronize(stream.native()) != test::cu::kSuccess) {}
+      if (result == ecclSuccess) ecclCommGetAsyncError(ranks.comm(rank), &result);
+      if (rank == 0) {
+        while (over < 1) std::this_thread::yield();
+        injected = control->calls > control->failAt;
+        control->failAt = cuda_emulation::Control::kNever;
+      }
+      for (++over; over < 2;) std::this_thread::yield();
+      if (result == ecclSuccess) return;
+      ++failed;
+      EXPECT_THAT(ecclGetLastError(ranks.comm(rank)), HasSubstr("CUDA_ERROR_ILLEGAL_ADDRESS"));
+    });
+    if (HasFailure()) break;
+  }
+  EXPECT_GT(failed, 10);
+}
+
+// In a process that has not loaded the emulated driver.
+TEST(CudaAbsent, IsAnErrorWhereItIsAskedForAndHostWhereItIsNot) {
+  if (dlopen("libcuda.so.1", RTLD_NOW) != nullptr) GTEST_SKIP() << "there is a CUDA driver in this process";
+  setenv("ECCL_DEBUG", "NONE", 1);
+  setenv("ECCL_DEVICE", "cuda", 1);
+  ecclComm_t comm = nullptr;
+  EXPECT_EQ(ecclCommInitAll(&comm, 1, nullptr), ecclSystemError);
+  EXPECT_THAT(ecclGetLastError(nullptr), HasSubstr("ECCL_DEVICE=cuda: there is no CUDA driver here"));
+  setenv("ECCL_DEVICE", "auto", 1);
+  ASSERT_EQ(ecclCommInitAll(&comm, 1, nullptr), ecclSuccess);
+  int x = 5;
+  EXPECT_EQ(ecclAllReduce(&x, &x, 1, ecclInt32, ecclSum, comm, nullptr), ecclSuccess);
+  EXPECT_EQ(x, 5);
+  EXPECT_EQ(ecclCommDestroy(comm), ecclSuccess);
+}
+
+}  // namespace
+}  // namespace eccl

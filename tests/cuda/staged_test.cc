@@ -1,0 +1,266 @@
+// Every collective on a GPU's memory, staged through the host, against the same call in host memory: the same
+// bits, and nothing written beside them. The host's results are held against the oracle by tests/runtime.
+#include <algorithm>
+#include <cstring>
+#include <random>
+
+#include "cuda/ranks.h"
+#include "support/processes.h"
+
+namespace eccl {
+namespace {
+
+using test::asStream;
+using test::Cuda;
+using test::DeviceBuffer;
+using test::DeviceStream;
+using test::Ranks;
+using Bytes = std::vector<unsigned char>;
+
+constexpr size_t kGuard = 192;
+constexpr size_t kSizes[ecclNumTypes] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1};
+
+/// One rank's call: what is passed, as offsets into one buffer each, and how.
+struct Shape {
+  size_t sendElements, receiveElements;
+};
+
+enum class What { allReduce, broadcast, reduce, allGather, reduceScatter, allToAll, gather, scatter, sendRecv };
+constexpr What kAll[] = {What::allReduce, What::broadcast, What::reduce,  What::allGather, What::reduceScatter,
+                         What::allToAll,  What::gather,    What::scatter, What::sendRecv};
+
+struct Case {
+  What what;
+  ecclDataType_t type;
+  ecclRedOp_t op;
+  size_t count;
+  int root;
+};
+
+Shape shapeOf(const Case& c, int ranks) {
+  const size_t all = c.count * static_cast<size_t>(ranks);
+  switch (c.what) {
+    case What::allGather:
+    case What::gather:
+      return {c.count, all};
+    case What::reduceScatter:
+    case What::scatter:
+      return {all, c.count};
+    case What::allToAll:
+      return {all, all};
+    default:
+      return {c.count, c.count};
+  }
+}
+
+ecclResult_t make(const Case& c, const void* send, void* receive, int rank, int ranks, ecclComm_t comm,
+                  ecclStream_t stream) {
+  switch (c.what) {
+    case What::allReduce:
+      return ecclAllReduce(send, receive, c.count, c.type, c.op, comm, stream);
+    case What::broadcast:
+      return ecclBroadcast(send, receive, c.count, c.type, c.root, comm, stream);
+    case What::reduce:
+      return ecclReduce(send, receive, c.count, c.type, c.op, c.root, comm, stream);
+    case What::allGather:
+      return ecclAllGather(send, receive, c.count, c.type, comm, stream);
+    case What::reduceScatter:
+      return ecclReduceScatter(send, receive, c.count, c.type, c.op, comm, stream);
+    case What::allToAll:
+      return ecclAlltoAll(send, receive, c.count, c.type, comm, stream);
+    case What::gather:
+      return ecclGather(send, receive, c.count, c.type, c.root, comm, stream);
+    case What::scatter:
+      return ecclScatter(send, receive, c.count, c.type, c.root, comm, stream);
+    case What::sendRecv:
+      ecclGroupStart();
+      ecclSend(send, c.count, c.type, (rank + 1) % ranks, comm, stream);
+      ecclRecv(receive, c.count, c.type, (rank + ranks - 1) % ranks, comm, stream);
+      return ecclGroupEnd();
+  }
+  return ecclInternalError;
+}
+
+bool mayBeInPlace(What what) {
+  return what == What::allReduce || what == What::broadcast || what == What::reduce;
+}
+
+/// What all ranks' buffers hold afterwards, guards included: of a call in host memory, or in a GPU's.
+std::vector<Bytes> result(Ranks& ranks, const Case& c, bool inPlace, bool device,
+                          const std::vector<Bytes>& sends, const std::vector<Bytes>& receives) {
+  std::vector<Bytes> results(sends.size());
+  std::atomic<int> over{0};
+  ranks.each([&](int rank) {
+    const auto at = static_cast<size_t>(rank);
+    const auto call = [&](const unsigned char* send, unsigned char* receive, ecclStream_t stream) {
+      EXPECT_EQ(make(c, (inPlace ? receive : send) + kGuard, receive + kGuard, rank, ranks.size(),
+                     ranks.comm(rank), stream),
+                ecclSuccess)
+          << ecclGetLastError(ranks.comm(rank));
+    };
+    if (!device) {
+      results[at] = receives[at];
+      call(sends[at].data(), results[at].data(), nullptr);
+      return;
+    }
+    const DeviceBuffer<unsigned char> send(sends[at]), receive(receives[at]);
+    const DeviceStream stream;
+    call(send.data(), receive.data(), asStream(stream.native()));
+    stream.synchronize();
+    // Memory is freed when no stream waits: not before all ranks have made the call.
+    for (++over; over < ranks.size();) std::this_thread::yield();
+    EXPECT_EQ(send.read(), sends[at]) << "the input has changed";
+    results[at] = receive.read();
+  });
+  return results;
+}
+
+class StagedCollectives : public test::CudaTest, public ::testing::WithParamInterface<int> {
+ protected:
+  static void compare(Ranks& host, Ranks& device, const Case& c, bool inPlace) {
+    std::mt19937 random(static_cast<unsigned>(c.count) * 31 + static_cast<unsigned>(c.type));
+    const Shape shape = shapeOf(c, host.size());
+    std::vector<Bytes> sends, receives;
+    for (int rank = 0; rank < host.size(); ++rank) {
+      for (auto& [list, elements] :
+           {std::pair(&sends, shape.sendElements), std::pair(&receives, shape.receiveElements)}) {
+        Bytes bytes(elements * kSizes[c.type] + 2 * kGuard);
+        for (size_t i = 0; i + 4 <= bytes.size(); i += 4) {
+          const uint32_t word = random();
+          std::memcpy(&bytes[i], &word, sizeof word);
+        }
+        list->push_back(std::move(bytes));
+      }
+    }
+    EXPECT_EQ(result(host, c, inPlace, false, sends, receives),
+              result(device, c, inPlace, true, sends, receives))
+        << "collective " << static_cast<int>(c.what) << ", type " << c.type << ", operator " << c.op
+        << ", count " << c.count << ", root " << c.root << (inPlace ? ", in place" : "");
+  }
+};
+
+TEST_P(StagedCollectives, GiveTheBitsOfTheHost) {
+  setenv("ECCL_SLOT_BYTES", "4096", 1);
+  Ranks host(GetParam(), "host"), device(GetParam(), "cuda");
+  unsetenv("ECCL_SLOT_BYTES");
+  int number = 0;
+  for (const What what : kAll) {
+    for (int type = 0; type < ecclNumTypes; ++type, ++number) {
+      static constexpr size_t kCounts[] = {1, 1000, 0, 7, 20011};
+      const Case c{what, static_cast<ecclDataType_t>(type), static_cast<ecclRedOp_t>(number % ecclNumOps),
+                   kCounts[number % std::size(kCounts)], number % GetParam()};
+      compare(host, device, c, false);
+      if (mayBeInPlace(what)) compare(host, device, c, true);
+      if (HasFailure()) return;
+    }
+  }
+}
+
+// More than a group of tiles: copies to and fro go on beside the lanes.
+TEST_P(StagedCollectives, LongOnesGoInGroupsOfTiles) {
+  Ranks host(GetParam(), "host"), device(GetParam(), "cuda");
+  for (const What what : kAll) {
+    compare(host, device,
+            {what, ecclFloat32, ecclSum, (3u << 20) / static_cast<size_t>(GetParam()) + 13, GetParam() - 1},
+            false);
+    if (HasFailure()) return;
+  }
+  compare(host, device, {What::allReduce, ecclFloat64, ecclAvg, (9 << 20) / 8 + 5, 0}, true);
+}
+
+INSTANTIATE_TEST_SUITE_P(, StagedCollectives, ::testing::Values(1, 2, 4));
+
+using StagedCalls = test::CudaTest;
+
+// Blocks with gaps: what lies between them is not touched.
+TEST_F(StagedCalls, BlocksOfDifferentLengthsLeaveTheGapsAlone) {
+  Ranks ranks(2, "cuda");
+  ranks.each([&](int rank) {
+    const size_t counts[] = {3000, 500}, places[] = {700, 10};
+    const std::vector<int> mine(counts[rank], rank + 1);
+    const DeviceBuffer<int> send(mine), receive(std::vector<int>(4000, -7));
+    const DeviceStream stream;
+    EXPECT_EQ(ecclAllGatherv(send.data(), counts[rank], receive.data(), counts, places, ecclInt32,
+                             ranks.comm(rank), asStream(stream.native())),
+              ecclSuccess);
+    stream.synchronize();
+    std::vector<int> expected(4000, -7);
+    for (int block : {0, 1})
+      std::fill_n(expected.begin() + static_cast<long>(places[block]), counts[block], block + 1);
+    EXPECT_EQ(receive.read(), expected);
+  });
+}
+
+TEST_F(StagedCalls, AlltoAllvAndReduceScatterv) {
+  Ranks ranks(2, "cuda");
+  ranks.each([&](int rank) {
+    const DeviceStream stream;
+    const size_t out[2][2] = {{5, 70000}, {900, 1}}, sendAt[] = {0, 70000}, receiveAt[] = {3, 71000};
+    const size_t in[] = {out[0][rank], out[1][rank]};
+    std::vector<int> values(140000);
+    for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<int>(i) * (rank + 1);
+    const DeviceBuffer<int> send(values), receive(std::vector<int>(150000, -7));
+    EXPECT_EQ(ecclAlltoAllv(send.data(), out[rank], sendAt, receive.data(), in, receiveAt, ecclInt32,
+                            ranks.comm(rank), asStream(stream.native())),
+              ecclSuccess)
+        << ecclGetLastError(ranks.comm(rank));
+    const DeviceBuffer<int> sum(std::vector<int>(100, 0));
+    const size_t parts[] = {10, 60};
+    EXPECT_EQ(ecclReduceScatterv(send.data(), sum.data(), parts, ecclInt32, ecclSum, ranks.comm(rank),
+                                 asStream(stream.native())),
+              ecclSuccess);
+    stream.synchronize();
+    std::vector<int> expected(150000, -7), sums(100, 0);
+    for (size_t from : {0u, 1u})
+      for (size_t i = 0; i < in[from]; ++i)
+        expected[receiveAt[from] + i] = static_cast<int>((sendAt[rank] + i) * (from + 1));
+    for (size_t i = 0; i < parts[rank]; ++i) sums[i] = static_cast<int>(i + (rank == 1 ? parts[0] : 0)) * 3;
+    EXPECT_EQ(receive.read(), expected);
+    EXPECT_EQ(sum.read(), sums);
+  });
+}
+
+TEST_F(StagedCalls, AnOperatorsScalarMayBeInDeviceMemory) {
+  Ranks ranks(2, "cuda");
+  ranks.each([&](int rank) {
+    const DeviceStream stream;
+    const DeviceBuffer<float> data(std::vector<float>(1000, 2)), scalar({rank == 0 ? 10.f : 0.5f});
+    ecclRedOp_t op;
+    ASSERT_EQ(ecclRedOpCreatePreMulSum(&op, scalar.data(), ecclFloat32, ecclScalarDevice, ranks.comm(rank)),
+              ecclSuccess);
+    EXPECT_EQ(ecclAllReduce(data.data(), data.data(), 1000, ecclFloat32, op, ranks.comm(rank),
+                            asStream(stream.native())),
+              ecclSuccess);
+    stream.synchronize();
+    EXPECT_EQ(data.read(), std::vector<float>(1000, 21));
+  });
+}
+
+// Without the fixture: a process that has used CUDA cannot fork ranks.
+TEST(StagedProcesses, ShareAGpu) {
+  const auto outcomes = test::runProcesses(2, [](int rank, test::Board& board, std::string& report) {
+    setenv("ECCL_DEVICE", "cuda", 1);
+    Cuda::get().use(0);
+    ecclComm_t comm = nullptr;
+    if (rank == 0) {
+      if (ecclGetUniqueId(&board.id) != ecclSuccess) return 1;
+      board.idReady = 1;
+    }
+    while (board.idReady == 0) std::this_thread::yield();
+    if (ecclCommInitRank(&comm, 2, board.id, rank) != ecclSuccess) return report = ecclGetLastError(nullptr), 2;
+    for (size_t count : {1u, 5000u, 3000000u}) {
+      const DeviceBuffer<float> data(std::vector<float>(count, static_cast<float>(rank + 1)));
+      const DeviceStream stream;
+      if (ecclAllReduce(data.data(), data.data(), count, ecclFloat32, ecclSum, comm,
+                        asStream(stream.native())) != ecclSuccess)
+        return report = ecclGetLastError(comm), 3;
+      stream.synchronize();
+      if (data.read() != std::vector<float>(count, 3)) return 4;
+    }
+    return ecclCommDestroy(comm) == ecclSuccess ? 0 : 5;
+  });
+  for (const test::Outcome& outcome : outcomes) EXPECT_EQ(outcome.code, 0) << outcome.text;
+}
+
+}  // namespace
+}  // namespace eccl

@@ -1,0 +1,87 @@
+// How long staged AllReduces take, on a machine with a GPU: two ranks that share it, as threads and as
+// processes. perf/gpu_check runs it; perf/results/gpu.md has figures.
+#include <chrono>
+#include <cstdio>
+
+#include "cuda/ranks.h"
+#include "support/processes.h"
+
+namespace eccl {
+namespace {
+
+using test::asStream;
+using test::Cuda;
+using test::DeviceBuffer;
+using test::DeviceStream;
+
+struct Figures {
+  double waited = 0, queued = 0;  // microseconds for a call: each waited for; one behind the other
+};
+
+Figures measure(ecclComm_t comm, size_t bytes) {
+  const size_t count = bytes / sizeof(float);
+  const DeviceBuffer<float> data(std::vector<float>(count, 0));
+  const DeviceStream stream;
+  const auto time = [&](int times, bool waits) {
+    const auto start = std::chrono::steady_clock::now();
+    for (int i = 0; i < times; ++i) {
+      EXPECT_EQ(
+          ecclAllReduce(data.data(), data.data(), count, ecclFloat32, ecclSum, comm, asStream(stream.native())),
+          ecclSuccess);
+      if (waits) stream.synchronize();
+    }
+    stream.synchronize();
+    return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count() / times;
+  };
+  const int times = bytes < (1 << 20) ? 500 : bytes < (32 << 20) ? 40 : 10;
+  time(3, true);
+  time(times, false);  // takes the pinned memory that so many calls need at once
+  return {time(times, true), time(times, false)};
+}
+
+std::string rowOf(const char* ranks, size_t bytes, const Figures& its) {
+  char text[200];
+  std::snprintf(text, sizeof text, "2 %-9s %10zu bytes: %9.1f us each, %9.1f us queued, %6.2f GB/s\n", ranks,
+                bytes, its.waited, its.queued, static_cast<double>(bytes) / its.queued / 1e3);
+  return text;
+}
+
+constexpr size_t kBytes[] = {8, 4096, 65536, 1 << 20, 4 << 20, 16 << 20, 64 << 20, 256 << 20};
+
+TEST(CudaTiming, AllReduceOfTwoThreads) {
+  if (Cuda::get().emulated()) GTEST_SKIP() << "there is nothing to measure over the emulated driver";
+  test::Ranks ranks(2, "cuda");
+  for (const size_t bytes : kBytes) {
+    ranks.each([&](int rank) {
+      const Figures its = measure(ranks.comm(rank), bytes);
+      if (rank == 0) std::fputs(rowOf("threads", bytes, its).c_str(), stdout), std::fflush(stdout);
+    });
+  }
+}
+
+TEST(CudaTiming, AllReduceOfTwoProcesses) {
+  const char* const driver = std::getenv("ECCL_TESTS_CUDA");  // not asked here: a process with CUDA cannot fork
+  if (driver == nullptr || std::strcmp(driver, "real") != 0)
+    GTEST_SKIP() << "there is nothing to measure over the emulated driver";
+  const auto outcomes = test::runProcesses(2, [](int rank, test::Board& board, std::string& report) {
+    setenv("ECCL_DEVICE", "cuda", 1);
+    Cuda::get().use(0);
+    if (rank == 0) {
+      if (ecclGetUniqueId(&board.id) != ecclSuccess) return 1;
+      board.idReady = 1;
+    }
+    while (board.idReady == 0) std::this_thread::yield();
+    ecclComm_t comm = nullptr;
+    if (ecclCommInitRank(&comm, 2, board.id, rank) != ecclSuccess) return 2;
+    for (const size_t bytes : kBytes) {
+      const Figures its = measure(comm, bytes);
+      if (rank == 0) report += rowOf("processes", bytes, its);
+    }
+    return ecclCommDestroy(comm) == ecclSuccess ? 0 : 3;
+  });
+  for (const test::Outcome& outcome : outcomes) EXPECT_EQ(outcome.code, 0) << outcome.text;
+  std::fputs(outcomes[0].text.c_str(), stdout);
+}
+
+}  // namespace
+}  // namespace eccl

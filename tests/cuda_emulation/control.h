@@ -1,0 +1,35 @@
+// What tests ask of the emulated CUDA driver beside CUDA's own functions, and those of CUDA's that only tests
+// call.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "runtime/cuda/driver_types.h"
+
+namespace eccl::cuda_emulation {
+
+/// What goes wrong, and what went wrong. One for each process. Any thread.
+struct Control {
+  static constexpr int64_t kNever = INT64_MAX;
+  std::atomic<int64_t> calls{0};        ///< so far, of those that may be made to fail: all but texts of errors
+  std::atomic<int64_t> failAt{kNever};  ///< the call of this number fails, with an illegal address
+  std::atomic<int64_t> violations{0};   ///< uses that a real driver or GPU would not forgive; said on stderr
+  std::atomic<int64_t> hostFunctions{0};
+  std::atomic<int64_t> pinnedBytes{0};
+};
+/// The library's function cuEmulationControl.
+using ControlFunction = Control*();
+
+}  // namespace eccl::cuda_emulation
+
+/// As ECCL_CUDA_FUNCTIONS: what tests and programs use, and the module does not.
+#define ECCL_CUDA_TEST_FUNCTIONS(F)                        \
+  F(cuCtxSetCurrent, (Context context))                    \
+  F(cuMemAlloc, (Address * address, size_t bytes))         \
+  F(cuMemFree, (Address address))                          \
+  F(cuMemFreeHost, (void* memory))                         \
+  F(cuMemcpy, (Address to, Address from, size_t bytes))    \
+  F(cuStreamQuery, (NativeStream stream))                  \
+  F(cuStreamBeginCapture, (NativeStream stream, int mode)) \
+  F(cuStreamEndCapture, (NativeStream stream, void** graph))

@@ -1,0 +1,105 @@
+// An emulation of CUDA's driver, as far as ECCL's module and its tests use it: libcuda.so.1 for machines
+// without a GPU. It is for tests, never installed.
+//
+// It is strict where a GPU is: the processor cannot touch device memory (its addresses are mapped without
+// access, and the bytes lie elsewhere); freed memory is never given out again; NULL is the legacy stream, which
+// waits for blocking streams and holds them back; host functions may not call CUDA; memory is freed when no
+// stream has anything to do, and until then, as while a full stream takes no more, no thread gets into the
+// driver. What breaks a rule fails, is counted (Control::violations) and said on stderr. A function that is not
+// written is not found, by name.
+//
+// What it cannot show: a GPU's memory order, its timing, how many streams the hardware runs at once.
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <vector>
+
+#include "cuda_emulation/control.h"
+
+namespace eccl::runtime::cuda {
+/// The primary context of a device.
+struct ContextOf {
+  int ordinal;
+};
+}  // namespace eccl::runtime::cuda
+
+namespace eccl::cuda_emulation {
+
+using namespace runtime::cuda;
+
+inline constexpr int kDevices = 2;
+
+Control& control();
+/// Counts and says a breach of the rules. Returns `code`.
+DriverCode violation(DriverCode code, const char* format, ...) __attribute__((format(printf, 2, 3)));
+
+/// All memory that CUDA knows. One for each process. Any thread.
+class Memory {
+ public:
+  struct Block {
+    MemoryType type;
+    int ordinal;
+    size_t bytes;
+    char* data;  // where the processor finds it
+    bool freed = false;
+  };
+  static Memory& get();
+  Address allocate(MemoryType type, int ordinal, size_t bytes);
+  DriverCode free(Address address, MemoryType type);
+  /// What `address` is part of, or null. Freed memory is null too.
+  const Block* find(Address address);
+  /// Where the processor finds [address, address + bytes); null, and a violation that names `use`, if that is
+  /// not all of one block.
+  char* at(Address address, size_t bytes, const char* use);
+
+ private:
+  std::map<Address, Block>::iterator blockOf(Address address);
+
+  std::mutex mutex_;
+  std::map<Address, Block> blocks_;  // freed ones stay
+};
+
+/// A stream's work, made in order by a thread of its own.
+class Stream : public std::enable_shared_from_this<Stream> {
+ public:
+  /// Returns whether it is done; asked again, in a while, if it is not.
+  using Work = std::function<bool()>;
+  Stream(int device, bool blocks) : ordinal(device), blocking(blocks) {}
+  const int ordinal;
+  const bool blocking;  // as against the NULL stream
+  bool capturing = false;
+
+  static std::shared_ptr<Stream> make(int ordinal, bool blocking);
+  /// The live stream of that handle; NULL and 1 are the legacy stream of `ordinal`. Null if there is none.
+  static std::shared_ptr<Stream> of(NativeStream handle, int ordinal);
+  static bool drop(NativeStream handle);
+  NativeStream handle() { return reinterpret_cast<NativeStream>(this); }
+
+  void put(Work work);
+  bool idle();
+  void await();
+  /// Returns when no stream of the process has anything to do.
+  static void awaitAll();
+
+ private:
+  struct Item {
+    Work work;
+    std::vector<std::pair<std::shared_ptr<Stream>, uint64_t>> after;  // streams, and how far they have to be
+  };
+  void run();
+
+  std::deque<Item> queue_;  // the following under the one mutex of all streams
+  uint64_t put_ = 0, made_ = 0;
+  bool dropped_ = false;
+};
+
+/// Whether this thread is in a host function.
+bool& inHostFunction();
+
+}  // namespace eccl::cuda_emulation

@@ -1,0 +1,96 @@
+#include <sys/mman.h>
+
+#include <cstdarg>
+#include <cstdio>
+
+#include "cuda_emulation/emulation.h"
+
+namespace eccl::cuda_emulation {
+namespace {
+
+constexpr size_t kPage = 4096;
+
+void* map(size_t bytes, int protection) {
+  return mmap(nullptr, bytes, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+}
+
+}  // namespace
+
+Control& control() {
+  static Control* const made = new Control;
+  return *made;
+}
+
+DriverCode violation(DriverCode code, const char* format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  std::fputs("emulated CUDA: ", stderr);
+  std::vfprintf(stderr, format, arguments);
+  std::fputc('\n', stderr);
+  va_end(arguments);
+  ++control().violations;
+  return code;
+}
+
+Memory& Memory::get() {
+  static Memory* const made = new Memory;
+  return *made;
+}
+
+Address Memory::allocate(MemoryType type, int ordinal, size_t bytes) {
+  const size_t pages = (bytes + kPage - 1) / kPage * kPage;
+  void* const data = map(pages, PROT_READ | PROT_WRITE);
+  // A page more, so that no two blocks adjoin.
+  void* const place = type == kHostMemory ? data : map(pages + kPage, PROT_NONE);
+  if (bytes == 0 || data == MAP_FAILED || place == MAP_FAILED) return 0;
+  const auto address = reinterpret_cast<Address>(place);
+  std::lock_guard lock(mutex_);
+  blocks_[address] = {type, ordinal, bytes, static_cast<char*>(data)};
+  if (type == kHostMemory) control().pinnedBytes += static_cast<int64_t>(bytes);
+  return address;
+}
+
+std::map<Address, Memory::Block>::iterator Memory::blockOf(Address address) {
+  auto after = blocks_.upper_bound(address);
+  if (after == blocks_.begin()) return blocks_.end();
+  const auto at = std::prev(after);
+  return address < at->first + at->second.bytes ? at : blocks_.end();
+}
+
+DriverCode Memory::free(Address address, MemoryType type) {
+  std::lock_guard lock(mutex_);
+  const auto at = blocks_.find(address);
+  if (at == blocks_.end() || at->second.freed || at->second.type != type)
+    return violation(kInvalidValue, "%#llx is freed and is no such memory, or was freed before", address);
+  at->second.freed = true;
+  // The addresses stay taken: whoever uses them later is found out.
+  if (type == kHostMemory)
+    mprotect(at->second.data, at->second.bytes, PROT_NONE);
+  else
+    munmap(at->second.data, at->second.bytes);
+  return kSuccess;
+}
+
+const Memory::Block* Memory::find(Address address) {
+  std::lock_guard lock(mutex_);
+  const auto at = blockOf(address);
+  return at == blocks_.end() || at->second.freed ? nullptr : &at->second;
+}
+
+char* Memory::at(Address address, size_t bytes, const char* use) {
+  std::lock_guard lock(mutex_);
+  const auto at = blockOf(address);
+  if (at == blocks_.end()) {
+    violation(kInvalidValue, "%s: %#llx is no memory that CUDA knows", use, address);
+    return nullptr;
+  }
+  const auto& [begin, block] = *at;
+  if (block.freed || address - begin + bytes > block.bytes) {
+    violation(kInvalidValue, "%s: %zu bytes at %#llx, which is %s", use, bytes, address,
+              block.freed ? "freed" : "more than the block has");
+    return nullptr;
+  }
+  return block.data + (address - begin);
+}
+
+}  // namespace eccl::cuda_emulation
