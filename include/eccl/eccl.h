@@ -42,10 +42,11 @@
  * Processes. In a child made by fork() every call on the parent's communicators is refused. A process started
  * by exec can join communicators of its own.
  *
- * GPUs. With the setting ECCL_DEVICE=cuda communicators are for the CUDA device that is current in the thread that
- * makes them (ecclCommInitAll: for those of its list). Then buffers are that device's memory or pinned memory,
- * streams are cudaStream_t, passed as ecclStream_t, and NULL is the device's default stream. Every call returns when
- * it is queued. CUDA's functions wait for streams, and ecclCommGetAsyncError tells whether calls have failed.
+ * GPUs. With the setting ECCL_DEVICE=cuda communicators are for the CUDA device that is current in the thread
+ * that makes them (ecclCommInitAll: for those of its list). Then buffers are that device's memory or pinned
+ * memory, streams are cudaStream_t, passed as ecclStream_t, and NULL is the device's default stream. Every call
+ * returns when it is queued. CUDA's functions wait for streams, and ecclCommGetAsyncError tells whether calls
+ * have failed.
  *
  * Settings. The environment variables ECCL_... and files of settings are described in docs/settings.md.
  */

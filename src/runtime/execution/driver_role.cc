@@ -70,7 +70,8 @@ void DriverRole::giveBack(Left left) {
 bool DriverRole::takeForService(bool failing, TimePoint* next) {
   std::lock_guard lock(mutex_);
   const TimePoint now = system_.now();
-  const bool fresh = !prompt_ && news() && now - newsSince_ < kFresh;  // whoever brought them may wait for them soon
+  const bool fresh =
+      !prompt_ && news() && now - newsSince_ < kFresh;  // whoever brought them may wait for them soon
   if (state() != State::free || awaited() || (fresh && left_ != Left::running && !failing)) {
     *next = lookAgain(now - newsSince_ < kAttention, now);
     return false;

@@ -40,8 +40,8 @@ class EngineHandler {
   virtual void onPeerFailed(Run* run, int peer, const std::string& reason) = 0;
   /// Nothing has moved in `run` for `stalled`; `peers` are those it waits for.
   virtual void onStall(Run& run, Duration stalled, const std::vector<int>& peers) = 0;
-  /// The driver could not go on, for want of memory or by a defect, or a device has failed, or a rail. To be answered by
-  /// Engine::fail().
+  /// The driver could not go on, for want of memory or by a defect, or a device has failed, or a rail. To be
+  /// answered by Engine::fail().
   virtual void onDriverFailed(const Status& why) = 0;
   /// There is work that nobody waits for: have serve() called. Any thread, with a lock held: must not call
   /// back.
