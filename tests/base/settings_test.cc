@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <fstream>
 #include <map>
@@ -65,6 +66,9 @@ TEST(Settings, EveryRowReachesAMemberOfItsOwn) {
                                                       {"COMM_SECRET_FILE", "/a"},
                                                       {"SOCKET_IFNAME", "=eth0"},
                                                       {"SOCKET_FAMILY", "AF_INET6"},
+                                                      {"SOCKETS_PER_RAIL", "2"},
+                                                      {"CROSS_RAIL", "0"},
+                                                      {"DEVICE", "cuda"},
                                                       {"TRANSPORT", "tcp,shm"},
                                                       {"TRANSPORT_MODULES", "/m.so"},
                                                       {"SHM_DISABLE", "1"},
@@ -204,7 +208,11 @@ TEST_F(LoadSettings, ReadsTheNamedFileAndTheEnvironment) {
   ASSERT_TRUE(settings.ok()) << settings.status().message();
   EXPECT_EQ(settings->slots, 64);
   EXPECT_EQ(settings->channels, 3);
-  EXPECT_EQ(explained[1].source, path_ + ":2");
+  const auto channels = std::find_if(explained.begin(), explained.end(), [](const SettingValue& value) {
+    return value.info->name == std::string("CHANNELS");
+  });
+  ASSERT_NE(channels, explained.end());
+  EXPECT_EQ(channels->source, path_ + ":2");
 }
 
 TEST_F(LoadSettings, AFileThatIsNamedMustBeReadable) {
