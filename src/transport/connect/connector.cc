@@ -204,7 +204,7 @@ void Connector::Implementation::addSocket(const ConnectionId& id, Incoming& inco
   Status status = Status::error(Code::remote, "there is no such connection");
   if (found != receivers.end() && found->second->connection.state() == Connection::State::ready)
     status = found->second->connection.path()->addSocket(std::move(incoming.socket));
-  if (status.ok()) context.rails.start();
+  if (status.ok()) context.rails.start(options.endpoint(options.rank).rails);
   if (!status.ok()) sayTurnedAway(incoming.hello, incoming.peer, status.message());
 }
 
@@ -268,7 +268,7 @@ void Connector::progress() {
 }
 
 void Connector::Implementation::checkRails() {
-  const auto downAt = context.rails.look(*options.system, options.endpoint(options.rank).rails);
+  const auto downAt = context.rails.look(*options.system);
   for (auto link = links.begin(); downAt && link != links.end(); ++link) {
     Path* const path = link->second->connection.path();
     const std::string why = path != nullptr ? path->checkSockets(downAt) : "";

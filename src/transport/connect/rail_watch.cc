@@ -4,7 +4,7 @@
 
 namespace eccl::transport {
 
-RailWatch::DownAt RailWatch::look(System& system, const std::vector<Rail>& rails) {
+RailWatch::DownAt RailWatch::look(System& system) {
   constexpr Duration kInterval = std::chrono::milliseconds(300);
   if (next_ == TimePoint::max()) return {};
   const TimePoint now = system.now();
@@ -12,7 +12,7 @@ RailWatch::DownAt RailWatch::look(System& system, const std::vector<Rail>& rails
   next_ = now + kInterval;
   Result<std::vector<Interface>> up = listInterfaces(system);
   if (!up.ok()) return [](const SocketAddress&) { return std::string(); };
-  return [&rails, up = up.take()](const SocketAddress& mine) -> std::string {
+  return [&rails = *rails_, up = up.take()](const SocketAddress& mine) -> std::string {
     const auto isMine = [&](const auto& one) { return one.address.withPort(0) == mine.withPort(0); };
     if (std::any_of(up.begin(), up.end(), isMine)) return "";
     const auto rail = std::find_if(rails.begin(), rails.end(), isMine);

@@ -17,14 +17,19 @@ class RailWatch {
   /// The name of the interface at this address if it is a rail that is down, else "".
   using DownAt = std::function<std::string(const SocketAddress& mine)>;
 
-  void start() { next_ = TimePoint{}; }
+  /// `rails` outlive this.
+  void start(const std::vector<Rail>& rails) {
+    rails_ = &rails;
+    next_ = TimePoint{};
+  }
   /// For good.
   void stop() { next_ = TimePoint::max(); }
   TimePoint nextDeadline() const { return next_; }
-  /// Empty while it is not time to look. Valid as long as `rails`.
-  DownAt look(System& system, const std::vector<Rail>& rails);
+  /// Empty while it is not time to look.
+  DownAt look(System& system);
 
  private:
+  const std::vector<Rail>* rails_ = nullptr;
   TimePoint next_ = TimePoint::max();
 };
 

@@ -103,7 +103,7 @@ void Widening::dialed(Result<Fd> socket) {
   if (status.ok()) {
     ECCL_INFO("%s goes also by %s to %s", context_.transports.context().text(connection_.id()).c_str(),
               mine().interface.c_str(), theirs().interface.c_str());
-    context_.rails.start();
+    context_.rails.start(endpoint(context_.options.rank).rails);
     return next();
   }
   if (way_ == Way::routed && endpoint(context_.options.rank).rails.size() > 1) {
