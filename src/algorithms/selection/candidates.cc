@@ -10,8 +10,10 @@ namespace {
 
 /// Shorter messages fill a pipeline of ranks sooner, and cost a move each.
 constexpr uint64_t kTiles[] = {16384, 49152};
-/// Between hosts, channels keep links busy while a rank adds up what has come. Among ranks that share memory
-/// more than one are not looked at: two were no faster beyond the spread, as one driver runs all lanes.
+/// Between hosts, channels keep links busy while a rank adds up what has come. Where a rank has many neighbours
+/// they would only add to the flows that meet at a port. Among ranks that share memory more than one are not
+/// looked at: two were no faster beyond the spread, as one driver runs all lanes.
+constexpr int kFewNeighbours = 4;
 constexpr int kNetworkChannels = 4;
 constexpr int kPipeline = 3;       // ranks
 constexpr uint64_t kFewSlots = 8;  // of more messages it matters little when the first arrive
@@ -109,7 +111,8 @@ Result<std::vector<Candidate>> candidatesFor(Collective collective, const CallSi
     if (neighboursOf(program) > kMaxNeighbours) continue;
     ECCL_TRY(add({&algorithm}));
     const uint64_t part = size.elements * size.elementBytes / static_cast<uint64_t>(program.parts);
-    if (placement.spansHosts() && part >= kNetworkChannels * kTiles[0])
+    if (placement.spansHosts() && neighboursOf(program) <= kFewNeighbours &&
+        part >= kNetworkChannels * kTiles[0])
       ECCL_TRY(add({&algorithm, kNetworkChannels}));
     if (placement.ranks() < kPipeline) continue;
     for (uint64_t tile : kTiles)
