@@ -72,10 +72,8 @@ int printRails() {
   if (!all.ok()) return refused(all.status());
   const auto chosen = chooseInterfaces(*all, options);
   if (!chosen.ok()) return refused(chosen.status());
-  for (const Rail& rail : railsOf(*chosen, options, [](int) { return uint16_t{0}; })) {
-    const std::string address = rail.address.text();
-    std::printf("rail      %s, %s\n", rail.interface.c_str(), address.substr(0, address.rfind(':')).c_str());
-  }
+  for (const Rail& rail : railsOf(*chosen, options, [](int) { return uint16_t{0}; }))
+    std::printf("rail      %s, %s\n", rail.interface.c_str(), rail.address.hostText().c_str());
   return 0;
 }
 
@@ -93,11 +91,8 @@ int main(int argc, char** argv) {
   if (const Outcome parsed = parseCommandLine(argc, argv, options, nullptr); !parsed.ok())
     misused("eccl_info", parsed.text());
   if (help) {
-    std::printf(
-        "USAGE: eccl_info [OPTION]\nthis machine, and the devices, transports and rails that ranks on it may "
-        "use, "
-        "or:\n%s",
-        helpText(options).c_str());
+    std::printf("USAGE: eccl_info [OPTION]\nthis machine, and what ranks on it may use, or:\n%s",
+                helpText(options).c_str());
     return 0;
   }
   if (settings) return printSettings();

@@ -108,11 +108,11 @@ Result<std::vector<Candidate>> candidatesFor(Collective collective, const CallSi
   for (const Algorithm& algorithm : algorithms()) {
     if (algorithm.collective != collective || (algorithm.hierarchical && !placement.hierarchical())) continue;
     const Program program = algorithm.build({collective, placement.ranks(), 0}, placement, 0, 1);
-    if (neighboursOf(program) > kMaxNeighbours) continue;
+    const int neighbours = neighboursOf(program);
+    if (neighbours > kMaxNeighbours) continue;
     ECCL_TRY(add({&algorithm}));
     const uint64_t part = size.elements * size.elementBytes / static_cast<uint64_t>(program.parts);
-    if (placement.spansHosts() && neighboursOf(program) <= kFewNeighbours &&
-        part >= kNetworkChannels * kTiles[0])
+    if (placement.spansHosts() && neighbours <= kFewNeighbours && part >= kNetworkChannels * kTiles[0])
       ECCL_TRY(add({&algorithm, kNetworkChannels}));
     if (placement.ranks() < kPipeline) continue;
     for (uint64_t tile : kTiles)

@@ -172,6 +172,11 @@ Status Communicator::exchange() {
   if (const auto host = localHost(settings); host.ok()) {
     transport::weighRails(own.rails, transport::interfaceOptions(settings),
                           [&](const std::string& interface) { return megabitsOf((*host)->host, interface); });
+    // First sockets go over rails, too.
+    std::stable_partition(own.addresses.begin(), own.addresses.end(), [&](const auto& address) {
+      return std::any_of(own.rails.begin(), own.rails.end(),
+                         [&](const transport::Rail& rail) { return rail.address.sharesHost(address); });
+    });
   }
   std::string part =
       transport::ByteWriter().put(kProtocol).text(own.encode()).text(wireText_).text(mine.text).take();

@@ -51,7 +51,8 @@ Status Engine::open(transport::ConnectorOptions connectorOptions, const std::opt
     handler_.onPeerFailed(nullptr, rank, reason);
   };
   connectorOptions.onRailLost = [this](const std::string& what) {
-    handler_.onDriverFailed(Status::error(Code::remote, "a rail is lost: %s", what.c_str()));
+    handler_.onDriverFailed(Status::error(
+        Code::remote, "a rail is lost: %s. Mend it, or leave it out by ECCL_SOCKET_IFNAME", what.c_str()));
   };
   connector_ = std::make_unique<transport::Connector>(std::move(connectorOptions), reactor_);
   return {};

@@ -26,9 +26,13 @@ std::shared_ptr<Stream> nativeStream(const std::shared_ptr<Executor>& executor, 
   static std::mutex mutex;
   static auto* const known = new std::map<std::pair<const void*, void*>, std::weak_ptr<Stream>>;
   std::lock_guard lock(mutex);
-  std::weak_ptr<Stream>& at = (*known)[{executor->place(), native}];
-  std::shared_ptr<Stream> stream = at.lock();
-  if (stream == nullptr) at = stream = std::make_shared<Stream>(executor, native);
+  const auto key = std::make_pair(executor->place(), native);
+  if (const auto found = known->find(key); found != known->end()) {
+    if (std::shared_ptr<Stream> stream = found->second.lock()) return stream;
+  }
+  std::erase_if(*known, [](const auto& each) { return each.second.expired(); });  // of streams that are gone
+  auto stream = std::make_shared<Stream>(executor, native);
+  known->emplace(key, stream);
   return stream;
 }
 

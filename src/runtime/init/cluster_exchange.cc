@@ -61,7 +61,8 @@ std::string firstInterface(const Settings& settings, System& system) {
   return chosen.ok() ? chosen->front().name : "";
 }
 
-/// Rails that connections are spread over, as the one port that they are to each message.
+/// Rails that connections are spread over, as the one port that they are to each message. Speed 0: not all are
+/// known.
 NetworkPort together(const std::vector<transport::Rail>& rails, const std::string& hostName,
                      double microseconds) {
   NetworkPort port{hostName + '/', 0, microseconds};

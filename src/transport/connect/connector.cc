@@ -204,8 +204,8 @@ void Connector::Implementation::addSocket(const ConnectionId& id, Incoming& inco
   Status status = Status::error(Code::remote, "there is no such connection");
   if (found != receivers.end() && found->second->connection.state() == Connection::State::ready)
     status = found->second->connection.path()->addSocket(std::move(incoming.socket));
-  if (status.ok()) context.rails.start(options.endpoint(options.rank).rails);
-  if (!status.ok()) sayTurnedAway(incoming.hello, incoming.peer, status.message());
+  if (!status.ok()) return sayTurnedAway(incoming.hello, incoming.peer, status.message());
+  context.rails.start(options.endpoint(options.rank).rails);
 }
 
 /// Why a caller cannot be one of this communicator's connections as this rank knows them; empty if it can.

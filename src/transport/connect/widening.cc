@@ -72,12 +72,12 @@ void Widening::dial() {
   how.peer = context_.describe(connection_.peer());
   how.connectLimit = kConnectLimit;
   how.system = options.system;
-  const SocketAddress from = mine().address.withPort(0);
+  const SocketAddress& from = mine().address;
   if (way_ == Way::bound) {
     how.interface = mine().interface;
-    how.from = from;
+    how.from = from.withPort(0);
   } else if (way_ == Way::routed && endpoint(options.rank).rails.size() > 1) {
-    how.suits = [from](const SocketEnds& ends) { return ends.local.withPort(0) == from; };
+    how.suits = [from](const SocketEnds& ends) { return ends.local.sharesHost(from); };
   }
   Hello hello = hello_;
   DataHello payload = hello.payloadAs<DataHello>();

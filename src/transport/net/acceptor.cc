@@ -9,6 +9,7 @@
 #include <cerrno>
 
 #include "base/log.h"
+#include "transport/net/socket_ends.h"
 #include "transport/net/wait.h"
 
 namespace eccl::transport {
@@ -19,13 +20,6 @@ constexpr int kBacklog = 4096;  // the kernel lowers it to net.core.somaxconn
 constexpr int kAcceptsPerProgress = 64;
 constexpr uint64_t kListenerTag = uint64_t{1} << 63;
 std::atomic<size_t> listenersOfProcess{0};
-
-uint16_t boundPort(const Fd& socket) {
-  sockaddr_storage bound{};
-  socklen_t size = sizeof bound;
-  if (socket.system().getsockname(socket.get(), reinterpret_cast<sockaddr*>(&bound), &size) != 0) return 0;
-  return SocketAddress::from(reinterpret_cast<sockaddr*>(&bound)).port();
-}
 
 }  // namespace
 
@@ -67,7 +61,7 @@ Status Acceptor::listen() {
     Status status = addTcp(family, preferred);
     if (!status.ok() && options_.port == 0 && preferred != 0) status = addTcp(family, 0);
     ECCL_TRY(status);
-    ports[family == AF_INET6] = boundPort(listeners_.back()->fd);
+    ports[family == AF_INET6] = localAddress(listeners_.back()->fd).port();
   }
   for (const Interface& one : chosen) {
     if (endpoint_.addresses.size() == Endpoint::kMaxAddresses) break;

@@ -33,8 +33,12 @@ class SocketAddress {
   bool isLoopback() const;
   /// IPv6 fe80::/10: means nothing without an interface index, which is private to one host.
   bool isLinkLocal() const;
+  /// Whether the two are equal but for their ports.
+  bool sharesHost(const SocketAddress& other) const { return withPort(0) == other.withPort(0); }
   /// "192.0.2.1:5000" or "[2001:db8::1]:5000".
   std::string text() const;
+  /// The same without the port.
+  std::string hostText() const { return text().substr(0, text().rfind(':')); }
 
   const sockaddr* raw() const { return &u_.base; }
   socklen_t rawSize() const { return family() == AF_INET6 ? sizeof u_.v6 : sizeof u_.v4; }

@@ -34,9 +34,7 @@ Pattern parsePattern(std::string_view text) {
 std::string describe(const std::vector<Interface>& all) {
   std::string text;
   for (const Interface& one : all) {
-    const std::string address = one.address.text();
-    text += format("%s%s (%s)", text.empty() ? "" : ", ", one.name.c_str(),
-                   address.substr(0, address.rfind(':')).c_str());
+    text += format("%s%s (%s)", text.empty() ? "" : ", ", one.name.c_str(), one.address.hostText().c_str());
   }
   return text.empty() ? "none" : text;
 }

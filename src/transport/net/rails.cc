@@ -8,7 +8,7 @@ namespace {
 bool shareAddress(const std::vector<Rail>& some, const std::vector<Rail>& others) {
   return std::any_of(some.begin(), some.end(), [&](const Rail& one) {
     return std::any_of(others.begin(), others.end(),
-                       [&](const Rail& other) { return one.address.withPort(0) == other.address.withPort(0); });
+                       [&](const Rail& other) { return one.address.sharesHost(other.address); });
   });
 }
 

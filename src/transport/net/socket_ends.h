@@ -15,6 +15,7 @@ struct SocketEnds {
   std::string text() const { return local.text() + " to " + remote.text(); }
 };
 
+SocketAddress localAddress(const Fd& socket);
 SocketEnds endsOf(const Fd& socket);
 
 }  // namespace eccl::transport

@@ -75,7 +75,7 @@ Status TcpPath::addSocket(Fd socket) {
 std::string TcpPath::checkSockets(const std::function<std::string(const SocketAddress& mine)>& downAt) {
   for (size_t i = 0; subflows() > 1 && i < subflows() && live(); ++i) {
     const Fd& socket = subflows_[i].socket;
-    if (const std::string name = downAt(endsOf(socket).local); !name.empty())
+    if (const std::string name = downAt(localAddress(socket)); !name.empty())
       return format("this host's interface %s is down (%s)", name.c_str(), nameOf(i).c_str());
     tcp_info info{};
     socklen_t size = sizeof info;

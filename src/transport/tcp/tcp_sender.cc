@@ -29,13 +29,15 @@ void TcpSender::joined() {
   outboxes_.emplace_back().given = given;
 }
 
-bool TcpSender::unsent() const {
-  return message_ != end_.next ||
-         std::any_of(outboxes_.begin(), outboxes_.end(), [](const Outbox& box) { return box.count > 0; });
+/// Whether there is something to send, and a socket that may take it.
+bool TcpSender::canSend() const {
+  return std::any_of(outboxes_.begin(), outboxes_.end(), [this](const Outbox& box) {
+    return !box.blocked && (box.count > 0 || message_ != end_.next);
+  });
 }
 
 void TcpSender::kick() {
-  if (live() && unsent()) sendMessages();
+  if (live() && canSend()) sendMessages();
 }
 
 // Credits that nothing waits for stay in the socket.

@@ -9,9 +9,9 @@ namespace eccl::transport {
 /// Writes published messages straight from where they lie (inline, slot, or the user's memory for references)
 /// and turns credits into released slots. Owner, threads, failure: see TcpPath.
 ///
-/// What is to be sent is given to sockets in parts: each to the one that will have it there first, by what
-/// waits in it and how fast it has been. A socket gets no more than a few at a time, and none while the kernel
-/// does not take those it has, so a rail that stands still keeps little.
+/// What is to be sent is given to sockets in parts: each to the one in which the least waits, unsent or not
+/// acknowledged. So like rails carry alike, and a slower one less. A socket gets none while the kernel does not
+/// take those it has, so a rail that stands still keeps little.
 class TcpSender final : public TcpPath {
  public:
   /// `end` is attached to the Wiring's memory and outlives the path.
@@ -47,7 +47,7 @@ class TcpSender final : public TcpPath {
 
   void onReady(size_t subflow, uint32_t events) override;
   void joined() override;
-  bool unsent() const;
+  bool canSend() const;
   void sendMessages();
   void askForLoads();
   bool give();
