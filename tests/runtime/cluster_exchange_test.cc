@@ -40,7 +40,7 @@ class MeetingTest : public ::testing::Test {
   void add(const std::string& file, const std::string& machine) {
     Settings settings;
     if (!file.empty()) settings.topoFile = file[0] == '/' ? file : dataFolder() + file;
-    own_.push_back(RankHosts::introduce(settings, static_cast<int>(own_.size()), System::real()));
+    own_.push_back(RankHosts::introduce(settings, static_cast<int>(own_.size())));
     transport::Endpoint endpoint;
     endpoint.host = machine;
     endpoints_.push_back(endpoint);

@@ -26,15 +26,25 @@ struct Told {
   std::string introduction;
   transport::Endpoint endpoint;
 };
+/// An endpoint with the rails that an Acceptor tells.
+transport::Endpoint endpointOf(const Settings& settings) {
+  transport::Endpoint endpoint = transport::localEndpoint(System::real());
+  const transport::InterfaceOptions options = transport::interfaceOptions(settings);
+  const auto all = transport::listInterfaces(System::real());
+  EXPECT_TRUE(all.ok());
+  const auto chosen = transport::chooseInterfaces(*all, options);
+  if (chosen.ok()) endpoint.rails = transport::railsOf(*chosen, options, [](int) { return uint16_t{1}; });
+  return endpoint;
+}
 Told byThisProcess(const Settings& settings) {
-  return {RankHosts::introduce(settings, 0, System::real()).text, transport::localEndpoint(System::real())};
+  return {RankHosts::introduce(settings, 0).text, endpointOf(settings)};
 }
 Told byAChild(const Settings& settings) {
   int ends[2];
   EXPECT_EQ(pipe(ends), 0);
   const pid_t child = fork();
   if (child == 0) {
-    const std::string bytes = RankHosts::introduce(settings, 0, System::real()).text;
+    const std::string bytes = RankHosts::introduce(settings, 0).text;
     _exit(write(ends[1], bytes.data(), bytes.size()) == static_cast<ssize_t>(bytes.size()) ? 0 : 1);
   }
   close(ends[1]);
@@ -44,7 +54,7 @@ Told byAChild(const Settings& settings) {
   int status = -1;
   EXPECT_EQ(waitpid(child, &status, 0), child);
   EXPECT_EQ(status, 0);
-  transport::Endpoint endpoint = transport::localEndpoint(System::real());
+  transport::Endpoint endpoint = endpointOf(settings);
   endpoint.pid = child;
   return {std::string(bytes, static_cast<size_t>(std::max<ssize_t>(got, 0))), endpoint};
 }
@@ -57,7 +67,7 @@ std::vector<RankLocation> locationsOf(const std::vector<Told>& ranks, const Sett
     endpoints.push_back(rank.endpoint);
   }
   const auto met = RankHosts::meet(
-      introductions, endpoints, RankHosts::introduce(settings, 0, System::real()).host, 0,
+      introductions, endpoints, RankHosts::introduce(settings, 0).host, 0,
       [](std::string_view) { return std::vector<std::string>(); },
       [](int rank) { return std::to_string(rank); });
   EXPECT_TRUE(met.ok()) << met.status().message();
@@ -162,8 +172,12 @@ class LocationsOfFiles : public test::TemporaryFolder {
         << R"(<net name=")" << firstName << R"(" dev="0" speed="10000" port="1" latency="2.5" maxconn="1"/>)"
         << R"(<net name=")" << secondName << R"(" dev="1" speed="100000" port="2" latency="0" maxconn="1"/>)"
         << "</nic></cpu></system>\n";
-    return locationsOf({byThisProcess(settings)}, settings);
+    Told told = byThisProcess(settings);
+    if (!rails_.empty()) told.endpoint.rails = rails_;
+    return locationsOf({told}, settings);
   }
+
+  std::vector<transport::Rail> rails_;  // instead of this machine's
 };
 
 TEST_F(LocationsOfFiles, ThePortOfTheInterfaceComesFirst) {
@@ -192,6 +206,26 @@ TEST(RankLocations, OfAPortThatIsNotInTheTopologyTheSpeedIsNotKnown) {
   EXPECT_THAT(locations[0].ports[0].name, ::testing::EndsWith("/lo"));
   EXPECT_EQ(locations[0].ports[0].gigabytes, 0);
   EXPECT_THAT(locations[0].text(), ::testing::HasSubstr("/lo (speed not known)"));
+}
+
+TEST(RankLocations, OfAPortThatIsNotInTheTopologyTheInterfaceSaysTheSpeed) {
+  Told told = byThisProcess({});
+  told.endpoint.rails = {{"bond7", {}, 25000}};
+  auto locations = locationsOf({told});
+  EXPECT_THAT(locations[0].ports[0].name, ::testing::EndsWith("/bond7"));
+  EXPECT_EQ(locations[0].ports[0].gigabytes, 3.125);
+  told.endpoint.rails = {{"bond7", {}, 25000}, {"bond8", {}, 10000}};
+  locations = locationsOf({told});
+  EXPECT_THAT(locations[0].ports[0].name, ::testing::EndsWith("/bond7+bond8"));
+  EXPECT_EQ(locations[0].ports[0].gigabytes, 4.375);
+}
+
+TEST_F(LocationsOfFiles, RailsOfUnknownSpeedLeaveTheFilesPort) {
+  ECCL_NEEDS_XML();
+  rails_ = {{"bond7", {}, 0}, {"bond8", {}, 0}};
+  const auto locations = with("eth8", "eth9");
+  ASSERT_EQ(locations[0].ports.size(), 2U);
+  EXPECT_THAT(locations[0].ports[0].name, ::testing::EndsWith("/eth9"));  // the fastest
 }
 
 }  // namespace

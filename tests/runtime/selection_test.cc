@@ -53,7 +53,7 @@ class SelectionFiles : public test::TemporaryFolder {
 
 /// So many ranks that are processes of this machine.
 Placement here(int ranks) {
-  const RankHosts::Introduction one = RankHosts::introduce({}, 0, System::real());
+  const RankHosts::Introduction one = RankHosts::introduce({}, 0);
   const std::vector<std::string> all(static_cast<size_t>(ranks), one.text);
   const std::vector<transport::Endpoint> endpoints(all.size(), transport::localEndpoint(System::real()));
   const auto met = RankHosts::meet(

@@ -15,7 +15,7 @@
 namespace eccl::runtime {
 namespace {
 
-constexpr uint32_t kProtocol = 8;  // of what ranks tell each other when they meet
+constexpr uint32_t kProtocol = 9;  // of what ranks tell each other when they meet
 
 /// "ECCL_ALGO=ring\nECCL_SLOTS=8\n" → line of that name in another text, for messages.
 std::string lineOf(const std::string& text, const std::string& name) {
@@ -167,7 +167,7 @@ Status Communicator::exchange() {
       settings.wireText() + format("config.channels=%d..%d\n", options_.minChannels, options_.maxChannels);
   const bool child = !hosts_.empty();
   const RankHosts::Introduction mine =
-      child ? RankHosts::Introduction() : RankHosts::introduce(settings, rank_, system());
+      child ? RankHosts::Introduction() : RankHosts::introduce(settings, rank_);
   transport::Endpoint own = acceptor_->endpoint();
   if (const auto host = localHost(settings); host.ok()) {
     transport::weighRails(own.rails, transport::interfaceOptions(settings),

@@ -27,7 +27,7 @@ using Fingerprint = std::array<uint8_t, 16>;
 using Made = std::shared_ptr<const topology::Host>;
 
 constexpr size_t kMaxErrorText = 4096;  // of an error that a rank tells of itself
-constexpr size_t kMaxName = 256;        // bytes of a network namespace's name, or an interface's
+constexpr size_t kMaxName = 256;        // bytes of a network namespace's name
 
 /// The cores that the calling thread may use, a bit each.
 std::string allowedCores() {
@@ -53,19 +53,10 @@ Reach reachOf(const Settings& settings) {
                                                  : Reach::nobody;
 }
 
-/// The interface whose address others are told first; empty where there is none.
-std::string firstInterface(const Settings& settings, System& system) {
-  const auto all = transport::listInterfaces(system);
-  if (!all.ok()) return "";
-  const auto chosen = transport::chooseInterfaces(*all, transport::interfaceOptions(settings));
-  return chosen.ok() ? chosen->front().name : "";
-}
-
 /// Rails that connections are spread over, as the one port that they are to each message. Speed 0: not all are
 /// known.
-NetworkPort together(const std::vector<transport::Rail>& rails, const std::string& hostName,
-                     double microseconds) {
-  NetworkPort port{hostName + '/', 0, microseconds};
+NetworkPort together(const std::vector<transport::Rail>& rails, const std::string& hostName) {
+  NetworkPort port{hostName + '/'};
   bool known = true;
   for (const transport::Rail& rail : rails) {
     port.name += (&rail == &rails[0] ? "" : "+") + rail.interface;
@@ -90,7 +81,7 @@ struct Said {
   std::vector<bool> cores;
   int32_t quota = 0;
   Reach reach = Reach::nobody;
-  std::string network, interface;
+  std::string network;
 };
 
 /// What another wrote, for a log.
@@ -114,7 +105,6 @@ std::optional<Said> read(std::string_view bytes) {
   said.quota = reader.get<int32_t>();
   said.reach = static_cast<Reach>(reader.get<uint8_t>());
   said.network = printable(reader.text(kMaxName));
-  said.interface = printable(reader.text(kMaxName));
   if (!reader.finished() || said.quota < 0 || said.reach > Reach::host) return std::nullopt;
   return said;
 }
@@ -147,7 +137,7 @@ Result<Made> madeOf(std::string_view bytes, const std::string& who) {
 
 }  // namespace
 
-RankHosts::Introduction RankHosts::introduce(const Settings& settings, int rank, System& system) {
+RankHosts::Introduction RankHosts::introduce(const Settings& settings, int rank) {
   const Result<std::shared_ptr<const LocalHost>> found = localHost(settings);
   Introduction mine;
   if (found.ok()) {
@@ -163,7 +153,6 @@ RankHosts::Introduction RankHosts::introduce(const Settings& settings, int rank,
                   .put(static_cast<int32_t>(std::min(std::ceil(topology::cpuQuota()), 1e9)))
                   .put(static_cast<uint8_t>(reachOf(settings)))
                   .text(networkNamespace())
-                  .text(firstInterface(settings, system))
                   .take();
   return mine;
 }
@@ -207,7 +196,7 @@ Result<RankHosts> RankHosts::meet(const std::vector<std::string>& introductions,
                                : said->reach == Reach::process ? system + '\n' + std::to_string(endpoint.pid)
                                                                : "";
     met.ranks_.push_back(
-        {host->second, machine, memory, said->interface, endpoint.rails, std::move(said->cores), said->quota});
+        {host->second, machine, memory, endpoint.rails, std::move(said->cores), said->quota});
   }
   std::map<Fingerprint, Made> made;
   if (kinds.size() == 1) {
@@ -278,15 +267,20 @@ std::map<std::string, double> RankHosts::coresOfMachines() const {
 
 std::vector<NetworkPort> RankHosts::portsFor(const Rank& rank, int cpu, const std::string& hostName) const {
   const PlaceOfRanks& host = hosts_[static_cast<size_t>(rank.host)];
-  const NetworkPort unknown{hostName + '/' + rank.interface};
-  if (host.made == nullptr) return {unknown};
-  int used = topology::portOfInterface(*host.made, rank.interface);
+  const NetworkPort told = together(rank.rails, hostName);
+  if (host.made == nullptr) return {told};
+  int used = rank.rails.empty() ? topology::Device::kNone
+                                : topology::portOfInterface(*host.made, rank.rails[0].interface);
   if (used == topology::Device::kNone && host.fromFile) used = topology::fastestPort(*host.made);
   std::vector<int> near = topology::portsNear(*host.made, cpu);
   std::stable_partition(near.begin(), near.end(), [&](int port) { return port == used; });
   std::vector<NetworkPort> ports = topology::networkPorts(*host.made, near, hostName);
-  if (used == topology::Device::kNone) ports.insert(ports.begin(), unknown);
-  if (rank.rails.size() > 1) ports.insert(ports.begin(), together(rank.rails, hostName, ports[0].microseconds));
+  if (used == topology::Device::kNone) {
+    ports.insert(ports.begin(), told);
+  } else if (rank.rails.size() > 1 && told.gigabytes > 0) {
+    ports.insert(ports.begin(), told);
+    ports[0].microseconds = ports[1].microseconds;
+  }
   return ports;
 }
 
@@ -324,7 +318,7 @@ void RankHosts::arrange() {
       cpus_.back() = near[near.size() == 1 ? 0 : next++ % near.size()];
     }
     const auto [ports, isNew] =
-        portsOf.try_emplace({rank.host, cpus_.back(), rank.interface + ' ' + namesOf(rank.rails)});
+        portsOf.try_emplace({rank.host, cpus_.back(), namesOf(rank.rails)});
     if (isNew) ports->second = portsFor(rank, cpus_.back(), location.host);
     location.ports = ports->second;
     location.cores = cores.at(rank.machine);

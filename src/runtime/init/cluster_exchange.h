@@ -29,15 +29,15 @@ class RankHosts {
 
   RankHosts() = default;
   /// What a rank says of itself to all others. Of its host: what it takes to see which are alike. Of the
-  /// calling thread: which cores it may use. Also with whom it may share memory under its settings, and
-  /// through which network interface others reach it. If it cannot find out, the text says so.
+  /// calling thread: which cores it may use. Also with whom it may share memory under its settings. If it
+  /// cannot find out, the text says so.
   struct Introduction {
     std::shared_ptr<const LocalHost> host;
     std::string text;
   };
   /// Looks at the host, and dumps it if the settings ask this rank to. `host` is null where it could not be
   /// found out. Never fails: meet() of all ranks does.
-  static Introduction introduce(const Settings& settings, int rank, System& system);
+  static Introduction introduce(const Settings& settings, int rank);
   /// From everybody's introductions and endpoints, by rank. Collective: where not all hosts are alike, one
   /// rank of each kind tells by `gather` what it is made of. Bytes of others are bounded and checked. Errors
   /// name the rank, all ranks get the same one, and it is logged: remote for what cannot be read,
@@ -55,9 +55,9 @@ class RankHosts {
   /// Host: ranks share one if they say the same name, boot id and network namespace of it, and those with an
   /// ECCL_TOPO_FILE if these say the same. Machine: ranks share one if they say the same boot id. Cores:
   /// those of a machine count that any of its ranks may use, and no more than the cgroups grant. Memory: what
-  /// the ranks' settings let them share; no proof that they can. Ports: the first is the one of the interface
-  /// that others use, or all rails together if there are several; where a file describes the host and has none
-  /// of that name, its fastest. The speed of a port is not known where the topology does not know it.
+  /// the ranks' settings let them share; no proof that they can. Ports: the first is that of the rank's first
+  /// rail, or all rails together if there are several; where a file describes the host and has none of that
+  /// name, its fastest. The speed of one that is no port of the topology is what its rail's interface says.
   const std::vector<RankLocation>& locations() const { return locations_; }
   /// Hosts, without a network, and ranks. Each rank is on the CPU that has all its cores; else on those that
   /// have some, in turn, as nothing is known of where it runs. locations() says the same. Put together anew
@@ -68,7 +68,7 @@ class RankHosts {
  private:
   struct Rank {
     int host = 0;
-    std::string machine, memory, interface;
+    std::string machine, memory;
     std::vector<transport::Rail> rails;
     std::vector<bool> cores;  // that it may use
     int quota = 0;            // cores' worth of time; 0: no limit

@@ -13,6 +13,7 @@
 #include "topology/formats/nccl_xml.h"
 #include "topology/model/cluster.h"
 #include "topology/model/locations.h"
+#include "topology/probe/host_summary.h"
 #include "topology/probe/probe.h"
 #include "transport/net/secret.h"
 
@@ -83,7 +84,8 @@ Result<std::shared_ptr<const LocalHost>> localHost(const Settings& settings) {
 
 uint32_t megabitsOf(const topology::Host& host, const std::string& interface) {
   const int port = topology::portOfInterface(host, interface);
-  if (port == topology::Device::kNone) return 0;
+  if (port == topology::Device::kNone)
+    return static_cast<uint32_t>(std::min<uint64_t>(topology::interfaceMegabits(interface), UINT32_MAX));
   const double gigabytes = topology::networkPorts(host, std::span(&port, 1), "").front().gigabytes;
   return static_cast<uint32_t>(std::min(std::lround(8e3 * gigabytes), long{UINT32_MAX}));
 }

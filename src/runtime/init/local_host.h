@@ -27,7 +27,8 @@ struct LocalHost {
 /// with which line of it; they are not logged, and the next call looks again.
 Result<std::shared_ptr<const LocalHost>> localHost(const Settings& settings);
 
-/// The speed of a network interface in 10^6 bits per second; 0 where the host's description does not know it.
+/// The speed of a network interface in 10^6 bits per second: the host's description's, else what the interface
+/// itself says; 0 where neither knows.
 uint32_t megabitsOf(const topology::Host& host, const std::string& interface);
 
 /// Writes the host to settings.topoDumpFile, if there is one and it is this rank's to write; the file is

@@ -198,9 +198,7 @@ class Reader {
       const std::string at = "/sys/class/net/" + name;
       interface.state = optionalText(at + "/operstate");
       interface.mtu = std::strtoull(optionalText(at + "/mtu").c_str(), nullptr, 10);
-      // Reading it fails where there is no link, and virtual devices say -1.
-      const long long speed = std::atoll(optionalText(at + "/speed").c_str());
-      interface.megabitsPerSecond = speed > 0 ? static_cast<uint64_t>(speed) : 0;
+      interface.megabitsPerSecond = interfaceMegabits(name, sources_);
       for (const auto& [owner, address] : addresses) {
         if (owner == name) interface.addresses.push_back(address);
       }
@@ -244,6 +242,12 @@ SharedCache largestCache(const HostSources& sources) {
 
 double cpuQuota(const HostSources& sources) {
   return Reader(sources).quotaCpus();
+}
+
+uint64_t interfaceMegabits(const std::string& name, const HostSources& sources) {
+  // Reading it fails where there is no link, and some virtual devices say -1.
+  const std::string text = contentOf(sources.root + "/sys/class/net/" + name + "/speed").value_or("");
+  return static_cast<uint64_t>(std::max(std::atoll(text.c_str()), 0LL));
 }
 
 std::string describe(const HostSummary& host) {

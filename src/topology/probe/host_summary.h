@@ -68,6 +68,9 @@ struct SharedCache {
 SharedCache largestCache(const HostSources& sources = {});
 /// The CPU time per time that the cgroup of this process grants; 0: no limit. Reads little; any thread.
 double cpuQuota(const HostSources& sources = {});
+/// The speed that a network interface says, in 10^6 bits per second; 0: it says none. Bonds and VLANs say that
+/// of what they stand for, a veth says 10000 whatever it is. Reads little; any thread.
+uint64_t interfaceMegabits(const std::string& name, const HostSources& sources = {});
 /// The summary in some lines, each ending with a newline.
 std::string describe(const HostSummary& host);
 

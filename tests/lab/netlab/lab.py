@@ -124,6 +124,7 @@ class Lab:
         for name in plan.namespaces():
             system.run("ip", "netns", "add", name)
             system.set_kernel(name, plan.settings(name))
+        self._control_congestion()
         self._seed()
         for name, lines in plan.making():
             system.batch("ip", name, lines)
@@ -131,6 +132,16 @@ class Lab:
             system.batch("tc", name, lines)
 
         self._note_neighbours()
+
+    def _control_congestion(self):
+        """The same on every machine: with another one, other shares of a bound are reached."""
+        with open("/proc/sys/net/ipv4/tcp_allowed_congestion_control") as file:
+            chosen = "cubic" if "cubic" in file.read().split() else "reno"
+        for name in self.plan.hosts:
+            system.set_kernel(name, {"tcp_congestion_control": chosen})
+        if chosen != "cubic":
+            self.notes.append("hosts use Reno, as this kernel keeps CUBIC from namespaces; before lab up: "
+                              "sysctl -w net.ipv4.tcp_allowed_congestion_control='reno cubic'")
 
     def _note_neighbours(self):
         """The kernel has one table of neighbours for all namespaces; when it is full, connections time out."""
