@@ -215,15 +215,23 @@ struct SendEnd : RingEnd {
   uint64_t lastGet = 0;       // one past the last message that was a reference, if any was
   bool anyGet = false;
   uint32_t lastArea = 0;  // areas are taken in turn, modulo their number
+  /// So many messages may be on their way at once, which is all slots or fewer: Path::limitAhead().
+  uint32_t most = UINT32_MAX;
 
   /// The slot of the coming message, or nullptr while all are in use. Takes nothing: publish(), or `ahead`,
   /// does.
   ECCL_DEVICE Slot* reserve() {
-    if (coming() - releasedSeen >= shape.slots) {
+    if (full()) {
       releasedSeen = loadAcquire(&control->released);  // pairs with ReceiveEnd::release
-      if (coming() - releasedSeen >= shape.slots) return nullptr;
+      if (full()) return nullptr;
     }
     return slot(coming());
+  }
+
+  /// Whether, as far as was seen, the coming message has to wait for a release.
+  ECCL_DEVICE bool full() const {
+    const uint64_t onTheirWay = coming() - releasedSeen;
+    return onTheirWay >= shape.slots || onTheirWay >= most;
   }
 
   /// Where `length` bytes of data of the reserved slot go; once for each message. When all before are released

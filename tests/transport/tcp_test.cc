@@ -154,6 +154,58 @@ TEST(TcpReceiver, HoldsNothingBackFromASenderThatAsks) {
   EXPECT_EQ(wire.breaks, 0);
 }
 
+TEST(TcpReceiver, HoldsNothingBackThatTheSenderWantsSoon) {
+  Receiving wire;
+  MessageFrame wanted = message(0, 0);
+  wanted.flags |= kWantsCreditSoon;
+  wire.put(wanted);
+  Received received;
+  ASSERT_TRUE(wire.end.peek(received));
+  EXPECT_EQ(received.flags, kSlotLast);
+  wire.path->kick();
+  EXPECT_EQ(wire.take(), "");
+  wire.end.release();
+  wire.path->kick();
+  const std::string credit = wire.take();
+  ASSERT_EQ(credit.size(), sizeof(CreditFrame));
+  EXPECT_EQ(reinterpret_cast<const CreditFrame*>(credit.data())->released, 1u);
+  wire.put(message(1, 0));  // held back as ever
+  wire.end.release();
+  wire.path->kick();
+  EXPECT_EQ(wire.take(), "");
+}
+
+TEST(TcpSender, KeepsAsFewMessagesOnTheirWayAsItIsTold) {
+  Sending wire;
+  wire.path->limitAhead(2);
+  for (uint64_t k = 0; k < 2; ++k) {
+    ASSERT_NE(wire.end.reserve(), nullptr);
+    wire.end.publish(0, 0, 0);
+  }
+  EXPECT_EQ(wire.end.reserve(), nullptr);
+  wire.path->kick();
+  const std::string sent = wire.take();
+  ASSERT_EQ(sent.size(), 2 * sizeof(MessageFrame));
+  for (size_t k = 0; k < 2; ++k)
+    EXPECT_TRUE((reinterpret_cast<const MessageFrame*>(sent.data())[k].flags & kWantsCreditSoon) != 0);
+  const CreditFrame credit{FrameKind::credit, 0, 1};
+  ASSERT_EQ(write(wire.peers[0].get(), &credit, sizeof credit), static_cast<ssize_t>(sizeof credit));
+  wire.path->poll();  // looks, as no slot is to be had
+  EXPECT_NE(wire.end.reserve(), nullptr);
+  wire.path->limitAhead(UINT32_MAX);  // while others are on their way
+  for (uint64_t k = 2; k < 5; ++k) {
+    ASSERT_NE(wire.end.reserve(), nullptr);
+    wire.end.publish(0, 0, 0);
+  }
+  EXPECT_EQ(wire.end.reserve(), nullptr);
+  wire.path->kick();
+  const std::string more = wire.take();
+  ASSERT_EQ(more.size(), 3 * sizeof(MessageFrame));
+  EXPECT_EQ(reinterpret_cast<const MessageFrame*>(more.data())->flags & kWantsCreditSoon, 0);
+  wire.path->limitAhead(2);  // fewer than are on their way
+  EXPECT_EQ(wire.end.reserve(), nullptr);
+}
+
 // For a driver that spins: without the reactor.
 TEST(TcpReceiver, PollTakesWhatHasCome) {
   Receiving wire;

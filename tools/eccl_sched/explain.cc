@@ -231,9 +231,9 @@ Status show(const Options& options) {
     const auto programs =
         algorithms::buildAll(*other.algorithm, {collective, priced.ranks(), 0}, priced, other.channels);
     ECCL_ASSIGN(const algorithms::CostAmounts amounts,
-                algorithms::simulatedAmounts(programs, algorithms::sizeFor(other, chooser.size), priced,
+                algorithms::simulatedAmounts(programs, algorithms::sizeFor(other, chooser.size, priced), priced,
                                              chooser.model.parameters()));
-    const bool many = algorithms::needsManyNeighbours(*other.algorithm, placement);
+    const bool many = algorithms::neighboursOf(*other.algorithm, placement) > algorithms::kMaxNeighbours;
     std::printf("%-12s %14.2f %7.2fx  %s%s%s\n", other.algorithm->name, microseconds, microseconds / chosen,
                 reasonFor(partsOf(amounts, chooser.model.parameters())).c_str(),
                 many ? format("; a rank has more than %d neighbours", algorithms::kMaxNeighbours).c_str() : "",

@@ -17,7 +17,7 @@ inline constexpr double kMB = 1e6;
 /// What a message takes longer to come in when others are coming in from elsewhere: their flows fill the queue
 /// before the port, and lose packets. Measured: AllReduce of 16 MiB among 8 hosts of two rails of 200 Mbit/s
 /// reaches .46 of the links' bound by direct, .9 by ring (docs/cost_model.md).
-inline constexpr double kCrowding = 2;
+inline constexpr double kCrowding = 1.3;
 
 /// How much each level of memory counts for a working set.
 inline std::array<double, kMemoryLevels> levelsOf(double workingSet) {

@@ -13,7 +13,6 @@ constexpr uint64_t kTiles[] = {16384, 49152};
 /// Between hosts, channels keep links busy while a rank adds up what has come. Where a rank has many neighbours
 /// they would only add to the flows that meet at a port. Among ranks that share memory more than one are not
 /// looked at: two were no faster beyond the spread, as one driver runs all lanes.
-constexpr int kFewNeighbours = 4;
 constexpr int kNetworkChannels = 4;
 constexpr int kPipeline = 3;       // ranks
 constexpr uint64_t kFewSlots = 8;  // of more messages it matters little when the first arrive
@@ -79,13 +78,17 @@ Result<double> estimatedTimeOf(const Choice& choice, const CallSize& size, const
                                            : roughTimeOf(choice, size, placement, model);
 }
 
-bool needsManyNeighbours(const Algorithm& algorithm, const Placement& placement) {
-  return neighboursOf(algorithm.build({algorithm.collective, placement.ranks(), 0}, placement, 0, 1)) >
-         kMaxNeighbours;
+int neighboursOf(const Algorithm& algorithm, const Placement& placement) {
+  return neighboursOf(algorithm.build({algorithm.collective, placement.ranks(), 0}, placement, 0, 1));
 }
 
-CallSize sizeFor(const Choice& choice, CallSize size) {
-  if (choice.tile > 0) size.slotBytes = std::min(size.slotBytes, choice.tile);
+uint64_t usualTile(const Algorithm& algorithm, const Placement& placement) {
+  return placement.spansHosts() && neighboursOf(algorithm, placement) > kFewNeighbours ? kAheadBytes / 2 : 0;
+}
+
+CallSize sizeFor(const Choice& choice, CallSize size, const Placement& placement) {
+  const uint64_t tile = choice.tile > 0 ? choice.tile : usualTile(*choice.algorithm, placement);
+  if (tile > 0) size.slotBytes = std::min(size.slotBytes, tile);
   size.inPlace = choice.algorithm->collective == Collective::broadcast;
   return size;
 }
@@ -94,7 +97,7 @@ Result<double> timeOf(const Choice& choice, const CallSize& size, const Placemen
                       const CostModel& model, int64_t mostTiles) {
   const CollectiveShape shape{choice.algorithm->collective, placement.ranks(), 0};
   return model.predict(*choice.algorithm, buildAll(*choice.algorithm, shape, placement, choice.channels),
-                       sizeFor(choice, size), placement, mostTiles);
+                       sizeFor(choice, size, placement), placement, mostTiles);
 }
 
 Result<std::vector<Candidate>> candidatesFor(Collective collective, const CallSize& size,

@@ -23,7 +23,7 @@ namespace eccl::algorithms {
 struct Choice {
   const Algorithm* algorithm = nullptr;  ///< of the static list; nullptr for Send and Recv, which have none
   int channels = 1;   ///< lanes and connections per neighbour, each with its part of the data
-  uint64_t tile = 0;  ///< most bytes of a message; 0: what a slot holds (ECCL_SLOT_BYTES)
+  uint64_t tile = 0;  ///< most bytes of a message; 0: what a slot holds (ECCL_SLOT_BYTES), or usualTile()
   bool operator==(const Choice&) const = default;
 };
 /// Ranks with more neighbours than this use up descriptors and memory: algorithms that need them are chosen

@@ -74,6 +74,10 @@ void Engine::startLane(Run& run, int lane) {
         !connection.serves(run.tickets[static_cast<size_t>(c)]))
       return;
   }
+  for (int c : run.plan->laneConnections[static_cast<size_t>(lane)]) {
+    transport::Connection& connection = *run.plan->connections[static_cast<size_t>(c)];
+    if (connection.sends()) connection.path()->limitAhead(run.plan->mostAhead);
+  }
   run.phases[static_cast<size_t>(lane)] = Run::LanePhase::running;
   interpreter::post(run.view, lane, run.lanes[static_cast<size_t>(lane)]);
 }

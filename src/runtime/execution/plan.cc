@@ -3,10 +3,11 @@
 #include "runtime/execution/plan.h"
 
 #include <algorithm>
+#include <set>
 
 #include "algorithms/builder/builder.h"
 #include "algorithms/cost/simulate.h"
-#include "algorithms/selection/select.h"
+#include "algorithms/selection/candidates.h"
 #include "algorithms/verify/verify.h"
 #include "base/log.h"
 
@@ -48,6 +49,18 @@ size_t footprintOf(const Plan& plan) {
     for (int i = 0; i < map.number; ++i) elements += plan.view.extent(space, map.block(i)).elements;
   }
   return elements * plan.view.elementBytes;
+}
+
+/// How many messages of so many bytes may be on their way to another rank at once.
+uint32_t mostAhead(const Program& program, const Placement& placement, int rank, uint64_t bytes) {
+  std::set<int> far;
+  for (const ConnectionSpec& connection : program.connections) {
+    const auto host = [&](int of) { return placement.host[static_cast<size_t>(of)]; };
+    if (connection.sends && host(connection.peer) != host(rank)) far.insert(connection.peer);
+  }
+  if (static_cast<int>(far.size()) <= algorithms::kFewNeighbours || bytes == 0) return UINT32_MAX;
+  // No schedule of ours needs more than two (eccl_sched verify tells).
+  return static_cast<uint32_t>(std::clamp<uint64_t>(algorithms::kAheadBytes / bytes, 2, UINT32_MAX));
 }
 
 void findConnections(const Program& program, Plan& plan) {
@@ -163,6 +176,13 @@ Result<std::shared_ptr<const Program>> Planner::program(const algorithms::Algori
   return kept;
 }
 
+uint64_t Planner::tileOf(const algorithms::Choice& choice) {
+  if (choice.tile > 0) return choice.tile;
+  const auto [usual, isNew] = usualTiles_.try_emplace(choice.algorithm, 0);
+  if (isNew) usual->second = algorithms::usualTile(*choice.algorithm, context_.placement);
+  return usual->second;
+}
+
 Result<std::shared_ptr<Plan>> Planner::make(const Call& call, std::shared_ptr<const Program> program,
                                             uint64_t tileBytes) {
   auto plan = std::make_shared<Plan>();
@@ -207,6 +227,8 @@ Result<std::shared_ptr<Plan>> Planner::make(const Call& call, std::shared_ptr<co
   plan->scratchBytes = static_cast<size_t>(program->map(Space::scratch).number) *
                        static_cast<size_t>(program->parts) * view.partition.tile * view.elementBytes;
   plan->footprint = footprintOf(*plan);
+  plan->mostAhead = mostAhead(*program, context_.placement, context_.rank,
+                              view.partition.tile * view.elementBytes * static_cast<uint64_t>(longestMessage));
   findConnections(*program, *plan);
   if (!program->streams) findPosts(*program, context_.ring.offers(), *plan);
   return plan;
@@ -245,7 +267,7 @@ Result<std::shared_ptr<Plan>> Planner::plan(const Call& call) {
     if (context_.maxChannels > 0) channels = std::min(channels, context_.maxChannels);
     if (context_.channels > 0) channels = context_.channels;
     ECCL_ASSIGN(auto chosen, program(*choice.algorithm, hasRoot(call.collective) ? call.root : 0, channels));
-    ECCL_ASSIGN(plan, make(call, std::move(chosen), choice.tile));
+    ECCL_ASSIGN(plan, make(call, std::move(chosen), tileOf(choice)));
     plan->algorithm = choice.algorithm->name;
   }
   if (call.varies()) return plan;

@@ -30,6 +30,7 @@ struct Plan {
   size_t footprint = 0;                           // bytes of the caller's two buffers
   std::vector<int32_t> relayedAt;                 // by step
   std::vector<int8_t> ahead;                      // by lane; see PlanView
+  uint32_t mostAhead = UINT32_MAX;                // messages to another rank that may be on their way at once
   std::vector<std::vector<int>> laneConnections;  // by lane: indices of Program::connections
   const char* algorithm = "";
   /// For blocking calls made anew; null where it cannot take that path, or that is not known. Owned by the
@@ -88,6 +89,8 @@ class Planner {
 
   Result<std::shared_ptr<const Program>> program(const algorithms::Algorithm& algorithm, int root,
                                                  int channels);
+  /// Choice::tile, or what is usual for the algorithm.
+  uint64_t tileOf(const algorithms::Choice& choice);
   /// `tileBytes`: see Choice.
   Result<std::shared_ptr<Plan>> make(const Call& call, std::shared_ptr<const Program> program,
                                      uint64_t tileBytes);
@@ -95,6 +98,7 @@ class Planner {
 
   const PlanContext context_;
   std::map<std::tuple<const algorithms::Algorithm*, int, int>, std::shared_ptr<const Program>> programs_;
+  std::map<const algorithms::Algorithm*, uint64_t> usualTiles_;
   std::unordered_map<CallKey, std::shared_ptr<Plan>, KeyHash> plans_;
   CallKey lastKey_;
   std::shared_ptr<Plan> last_;

@@ -63,6 +63,9 @@ class Path {
   virtual void settle() { flush(); }
   /// The driver found nothing to do: send all that was held back (credits).
   virtual void flush() {}
+  /// Sender: of long messages at most `messages`, two or more, are to be on their way at once from now on, where
+  /// the path's credits come soon enough for that; else all slots go on being used.
+  virtual void limitAhead(uint32_t /*messages*/) {}
   /// Sender: nothing more will be sent. Have the receiver tell its releases, though it may hold them back.
   virtual void askForReleases() {}
   /// Takes a further socket between the same two ranks, over another rail or another way through the network,

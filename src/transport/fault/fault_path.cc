@@ -76,7 +76,8 @@ TimePoint FaultPath::nextDue() const {
   TimePoint next = TimePoint::max();
   // A message that waits for a slot is moved when a credit or the reactor says so.
   if (path_ == nullptr) return next;
-  const bool mayMove = inner_.next - loadAcquire(&inner_.control->released) < inner_.shape.slots &&
+  const uint64_t onTheirWay = inner_.next - loadAcquire(&inner_.control->released);
+  const bool mayMove = onTheirWay < inner_.shape.slots && onTheirWay < inner_.most &&
                        inner_.next - first_ != plan_.cutAfter;
   if (mayMove && !messages_.due.empty()) next = messages_.due.front();
   if (!credits_.due.empty()) next = std::min(next, credits_.due.front());
@@ -99,6 +100,10 @@ void FaultPath::poll() {
 void FaultPath::askForReleases() {
   kick();
   if (path_ != nullptr) path_->askForReleases();
+}
+
+void FaultPath::limitAhead(uint32_t messages) {
+  if (path_ != nullptr) path_->limitAhead(messages);
 }
 
 Status FaultPath::addSocket(Fd socket) {

@@ -36,6 +36,7 @@ class FaultPath final : public Path {
   void poll() override;
   void flush() override;
   void askForReleases() override;
+  void limitAhead(uint32_t messages) override;
   Status addSocket(Fd socket) override;
   std::string checkSockets(const std::function<std::string(const SocketAddress& mine)>& downAt) override;
   void beforeSleep() override;

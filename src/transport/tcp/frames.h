@@ -33,6 +33,9 @@ static_assert(sizeof(CreditFrame) == 16);
 inline constexpr uint16_t kSlotFlags = kSlotLast;
 /// On the wire alone: the sender waits for the credit, because it sends from the user's memory.
 inline constexpr uint16_t kWantsCredit = 1 << 15;
-inline constexpr uint16_t kWireFlags = kSlotFlags | kWantsCredit;
+/// On the wire alone: the sender keeps fewer messages on their way than there are slots, so it waits for the
+/// credit as soon as there is one.
+inline constexpr uint16_t kWantsCreditSoon = 1 << 14;
+inline constexpr uint16_t kWireFlags = kSlotFlags | kWantsCredit | kWantsCreditSoon;
 
 }  // namespace eccl::transport

@@ -89,6 +89,8 @@ bool TcpReceiver::begin(Inbox& inbox, const MessageFrame& frame) {
   }
   if ((frame.flags & kWantsCredit) != 0 && static_cast<int64_t>(frame.sequence + 1 - wanted_) > 0)
     wanted_ = frame.sequence + 1;
+  if ((frame.flags & kWantsCreditSoon) != 0 && static_cast<int64_t>(frame.sequence + 1 - wantedSoon_) > 0)
+    wantedSoon_ = frame.sequence + 1;
   inbox.message = message;
   inbox.target = message->data + frame.offset;
   inbox.missing = frame.bytes;
@@ -107,7 +109,8 @@ void TcpReceiver::poll() {
 
 void TcpReceiver::kick() {
   // Half a ring's worth at once: fewer small packets, and the sender never runs dry.
-  if (end_.next - told_ >= (asked_ ? 1 : std::max(1u, end_.shape.slots / 2))) sendCredit();
+  const bool soon = asked_ || static_cast<int64_t>(wantedSoon_ - told_) > 0;
+  if (end_.next - told_ >= (soon ? 1 : std::max(1u, end_.shape.slots / 2))) sendCredit();
 }
 
 // A sender that waits for no credit sends on: half a ring at least is free.

@@ -12,7 +12,8 @@ namespace eccl::transport {
 ///
 /// One system call reads the rest of the current payload into its place and whatever follows into a small
 /// stage, so that a large message costs one call and many small ones share one. Credits are held back until
-/// half a ring is released, or flush(); those that the sender waits for, until settle(); none after it asked.
+/// half a ring is released, or flush(); those that the sender waits for, until settle(); none that it waits for
+/// soon, and none after it asked.
 class TcpReceiver final : public TcpPath {
  public:
   /// `end` is attached to the Wiring's memory and outlives the path.
@@ -21,7 +22,8 @@ class TcpReceiver final : public TcpPath {
         end_(end),
         assemblies_(end),
         told_(end.next),
-        wanted_(end.next) {}
+        wanted_(end.next),
+        wantedSoon_(end.next) {}
 
   void kick() override;
   void poll() override;
@@ -60,6 +62,7 @@ class TcpReceiver final : public TcpPath {
   size_t polled_ = 0;          // the socket besides the first that was looked at last
   uint64_t told_;              // releases the sender knows of, or will from `credit_`
   uint64_t wanted_;            // the sender waits for the releases before this one
+  uint64_t wantedSoon_;        // the sender waits for each release before this one
   bool asked_ = false;         // nothing is held back any more
   CreditFrame credit_{};
   size_t creditLeft_ = 0;  // bytes of credit_ not yet sent

@@ -42,7 +42,8 @@ void TcpSender::kick() {
 
 // Credits that nothing waits for stay in the socket.
 void TcpSender::poll() {
-  if (!end_.getsReleased() || end_.next - end_.control->released >= end_.shape.slots) receiveCredits(0);
+  const uint64_t onTheirWay = end_.next - end_.control->released;
+  if (!end_.getsReleased() || onTheirWay >= std::min(end_.shape.slots, end_.most)) receiveCredits(0);
 }
 
 // Until all is sent or no socket takes more.
@@ -113,11 +114,11 @@ bool TcpSender::sendFrom(size_t subflow) {
   for (size_t i = 0; i < box.count; ++i) {
     const Part& part = box.parts[i];
     Slot& slot = *end_.slot(part.message);
-    const bool wants = (slot.flags & kSlotGet) != 0;
-    frames[i] = {part.message,   slot.length,
-                 part.offset,    part.bytes,
-                 slot.signature, static_cast<uint16_t>((slot.flags & kSlotFlags) | (wants ? kWantsCredit : 0)),
-                 slot.epoch,     FrameKind::message};
+    const int wants = ((slot.flags & kSlotGet) != 0 ? kWantsCredit : 0) |
+                      (end_.most < end_.shape.slots ? kWantsCreditSoon : 0);
+    frames[i] = {part.message, slot.length,       part.offset,
+                 part.bytes,   slot.signature,    static_cast<uint16_t>((slot.flags & kSlotFlags) | wants),
+                 slot.epoch,   FrameKind::message};
     parts[2 * i] = {&frames[i], sizeof frames[i]};
     parts[2 * i + 1] = {static_cast<std::byte*>(payloadOf(end_, slot)) + part.offset, part.bytes};
     asked += sizeof frames[i] + part.bytes;

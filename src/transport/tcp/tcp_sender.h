@@ -21,6 +21,7 @@ class TcpSender final : public TcpPath {
   void kick() override;
   void poll() override;
   void askForReleases() override;
+  void limitAhead(uint32_t messages) override { end_.most = messages; }
   bool drained() const override { return end_.control->released == end_.next; }
   void endReceiving() override {}
   void poison() override;
