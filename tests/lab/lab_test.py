@@ -84,6 +84,12 @@ def rates():
         for rail, rate in enumerate((100, 200)):
             measured = throughput(*lab.connection(0, 1, rail), 4000000)
             check(0.4 * rate < measured < 1.1 * rate, "rail %d carries %.0f Mbit/s instead of %d" % (rail, measured, rate))
+        said = "cat /sys/class/net/e0/speed /sys/class/net/e1/speed /proc/sys/net/ipv4/tcp_congestion_control; ls -A /mnt"
+        output = lab("run", "--on", 3, "--", "sh", "-c", said).splitlines()
+        check(output[:2] == ["100", "200"], "NICs do not say their rates", "\n".join(output))
+        check(output[2] in ("cubic", "reno"), "hosts use %s" % output[2])
+        check(output[3:] == sorted(os.listdir("/mnt")), "what lies in /mnt is hidden", "\n".join(output))
+        check("rates /mnt" not in subprocess.check_output(["mount"], text=True), "a mount is left behind")
 
 
 def flows_take_the_spine_that_their_ports_say():

@@ -3,6 +3,7 @@
 import argparse
 import json
 import os
+import signal
 import sys
 
 from . import fabric, faults, lab, ranks, show, system
@@ -196,3 +197,6 @@ def main(arguments):
         return 2
     except KeyboardInterrupt:
         return 130
+    except BrokenPipeError:  # whoever read on has ended
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 128 + signal.SIGPIPE
