@@ -1,0 +1,29 @@
+#include "transport/core/socket_report.h"
+
+#include <linux/tcp.h>
+#include <netinet/in.h>
+
+namespace eccl::transport {
+
+// Kernels before 4.19 fill in less: what they leave out stays 0.
+SocketReport reportOf(const Fd& socket) {
+  SocketReport report;
+  report.ends = endsOf(socket);
+  tcp_info info{};
+  socklen_t size = sizeof info;
+  if (socket.system().getsockopt(socket.get(), IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return report;
+  report.known = true;
+  // The caller's first acknowledgement is that of its SYN, which carries nothing.
+  report.sentBytes = info.tcpi_bytes_acked;
+  report.receivedBytes = info.tcpi_bytes_received;
+  const uint64_t sentOnce = info.tcpi_bytes_sent - info.tcpi_bytes_retrans;
+  report.waitingBytes =
+      info.tcpi_notsent_bytes + (sentOnce > info.tcpi_bytes_acked ? sentOnce - info.tcpi_bytes_acked : 0);
+  report.retransmitted = info.tcpi_total_retrans;
+  report.retransmittedBytes = info.tcpi_bytes_retrans;
+  report.bytesPerSecond = info.tcpi_delivery_rate;
+  report.roundTripMicroseconds = info.tcpi_rtt;
+  return report;
+}
+
+}  // namespace eccl::transport
