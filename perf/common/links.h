@@ -20,7 +20,7 @@ struct LinkRecord {
   uint64_t sent, received;
   uint64_t retransmits;
   uint64_t roundTripMicroseconds;  ///< the longest
-  uint64_t slowestRate;  ///< bytes per second of the sending socket with the lowest rate; 0: not known
+  uint64_t slowestRate;  ///< bytes per second of the slowest sending socket that the network limits; 0: of none
   int32_t slowestPeer;   ///< to this rank
   int32_t more;          ///< links that had no room beside this one
 };

@@ -279,8 +279,8 @@ void Report::memory(int64_t initialization, int64_t user, int64_t collective) {
                memoryText(collective).c_str(), memoryText(initialization + user + collective).c_str());
 }
 
-// Rates are what a rank has sent over a link in the whole measurement, and, of the sending sockets, the lowest
-// of those that the kernel measures while it is sending.
+// `rate` is what the rank has sent over the link in the whole measurement. The slowest socket is one of those
+// that the network limits: a rate that the ranks limit themselves says nothing about the link.
 void Report::links(const std::vector<LinkRecord>& records, double seconds) {
   std::fprintf(out_,
                "#\n# Links: what each rank has sent and received in %.3g s\n"

@@ -21,7 +21,7 @@ SocketReport reportOf(const Fd& socket) {
       info.tcpi_notsent_bytes + (sentOnce > info.tcpi_bytes_acked ? sentOnce - info.tcpi_bytes_acked : 0);
   report.retransmitted = info.tcpi_total_retrans;
   report.retransmittedBytes = info.tcpi_bytes_retrans;
-  report.bytesPerSecond = info.tcpi_delivery_rate;
+  if (!info.tcpi_delivery_rate_app_limited) report.bytesPerSecond = info.tcpi_delivery_rate;
   report.roundTripMicroseconds = info.tcpi_rtt;
   return report;
 }
