@@ -282,7 +282,7 @@ ECCL_API ecclResult_t ecclCommUserRank(ecclComm_t comm, int* rank);
 ECCL_API ecclResult_t ecclTopologyExport(ecclComm_t comm, char* text, size_t* size);
 
 /* What ecclCommGetConnections says of one connection, or of one socket of it. Numbers count from the beginning
- * of the connection and only grow, but for `waiting`, `rtt` and `rate`. Texts end with a NUL; those that do not
+ * of the connection and only grow, but for `waiting`, `rate` and `rtt`. Texts end with a NUL; those that do not
  * fit are cut. Further members may be added at the end. */
 typedef struct {
   size_t size;            /* sizeof(ecclConnectionInfo_t) */
@@ -300,14 +300,14 @@ typedef struct {
   uint64_t waiting;       /* bytes of the socket that are not sent, or not acknowledged */
   uint64_t retransmits;   /* packets that the socket has sent again */
   uint64_t retransmitted; /* bytes in them */
-  uint64_t rate;      /* bytes per second that the network lets through; 0: it is not the limit, or not known */
-  uint64_t rtt;       /* microseconds of a round trip, queues included, smoothed */
-  char path[16];      /* "thread", "shm", "tcp" or a module's; "": not found yet */
-  char interface[16]; /* of this host, that the socket goes by; "": not known */
-  char local[64];     /* "192.0.2.1:5000" or "[2001:db8::1]:5000", this end of the socket; of a rail without
-                         sockets its address */
-  char remote[64];    /* the other end */
-  char peerHost[64];  /* name of the peer's host */
+  uint64_t rate;          /* bytes per second that were sent while there was something to send; 0: not known */
+  uint64_t rtt;           /* microseconds of a round trip, queues included, smoothed */
+  char path[16];          /* "thread", "shm", "tcp" or a module's; "": not found yet */
+  char interface[16];     /* of this host, that the socket goes by; "": not known */
+  char local[64];         /* "192.0.2.1:5000" or "[2001:db8::1]:5000", this end of the socket; of a rail without
+                             sockets its address */
+  char remote[64];        /* the other end */
+  char peerHost[64];      /* name of the peer's host */
 } ecclConnectionInfo_t;
 
 /* Lists the connections of this rank in `comm`: one entry for each socket, one for each connection that has

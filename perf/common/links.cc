@@ -31,7 +31,8 @@ void sumLinks(const std::vector<ecclConnectionInfo_t>& infos, int rank, const ch
     link->retransmits += info.retransmits;
     link->roundTripMicroseconds = std::max(link->roundTripMicroseconds, info.rtt);
     // What a receiver sends are credits, whose rate says nothing.
-    if (info.sends != 0 && info.rate > 0 && (link->slowestRate == 0 || info.rate < link->slowestRate)) {
+    if (info.sends != 0 && info.sent >= kMuchSent && info.rate > 0 &&
+        (link->slowestRate == 0 || info.rate < link->slowestRate)) {
       link->slowestRate = info.rate;
       link->slowestPeer = info.peer;
     }

@@ -20,11 +20,13 @@ struct LinkRecord {
   uint64_t sent, received;
   uint64_t retransmits;
   uint64_t roundTripMicroseconds;  ///< the longest
-  uint64_t slowestRate;  ///< bytes per second of the slowest sending socket that the network limits; 0: of none
+  uint64_t slowestRate;  ///< bytes per second of the slowest of the sockets that have sent much; 0: none has
   int32_t slowestPeer;   ///< to this rank
   int32_t more;          ///< links that had no room beside this one
 };
 
+/// What a socket must have sent for its rate to say something about the link: short messages go by its latency.
+inline constexpr uint64_t kMuchSent = 1'000'000;
 /// Of one rank. More than rails can be: the sockets of a rank that has none go by other interfaces.
 inline constexpr int kMostLinks = 24;
 

@@ -279,16 +279,16 @@ void Report::memory(int64_t initialization, int64_t user, int64_t collective) {
                memoryText(collective).c_str(), memoryText(initialization + user + collective).c_str());
 }
 
-// `rate` is what the rank has sent over the link in the whole measurement. The slowest socket is one of those
-// that the network limits: a rate that the ranks limit themselves says nothing about the link.
+// `rate` is what the rank has sent over the link in the whole measurement, `slowest` what a socket has sent
+// while it had something to send: the ranks' own pauses do not count there.
 void Report::links(const std::vector<LinkRecord>& records, double seconds) {
   std::fprintf(out_,
                "#\n# Links: what each rank has sent and received in %.3g s\n"
                "# %5s  %12s  %10s  %5s  %10s  %10s  %6s  %9s  %8s  %8s  %9s  %5s\n"
                "# %5s  %12s  %10s  %5s  %10s  %10s  %6s  %9s  %8s  %8s  %9s  %5s\n",
                seconds, "rank", "host", "link", "conns", "sent", "received", "share", "rate", "retrans", "rtt",
-               "slowest", "peer", "", "", "", "", "(MB)", "(MB)", "(%)", "(GB/s)", "(packets)", "(us)",
-               "(GB/s)", "");
+               "slowest", "peer", "", "", "", "", "(MB)", "(MB)", "(%)", "(MB/s)", "(packets)", "(us)",
+               "(MB/s)", "");
   if (json_ != nullptr) json_->key("links").beginList();
   for (const LinkRecord& link : records) {
     if (link.name[0] == '\0') continue;
@@ -297,8 +297,8 @@ void Report::links(const std::vector<LinkRecord>& records, double seconds) {
       if (other.rank == link.rank && other.name[0] != '\0') all += other.sent + other.received;
     const double share =
         all > 0 ? 100 * static_cast<double>(link.sent + link.received) / static_cast<double>(all) : 0;
-    const double rate = static_cast<double>(link.sent) / 1e9 / seconds;
-    const double slowest = static_cast<double>(link.slowestRate) / 1e9;
+    const double rate = static_cast<double>(link.sent) / 1e6 / seconds;
+    const double slowest = static_cast<double>(link.slowestRate) / 1e6;
     std::fprintf(out_, "# %5d  %12s  %10s  %5d  %10.3f  %10.3f  %6.1f  %9s  %9" PRIu64 "  %8" PRIu64, link.rank,
                  link.host, link.name, link.connections, static_cast<double>(link.sent) / 1e6,
                  static_cast<double>(link.received) / 1e6, share, fitted(rate, 9).c_str(), link.retransmits,
@@ -319,10 +319,10 @@ void Report::links(const std::vector<LinkRecord>& records, double seconds) {
     json_->key("sent_bytes").integer(static_cast<int64_t>(link.sent));
     json_->key("received_bytes").integer(static_cast<int64_t>(link.received));
     json_->key("share_pct").real(share);
-    json_->key("rate").real(rate);
+    json_->key("sent_bytes_per_second").integer(static_cast<int64_t>(rate * 1e6));
     json_->key("retransmits").integer(static_cast<int64_t>(link.retransmits));
     json_->key("rtt_us").integer(static_cast<int64_t>(link.roundTripMicroseconds));
-    json_->key("slowest_rate").real(slowest);
+    json_->key("slowest_bytes_per_second").integer(static_cast<int64_t>(link.slowestRate));
     json_->key("slowest_peer").integer(link.slowestRate > 0 ? link.slowestPeer : -1);
     json_->end();
   }

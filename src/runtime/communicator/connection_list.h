@@ -28,7 +28,7 @@ struct ConnectionOwner {
 };
 
 /// A line for the communicator, each rail, each connection and each socket, in words KEY=VALUE. Each line names
-/// the rank, so that those of many ranks can be put together and sorted. docs/settings.md explains the words.
+/// the rank, so that those of many ranks can be put together and sorted. docs/links.md explains the words.
 std::string textOf(const ConnectionList& list, const ConnectionOwner& owner);
 
 /// Writes that text to `path`.COMMUNICATOR.RANK, or to `path` itself where that is something that is no file,

@@ -21,7 +21,10 @@ SocketReport reportOf(const Fd& socket) {
       info.tcpi_notsent_bytes + (sentOnce > info.tcpi_bytes_acked ? sentOnce - info.tcpi_bytes_acked : 0);
   report.retransmitted = info.tcpi_total_retrans;
   report.retransmittedBytes = info.tcpi_bytes_retrans;
-  if (!info.tcpi_delivery_rate_app_limited) report.bytesPerSecond = info.tcpi_delivery_rate;
+  // Not the kernel's delivery rate, which is that of a moment: bursts and the last short message decide it.
+  if (info.tcpi_busy_time > 0)
+    report.bytesPerSecond = static_cast<uint64_t>(static_cast<double>(info.tcpi_bytes_acked) * 1e6 /
+                                                  static_cast<double>(info.tcpi_busy_time));
   report.roundTripMicroseconds = info.tcpi_rtt;
   return report;
 }

@@ -17,7 +17,7 @@ struct SocketReport {
   uint64_t waitingBytes = 0;   ///< that are to be sent, or have not been acknowledged
   uint64_t retransmitted = 0;  ///< packets that were sent again, up to the kernel's size of them
   uint64_t retransmittedBytes = 0;
-  uint64_t bytesPerSecond = 0;         ///< of late; 0: it is not the network that limits them
+  uint64_t bytesPerSecond = 0;         ///< sent in the time in which there was something to send; 0: not known
   uint32_t roundTripMicroseconds = 0;  ///< smoothed; includes the time in queues on the way
   bool known = false;                  ///< false: the kernel did not say, and all numbers are 0
 };
