@@ -284,8 +284,8 @@ void Report::memory(int64_t initialization, int64_t user, int64_t collective) {
 void Report::links(const std::vector<LinkRecord>& records, double seconds) {
   std::fprintf(out_,
                "#\n# Links: what each rank has sent and received in %.3g s\n"
-               "# %5s  %12s  %10s  %5s  %10s  %10s  %6s  %9s  %8s  %8s  %9s  %5s\n"
-               "# %5s  %12s  %10s  %5s  %10s  %10s  %6s  %9s  %8s  %8s  %9s  %5s\n",
+               "# %5s  %10s  %8s  %5s  %10s  %10s  %6s  %8s  %9s  %7s  %8s  %5s\n"
+               "# %5s  %10s  %8s  %5s  %10s  %10s  %6s  %8s  %9s  %7s  %8s  %5s\n",
                seconds, "rank", "host", "link", "conns", "sent", "received", "share", "rate", "retrans", "rtt",
                "slowest", "peer", "", "", "", "", "(MB)", "(MB)", "(%)", "(MB/s)", "(packets)", "(us)",
                "(MB/s)", "");
@@ -299,17 +299,17 @@ void Report::links(const std::vector<LinkRecord>& records, double seconds) {
         all > 0 ? 100 * static_cast<double>(link.sent + link.received) / static_cast<double>(all) : 0;
     const double rate = static_cast<double>(link.sent) / 1e6 / seconds;
     const double slowest = static_cast<double>(link.slowestRate) / 1e6;
-    std::fprintf(out_, "# %5d  %12s  %10s  %5d  %10.3f  %10.3f  %6.1f  %9s  %9" PRIu64 "  %8" PRIu64, link.rank,
+    std::fprintf(out_, "# %5d  %10s  %8s  %5d  %10.3f  %10.3f  %6.1f  %8s  %9" PRIu64 "  %7" PRIu64, link.rank,
                  link.host, link.name, link.connections, static_cast<double>(link.sent) / 1e6,
-                 static_cast<double>(link.received) / 1e6, share, fitted(rate, 9).c_str(), link.retransmits,
+                 static_cast<double>(link.received) / 1e6, share, fitted(rate, 8).c_str(), link.retransmits,
                  link.roundTripMicroseconds);
     if (link.connections == 0)
       std::fprintf(out_, "  not used\n");
     else if (link.slowestRate == 0)
-      std::fprintf(out_, "  %9s  %5s\n", "-", "-");
+      std::fprintf(out_, "  %8s  %5s\n", "-", "-");
     else
-      std::fprintf(out_, "  %9s  %5d\n", fitted(slowest, 9).c_str(), link.slowestPeer);
-    if (link.more > 0) std::fprintf(out_, "# %5d  %12s  and %d more\n", link.rank, link.host, link.more);
+      std::fprintf(out_, "  %8s  %5d\n", fitted(slowest, 8).c_str(), link.slowestPeer);
+    if (link.more > 0) std::fprintf(out_, "# %5d  %10s  and %d more\n", link.rank, link.host, link.more);
     if (json_ == nullptr) continue;
     json_->beginObject();
     json_->key("rank").integer(link.rank);

@@ -219,18 +219,19 @@ TEST(Report, Links) {
   links[3] = {"node1", "shm", 1, 2, 500'000, 500'000, 0, 0, 0, 0, 3};  // links[2]: none
   const Written w = written({}, [&](Report& r) { r.links(links, 0.5); });
   EXPECT_EQ(w.text,
-            "#\n# Links: what each rank has sent and received in 0.5 s\n"
-            "#  rank          host        link  conns        sent    received   share       rate   retrans     "
-            "  rtt    slowest   peer\n"
-            "#                                               (MB)        (MB)     (%)     (MB/s)  (packets)    "
-            "  (us)     (MB/s)       \n"
-            "#     0         node0        eth0      4       3.000       1.000   100.0       6.00         12    "
-            "   250    1250.00      1\n"
-            "#     0         node0        eth1      0       0.000       0.000     0.0       0.00          0    "
-            "     0  not used\n"
-            "#     1         node1         shm      2       0.500       0.500   100.0       1.00          0    "
-            "     0          -      -\n"
-            "#     1         node1  and 3 more\n");
+            "#\n"
+            "# Links: what each rank has sent and received in 0.5 s\n"
+            "#  rank        host      link  conns        sent    received   share      rate    retrans      "
+            "rtt   slowest   peer\n"
+            "#                                           (MB)        (MB)     (%)    (MB/s)  (packets)     "
+            "(us)    (MB/s)       \n"
+            "#     0       node0      eth0      4       3.000       1.000   100.0      6.00         12      "
+            "250   1250.00      1\n"
+            "#     0       node0      eth1      0       0.000       0.000     0.0      0.00          0        "
+            "0  not used\n"
+            "#     1       node1       shm      2       0.500       0.500   100.0      1.00          0        "
+            "0         -      -\n"
+            "#     1       node1  and 3 more\n");
   EXPECT_THAT(w.json,
               HasSubstr("\"links\":[{\"rank\":0,\"hostname\":\"node0\",\"link\":\"eth0\",\"connections\":4,"
                         "\"sent_bytes\":3000000,\"received_bytes\":1000000,"));

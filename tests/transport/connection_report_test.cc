@@ -104,6 +104,8 @@ struct LossySystem : test::ForwardingSystem {
     info.tcpi_bytes_sent = 1350;
     info.tcpi_bytes_retrans = 100;
     info.tcpi_notsent_bytes = 7;
+    info.tcpi_unacked = 1;
+    info.tcpi_snd_mss = asked % 2 == 0 ? 1448 : 100;
     info.tcpi_total_retrans = static_cast<uint32_t>(++asked);
     info.tcpi_busy_time = asked % 2 == 0 ? 200 : 0;  // us
     info.tcpi_rtt = 250;
@@ -121,6 +123,7 @@ TEST(ConnectionReport, SaysWhatTheKernelSays) {
   ASSERT_THAT(sockets, SizeIs(2));
   EXPECT_EQ(sockets[0].sentBytes, 1000u);
   EXPECT_EQ(sockets[0].waitingBytes, 257u);
+  EXPECT_EQ(sockets[1].waitingBytes, 107u);
   EXPECT_EQ(sockets[0].retransmitted, 1u);
   EXPECT_EQ(sockets[0].retransmittedBytes, 100u);
   EXPECT_EQ(sockets[0].roundTripMicroseconds, 250u);

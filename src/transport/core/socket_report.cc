@@ -3,6 +3,8 @@
 #include <linux/tcp.h>
 #include <netinet/in.h>
 
+#include <algorithm>
+
 namespace eccl::transport {
 
 // Kernels before 4.19 fill in less: what they leave out stays 0.
@@ -16,9 +18,12 @@ SocketReport reportOf(const Fd& socket) {
   // The caller's first acknowledgement is that of its SYN, which carries nothing.
   report.sentBytes = info.tcpi_bytes_acked;
   report.receivedBytes = info.tcpi_bytes_received;
+  // Packets may be short, and what a full queue of this host has dropped counts as sent twice: the less is
+  // right.
   const uint64_t sentOnce = info.tcpi_bytes_sent - info.tcpi_bytes_retrans;
+  const uint64_t unacked = sentOnce > info.tcpi_bytes_acked ? sentOnce - info.tcpi_bytes_acked : 0;
   report.waitingBytes =
-      info.tcpi_notsent_bytes + (sentOnce > info.tcpi_bytes_acked ? sentOnce - info.tcpi_bytes_acked : 0);
+      info.tcpi_notsent_bytes + std::min(unacked, uint64_t{info.tcpi_unacked} * info.tcpi_snd_mss);
   report.retransmitted = info.tcpi_total_retrans;
   report.retransmittedBytes = info.tcpi_bytes_retrans;
   // Not the kernel's delivery rate, which is that of a moment: bursts and the last short message decide it.
