@@ -291,7 +291,7 @@ typedef struct {
   int channel;            /* of several connections between two ranks */
   int tag;                /* likewise; 32767: for Send and Recv, else for collectives */
   ecclResult_t state;     /* ecclInProgress: being made; ecclSuccess: in use; ecclRemoteError: it has failed */
-  int socket;             /* which of its sockets, from 0; -1: it has none, and what follows `bytes` is 0 */
+  int socket;             /* which of its sockets, from 0; -1: it has none; the numbers after `bytes` are 0 */
   int sockets;            /* how many it has */
   uint64_t messages;      /* of the connection: sent, or received */
   uint64_t bytes;         /* in these messages, by whatever way they went */
@@ -317,7 +317,7 @@ typedef struct {
  *
  *   size_t count = 0;
  *   ecclCommGetConnections(comm, NULL, &count);             (sets count to the number of entries)
- *   ecclConnectionInfo_t* infos = calloc(count, sizeof *infos);
+ *   ecclConnectionInfo_t* infos = calloc(count + 1, sizeof *infos);   (there may be none)
  *   infos->size = sizeof *infos;
  *   ecclCommGetConnections(comm, infos, &count);
  *
