@@ -299,6 +299,11 @@ TEST_F(Connections, ADumpThatCannotBeWrittenIsNoFailure) {
   destroy();
 }
 
+TEST(ConnectionText, GoesToADeviceAsItIs) {
+  EXPECT_TRUE(writeDump("/dev/null", {}, {}).ok());
+  EXPECT_FALSE(std::filesystem::exists("/dev/null.0000000000000000.0"));
+}
+
 TEST(ConnectionText, IsOneLineForEachThing) {
   ConnectionList list;
   transport::ConnectionReport connection;
