@@ -281,6 +281,55 @@ ECCL_API ecclResult_t ecclCommUserRank(ecclComm_t comm, int* rank);
  * ecclInvalidUsage: this build has no JSON, or hosts differ and another rank's build has none. */
 ECCL_API ecclResult_t ecclTopologyExport(ecclComm_t comm, char* text, size_t* size);
 
+/* What ecclCommGetConnections says of one connection, or of one socket of it. Numbers count from the beginning
+ * of the connection and only grow, but for `waiting`, `rate` and `rtt`. Texts end with a NUL; those that do not
+ * fit are cut. Further members may be added at the end. */
+typedef struct {
+  size_t size;            /* sizeof(ecclConnectionInfo_t) */
+  int peer;               /* rank at the other end; -1: none, a rail of this rank over which no socket goes */
+  int sends;              /* 1: this rank sends its messages, 0: it receives them */
+  int channel;            /* of several connections between two ranks */
+  int tag;                /* likewise; 32767: for Send and Recv, else for collectives */
+  ecclResult_t state;     /* ecclInProgress: being made; ecclSuccess: in use; ecclRemoteError: it has failed */
+  int socket;             /* which of its sockets, from 0; -1: it has none; the numbers after `bytes` are 0 */
+  int sockets;            /* how many it has */
+  uint64_t messages;      /* of the connection: sent, or received */
+  uint64_t bytes;         /* in these messages, by whatever way they went */
+  uint64_t sent;          /* bytes of the socket that the peer's host has acknowledged */
+  uint64_t received;      /* bytes of the socket */
+  uint64_t waiting;       /* bytes of the socket that are not sent, or not acknowledged */
+  uint64_t retransmits;   /* packets that the socket has sent again */
+  uint64_t retransmitted; /* bytes in them */
+  uint64_t rate;          /* bytes per second that were sent while there was something to send; 0: not known */
+  uint64_t rtt;           /* microseconds of a round trip, queues included, smoothed */
+  char path[16];          /* "thread", "shm", "tcp" or a module's; "": not found yet */
+  char interface[16];     /* of this host, that the socket goes by; "": not known */
+  char local[64];         /* "192.0.2.1:5000" or "[2001:db8::1]:5000", this end of the socket; of a rail without
+                             sockets its address */
+  char remote[64];        /* the other end */
+  char peerHost[64];      /* name of the peer's host */
+} ecclConnectionInfo_t;
+
+/* Lists the connections of this rank in `comm`: one entry for each socket, one for each connection that has
+ * none (as those within a host), and one for each rail that is not used. It shows over which link a job is
+ * slow: the one with retransmissions, the longest `rtt`, the lowest `rate`. Not collective. Any thread, also
+ * while others are in collectives, and after `comm` has failed: sockets that broke are listed as they were.
+ *
+ *   size_t count = 0;
+ *   ecclCommGetConnections(comm, NULL, &count);             (sets count to the number of entries)
+ *   ecclConnectionInfo_t* infos = calloc(count + 1, sizeof *infos);   (there may be none)
+ *   infos->size = sizeof *infos;
+ *   ecclCommGetConnections(comm, infos, &count);
+ *
+ * `infos` belongs to the caller; the size in its first entry tells the library which header the program was
+ * made with. *count: how many entries there is room for, and afterwards how many there are. That may be more,
+ * as connections are made when they are first needed; then as many are filled in as there is room for.
+ *
+ * It looks at all sockets, a few microseconds each, and the thread that is just moving data does it: not for
+ * every call. ecclInvalidArgument: count is NULL, or the size in the first entry is wrong. ecclInvalidUsage:
+ * the communicator is still being made. */
+ECCL_API ecclResult_t ecclCommGetConnections(ecclComm_t comm, ecclConnectionInfo_t* infos, size_t* count);
+
 /* The collectives whose time ecclCostEstimate() knows. */
 typedef enum {
   ecclCollAllReduce = 0,

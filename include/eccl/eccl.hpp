@@ -240,6 +240,20 @@ class Communicator {
     text.pop_back();  // the NUL
     return text;
   }
+  /// The connections of this rank and what they have carried; see ecclCommGetConnections(). Not collective.
+  std::vector<ecclConnectionInfo_t> connections() const {
+    std::vector<ecclConnectionInfo_t> infos;
+    size_t count = 0;
+    check(ecclCommGetConnections(comm_, nullptr, &count));
+    do {  // more may be made meanwhile
+      infos.assign(count + 1, {});
+      infos[0].size = sizeof infos[0];
+      count = infos.size();
+      check(ecclCommGetConnections(comm_, infos.data(), &count));
+    } while (count > infos.size());
+    infos.resize(count);
+    return infos;
+  }
   /// The microseconds that a collective is expected to take; see ecclCostEstimate(). Not collective.
   double estimate(ecclCollective_t collective, size_t count, ecclDataType_t type, int ranks = 0) const {
     double microseconds = 0;

@@ -108,23 +108,38 @@ Outcome Bench::measure() {
   if (options_.check > 0) fill();  // so that the timed operations work on ordinary numbers
   TOOLS_TRY(iterate(0));
   TOOLS_TRY(drain());
-  TOOLS_TRY(meet([&] { return session_.exchange.barrier(); }));
-
-  double seconds = 0, cpuSeconds = 0;
-  std::vector<double> iterations;
-  TOOLS_TRY(timeLoop(&seconds, &cpuSeconds, &iterations));
-  TOOLS_TRY(meet([&] { return session_.exchange.average(thread_, options_.average, &seconds); }));
-
   Measurement m;
-  m.microseconds = (options_.cpuTime ? cpuSeconds : seconds) * 1e6;
-  m.algbw = session_.collective.bandwidthBytes(shape_.param, elementBytes(), session_.nranks) / 1e9 / seconds;
-  m.busbw = m.algbw * session_.collective.busFactor(session_.nranks);
+  std::vector<double> iterations;
+  TOOLS_TRY(timeRuns(&m, &iterations));
   m.checked = checked;
   for (int i = 0; checked && i < options_.check && m.wrong == 0; ++i) TOOLS_TRY(check(&m.wrong));
   if (report_ != nullptr) report_->measurement(m, inPlace_);
   if (options_.perIteration) TOOLS_TRY(reportIterations(iterations));
   totals_.busBandwidth += m.busbw;
   ++totals_.measurements;
+  return {};
+}
+
+// Several runs (--consistency) are apart: each begins when all ranks have ended the one before. The median one
+// is what is shown.
+Outcome Bench::timeRuns(Measurement* m, std::vector<double>* iterations) {
+  struct Timed {
+    double seconds = 0, cpuSeconds = 0;
+  };
+  std::vector<Timed> runs(std::max(options_.consistency, 1));
+  for (Timed& run : runs) {
+    TOOLS_TRY(meet([&] { return session_.exchange.barrier(); }));
+    TOOLS_TRY(timeLoop(&run.seconds, &run.cpuSeconds, iterations));
+    TOOLS_TRY(meet([&] { return session_.exchange.average(thread_, options_.average, &run.seconds); }));
+  }
+  std::sort(runs.begin(), runs.end(), [](const Timed& a, const Timed& b) { return a.seconds < b.seconds; });
+  const Timed& median = runs[runs.size() / 2];
+  m->microseconds = (options_.cpuTime ? median.cpuSeconds : median.seconds) * 1e6;
+  m->algbw =
+      session_.collective.bandwidthBytes(shape_.param, elementBytes(), session_.nranks) / 1e9 / median.seconds;
+  m->busbw = m->algbw * session_.collective.busFactor(session_.nranks);
+  m->slowest = runs.back().seconds / median.seconds;
+  m->fastest = runs.front().seconds / median.seconds;
   return {};
 }
 

@@ -65,6 +65,7 @@ class Bench {
   void setSize(size_t bytes);
   Outcome measureBoth();
   Outcome measure();
+  Outcome timeRuns(Measurement* m, std::vector<double>* iterations);
   Outcome timeLoop(double* seconds, double* cpuSeconds, std::vector<double>* iterations);
   Outcome iterate(int iteration);
   Outcome check(int64_t* wrong);

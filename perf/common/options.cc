@@ -70,7 +70,7 @@ Outcome refuseDevice(const std::string& option, const char* argument) {
                         option.c_str(), number);
 }
 
-// ECCL's own option, --procs, has no letter, so that none is taken from nccl-tests.
+// ECCL's own options, such as --procs, have no letter, so that none is taken from nccl-tests.
 std::vector<CommandOption> tableFor(Options* o) {
   return {
       {'t', "nthreads", "<count>", "threads in each process (1)", setNumber(&o->threads, 1, 4096)},
@@ -125,6 +125,11 @@ std::vector<CommandOption> tableFor(Options* o) {
        setNumber(&o->perIteration, 0, 1)},
       {'K', "per_iter_skip", "<count>", "leave the first samples out of -I's summary (0)",
        setNumber(&o->perIterationSkip, 0)},
+      {0, "report_links", "<0|1>", "after the table, what each rank has sent over each rail, and how well (0)",
+       setNumber(&o->linkReport, 0, 1)},
+      {0, "consistency", "<runs>",
+       "run each size so many times, show the median, and the slowest and the fastest run relative to it (off)",
+       setNumber(&o->consistency, 3, 1 << 20)},
       {'h', "help", nullptr, "this text", setFlag(&o->help)},
   };
 }
@@ -140,6 +145,8 @@ Outcome checkTogether(const Options& o) {
                           "--stepbytes 0 would never reach --maxbytes; give a step or a --stepfactor");
   if (o.perIterationSkip > 0 && !o.perIteration)
     return Outcome::error(Exit::usage, "--per_iter_skip needs --per_iter_timing 1");
+  if (o.consistency > 0 && o.perIteration)
+    return Outcome::error(Exit::usage, "--consistency and --per_iter_timing 1: choose one");
   if (o.perIterationSkip >= o.iterations)
     return Outcome::error(Exit::usage, "--per_iter_skip %d leaves none of the %d iterations",
                           o.perIterationSkip, o.iterations);

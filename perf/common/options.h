@@ -43,6 +43,8 @@ struct Options {
   size_t unalign = 0;
   bool perIteration = false;
   int perIterationSkip = 0;
+  int consistency = 0;  ///< runs of each size; 0: one, of which nothing more is said
+  bool linkReport = false;
 
   bool help = false;
   /// One sentence for each option that was accepted and has no effect on host ranks.

@@ -71,6 +71,10 @@ void Report::banner(const char* program, int headerVersion, int libraryVersion) 
     if (o.perIterationSkip > 0) std::fprintf(out_, "; summary skips first %d iterations", o.perIterationSkip);
     std::fprintf(out_, " \n");
   }
+  if (o.consistency > 0)
+    std::fprintf(out_,
+                 "# Consistency Report: median of %d runs of each size; slowest and fastest relative to it \n",
+                 o.consistency);
   if (o.parallelInit)
     std::fprintf(out_, "# Parallel Init Enabled: threads call into ecclCommInitRank concurrently \n");
   for (const std::string& note : o.notes) std::fprintf(out_, "# %s\n", note.c_str());
@@ -130,24 +134,30 @@ void Report::remark(const std::string& sentence) {
 void Report::tableHeader() {
   const char* time = options_.cpuTime ? "cputime" : "time";
   const int stampWidth = options_.timestamps ? kTimeColumn : 0;
-  const auto line = [&](const char* const left[5], const char* const half[8], const char* stamp) {
+  const auto line = [&](const char* const left[5], const char* const half[10], const char* stamp) {
     std::fprintf(out_, "# %10s  %12s  %8s  %6s  %6s", left[0], left[1], left[2], left[3], left[4]);
     for (int placement = 0; placement < 2; ++placement) {
       std::fprintf(out_, "  %7s  %6s  %6s  %6s", half[0], half[1], half[2], half[3]);
       if (options_.perIteration) std::fprintf(out_, "  %7s  %7s  %7s  %7s", half[4], half[5], half[6], half[7]);
+      if (options_.consistency > 0) std::fprintf(out_, "  %7s  %7s", half[8], half[9]);
     }
     std::fprintf(out_, " %*s\n", stampWidth, options_.timestamps ? stamp : "");
   };
   std::fprintf(out_, "#\n");
-  std::fprintf(out_, "# %10s  %12s  %8s  %6s  %6s%s\n", "", "", "", "", "",
-               options_.perIteration ? "              out-of-place (+ per-iteration)                           "
-                                       "     in-place (+ per-iteration)"
-                                     : "           out-of-place                       in-place          ");
+  std::fprintf(
+      out_, "# %10s  %12s  %8s  %6s  %6s%s\n", "", "", "", "", "",
+      options_.perIteration ? "              out-of-place (+ per-iteration)                           "
+                              "     in-place (+ per-iteration)"
+      : options_.consistency > 0
+          ? "           out-of-place (+ consistency)                            in-place (+ consistency)"
+          : "           out-of-place                       in-place          ");
   static constexpr const char* names[5] = {"size", "count", "type", "redop", "root"};
-  const char* const columns[8] = {time, "algbw", "busbw", "#wrong", "i_min", "i_max", "i_p99", "i_cv%"};
+  const char* const columns[10] = {time,    "algbw", "busbw", "#wrong",  "i_min",
+                                   "i_max", "i_p99", "i_cv%", "max/med", "min/med"};
   line(names, columns, "timestamp");
   static constexpr const char* units[5] = {"(B)", "(elements)", "", "", ""};
-  static constexpr const char* columnUnits[8] = {"(us)", "(GB/s)", "(GB/s)", "", "(us)", "(us)", "(us)", "(%)"};
+  static constexpr const char* columnUnits[10] = {"(us)", "(GB/s)", "(GB/s)", "", "(us)",
+                                                  "(us)", "(us)",   "(%)",    "", ""};
   line(units, columnUnits, kTimeFormat);
   if (json_ != nullptr) json_->key("results").beginList();
 }
@@ -176,6 +186,8 @@ void Report::measurement(const Measurement& m, bool inPlace) {
     std::fprintf(out_, "  %6g", static_cast<double>(m.wrong));
   else
     std::fprintf(out_, "    N/A");
+  if (options_.consistency > 0)
+    std::fprintf(out_, "  %7s  %7s", fitted(m.slowest, 7).c_str(), fitted(m.fastest, 7).c_str());
   if (inPlace && options_.timestamps && !options_.perIteration) timestamp();
   if (json_ == nullptr) return;
   json_->key(inPlace ? "in_place" : "out_of_place").beginObject();
@@ -187,6 +199,10 @@ void Report::measurement(const Measurement& m, bool inPlace) {
     json_->real(static_cast<double>(m.wrong));
   else
     json_->null();
+  if (options_.consistency > 0) {
+    json_->key("slowest_to_median").real(m.slowest);
+    json_->key("fastest_to_median").real(m.fastest);
+  }
   json_->end();
 }
 
@@ -261,6 +277,56 @@ void Report::memory(int64_t initialization, int64_t user, int64_t collective) {
   std::fprintf(out_, "# %-20s : Initialization %s | User-Allocated %s | Collective %s | Total  %s\n",
                "Host memory usage", memoryText(initialization).c_str(), memoryText(user).c_str(),
                memoryText(collective).c_str(), memoryText(initialization + user + collective).c_str());
+}
+
+// `rate` is what the rank has sent over the link in the whole measurement, `slowest` what a socket has sent
+// while it had something to send: the ranks' own pauses do not count there.
+void Report::links(const std::vector<LinkRecord>& records, double seconds) {
+  std::fprintf(out_,
+               "#\n# Links: what each rank has sent and received in %.3g s\n"
+               "# %5s  %10s  %8s  %5s  %10s  %10s  %6s  %8s  %9s  %7s  %8s  %5s\n"
+               "# %5s  %10s  %8s  %5s  %10s  %10s  %6s  %8s  %9s  %7s  %8s  %5s\n",
+               seconds, "rank", "host", "link", "conns", "sent", "received", "share", "rate", "retrans", "rtt",
+               "slowest", "peer", "", "", "", "", "(MB)", "(MB)", "(%)", "(MB/s)", "(packets)", "(us)",
+               "(MB/s)", "");
+  if (json_ != nullptr) json_->key("links").beginList();
+  for (const LinkRecord& link : records) {
+    if (link.name[0] == '\0') continue;
+    uint64_t all = 0;
+    for (const LinkRecord& other : records)
+      if (other.rank == link.rank && other.name[0] != '\0') all += other.sent + other.received;
+    const double share =
+        all > 0 ? 100 * static_cast<double>(link.sent + link.received) / static_cast<double>(all) : 0;
+    const double rate = static_cast<double>(link.sent) / 1e6 / seconds;
+    const double slowest = static_cast<double>(link.slowestRate) / 1e6;
+    std::fprintf(out_, "# %5d  %10s  %8s  %5d  %10.3f  %10.3f  %6.1f  %8s  %9" PRIu64 "  %7" PRIu64, link.rank,
+                 link.host, link.name, link.connections, static_cast<double>(link.sent) / 1e6,
+                 static_cast<double>(link.received) / 1e6, share, fitted(rate, 8).c_str(), link.retransmits,
+                 link.roundTripMicroseconds);
+    if (link.connections == 0)
+      std::fprintf(out_, "  not used\n");
+    else if (link.slowestRate == 0)
+      std::fprintf(out_, "  %8s  %5s\n", "-", "-");
+    else
+      std::fprintf(out_, "  %8s  %5d\n", fitted(slowest, 8).c_str(), link.slowestPeer);
+    if (link.more > 0) std::fprintf(out_, "# %5d  %10s  and %d more\n", link.rank, link.host, link.more);
+    if (json_ == nullptr) continue;
+    json_->beginObject();
+    json_->key("rank").integer(link.rank);
+    json_->key("hostname").string(link.host);
+    json_->key("link").string(link.name);
+    json_->key("connections").integer(link.connections);
+    json_->key("sent_bytes").integer(static_cast<int64_t>(link.sent));
+    json_->key("received_bytes").integer(static_cast<int64_t>(link.received));
+    json_->key("share_pct").real(share);
+    json_->key("sent_bytes_per_second").integer(static_cast<int64_t>(rate * 1e6));
+    json_->key("retransmits").integer(static_cast<int64_t>(link.retransmits));
+    json_->key("rtt_us").integer(static_cast<int64_t>(link.roundTripMicroseconds));
+    json_->key("slowest_bytes_per_second").integer(static_cast<int64_t>(link.slowestRate));
+    json_->key("slowest_peer").integer(link.slowestRate > 0 ? link.slowestPeer : -1);
+    json_->end();
+  }
+  if (json_ != nullptr) json_->end();
 }
 
 void Report::finish(const std::string& error) {

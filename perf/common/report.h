@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "common/json.h"
+#include "common/links.h"
 #include "common/options.h"
 #include "common/stats.h"
 
@@ -26,6 +27,8 @@ struct Measurement {
   double microseconds = 0, algbw = 0, busbw = 0;
   bool checked = false;  ///< else `wrong` prints as N/A
   int64_t wrong = 0;
+  double slowest = 1,
+         fastest = 1;  ///< --consistency: runs, relative to the median one, which `microseconds` is of
 };
 
 /// Written by one thread, that of rank 0; the files must outlive the report. Writing to stdout cannot fail
@@ -51,6 +54,8 @@ class Report {
 
   /// `minimum` < 0 when no bandwidth was asked for.
   void footer(const char* program, int64_t outOfBounds, double averageBusBandwidth, double minimum);
+  /// --report_links. `seconds`: how long the measurement took.
+  void links(const std::vector<LinkRecord>& records, double seconds);
   void memory(int64_t initialization, int64_t user, int64_t collective);
   /// The closing lines, and the end of the JSON document.
   void finish(const std::string& error);

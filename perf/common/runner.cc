@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -193,6 +194,7 @@ class Run {
   // Thread 0 is this one, so that rank 0 prints from the thread that has printed all else.
   Outcome measure() {
     if (report_ != nullptr) report_->tableHeader();
+    const auto begun = std::chrono::steady_clock::now();
     const Session session{options_, collective_, nranks_, maxBytes_, exchange_, watchdog_, failed_};
     totals_.resize(options_.threads);
     std::vector<std::thread> threads;
@@ -203,7 +205,23 @@ class Run {
     }
     if (const Outcome outcome = runThread(session, 0); !outcome.ok()) fail(outcome);
     for (std::thread& thread : threads) thread.join();
-    return failed_ ? failure_ : comms_.destroy();
+    if (failed_) return failure_;
+    measuredSeconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
+    if (options_.linkReport) TOOLS_TRY(gatherLinks());
+    return comms_.destroy();
+  }
+
+  // Those of all ranks: a slow link shows beside the others.
+  Outcome gatherLinks() {
+    const size_t each = static_cast<size_t>(place_.perProcess) * kMostLinks;
+    std::vector<LinkRecord> mine(each);
+    for (int i = 0; i < place_.perProcess; ++i)
+      TOOLS_TRY(
+          readLinks(comms_.test(i), place_.firstRank() + i, records_[place_.proc].host, &mine[i * kMostLinks]));
+    links_.assign(each * place_.procs, LinkRecord{});
+    if (place_.procs > 1) return exchange_.gather(mine.data(), each * sizeof(LinkRecord), links_.data());
+    links_ = mine;
+    return {};
   }
 
   // Memory belongs to the thread that uses it: the first touch decides where its pages lie.
@@ -236,6 +254,7 @@ class Run {
     const double average = totals_[0].measurements > 0 ? totals_[0].busBandwidth / totals_[0].measurements : 0;
     if (report_ != nullptr) {
       report_->footer(program_, outOfBounds_, average, minimum_);
+      if (options_.linkReport) report_->links(links_, measuredSeconds_);
       if (options_.memoryReport)
         report_->memory(memory_[1] - memory_[0], memory_[2] - memory_[1], memory_[3] - memory_[2]);
     }
@@ -255,6 +274,8 @@ class Run {
   std::unique_ptr<JsonWriter> jsonWriter_;
   std::unique_ptr<Report> report_;
   std::vector<ProcessRecord> records_;
+  std::vector<LinkRecord> links_;  // --report_links
+  double measuredSeconds_ = 0;
   size_t maxBytes_ = 0;
   int firstRank_ = 0, nranks_ = 0;
   std::vector<Totals> totals_;

@@ -46,6 +46,7 @@ struct Settings {
   std::string costFile;          // ECCL_COST_FILE: the cost model, of rank 0
   std::string tableFile;         // ECCL_TABLE_FILE: the table of algorithms, of rank 0
   std::string tableDumpFile;     // ECCL_TABLE_DUMP_FILE
+  std::string connectionsDump;   // ECCL_CONNECTIONS_DUMP_FILE: each rank writes to a name that begins so
   int64_t channels = 0;          // ECCL_CHANNELS (wire); 0: chosen
   int64_t slots = 8;             // ECCL_SLOTS (wire): per connection, a power of two
   int64_t slotBytes = 131072;    // ECCL_SLOT_BYTES (wire): data per slot, a multiple of 64

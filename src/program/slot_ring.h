@@ -148,7 +148,9 @@ struct RingEnd {
   PutOffer* offers = nullptr;
   std::byte* slots = nullptr;
   RingShape shape;
-  uint64_t next = 0;  // messages this end has published, or taken
+  uint64_t next = 0;   // messages this end has published, or taken
+  uint64_t first = 0;  // where `next` began
+  uint64_t bytes = 0;  // of the messages before `next`, however they were passed
   /// Messages from `next` on that belong to moves under way: their slots are reserved, or their data is read.
   uint32_t ahead = 0;
   uint32_t busy = 0;  // moves under way that use the other side's memory
@@ -204,7 +206,7 @@ inline void attachRing(RingEnd& end, void* memory, RingShape shape, uint64_t fir
   end.offers = reinterpret_cast<PutOffer*>(bytes + shape.offersAt());
   end.slots = bytes + shape.slotsAt();
   end.shape = shape;
-  end.next = first;
+  end.next = end.first = first;
   end.epoch = epoch;
 }
 
@@ -252,6 +254,7 @@ struct SendEnd : RingEnd {
       lastGet = next + 1;
       anyGet = true;
     }
+    bytes += length;
     const uint64_t message = next++;
     fill(message, length, flags, signature, epoch);
   }
@@ -335,6 +338,7 @@ struct ReceiveEnd : RingEnd {
 
   /// Returns the slot of the oldest message peeked at.
   ECCL_DEVICE void release() {
+    bytes += slot(next)->length;
     ++next;
     storeRelease(&control->released, next);  // pairs with SendEnd::reserve
   }

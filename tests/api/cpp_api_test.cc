@@ -35,6 +35,23 @@ void onEveryRank(int size, Body body) {
   for (std::thread& thread : threads) thread.join();
 }
 
+TEST(CppApi, ConnectionsAreListed) {
+  onEveryRank(2, [](eccl::Communicator& comm) {
+    std::vector<int> values(1000, 1);
+    comm.allReduce(values.data(), values.data(), values.size());
+    const std::vector<ecclConnectionInfo_t> infos = comm.connections();
+    uint64_t messages[2] = {0, 0};  // received, sent
+    for (const ecclConnectionInfo_t& info : infos) {
+      if (info.peer < 0) continue;
+      EXPECT_EQ(info.peer, 1 - comm.rank());
+      messages[info.sends] += info.messages;
+    }
+    EXPECT_GT(messages[0], 0u);
+    EXPECT_GT(messages[1], 0u);
+    comm.barrier();
+  });
+}
+
 TEST(CppApi, CollectivesDeliver) {
   onEveryRank(3, [](eccl::Communicator& comm) {
     const int rank = comm.rank(), size = comm.size();

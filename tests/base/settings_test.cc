@@ -76,6 +76,7 @@ TEST(Settings, EveryRowReachesAMemberOfItsOwn) {
                                                       {"COST_FILE", "/c"},
                                                       {"TABLE_FILE", "/t"},
                                                       {"TABLE_DUMP_FILE", "/u"},
+                                                      {"CONNECTIONS_DUMP_FILE", "/n"},
                                                       {"TOPO_FILE", "/t.xml"},
                                                       {"TOPO_DUMP_FILE", "/d.xml"},
                                                       {"TOPO_DUMP_FILE_RANK", "3"},

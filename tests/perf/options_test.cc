@@ -47,6 +47,18 @@ TEST(Options, DefaultsAreThoseOfNcclTests) {
   EXPECT_EQ(o.unalign, 0u);
   EXPECT_FALSE(o.perIteration);
   EXPECT_EQ(o.perIterationSkip, 0);
+  EXPECT_EQ(o.consistency, 0);
+  EXPECT_FALSE(o.linkReport);
+}
+
+TEST(Options, OwnOnesHaveNoLetter) {
+  Options o;
+  char* own[] = {const_cast<char*>("x"), const_cast<char*>("--consistency"), const_cast<char*>("30"),
+                 const_cast<char*>("--report_links"), const_cast<char*>("1")};
+  const Outcome outcome = parseOptions(5, own, &o);
+  ASSERT_TRUE(outcome.ok()) << outcome.text();
+  EXPECT_EQ(o.consistency, 30);
+  EXPECT_TRUE(o.linkReport);
 }
 
 TEST(Options, ShortForms) {
@@ -157,6 +169,9 @@ TEST(Options, EveryWrongValueNamesItsOption) {
       {{"-I", "2"}, "--per_iter_timing"},
       {{"-K", "1"}, "--per_iter_skip"},
       {{"-I", "1", "-n", "3", "-K", "3"}, "--per_iter_skip"},
+      {{"--consistency", "2"}, "--consistency"},
+      {{"--consistency", "3", "-I", "1"}, "--consistency"},
+      {{"--report_links", "2"}, "--report_links"},
       {{"-b", "2K", "-e", "1K"}, "--minbytes"},
       {{"-b", "8", "-i", "0"}, "--stepbytes"},
       {{"--bogus", "1"}, "--bogus"},

@@ -195,6 +195,49 @@ TEST(Report, PerIterationColumns) {
                                 "[[9000.000000,10.000000,20.000000],[1.000000,2.000000,3.000000]]"));
 }
 
+TEST(Report, ConsistencyColumns) {
+  Options o;
+  o.consistency = 30;
+  const Written w = written(o, [](Report& r) {
+    r.banner("x_perf", 100, 100);
+    row(r, {10, 1, 2, true, 0, 1.25, 0.875}, {10, 1, 2, false, 0, 12.5, 1});
+  });
+  EXPECT_THAT(w.text, HasSubstr("# Consistency Report: median of 30 runs of each size; "));
+  EXPECT_THAT(w.text, HasSubstr("busbw  #wrong  max/med  min/med     time   algbw   busbw  #wrong  max/med  "
+                                "min/med \n"));
+  EXPECT_EQ(
+      lastLine(w.text),
+      "     1048576        262144     float     sum      -1    10.00    1.00    2.00       0     1.25     "
+      "0.88    10.00    1.00    2.00    N/A    12.50     1.00\n");
+  EXPECT_THAT(w.json, HasSubstr("\"slowest_to_median\":1.250000,\"fastest_to_median\":0.875000"));
+}
+
+TEST(Report, Links) {
+  std::vector<LinkRecord> links(4);
+  links[0] = {"node0", "eth0", 0, 4, 3'000'000, 1'000'000, 12, 250, 1'250'000'000, 1, 0};
+  links[1] = {"node0", "eth1", 0, 0, 0, 0, 0, 0, 0, 0, 0};
+  links[3] = {"node1", "shm", 1, 2, 500'000, 500'000, 0, 0, 0, 0, 3};  // links[2]: none
+  const Written w = written({}, [&](Report& r) { r.links(links, 0.5); });
+  EXPECT_EQ(w.text,
+            "#\n"
+            "# Links: what each rank has sent and received in 0.5 s\n"
+            "#  rank        host      link  conns        sent    received   share      rate    retrans      "
+            "rtt   slowest   peer\n"
+            "#                                           (MB)        (MB)     (%)    (MB/s)  (packets)     "
+            "(us)    (MB/s)       \n"
+            "#     0       node0      eth0      4       3.000       1.000   100.0      6.00         12      "
+            "250   1250.00      1\n"
+            "#     0       node0      eth1      0       0.000       0.000     0.0      0.00          0        "
+            "0  not used\n"
+            "#     1       node1       shm      2       0.500       0.500   100.0      1.00          0        "
+            "0         -      -\n"
+            "#     1       node1  and 3 more\n");
+  EXPECT_THAT(w.json,
+              HasSubstr("\"links\":[{\"rank\":0,\"hostname\":\"node0\",\"link\":\"eth0\",\"connections\":4,"
+                        "\"sent_bytes\":3000000,\"received_bytes\":1000000,"));
+  EXPECT_THAT(w.json, HasSubstr("\"slowest_bytes_per_second\":1250000000,\"slowest_peer\":1}"));
+}
+
 TEST(Report, Footer) {
   const auto footer = [](int64_t wrong, double bandwidth, double minimum) {
     return written({}, [&](Report& r) {

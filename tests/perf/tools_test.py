@@ -291,8 +291,47 @@ def timeout():
           "what hung", errors)
 
 
+def links():
+    """What is reported after the table adds up on both sides, whatever the ranks are."""
+    row = re.compile(r"^# +(\d+) +(\S+) +(\S+) +(\d+) +([\d.]+) +([\d.]+) +([\d.]+) +([\d.e+-]+) +(\d+) +(\d+)  +(?:not used|\S+ +\S+)$", re.M)
+    ways = ((("--procs", 2), {"ECCL_TRANSPORT": "tcp"}, 2), (("--procs", 2, "-t", 2), {}, 4), (("-t", 2), {}, 2),
+            (("--procs", 2, "-g", 2), {"NCCL_TESTS_SPLIT": "MOD 2"}, 4))
+    for ranks, env, count in ways:
+        output, _ = run("all_reduce", *ranks, "-b", "1M", "-e", "1M", "-n", 5, "--report_links", 1, env=env)
+        report = output[output.index("# Links: "):]
+        found = row.findall(report)
+        check({int(f[0]) for f in found} == set(range(count)), "ranks with links", output)
+        sums = [sum(float(f[column]) for f in found) for column in (4, 5)]
+        check(sums[0] > 5 and abs(sums[0] - sums[1]) < 0.02 * sums[0], "MB sent and received: %s" % sums, output)
+        for rank in range(count):
+            share = sum(float(f[6]) for f in found if int(f[0]) == rank)
+            check(99.5 < share < 100.5, "shares of rank %d are %s %% together" % (rank, share), output)
+        output = output[:output.index("#\n# Links: ")] + "#\n\n"
+        table("all_reduce", output, count)
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "out.json")
+        run("all_reduce", "--procs", 2, "-b", "1M", "-e", "1M", "-n", 5, "--report_links", 1, "-J", path)
+        with open(path) as file:
+            listed = json.load(file)["links"]
+        check({link["rank"] for link in listed} == {0, 1} and sum(link["sent_bytes"] for link in listed) > 5e6, "JSON: %s" % listed)
+
+
+def consistency():
+    """Each size several times: the median run is shown, and the others relative to it."""
+    ratio = r"  +(\d\S*)  +(\d\S*)"
+    row = re.compile(r"^ +(\d+) +\d+ +float +sum +-1" + PLACEMENT + ratio + PLACEMENT + ratio + "$", re.M)
+    for ranks in (("--procs", 2), ("-t", 2), ("-g", 2)):
+        output, _ = run("all_reduce", *ranks, "-b", "1K", "-e", "64K", "-f", 8, "-n", 4, "--consistency", 5)
+        rows = row.findall(output)
+        check([int(f[0]) for f in rows] == [1024, 8192, 65536], "rows", output)
+        for fields in rows:
+            for slowest, fastest in (fields[6:8], fields[13:15]):
+                check(float(slowest) >= 1 >= float(fastest) > 0, "slowest %s, fastest %s" % (slowest, fastest), output)
+    run("all_reduce", "--consistency", 5, "-I", 1, code=6)
+
+
 CASES = dict(options=options, types=types, roots=roots, json=json_output, registration=registration, tcp=tcp, launchers=launchers,
-             split=split, failures=failures, timeout=timeout)
+             split=split, failures=failures, timeout=timeout, links=links, consistency=consistency)
 case = sys.argv[2]
 CASES[case]() if case in CASES else one_tool(case)
 print("passed")

@@ -19,6 +19,7 @@ EngineOptions engineOptions(const Settings& settings, System& system) {
   EngineOptions options;
   options.system = &system;
   options.stallTime = secondsOf(settings.stallTime);
+  options.reportsFailure = !settings.connectionsDump.empty();
   if (settings.spinMicroseconds > 0) options.spin = std::chrono::microseconds(settings.spinMicroseconds);
   return options;
 }
@@ -239,6 +240,9 @@ Status Communicator::destroy() {
   if (state() == State::ready) status = finalize();
   if (ended_) return status;
   ended_ = true;
+  if (!options_.settings.connectionsDump.empty() && state() == State::finalised) {
+    if (const auto list = connections(); list.ok()) dump(*list);
+  }
   // Long enough for the neighbours' service threads to answer, short enough for one thread that destroys many.
   if (control_ != nullptr)
     control_->disconnect(transport::Wait::within(std::chrono::milliseconds(250), nullptr, system()));

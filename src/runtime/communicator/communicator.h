@@ -6,7 +6,8 @@
 // made then, the communicator fails. A blocking call with nothing before it goes straight to the engine
 // (execute()). If one like it was made before, it may take the fast path (repeat()).
 //
-// Files: communicator_init.cc makes communicators, communicator.cc has the rest.
+// Files: communicator_init.cc makes communicators, communicator_report.cc tells of their connections,
+// communicator.cc has the rest.
 #pragma once
 
 #include <atomic>
@@ -18,6 +19,7 @@
 #include <vector>
 
 #include "base/settings.h"
+#include "runtime/communicator/connection_list.h"
 #include "runtime/communicator/diagnosis.h"
 #include "runtime/communicator/estimator.h"
 #include "runtime/execution/engine.h"
@@ -87,6 +89,9 @@ class Communicator final : public transport::ControlHandler,
   /// The hosts and ranks as JSON (ecclTopologyExport). Once ready. Errors: RankHosts::cluster()'s, or a build
   /// without JSON.
   Result<std::string> topology() const;
+  /// What its connections have carried, and how its sockets fare; empty before the ranks have met. Also when it
+  /// has failed or been finalized. Any thread. Error: Engine::reports()'s.
+  Result<ConnectionList> connections();
   /// What calls are expected to take. Any thread, once ready.
   Estimator estimator() const { return {options_.settings, rank_, ranks_, selection_, planner_->selection()}; }
   State state() const { return state_.load(std::memory_order_acquire); }
@@ -167,6 +172,7 @@ class Communicator final : public transport::ControlHandler,
     diagnosis_.onStall(run, stalled, peers);
   }
   void onDriverFailed(const Status& why) override;
+  void onFailed(std::vector<transport::ConnectionReport> connections) override;
   void wakeService() override { service_.wake(); }
   void faultOfOthers(const Status& why) override;
   void sendComparison(int peer, std::string_view comparison) override;
@@ -205,6 +211,10 @@ class Communicator final : public transport::ControlHandler,
   Status remember(CallRecord& record, const Plan& plan, const char* way);
   // The Run of the last blocking call for use again, or a new one.
   std::shared_ptr<Run> spareRun();
+  // With the names that the ranks' endpoints give.
+  ConnectionList named(std::vector<transport::ConnectionReport> connections) const;
+  // Writes ECCL_CONNECTIONS_DUMP_FILE.
+  void dump(const ConnectionList& connections) const;
   // Sends a failure to all ranks over the control tree.
   void tellAll(const Status& why);
   System& system() const { return *options_.system; }
@@ -219,6 +229,7 @@ class Communicator final : public transport::ControlHandler,
   std::string wireText_;
   std::vector<transport::Endpoint> endpoints_;  // constant once met_
   Selection selection_;                         // constant once ready
+  TimePoint readySince_{};                      // likewise
   RankHosts hosts_;  // likewise; a child's before it meets its ranks, from its parent
 
   std::atomic<State> state_{State::initialising};

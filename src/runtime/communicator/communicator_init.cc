@@ -54,6 +54,7 @@ Status Communicator::establish(uint64_t id, const transport::Secret& secret, Fin
   if (state_.load() == State::failed) engine_.fail(asyncStatus());
   ECCL_TRY(control_->connect(membership.parent, initWait()));
   ECCL_TRY(exchange());
+  if (!options_.settings.connectionsDump.empty()) readySince_ = system().now();
   State expected = State::initialising;
   state_.compare_exchange_strong(expected, State::ready, std::memory_order_acq_rel);
   ECCL_INFO("communicator %016llx%s%s: %s of %d is ready", static_cast<unsigned long long>(id_),

@@ -126,6 +126,8 @@ void Engine::failActive() {
   if (!poisoned_ && connector_ != nullptr) {
     poisoned_ = true;
     connector_->poison();
+    if (options_.reportsFailure)
+      guarded("reporting a failure", [&] { return handler_.onFailed(lookAtConnections()), Status(); }).ignore();
   }
   Status why;
   Inbox inbox;
@@ -133,6 +135,7 @@ void Engine::failActive() {
     why = failure_;
     std::swap(inbox, inbox_);
   });
+  answer(inbox.questions);
   for (; !active_.empty(); active_.pop_back()) complete(*active_.back(), why);
   for (; !pending_.empty(); pending_.erase(pending_.begin())) complete(*pending_.begin()->second, why);
   for (auto& run : inbox.queued) complete(*run, why);
@@ -141,6 +144,7 @@ void Engine::failActive() {
 void Engine::takeQueued() {
   Inbox inbox;
   role_.takeNews([&] { std::swap(inbox, inbox_); });
+  answer(inbox.questions);
   const Status taken = guarded("taking up calls", [&] {
     for (int rank : inbox.leaving) connector_->expectEnd(rank);
     for (transport::Incoming& each : inbox.incoming) connector_->adopt(std::move(each));

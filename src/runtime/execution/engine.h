@@ -24,6 +24,7 @@
 #include "runtime/execution/stall_watch.h"
 #include "runtime/executor/executors.h"
 #include "transport/connect/connector.h"
+#include "transport/core/connection_report.h"
 #include "transport/core/reactor.h"
 
 namespace eccl::runtime {
@@ -43,16 +44,20 @@ class EngineHandler {
   /// The driver could not go on, for want of memory or by a defect, or a device has failed, or a rail. To be
   /// answered by Engine::fail().
   virtual void onDriverFailed(const Status& why) = 0;
+  /// The engine has failed, and its peers have been told. Once, if EngineOptions::reportsFailure, before the
+  /// Runs end: who waits for one finds what is done here.
+  virtual void onFailed(std::vector<transport::ConnectionReport> /*connections*/) {}
   /// There is work that nobody waits for: have serve() called. Any thread, with a lock held: must not call
   /// back.
   virtual void wakeService() = 0;
 };
 
 /// stallTime: how long nothing moves in a Run before that is told, and the longest that a driver sleeps.
-/// spin: how long a wait looks before it yields.
+/// spin: how long a wait looks before it yields. reportsFailure: onFailed() is to be called.
 struct EngineOptions {
   Duration stallTime = std::chrono::milliseconds(100);
   Duration spin{};  // until setSpin()
+  bool reportsFailure = false;
   System* system = &System::real();
 };
 
@@ -112,6 +117,10 @@ class Engine : DriverRole::Bells {
   /// to it is revoked (Path::poison()). Any thread but the driver.
   void quiesce();
 
+  /// What the connections have carried so far, and how their sockets fare. Asked of whoever drives, who is
+  /// woken for it; also after fail(). Error (system): no memory. Any thread but the driver.
+  Result<std::vector<transport::ConnectionReport>> reports();
+
   /// By the service thread: drives for a moment if nobody waits. True: it did; it is to be called again when
   /// fd() becomes readable, and at serveDeadline(). False: somebody else drives, or is about to; to be called
   /// again at serveDeadline(), or when woken.
@@ -156,6 +165,9 @@ class Engine : DriverRole::Bells {
   void driveFor(Run& run);
   void sleep();
   void failActive();
+  std::vector<transport::ConnectionReport> lookAtConnections();
+  struct Question;
+  void answer(std::vector<std::shared_ptr<Question>>& questions) noexcept;
   void stopExecutors();
   bool failing() const { return failing_.load(std::memory_order_acquire); }
   DriverRole::Left left() const;
@@ -182,6 +194,7 @@ class Engine : DriverRole::Bells {
     std::vector<std::shared_ptr<Run>> queued, released;
     std::vector<transport::Incoming> incoming;
     std::vector<int> leaving;
+    std::vector<std::shared_ptr<Question>> questions;
   };
   DriverRole role_;
   Inbox inbox_;

@@ -19,9 +19,11 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "base/status.h"
 #include "program/slot_ring.h"
+#include "transport/core/socket_report.h"
 #include "transport/net/address.h"
 #include "transport/net/fd.h"
 
@@ -78,6 +80,9 @@ class Path {
   virtual std::string checkSockets(const std::function<std::string(const SocketAddress& mine)>& /*downAt*/) {
     return "";
   }
+  /// What its sockets have carried and how they fare, the first of them first; after a break as they were
+  /// before. None: it has no sockets of its own.
+  virtual std::vector<SocketReport> sockets() const { return {}; }
   /// The driver is about to sleep: have it woken when this end can go on. After this call the driver looks
   /// once more. It calls afterSleep() when it is awake.
   virtual void beforeSleep() {}

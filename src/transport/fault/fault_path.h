@@ -39,6 +39,9 @@ class FaultPath final : public Path {
   void limitAhead(uint32_t messages) override;
   Status addSocket(Fd socket) override;
   std::string checkSockets(const std::function<std::string(const SocketAddress& mine)>& downAt) override;
+  std::vector<SocketReport> sockets() const override {
+    return path_ != nullptr ? path_->sockets() : std::vector<SocketReport>();
+  }
   void beforeSleep() override;
   void afterSleep() override;
   bool drained() const override { return outer_.control->released == outer_.next; }

@@ -91,6 +91,13 @@ std::string TcpPath::checkSockets(const std::function<std::string(const SocketAd
   return "";
 }
 
+std::vector<SocketReport> TcpPath::sockets() const {
+  if (!open_) return last_;
+  std::vector<SocketReport> reports;
+  for (const Subflow& one : subflows_) reports.push_back(reportOf(one.socket));
+  return reports;
+}
+
 uint64_t TcpPath::loadOf(size_t subflow) const {
   const Fd& socket = subflows_[subflow].socket;
   tcp_info info{};
@@ -133,6 +140,7 @@ void TcpPath::watchFor(size_t subflow, uint32_t events) {
 void TcpPath::breakOff(const std::string& reason) {
   if (!live()) return;
   storeRelease(peerPoison_, 1u);
+  last_ = sockets();
   shut();
   onBroken_(reason);
 }
@@ -145,6 +153,7 @@ void TcpPath::breakOff(size_t subflow, const std::string& reason) {
 
 void TcpPath::onPeerPoison() {
   storeRelease(peerPoison_, 1u);
+  last_ = sockets();
   shut();
 }
 

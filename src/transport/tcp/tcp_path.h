@@ -44,6 +44,7 @@ class TcpPath : public Path {
   Status open() { return addSocket(std::move(first_)); }
   Status addSocket(Fd socket) final;
   std::string checkSockets(const std::function<std::string(const SocketAddress& mine)>& downAt) override;
+  std::vector<SocketReport> sockets() const override;
   const char* name() const override { return "tcp"; }
   bool polls() const override { return true; }
   void closeAfterFork() override;
@@ -103,6 +104,7 @@ class TcpPath : public Path {
   const size_t bytesPerCall_;
   uint32_t* const peerPoison_;
   std::deque<Subflow> subflows_;
+  std::vector<SocketReport> last_;  // of the sockets, when they were closed by a break
   bool open_ = false;
   bool poisoned_ = false;
 };

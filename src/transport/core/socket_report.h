@@ -1,0 +1,28 @@
+// What the kernel knows of a TCP socket: the facts by which one finds the link that is slow or loses packets.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "transport/net/socket_ends.h"
+
+namespace eccl::transport {
+
+/// A value. Bytes are those of TCP's stream, headers of ECCL's messages included, since the socket was made.
+struct SocketReport {
+  SocketEnds ends;
+  std::string interface;   ///< of this host; empty until nameInterfaces()
+  uint64_t sentBytes = 0;  ///< that the peer's kernel has acknowledged
+  uint64_t receivedBytes = 0;
+  uint64_t waitingBytes = 0;   ///< that are to be sent, or have not been acknowledged
+  uint64_t retransmitted = 0;  ///< packets that were sent again, up to the kernel's size of them
+  uint64_t retransmittedBytes = 0;
+  uint64_t bytesPerSecond = 0;         ///< sent in the time in which there was something to send; 0: not known
+  uint32_t roundTripMicroseconds = 0;  ///< smoothed; includes the time in queues on the way
+  bool known = false;                  ///< false: the kernel did not say, and all numbers are 0
+};
+
+/// Three system calls. For any socket: what cannot be found out stays empty.
+SocketReport reportOf(const Fd& socket);
+
+}  // namespace eccl::transport

@@ -1,0 +1,82 @@
+#include "common/links.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdio>
+
+namespace eccl::perf {
+namespace {
+
+ecclConnectionInfo_t connection(const char* path, int peer, int sends, uint64_t bytes) {
+  ecclConnectionInfo_t info{};
+  info.peer = peer;
+  info.sends = sends;
+  info.socket = -1;
+  info.bytes = bytes;
+  std::snprintf(info.path, sizeof info.path, "%s", path);
+  return info;
+}
+
+ecclConnectionInfo_t socket(const char* interface, int peer, int sends, uint64_t sent, uint64_t received,
+                            uint64_t rate) {
+  ecclConnectionInfo_t info = connection("tcp", peer, sends, 1 << 30);
+  info.socket = 0;
+  info.sent = sent;
+  info.received = received;
+  info.rate = rate;
+  info.retransmits = sent / 100;
+  info.rtt = sent / 10;
+  std::snprintf(info.interface, sizeof info.interface, "%s", interface);
+  return info;
+}
+
+ecclConnectionInfo_t unusedRail(const char* interface) {
+  ecclConnectionInfo_t info = socket(interface, -1, 0, 0, 0, 0);
+  info.path[0] = '\0';
+  info.socket = -1;
+  return info;
+}
+
+TEST(Links, AddsUpByInterfaceAndByPath) {
+  LinkRecord links[kMostLinks];
+  constexpr uint64_t kMuch = kMuchSent, kLittle = kMuchSent - 1;
+  sumLinks(
+      {socket("eth0", 1, 1, kMuch, 10, 500), connection("shm", 2, 1, 70), socket("eth1", 1, 1, kLittle, 3, 7),
+       socket("eth0", 3, 0, 20, 2000, 7), socket("eth0", 4, 1, kMuch, 5, 90), connection("shm", 2, 0, 30),
+       unusedRail("eth2"), connection("", 5, 1, 0)},
+      6, "node0", links);
+  EXPECT_STREQ(links[0].name, "eth0");
+  EXPECT_STREQ(links[0].host, "node0");
+  EXPECT_EQ(links[0].rank, 6);
+  EXPECT_EQ(links[0].connections, 3);
+  EXPECT_EQ(links[0].sent, 2 * kMuch + 20);
+  EXPECT_EQ(links[0].received, 2015u);
+  EXPECT_EQ(links[0].retransmits, 20'000u);
+  EXPECT_EQ(links[0].roundTripMicroseconds, 100'000u);
+  EXPECT_EQ(links[0].slowestRate, 90u);  // not that of credits
+  EXPECT_EQ(links[0].slowestPeer, 4);
+  EXPECT_STREQ(links[1].name, "shm");
+  EXPECT_EQ(links[1].sent, 70u);
+  EXPECT_EQ(links[1].received, 30u);
+  EXPECT_EQ(links[1].connections, 2);
+  EXPECT_STREQ(links[2].name, "eth1");
+  EXPECT_EQ(links[2].slowestRate, 0u);  // it says nothing about the link
+  EXPECT_STREQ(links[3].name, "eth2");
+  EXPECT_EQ(links[3].connections, 0);
+  EXPECT_STREQ(links[4].name, "unfinished");
+  EXPECT_STREQ(links[5].name, "");
+}
+
+TEST(Links, SaysHowManyHaveNoRoom) {
+  std::vector<ecclConnectionInfo_t> infos;
+  for (int i = 0; i < kMostLinks + 2; ++i)
+    infos.push_back(socket(formatted("eth%d", i).c_str(), 1, 1, 1, 1, 0));
+  LinkRecord links[kMostLinks];
+  sumLinks(infos, 0, "node0", links);
+  EXPECT_STREQ(links[kMostLinks - 1].name, formatted("eth%d", kMostLinks - 1).c_str());
+  EXPECT_EQ(links[kMostLinks - 1].more, 2);
+}
+
+}  // namespace
+}  // namespace eccl::perf
