@@ -44,8 +44,10 @@ constexpr Algorithm kAlgorithms[] = {
     {"tree", Collective::scatter, scatterTree},
 
     {"direct", Collective::allToAll, allToAllDirect},
+    {"rail", Collective::allToAll, allToAllRail, true},
     {"direct", Collective::allToAllv, allToAllDirect},
     {"relay", Collective::allToAllv, allToAllRelay},
+    {"rail", Collective::allToAllv, allToAllRail, true},
 
     // One byte per rank. Recursive is the dissemination pattern: log2 n neighbours instead of n-1.
     {"direct", Collective::barrier, allGatherDirect},

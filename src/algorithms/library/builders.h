@@ -38,6 +38,7 @@ Program gatherTree(const CollectiveShape& shape, const Placement&, int rank, int
 Program scatterDirect(const CollectiveShape& shape, const Placement&, int rank, int channels);
 Program scatterTree(const CollectiveShape& shape, const Placement&, int rank, int channels);
 Program allToAllDirect(const CollectiveShape& shape, const Placement&, int rank, int channels);
+Program allToAllRail(const CollectiveShape& shape, const Placement&, int rank, int channels);
 Program allToAllRelay(const CollectiveShape& shape, const Placement&, int rank, int channels);
 
 }  // namespace eccl::algorithms

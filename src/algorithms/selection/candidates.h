@@ -19,6 +19,8 @@ Placement someOf(const Placement& placement, int number);
 /// with few tiles: how it grows when they are doubled goes on. Choices are made by the same.
 Result<double> estimatedTimeOf(const Choice& choice, const CallSize& size, const Placement& placement,
                                const CostModel& model);
+/// Whether the algorithm is for ranks that are so: all are, but the hierarchical ones.
+bool fits(const Algorithm& algorithm, const Placement& placement);
 /// Whether a rank has more than kMaxNeighbours in this algorithm.
 bool needsManyNeighbours(const Algorithm& algorithm, const Placement& placement);
 
@@ -32,7 +34,8 @@ struct Candidate {
 };
 
 /// All algorithms of a collective for blocks of `size`, also in shorter messages where these may fill a
-/// pipeline of ranks sooner; the fastest first. Without those by which a rank has more than kMaxNeighbours.
+/// pipeline of ranks sooner; the fastest first. Without those by which a rank has more than kMaxNeighbours,
+/// which may be all.
 /// With more than 16 ranks it is from 4, 8 and 16 of them that the time of all is estimated. Errors:
 /// simulate()'s.
 Result<std::vector<Candidate>> candidatesFor(Collective collective, const CallSize& size,
