@@ -1,6 +1,7 @@
 // What the hierarchical algorithms are for: what crosses between hosts, and between whom.
 #include <gtest/gtest.h>
 
+#include <numeric>
 #include <set>
 
 #include "algorithms/builder/groups.h"
@@ -13,6 +14,25 @@ namespace {
 
 const Algorithm& rail(Collective collective) {
   return *findAlgorithm(collective, "rail");
+}
+
+/// Messages of one part that come to each host from others, by the rank that gets them.
+std::vector<int> arrivalsFromOutside(const std::vector<Program>& programs, const Placement& placement) {
+  std::vector<int> arrivals(programs.size());
+  for (const Program& program : programs) {
+    for (const Step& step : program.steps) {
+      const Operand* operands = &program.operands[static_cast<size_t>(step.firstOperand)];
+      for (int i = 0; i < step.sources; ++i) {
+        for (int repeat = 0; operands[i].space == Space::connection && repeat < step.repeat; ++repeat) {
+          const auto peer =
+              static_cast<size_t>(program.connections[static_cast<size_t>(operands[i].index.at(repeat))].peer);
+          const auto rank = static_cast<size_t>(program.rank);
+          arrivals[rank] += placement.host[peer] != placement.host[rank];
+        }
+      }
+    }
+  }
+  return arrivals;
 }
 
 TEST(RailAllToAll, NothingCrossesBetweenRails) {
@@ -42,26 +62,45 @@ TEST(RailAllToAll, EachBlockCrossesOnce) {
   const int ranks = 12;
   for (const Placement& placement : test::placementsOf(ranks)) {
     const Groups hosts(placement.host);
-    int crossed = 0, least = 0;
-    for (const Program& program :
-         buildAll(rail(Collective::allToAll), {Collective::allToAll, ranks, 0}, placement, 1)) {
-      least += ranks - hosts.size(hosts.groupOf(program.rank));
-      for (const Step& step : program.steps) {
-        const Operand* operands = &program.operands[static_cast<size_t>(step.firstOperand)];
-        for (int i = step.sources; i < step.sources + step.destinations; ++i) {
-          if (operands[i].space != Space::connection) continue;
-          const int peer = program.connections[static_cast<size_t>(operands[i].index.at(0))].peer;
-          if (hosts.groupOf(peer) != hosts.groupOf(program.rank)) crossed += step.repeat;
+    const auto programs = buildAll(rail(Collective::allToAll), {Collective::allToAll, ranks, 0}, placement, 1);
+    int least = 0;
+    for (int rank = 0; rank < ranks; ++rank) least += ranks - hosts.size(hosts.groupOf(rank));
+    const std::vector<int> arrivals = arrivalsFromOutside(programs, placement);
+    EXPECT_EQ(std::accumulate(arrivals.begin(), arrivals.end(), 0), least);
+  }
+}
+
+TEST(HostRings, EachBlockEntersAHostOnceAndAllPortsBringAsMany) {
+  for (Collective collective : {Collective::allGather, Collective::reduceScatter}) {
+    for (int ranks : {4, 7, 12, 16}) {
+      for (const Placement& placement : test::placementsOf(ranks)) {
+        const Groups hosts(placement.host);
+        const auto programs =
+            buildAll(*findAlgorithm(collective, "hierarchical"), {collective, ranks, 0}, placement, 1);
+        const std::vector<int> arrivals = arrivalsFromOutside(programs, placement);
+        // Sums: that of a block leaves every host but its own once.
+        const bool sums = collective == Collective::reduceScatter;
+        const int together = std::accumulate(arrivals.begin(), arrivals.end(), 0);
+        EXPECT_EQ(together, ranks * (hosts.number() - 1)) << nameOf(collective);
+        const bool equal = hosts.least() * hosts.number() == ranks;
+        for (int host = 0; host < hosts.number(); ++host) {
+          int entering = 0;
+          for (int rank : hosts.members[static_cast<size_t>(host)]) {
+            entering += arrivals[static_cast<size_t>(rank)];
+            EXPECT_TRUE(!equal || arrivals[static_cast<size_t>(rank)] == hosts.number() - 1);
+          }
+          EXPECT_TRUE(sums || entering == ranks - hosts.size(host));
         }
       }
     }
-    EXPECT_EQ(crossed, least);
   }
 }
 
 TEST(RailAllToAll, IsChosenWhereARankWouldHaveTooManyNeighbours) {
   SelectionTable table;
-  table.rules = *rulesFor(Placement::blocks(96, 12), CostModel(), {});
+  auto rules = rulesFor(Placement::blocks(96, 12), CostModel(), {});
+  ASSERT_TRUE(rules.ok()) << rules.status().message();
+  table.rules = rules.take();
   for (Collective collective : {Collective::allToAll, Collective::allToAllv}) {
     for (size_t bytes : {size_t{64}, size_t{1} << 20})
       EXPECT_STREQ(select(collective, bytes, 96, table).algorithm->name, "rail");

@@ -21,6 +21,8 @@ constexpr Algorithm kAlgorithms[] = {
     {"recursive", Collective::allGatherv, allGatherRecursive},
     {"direct", Collective::allGather, allGatherDirect},
     {"direct", Collective::allGatherv, allGatherDirect},
+    {"hierarchical", Collective::allGather, allGatherHierarchical, true},
+    {"hierarchical", Collective::allGatherv, allGatherHierarchical, true},
 
     {"ring", Collective::reduceScatter, reduceScatterRing},
     {"ring", Collective::reduceScatterv, reduceScatterRing},
@@ -28,6 +30,8 @@ constexpr Algorithm kAlgorithms[] = {
     {"recursive", Collective::reduceScatterv, reduceScatterRecursive},
     {"direct", Collective::reduceScatter, reduceScatterDirect},
     {"direct", Collective::reduceScatterv, reduceScatterDirect},
+    {"hierarchical", Collective::reduceScatter, reduceScatterHierarchical, true},
+    {"hierarchical", Collective::reduceScatterv, reduceScatterHierarchical, true},
 
     {"chain", Collective::broadcast, broadcastChain},
     {"tree", Collective::broadcast, broadcastTree},

@@ -18,10 +18,12 @@ Program allReduceOneshot(const CollectiveShape& shape, const Placement&, int ran
 
 Program allGatherRing(const CollectiveShape& shape, const Placement&, int rank, int channels);
 Program allGatherRecursive(const CollectiveShape& shape, const Placement&, int rank, int channels);
+Program allGatherHierarchical(const CollectiveShape& shape, const Placement&, int rank, int channels);
 Program allGatherDirect(const CollectiveShape& shape, const Placement&, int rank, int channels);
 
 Program reduceScatterRing(const CollectiveShape& shape, const Placement&, int rank, int channels);
 Program reduceScatterRecursive(const CollectiveShape& shape, const Placement&, int rank, int channels);
+Program reduceScatterHierarchical(const CollectiveShape& shape, const Placement&, int rank, int channels);
 Program reduceScatterDirect(const CollectiveShape& shape, const Placement&, int rank, int channels);
 
 Program broadcastChain(const CollectiveShape& shape, const Placement&, int rank, int channels);
