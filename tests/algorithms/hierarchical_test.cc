@@ -96,6 +96,16 @@ TEST(HostRings, EachBlockEntersAHostOnceAndAllPortsBringAsMany) {
   }
 }
 
+TEST(HostRings, AnAllReduceBringsEachPortItsShareTwice) {
+  for (const auto& [hosts, each] : {std::pair(2, 4), std::pair(3, 3), std::pair(5, 2), std::pair(4, 1)}) {
+    const Placement placement = Placement::blocks(hosts * each, hosts);
+    const auto programs =
+        buildAll(rail(Collective::allReduce), {Collective::allReduce, hosts * each, 0}, placement, 1);
+    EXPECT_EQ(programs[0].parts, hosts * each);
+    for (int arrivals : arrivalsFromOutside(programs, placement)) EXPECT_EQ(arrivals, 2 * (hosts - 1));
+  }
+}
+
 TEST(RailAllToAll, IsChosenWhereARankWouldHaveTooManyNeighbours) {
   SelectionTable table;
   auto rules = rulesFor(Placement::blocks(96, 12), CostModel(), {});

@@ -13,6 +13,8 @@ constexpr Algorithm kAlgorithms[] = {
     {"direct", Collective::allReduce, allReduceDirect},
     {"oneshot", Collective::allReduce, allReduceOneshot},
     {"hierarchical", Collective::allReduce, allReduceHierarchical, true},
+    {"rail", Collective::allReduce, allReduceRail, true},
+    {"doubling", Collective::allReduce, allReduceDoubling, true},
 
     // The v calls differ in the sizes of the blocks only, and programs know no sizes.
     {"ring", Collective::allGather, allGatherRing},

@@ -8,70 +8,33 @@
 // is a tree.
 #include <vector>
 
-#include "algorithms/builder/groups.h"
 #include "algorithms/builder/patterns.h"
 #include "algorithms/library/builders.h"
+#include "algorithms/library/host_shares.h"
 
 namespace eccl::algorithms {
-namespace {
-
-constexpr int kUp = 0, kDown = 1;  // tags: contributions and sums, results
-
-}  // namespace
 
 Program allReduceHierarchical(const CollectiveShape& shape, const Placement& placement, int rank,
                               int channels) {
   const Groups hosts(placement.host);
   const int hostCount = hosts.number(), host = hosts.groupOf(rank), carriers = hosts.least();
   const int n = hosts.size(host), place = hosts.placeOf(rank);
-  // The carriers of this host but this rank, from the one behind it on.
-  const int first = mod(place + 1, carriers), others = place < carriers ? carriers - 1 : carriers;
 
   Builder b(shape, rank, channels, carriers * channels);
   for (int channel = 0; channel < channels; ++channel) {
-    const Walk theirs{channel * carriers, first, 1, carriers};
-    if (others > 0) {
-      // First of all, so that the places for results are known to those who then get the contributions.
-      int results = -1, contributions = -1;
-      for (int i = 0; i < others; ++i) {
-        const int carrier = hosts.member(host, (first + i) % carriers);
-        const int end = b.receiveFrom(carrier, channel, kDown);
-        if (i == 0) results = end;
-      }
-      for (int i = 0; i < others; ++i) {
-        const int carrier = hosts.member(host, (first + i) % carriers);
-        const int end = b.sendTo(carrier, channel, kUp);
-        if (i == 0) contributions = end;
-      }
-      b.lane(channel);
-      b.step({inTurn(results)}, {output().part(theirs).posted()}).repeat(others);
-      b.lane(channel);
-      b.step({input().part(theirs).pre().stable()}, {inTurn(contributions)}).repeat(others);
-    }
+    giveAndGetShares(b, hosts, rank, channel, carriers, channel * carriers);
     if (place >= carriers) continue;
 
     // The tree of this part: its root is on the host of the part's number.
     const TreeNode node = symmetricTree(mod(host - place, hostCount), hostCount);
     const auto carrierOf = [&](int at) { return hosts.member((at + place) % hostCount, place); };
     const int part = channel * carriers + place, sources = n - 1 + static_cast<int>(node.children.size());
-    int from = -1, to = -1;
-    for (int i = 1; i < n; ++i) {
-      const int end = b.receiveFrom(hosts.member(host, (place + n - i) % n), channel, kUp);
-      if (from < 0) from = end;
-    }
-    for (int child : node.children) {
-      const int end = b.receiveFrom(carrierOf(child), channel, kUp);
-      if (from < 0) from = end;
-    }
-    // The results go over the network first.
-    for (int child : node.children) {
-      const int end = b.sendTo(carrierOf(child), channel, kDown);
-      if (to < 0) to = end;
-    }
-    for (int i = 1; i < n; ++i) {
-      const int end = b.sendTo(hosts.member(host, (place + i) % n), channel, kDown);
-      if (to < 0) to = end;
-    }
+    const int from = b.ends();
+    for (int i = 1; i < n; ++i) b.receiveFrom(hosts.member(host, (place + n - i) % n), channel, kUp);
+    for (int child : node.children) b.receiveFrom(carrierOf(child), channel, kUp);
+    const int to = b.ends();
+    for (int child : node.children) b.sendTo(carrierOf(child), channel, kDown);  // over the network first
+    for (int i = 1; i < n; ++i) b.sendTo(hosts.member(host, (place + i) % n), channel, kDown);
     const bool atOnce = sources < kMaxOperands;
     Reference own = input().part(part).pre(), result = output().part(part);
     std::vector<Operand> destinations = {result};

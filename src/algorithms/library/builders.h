@@ -14,6 +14,8 @@ Program allReduceTree(const CollectiveShape& shape, const Placement&, int rank, 
 Program allReduceRecursive(const CollectiveShape& shape, const Placement&, int rank, int channels);
 Program allReduceDirect(const CollectiveShape& shape, const Placement&, int rank, int channels);
 Program allReduceHierarchical(const CollectiveShape& shape, const Placement&, int rank, int channels);
+Program allReduceDoubling(const CollectiveShape& shape, const Placement&, int rank, int channels);
+Program allReduceRail(const CollectiveShape& shape, const Placement&, int rank, int channels);
 Program allReduceOneshot(const CollectiveShape& shape, const Placement&, int rank, int channels);
 
 Program allGatherRing(const CollectiveShape& shape, const Placement&, int rank, int channels);

@@ -5,11 +5,10 @@
 #include <utility>
 
 #include "algorithms/builder/runs.h"
+#include "algorithms/library/host_shares.h"
 
 namespace eccl::algorithms {
 namespace {
-
-constexpr int kUp = 0, kDown = 1;  // tags: contributions and sums; results
 
 Walk just(int unit) {
   return {unit, 0, 0, 0};
