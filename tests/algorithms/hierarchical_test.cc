@@ -1,6 +1,7 @@
 // What the hierarchical algorithms are for: what crosses between hosts, and between whom.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <numeric>
 #include <set>
 
@@ -103,6 +104,21 @@ TEST(HostRings, AnAllReduceBringsEachPortItsShareTwice) {
         buildAll(rail(Collective::allReduce), {Collective::allReduce, hosts * each, 0}, placement, 1);
     EXPECT_EQ(programs[0].parts, hosts * each);
     for (int arrivals : arrivalsFromOutside(programs, placement)) EXPECT_EQ(arrivals, 2 * (hosts - 1));
+  }
+}
+
+TEST(Hierarchical, BroadcastAndReduceCrossEachBorderOnceByAllPorts) {
+  for (Collective collective : {Collective::broadcast, Collective::reduce}) {
+    for (int root : {0, 5, 11}) {
+      const Placement placement = Placement::blocks(12, 3);
+      const auto programs =
+          buildAll(*findAlgorithm(collective, "hierarchical"), {collective, 12, root}, placement, 1);
+      EXPECT_EQ(programs[0].parts, 4);
+      const std::vector<int> arrivals = arrivalsFromOutside(programs, placement);
+      // One part at each rank of two hosts: of all but the first of the chain.
+      EXPECT_EQ(std::accumulate(arrivals.begin(), arrivals.end(), 0), 2 * 4);
+      EXPECT_EQ(*std::max_element(arrivals.begin(), arrivals.end()), 1);
+    }
   }
 }
 

@@ -39,10 +39,12 @@ constexpr Algorithm kAlgorithms[] = {
     {"tree", Collective::broadcast, broadcastTree},
     {"direct", Collective::broadcast, broadcastDirect},
     {"split", Collective::broadcast, broadcastSplit},
+    {"hierarchical", Collective::broadcast, broadcastHierarchical, true},
 
     {"chain", Collective::reduce, reduceChain},
     {"tree", Collective::reduce, reduceTree},
     {"direct", Collective::reduce, reduceDirect},
+    {"hierarchical", Collective::reduce, reduceHierarchical, true},
 
     {"direct", Collective::gather, gatherDirect},
     {"tree", Collective::gather, gatherTree},

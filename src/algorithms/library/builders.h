@@ -31,10 +31,12 @@ Program reduceScatterDirect(const CollectiveShape& shape, const Placement&, int 
 Program broadcastChain(const CollectiveShape& shape, const Placement&, int rank, int channels);
 Program broadcastTree(const CollectiveShape& shape, const Placement&, int rank, int channels);
 Program broadcastDirect(const CollectiveShape& shape, const Placement&, int rank, int channels);
+Program broadcastHierarchical(const CollectiveShape& shape, const Placement&, int rank, int channels);
 Program broadcastSplit(const CollectiveShape& shape, const Placement&, int rank, int channels);
 
 Program reduceChain(const CollectiveShape& shape, const Placement&, int rank, int channels);
 Program reduceTree(const CollectiveShape& shape, const Placement&, int rank, int channels);
+Program reduceHierarchical(const CollectiveShape& shape, const Placement&, int rank, int channels);
 Program reduceDirect(const CollectiveShape& shape, const Placement&, int rank, int channels);
 
 Program gatherDirect(const CollectiveShape& shape, const Placement&, int rank, int channels);
