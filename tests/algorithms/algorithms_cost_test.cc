@@ -337,5 +337,20 @@ TEST(Hierarchical, LittleCrossesTheNetworkInFewRounds) {
   }
 }
 
+TEST(Hierarchical, DoublingTakesHalfTheRoundsOfTheTree) {
+  const Algorithm& algorithm = *findAlgorithm(Collective::allReduce, "doubling");
+  // To and from the carriers, and one round for each bit; up to two more for hosts beyond the power
+  // of two, where those with a partner wait for each other.
+  for (const auto& [hosts, each, rounds] : {std::tuple(1, 8, 2), std::tuple(2, 4, 3), std::tuple(4, 3, 4),
+                                            std::tuple(8, 2, 5), std::tuple(7, 2, 6)}) {
+    const auto programs = buildAll(algorithm, {Collective::allReduce, hosts * each, 0},
+                                   Placement::blocks(hosts * each, hosts), 1);
+    Counting counting(programs);
+    AbstractExecutor<Counting> executor(programs, counting, {.tiles = 1, .slots = 2});
+    EXPECT_EQ(executor.runFair(), "");
+    EXPECT_EQ(counting.rounds, rounds) << hosts << " hosts of " << each;
+  }
+}
+
 }  // namespace
 }  // namespace eccl::algorithms

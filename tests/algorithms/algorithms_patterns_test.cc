@@ -4,7 +4,11 @@
 
 #include <algorithm>
 #include <bit>
+#include <random>
 #include <set>
+
+#include "algorithms/builder/groups.h"
+#include "algorithms/builder/runs.h"
 
 namespace eccl::algorithms {
 namespace {
@@ -119,6 +123,46 @@ TEST(Patterns, SymmetricTreeIsABinaryTreeWhoseInteriorIsOdd) {
       EXPECT_EQ(children > 0, node % 2 == 1) << node << " of " << n;
     }
   }
+}
+
+/// The list again, and how many runs it is.
+std::pair<std::vector<Pair>, size_t> walked(const std::vector<Pair>& list) {
+  const std::vector<Walks> runs = runsOf(list);
+  std::vector<Pair> again;
+  for (const Walks& run : runs)
+    for (int i = 0; i < run.times; ++i) again.push_back({run.first.at(i), run.second.at(i)});
+  return {again, runs.size()};
+}
+
+TEST(Patterns, RunsAreTheListAndWhatGoesAroundARingIsOne) {
+  EXPECT_TRUE(runsOf({}).empty());
+  const std::vector<std::vector<Pair>> single = {{{5, 1}},
+                                                 {{5, 1}, {9, 1}},
+                                                 {{2, 0}, {3, 1}, {0, 2}, {1, 3}},
+                                                 {{1, 7}, {0, 5}, {3, 3}, {2, 7}},
+                                                 {{3, 0}, {0, 0}, {1, 0}, {2, 0}},
+                                                 {{10, 4}, {20, 4}, {0, 4}, {10, 4}, {20, 4}}};
+  for (const std::vector<Pair>& list : single) EXPECT_EQ(walked(list), std::pair(list, size_t{1}));
+  const std::vector<Pair> two = {{0, 0}, {1, 1}, {2, 2}, {7, 3}, {8, 4}};
+  EXPECT_EQ(walked(two), std::pair(two, size_t{2}));
+  std::mt19937 random(1);
+  for (int round = 0; round < 1000; ++round) {
+    std::vector<Pair> list;
+    for (size_t i = random() % 12; i > 0; --i)
+      list.push_back({static_cast<int>(random() % 4), static_cast<int>(random() % 3)});
+    EXPECT_EQ(walked(list).first, list);
+  }
+}
+
+TEST(Patterns, GroupsKnowEveryRanksPlace) {
+  const Groups groups(std::vector{1, 0, 1, 1, 0});
+  EXPECT_EQ(groups.ranks(), 5);
+  EXPECT_EQ(groups.number(), 2);
+  EXPECT_EQ(groups.least(), 2);
+  EXPECT_EQ(groups.members, (std::vector<std::vector<int>>{{1, 4}, {0, 2, 3}}));
+  EXPECT_EQ(groups.place, (std::vector{0, 0, 1, 2, 1}));
+  for (int rank = 0; rank < 5; ++rank)
+    EXPECT_EQ(groups.member(groups.groupOf(rank), groups.placeOf(rank)), rank);
 }
 
 }  // namespace

@@ -110,16 +110,18 @@ TEST_P(EveryAlgorithm, IsProvedForManyRanks) {
 TEST_P(EveryAlgorithm, IsProvedWhereverItsRanksAre) {
   int proofs = 0;
   for (int n : {2, 3, 4, 5, 6, 7, 8, 9, 11, 12, 16, 23, 32}) {
-    const CollectiveShape shape{GetParam().collective, n, 0};
-    for (int channels : {1, 2}) {
-      const std::vector<Program> onOneHost = buildAll(GetParam(), shape, channels);
-      for (const Placement& placement : test::placementsOf(n)) {
-        const std::vector<Program> programs = buildAll(GetParam(), shape, placement, channels);
-        if (programs == onOneHost) continue;
-        SCOPED_TRACE("hosts of ranks " + ::testing::PrintToString(placement.host));
-        prove(GetParam(), shape, channels, programs);
-        if (HasFatalFailure()) return;
-        ++proofs;
+    for (int root : rootsToTry(GetParam().collective, n)) {
+      const CollectiveShape shape{GetParam().collective, n, root};
+      for (int channels : {1, 2}) {
+        const std::vector<Program> onOneHost = buildAll(GetParam(), shape, channels);
+        for (const Placement& placement : test::placementsOf(n)) {
+          const std::vector<Program> programs = buildAll(GetParam(), shape, placement, channels);
+          if (programs == onOneHost) continue;
+          SCOPED_TRACE("hosts of ranks " + ::testing::PrintToString(placement.host));
+          prove(GetParam(), shape, channels, programs);
+          if (HasFatalFailure()) return;
+          ++proofs;
+        }
       }
     }
   }
@@ -128,10 +130,12 @@ TEST_P(EveryAlgorithm, IsProvedWhereverItsRanksAre) {
 
 TEST(Hierarchical, HundredsOfRanksWhoseHostsHaveManyAreProved) {
   // More local ranks than a step has operands, and more hosts than a node of the tree has children.
-  const Algorithm& algorithm = *findAlgorithm(Collective::allReduce, "hierarchical");
-  for (const auto& [ranks, hosts] : {std::pair(100, 4), std::pair(100, 33)}) {
-    const CollectiveShape shape{Collective::allReduce, ranks, 0};
-    prove(algorithm, shape, 1, buildAll(algorithm, shape, Placement::blocks(ranks, hosts), 1));
+  for (const Algorithm& algorithm : algorithms()) {
+    if (!algorithm.hierarchical) continue;
+    for (const auto& [ranks, hosts] : {std::pair(100, 4), std::pair(100, 33)}) {
+      const CollectiveShape shape{algorithm.collective, ranks, hasRoot(algorithm.collective) ? 57 : 0};
+      prove(algorithm, shape, 1, buildAll(algorithm, shape, Placement::blocks(ranks, hosts), 1));
+    }
   }
 }
 

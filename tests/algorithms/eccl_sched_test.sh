@@ -36,6 +36,8 @@ check 0 'AllReduce hierarchical on 2 hosts, 6 ranks, 1 channel, in place: ok' ve
 check 0 'AllReduce hierarchical on 5 hosts, 6 ranks, 1 channel, in place: ok' verify -c AllReduce -a hierarchical -n 6
 check 0 'AllReduce hierarchical on 3 hosts, 6 ranks, 1 channel, in place: ok' verify -c AllReduce -a hierarchical -n 6 --hosts 3
 if grep -q 'on 2 hosts' "$folder/out"; then echo "--hosts 3 looks at 2 hosts" && exit 1; fi
+check 0 'AlltoAll rail on 2 hosts, 6 ranks, 1 channel, out of place: ok' verify -c AlltoAll -a rail -n 6
+check 0 'AllGather hierarchical on 3 hosts, 6 ranks, 1 channel, in place: ok' verify -c AllGather -a hierarchical -n 6
 check 2 '--hosts 7 are more than 6 ranks' verify -c AllReduce -a hierarchical -n 6 --hosts 7
 
 # What is chosen without a model and with one, and what is wrong with one.

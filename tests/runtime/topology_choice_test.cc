@@ -10,6 +10,7 @@
 #include "algorithms/selection/selection_rules.h"
 #include "support/processes.h"
 #include "support/temporary_folder.h"
+#include "support/told_hosts.h"
 #include "topology/data_files.h"
 #include "topology/formats/host_json.h"
 
@@ -23,14 +24,8 @@ constexpr int kRanks = 6;
 
 class TopologyChoice : public test::TemporaryFolder {
  protected:
-  /// The path of a host with one port.
   std::string host(const std::string& name, int megabits) const {
-    std::ofstream(folder_ + name)
-        << R"(<system version="1"><cpu numaid="0" affinity="ffffffff" arch="x86_64" vendor="GenuineIntel")"
-        << R"( familyid="6" modelid="143"><nic><net name=")" << name << R"(" dev="0" speed=")" << megabits
-        << R"(" port="1" latency="0" maxconn="1"/></nic></cpu></system>)"
-        << "\n";
-    return folder_ + name;
+    return test::toldHost(folder_, name, megabits);
   }
   /// Six ranks, three on each of these hosts, add up vectors; what they choose by.
   std::string tableOf(const std::string& firstHost, const std::string& secondHost,

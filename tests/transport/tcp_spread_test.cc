@@ -210,6 +210,26 @@ TEST(TcpPath, OneBrokenSocketOfSeveralIsNamed) {
   EXPECT_TRUE(sender.end.poisoned());
 }
 
+// A receiver that leaves closes all its sockets. Its last credits may arrive after that of another socket's
+// end.
+TEST(TcpSender, TakesCreditsAfterAnotherSocketHasEnded) {
+  Sending wire(SIZE_MAX, 0, System::real(), 2);
+  for (uint64_t k = 0; k < kShape.slots; ++k) publish(wire.end, 0);
+  wire.path->kick();
+  wire.peers[1].reset();
+  while (wire.reactor.poll(Duration::zero())) {}
+  const auto nothingIsDown = [](const SocketAddress&) { return std::string(); };
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(wire.path->checkSockets(nothingIsDown), "");
+  for (uint64_t k = 1; k < kShape.slots; ++k) wire.put(CreditFrame{FrameKind::credit, 0, k});
+  wire.put(CreditFrame{FrameKind::end, 0, kShape.slots});
+  bool final = false;
+  EXPECT_EQ(wire.end.untaken(&final), 0U);
+  EXPECT_TRUE(final);
+  EXPECT_EQ(wire.breaks, 0);
+  // Not if it closes one and stays.
+  EXPECT_THAT(wire.path->checkSockets(nothingIsDown), HasSubstr("the peer closed socket 2 of 2"));
+}
+
 // The last words come over another socket than the one that ends first.
 TEST(TcpPath, PoisonCountsWhicheverSocketEndsFirst) {
   Receiving receiver(SIZE_MAX, 0, System::real(), 2);

@@ -208,7 +208,7 @@ Status show(const Options& options) {
   const double chosen = candidates[0].microseconds;
   for (const algorithms::Algorithm& algorithm : algorithms::algorithms())
     if (algorithm.collective == collective && choice != algorithms::Choice{&algorithm} &&
-        (!algorithm.hierarchical || placement.hierarchical()))
+        algorithms::fits(algorithm, placement))
       ECCL_TRY(add({&algorithm}));
   std::stable_sort(candidates.begin(), candidates.end(),
                    [](const algorithms::Candidate& a, const algorithms::Candidate& b) {

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "algorithms/cost/calibrate.h"
+#include "algorithms/selection/candidates.h"
 #include "base/settings.h"
 #include "base/text_file.h"
 #include "commands.h"
@@ -80,7 +81,7 @@ std::vector<MeasuredCall> callsToMeasure(const Placement& placement, size_t most
   std::vector<MeasuredCall> calls;
   for (const algorithms::Algorithm& algorithm : algorithms::algorithms()) {
     if (algorithm.collective >= Collective::allToAllv || algorithm.collective == Collective::barrier) continue;
-    if (algorithm.hierarchical && !placement.hierarchical()) continue;
+    if (!algorithms::fits(algorithm, placement)) continue;
     const algorithms::CollectiveShape shape{algorithm.collective, placement.ranks(), 0};
     const auto blocks = static_cast<size_t>(std::max(shape.input(0).number, shape.output(0).number));
     bool fitted = true;

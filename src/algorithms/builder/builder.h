@@ -104,6 +104,8 @@ class Builder {
   /// matched by (sender, receiver, channel, tag).
   int sendTo(int peer, int channel, int tag = 0);
   int receiveFrom(int peer, int channel, int tag = 0);
+  /// How many ends there are: the index of the one that is added next.
+  int ends() const { return static_cast<int>(program_.connections.size()); }
   /// Gives the program scratch memory that mirrors these blocks: each has the size of the block it mirrors.
   void scratch(BlockMap map) { program_.map(Space::scratch) = map; }
   /// The lengths of blocks are known only to ranks that hold them; see Program::streams.

@@ -351,11 +351,11 @@ class Clocks {
     leaving.out = moment;
     leaving.out.add(parameters_, CostTerm::portBytes, megabytes * leaving.length);
     moment.add(parameters_, CostTerm::networkLatency, 1 + leaving.latency + entering.latency);
-    const bool crowded = moment.at < entering.in.at && entering.sender != from;
+    const bool crowded = moment.at < entering.in.at && entering.sender != out;
     moment.notBefore(entering.in);
     moment.add(parameters_, CostTerm::portBytes, megabytes * entering.length * (crowded ? kCrowding : 1));
     entering.in = moment;
-    entering.sender = from;
+    entering.sender = out;
     if (leaving.length > entering.length)
       moment.add(parameters_, CostTerm::portBytes, megabytes * (leaving.length - entering.length));
   }
@@ -363,7 +363,7 @@ class Clocks {
   struct Port {
     Moment out, in;                  // when each direction is free
     double length = 1, latency = 0;  // per MB and of a message, as multiples of the constants
-    int sender = -1;                 // of the message that came in last
+    int sender = -1;                 // the port that the message came from which came in last
   };
 
   const std::vector<Program>& programs_;

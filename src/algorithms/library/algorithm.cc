@@ -13,6 +13,8 @@ constexpr Algorithm kAlgorithms[] = {
     {"direct", Collective::allReduce, allReduceDirect},
     {"oneshot", Collective::allReduce, allReduceOneshot},
     {"hierarchical", Collective::allReduce, allReduceHierarchical, true},
+    {"rail", Collective::allReduce, allReduceRail, true},
+    {"doubling", Collective::allReduce, allReduceDoubling, true},
 
     // The v calls differ in the sizes of the blocks only, and programs know no sizes.
     {"ring", Collective::allGather, allGatherRing},
@@ -21,6 +23,8 @@ constexpr Algorithm kAlgorithms[] = {
     {"recursive", Collective::allGatherv, allGatherRecursive},
     {"direct", Collective::allGather, allGatherDirect},
     {"direct", Collective::allGatherv, allGatherDirect},
+    {"hierarchical", Collective::allGather, allGatherHierarchical, true},
+    {"hierarchical", Collective::allGatherv, allGatherHierarchical, true},
 
     {"ring", Collective::reduceScatter, reduceScatterRing},
     {"ring", Collective::reduceScatterv, reduceScatterRing},
@@ -28,15 +32,19 @@ constexpr Algorithm kAlgorithms[] = {
     {"recursive", Collective::reduceScatterv, reduceScatterRecursive},
     {"direct", Collective::reduceScatter, reduceScatterDirect},
     {"direct", Collective::reduceScatterv, reduceScatterDirect},
+    {"hierarchical", Collective::reduceScatter, reduceScatterHierarchical, true},
+    {"hierarchical", Collective::reduceScatterv, reduceScatterHierarchical, true},
 
     {"chain", Collective::broadcast, broadcastChain},
     {"tree", Collective::broadcast, broadcastTree},
     {"direct", Collective::broadcast, broadcastDirect},
     {"split", Collective::broadcast, broadcastSplit},
+    {"hierarchical", Collective::broadcast, broadcastHierarchical, true},
 
     {"chain", Collective::reduce, reduceChain},
     {"tree", Collective::reduce, reduceTree},
     {"direct", Collective::reduce, reduceDirect},
+    {"hierarchical", Collective::reduce, reduceHierarchical, true},
 
     {"direct", Collective::gather, gatherDirect},
     {"tree", Collective::gather, gatherTree},
@@ -44,8 +52,10 @@ constexpr Algorithm kAlgorithms[] = {
     {"tree", Collective::scatter, scatterTree},
 
     {"direct", Collective::allToAll, allToAllDirect},
+    {"rail", Collective::allToAll, allToAllRail, true},
     {"direct", Collective::allToAllv, allToAllDirect},
     {"relay", Collective::allToAllv, allToAllRelay},
+    {"rail", Collective::allToAllv, allToAllRail, true},
 
     // One byte per rank. Recursive is the dissemination pattern: log2 n neighbours instead of n-1.
     {"direct", Collective::barrier, allGatherDirect},

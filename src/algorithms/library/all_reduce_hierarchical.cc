@@ -6,90 +6,35 @@
 // The parts' trees have their roots on different hosts, so that all hosts' ports are busy alike. As many ranks
 // are carriers as the smallest host has. Within a host it is AllReduce by direct; with one rank on each host it
 // is a tree.
-#include <algorithm>
 #include <vector>
 
 #include "algorithms/builder/patterns.h"
 #include "algorithms/library/builders.h"
+#include "algorithms/library/host_shares.h"
 
 namespace eccl::algorithms {
-namespace {
-
-constexpr int kUp = 0, kDown = 1;  // tags: contributions and sums, results
-
-/// The ranks of every host, ascending.
-std::vector<std::vector<int>> ranksByHost(const Placement& placement) {
-  std::vector<std::vector<int>> hosts;
-  for (int rank = 0; rank < placement.ranks(); ++rank) {
-    const auto host = static_cast<size_t>(placement.host[static_cast<size_t>(rank)]);
-    hosts.resize(std::max(hosts.size(), host + 1));
-    hosts[host].push_back(rank);
-  }
-  return hosts;
-}
-
-}  // namespace
 
 Program allReduceHierarchical(const CollectiveShape& shape, const Placement& placement, int rank,
                               int channels) {
-  const std::vector<std::vector<int>> hosts = ranksByHost(placement);
-  const int hostCount = static_cast<int>(hosts.size()), host = placement.host[static_cast<size_t>(rank)];
-  size_t least = hosts[0].size();
-  for (const std::vector<int>& ranks : hosts) least = std::min(least, ranks.size());
-  const int carriers = static_cast<int>(least);
-  const std::vector<int>& local = hosts[static_cast<size_t>(host)];
-  const int n = static_cast<int>(local.size());
-  const int place = static_cast<int>(std::find(local.begin(), local.end(), rank) - local.begin());
-  // The carriers of this host but this rank, from the one behind it on.
-  const int first = mod(place + 1, carriers), others = place < carriers ? carriers - 1 : carriers;
+  const Groups hosts(placement.host);
+  const int hostCount = hosts.number(), host = hosts.groupOf(rank), carriers = hosts.least();
+  const int n = hosts.size(host), place = hosts.placeOf(rank);
 
   Builder b(shape, rank, channels, carriers * channels);
   for (int channel = 0; channel < channels; ++channel) {
-    const Walk theirs{channel * carriers, first, 1, carriers};
-    if (others > 0) {
-      // First of all, so that the places for results are known to those who then get the contributions.
-      int results = -1, contributions = -1;
-      for (int i = 0; i < others; ++i) {
-        const int carrier = local[static_cast<size_t>((first + i) % carriers)];
-        const int end = b.receiveFrom(carrier, channel, kDown);
-        if (i == 0) results = end;
-      }
-      for (int i = 0; i < others; ++i) {
-        const int carrier = local[static_cast<size_t>((first + i) % carriers)];
-        const int end = b.sendTo(carrier, channel, kUp);
-        if (i == 0) contributions = end;
-      }
-      b.lane(channel);
-      b.step({inTurn(results)}, {output().part(theirs).posted()}).repeat(others);
-      b.lane(channel);
-      b.step({input().part(theirs).pre().stable()}, {inTurn(contributions)}).repeat(others);
-    }
+    giveAndGetShares(b, hosts, rank, channel, carriers, channel * carriers);
     if (place >= carriers) continue;
 
     // The tree of this part: its root is on the host of the part's number.
     const TreeNode node = symmetricTree(mod(host - place, hostCount), hostCount);
-    const auto carrierOf = [&](int at) {
-      return hosts[static_cast<size_t>((at + place) % hostCount)][static_cast<size_t>(place)];
-    };
+    const auto carrierOf = [&](int at) { return hosts.member((at + place) % hostCount, place); };
     const int part = channel * carriers + place, sources = n - 1 + static_cast<int>(node.children.size());
-    int from = -1, to = -1;
-    for (int i = 1; i < n; ++i) {
-      const int end = b.receiveFrom(local[static_cast<size_t>((place + n - i) % n)], channel, kUp);
-      if (from < 0) from = end;
-    }
-    for (int child : node.children) {
-      const int end = b.receiveFrom(carrierOf(child), channel, kUp);
-      if (from < 0) from = end;
-    }
-    // The results go over the network first.
-    for (int child : node.children) {
-      const int end = b.sendTo(carrierOf(child), channel, kDown);
-      if (to < 0) to = end;
-    }
-    for (int i = 1; i < n; ++i) {
-      const int end = b.sendTo(local[static_cast<size_t>((place + i) % n)], channel, kDown);
-      if (to < 0) to = end;
-    }
+    const int from = b.ends();
+    for (int i = 1; i < n; ++i) b.receiveFrom(hosts.member(host, (place + n - i) % n), channel, kUp);
+    for (int child : node.children) b.receiveFrom(carrierOf(child), channel, kUp);
+    const int to = b.ends();
+    for (int child : node.children) b.sendTo(carrierOf(child), channel, kDown);  // over the network first
+    for (int i = 1; i < n; ++i) b.sendTo(hosts.member(host, (place + i) % n), channel, kDown);
     const bool atOnce = sources < kMaxOperands;
     Reference own = input().part(part).pre(), result = output().part(part);
     std::vector<Operand> destinations = {result};

@@ -78,6 +78,10 @@ Result<double> estimatedTimeOf(const Choice& choice, const CallSize& size, const
                                            : roughTimeOf(choice, size, placement, model);
 }
 
+bool fits(const Algorithm& algorithm, const Placement& placement) {
+  return !algorithm.hierarchical || placement.hierarchical();
+}
+
 int neighboursOf(const Algorithm& algorithm, const Placement& placement) {
   return neighboursOf(algorithm.build({algorithm.collective, placement.ranks(), 0}, placement, 0, 1));
 }
@@ -109,7 +113,7 @@ Result<std::vector<Candidate>> candidatesFor(Collective collective, const CallSi
     return {};
   };
   for (const Algorithm& algorithm : algorithms()) {
-    if (algorithm.collective != collective || (algorithm.hierarchical && !placement.hierarchical())) continue;
+    if (algorithm.collective != collective || !fits(algorithm, placement)) continue;
     const Program program = algorithm.build({collective, placement.ranks(), 0}, placement, 0, 1);
     const int neighbours = neighboursOf(program);
     if (neighbours > kMaxNeighbours) continue;

@@ -19,14 +19,17 @@ Placement someOf(const Placement& placement, int number);
 /// with few tiles: how it grows when they are doubled goes on. Choices are made by the same.
 Result<double> estimatedTimeOf(const Choice& choice, const CallSize& size, const Placement& placement,
                                const CostModel& model);
+/// Whether the algorithm is for ranks that are so: all are, but the hierarchical ones.
+bool fits(const Algorithm& algorithm, const Placement& placement);
 /// How many other ranks rank 0 sends to or receives from, as root where there is one.
 int neighboursOf(const Algorithm& algorithm, const Placement& placement);
 
 /// Between hosts, the flows of a rank with more neighbours than this crowd its port.
 inline constexpr int kFewNeighbours = 4;
-/// To each of many neighbours on other hosts so many bytes of long messages are to be on their way at once. With
-/// more, TCP's flows get out of step, and those that come last have the ports to themselves. Measured: AlltoAll of
-/// 16 MiB among 8 hosts with two rails of 200 Mbit/s takes .8 of the rails with a megabyte, .95 with this.
+/// To each of many neighbours on other hosts so many bytes of long messages are to be on their way at once.
+/// With more, TCP's flows get out of step, and those that come last have the ports to themselves. Measured:
+/// AlltoAll of 16 MiB among 8 hosts with two rails of 200 Mbit/s takes .8 of the rails with a megabyte, .95
+/// with this.
 inline constexpr uint64_t kAheadBytes = 128 << 10;
 /// What a Choice::tile of 0 means: 0, which is a slot's worth, or half of kAheadBytes where rank 0 has many
 /// neighbours and there are several hosts.
@@ -42,7 +45,8 @@ struct Candidate {
 };
 
 /// All algorithms of a collective for blocks of `size`, also in shorter messages where these may fill a
-/// pipeline of ranks sooner; the fastest first. Without those by which a rank has more than kMaxNeighbours.
+/// pipeline of ranks sooner; the fastest first. Without those by which a rank has more than kMaxNeighbours,
+/// which may be all.
 /// With more than 16 ranks it is from 4, 8 and 16 of them that the time of all is estimated. Errors:
 /// simulate()'s.
 Result<std::vector<Candidate>> candidatesFor(Collective collective, const CallSize& size,

@@ -29,11 +29,20 @@ int algorithmsOf(Collective collective) {
       all.begin(), all.end(), [&](const Algorithm& algorithm) { return algorithm.collective == collective; }));
 }
 
-/// Those that are priced. The v calls go as those they are the v of, and AlltoAllv, of whose sizes no rank
-/// knows all, by the number of ranks.
-bool isPriced(Collective collective) {
-  return algorithmsOf(collective) > 1 && collective != Collective::allToAllv &&
-         collective != Collective::allGatherv && collective != Collective::reduceScatterv;
+/// Those that are priced: of which several algorithms fit. The v calls go as those they are the v of, and
+/// AlltoAllv, of whose sizes no rank knows all, by the number of ranks or as AlltoAll.
+bool isPriced(Collective collective, const Placement& placement) {
+  if (collective == Collective::allToAllv || collective == Collective::allGatherv ||
+      collective == Collective::reduceScatterv)
+    return false;
+  int fitting = 0;
+  bool any = false;
+  for (const Algorithm& algorithm : algorithms()) {
+    if (algorithm.collective != collective || !fits(algorithm, placement)) continue;
+    ++fitting;
+    any |= neighboursOf(algorithm, placement) <= kMaxNeighbours;
+  }
+  return fitting > 1 && any;
 }
 
 /// What is best at sizes, asked for one by one.
@@ -101,8 +110,16 @@ Result<std::vector<SelectionRule>> rulesFor(const Placement& placement, const Co
   std::vector<SelectionRule> rules;
   for (int c = 0; c < kCollectives; ++c) {
     const auto collective = static_cast<Collective>(c);
-    if (isPriced(collective)) ECCL_TRY(Search(collective, placement, model, size).rules(rules));
+    if (isPriced(collective, placement)) ECCL_TRY(Search(collective, placement, model, size).rules(rules));
   }
+  // AlltoAllv takes hosts into account where long blocks of AlltoAll do.
+  const auto longest = std::find_if(rules.begin(), rules.end(), [](const SelectionRule& rule) {
+    return rule.collective == Collective::allToAll && rule.bytes == SIZE_MAX;
+  });
+  if (longest != rules.end() && longest->choice.algorithm->hierarchical)
+    rules.push_back({Collective::allToAllv,
+                     SIZE_MAX,
+                     {findAlgorithm(Collective::allToAllv, longest->choice.algorithm->name)}});
   return rules;
 }
 

@@ -75,6 +75,8 @@ Status TcpPath::addSocket(Fd socket) {
 std::string TcpPath::checkSockets(const std::function<std::string(const SocketAddress& mine)>& downAt) {
   for (size_t i = 0; subflows() > 1 && i < subflows() && live(); ++i) {
     const Fd& socket = subflows_[i].socket;
+    if (subflows_[i].aside && ++subflows_[i].asideFor > 2)
+      return format("the peer closed %s and goes on", nameOf(i).c_str());
     if (const std::string name = downAt(localAddress(socket)); !name.empty())
       return format("this host's interface %s is down (%s)", name.c_str(), nameOf(i).c_str());
     tcp_info info{};
@@ -127,12 +129,18 @@ ssize_t TcpPath::receive(size_t subflow, iovec* parts, int count, std::string* w
   if (got < 0 && isTransient(errno)) return 0;
   *why = got == 0 ? "the peer closed the connection"
                   : format("receiving from it failed: %s", std::strerror(errno));
-  return -1;
+  return got == 0 ? kClosed : -1;
+}
+
+void TcpPath::setAside(size_t subflow) {
+  Subflow& one = subflows_[subflow];
+  reactor_->forget(one.socket.get(), &one);
+  one.aside = true;
 }
 
 void TcpPath::watchFor(size_t subflow, uint32_t events) {
   Subflow& one = subflows_[subflow];
-  if (events == one.watched || !live()) return;
+  if (events == one.watched || one.aside || !live()) return;
   one.watched = events;
   if (Status status = reactor_->watch(one.socket.get(), events, &one); !status.ok()) breakOff(status.message());
 }

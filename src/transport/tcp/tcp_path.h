@@ -64,10 +64,14 @@ class TcpPath : public Path {
   bool live() const { return open_ && !poisoned_; }
   /// Bytes moved, 0: not now, -1: broken, errno says why. The parts are cut to what one call may move.
   ssize_t send(size_t subflow, iovec* parts, int count);
-  /// Bytes moved; 0: not now; -1: broken, *why says how.
+  static constexpr ssize_t kClosed = -2;
+  /// Bytes moved; 0: not now; less: broken, *why says how; kClosed: by the peer.
   ssize_t receive(size_t subflow, iovec* parts, int count, std::string* why);
   /// Bytes that wait in a socket, unsent or not acknowledged; 0 where the kernel does not say.
   uint64_t loadOf(size_t subflow) const;
+  /// Of several sockets, one that the peer has closed, which it does when it leaves: it is not looked at any
+  /// more. What is still to come over the others counts; if nothing comes, checkSockets() tells.
+  void setAside(size_t subflow);
   /// Awaits EPOLLIN, with or without EPOLLOUT, from now on.
   void watchFor(size_t subflow, uint32_t events);
   /// There are messages worth spreading. Only the first call counts.
@@ -91,6 +95,8 @@ class TcpPath : public Path {
     const size_t number;
     Fd socket;
     uint32_t watched = 0;
+    bool aside = false;
+    int asideFor = 0;  // calls of checkSockets()
   };
   void shut();
   std::string nameOf(size_t subflow) const;

@@ -180,6 +180,8 @@ void TcpSender::receiveCredits(size_t subflow) {
   iovec part{reinterpret_cast<std::byte*>(box.credits) + box.creditBytes, sizeof box.credits - box.creditBytes};
   std::string why;
   const ssize_t got = receive(subflow, &part, 1, &why);
+  // The last credits come over the first socket, and may come later.
+  if (got == kClosed && subflow > 0) return setAside(subflow);
   if (got < 0) {
     // Over the first socket the peer may have said why.
     if (subflow > 0) receiveCredits(0);
