@@ -16,7 +16,8 @@ namespace eccl::algorithms::simulation {
 inline constexpr double kMB = 1e6;
 /// What a message takes longer to come in when others are coming in from elsewhere: their flows fill the queue
 /// before the port, and lose packets. Measured: AllReduce of 16 MiB among 8 hosts of two rails of 200 Mbit/s
-/// reaches .46 of the links' bound by direct, .9 by ring (docs/cost_model.md).
+/// takes 1.17 to 1.35 times as long by direct as by ring, AllGather and ReduceScatter 1.0 to 1.12 times
+/// (docs/cost_model.md).
 inline constexpr double kCrowding = 1.3;
 
 /// How much each level of memory counts for a working set.
