@@ -151,6 +151,34 @@ TEST(TcpSender, SpreadsLongMessagesAndKeepsShortOnesTogether) {
   EXPECT_EQ(wire.breaks, 0);
 }
 
+/// How many bytes of so many long messages go over sockets of these speeds.
+std::vector<size_t> spreadBy(const std::vector<uint32_t>& megabits) {
+  Sending wire(SIZE_MAX, 0, System::real(), megabits.size());
+  std::vector<size_t> bytes(megabits.size());
+  for (int window = 0; window < 30; ++window) {
+    size_t next = 0;
+    wire.path->weighSockets([&](const SocketEnds&) { return megabits[next++]; });  // again makes no difference
+    for (uint64_t k = 0; k < kShape.slots; ++k) {
+      publish(wire.end, 256);
+      wire.path->kick();
+    }
+    for (size_t i = 0; i < bytes.size(); ++i) bytes[i] += partsOf(wire.take(i)).bytes;
+    wire.put(CreditFrame{FrameKind::credit, 0, wire.end.next});
+  }
+  return bytes;
+}
+
+TEST(TcpSender, SpreadsBySpeedWhereAllAreKnown) {
+  constexpr size_t kAll = 30 * 4 * 256;
+  const auto near = [](size_t bytes) {
+    return ::testing::AllOf(::testing::Ge(bytes - 256), ::testing::Le(bytes + 256));
+  };
+  EXPECT_THAT(spreadBy({100, 200}), ::testing::ElementsAre(near(kAll / 3), near(kAll * 2 / 3)));
+  EXPECT_THAT(spreadBy({400, 100, 100}),
+              ::testing::ElementsAre(near(kAll * 2 / 3), near(kAll / 6), near(kAll / 6)));
+  EXPECT_THAT(spreadBy({100, 0}), ::testing::ElementsAre(near(kAll / 2), near(kAll / 2)));
+}
+
 TEST(TcpSender, WantsMoreSocketsOnceForALongMessage) {
   Sending wire;
   publish(wire.end, 64);

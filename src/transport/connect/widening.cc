@@ -1,5 +1,7 @@
 #include "transport/connect/widening.h"
 
+#include <algorithm>
+
 #include "base/log.h"
 #include "transport/net/socket_ends.h"
 
@@ -11,6 +13,13 @@ constexpr Duration kConnectLimit = std::chrono::seconds(2), kTurnRest = std::chr
                    kDescriptorsRest = std::chrono::seconds(1);
 /// A peer that leaves cannot be called either: that is no news.
 constexpr Duration kBeforeWarning = std::chrono::seconds(1);
+
+/// The speed of the rail that has this address; 0: not known.
+uint32_t megabitsAt(const std::vector<Rail>& rails, const SocketAddress& address) {
+  const auto at = std::find_if(rails.begin(), rails.end(),
+                               [&](const Rail& rail) { return rail.address.sharesHost(address); });
+  return at != rails.end() ? at->megabits : 0;
+}
 
 }  // namespace
 
@@ -104,6 +113,10 @@ void Widening::dialed(Result<Fd> socket) {
     ECCL_INFO("%s goes also by %s to %s", context_.transports.context().text(connection_.id()).c_str(),
               mine().interface.c_str(), theirs().interface.c_str());
     context_.rails.start(endpoint(context_.options.rank).rails);
+    connection_.path()->weighSockets([this](const SocketEnds& ends) {
+      return std::min(megabitsAt(endpoint(context_.options.rank).rails, ends.local),
+                      megabitsAt(endpoint(connection_.peer()).rails, ends.remote));
+    });
     return next();
   }
   if (way_ == Way::routed && endpoint(context_.options.rank).rails.size() > 1) {

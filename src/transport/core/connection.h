@@ -74,6 +74,9 @@ class Path {
   /// and spreads messages over all. Both sides take it, the receiver first. Error (remote): it takes no more.
   /// Not logged.
   virtual Status addSocket(Fd /*socket*/) { return Status::error(Code::remote, "%s has one socket", name()); }
+  /// Sender: how fast each of its sockets can be, in 10^6 bits per second, 0: not known. Messages are spread
+  /// accordingly; without, or where one is not known, as if all were alike.
+  virtual void weighSockets(const std::function<uint32_t(const SocketEnds&)>& /*megabits*/) {}
   /// Of several sockets: looks for what no descriptor tells, that an interface of this host is down (`downAt`
   /// gives its name, else ""), or that the peer's host acknowledges nothing any more. The sentence says which;
   /// empty: all is well. Over one socket the watch over the peer's host finds that out.

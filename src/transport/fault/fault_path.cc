@@ -77,8 +77,8 @@ TimePoint FaultPath::nextDue() const {
   // A message that waits for a slot is moved when a credit or the reactor says so.
   if (path_ == nullptr) return next;
   const uint64_t onTheirWay = inner_.next - loadAcquire(&inner_.control->released);
-  const bool mayMove = onTheirWay < inner_.shape.slots && onTheirWay < inner_.most &&
-                       inner_.next - first_ != plan_.cutAfter;
+  const bool mayMove =
+      onTheirWay < inner_.shape.slots && onTheirWay < inner_.most && inner_.next - first_ != plan_.cutAfter;
   if (mayMove && !messages_.due.empty()) next = messages_.due.front();
   if (!credits_.due.empty()) next = std::min(next, credits_.due.front());
   return next;
@@ -108,6 +108,10 @@ void FaultPath::limitAhead(uint32_t messages) {
 
 Status FaultPath::addSocket(Fd socket) {
   return path_ != nullptr ? path_->addSocket(std::move(socket)) : Status();
+}
+
+void FaultPath::weighSockets(const std::function<uint32_t(const SocketEnds&)>& megabits) {
+  if (path_ != nullptr) path_->weighSockets(megabits);
 }
 
 std::string FaultPath::checkSockets(const std::function<std::string(const SocketAddress& mine)>& downAt) {

@@ -11,6 +11,7 @@
 #include "transport/core/reactor.h"
 #include "transport/core/ring_memory.h"
 #include "transport/net/fd.h"
+#include "transport/net/socket_ends.h"
 
 namespace eccl::transport {
 
@@ -61,6 +62,7 @@ class TcpPath : public Path {
   /// Over several sockets, a message travels in parts of so many bytes.
   uint32_t partBytes() const { return partBytes_; }
   size_t subflows() const { return subflows_.size(); }
+  SocketEnds endsOfSubflow(size_t subflow) const { return endsOf(subflows_[subflow].socket); }
   bool live() const { return open_ && !poisoned_; }
   /// Bytes moved, 0: not now, -1: broken, errno says why. The parts are cut to what one call may move.
   ssize_t send(size_t subflow, iovec* parts, int count);

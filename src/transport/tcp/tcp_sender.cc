@@ -25,8 +25,19 @@ void skip(iovec* parts, size_t bytes) {
 }  // namespace
 
 void TcpSender::joined() {
-  const uint64_t given = outboxes_.empty() ? 0 : outboxes_[0].given;
+  const double given = outboxes_.empty() ? 0 : outboxes_[0].given / outboxes_[0].share;
   outboxes_.emplace_back().given = given;
+}
+
+void TcpSender::weighSockets(const std::function<uint32_t(const SocketEnds&)>& megabits) {
+  std::vector<uint32_t> speeds;
+  for (size_t i = 0; i < subflows(); ++i) speeds.push_back(megabits(endsOfSubflow(i)));
+  const uint32_t least = *std::min_element(speeds.begin(), speeds.end());
+  for (size_t i = 0; i < subflows(); ++i) {
+    const double share = least > 0 ? static_cast<double>(speeds[i]) / least : 1;
+    outboxes_[i].given *= share / outboxes_[i].share;
+    outboxes_[i].share = share;
+  }
 }
 
 /// Whether there is something to send, and a socket that may take it.
@@ -88,13 +99,16 @@ bool TcpSender::give() {
 }
 
 /// What a short message needs most is to be seen soon: the peer looks at the first socket most often. Of
-/// sockets in which about the same waits, the one that has sent the least.
+/// sockets in which about the same waits, the one that has sent the least; both for its share.
 TcpSender::Outbox* TcpSender::chooseFor(uint32_t length) {
   Outbox& first = outboxes_[0];
   if ((subflows() == 1 || length <= partBytes()) && !first.blocked && first.count < kBatch) return &first;
   const auto before = [this](const Outbox& one, const Outbox& other) {
-    const uint64_t waits = one.load / partBytes(), waitsThere = other.load / partBytes();
-    return waits != waitsThere ? waits < waitsThere : one.given < other.given;
+    const auto parts = [this](const Outbox& box) {
+      return static_cast<uint64_t>(static_cast<double>(box.load) / (box.share * partBytes()));
+    };
+    const uint64_t waits = parts(one), waitsThere = parts(other);
+    return waits != waitsThere ? waits < waitsThere : one.given * other.share < other.given * one.share;
   };
   Outbox* best = nullptr;
   for (Outbox& box : outboxes_) {

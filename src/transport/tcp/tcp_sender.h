@@ -10,8 +10,8 @@ namespace eccl::transport {
 /// and turns credits into released slots. Owner, threads, failure: see TcpPath.
 ///
 /// What is to be sent is given to sockets in parts: each to the one in which the least waits, unsent or not
-/// acknowledged. So like rails carry alike, and a slower one less. A socket gets none while the kernel does not
-/// take those it has, so a rail that stands still keeps little.
+/// acknowledged, for its speed. So like rails carry alike, and a slower one less. A socket gets none while the
+/// kernel does not take those it has, so a rail that stands still keeps little.
 class TcpSender final : public TcpPath {
  public:
   /// `end` is attached to the Wiring's memory and outlives the path.
@@ -22,6 +22,7 @@ class TcpSender final : public TcpPath {
   void poll() override;
   void askForReleases() override;
   void limitAhead(uint32_t messages) override { end_.most = messages; }
+  void weighSockets(const std::function<uint32_t(const SocketEnds&)>& megabits) override;
   bool drained() const override { return end_.control->released == end_.next; }
   void endReceiving() override {}
   void poison() override;
@@ -41,7 +42,8 @@ class TcpSender final : public TcpPath {
     size_t partial = 0;    // bytes of the first part that the kernel has taken, header included
     bool blocked = false;  // until EPOLLOUT
     uint64_t load = 0;     // bytes that wait in the socket: when last asked, and what it was given since
-    uint64_t given = 0;    // bytes of payload, ever; of one that joins later as many as the first has
+    double share = 1;      // of the bytes that go over all, in proportion
+    double given = 0;      // bytes of payload, ever; of one that joins later as many for its share as the first
     CreditFrame credits[4];
     size_t creditBytes = 0;  // in credits
   };
