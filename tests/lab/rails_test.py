@@ -62,7 +62,7 @@ def unequal_rails():
         job(lab, *CALL)
         output, bytes_sent = job(lab, *CALL)
         for rails in bytes_sent:
-            check(1.1 < rails[1] / rails[0] < 2.6, "rails of 100 and 200 Mbit/s carry %s" % bytes_sent, output)
+            check(1.6 < rails[1] / rails[0] < 2.6, "rails of 100 and 200 Mbit/s carry %s" % bytes_sent, output)
 
 
 def lost_rail_is_named():
