@@ -95,10 +95,17 @@ TEST(SimulatedNetwork, ARingIsTheTextbooks) {
 
 TEST(SimulatedNetwork, MessagesThroughOnePortFollowOneAnother) {
   // The root's port takes in all three, of which two come while others do, then lets out all three.
-  constexpr double kCrowding = 2;
+  constexpr double kCrowding = 1.3;
   EXPECT_DOUBLE_EQ(timeOf(Collective::gather, "direct", bytesOf(100'000), Placement::hosts(4), kNetwork),
                    kLatency + (1 + 2 * kCrowding) * 0.1 * kPerMegabyte);
   EXPECT_DOUBLE_EQ(timeOf(Collective::scatter, "direct", bytesOf(100'000), Placement::hosts(4), kNetwork),
+                   kLatency + 3 * 0.1 * kPerMegabyte);
+}
+
+TEST(SimulatedNetwork, MessagesOfOnePortDoNotCrowdAnother) {
+  const std::vector<RankLocation> locations = {
+      {"root", "", "root", 1}, {"host", "", "port", 3}, {"host", "", "port", 3}, {"host", "", "port", 3}};
+  EXPECT_DOUBLE_EQ(timeOf(Collective::gather, "direct", bytesOf(100'000), Placement(locations), kNetwork),
                    kLatency + 3 * 0.1 * kPerMegabyte);
 }
 

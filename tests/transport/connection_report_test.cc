@@ -136,7 +136,7 @@ TEST(ConnectionReport, ABrokenPathIsReportedAsItWas) {
   LossySystem system;
   Sending wire(SIZE_MAX, 0, system, 2);
   system.asked = 0;
-  wire.peers[1].reset();
+  wire.peers[0].reset();
   while (wire.reactor.poll(Duration::zero())) {}
   ASSERT_EQ(wire.breaks, 1);
   const int asked = system.asked;

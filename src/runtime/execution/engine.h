@@ -150,6 +150,7 @@ class Engine : DriverRole::Bells {
   void start(const std::shared_ptr<Run>& run, const FastPath* halfway);
   void startLane(Run& run, int lane);
   bool advanceLane(Run& run, int lane);
+  void limitAhead(Run& run, int lane, uint32_t messages);
   void finishMoves(Run& run, int lane);
   void laneFailed(Run& run, int lane);
   void complete(Run& run, Status status);

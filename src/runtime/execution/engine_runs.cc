@@ -74,10 +74,7 @@ void Engine::startLane(Run& run, int lane) {
         !connection.serves(run.tickets[static_cast<size_t>(c)]))
       return;
   }
-  for (int c : run.plan->laneConnections[static_cast<size_t>(lane)]) {
-    transport::Connection& connection = *run.plan->connections[static_cast<size_t>(c)];
-    if (connection.sends()) connection.path()->limitAhead(run.plan->mostAhead);
-  }
+  limitAhead(run, lane, run.plan->mostAhead);
   run.phases[static_cast<size_t>(lane)] = Run::LanePhase::running;
   interpreter::post(run.view, lane, run.lanes[static_cast<size_t>(lane)]);
 }
@@ -118,8 +115,18 @@ bool Engine::advanceLane(Run& run, int lane) {
   return moved;
 }
 
+// What is no limit is not told: most Runs have none.
+void Engine::limitAhead(Run& run, int lane, uint32_t messages) {
+  if (run.plan->mostAhead == UINT32_MAX) return;
+  for (int c : run.plan->laneConnections[static_cast<size_t>(lane)]) {
+    transport::Connection& connection = *run.plan->connections[static_cast<size_t>(c)];
+    if (connection.sends()) connection.path()->limitAhead(messages);
+  }
+}
+
 // The next Run may use the connections, even while the receivers still read what this one's messages refer to.
 void Engine::finishMoves(Run& run, int lane) {
+  limitAhead(run, lane, UINT32_MAX);
   for (int c : run.plan->laneConnections[static_cast<size_t>(lane)]) {
     transport::Connection& connection = *run.plan->connections[static_cast<size_t>(c)];
     SendEnd& end = connection.sendEnd;
