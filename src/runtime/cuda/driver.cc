@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 
 #include <cstdarg>
+#include <memory>
 
 namespace eccl::runtime::cuda {
 namespace {
@@ -13,9 +14,9 @@ constexpr const char* kLibrary = "libcuda.so.1";
 
 Result<const Driver*> Driver::get() {
   static const auto* const opened = new Result<const Driver*>([]() -> Result<const Driver*> {
-    auto* const driver = new Driver;
+    std::unique_ptr<Driver> driver(new Driver);
     ECCL_TRY(driver->open());
-    return driver;
+    return driver.release();
   }());
   return *opened;
 }
