@@ -217,23 +217,16 @@ struct SendEnd : RingEnd {
   uint64_t lastGet = 0;       // one past the last message that was a reference, if any was
   bool anyGet = false;
   uint32_t lastArea = 0;  // areas are taken in turn, modulo their number
-  /// So many messages may be on their way at once, which is all slots or fewer: Path::limitAhead().
-  uint32_t most = UINT32_MAX;
+  uint32_t most = 0;      // messages on their way at once: as many as slots, or fewer (Path::limitAhead())
 
   /// The slot of the coming message, or nullptr while all are in use. Takes nothing: publish(), or `ahead`,
   /// does.
   ECCL_DEVICE Slot* reserve() {
-    if (full()) {
+    if (coming() - releasedSeen >= most) {
       releasedSeen = loadAcquire(&control->released);  // pairs with ReceiveEnd::release
-      if (full()) return nullptr;
+      if (coming() - releasedSeen >= most) return nullptr;
     }
     return slot(coming());
-  }
-
-  /// Whether, as far as was seen, the coming message has to wait for a release.
-  ECCL_DEVICE bool full() const {
-    const uint64_t onTheirWay = coming() - releasedSeen;
-    return onTheirWay >= shape.slots || onTheirWay >= most;
   }
 
   /// Where `length` bytes of data of the reserved slot go; once for each message. When all before are released
@@ -308,6 +301,7 @@ struct SendEnd : RingEnd {
 inline void attachRing(SendEnd& end, void* memory, RingShape shape, uint64_t first, uint16_t epoch) {
   attachRing(static_cast<RingEnd&>(end), memory, shape, first, epoch);
   end.releasedSeen = first;
+  end.most = shape.slots;
 }
 
 /// A header as peek() found it. A copy, but for the data it points to: that is valid until release().

@@ -13,7 +13,7 @@ constexpr RingShape kShape{8, 256};
 
 struct Decorated {
   explicit Decorated(const FaultPlan& plan, uint64_t first = 0) {
-    auto attached = [&](RingEnd& end) {
+    auto attached = [&](auto& end) {
       RingMemory memory = mapPrivate(ringMemoryBytes(kShape)).take();
       formatRing(memory.get(), kShape, first);
       attachRing(end, memory.get(), kShape, first, 0);

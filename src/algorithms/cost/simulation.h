@@ -16,7 +16,7 @@ namespace eccl::algorithms::simulation {
 inline constexpr double kMB = 1e6;
 /// What a message takes longer to come in when others are coming in from elsewhere: their flows fill the queue
 /// before the port, and lose packets. Measured: AllReduce of 16 MiB among 8 hosts of two rails of 200 Mbit/s
-/// takes 1.17 to 1.35 times as long by direct as by ring, AllGather and ReduceScatter 1.0 to 1.12 times
+/// takes 1.16 to 1.36 times as long by direct as by ring, AllGather and ReduceScatter 1.0 to 1.12 times
 /// (docs/cost_model.md).
 inline constexpr double kCrowding = 1.3;
 
@@ -364,7 +364,7 @@ class Clocks {
   struct Port {
     Moment out, in;                  // when each direction is free
     double length = 1, latency = 0;  // per MB and of a message, as multiples of the constants
-    int sender = -1;                 // the port that the message came from which came in last
+    int sender = -1;                 // the port that sent the message that came in last
   };
 
   const std::vector<Program>& programs_;

@@ -4,7 +4,6 @@
 #include <tuple>
 #include <utility>
 
-#include "algorithms/builder/runs.h"
 #include "algorithms/library/host_shares.h"
 
 namespace eccl::algorithms {
@@ -79,6 +78,17 @@ std::vector<int> HostRings::ends(bool sends, int tag, int until) {
   return byPlace;
 }
 
+/// Begins a lane in which each unit goes to or comes from its carrier on this host: the units, and the ends.
+std::vector<Walks> HostRings::withCarriers(const std::vector<Passing>& units, bool sends, int tag) {
+  if (units.empty()) return {};
+  const std::vector<int> by = ends(sends, tag, carriers_);
+  std::vector<Pair> list;
+  for (const Passing& unit : units)
+    list.push_back({unit.unit, by[static_cast<size_t>(unit.place % carriers_)]});
+  b_.lane(channel_);
+  return runsOf(list);
+}
+
 /// One step for each run of units.
 template <class Add>
 void HostRings::inRuns(const std::vector<int>& units, Add add) {
@@ -102,14 +112,7 @@ HostRings::Where HostRings::sumUp(const Reference& sums) {
 
 /// Sends what the carriers of this host are to add up.
 void HostRings::contribute() {
-  const std::vector<Passing> units = aroundOthers(true);
-  if (units.empty()) return;
-  const std::vector<int> to = ends(true, kUp, carriers_);
-  std::vector<Pair> list;
-  for (const Passing& unit : units)
-    list.push_back({unit.unit, to[static_cast<size_t>(unit.place % carriers_)]});
-  b_.lane(channel_);
-  for (const Walks& run : runsOf(list))
+  for (const Walks& run : withCarriers(aroundOthers(true), true, kUp))
     b_.step({unitsOf_(input(), run.first).pre().stable()}, {connections(run.second)}).repeat(run.times);
 }
 
@@ -249,13 +252,7 @@ void HostRings::passOn(const std::vector<int>& units, const Reference& from, con
 void HostRings::receiveFromCarriers() {
   std::vector<Passing> units = aroundOthers(false);
   std::erase_if(units, [](const Passing& unit) { return unit.round > 0 && unit.distance == 0; });
-  if (units.empty()) return;
-  const std::vector<int> from = ends(false, kDown, carriers_);
-  std::vector<Pair> list;
-  for (const Passing& unit : units)
-    list.push_back({unit.unit, from[static_cast<size_t>(unit.place % carriers_)]});
-  b_.lane(channel_);
-  for (const Walks& run : runsOf(list))
+  for (const Walks& run : withCarriers(units, false, kDown))
     b_.step({connections(run.second)}, {unitsOf_(output(), run.first).posted()}).repeat(run.times);
 }
 

@@ -16,6 +16,7 @@
 #include "algorithms/builder/builder.h"
 #include "algorithms/builder/groups.h"
 #include "algorithms/builder/patterns.h"
+#include "algorithms/builder/runs.h"
 
 namespace eccl::algorithms {
 
@@ -61,6 +62,7 @@ class HostRings {
     int locals, next;
   };
   std::vector<int> ends(bool sends, int tag, int until);
+  std::vector<Walks> withCarriers(const std::vector<Passing>& units, bool sends, int tag);
   template <class Add>
   void inRuns(const std::vector<int>& units, Add add);
   void contribute();

@@ -43,12 +43,9 @@ class Relay {
   /// Adds an end to every other member of the own group, by place; returns the first.
   template <class Add>
   int withMembers(Add add) {
-    int first = 0;
-    for (int place = 0; place < size_; ++place) {
-      if (place == place_) continue;
-      const int index = add(groups_.member(group_, place));
-      if (place == (place_ == 0 ? 1 : 0)) first = index;
-    }
+    const int first = b_.ends();
+    for (int place = 0; place < size_; ++place)
+      if (place != place_) add(groups_.member(group_, place));
     return first;
   }
   /// Which of those ends a member's is.
@@ -71,7 +68,7 @@ class Relay {
   /// What members of the own group bring: some for this rank, the rest to be passed on; and the own blocks
   /// that go the same way from here.
   void forward() {
-    const int first = withMembers([&](int peer) { return b_.receiveFrom(peer, channel_); });
+    const int first = withMembers([&](int peer) { b_.receiveFrom(peer, channel_); });
     std::vector<Pair> members;  // place-1, place-2, … around the group, this rank left out
     for (int i = 1; i < size_; ++i) {
       const int place = mod(place_ - i, size_);
@@ -94,7 +91,7 @@ class Relay {
   /// The own blocks, to the members of the own group who relay or keep them, from the next place on around it.
   void leave() {
     b_.lane(channel_);
-    const int first = withMembers([&](int peer) { return b_.sendTo(peer, channel_); });
+    const int first = withMembers([&](int peer) { b_.sendTo(peer, channel_); });
     for (int distance = 0; distance < groups_.number(); ++distance) {
       const int group = (group_ + distance) % groups_.number();
       for (int round = 0; round < groups_.size(group); round += size_) {

@@ -27,9 +27,8 @@ int neighboursOf(const Algorithm& algorithm, const Placement& placement);
 /// Between hosts, the flows of a rank with more neighbours than this crowd its port.
 inline constexpr int kFewNeighbours = 4;
 /// To each of many neighbours on other hosts so many bytes of long messages are to be on their way at once.
-/// With more, TCP's flows get out of step, and those that come last have the ports to themselves. Measured:
-/// AlltoAll of 16 MiB among 8 hosts with two rails of 200 Mbit/s takes .8 of the rails with a megabyte, .95
-/// with this.
+/// Measured: AlltoAll of 16 MiB among 8 hosts with two rails of 200 Mbit/s reaches .7 to .85 of the rails with
+/// a megabyte, .9 to 1 with this.
 inline constexpr uint64_t kAheadBytes = 128 << 10;
 /// What a Choice::tile of 0 means: 0, which is a slot's worth, or half of kAheadBytes where rank 0 has many
 /// neighbours and there are several hosts.

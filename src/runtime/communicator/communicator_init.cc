@@ -175,8 +175,7 @@ Status Communicator::exchange() {
                           [&](const std::string& interface) { return megabitsOf((*host)->host, interface); });
     // First sockets go over rails, too.
     std::stable_partition(own.addresses.begin(), own.addresses.end(), [&](const auto& address) {
-      return std::any_of(own.rails.begin(), own.rails.end(),
-                         [&](const transport::Rail& rail) { return rail.address.sharesHost(address); });
+      return transport::findAt(own.rails, address) != nullptr;
     });
   }
   std::string part =

@@ -16,9 +16,8 @@ constexpr Duration kBeforeWarning = std::chrono::seconds(1);
 
 /// The speed of the rail that has this address; 0: not known.
 uint32_t megabitsAt(const std::vector<Rail>& rails, const SocketAddress& address) {
-  const auto at = std::find_if(rails.begin(), rails.end(),
-                               [&](const Rail& rail) { return rail.address.sharesHost(address); });
-  return at != rails.end() ? at->megabits : 0;
+  const Rail* const rail = findAt(rails, address);
+  return rail != nullptr ? rail->megabits : 0;
 }
 
 }  // namespace

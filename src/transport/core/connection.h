@@ -65,8 +65,8 @@ class Path {
   virtual void settle() { flush(); }
   /// The driver found nothing to do: send all that was held back (credits).
   virtual void flush() {}
-  /// Sender: of long messages at most `messages`, two or more, are to be on their way at once from now on, where
-  /// the path's credits come soon enough for that; else all slots go on being used.
+  /// Sender: at most `messages`, two or more, are to be on their way at once from now on; UINT32_MAX: as many as
+  /// there are slots. A path whose credits may come late goes on using all.
   virtual void limitAhead(uint32_t /*messages*/) {}
   /// Sender: nothing more will be sent. Have the receiver tell its releases, though it may hold them back.
   virtual void askForReleases() {}

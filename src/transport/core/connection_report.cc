@@ -4,18 +4,6 @@
 #include <utility>
 
 namespace eccl::transport {
-namespace {
-
-/// The name of the one at this address among rails or interfaces; "" if there is none.
-template <class Named>
-std::string nameAt(const std::vector<Named>& all, const SocketAddress& address, std::string Named::*name) {
-  const auto found =
-      std::find_if(all.begin(), all.end(), [&](const Named& one) { return one.address.sharesHost(address); });
-  return found != all.end() ? (*found).*name : "";
-}
-
-}  // namespace
-
 ConnectionReport reportOf(const Connection& connection) {
   ConnectionReport report;
   report.id = connection.id();
@@ -43,12 +31,14 @@ void nameInterfaces(std::vector<ConnectionReport>& connections, const std::vecto
     for (SocketReport& socket : connection.sockets) {
       const SocketAddress& local = socket.ends.local;
       if (!local.valid()) continue;
-      socket.interface = nameAt(rails, local, &Rail::interface);
-      if (!socket.interface.empty()) continue;
+      if (const Rail* rail = findAt(rails, local); rail != nullptr) {
+        socket.interface = rail->interface;
+        continue;
+      }
       if (!std::exchange(listed, true)) {
         if (Result<std::vector<Interface>> all = listInterfaces(system); all.ok()) interfaces = all.take();
       }
-      socket.interface = nameAt(interfaces, local, &Interface::name);
+      if (const Interface* other = findAt(interfaces, local); other != nullptr) socket.interface = other->name;
     }
   }
 }

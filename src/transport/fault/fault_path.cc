@@ -76,9 +76,8 @@ TimePoint FaultPath::nextDue() const {
   TimePoint next = TimePoint::max();
   // A message that waits for a slot is moved when a credit or the reactor says so.
   if (path_ == nullptr) return next;
-  const uint64_t onTheirWay = inner_.next - loadAcquire(&inner_.control->released);
-  const bool mayMove =
-      onTheirWay < inner_.shape.slots && onTheirWay < inner_.most && inner_.next - first_ != plan_.cutAfter;
+  const bool mayMove = inner_.next - loadAcquire(&inner_.control->released) < inner_.most &&
+                       inner_.next - first_ != plan_.cutAfter;
   if (mayMove && !messages_.due.empty()) next = messages_.due.front();
   if (!credits_.due.empty()) next = std::min(next, credits_.due.front());
   return next;

@@ -59,6 +59,14 @@ class SocketAddress {
   } u_{};
 };
 
+/// The first of `all`, rails or interfaces, that has this address, whatever the port; nullptr if none has.
+template <class Addressed>
+const Addressed* findAt(const std::vector<Addressed>& all, const SocketAddress& address) {
+  for (const Addressed& one : all)
+    if (one.address.sharesHost(address)) return &one;
+  return nullptr;
+}
+
 /// Fills in the abstract AF_UNIX address `name` (no file, gone with its last socket) and returns its size. A
 /// name of more than 107 bytes is cut.
 socklen_t abstractAddress(const std::string& name, sockaddr_un* to);

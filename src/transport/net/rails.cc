@@ -6,10 +6,8 @@ namespace eccl::transport {
 namespace {
 
 bool shareAddress(const std::vector<Rail>& some, const std::vector<Rail>& others) {
-  return std::any_of(some.begin(), some.end(), [&](const Rail& one) {
-    return std::any_of(others.begin(), others.end(),
-                       [&](const Rail& other) { return one.address.sharesHost(other.address); });
-  });
+  return std::any_of(some.begin(), some.end(),
+                     [&](const Rail& one) { return findAt(others, one.address) != nullptr; });
 }
 
 }  // namespace

@@ -53,8 +53,7 @@ void TcpSender::kick() {
 
 // Credits that nothing waits for stay in the socket.
 void TcpSender::poll() {
-  const uint64_t onTheirWay = end_.next - end_.control->released;
-  if (!end_.getsReleased() || onTheirWay >= std::min(end_.shape.slots, end_.most)) receiveCredits(0);
+  if (!end_.getsReleased() || end_.next - end_.control->released >= end_.most) receiveCredits(0);
 }
 
 // Until all is sent or no socket takes more.

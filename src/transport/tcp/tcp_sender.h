@@ -1,6 +1,8 @@
 // The sending end of a TCP connection.
 #pragma once
 
+#include <algorithm>
+
 #include "transport/tcp/frames.h"
 #include "transport/tcp/tcp_path.h"
 
@@ -21,7 +23,7 @@ class TcpSender final : public TcpPath {
   void kick() override;
   void poll() override;
   void askForReleases() override;
-  void limitAhead(uint32_t messages) override { end_.most = messages; }
+  void limitAhead(uint32_t messages) override { end_.most = std::min(messages, end_.shape.slots); }
   void weighSockets(const std::function<uint32_t(const SocketEnds&)>& megabits) override;
   bool drained() const override { return end_.control->released == end_.next; }
   void endReceiving() override {}
