@@ -68,6 +68,7 @@ TEST(Settings, EveryRowReachesAMemberOfItsOwn) {
                                                       {"SOCKET_FAMILY", "AF_INET6"},
                                                       {"SOCKETS_PER_RAIL", "2"},
                                                       {"CROSS_RAIL", "0"},
+                                                      {"PLACE_FLOWS", "0"},
                                                       {"DEVICE", "cuda"},
                                                       {"TRANSPORT", "tcp,shm"},
                                                       {"TRANSPORT_MODULES", "/m.so"},

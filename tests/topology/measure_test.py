@@ -50,6 +50,10 @@ class Measured(unittest.TestCase):
         self.assertGreater(int(chosen.group(2)), 10)
         self.assertRegex(self.said, r"(?m)^AllReduce +ring +16 +\d+\.\d\d us, predicted +\d+\.\d\d, [+-]\d+ %$")
 
+    def test_paths_are_between_hosts(self):
+        self.assertEqual(run("--procs", "2", "--paths"), "all ranks are on one host\n")
+        self.assertIn("--paths measures nothing", run("--paths", "--check", code=2))
+
     def test_the_model_is_a_file(self):
         lines = read(self.model).splitlines()
         self.assertRegex(lines[0], r"^# Cost model by eccl_topo measure, ECCL \d+\.\d+\.\d+, \d{4}-\d\d-\d\d: 2 ranks, memory of ecclMemAlloc$")

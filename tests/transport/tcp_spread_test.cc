@@ -179,6 +179,34 @@ TEST(TcpSender, SpreadsBySpeedWhereAllAreKnown) {
   EXPECT_THAT(spreadBy({100, 0}), ::testing::ElementsAre(near(kAll / 2), near(kAll / 2)));
 }
 
+// As of an unplaced first socket and one from a port that rank 0 has chosen.
+TEST(TcpSender, LongMessagesKeepToThePreferredSockets) {
+  Sending wire(SIZE_MAX, 0, System::real(), 3);
+  const auto prefer = [&](std::vector<bool> which) {
+    size_t next = 0;
+    wire.path->preferSockets([&](const SocketEnds&) { return which[next++]; });
+  };
+  const auto bytesOf = [&](uint32_t length) {
+    for (uint64_t k = 0; k < kShape.slots; ++k) {
+      publish(wire.end, length);
+      wire.path->kick();
+    }
+    std::vector<size_t> bytes;
+    for (size_t i = 0; i < 3; ++i) bytes.push_back(partsOf(wire.take(i)).bytes);
+    wire.put(CreditFrame{FrameKind::credit, 0, wire.end.next});
+    wire.path->poll();
+    return bytes;
+  };
+  const size_t all = 256 * kShape.slots, half = all / 2;
+  prefer({false, true, true});
+  EXPECT_THAT(bytesOf(256), ::testing::ElementsAre(0, half, half));
+  EXPECT_THAT(bytesOf(4), ::testing::ElementsAre(4 * kShape.slots, 0, 0)) << "short ones go over the first";
+  prefer({false, false, true});
+  EXPECT_THAT(bytesOf(256), ::testing::ElementsAre(0, 0, all));
+  prefer({false, false, false});
+  EXPECT_THAT(bytesOf(256), ::testing::Not(::testing::Contains(all))) << "none is preferred: all are used";
+}
+
 TEST(TcpSender, WantsMoreSocketsOnceForALongMessage) {
   Sending wire;
   publish(wire.end, 64);

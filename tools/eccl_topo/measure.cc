@@ -13,6 +13,7 @@
 #include "base/text_file.h"
 #include "commands.h"
 #include "measured_calls.h"
+#include "measured_paths.h"
 #include "runtime/api/handles.h"
 #include "tools/common/command_line.h"
 #include "tools/common/job.h"
@@ -26,14 +27,14 @@ constexpr char kUsage[] =
     "USAGE: eccl_topo measure [OPTIONS]\n"
     "Among the processes that mpirun, srun or torchrun have started, or local ones, it prints latency and\n"
     "bandwidth of every pair of ranks, measures collectives with every algorithm, and fits the constants of\n"
-    "the cost model to them.\n";
+    "the cost model to them. With --paths it prints the paths that flows between hosts have (ECMP).\n";
 
 struct MeasureOptions {
   int procs = 0, rounds = 3, sample = 4000;
   size_t most = size_t{64} << 20;
   std::string output, save, judge;
   std::vector<std::string> with;
-  bool check = false, plain = false, verbose = false, help = false;
+  bool paths = false, check = false, plain = false, verbose = false, help = false;
 };
 
 std::vector<tools::CommandOption> tableFor(MeasureOptions* o) {
@@ -45,6 +46,9 @@ std::vector<tools::CommandOption> tableFor(MeasureOptions* o) {
       {0, "save", "FILE", "writes what was measured: calls among one number of ranks", setText(&o->save)},
       {0, "with", "FILE", "fits the model to what was saved earlier too; may be repeated", addText(&o->with)},
       {0, "judge", "FILE", "fits nothing and says how far the model in FILE is off", setText(&o->judge)},
+      {0, "paths", nullptr,
+       "prints by which routers flows go from host to host, by source port, and measures nothing",
+       setFlag(&o->paths)},
       {0, "check", nullptr, "also measures sizes that were not used, and says how far off the model is there",
        setFlag(&o->check)},
       {0, "max", "BYTES", "the largest buffer (64M)", setSize(&o->most, 4096)},
@@ -69,6 +73,9 @@ MeasureOptions parseMeasure(int argc, char** argv) {
     std::printf("%s%s", kUsage, tools::helpText(table).c_str());
     std::exit(kFine);
   }
+  if (options.paths && !(options.judge.empty() && options.with.empty() && options.output.empty() &&
+                         options.save.empty() && !options.check))
+    misused("--paths measures nothing: it goes without --output, --save, --with, --judge and --check");
   if (!options.judge.empty() && !(options.with.empty() && options.output.empty()))
     misused("--judge fits nothing: it goes without --with and --output");
   if (!options.judge.empty()) options.check = true;
@@ -288,7 +295,7 @@ Outcome measureIn(const MeasureOptions& options, const tools::Place& place, tool
   TOOLS_TRY(
       Outcome::library(ecclCommInitRank(&world, place.procs, id, place.proc), nullptr, "ecclCommInitRank"));
   fork.rendezvous->joined();
-  TOOLS_TRY(Measure(options, place).run(world));
+  TOOLS_TRY(options.paths ? printPaths(world, place.proc, place.procs) : Measure(options, place).run(world));
   return Outcome::library(ecclCommDestroy(world), nullptr, "ecclCommDestroy");
 }
 

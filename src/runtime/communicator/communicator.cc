@@ -325,6 +325,8 @@ void Communicator::onMessage(int origin, uint16_t kind, std::string_view payload
     fault(Status::error(static_cast<Code>(code), "%s", text.c_str()), false);
   } else if (kind == kCompare) {
     diagnosis_.onComparison(origin, payload);
+  } else if (kind == kFlows) {
+    engine_.hearFlows(origin, payload);
   }
 }
 

@@ -31,6 +31,7 @@
 #include "transport/bootstrap/control.h"
 #include "transport/bootstrap/rendezvous.h"
 #include "transport/bootstrap/unique_id.h"
+#include "transport/flows/flow_way.h"
 
 namespace eccl::runtime {
 
@@ -92,6 +93,10 @@ class Communicator final : public transport::ControlHandler,
   /// What its connections have carried, and how its sockets fare; empty before the ranks have met. Also when it
   /// has failed or been finalized. Any thread. Error: Engine::reports()'s.
   Result<ConnectionList> connections();
+  /// By which routers flows from this rank to another go, over the first rail of each; what it says of `ports`
+  /// source ports. Empty: there are fewer than two routers, they say nothing, or both ranks are on one host.
+  /// Blocks, a second perhaps. Any thread, once ready.
+  std::vector<transport::FlowWay> traceFlows(int peer, size_t ports) const;
   /// What calls are expected to take. Any thread, once ready.
   Estimator estimator() const { return {options_.settings, rank_, ranks_, selection_, planner_->selection()}; }
   State state() const { return state_.load(std::memory_order_acquire); }
@@ -179,7 +184,7 @@ class Communicator final : public transport::ControlHandler,
   bool makesNoMoreCalls() const override;
 
  private:
-  enum Kind : uint16_t { kFault = 1, kCompare = 2 };
+  enum Kind : uint16_t { kFault = 1, kCompare = 2, kFlows = 3 };
 
   // The color of a rank that abstains from a split.
   static constexpr int kNoColor = -1;

@@ -15,7 +15,7 @@
 namespace eccl::runtime {
 namespace {
 
-constexpr uint32_t kProtocol = 9;  // of what ranks tell each other when they meet
+constexpr uint32_t kProtocol = 10;  // of what ranks tell each other when they meet
 
 /// "ECCL_ALGO=ring\nECCL_SLOTS=8\n" → line of that name in another text, for messages.
 std::string lineOf(const std::string& text, const std::string& name) {
@@ -153,6 +153,13 @@ Status Communicator::openEngine() {
   options.connectLimit = initLimit();
   options.socketsPerRail = static_cast<int>(settings.socketsPerRail);
   options.crossRail = settings.crossRail != 0;
+  if (settings.placeFlows != 0 && ranks_ > 1) {
+    options.tellFlows = [this](int target, const std::string& message) {
+      const Status status =
+          target < 0 ? control_->flood(kFlows, message) : control_->send(target, kFlows, message);
+      status.ignore();  // a rank that cannot be reached is lost, which is told
+    };
+  }
   ECCL_ASSIGN(options.transports, logged(transport::chooseTransports(settings)));
   options.allowDirect = !settings.p2pDisable;
   options.describe = [this](int rank) { return describe(rank); };

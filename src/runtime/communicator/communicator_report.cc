@@ -1,7 +1,13 @@
-// What a communicator tells of its connections: to programs that ask, and to ECCL_CONNECTIONS_DUMP_FILE.
+// What a communicator tells of its connections: to programs that ask, and to ECCL_CONNECTIONS_DUMP_FILE;
+// and of the ways of its flows.
+
+#include <poll.h>
+
+#include <algorithm>
 
 #include "base/log.h"
 #include "runtime/communicator/communicator.h"
+#include "transport/flows/flow_probe.h"
 
 namespace eccl::runtime {
 
@@ -20,6 +26,19 @@ ConnectionList Communicator::named(std::vector<transport::ConnectionReport> conn
     list.hosts.push_back(endpoints_[static_cast<size_t>(each.peer)].host);
   list.rails = transport::sumByRail(list.connections, rails);
   return list;
+}
+
+std::vector<transport::FlowWay> Communicator::traceFlows(int peer, size_t ports) const {
+  const std::vector<transport::Rail>& mine = endpoints_[static_cast<size_t>(rank_)].rails;
+  const std::vector<transport::Rail>& theirs = endpoints_[static_cast<size_t>(peer)].rails;
+  if (mine.empty() || theirs.empty() || findAt(mine, theirs[0].address) != nullptr) return {};
+  transport::FlowProbe probe(
+      {&system(), mine[0].interface, mine[0].address, theirs[0].address, std::vector<uint16_t>(ports + 1)});
+  while (!probe.progress()) {
+    const Duration left = std::max(probe.nextDeadline() - system().now(), Duration::zero());
+    system().poll(probe.fd(), POLLIN, left);
+  }
+  return probe.ways();
 }
 
 // By the driver, before the calls that have failed return: a program may end then.

@@ -91,6 +91,10 @@ void Engine::expectEnd(int rank) {
   role_.announce([&] { inbox_.leaving.push_back(rank); });
 }
 
+void Engine::hearFlows(int origin, std::string_view message) {
+  role_.announce([&] { inbox_.flows.emplace_back(origin, message); });
+}
+
 void Engine::fail(const Status& why) {
   role_.alarm([&] {
     if (failure_.ok()) failure_ = why;
@@ -147,6 +151,7 @@ void Engine::takeQueued() {
   answer(inbox.questions);
   const Status taken = guarded("taking up calls", [&] {
     for (int rank : inbox.leaving) connector_->expectEnd(rank);
+    for (auto& [origin, message] : inbox.flows) connector_->hearFlows(origin, message);
     for (transport::Incoming& each : inbox.incoming) connector_->adopt(std::move(each));
     for (auto& run : inbox.queued) {
       admit(*run);

@@ -108,6 +108,8 @@ class Engine : DriverRole::Bells {
 
   /// An authenticated data connection. Any thread.
   void adopt(transport::Incoming incoming);
+  /// See Connector::hearFlows(). Any thread.
+  void hearFlows(int origin, std::string_view message);
   /// The rank has left in order: that its connections break is no news. Any thread.
   void expectEnd(int rank);
   /// Has every Run end with `why`, now and in future: soon, by whoever drives. The first reason stays. Any
@@ -195,6 +197,7 @@ class Engine : DriverRole::Bells {
     std::vector<std::shared_ptr<Run>> queued, released;
     std::vector<transport::Incoming> incoming;
     std::vector<int> leaving;
+    std::vector<std::pair<int, std::string>> flows;  // messages, by their origins
     std::vector<std::shared_ptr<Question>> questions;
   };
   DriverRole role_;

@@ -26,7 +26,11 @@ struct Connector::Implementation {
                 false,
                 {},
                 {},
-                [this](Link& link) { pending.push_back(&link); },
+                FlowDesk(options),
+                [this](Link& link) {
+                  if (std::find(pending.begin(), pending.end(), &link) == pending.end())
+                    pending.push_back(&link);
+                },
                 [this](Link& link, const std::string& reason) { broke(link, reason); }},
         threads(options.identity, reactor.sharedDoorbell()) {}
 
@@ -63,19 +67,6 @@ struct Connector::Implementation {
 namespace {
 
 const char* kAborted = "this rank has failed, or its communicator was aborted";
-
-/// Whoever called here has closed its end.
-bool hungUp(const Fd& socket) {
-  return socket.system().poll(socket.get(), POLLRDHUP, Duration::zero()) == 1;
-}
-
-/// Sets the word by which this side's lanes see that the peer is gone.
-void markPeerGone(Connection& connection) {
-  if (connection.sends() && connection.sendEnd.control != nullptr)
-    storeRelease(&connection.sendEnd.control->receiverPoison, 1u);
-  if (!connection.sends() && connection.receiveEnd.control != nullptr)
-    storeRelease(&connection.receiveEnd.control->senderPoison, 1u);
-}
 
 }  // namespace
 
@@ -159,7 +150,9 @@ void Connector::adopt(Incoming incoming) {
     return;
   }
   if (auto waiting = self.unasked.find(id); waiting != self.unasked.end()) {
-    if (!hungUp(waiting->second.socket)) return self.turnAway(incoming, "the same call waits already");
+    const Fd& socket = waiting->second.socket;
+    const bool hungUp = socket.system().poll(socket.get(), POLLRDHUP, Duration::zero()) == 1;
+    if (!hungUp) return self.turnAway(incoming, "the same call waits already");
     self.unasked.erase(waiting);
   }
   const size_t most = self.options.mostUnasked > 0 ? self.options.mostUnasked : descriptorShare();
@@ -253,11 +246,16 @@ void Connector::Implementation::turnAway(ThreadCall& call, const std::string& wh
   call.reply(ThreadCall::State::refused);
 }
 
+void Connector::hearFlows(int origin, std::string_view message) {
+  implementation_->context.flows.hear(origin, message);
+}
+
 void Connector::progress() {
   if (implementation_->threads.hasCalls()) {
     for (const auto& call : implementation_->threads.take()) implementation_->adopt(call);
   }
   implementation_->context.transports.progress();
+  implementation_->context.flows.progress();
   implementation_->checkRails();
   std::vector<Link*>& pending = implementation_->pending;
   if (pending.empty()) return;
@@ -270,6 +268,7 @@ void Connector::progress() {
 void Connector::Implementation::checkRails() {
   const auto downAt = context.rails.look(*options.system);
   for (auto link = links.begin(); downAt && link != links.end(); ++link) {
+    link->second->look();
     Path* const path = link->second->connection.path();
     const std::string why = path != nullptr ? path->checkSockets(downAt) : "";
     if (why.empty() || poisoned || !options.onRailLost) continue;
@@ -279,14 +278,15 @@ void Connector::Implementation::checkRails() {
 }
 
 TimePoint Connector::nextDeadline() const {
-  TimePoint next = implementation_->context.rails.nextDeadline();
+  const LinkContext& context = implementation_->context;
+  TimePoint next = std::min(context.rails.nextDeadline(), context.flows.nextDeadline());
   for (Link* link : implementation_->pending) next = std::min(next, link->nextDeadline());
   return next;
 }
 
 // A path's socket broke, or a peer went away in the middle of setting up.
 void Connector::Implementation::broke(Link& link, const std::string& reason) {
-  markPeerGone(link.connection);
+  link.connection.markPeerGone();
   const char* path = link.connection.path() != nullptr ? link.connection.path()->name() : "unfinished";
   const std::string what =
       format("the %s connection from %s broke: %s", path, link.text().c_str(), reason.c_str());
@@ -300,7 +300,7 @@ void Connector::Implementation::died(int rank, const std::string& reason) {
                                   context.describe(rank).c_str(), reason.c_str());
   for (auto& [id, link] : links) {
     if (link->connection.peer() != rank) continue;
-    markPeerGone(link->connection);
+    link->connection.markPeerGone();
     link->abandon(Status::error(Code::remote, "%s", what.c_str()));
   }
   report(rank, what, reason);

@@ -14,6 +14,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "program/delivery.h"
 #include "transport/core/connection.h"
@@ -65,6 +66,9 @@ struct ConnectorOptions {
   /// One of several rails is lost: the sentence names connection, sockets and cause. At most once; not logged.
   /// It may call poison().
   std::function<void(const std::string& what)> onRailLost;
+  /// Tells rank `target`, or all ranks if it is negative, what its Connector::hearFlows() is to hear. Not set:
+  /// flows are not placed.
+  std::function<void(int target, std::string message)> tellFlows;
   const FaultPlan* faults = nullptr;  // for tests: what goes wrong on the way; not owned
 };
 
@@ -90,6 +94,8 @@ class Connector {
   /// Takes an authenticated caller (Hello::purpose data), before or after get() of that name. One that cannot
   /// be served is told why, or when to come again.
   void adopt(Incoming incoming);
+  /// What rank `origin` says of the placing of flows (ConnectorOptions::tellFlows).
+  void hearFlows(int origin, std::string_view message);
   /// Takes what threads of this process have offered, goes on with unfinished dials and set-ups, and lets
   /// transports poll. To be called with each pass of the driver.
   void progress();

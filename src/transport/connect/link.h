@@ -6,6 +6,7 @@
 #include <string>
 
 #include "transport/connect/connector.h"
+#include "transport/connect/flow_desk.h"
 #include "transport/connect/peer_watch.h"
 #include "transport/connect/rail_watch.h"
 #include "transport/connect/rank_transports.h"
@@ -26,6 +27,7 @@ struct LinkContext {
   /// Rails that could not be had, as "eth1 of node7", and the log says so.
   std::set<std::string> lostRails;
   RailWatch rails;  // started with the first connection of several sockets
+  FlowDesk flows;
   /// A link that was not pending() is.
   std::function<void(Link& link)> onPending;
   /// The peer is gone. Called last: it may end in Connector::poison().
@@ -43,6 +45,8 @@ class Link : public ReadyHandler {
   virtual bool pending() const { return false; }
   virtual void progress() {}
   virtual TimePoint nextDeadline() const { return TimePoint::max(); }
+  /// Some times in a second, once a connection of this rank has several sockets.
+  virtual void look() {}
   /// Ends what is not ready yet, and fails the connection with `why` unless it has failed before. Nothing is
   /// logged. A path that is there stays.
   virtual void abandon(const Status& why);

@@ -210,14 +210,16 @@ void OutgoingLink::stopDialing() {
 
 TimePoint OutgoingLink::nextDeadline() const {
   const TimePoint widening = widening_ != nullptr ? widening_->nextDeadline() : TimePoint::max();
-  if (fault_ != nullptr) return std::min(fault_->nextDue(), widening);
+  const TimePoint placing = placing_ != nullptr ? placing_->nextDeadline() : TimePoint::max();
+  const TimePoint sockets = std::min(widening, placing);
+  if (fault_ != nullptr) return std::min(fault_->nextDue(), sockets);
   if (dialer_ != nullptr) return dialer_->nextDeadline();
   if (wanted_) return until_;
-  return turn_.held() ? recall_ : widening;
+  return turn_.held() ? recall_ : sockets;
 }
 
 void OutgoingLink::progress() {
-  if (widening_ != nullptr) widening_->progress();
+  if (widening_ != nullptr) growSockets();
   if (fault_ != nullptr) return fault_->kick();
   if (call_ != nullptr) return lookAtCall();
   if (wanted_) beginDialing();
@@ -351,10 +353,24 @@ Result<std::unique_ptr<Path>> OutgoingLink::makePath() {
 void OutgoingLink::widen() {
   const bool known = pending();
   widening_ = std::make_unique<Widening>(context_, connection, hello());
+  if (context_.flows.takes()) {
+    placing_ =
+        std::make_unique<FlowPlacing>(context_, connection, hello(), [this] { context_.onPending(*this); });
+    if (!widening_->pending()) placing_->startOnce();
+  }
   if (!known && widening_->pending()) context_.onPending(*this);
 }
 
+// Flows are placed when there is one for each pair of rails.
+void OutgoingLink::growSockets() {
+  widening_->progress();
+  if (placing_ == nullptr) return;
+  if (!widening_->pending()) placing_->startOnce();
+  placing_->progress();
+}
+
 void OutgoingLink::abandon(const Status& why) {
+  placing_.reset();
   widening_.reset();
   stopDialing();
   withdraw();
@@ -366,6 +382,7 @@ void OutgoingLink::abandon(const Status& why) {
 void OutgoingLink::closeAfterFork() {
   if (dialer_ != nullptr) dialer_->closeAfterFork();
   if (widening_ != nullptr) widening_->closeAfterFork();
+  if (placing_ != nullptr) placing_->closeAfterFork();
   Link::closeAfterFork();
 }
 

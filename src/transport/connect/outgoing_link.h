@@ -1,6 +1,7 @@
 // The sending side of a connection: tries one transport after the other.
 #pragma once
 
+#include "transport/connect/flow_placing.h"
 #include "transport/connect/link.h"
 #include "transport/connect/thread_listener.h"
 #include "transport/connect/widening.h"
@@ -26,10 +27,13 @@ class OutgoingLink final : public Link {
   void start() { tryFrom(0); }
   bool pending() const override {
     return wanted_ || dialer_ != nullptr || call_ != nullptr || turn_.held() || fault_ != nullptr ||
-           (widening_ != nullptr && widening_->pending());
+           (widening_ != nullptr && widening_->pending()) || (placing_ != nullptr && placing_->pending());
   }
   void progress() override;
   TimePoint nextDeadline() const override;
+  void look() override {
+    if (placing_ != nullptr) placing_->look();
+  }
   void abandon(const Status& why) override;
   void closeAfterFork() override;
 
@@ -59,6 +63,7 @@ class OutgoingLink final : public Link {
   Result<std::unique_ptr<Path>> makePath();
   void withdraw();
   void widen() override;
+  void growSockets();
 
   size_t current_ = 0;  // the transport that is being tried
   SetupTurn turn_;
@@ -75,6 +80,7 @@ class OutgoingLink final : public Link {
   Code failure_ = Code::remote;       // the latest
   FaultPath* fault_ = nullptr;        // connection's path, if decorated
   std::unique_ptr<Widening> widening_;
+  std::unique_ptr<FlowPlacing> placing_;
 };
 
 }  // namespace eccl::transport

@@ -8,22 +8,13 @@
 namespace eccl::transport {
 namespace {
 
-constexpr size_t kDescriptorsOfDial = 3;
-constexpr Duration kConnectLimit = std::chrono::seconds(2), kTurnRest = std::chrono::milliseconds(2),
-                   kDescriptorsRest = std::chrono::seconds(1);
 /// A peer that leaves cannot be called either: that is no news.
 constexpr Duration kBeforeWarning = std::chrono::seconds(1);
-
-/// The speed of the rail that has this address; 0: not known.
-uint32_t megabitsAt(const std::vector<Rail>& rails, const SocketAddress& address) {
-  const Rail* const rail = findAt(rails, address);
-  return rail != nullptr ? rail->megabits : 0;
-}
 
 }  // namespace
 
 Widening::Widening(LinkContext& context, Connection& connection, const Hello& hello)
-    : context_(context), connection_(connection), hello_(hello) {
+    : context_(context), connection_(connection), socket_(context, connection, hello, [this] { progress(); }) {
   const ConnectorOptions& options = context.options;
   pairs_ = railPairs(endpoint(options.rank).rails, endpoint(connection.peer()).rails, options.socketsPerRail,
                      options.crossRail);
@@ -43,79 +34,37 @@ bool Widening::pending() const {
 
 TimePoint Widening::nextDeadline() const {
   if (!pending()) return TimePoint::max();
-  return dialer_ != nullptr ? dialer_->nextDeadline() : until_;
+  return socket_.calling() ? socket_.nextDeadline() : until_;
 }
 
 void Widening::progress() {
-  if (!pending()) return stopDialing();
-  const TimePoint now = context_.options.system->now();
-  if (dialer_ == nullptr && now >= until_) {
+  if (!pending()) return socket_.stop();
+  if (!socket_.calling() && context_.options.system->now() >= until_) {
     if (!failure_.empty()) {
       ECCL_WARN("%s", failure_.c_str());
       next();
     }
     if (pending()) dial();
   }
-  if (dialer_ == nullptr || !dialer_->progress()) return;
-  Result<Fd> socket = dialer_->result();
-  stopDialing();
-  dialed(std::move(socket));
+  if (const auto status = socket_.progress()) dialed(*status);
 }
 
 void Widening::dial() {
-  const ConnectorOptions& options = context_.options;
-  const TimePoint now = options.system->now();
-  if (!turn_.take()) {
-    until_ = now + kTurnRest;
-    return;
-  }
-  if (!descriptorsLeft(kDescriptorsOfDial)) {  // others need them more
-    turn_.give();
-    until_ = now + kDescriptorsRest;
-    return;
-  }
-  Endpoint peer = endpoint(connection_.peer());
-  peer.addresses = {theirs().address};
   DialOptions how;
-  how.peer = context_.describe(connection_.peer());
-  how.connectLimit = kConnectLimit;
-  how.system = options.system;
   const SocketAddress& from = mine().address;
   if (way_ == Way::bound) {
     how.interface = mine().interface;
     how.from = from.withPort(0);
-  } else if (way_ == Way::routed && endpoint(options.rank).rails.size() > 1) {
+  } else if (way_ == Way::routed && endpoint(context_.options.rank).rails.size() > 1) {
     how.suits = [from](const SocketEnds& ends) { return ends.local.sharesHost(from); };
   }
-  Hello hello = hello_;
-  DataHello payload = hello.payloadAs<DataHello>();
-  payload.transport = kFurtherSocket;
-  hello.setPayload(payload);
-  dialer_ = std::make_unique<Dialer>(peer, options.secret, hello, how, now + options.connectLimit);
-  Status status =
-      dialer_->fd() < 0 ? dialer_->result().status() : context_.reactor.watch(dialer_->fd(), EPOLLIN, this);
-  if (status.ok()) return;
-  stopDialing();
-  dialed(std::move(status));
+  socket_.call(theirs().address, std::move(how));
 }
 
-void Widening::stopDialing() {
-  if (dialer_ != nullptr) context_.reactor.forget(dialer_->fd(), this);
-  dialer_.reset();
-  turn_.give();
-}
-
-void Widening::dialed(Result<Fd> socket) {
-  Status status = socket.status();
-  if (status.ok()) status = connection_.path()->addSocket(socket.take());
+void Widening::dialed(const Status& status) {
   if (status.ok()) {
     ECCL_INFO("%s goes also by %s to %s", context_.transports.context().text(connection_.id()).c_str(),
               mine().interface.c_str(), theirs().interface.c_str());
-    context_.rails.start(endpoint(context_.options.rank).rails);
-    connection_.path()->weighSockets([this](const SocketEnds& ends) {
-      return std::min(megabitsAt(endpoint(context_.options.rank).rails, ends.local),
-                      megabitsAt(endpoint(connection_.peer()).rails, ends.remote));
-    });
     return next();
   }
   if (way_ == Way::routed && endpoint(context_.options.rank).rails.size() > 1) {
@@ -143,10 +92,6 @@ void Widening::next() {
   ++current_;
   way_ = Way::routed;
   failure_.clear();
-}
-
-void Widening::closeAfterFork() {
-  if (dialer_ != nullptr) dialer_->closeAfterFork();
 }
 
 }  // namespace eccl::transport

@@ -1,12 +1,10 @@
 // Further sockets for a connection that is ready, over the rails of its two ranks.
 #pragma once
 
-#include <memory>
+#include <string>
 #include <vector>
 
-#include "transport/connect/link.h"
-#include "transport/net/descriptors.h"
-#include "transport/net/dialer.h"
+#include "transport/connect/further_socket.h"
 
 namespace eccl::transport {
 
@@ -16,25 +14,22 @@ namespace eccl::transport {
 ///
 /// Owner: the OutgoingLink. Threads: the driver's. Failure: of a rail, as above; a connection that fails
 /// meanwhile ends this.
-class Widening final : public ReadyHandler {
+class Widening {
  public:
   /// `hello` names the connection. Both outlive this.
   Widening(LinkContext& context, Connection& connection, const Hello& hello);
-  ~Widening() override { stopDialing(); }
   /// Whether progress() has to be called, at once when something has happened, and at nextDeadline().
   bool pending() const;
   void progress();
   TimePoint nextDeadline() const;
-  void closeAfterFork();
+  void closeAfterFork() { socket_.closeAfterFork(); }
 
  private:
   /// How the current pair is tried.
   enum class Way : uint8_t { routed, bound, anyInterface };
 
-  void onReady(uint32_t) override { progress(); }
   void dial();
-  void stopDialing();
-  void dialed(Result<Fd> socket);
+  void dialed(const Status& status);
   void next();
   const Endpoint& endpoint(int rank) const { return context_.options.endpoint(rank); }
   const Rail& mine() const;
@@ -42,14 +37,12 @@ class Widening final : public ReadyHandler {
 
   LinkContext& context_;
   Connection& connection_;
-  const Hello hello_;
   std::vector<RailPair> pairs_;
   size_t current_ = 1;
   Way way_ = Way::routed;
   std::string failure_;  // of the current pair: to be told at until_, unless the connection ends before
   TimePoint until_{};
-  SetupTurn turn_;
-  std::unique_ptr<Dialer> dialer_;
+  FurtherSocket socket_;
 };
 
 }  // namespace eccl::transport

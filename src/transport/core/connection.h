@@ -65,8 +65,8 @@ class Path {
   virtual void settle() { flush(); }
   /// The driver found nothing to do: send all that was held back (credits).
   virtual void flush() {}
-  /// Sender: at most `messages`, two or more, are to be on their way at once from now on; UINT32_MAX: as many as
-  /// there are slots. A path whose credits may come late goes on using all.
+  /// Sender: at most `messages`, two or more, are to be on their way at once from now on; UINT32_MAX: as many
+  /// as there are slots. A path whose credits may come late goes on using all.
   virtual void limitAhead(uint32_t /*messages*/) {}
   /// Sender: nothing more will be sent. Have the receiver tell its releases, though it may hold them back.
   virtual void askForReleases() {}
@@ -77,6 +77,9 @@ class Path {
   /// Sender: how fast each of its sockets can be, in 10^6 bits per second, 0: not known. Messages are spread
   /// accordingly; without, or where one is not known, as if all were alike.
   virtual void weighSockets(const std::function<uint32_t(const SocketEnds&)>& /*megabits*/) {}
+  /// Sender: long messages go over these of its sockets alone, or over all if it has none of these; short ones
+  /// over the first, as ever. Asked once for each socket; one that joins later takes long messages.
+  virtual void preferSockets(const std::function<bool(const SocketEnds&)>& /*takesLongOnes*/) {}
   /// Of several sockets: looks for what no descriptor tells, that an interface of this host is down (`downAt`
   /// gives its name, else ""), or that the peer's host acknowledges nothing any more. The sentence says which;
   /// empty: all is well. Over one socket the watch over the peer's host finds that out.
@@ -147,6 +150,11 @@ class Connection {
     if (state_ == State::failed) return;
     failure_ = std::move(why);
     state_ = State::failed;
+  }
+  /// Sets the word by which this side's lanes see that the peer is gone.
+  void markPeerGone() {
+    if (sends_ && sendEnd.control != nullptr) storeRelease(&sendEnd.control->receiverPoison, 1u);
+    if (!sends_ && receiveEnd.control != nullptr) storeRelease(&receiveEnd.control->senderPoison, 1u);
   }
 
  private:

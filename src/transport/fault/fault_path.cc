@@ -113,6 +113,10 @@ void FaultPath::weighSockets(const std::function<uint32_t(const SocketEnds&)>& m
   if (path_ != nullptr) path_->weighSockets(megabits);
 }
 
+void FaultPath::preferSockets(const std::function<bool(const SocketEnds&)>& takesLongOnes) {
+  if (path_ != nullptr) path_->preferSockets(takesLongOnes);
+}
+
 std::string FaultPath::checkSockets(const std::function<std::string(const SocketAddress& mine)>& downAt) {
   return path_ != nullptr ? path_->checkSockets(downAt) : "";
 }

@@ -260,6 +260,10 @@ void Acceptor::pause(Listener& listener, TimePoint until) {
 void Acceptor::advance(Listener& listener, Slot& slot) {
   if (!slot.taken()) return;
   const Handshake::State state = slot.handshake.advance();
+  if (state == Handshake::State::failed && slot.handshake.unsaid()) {  // as a FlowProbe's, or a port scanner's
+    ECCL_TRACE("%s called and hung up", slot.peer.c_str());
+    return release(listener, slot);
+  }
   if (state == Handshake::State::failed) return drop(listener, slot, slot.handshake.why());
   if (state == Handshake::State::working) {
     Status status = poller_.watch(slot.handshake.fd(), slot.handshake.awaits(), tagOf(listener, slot));
@@ -284,6 +288,10 @@ void Acceptor::drop(Listener& listener, Slot& slot, const std::string& why) {
               why.c_str(),
               suppressed > 0 ? format(" (%d more were dropped silently)", suppressed).c_str() : "");
   }
+  release(listener, slot);
+}
+
+void Acceptor::release(Listener& listener, Slot& slot) {
   poller_.forget(slot.handshake.fd());
   listener.callers.release(slot);
   if (listener.pausedUntil != TimePoint::max()) listener.pausedUntil = options_.system->now();

@@ -95,6 +95,7 @@ class Acceptor {
   void fill(Listener& listener, Fd fd, const sockaddr_storage& from);
   void pause(Listener& listener, TimePoint until);
   void advance(Listener& listener, Slot& slot);
+  void release(Listener& listener, Slot& slot);
   void drop(Listener& listener, Slot& slot, const std::string& why);
   void evict(Listener& listener, Slot& slot);
   uint64_t tagOf(const Listener& listener, const Slot& slot) const;

@@ -135,6 +135,7 @@ bool Handshake::transfer() {
     if (count < 0 && errno == EINTR) continue;
     if (count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return false;
     cutOff_ = count <= 0;
+    unsaid_ = (count == 0 || (count < 0 && errno == ECONNRESET)) && step_ == Step::readGreeting && moved_ == 0;
     if (count < 0) fail(format("broke the connection during the handshake (%s)", std::strerror(errno)));
     if (count == 0) {
       fail(step_ == Step::readHello ? "closed the connection instead of proving that it knows this job's secret"

@@ -96,6 +96,8 @@ class Handshake {
   const std::string& why() const { return why_; }
   /// After failed: the connection ended, and nothing wrong had been said.
   bool cutOff() const { return cutOff_; }
+  /// After failed: the connection ended before the peer had said anything.
+  bool unsaid() const { return unsaid_; }
   /// The accepting side, while working: the peer has sent a greeting that makes sense.
   bool greeted() const { return step_ == Step::sendChallenge || step_ == Step::readHello; }
 
@@ -129,7 +131,7 @@ class Handshake {
   Step step_ = Step::idle;
   std::string buffer_;  // being sent, or received so far (already of its final size)
   size_t moved_ = 0;
-  bool cutOff_ = false;
+  bool cutOff_ = false, unsaid_ = false;
   std::string why_;
 };
 

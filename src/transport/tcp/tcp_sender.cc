@@ -40,6 +40,12 @@ void TcpSender::weighSockets(const std::function<uint32_t(const SocketEnds&)>& m
   }
 }
 
+void TcpSender::preferSockets(const std::function<bool(const SocketEnds&)>& takesLongOnes) {
+  bool any = false;
+  for (size_t i = 0; i < subflows(); ++i) any |= outboxes_[i].takesLong = takesLongOnes(endsOfSubflow(i));
+  for (Outbox& box : outboxes_) box.takesLong |= !any;
+}
+
 /// Whether there is something to send, and a socket that may take it.
 bool TcpSender::canSend() const {
   return std::any_of(outboxes_.begin(), outboxes_.end(), [this](const Outbox& box) {
@@ -72,7 +78,8 @@ void TcpSender::sendMessages() {
 // Only for messages that are to be spread.
 void TcpSender::askForLoads() {
   if (end_.slot(message_)->length <= partBytes()) return;
-  for (size_t i = 0; i < subflows(); ++i) outboxes_[i].load = loadOf(i);
+  for (size_t i = 0; i < subflows(); ++i)
+    if (outboxes_[i].takesLong) outboxes_[i].load = loadOf(i);
 }
 
 // Gives parts to sockets that take them; false: nothing could be given.
@@ -111,7 +118,7 @@ TcpSender::Outbox* TcpSender::chooseFor(uint32_t length) {
   };
   Outbox* best = nullptr;
   for (Outbox& box : outboxes_) {
-    const bool takes = !box.blocked && box.count < kBatch;
+    const bool takes = box.takesLong && !box.blocked && box.count < kBatch;
     if (takes && (best == nullptr || before(box, *best))) best = &box;
   }
   return best;

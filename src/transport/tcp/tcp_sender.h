@@ -25,6 +25,7 @@ class TcpSender final : public TcpPath {
   void askForReleases() override;
   void limitAhead(uint32_t messages) override { end_.most = std::min(messages, end_.shape.slots); }
   void weighSockets(const std::function<uint32_t(const SocketEnds&)>& megabits) override;
+  void preferSockets(const std::function<bool(const SocketEnds&)>& takesLongOnes) override;
   bool drained() const override { return end_.control->released == end_.next; }
   void endReceiving() override {}
   void poison() override;
@@ -41,11 +42,12 @@ class TcpSender final : public TcpPath {
   struct Outbox {
     Part parts[kBatch];
     size_t count = 0;
-    size_t partial = 0;    // bytes of the first part that the kernel has taken, header included
-    bool blocked = false;  // until EPOLLOUT
-    uint64_t load = 0;     // bytes that wait in the socket: when last asked, and what it was given since
-    double share = 1;      // of the bytes that go over all, in proportion
-    double given = 0;      // bytes of payload, ever; of one that joins later as many for its share as the first
+    size_t partial = 0;     // bytes of the first part that the kernel has taken, header included
+    bool blocked = false;   // until EPOLLOUT
+    uint64_t load = 0;      // bytes that wait in the socket: when last asked, and what it was given since
+    bool takesLong = true;  // parts of messages that are spread
+    double share = 1;       // of the bytes that go over all, in proportion
+    double given = 0;  // bytes of payload, ever; of one that joins later as many for its share as the first
     CreditFrame credits[4];
     size_t creditBytes = 0;  // in credits
   };

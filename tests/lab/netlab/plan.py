@@ -139,6 +139,7 @@ class Plan:
         if name not in self.hosts and self.spines:
             values["ip_forward"] = 1
             values["icmp_ratelimit"] = 10  # ms between two answers to one prober; 1000 is less than switches give
+            values["icmp_errors_use_inbound_ifaddr"] = 1  # as switches do; the address then names the link
         if name in self.tors and len(self.spines) > 1 and self.fabric.ecmp:
             # Addresses, protocol and ports. Policy 1 cannot be steered by ports: local sockets carry a random hash.
             values.update({"fib_multipath_hash_policy": 3, "fib_multipath_hash_fields": 55})

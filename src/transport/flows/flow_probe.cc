@@ -1,0 +1,187 @@
+#include "transport/flows/flow_probe.h"
+
+#include <linux/errqueue.h>
+#include <netinet/icmp6.h>
+#include <netinet/in.h>
+#include <netinet/ip_icmp.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "transport/net/socket_ends.h"
+
+namespace eccl::transport {
+namespace {
+
+/// Routers answer only some hundred probes in a second. So what is not answered is asked again, later and
+/// later.
+constexpr Duration kAnswerLimit = std::chrono::milliseconds(100), kBetween = std::chrono::milliseconds(7);
+constexpr int kTries = 4;
+/// After so many silent routers in a row, the rest is silent too.
+constexpr size_t kMostSilent = 2;
+
+struct Option {
+  int level, hops, errors;
+};
+Option optionsOf(int family) {
+  if (family == AF_INET6) return {IPPROTO_IPV6, IPV6_UNICAST_HOPS, IPV6_RECVERR};
+  return {IPPROTO_IP, IP_TTL, IP_RECVERR};
+}
+
+bool saysTimeExceeded(const sock_extended_err& error) {
+  return (error.ee_origin == SO_EE_ORIGIN_ICMP && error.ee_type == ICMP_TIME_EXCEEDED) ||
+         (error.ee_origin == SO_EE_ORIGIN_ICMP6 && error.ee_type == ICMP6_TIME_EXCEEDED);
+}
+
+}  // namespace
+
+FlowProbe::FlowProbe(const Options& options) : options_(options), callers_(options.ports.size()) {
+  if (callers_.empty() || !poller_.open(*options_.system).ok()) return;
+  for (size_t i = 0; i < callers_.size(); ++i) callers_[i].way.port = options_.ports[i];
+  callers_[0].over = false;
+}
+
+TimePoint FlowProbe::nextDeadline() const {
+  TimePoint next = TimePoint::max();
+  for (const Caller& caller : callers_)
+    if (!caller.over) next = std::min(next, caller.until);
+  return next;
+}
+
+bool FlowProbe::progress() {
+  epoll_event events[16];
+  for (int left = poller_.fd() >= 0 ? poller_.ready(events) : 0; left > 0; --left)
+    look(callers_[events[left - 1].data.u64]);
+  const TimePoint now = options_.system->now();
+  for (Caller& caller : callers_) {
+    if (caller.over) continue;
+    if (caller.ttl == 0)
+      begin(caller, 1);
+    else if (now >= caller.until)
+      ++caller.tries < kTries ? call(caller) : found(caller, {});
+  }
+  if (callers_.empty()) return true;
+  if (callers_[0].over && !std::exchange(others_, true) && routers_ >= 2)
+    for (size_t i = 1; i < callers_.size(); ++i) begin(callers_[i], 2);
+  return std::all_of(callers_.begin(), callers_.end(), [](const Caller& one) { return one.over; });
+}
+
+// A socket keeps its port through all its calls only if the port was named.
+void FlowProbe::begin(Caller& caller, int ttl) {
+  System& system = *options_.system;
+  const Option option = optionsOf(options_.to.family());
+  caller.over = false;
+  caller.ttl = ttl;
+  caller.tries = 0;
+  const int on = 1;
+  if (caller.way.port == 0) caller.way.port = localAddress(bound(0)).port();
+  caller.socket = bound(caller.way.port);
+  if (caller.way.port == 0 || !caller.socket ||
+      system.setsockopt(caller.socket.get(), option.level, option.errors, &on, sizeof on) != 0) {
+    caller.way.port = 0;
+    return end(caller);
+  }
+  call(caller);
+}
+
+// Empty if the port cannot be had.
+Fd FlowProbe::bound(uint16_t port) const {
+  System& system = *options_.system;
+  Fd socket(system.socket(options_.to.family()), system);
+  const SocketAddress from = options_.from.withPort(port);
+  const std::string& name = options_.interface;
+  if (socket && (system.setsockopt(socket.get(), SOL_SOCKET, SO_BINDTODEVICE, name.c_str(),
+                                   static_cast<socklen_t>(name.size())) != 0 ||
+                 system.bind(socket.get(), from.raw(), from.rawSize()) != 0))
+    socket.reset();
+  return socket;
+}
+
+// A socket that has called before forgets that call.
+void FlowProbe::call(Caller& caller) {
+  System& system = *options_.system;
+  const Option option = optionsOf(options_.to.family());
+  poller_.forget(caller.socket.get());
+  const sockaddr nobody{.sa_family = AF_UNSPEC, .sa_data = {}};
+  system.connect(caller.socket.get(), &nobody, sizeof nobody);
+  caller.until = system.now() + kAnswerLimit * (1 << caller.tries) + kBetween * (&caller - callers_.data());
+  if (system.setsockopt(caller.socket.get(), option.level, option.hops, &caller.ttl, sizeof caller.ttl) != 0)
+    return end(caller);
+  if (system.connect(caller.socket.get(), options_.to.raw(), options_.to.rawSize()) == 0) return end(caller);
+  if (errno != EINPROGRESS) {
+    if (takeAnswer(caller)) return;  // it was quick
+    return end(caller);
+  }
+  if (!poller_.watch(caller.socket.get(), EPOLLOUT, static_cast<uint64_t>(&caller - callers_.data())).ok())
+    end(caller);
+}
+
+void FlowProbe::look(Caller& caller) {
+  if (!caller.over && !takeAnswer(caller)) end(caller);  // connected, or refused: it has arrived
+}
+
+// A router's answer; false: there is none.
+bool FlowProbe::takeAnswer(Caller& caller) {
+  char packet[64], control[256];
+  iovec part{packet, sizeof packet};
+  msghdr message{};
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  message.msg_control = control;
+  message.msg_controllen = sizeof control;
+  if (options_.system->recvmsg(caller.socket.get(), &message, MSG_ERRQUEUE) < 0) return false;
+  const Option option = optionsOf(options_.to.family());
+  for (cmsghdr* one = CMSG_FIRSTHDR(&message); one != nullptr; one = CMSG_NXTHDR(&message, one)) {
+    if (one->cmsg_level != option.level || one->cmsg_type != option.errors) continue;
+    struct {
+      sock_extended_err error;
+      sockaddr_in6 offender;
+    } told{};
+    std::memcpy(&told, CMSG_DATA(one), std::min(sizeof told, one->cmsg_len - CMSG_LEN(0)));
+    if (!saysTimeExceeded(told.error)) return false;
+    found(caller, SocketAddress::from(reinterpret_cast<const sockaddr*>(&told.offender)).withPort(0));
+    return true;
+  }
+  return false;
+}
+
+void FlowProbe::found(Caller& caller, const SocketAddress& hop) {
+  std::vector<SocketAddress>& hops = caller.way.hops;
+  hops.push_back(hop);
+  caller.tries = 0;
+  const bool first = &caller == &callers_[0];
+  const size_t most = first ? kMaxHops : routers_ - 1;
+  const bool silent = hops.size() >= kMostSilent && std::none_of(hops.end() - kMostSilent, hops.end(),
+                                                                 [](const auto& one) { return one.valid(); });
+  if (hops.size() >= most || silent) return end(caller);
+  ++caller.ttl;
+  call(caller);
+}
+
+void FlowProbe::end(Caller& caller) {
+  poller_.forget(caller.socket.get());
+  caller.socket.reset();
+  caller.over = true;
+  if (&caller == &callers_[0]) routers_ = caller.way.hops.size();
+}
+
+std::vector<FlowWay> FlowProbe::ways() const {
+  std::vector<FlowWay> known;
+  for (size_t i = 1; i < callers_.size(); ++i) {
+    const FlowWay& way = callers_[i].way;
+    const bool says =
+        std::any_of(way.hops.begin(), way.hops.end(), [](const auto& hop) { return hop.valid(); });
+    if (way.port != 0 && says) known.push_back(way);
+  }
+  return known;
+}
+
+void FlowProbe::closeAfterFork() {
+  poller_.close();
+  for (Caller& caller : callers_) caller.socket.reset();
+}
+
+}  // namespace eccl::transport

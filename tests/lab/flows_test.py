@@ -1,0 +1,120 @@
+"""Flows on a fabric with several paths: they are spread over all spines, and again when a spine is gone.
+
+Arguments: the name of a test, the folder of the perf tools, and the program eccl_topo.
+"""
+
+import collections
+import contextlib
+import json
+import os
+import re
+import sys
+import tempfile
+import time
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+sys.dont_write_bytecode = True
+
+from support import Lab, check, eventually, run  # noqa: E402
+
+TOOL = os.path.join(sys.argv[2], "alltoall_perf")
+HOSTS, SPINES = 6, 3
+ACROSS = HOSTS * HOSTS // 2  # flows between the two leaves, in both directions
+
+
+@contextlib.contextmanager
+def fabric():
+    """Two leaves with three hosts each."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "fabric.json")
+        with open(path, "w") as file:
+            json.dump({"hosts": HOSTS, "rails": [{"rate": 100}], "leaves": 2, "spines": SPINES}, file)
+        with Lab(path) as lab:
+            yield lab
+
+
+def text(folder):
+    parts = []
+    for name in sorted(os.listdir(folder)):
+        with open(os.path.join(folder, name)) as file:
+            parts.append(file.read())
+    return "".join(parts)
+
+
+def placed(output):
+    """The latest way of each flow: by (from, to), the routers."""
+    rows = re.findall(r"rank (\d+) \([^)]*\) to rank (\d+) \([^)]*\), .* goes from port \d+ by(.*)", output)
+    return {(int(one), int(other)): tuple(hops.split()) for one, other, hops in rows}
+
+
+def check_spread(ways, spines, output):
+    """Each link between a leaf and a spine has its share of the flows, or one more."""
+    most = -(-ACROSS // 2 // spines) + 1
+    for hop in (0, 1):
+        links = collections.Counter(way[hop] for way in ways.values())
+        check("?" not in links, "a router has not answered", output)
+        check(len(links) == 2 * spines, "flows use the links %s" % links, output)
+        check(max(links.values()) <= most, "flows meet on links: %s" % links, output)
+
+
+def print_is_right(lab):
+    """Each pair of hosts under different leaves has one way by each spine; the same spine names itself in both hops."""
+    printed = lab("run", "--", sys.argv[3], "measure", "--paths")
+    pairs = re.split(r"^\[0\] (rank \d+ .* to rank \d+ .*)$", printed, flags=re.M)[1:]
+    check(len(pairs) == 2 * HOSTS * (HOSTS - 1), "not every pair of hosts", printed)
+    for pair, ways in zip(pairs[::2], pairs[1::2]):
+        one, other = map(int, re.findall(r"rank (\d+)", pair))
+        if one // (HOSTS // 2) == other // (HOSTS // 2):
+            check("fewer than two routers" in ways, "a way between hosts of one leaf", pair + ways)
+            continue
+        found = dict(re.findall(r"by ([\d.]+) ([\d.]+): ports \d", ways))
+        check(len(found) == SPINES and len(set(found.values())) == SPINES, "not a way by each spine", pair + ways)
+
+
+def job(lab, folder, *call, **settings):
+    return lab.start("--output", folder, "--patience", 60, "--", TOOL, "-b", "6M", "-e", "6M", *call,
+                     env={"ECCL_DEBUG": "INFO", **settings})
+
+
+def flows_are_spread():
+    """By what ranks say, by what the switches have carried, and by what eccl_topo prints."""
+    with fabric() as lab, tempfile.TemporaryDirectory() as folder:
+        with job(lab, folder, "-n", "12", "-w", "2") as ranks:
+            check(ranks.wait(120) == 0, "the job failed", text(folder))
+        output = text(folder)
+        print_is_right(lab)
+        check("# Out of bounds values : 0 OK" in output, "results are wrong", output)
+        ways = placed(output)
+        check(len(ways) == ACROSS, "%d flows were placed, not %d" % (len(ways), ACROSS), output)
+        check_spread(ways, SPINES, output)
+        # A probe that arrives is no stranger.
+        check("dropped a connection" not in output, "a warning", output)
+    with fabric() as lab, tempfile.TemporaryDirectory() as folder:
+        with job(lab, folder, "-n", "4", "-w", "2", ECCL_PLACE_FLOWS="0") as ranks:
+            check(ranks.wait(120) == 0, "the job failed", text(folder))
+        check(not placed(text(folder)), "ECCL_PLACE_FLOWS=0 places flows", text(folder))
+
+
+def a_spine_is_gone():
+    with fabric() as lab, tempfile.TemporaryDirectory() as folder:
+        with job(lab, folder, "-n", "20", "-w", "2", "-N", "0", "-c", "0") as ranks:
+            try:
+                eventually(lambda: len(placed(text(folder))) == ACROSS, "all flows are placed", 60)
+                before = text(folder)
+                gone = {way[0] for way in placed(before).values()}
+                lab("fault", "down", "spine1")
+
+                def again():
+                    ways = placed(text(folder)[len(before):])
+                    return len(placed(text(folder))) == ACROSS and len({way[0] for way in placed(text(folder)).values()}) == 2 * (SPINES - 1)
+                begun = time.monotonic()
+                eventually(again, "flows are placed on the spines that are left", 30)
+                print("placed anew within %.2f s" % (time.monotonic() - begun))
+                check(ranks.poll() is None, "the job ended", text(folder))
+                check_spread(placed(text(folder)), SPINES - 1, text(folder))
+                check(len(gone) == 2 * SPINES, "before, flows used %s" % gone, before)
+            finally:
+                ranks.terminate()
+
+
+run((flows_are_spread, a_spine_is_gone), sys.argv[1])

@@ -1,0 +1,112 @@
+#include "transport/flows/flow_assignment.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+
+namespace eccl::transport {
+namespace {
+
+uint32_t most(const LinkLoads& loads) {
+  uint32_t most = 0;
+  for (const auto& [link, load] : loads) most = std::max(most, load);
+  return most;
+}
+
+/// Hosts under leaves that are joined by spines. Link names: host's leaf, spine, direction.
+struct Clos {
+  int leaves, hostsEach, spines;
+  int leafOf(int host) const { return host / hostsEach; }
+  std::vector<LinkName> way(int from, int to, int spine) const {
+    return {static_cast<LinkName>(1000 * leafOf(from) + spine),
+            static_cast<LinkName>(100'000 + 1000 * leafOf(to) + spine)};
+  }
+  /// As a hash would give them to `ports` source ports.
+  FlowChoice flow(int from, int to, int ports, std::mt19937& random) const {
+    FlowChoice choice;
+    for (int port = 0; port < ports; ++port)
+      choice.ways.push_back(way(from, to, static_cast<int>(random() % static_cast<unsigned>(spines))));
+    return choice;
+  }
+};
+
+TEST(FlowAssignment, AFlowWithOneWayTakesIt) {
+  LinkLoads loads{{7, 3}};
+  const std::vector<FlowChoice> flows = {{{{7, 8}}}};
+  EXPECT_EQ(assignFlows(flows, &loads), std::vector<size_t>{0});
+  EXPECT_EQ(loads, (LinkLoads{{7, 4}, {8, 1}}));
+}
+
+TEST(FlowAssignment, KeepsAwayFromWhatIsThere) {
+  LinkLoads loads{{1, 2}, {2, 1}, {3, 2}};
+  const std::vector<FlowChoice> flows = {{{{1}, {2}, {3}}}, {{{1}, {2}, {3}}}};
+  const std::vector<size_t> chosen = assignFlows(flows, &loads);
+  EXPECT_EQ(std::count(chosen.begin(), chosen.end(), 1u), 1);
+  EXPECT_EQ(loads[2], 2u);
+}
+
+// Greedily the first takes link 1, which the second needs.
+TEST(FlowAssignment, OneMakesRoomForAnother) {
+  LinkLoads loads;
+  const std::vector<FlowChoice> flows = {{{{1}, {2}}}, {{{1}, {1}, {1}}}};
+  EXPECT_EQ(assignFlows(flows, &loads)[0], 1u);
+  EXPECT_EQ(most(loads), 1u);
+}
+
+TEST(FlowAssignment, NoFlowsNoWays) {
+  LinkLoads loads;
+  EXPECT_TRUE(assignFlows({}, &loads).empty());
+}
+
+TEST(FlowAssignment, IsTheSameEachTime) {
+  std::mt19937 random(3);
+  const Clos fabric{4, 4, 4};
+  std::vector<FlowChoice> flows;
+  for (int i = 0; i < 60; ++i) flows.push_back(fabric.flow(i % 16, (i * 7 + 5) % 16, 8, random));
+  LinkLoads one, other;
+  EXPECT_EQ(assignFlows(flows, &one), assignFlows(flows, &other));
+}
+
+// Every host of one leaf to one of the other: a permutation, for which random ports collide nearly always.
+TEST(FlowAssignment, APermutationHasNoCollisions) {
+  const Clos fabric{2, 4, 4};
+  int perfect = 0, byChance = 0;
+  const int rounds = 200;
+  for (int seed = 0; seed < rounds; ++seed) {
+    std::mt19937 random(static_cast<unsigned>(seed));
+    std::vector<FlowChoice> flows;
+    LinkLoads random1;
+    for (int host = 0; host < 4; ++host) {
+      flows.push_back(fabric.flow(host, 4 + host, 8, random));
+      for (const LinkName link : flows.back().ways[0]) ++random1[link];
+    }
+    LinkLoads loads;
+    assignFlows(flows, &loads);
+    perfect += most(loads) == 1;
+    byChance += most(random1) == 1;
+  }
+  EXPECT_GE(perfect, rounds * 97 / 100);  // in the others some spine is not among the ports of two flows
+  EXPECT_LE(byChance, rounds / 5);        // 4!/4^4 = 9 %
+}
+
+// AlltoAll between the hosts of several leaves.
+TEST(FlowAssignment, SpreadsAllPairsEvenly) {
+  for (const auto& [leaves, hosts, spines] :
+       {std::array{2, 4, 4}, {2, 8, 4}, {4, 4, 4}, {3, 5, 2}, {4, 4, 8}}) {
+    const Clos fabric{leaves, hosts, spines};
+    std::mt19937 random(11);
+    std::vector<FlowChoice> flows;
+    for (int from = 0; from < leaves * hosts; ++from)
+      for (int to = 0; to < leaves * hosts; ++to)
+        if (fabric.leafOf(from) != fabric.leafOf(to)) flows.push_back(fabric.flow(from, to, 8, random));
+    LinkLoads loads;
+    assignFlows(flows, &loads);
+    const int flowsOfLeaf = hosts * hosts * (leaves - 1);
+    const auto even = static_cast<uint32_t>((flowsOfLeaf + spines - 1) / spines);
+    EXPECT_LE(most(loads), even + 1) << leaves << " leaves of " << hosts << " hosts, " << spines << " spines";
+  }
+}
+
+}  // namespace
+}  // namespace eccl::transport
