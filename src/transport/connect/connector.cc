@@ -159,7 +159,7 @@ void Connector::adopt(Incoming incoming) {
     return;
   }
   if (auto waiting = self.unasked.find(id); waiting != self.unasked.end()) {
-    if (!hungUp(waiting->second.socket)) return self.turnAway(incoming, "the same call waits already");
+    if (!hungUp(waiting->second.socket.fd())) return self.turnAway(incoming, "the same call waits already");
     self.unasked.erase(waiting);
   }
   const size_t most = self.options.mostUnasked > 0 ? self.options.mostUnasked : descriptorShare();

@@ -57,7 +57,7 @@ void Widening::progress() {
     if (pending()) dial();
   }
   if (dialer_ == nullptr || !dialer_->progress()) return;
-  Result<Fd> socket = dialer_->result();
+  Result<Stream> socket = dialer_->result();
   stopDialing();
   dialed(std::move(socket));
 }
@@ -105,7 +105,7 @@ void Widening::stopDialing() {
   turn_.give();
 }
 
-void Widening::dialed(Result<Fd> socket) {
+void Widening::dialed(Result<Stream> socket) {
   Status status = socket.status();
   if (status.ok()) status = connection_.path()->addSocket(socket.take());
   if (status.ok()) {

@@ -34,7 +34,7 @@ class Widening final : public ReadyHandler {
   void onReady(uint32_t) override { progress(); }
   void dial();
   void stopDialing();
-  void dialed(Result<Fd> socket);
+  void dialed(Result<Stream> socket);
   void next();
   const Endpoint& endpoint(int rank) const { return context_.options.endpoint(rank); }
   const Rail& mine() const;
