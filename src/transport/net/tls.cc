@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <new>
 
 #include "transport/net/openssl.h"
 
@@ -72,7 +73,7 @@ class OpenSslTls final : public Tls {
   bool empty_ = false;    // the socket has brought less than was asked: not again in this call
   bool blocked_ = false;  // OpenSSL was told so
   bool ended_ = false;    // the peer has closed it
-  int error_ = 0;         // errno of the socket that ended it
+  int error_ = 0;         // errno that ended it
   size_t most_ = SIZE_MAX;
 };
 
@@ -175,7 +176,12 @@ int OpenSslTls::readSocket(BIO* bio, char* to, int count) {
 }
 
 int OpenSslTls::keep(const char* from, int count) {
-  out_.append(from, static_cast<size_t>(count));
+  try {  // OpenSSL's functions are no place for exceptions
+    out_.append(from, static_cast<size_t>(count));
+  } catch (const std::bad_alloc&) {
+    error_ = ENOMEM;
+    return -1;
+  }
   return count;
 }
 
@@ -266,7 +272,7 @@ ssize_t OpenSslTls::send(iovec* parts, size_t count) {
     while (out_.size() < kPerCall && skipEmpty()) {
       if (!encrypt(parts, end, &sent)) {
         shared_.openSsl->ERR_clear_error();
-        return errno = EBADMSG, -1;
+        return errno = error_ != 0 ? error_ : EBADMSG, -1;
       }
     }
     if (flush()) continue;
