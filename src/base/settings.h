@@ -34,6 +34,7 @@ struct Settings {
   std::string commId;            // ECCL_COMM_ID: host:port of rank 0, instead of a unique id
   std::string commSecret;        // ECCL_COMM_SECRET
   std::string commSecretFile;    // ECCL_COMM_SECRET_FILE
+  bool encrypt = false;          // ECCL_ENCRYPT (wire): TCP by TLS
   std::string socketIfname;      // ECCL_SOCKET_IFNAME
   std::string socketFamily;      // ECCL_SOCKET_FAMILY: "", AF_INET or AF_INET6
   int64_t socketsPerRail = 1;    // ECCL_SOCKETS_PER_RAIL: of a connection between two hosts

@@ -64,6 +64,7 @@ TEST(Settings, EveryRowReachesAMemberOfItsOwn) {
                                                       {"COMM_ID", "host:123"},
                                                       {"COMM_SECRET", "00112233445566778899aabbccddeeff"},
                                                       {"COMM_SECRET_FILE", "/a"},
+                                                      {"ENCRYPT", "1"},
                                                       {"SOCKET_IFNAME", "=eth0"},
                                                       {"SOCKET_FAMILY", "AF_INET6"},
                                                       {"SOCKETS_PER_RAIL", "2"},

@@ -156,7 +156,7 @@ class SetUp : ReadyHandler {
   void onReady(uint32_t) override {
     things_.door.acceptor->progress();
     if (!things_.door.incoming.socket) return;
-    called_ = std::move(things_.door.incoming.socket);
+    called_ = things_.door.incoming.socket.takeFd();
     offered_.reset();
     const linger none{1, 0};  // many thousand sockets would wait for their ports
     if (!things_.door.incoming.viaUnix) setsockopt(called_.get(), SOL_SOCKET, SO_LINGER, &none, sizeof none);
@@ -201,7 +201,7 @@ class SetUp : ReadyHandler {
     if (has(kDials) && offered_ == nullptr && called_ && !has(kNetwork)) {
       SetupSocket socket(std::move(called_));
       Result<std::optional<SetupMessage>> offer = socket.receive();
-      called_ = socket.take();
+      called_ = socket.take().takeFd();
       if (offer.ok() && *offer && !(*offer)->data.descriptors.empty())
         offered_ = mapShared((*offer)->data.descriptors[0].get(), kRingBytes).take();
     }

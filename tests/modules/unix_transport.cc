@@ -49,7 +49,7 @@ class UnixPath : public Path, public ReadyHandler {
   UnixPath(UnixTransport& transport, RingMemory memory, Opening opening, uint32_t* peerPoison)
       : transport_(transport),
         memory_(std::move(memory)),
-        socket_(std::move(opening.socket)),
+        socket_(opening.socket.takeFd()),
         onBroken_(std::move(opening.onBroken)),
         peerPoison_(peerPoison) {
     transport_.paths.insert(this);

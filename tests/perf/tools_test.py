@@ -189,6 +189,15 @@ def tcp():
         table(name, output, 3)
 
 
+def encryption():
+    """Where OpenSSL cannot be opened there is no job, and the message says what to do."""
+    with tempfile.TemporaryDirectory() as folder:
+        open(os.path.join(folder, "libssl.so.3"), "w").close()  # the loader finds it first
+        _, errors = run("all_reduce", "-t", 2, "-b", 8, "-e", 8, "-n", 1, code=3,
+                        env=dict(ECCL_ENCRYPT="1", LD_LIBRARY_PATH=folder))
+        check("ECCL_ENCRYPT=1 needs" in errors and "set ECCL_ENCRYPT=0 on all ranks" in errors, "what is missing", errors)
+
+
 def launched(environments, *arguments, code=0):
     """One process per environment, at the same time; the output of the first."""
     base = {k: v for k, v in os.environ.items() if not k.startswith(("NCCL_", "ECCL_TESTS"))}
@@ -331,7 +340,8 @@ def consistency():
 
 
 CASES = dict(options=options, types=types, roots=roots, json=json_output, registration=registration, tcp=tcp, launchers=launchers,
-             split=split, failures=failures, timeout=timeout, links=links, consistency=consistency)
+             split=split, failures=failures, timeout=timeout, links=links, consistency=consistency,
+             encryption=encryption)
 case = sys.argv[2]
 CASES[case]() if case in CASES else one_tool(case)
 print("passed")

@@ -15,6 +15,7 @@
 #include "runtime/communicator/connection_list.h"
 #include "support/processes.h"
 #include "support/temporary_folder.h"
+#include "transport/net/tls.h"
 
 namespace eccl::runtime {
 namespace {
@@ -48,6 +49,7 @@ class Connections : public test::TemporaryFolder {
   }
   void TearDown() override {
     unsetenv("ECCL_TRANSPORT");
+    unsetenv("ECCL_ENCRYPT");
     unsetenv("ECCL_CONNECTIONS_DUMP_FILE");
     TemporaryFolder::TearDown();
   }
@@ -249,6 +251,23 @@ TEST_F(Connections, AreNotKnownBeforeTheRanksHaveMet) {
   EXPECT_EQ(ecclCommGetConnections(comm, nullptr, &count), ecclInvalidUsage);
   EXPECT_THAT(ecclGetLastError(comm), HasSubstr("still being made"));
   EXPECT_EQ(ecclCommAbort(comm), ecclSuccess);
+}
+
+TEST_F(Connections, TheDumpSaysWhatIsEncrypted) {
+  setenv("ECCL_CONNECTIONS_DUMP_FILE", (folder_ + "links").c_str(), 1);
+  for (const bool encrypts : {false, true}) {
+    if (const auto tls = transport::tlsLibrary(); encrypts && !tls.ok()) GTEST_SKIP() << tls.status().message();
+    setenv("ECCL_ENCRYPT", encrypts ? "1" : "0", 1);
+    make(2, "tcp");
+    each([](ecclComm_t comm) { EXPECT_EQ(allReduce(comm, 1000), ecclSuccess); });
+    destroy();
+    for (const std::string& text : dumps("")) {
+      EXPECT_THAT(text, ContainsRegex(encrypts ? "\nsocket .* cipher=TLS_AES_128_GCM_SHA256\n"
+                                               : "\nsocket .* cipher=-\n"));
+    }
+    for (const auto& entry : std::filesystem::directory_iterator(folder_))
+      std::filesystem::remove(entry.path());
+  }
 }
 
 TEST_F(Connections, EachRankWritesADump) {

@@ -47,12 +47,13 @@ Status reduceAndCheck(Communicator& communicator, size_t count) {
   return {};
 }
 
-Status liveAsRank(int rank, VirtualSystem& system, const transport::UniqueId& id) {
+Status liveAsRank(int rank, VirtualSystem& system, const transport::UniqueId& id, bool encrypts) {
   CommunicatorOptions options;
   options.system = &system;
   options.settings.transport = "tcp";
   options.settings.initTimeout = 20;
   options.settings.channels = 1;
+  options.settings.encrypt = encrypts;
   options.settings.socketsPerRail = 2;  // the second joins while the job runs
   const auto communicator = std::make_shared<Communicator>(std::move(options));
   const auto work = [&]() -> Status {
@@ -67,7 +68,7 @@ Status liveAsRank(int rank, VirtualSystem& system, const transport::UniqueId& id
 }
 
 /// Rank 1 comes so much later than rank 0.
-Life live(uint64_t seed, Duration late = 0s, const CallFailure& failure = {}) {
+Life live(uint64_t seed, Duration late = 0s, const CallFailure& failure = {}, bool encrypts = false) {
   Life life;
   World world(seed);
   world.failure = failure;
@@ -80,9 +81,9 @@ Life live(uint64_t seed, Duration late = 0s, const CallFailure& failure = {}) {
   const TimePoint begun = world.now();
   for (int rank = 0; rank < kRanks; ++rank) {
     VirtualSystem& system = *network[static_cast<size_t>(rank)];
-    system.spawn("rank", [&life, &system, &id, rank, late] {
+    system.spawn("rank", [&life, &system, &id, rank, late, encrypts] {
       if (rank == 1) system.poll(-1, 0, late);
-      life.outcome[rank] = liveAsRank(rank, system, id);
+      life.outcome[rank] = liveAsRank(rank, system, id, encrypts);
     });
   }
   life.hang = world.run(5min);
@@ -127,6 +128,14 @@ TEST(VirtualLife, ManySeeds) {
   for (uint64_t seed = 100; seed < 240; ++seed) {
     SCOPED_TRACE(seed);
     expectGood(live(seed));
+  }
+}
+
+TEST(VirtualLife, ManySeedsEncrypted) {
+  if (const auto tls = transport::tlsLibrary(); !tls.ok()) GTEST_SKIP() << tls.status().message();
+  for (uint64_t seed = 100; seed < 200; ++seed) {
+    SCOPED_TRACE(seed);
+    expectGood(live(seed, 0s, {}, true));
   }
 }
 
@@ -178,10 +187,9 @@ void expectGoodOrToldOf(const Life& life, int failing) {
 
 /// Each call of two ranks' life fails once, in a life of its own. Of calls that are many, some: the same places
 /// of the library make them.
-TEST(VirtualLife, AnyCallMayFail) {
+void anyCallMayFail(bool encrypts, int mostOfOneKind) {
   constexpr uint64_t kSeed = 5;
-  constexpr int kMaxOfOneKind = 60;
-  const Life good = live(kSeed);
+  const Life good = live(kSeed, 0s, {}, encrypts);
   expectGood(good);
   int lives = 0, bad = 0;
   for (const auto& [which, count] : good.calls) {
@@ -189,10 +197,10 @@ TEST(VirtualLife, AnyCallMayFail) {
     const auto failures = kFailures.find(which.substr(2));
     if (failures == kFailures.end()) continue;  // it cannot fail
     for (int error : failures->second) {
-      for (int number = 0; number < count; number += 1 + count / kMaxOfOneKind) {
+      for (int number = 0; number < count; number += 1 + count / mostOfOneKind) {
         SCOPED_TRACE(
             format("node%d, %s number %d: %s", system, which.c_str() + 2, number, std::strerror(error)));
-        const Life life = live(kSeed, 0s, {system, which.substr(2), number, error});
+        const Life life = live(kSeed, 0s, {system, which.substr(2), number, error}, encrypts);
         ++lives;
         bad += !life.outcome[0].ok() || !life.outcome[1].ok();
         expectGoodOrToldOf(life, system);
@@ -203,6 +211,15 @@ TEST(VirtualLife, AnyCallMayFail) {
   EXPECT_GT(lives, 300);
   EXPECT_GT(bad, 30) << "failures have an effect";
   EXPECT_LT(bad, lives);
+}
+
+TEST(VirtualLife, AnyCallMayFail) {
+  anyCallMayFail(false, 60);
+}
+
+TEST(VirtualLife, AnyCallMayFailEncrypted) {
+  if (const auto tls = transport::tlsLibrary(); !tls.ok()) GTEST_SKIP() << tls.status().message();
+  anyCallMayFail(true, 30);
 }
 
 TEST(VirtualLife, ARankThatNeverComesIsNamed) {

@@ -25,7 +25,7 @@ struct Caller {
     secret.bytes.fill(7);
     Dialer dialer(party.peer, secret, hello, how, System::real().now() + std::chrono::seconds(10));
     PARTY_CHECK(party.until([&] { return dialer.progress(); }));
-    Result<Fd> fd = dialer.result();
+    Result<Stream> fd = dialer.result();
     PARTY_CHECK(fd.ok());
     socket = SetupSocket(fd.take());
     return "";

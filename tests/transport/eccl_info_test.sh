@@ -34,6 +34,11 @@ check 1 'ECCL_SLOTS' ECCL_SLOTS=3 "$info"
 check 0 '^rail +lo, 127[.]0[.]0[.]1$' ECCL_SOCKET_IFNAME==lo "$info"
 check 1 'selects no interface' ECCL_SOCKET_IFNAME=nonesuch "$info"
 
+# Without a usable OpenSSL: the loader finds this file first.
+touch "$folder/libssl.so.3"
+check 0 '^encrypt +(OpenSSL 3[.0-9]+ |not usable: ECCL_ENCRYPT=1 needs)' "$info"
+check 0 '^encrypt +not usable: ECCL_ENCRYPT=1 needs .*(libssl[.]so[.]3: file too short|headers)' LD_LIBRARY_PATH="$folder" "$info"
+
 unix=$modules/libeccl_transport_unix.so wrong=$modules/libeccl_transport_wrong.so
 check 0 "^transport unix, priority 150, module $unix; usable$" ECCL_TRANSPORT_MODULES="$unix" "$info"
 check 1 "'wrong' .* is of ECCL 0.0.9" ECCL_TRANSPORT_MODULES="$wrong" "$info"

@@ -42,6 +42,7 @@ struct PartySetup {
   uint64_t communicator = 77;
   size_t mostUnasked = 0;
   int socketsPerRail = 1;
+  bool encrypts = false;
   uint32_t partBytes = 32 << 10;
 
   bool allows(const std::string& name) const {
@@ -71,6 +72,7 @@ class Party {
     options.unixListener = setup.unixListener;
     transport::Secret secret;
     secret.bytes.fill(7);
+    secret.encrypts = setup.encrypts;
     acceptor = transport::Acceptor::open(secret, options, [this](transport::Incoming incoming) {
                  connector->adopt(std::move(incoming));
                }).take();

@@ -234,7 +234,7 @@ class StuckSystem final : public test::ForwardingSystem {
 TEST(TcpSender, GivesASocketThatStandsStillLittle) {
   StuckSystem system;
   Sending wire(SIZE_MAX, 0, system);
-  Fd second = wire.newSocket(system);
+  Stream second = wire.newSocket(system);
   system.stuck = second.get();
   ASSERT_TRUE(wire.path->addSocket(std::move(second)).ok());
   for (uint64_t k = 0; k < kShape.slots; ++k) {

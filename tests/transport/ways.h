@@ -17,7 +17,7 @@ struct Way {
   bool forks;  // rank 1 is a process of its own
   int family;  // of Reach::network
 };
-enum class Weather { bare, delay, partial, stall, spread };
+enum class Weather { bare, delay, partial, stall, spread, encrypted, encryptedPartial, encryptedSpread };
 
 /// Every registered transport, a module among them, as far apart as it reaches.
 inline std::vector<Way> everyWay() {
@@ -47,7 +47,8 @@ inline std::string nameOf(const Way& way) {
   return name + (way.forks ? "Fork" : "");
 }
 inline const char* nameOf(Weather weather) {
-  const char* names[] = {"Bare", "Delay", "Partial", "Stall", "Spread"};
+  const char* names[] = {"Bare",   "Delay",     "Partial",          "Stall",
+                         "Spread", "Encrypted", "EncryptedPartial", "EncryptedSpread"};
   return names[static_cast<int>(weather)];
 }
 inline std::string pathOf(const Way& way) {
@@ -61,9 +62,11 @@ inline PartySetup setupFor(const Way& way, Weather weather = Weather::bare) {
   PartySetup setup;
   setup.transports = {way.transport->name};
   setup.family = way.family;
-  setup.faulty = weather != Weather::bare && weather != Weather::spread;
+  setup.encrypts = weather >= Weather::encrypted;
+  setup.faulty = weather == Weather::delay || weather == Weather::partial || weather == Weather::stall ||
+                 weather == Weather::encryptedPartial;
   if (weather == Weather::delay) setup.faults.delay = std::chrono::microseconds(300);
-  if (weather == Weather::partial) {
+  if (weather == Weather::partial || weather == Weather::encryptedPartial) {
     setup.faults.bytesPerCall = 7;
     setup.ring.slotBytes = 256;
     setup.directFrom = 100;
@@ -72,7 +75,8 @@ inline PartySetup setupFor(const Way& way, Weather weather = Weather::bare) {
     setup.faults.stallAt = 20;
     setup.faults.stallFor = std::chrono::milliseconds(60);
   }
-  if (weather == Weather::spread) {  // messages in parts, over several sockets
+  if (weather == Weather::spread ||
+      weather == Weather::encryptedSpread) {  // messages in parts, over several sockets
     setup.socketsPerRail = 3;
     setup.partBytes = 64;
   }
@@ -107,6 +111,8 @@ class OnEveryWayInAnyWeather : public ::testing::TestWithParam<std::tuple<Way, W
  protected:
   void SetUp() override {
     if (way().family == AF_INET6 && !haveIpv6()) GTEST_SKIP() << "this host has no IPv6 loopback address";
+    if (const auto tls = transport::tlsLibrary(); weather() >= Weather::encrypted && !tls.ok())
+      GTEST_SKIP() << tls.status().message();
   }
   Way way() const { return std::get<0>(GetParam()); }
   Weather weather() const { return std::get<1>(GetParam()); }
@@ -115,9 +121,10 @@ class OnEveryWayInAnyWeather : public ::testing::TestWithParam<std::tuple<Way, W
 inline const auto kWays = ::testing::ValuesIn(everyWay());
 inline const auto kWeathers =
     ::testing::Values(Weather::bare, Weather::delay, Weather::partial, Weather::stall);
-/// Over TCP a connection may have several sockets.
-inline const auto kSpread =
-    ::testing::Combine(::testing::Values(wayBy("tcp")), ::testing::Values(Weather::spread));
+/// Over TCP a connection may have several sockets, and be encrypted.
+inline const auto kSpread = ::testing::Combine(
+    ::testing::Values(wayBy("tcp")), ::testing::Values(Weather::spread, Weather::encrypted,
+                                                       Weather::encryptedPartial, Weather::encryptedSpread));
 inline std::string nameOfWay(const ::testing::TestParamInfo<Way>& info) {
   return nameOf(info.param);
 }

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "transport/net/handshake.h"
 #include "transport/tcp/tcp_receiver.h"
 #include "transport/tcp/tcp_sender.h"
 
@@ -20,7 +21,8 @@ inline constexpr RingShape kShape{4, 256};
 template <class PathEnd, class RingEndKind>
 struct Wire {
   explicit Wire(size_t bytesPerCall = SIZE_MAX, uint64_t first = 0, System& system = System::real(),
-                size_t sockets = 1, uint32_t partBytes = 64) {
+                size_t sockets = 1, uint32_t partBytes = 64, bool encrypts = false)
+      : encrypts_(encrypts) {
     EXPECT_TRUE(reactor.open(System::real()).ok());
     TcpPath::Wiring wiring;
     wiring.socket = newSocket(system);
@@ -38,16 +40,28 @@ struct Wire {
     path = std::make_unique<PathEnd>(std::move(wiring), end);
     EXPECT_TRUE(path->open().ok());
     while (peers.size() < sockets) {
-      Fd socket = newSocket(system);
+      Stream socket = newSocket(system);
       EXPECT_TRUE(path->addSocket(std::move(socket)).ok());
     }
   }
   /// A stream is a stream; TCP itself is in the conformance suite.
-  Fd newSocket(System& system) {
+  Stream newSocket(System& system) {
     int pair[2];
     EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair), 0);
-    peers.emplace_back(pair[1]);
-    return Fd(pair[0], system);
+    if (!encrypts_) {
+      peers.emplace_back(Fd(pair[1]));
+      return Fd(pair[0], system);
+    }
+    Secret secret;
+    secret.encrypts = true;
+    Handshake mine = Handshake::dialing(Fd(pair[0], system), secret, {}, {});
+    Handshake theirs = Handshake::accepting(Fd(pair[1]), secret, {});
+    for (int i = 0; i < 10; ++i) {
+      mine.advance();
+      theirs.advance();
+    }
+    peers.push_back(theirs.takeSocket());
+    return mine.takeSocket();
   }
   void put(const void* bytes, size_t count, size_t socket = 0) {
     ASSERT_EQ(write(peers[socket].get(), bytes, count), static_cast<ssize_t>(count));
@@ -64,11 +78,14 @@ struct Wire {
     return got > 0 ? std::string(bytes, static_cast<size_t>(got)) : "";
   }
   Reactor reactor;
-  std::vector<Fd> peers;
+  std::vector<Stream> peers;
   RingEndKind end;
   std::unique_ptr<PathEnd> path;
   int breaks = 0, wants = 0;
   std::string reason;
+
+ private:
+  const bool encrypts_;
 };
 using Receiving = Wire<TcpReceiver, ReceiveEnd>;
 using Sending = Wire<TcpSender, SendEnd>;

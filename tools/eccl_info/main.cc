@@ -8,6 +8,7 @@
 #include "tools/common/command_line.h"
 #include "topology/probe/host_summary.h"
 #include "transport/net/rails.h"
+#include "transport/net/tls.h"
 #include "transport/registry/registry.h"
 
 namespace {
@@ -77,6 +78,12 @@ int printRails() {
   return 0;
 }
 
+void printEncryption() {
+  const auto library = eccl::transport::tlsLibrary();
+  std::printf("encrypt   %s\n",
+              library.ok() ? library->c_str() : ("not usable: " + library.status().message()).c_str());
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -101,5 +108,6 @@ int main(int argc, char** argv) {
   std::fputs(eccl::topology::describe(eccl::topology::readHost()).c_str(), stdout);
   for (const std::string& line : eccl::runtime::describeDevices()) std::printf("device %s\n", line.c_str());
   const int transports = printTransports(), rails = printRails();
+  printEncryption();
   return transports != 0 ? transports : rails;
 }

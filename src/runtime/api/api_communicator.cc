@@ -19,6 +19,7 @@ Result<transport::UniqueId> makeId() {
                                             transport::interfaceOptions(settings).family});
   }
   transport::UniqueId id = transport::UniqueId::random(System::real());
+  id.secret.encrypts = settings.encrypt;
   transport::Rendezvous::Options options;
   options.interfaces = transport::interfaceOptions(settings);
   ECCL_ASSIGN(auto root, transport::Rendezvous::start(&id, options));
@@ -114,6 +115,7 @@ Status initAll(ecclComm_t* comms, int ndev, const int* devices) {
     return Status::error(Code::invalidArgument, "ecclCommInitAll: ndev is %d; at least 1 is needed", ndev);
   ECCL_ASSIGN(Settings settings, loadSettings());
   transport::UniqueId id = transport::UniqueId::random(System::real());
+  id.secret.encrypts = settings.encrypt;
   transport::Rendezvous::Options options;
   options.interfaces = transport::interfaceOptions(settings);
   ECCL_ASSIGN(auto root, transport::Rendezvous::start(&id, options));

@@ -64,6 +64,7 @@ Status Communicator::establish(uint64_t id, const transport::Secret& secret, Fin
 
 Status Communicator::join(transport::UniqueId id, int rank, int ranks) {
   transport::expectDescriptors(ranks, options_.settings.raiseLimits);
+  id.secret.encrypts = options_.settings.encrypt;
   if (id.rootByRank0 && rank == 0) {
     transport::Rendezvous::Options rootOptions;
     rootOptions.system = &system();
@@ -99,6 +100,7 @@ Status Communicator::split(Communicator& parent, uint64_t number, int color, int
       transport::ByteWriter().put(parent.id_).put(number).put(static_cast<int32_t>(color)).take();
   transport::Secret secret;
   secret.bytes = parent.secret_.mac("eccl split secret" + seed);
+  secret.encrypts = options_.settings.encrypt;
   transport::Tag name = parent.secret_.mac("eccl split name" + seed);
   uint64_t id;
   std::memcpy(&id, name.data(), sizeof id);

@@ -56,11 +56,11 @@ std::string wayOf(const ConnectionReport& connection, const std::string& host, c
 std::string socketLine(const SocketReport& socket, const std::string& way) {
   return format(
       "socket %s interface=%s local=%s remote=%s sent=%llu received=%llu waiting=%llu retransmits=%llu "
-      "retransmitted=%llu rtt_us=%u rate=%llu\n",
+      "retransmitted=%llu rtt_us=%u rate=%llu cipher=%s\n",
       way.c_str(), word(socket.interface).c_str(), textOf(socket.ends.local).c_str(),
       textOf(socket.ends.remote).c_str(), wide(socket.sentBytes), wide(socket.receivedBytes),
       wide(socket.waitingBytes), wide(socket.retransmitted), wide(socket.retransmittedBytes),
-      socket.roundTripMicroseconds, wide(socket.bytesPerSecond));
+      socket.roundTripMicroseconds, wide(socket.bytesPerSecond), word(socket.cipher).c_str());
 }
 
 }  // namespace

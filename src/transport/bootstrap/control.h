@@ -139,8 +139,8 @@ class Control {
   };
   struct Command {  // from any thread to the service thread
     enum class What : uint8_t { transmit, adopt, report, leave } what = What::transmit;
-    Frame frame;  // transmit; report: what to say of the rank header.target
-    Fd socket;    // adopt
+    Frame frame;    // transmit; report: what to say of the rank header.target
+    Stream socket;  // adopt
     int rank = -1;
     std::string who;
   };

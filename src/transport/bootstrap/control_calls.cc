@@ -73,7 +73,7 @@ Status Control::connect(const std::optional<Endpoint>& parent, const Wait& wait)
     options.peer = format("rank %d (%s), the parent in the control tree", parentRank,
                           parent ? parent->who().c_str() : "unknown");
     options.retry = true;  // a busy acceptor may shed load
-    Result<Fd> socket = dial(parent ? *parent : Endpoint(), secret_, hello, options, wait);
+    Result<Stream> socket = dial(parent ? *parent : Endpoint(), secret_, hello, options, wait);
     if (socket.ok()) {
       Command command;
       command.what = Command::What::adopt;

@@ -42,8 +42,7 @@ void FrameSocket::queue(std::shared_ptr<const std::string> encoded) {
 Status FrameSocket::flush() {
   while (!queue_.empty()) {
     const std::string& first = *queue_.front();
-    const ssize_t sent =
-        socket_.system().send(socket_.get(), first.data() + sentOfFirst_, first.size() - sentOfFirst_);
+    const ssize_t sent = socket_.send(first.data() + sentOfFirst_, first.size() - sentOfFirst_);
     if (sent < 0 && errno == EINTR) continue;
     if (sent < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) {
       if (queuedBytes_ <= kMaxQueued) return {};
@@ -74,12 +73,13 @@ void FrameSocket::finishSending() {
 Status FrameSocket::receive(const std::function<Result<bool>(Frame&&)>& onFrame, bool* ended) {
   char chunk[64u << 10];
   Status broken;
-  for (int reads = 0; reads < 16; ++reads) {  // bounded: other sockets and the heartbeat wait
-    const ssize_t count = socket_.system().recv(socket_.get(), chunk, sizeof chunk);
+  for (int reads = 0; reads < 16 || socket_.pending();
+       ++reads) {  // bounded: other sockets and the heartbeat wait
+    const ssize_t count = socket_.receive(chunk, sizeof chunk);
     if (count < 0 && errno == EINTR) continue;
     if (count == 0) *ended = true;
     if (count < 0 && errno != EAGAIN && errno != EWOULDBLOCK) {
-      broken = Status::error(Code::remote, "connection broken (%s)", std::strerror(errno));
+      broken = Status::error(Code::remote, "connection broken (%s)", describeError(errno).c_str());
     }
     if (count <= 0) break;
     input_.append(chunk, static_cast<size_t>(count));

@@ -10,7 +10,7 @@
 #include <string_view>
 
 #include "base/status.h"
-#include "transport/net/fd.h"
+#include "transport/net/stream.h"
 
 namespace eccl::transport {
 
@@ -67,9 +67,9 @@ class FrameSocket {
   static constexpr size_t kMaxQueued = 256u << 20;
 
   FrameSocket() = default;
-  explicit FrameSocket(Fd socket) : socket_(std::move(socket)) {}
+  explicit FrameSocket(Stream socket) : socket_(std::move(socket)) {}
   int fd() const { return socket_.get(); }
-  const Fd& socket() const { return socket_; }
+  const Fd& socket() const { return socket_.fd(); }
   void close() { socket_.reset(); }
 
   /// Appends to the queue; flush() sends.
@@ -89,7 +89,7 @@ class FrameSocket {
   Status receive(const std::function<Result<bool>(Frame&&)>& onFrame, bool* ended);
 
  private:
-  Fd socket_;
+  Stream socket_;
   std::string input_;
   std::list<std::shared_ptr<const std::string>> queue_;
   size_t sentOfFirst_ = 0;

@@ -60,7 +60,7 @@ Result<std::optional<Endpoint>> joinOnce(const UniqueId& id, const JoinRequest& 
     // Before the first contact the root may not be up yet; one that has closed on us is either gone, or was too
     // busy.
     options.retry = attempt == 1;
-    Result<Fd> connection = dial(root, id.secret, hello, options, noted ? untilTheVerdict(wait) : wait);
+    Result<Stream> connection = dial(root, id.secret, hello, options, noted ? untilTheVerdict(wait) : wait);
     if (!connection.ok()) {
       return Status::error(connection.status().code(), "rank %d of %d: %s", request.rank, request.nranks,
                            connection.status().message().c_str());

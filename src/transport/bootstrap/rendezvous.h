@@ -58,6 +58,8 @@ class Rendezvous {
   void closeAfterFork();
 
  private:
+  static constexpr Duration kDawdlerLimit = std::chrono::seconds(10);  // from authenticated to joined
+
   /// What a process says of itself.
   struct Claim {
     std::string peer;  // address, and host and pid once known
@@ -84,6 +86,7 @@ class Rendezvous {
   bool finished(TimePoint now) const;
   TimePoint nextDeadline() const;
   void onIncoming(Incoming incoming);
+  void onDisagreement(const Hello& hello, const std::string& peer, const std::string& why);
   void service(Joiner& joiner);
   Result<bool> onFrame(Joiner& joiner, Frame&& frame);
   void join(Joiner& joiner);

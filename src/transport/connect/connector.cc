@@ -150,7 +150,7 @@ void Connector::adopt(Incoming incoming) {
     return;
   }
   if (auto waiting = self.unasked.find(id); waiting != self.unasked.end()) {
-    const Fd& socket = waiting->second.socket;
+    const Fd& socket = waiting->second.socket.fd();
     const bool hungUp = socket.system().poll(socket.get(), POLLRDHUP, Duration::zero()) == 1;
     if (!hungUp) return self.turnAway(incoming, "the same call waits already");
     self.unasked.erase(waiting);

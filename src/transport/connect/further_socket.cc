@@ -30,13 +30,13 @@ std::optional<Status> FurtherSocket::progress() {
     if (Status status = begin(now); !status.ok()) return stop(), status;
   }
   if (dialer_ == nullptr || !dialer_->progress()) return std::nullopt;
-  Result<Fd> socket = dialer_->result();
+  Result<Stream> socket = dialer_->result();
   stop();
   return socket.ok() ? join(socket.take()) : socket.status();
 }
 
 // From now on the rails are watched, and messages spread by their speeds.
-Status FurtherSocket::join(Fd socket) {
+Status FurtherSocket::join(Stream socket) {
   ECCL_TRY(connection_.path()->addSocket(std::move(socket)));
   const std::vector<Rail>& mine = context_.options.endpoint(context_.options.rank).rails;
   const std::vector<Rail>& theirs = context_.options.endpoint(connection_.peer()).rails;

@@ -31,7 +31,7 @@ class FurtherSocket final : public ReadyHandler {
  private:
   void onReady(uint32_t) override { onReady_(); }
   Status begin(TimePoint now);
-  Status join(Fd socket);
+  Status join(Stream socket);
 
   LinkContext& context_;
   Connection& connection_;

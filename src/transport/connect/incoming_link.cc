@@ -114,12 +114,12 @@ void IncomingLink::takeConfirmation(SetupMessage& message) {
 void IncomingLink::open() {
   const bool called = socket_.fd() >= 0;
   if (called) context_.reactor.forget(socket_.fd(), this);
-  Fd socket = socket_.take();
-  const bool watched = !called || !local_ || context_.peers.add(connection.peer(), socket);
+  Stream socket = socket_.take();
+  const bool watched = !called || !local_ || context_.peers.add(connection.peer(), socket.fd());
   Result<std::unique_ptr<Path>> path = acceptance_->open(connection.receiveEnd, opening(socket));
   acceptance_.reset();
   if (!path.ok()) return fail(path.status().code(), path.status().message());
-  if (!watched && socket) context_.peers.addSocket(connection.peer(), std::move(socket));
+  if (!watched && socket) context_.peers.addSocket(connection.peer(), socket.takeFd());
   connection.becomeReady(path.take());
 }
 

@@ -67,7 +67,7 @@ class Link : public ReadyHandler {
   /// logged as a warning, later ones as INFO.
   void fail(Code code, const std::string& why);
   /// For a path that takes what it wants of `socket`.
-  Opening opening(Fd& socket) {
+  Opening opening(Stream& socket) {
     return {socket, [this](const std::string& reason) { context_.onBroken(*this, reason); },
             [this] { widen(); }};
   }

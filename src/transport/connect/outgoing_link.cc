@@ -225,14 +225,14 @@ void OutgoingLink::progress() {
   if (wanted_) beginDialing();
   if (dialer_ == nullptr) return recall();
   if (!dialer_->progress()) return;
-  Result<Fd> socket = dialer_->result();
+  Result<Stream> socket = dialer_->result();
   stopDialing();
   if (socket.ok()) return dialed(socket.take());
   if (!descriptorsLeft(kDescriptorsOfSetup)) return waitForDescriptors();
   tryNext(socket.status(), true);
 }
 
-void OutgoingLink::dialed(Fd socket) {
+void OutgoingLink::dialed(Stream socket) {
   socket_ = SetupSocket(std::move(socket));
   if (Status status = sendOffer(); !status.ok()) {
     // The peer may have answered the call alone, and hung up before the offer came.
@@ -336,12 +336,12 @@ Result<std::unique_ptr<Path>> OutgoingLink::makePath() {
     decorator = std::make_unique<FaultPath>(*faults, *context_.options.system, memory, outer,
                                             [this](const std::string& why) { context_.onBroken(*this, why); });
   }
-  Fd socket = socket_.take();
+  Stream socket = socket_.take();
   const bool local = entry().reach == Reach::host;
-  const bool watched = !local || context_.peers.add(connection.peer(), socket);
+  const bool watched = !local || context_.peers.add(connection.peer(), socket.fd());
   ECCL_ASSIGN(std::unique_ptr<Path> path,
               offer_->open(decorator != nullptr ? decorator->inner() : outer, opening(socket)));
-  if (!watched && socket) context_.peers.addSocket(connection.peer(), std::move(socket));
+  if (!watched && socket) context_.peers.addSocket(connection.peer(), socket.takeFd());
   if (decorator == nullptr) return path;
   outer.directFrom = decorator->inner().directFrom;
   outer.mine = decorator->inner().mine;

@@ -55,7 +55,7 @@ class OutgoingLink final : public Link {
   void comeLater(Duration wait);
   void recall();
   void stopDialing();
-  void dialed(Fd socket);
+  void dialed(Stream socket);
   Status sendOffer();
   void onAnswer(SetupMessage& answer);
   Status takeAnswer(SetupData& answer);

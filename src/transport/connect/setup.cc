@@ -69,7 +69,7 @@ Status SetupSocket::send(SetupMessage message) {
     rights->cmsg_len = CMSG_LEN(list.size() * sizeof(int));
     std::memcpy(CMSG_DATA(rights), list.data(), list.size() * sizeof(int));
   }
-  const ssize_t sent = socket_.system().sendmsg(socket_.get(), &envelope);
+  const ssize_t sent = socket_.send(envelope);
   if (sent < 0) return Status::fromErrno(errno, "cannot answer");
   if (static_cast<size_t>(sent) < sizeof header + data.bytes.size())
     return Status::error(Code::system, "the socket took half an answer");
@@ -85,7 +85,7 @@ Result<bool> SetupSocket::fill(void* to, size_t bytes) {
   envelope.msg_iovlen = 1;
   envelope.msg_control = control;
   envelope.msg_controllen = sizeof control;
-  const ssize_t got = socket_.system().recvmsg(socket_.get(), &envelope, 0);
+  const ssize_t got = socket_.receive(envelope);
   if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) return false;
   if (got < 0) return Status::fromErrno(errno, "the connection broke while being set up");
   for (cmsghdr* each = CMSG_FIRSTHDR(&envelope); each != nullptr; each = CMSG_NXTHDR(&envelope, each)) {

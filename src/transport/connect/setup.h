@@ -62,10 +62,10 @@ SetupMessage saying(SetupKind kind, const std::string& why);
 class SetupSocket {
  public:
   SetupSocket() = default;
-  explicit SetupSocket(Fd socket) : socket_(std::move(socket)) {}
+  explicit SetupSocket(Stream socket) : socket_(std::move(socket)) {}
   int fd() const { return socket_.get(); }
-  const Fd& socket() const { return socket_; }
-  Fd take() { return std::move(socket_); }
+  const Fd& socket() const { return socket_.fd(); }
+  Stream take() { return std::move(socket_); }
   /// Sends all of it or fails: a fresh socket has room, so that too little of it is an error. The peer gets
   /// the descriptors, and those that were not lent are closed here. Errors: system if the socket does not
   /// take it, internal if the transport said too much. Not logged.
@@ -89,7 +89,7 @@ class SetupSocket {
   static_assert(sizeof(Header) == 128);
   Result<bool> fill(void* to, size_t bytes);
 
-  Fd socket_;
+  Stream socket_;
   Header header_;
   SetupData data_;  // of the message that is being received
   size_t got_ = 0;  // of header and content

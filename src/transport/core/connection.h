@@ -25,7 +25,7 @@
 #include "program/slot_ring.h"
 #include "transport/core/socket_report.h"
 #include "transport/net/address.h"
-#include "transport/net/fd.h"
+#include "transport/net/stream.h"
 
 namespace eccl::transport {
 
@@ -73,7 +73,9 @@ class Path {
   /// Takes a further socket between the same two ranks, over another rail or another way through the network,
   /// and spreads messages over all. Both sides take it, the receiver first. Error (remote): it takes no more.
   /// Not logged.
-  virtual Status addSocket(Fd /*socket*/) { return Status::error(Code::remote, "%s has one socket", name()); }
+  virtual Status addSocket(Stream /*socket*/) {
+    return Status::error(Code::remote, "%s has one socket", name());
+  }
   /// Sender: how fast each of its sockets can be, in 10^6 bits per second, 0: not known. Messages are spread
   /// accordingly; without, or where one is not known, as if all were alike.
   virtual void weighSockets(const std::function<uint32_t(const SocketEnds&)>& /*megabits*/) {}

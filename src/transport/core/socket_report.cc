@@ -8,9 +8,10 @@
 namespace eccl::transport {
 
 // Kernels before 4.19 fill in less: what they leave out stays 0.
-SocketReport reportOf(const Fd& socket) {
+SocketReport reportOf(const Stream& socket) {
   SocketReport report;
-  report.ends = endsOf(socket);
+  report.ends = endsOf(socket.fd());
+  if (socket.cipher() != nullptr) report.cipher = socket.cipher();
   tcp_info info{};
   socklen_t size = sizeof info;
   if (socket.system().getsockopt(socket.get(), IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return report;

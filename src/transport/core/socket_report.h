@@ -5,13 +5,16 @@
 #include <string>
 
 #include "transport/net/socket_ends.h"
+#include "transport/net/stream.h"
 
 namespace eccl::transport {
 
-/// A value. Bytes are those of TCP's stream, headers of ECCL's messages included, since the socket was made.
+/// A value. Bytes are those of TCP's stream, headers of ECCL's messages and of TLS included, since the socket
+/// was made.
 struct SocketReport {
   SocketEnds ends;
   std::string interface;   ///< of this host; empty until nameInterfaces()
+  std::string cipher;      ///< Stream::cipher(); empty: not encrypted
   uint64_t sentBytes = 0;  ///< that the peer's kernel has acknowledged
   uint64_t receivedBytes = 0;
   uint64_t waitingBytes = 0;   ///< that are to be sent, or have not been acknowledged
@@ -23,6 +26,6 @@ struct SocketReport {
 };
 
 /// Three system calls. For any socket: what cannot be found out stays empty.
-SocketReport reportOf(const Fd& socket);
+SocketReport reportOf(const Stream& socket);
 
 }  // namespace eccl::transport

@@ -29,6 +29,7 @@
 #include "transport/core/connection.h"
 #include "transport/core/reactor.h"
 #include "transport/net/endpoint.h"
+#include "transport/net/stream.h"
 
 namespace eccl::transport {
 
@@ -101,7 +102,7 @@ struct TransportContext {
 struct Opening {
   /// Over which the connection was set up; none within a process. A path that wants it moves it out; else the
   /// caller closes it, or keeps it to watch the peer.
-  Fd& socket;
+  Stream& socket;
   /// The path calls it once, when the connection breaks, as the last thing it does in a call. The path may be
   /// poisoned meanwhile, not destroyed.
   std::function<void(const std::string& reason)> onBroken;

@@ -105,7 +105,7 @@ void FaultPath::limitAhead(uint32_t messages) {
   if (path_ != nullptr) path_->limitAhead(messages);
 }
 
-Status FaultPath::addSocket(Fd socket) {
+Status FaultPath::addSocket(Stream socket) {
   return path_ != nullptr ? path_->addSocket(std::move(socket)) : Status();
 }
 

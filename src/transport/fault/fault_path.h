@@ -37,7 +37,7 @@ class FaultPath final : public Path {
   void flush() override;
   void askForReleases() override;
   void limitAhead(uint32_t messages) override;
-  Status addSocket(Fd socket) override;
+  Status addSocket(Stream socket) override;
   void weighSockets(const std::function<uint32_t(const SocketEnds&)>& megabits) override;
   void preferSockets(const std::function<bool(const SocketEnds&)>& takesLongOnes) override;
   std::string checkSockets(const std::function<std::string(const SocketAddress& mine)>& downAt) override;

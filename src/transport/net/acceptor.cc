@@ -45,6 +45,7 @@ Result<std::unique_ptr<Acceptor>> Acceptor::open(const Secret& secret, const Opt
 // Listens on every address, but only advertises the chosen ones: a choice of interfaces says where traffic
 // shall go, and the handshake decides who may come in.
 Status Acceptor::listen() {
+  if (secret_.encrypts) ECCL_TRY(tlsLibrary().status());
   ECCL_TRY(poller_.open(*options_.system));
   ECCL_ASSIGN(std::vector<Interface> all, listInterfaces(*options_.system));
   ECCL_ASSIGN(std::vector<Interface> chosen, chooseInterfaces(all, options_.interfaces));
@@ -219,7 +220,8 @@ void Acceptor::fill(Listener& listener, Fd fd, const sockaddr_storage& from) {
   slot.viaUnix = listener.isUnix;
   slot.pid = peer.pid;
   slot.peer = listener.isUnix ? format("unix pid %d", peer.pid) : SocketAddress::from(address).text();
-  slot.handshake = Handshake::accepting(std::move(fd), secret_, endpoint_.identity);
+  slot.handshake =
+      Handshake::accepting(std::move(fd), listener.isUnix ? secret_.withinHost() : secret_, endpoint_.identity);
   advance(listener, slot);
 }
 
@@ -260,11 +262,13 @@ void Acceptor::pause(Listener& listener, TimePoint until) {
 void Acceptor::advance(Listener& listener, Slot& slot) {
   if (!slot.taken()) return;
   const Handshake::State state = slot.handshake.advance();
-  if (state == Handshake::State::failed && slot.handshake.unsaid()) {  // as a FlowProbe's, or a port scanner's
-    ECCL_TRACE("%s called and hung up", slot.peer.c_str());
-    return release(listener, slot);
+  if (state == Handshake::State::failed) {
+    const bool told = slot.handshake.disagrees() && options_.onDisagreement;
+    if (told) options_.onDisagreement(slot.handshake.hello(), slot.peer, slot.handshake.why());
+    const bool silent = slot.handshake.unsaid();  // as a FlowProbe, or a port scanner
+    if (silent) ECCL_TRACE("%s called and hung up", slot.peer.c_str());
+    return drop(listener, slot, told || silent ? "" : slot.handshake.why());
   }
-  if (state == Handshake::State::failed) return drop(listener, slot, slot.handshake.why());
   if (state == Handshake::State::working) {
     Status status = poller_.watch(slot.handshake.fd(), slot.handshake.awaits(), tagOf(listener, slot));
     if (!status.ok()) drop(listener, slot, status.message());
@@ -281,17 +285,14 @@ void Acceptor::advance(Listener& listener, Slot& slot) {
     early_.push_back(std::move(incoming));
 }
 
+// `why` empty: somebody has said it.
 void Acceptor::drop(Listener& listener, Slot& slot, const std::string& why) {
   int suppressed = 0;
-  if (limiter_.allow(options_.system->now(), &suppressed)) {
+  if (!why.empty() && limiter_.allow(options_.system->now(), &suppressed)) {
     ECCL_WARN("dropped a connection from %s, which %s; the job is not affected%s", slot.peer.c_str(),
               why.c_str(),
               suppressed > 0 ? format(" (%d more were dropped silently)", suppressed).c_str() : "");
   }
-  release(listener, slot);
-}
-
-void Acceptor::release(Listener& listener, Slot& slot) {
   poller_.forget(slot.handshake.fd());
   listener.callers.release(slot);
   if (listener.pausedUntil != TimePoint::max()) listener.pausedUntil = options_.system->now();

@@ -15,10 +15,11 @@
 
 namespace eccl::transport {
 
-/// A connection whose dialer has proved the secret. The socket is non-blocking, close-on-exec, TCP_NODELAY.
+/// A connection whose dialer has proved the secret. The socket is non-blocking, close-on-exec, TCP_NODELAY, and
+/// encrypted if it is TCP and the secret says so.
 struct Incoming {
   Hello hello;
-  Fd socket;
+  Stream socket;
   bool viaUnix = false;
   int32_t pid = 0;   ///< SO_PEERCRED when viaUnix: from the kernel, in this process's pid namespace, 0 if not
                      ///< visible there
@@ -45,13 +46,16 @@ class Acceptor {
     uint16_t port = 0;                                  ///< 0: any free one
     bool unixListener = true;
     std::optional<Identity> identity;  ///< default: random
+    /// Called from progress() for a caller with the secret who encrypts while this side does not, or the other
+    /// way round: who it is, its address, and the end of a sentence about it. It is dropped.
+    std::function<void(const Hello& hello, const std::string& peer, const std::string& why)> onDisagreement;
     System* system = &System::real();
   };
   /// Called from progress(). It must not destroy the Acceptor.
   using OnIncoming = std::function<void(Incoming)>;
 
   /// Opens the listeners; connections are accepted by progress(). Errors: invalidArgument if `options` select
-  /// no interface, system if a listener cannot be had. Logged.
+  /// no interface, system if a listener cannot be had, or OpenSSL for a secret that encrypts. Logged.
   static Result<std::unique_ptr<Acceptor>> open(const Secret& secret, const Options& options,
                                                 OnIncoming onIncoming);
 
@@ -95,7 +99,6 @@ class Acceptor {
   void fill(Listener& listener, Fd fd, const sockaddr_storage& from);
   void pause(Listener& listener, TimePoint until);
   void advance(Listener& listener, Slot& slot);
-  void release(Listener& listener, Slot& slot);
   void drop(Listener& listener, Slot& slot, const std::string& why);
   void evict(Listener& listener, Slot& slot);
   uint64_t tagOf(const Listener& listener, const Slot& slot) const;

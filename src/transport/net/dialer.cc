@@ -127,10 +127,13 @@ void Dialer::onConnected() {
   socklen_t size = sizeof failure;
   options_.system->getsockopt(socket_.get(), SOL_SOCKET, SO_ERROR, &failure, &size);
   if (failure != 0) return fail(std::strerror(failure));
-  if (connectedToItself(socket_)) return fail("nobody listens there");
-  if (options_.suits && !options_.suits(endsOf(socket_))) return fail("it is routed through another interface");
+  if (connectedToItself(socket_.fd())) return fail("nobody listens there");
+  if (options_.suits && !options_.suits(endsOf(socket_.fd())))
+    return fail("it is routed through another interface");
   poller_.forget(socket_.get());
-  handshake_ = Handshake::dialing(std::move(socket_), secret_, endpoint_.identity, hello_);
+  handshake_ =
+      Handshake::dialing(socket_.takeFd(), candidates_[current_].isUnix ? secret_.withinHost() : secret_,
+                         endpoint_.identity, hello_);
   state_ = State::shaking;
   until_ = options_.system->now() + stretched(options_.handshakeLimit);
   shake();
@@ -140,6 +143,12 @@ void Dialer::shake() {
   const Handshake::State state = handshake_.advance();
   if (state == Handshake::State::failed) {
     const std::string why = "the peer " + handshake_.why();
+    if (handshake_.disagrees()) {  // another try would say the same
+      Status status = Status::error(Code::invalidUsage, "%s, at %s, %s", options_.peer.c_str(),
+                                    candidates_[current_].text(endpoint_).c_str(), handshake_.why().c_str());
+      hangUp(why);
+      return finish(std::move(status));
+    }
     return handshake_.cutOff() ? listenerBusy(why) : fail(why);
   }
   if (state == Handshake::State::working) {
@@ -192,7 +201,7 @@ void Dialer::finish(Status status) {
   state_ = State::over;
 }
 
-Result<Fd> Dialer::result() {
+Result<Stream> Dialer::result() {
   if (!status_.ok()) return status_;
   return std::move(socket_);
 }
@@ -205,8 +214,8 @@ void Dialer::closeAfterFork() {
 
 // Of many threads that dial at the same time a few do at a time, and one that found no descriptor does so
 // again.
-Result<Fd> dial(const Endpoint& endpoint, const Secret& secret, const Hello& hello, const DialOptions& options,
-                const Wait& wait) {
+Result<Stream> dial(const Endpoint& endpoint, const Secret& secret, const Hello& hello,
+                    const DialOptions& options, const Wait& wait) {
   constexpr size_t kDescriptors = 3;
   constexpr Duration kTurnRest = std::chrono::milliseconds(2);
   const auto aborted = [&] { return abortedWhile(format("connecting to %s", options.peer.c_str()).c_str()); };
@@ -223,7 +232,7 @@ Result<Fd> dial(const Endpoint& endpoint, const Secret& secret, const Hello& hel
         if (wait.aborted()) return aborted();
         wait.onFd(dialer.fd(), dialer.nextDeadline());
       }
-      Result<Fd> socket = dialer.result();
+      Result<Stream> socket = dialer.result();
       if (socket.ok() || wait.expired() || descriptorsLeft(kDescriptors)) return socket;
     }
     if (wait.aborted()) return aborted();

@@ -55,9 +55,9 @@ class Dialer {
   /// True once the attempt is over.
   bool progress();
   /// Once, after progress() returned true: the socket, like Incoming's, or the error. timeout: the deadline
-  /// has passed. remote: no candidate can be reached, and `retry` is off. internal: there is no candidate.
-  /// system: no descriptors. Not logged.
-  Result<Fd> result();
+  /// has passed. invalidUsage: one side encrypts and the other does not. remote: no candidate can be reached,
+  /// and `retry` is off. internal: there is no candidate. system: no descriptors. Not logged.
+  Result<Stream> result();
   /// In a forked child: closes the descriptors. Only destruction may follow.
   void closeAfterFork();
 
@@ -92,7 +92,7 @@ class Dialer {
   State state_ = State::resting;
   TimePoint until_{};  // of the current state
   Poller poller_;
-  Fd socket_;  // while connecting, and when done
+  Stream socket_;  // while connecting, and when done
   Handshake handshake_;
   Status status_;
 };
@@ -104,7 +104,7 @@ bool connectedToItself(const Fd& socket);
 /// Dialer for a thread that may block, on the System of `wait`, whose deadline and abort flag end it. Waits
 /// for its turn (SetupTurn) before it takes descriptors. Errors: the Dialer's; timeout if there was no turn;
 /// internal when aborted. Not logged: the caller adds which rank it is, and logs.
-Result<Fd> dial(const Endpoint& endpoint, const Secret& secret, const Hello& hello, const DialOptions& options,
-                const Wait& wait);
+Result<Stream> dial(const Endpoint& endpoint, const Secret& secret, const Hello& hello,
+                    const DialOptions& options, const Wait& wait);
 
 }  // namespace eccl::transport

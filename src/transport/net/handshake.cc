@@ -14,7 +14,7 @@ namespace {
 struct Challenge {
   uint32_t magic = kWireMagic;
   uint16_t version = kWireVersion;
-  uint16_t zero = 0;
+  uint16_t encrypts = 0;  // 0 or 1: Secret::encrypts
   std::array<uint8_t, 16> nonce{};
   Tag proof{};
 };
@@ -33,6 +33,11 @@ std::string checkHeader(uint32_t magic, uint16_t version) {
   if (version == kWireVersion) return {};
   return format("speaks version %u of ECCL's protocol, this library version %u: all ranks need the same ECCL",
                 version, kWireVersion);
+}
+
+/// What the acceptor's proof covers, beside what both cover.
+std::string_view coveredBy(uint16_t encrypts) {
+  return encrypts != 0 ? "encrypts" : "";
 }
 
 bool known(Purpose purpose) {
@@ -66,7 +71,7 @@ const char* nameOf(Purpose purpose) {
 
 Result<Greeting> decodeGreeting(std::string_view bytes) {
   ECCL_ASSIGN(Greeting greeting, decodeHeaded<Greeting>(bytes));
-  if (!known(greeting.purpose) || greeting.zero != 0)
+  if (!known(greeting.purpose) || greeting.encrypts > 1)
     return Status::error(Code::remote, "sent a malformed greeting");
   return greeting;
 }
@@ -86,6 +91,7 @@ Handshake Handshake::dialing(Fd socket, const Secret& secret, const Identity& id
   h.identity_ = identity;
   h.hello_ = mine;
   h.greeting_.purpose = mine.purpose;
+  h.greeting_.encrypts = secret.encrypts;
   h.socket_.system().random(h.greeting_.nonce.data(), h.greeting_.nonce.size());
   h.sendNext(Step::sendGreeting, std::string(bytesOf(h.greeting_)));
   return h;
@@ -96,20 +102,25 @@ Handshake Handshake::accepting(Fd socket, const Secret& secret, const Identity& 
   h.socket_ = std::move(socket);
   h.secret_ = secret;
   h.identity_ = identity;
+  h.side_ = Tls::Side::acceptor;
   h.socket_.system().random(h.acceptorNonce_.data(), h.acceptorNonce_.size());
   h.receiveNext(Step::readGreeting, sizeof(Greeting));
   return h;
 }
 
-// What a side shows to know the secret: bound to its role, the acceptor, the purpose (in the greeting) and both
-// nonces.
-Tag Handshake::proof(char role, std::string_view covered) const {
+// What a side shows to know the secret, and the key of TLS, are bound to: a role, the acceptor, the purpose (in
+// the greeting) and both nonces.
+std::string Handshake::context(char role) const {
   ByteWriter message;
-  message.raw("ECCL handshake 1").put(role).put(identity_).put(greeting_).put(acceptorNonce_).raw(covered);
-  return secret_.mac(message.take());
+  return message.raw("ECCL handshake 1").put(role).put(identity_).put(greeting_).put(acceptorNonce_).take();
+}
+
+Tag Handshake::proof(char role, std::string_view covered) const {
+  return secret_.mac(context(role).append(covered));
 }
 
 uint32_t Handshake::awaits() const {
+  if (step_ == Step::encrypt) return awaits_;
   const bool reading = step_ == Step::readChallenge || step_ == Step::readAdmission ||
                        step_ == Step::readGreeting || step_ == Step::readHello;
   return reading ? EPOLLIN : EPOLLOUT;
@@ -117,7 +128,7 @@ uint32_t Handshake::awaits() const {
 
 Handshake::State Handshake::advance() {
   while (step_ != Step::idle && step_ != Step::end) {
-    if (!transfer()) break;
+    if (step_ == Step::encrypt ? !encrypt() : !transfer()) break;
     onStepComplete();
   }
   if (step_ != Step::end) return State::working;
@@ -130,13 +141,12 @@ bool Handshake::transfer() {
   while (moved_ < buffer_.size()) {
     char* at = buffer_.data() + moved_;
     const size_t left = buffer_.size() - moved_;
-    const ssize_t count = reading ? socket_.system().recv(socket_.get(), at, left)
-                                  : socket_.system().send(socket_.get(), at, left);
+    const ssize_t count = reading ? socket_.receive(at, left) : socket_.send(at, left);
     if (count < 0 && errno == EINTR) continue;
     if (count < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return false;
     cutOff_ = count <= 0;
     unsaid_ = (count == 0 || (count < 0 && errno == ECONNRESET)) && step_ == Step::readGreeting && moved_ == 0;
-    if (count < 0) fail(format("broke the connection during the handshake (%s)", std::strerror(errno)));
+    if (count < 0) fail(format("broke the connection during the handshake (%s)", describeError(errno).c_str()));
     if (count == 0) {
       fail(step_ == Step::readHello ? "closed the connection instead of proving that it knows this job's secret"
                                     : "closed the connection during the handshake");
@@ -157,10 +167,11 @@ void Handshake::onStepComplete() {
       Result<Challenge> challenge = decodeHeaded<Challenge>(buffer_);
       if (!challenge.ok()) return fail(challenge.status().message());
       acceptorNonce_ = challenge->nonce;
-      if (!constantTimeEqual(challenge->proof, proof('A', {}))) {
+      if (!constantTimeEqual(challenge->proof, proof('A', coveredBy(challenge->encrypts)))) {
         return fail(
             "is not the one looked for, or does not know this job's secret (do all ranks use the same id?)");
       }
+      peerEncrypts_ = challenge->encrypts != 0;
       const Tag mac = proof('D', bytesOf(hello_));
       return sendNext(Step::sendHello, std::string(bytesOf(hello_)).append(bytesOf(mac)));
     }
@@ -168,9 +179,11 @@ void Handshake::onStepComplete() {
       Result<Greeting> greeting = decodeGreeting(buffer_);
       if (!greeting.ok()) return fail(greeting.status().message());
       greeting_ = *greeting;
+      peerEncrypts_ = greeting->encrypts != 0;
       Challenge challenge;
+      challenge.encrypts = secret_.encrypts;
       challenge.nonce = acceptorNonce_;
-      challenge.proof = proof('A', {});
+      challenge.proof = proof('A', coveredBy(challenge.encrypts));
       return sendNext(Step::sendChallenge, std::string(bytesOf(challenge)));
     }
     case Step::sendChallenge:
@@ -184,10 +197,12 @@ void Handshake::onStepComplete() {
       if (!hello.ok()) return fail(hello.status().message());
       if (hello->purpose != greeting_.purpose) return fail("changed its purpose during the handshake");
       hello_ = *hello;
-      return sendNext(Step::sendAdmission, std::string(bytesOf(Admission())));
+      return onIntroduced();
     }
     case Step::sendHello:
-      return receiveNext(Step::readAdmission, sizeof(Admission));
+      return onIntroduced();
+    case Step::encrypt:
+      return admit();
     case Step::readAdmission: {
       Result<Admission> admission = decodeHeaded<Admission>(buffer_);
       if (!admission.ok()) return fail(admission.status().message());
@@ -201,6 +216,43 @@ void Handshake::onStepComplete() {
     case Step::end:
       return;
   }
+}
+
+// The Hello has gone or come: now both sides know each other, and whether they agree.
+void Handshake::onIntroduced() {
+  if (peerEncrypts_ != secret_.encrypts) {
+    disagrees_ = true;
+    return fail(peerEncrypts_
+                    ? "encrypts (ECCL_ENCRYPT=1), and the other side does not: set it alike on all ranks"
+                    : "does not encrypt, and the other side does (ECCL_ENCRYPT=1): set it alike on all "
+                      "ranks");
+  }
+  if (!secret_.encrypts) return admit();
+  Result<std::unique_ptr<Tls>> tls =
+      Tls::over(socket_.fd(), side_, secret_, context('T').append(bytesOf(hello_)));
+  if (!tls.ok()) return fail("was called in vain: " + tls.status().message());
+  tls_ = tls.take();
+  step_ = Step::encrypt;
+}
+
+// True when TLS is set up.
+bool Handshake::encrypt() {
+  Result<uint32_t> awaited = tls_->handshake();
+  if (!awaited.ok()) {
+    cutOff_ = awaited.status().code() == Code::system;
+    return fail(awaited.status().message()), false;
+  }
+  awaits_ = *awaited;
+  if (awaits_ != 0) return false;
+  socket_ = Stream(socket_.takeFd(), std::move(tls_));
+  return true;
+}
+
+void Handshake::admit() {
+  if (side_ == Tls::Side::acceptor)
+    sendNext(Step::sendAdmission, std::string(bytesOf(Admission())));
+  else
+    receiveNext(Step::readAdmission, sizeof(Admission));
 }
 
 // The exact size of the next message: no byte behind it may be taken out of the socket.

@@ -9,6 +9,7 @@
 #include "transport/net/bytes.h"
 #include "transport/net/fd.h"
 #include "transport/net/secret.h"
+#include "transport/net/stream.h"
 
 namespace eccl::transport {
 
@@ -51,7 +52,7 @@ struct Greeting {
   uint32_t magic = kWireMagic;
   uint16_t version = kWireVersion;
   Purpose purpose = Purpose::data;
-  uint8_t zero = 0;
+  uint8_t encrypts = 0;  ///< 0 or 1: Secret::encrypts
   std::array<uint8_t, 16> nonce{};
 };
 static_assert(sizeof(Greeting) == 24);
@@ -65,10 +66,12 @@ Result<Hello> decodeHello(std::string_view bytes);
 ///   dialer   -> Greeting  { purpose, nonce D }
 ///   acceptor -> Challenge { nonce A, MAC(acceptor, identity, purpose, D, A) }
 ///   dialer   -> Hello,     MAC(dialer,   identity, purpose, D, A, Hello)
+///   TLS, if Secret::encrypts; its key is bound to all of the above
 ///   acceptor -> Admission: a dialer that was dropped for others learns so here, while it may still come again
 /// The roles in the MACs make a reflected message useless. The acceptor's identity makes one that reached the
 /// wrong acceptor useless. The nonces make an old one useless. Nothing is believed before the MAC over it is
-/// checked, and no byte after the Hello or the Admission is read. Nothing is encrypted.
+/// checked, and no byte after the Hello or the Admission is read. Greeting and Challenge also say whether a
+/// side encrypts. If one does and the other does not, both know after the Hello, with its MAC, who is wrong.
 ///
 /// Owner and thread: the Acceptor or Dialer, which also minds the time. Failure: the state failed, with
 /// why().
@@ -90,16 +93,20 @@ class Handshake {
   int fd() const { return socket_.get(); }
   /// After done: the introduction, mine or the peer's, which is authentic.
   const Hello& hello() const { return hello_; }
-  /// The socket, after done or to give the handshake up. Only once.
-  Fd takeSocket() { return std::move(socket_); }
+  /// The socket, encrypted if that was asked for, after done or to give the handshake up. Only once.
+  Stream takeSocket() { return std::move(socket_); }
   /// After failed: a sentence part such as "sent no ECCL greeting".
   const std::string& why() const { return why_; }
   /// After failed: the connection ended, and nothing wrong had been said.
   bool cutOff() const { return cutOff_; }
   /// After failed: the connection ended before the peer had said anything.
   bool unsaid() const { return unsaid_; }
+  /// After failed: one side encrypts and the other does not. hello() is authentic on both.
+  bool disagrees() const { return disagrees_; }
   /// The accepting side, while working: the peer has sent a greeting that makes sense.
-  bool greeted() const { return step_ == Step::sendChallenge || step_ == Step::readHello; }
+  bool greeted() const {
+    return step_ == Step::sendChallenge || step_ == Step::readHello || step_ == Step::encrypt;
+  }
 
  private:
   enum class Step : uint8_t {
@@ -107,6 +114,7 @@ class Handshake {
     sendGreeting,
     readChallenge,
     sendHello,
+    encrypt,
     readAdmission,
     readGreeting,
     sendChallenge,
@@ -115,14 +123,18 @@ class Handshake {
     end
   };
 
+  std::string context(char role) const;
   Tag proof(char role, std::string_view covered) const;
   bool transfer();
+  void onIntroduced();
+  bool encrypt();
+  void admit();
   void onStepComplete();
   void receiveNext(Step step, size_t bytes);
   void sendNext(Step step, std::string bytes);
   void fail(std::string why);
 
-  Fd socket_;
+  Stream socket_;
   Secret secret_;
   Identity identity_{};
   Hello hello_;
@@ -131,7 +143,11 @@ class Handshake {
   Step step_ = Step::idle;
   std::string buffer_;  // being sent, or received so far (already of its final size)
   size_t moved_ = 0;
-  bool cutOff_ = false, unsaid_ = false;
+  Tls::Side side_ = Tls::Side::dialer;
+  bool peerEncrypts_ = false;
+  std::unique_ptr<Tls> tls_;  // while it is set up
+  uint32_t awaits_ = 0;       // of tls_
+  bool cutOff_ = false, unsaid_ = false, disagrees_ = false;
   std::string why_;
 };
 

@@ -14,8 +14,12 @@ namespace eccl::transport {
 /// The 128-bit key shared by all ranks of a communicator. It travels in the unique id, never over a socket.
 struct Secret {
   std::array<uint8_t, 16> bytes{};
+  /// Whether TCP connections that are made with it are encrypted (ECCL_ENCRYPT). No part of the key.
+  bool encrypts = false;
 
   static Secret random(System& system);
+  /// The same for a connection that does not leave the host.
+  Secret withinHost() const { return {bytes, false}; }
   /// 32 hexadecimal digits, surrounding white space allowed. `where` names the source in the error
   /// (invalidArgument), which never shows the text. Not logged.
   static Result<Secret> fromHex(std::string_view text, const char* where);

@@ -23,15 +23,10 @@ constexpr int kMostUnsent = 64 << 10;
 constexpr uint32_t kSilentMs = 1300;
 constexpr unsigned kSilentRetries = 2;
 
-// Shortens the parts to `most` bytes in all.
-msghdr cut(iovec* parts, int count, size_t most) {
+msghdr messageOf(iovec* parts, int count) {
   msghdr message{};
   message.msg_iov = parts;
-  for (int i = 0; i < count && most > 0; ++i) {
-    parts[i].iov_len = std::min(parts[i].iov_len, most);
-    most -= parts[i].iov_len;
-    ++message.msg_iovlen;
-  }
+  message.msg_iovlen = static_cast<size_t>(count);
   return message;
 }
 
@@ -51,7 +46,7 @@ TcpPath::TcpPath(Wiring wiring, uint32_t* peerPoison)
       bytesPerCall_(wiring.bytesPerCall),
       peerPoison_(peerPoison) {}
 
-Status TcpPath::addSocket(Fd socket) {
+Status TcpPath::addSocket(Stream socket) {
   if (!subflows_.empty() && !live()) return {};  // it makes no difference any more
   if (subflows_.size() == kMaxSockets)
     return Status::error(Code::remote, "the connection has %zu sockets already", kMaxSockets);
@@ -61,10 +56,12 @@ Status TcpPath::addSocket(Fd socket) {
     return status;
   }
   open_ = true;
+  added.socket.limitCalls(bytesPerCall_);
+  added.socket.readAhead();
   if (subflows_.size() > 1) {
     // The first gets it with the second: a connection of one socket is faster without.
     for (size_t i = subflows_.size() == 2 ? 0 : subflows_.size() - 1; i < subflows_.size(); ++i) {
-      const Fd& each = subflows_[i].socket;
+      const Fd& each = subflows_[i].socket.fd();
       each.system().setsockopt(each.get(), IPPROTO_TCP, TCP_NOTSENT_LOWAT, &kMostUnsent, sizeof kMostUnsent);
     }
   }
@@ -74,7 +71,7 @@ Status TcpPath::addSocket(Fd socket) {
 
 std::string TcpPath::checkSockets(const std::function<std::string(const SocketAddress& mine)>& downAt) {
   for (size_t i = 0; subflows() > 1 && i < subflows() && live(); ++i) {
-    const Fd& socket = subflows_[i].socket;
+    const Fd& socket = subflows_[i].socket.fd();
     if (subflows_[i].aside && ++subflows_[i].asideFor > 2)
       return format("the peer closed %s and goes on", nameOf(i).c_str());
     if (const std::string name = downAt(localAddress(socket)); !name.empty())
@@ -101,7 +98,7 @@ std::vector<SocketReport> TcpPath::sockets() const {
 }
 
 uint64_t TcpPath::loadOf(size_t subflow) const {
-  const Fd& socket = subflows_[subflow].socket;
+  const Fd& socket = subflows_[subflow].socket.fd();
   tcp_info info{};
   socklen_t size = sizeof info;
   if (socket.system().getsockopt(socket.get(), IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return 0;
@@ -111,24 +108,22 @@ uint64_t TcpPath::loadOf(size_t subflow) const {
 /// "socket 2 of 3, 10.0.0.1:4000 to 10.0.0.2:5000".
 std::string TcpPath::nameOf(size_t subflow) const {
   return format("socket %zu of %zu, %s", subflow + 1, subflows(),
-                endsOf(subflows_[subflow].socket).text().c_str());
+                endsOf(subflows_[subflow].socket.fd()).text().c_str());
 }
 
 ssize_t TcpPath::send(size_t subflow, iovec* parts, int count) {
-  const Fd& socket = subflows_[subflow].socket;
-  const msghdr message = cut(parts, count, bytesPerCall_);
-  const ssize_t sent = socket.system().sendmsg(socket.get(), &message);
+  msghdr message = messageOf(parts, count);
+  const ssize_t sent = subflows_[subflow].socket.send(message);
   return sent < 0 && isTransient(errno) ? 0 : sent;
 }
 
 ssize_t TcpPath::receive(size_t subflow, iovec* parts, int count, std::string* why) {
-  const Fd& socket = subflows_[subflow].socket;
-  msghdr message = cut(parts, count, bytesPerCall_);
-  const ssize_t got = socket.system().recvmsg(socket.get(), &message, 0);
+  msghdr message = messageOf(parts, count);
+  const ssize_t got = subflows_[subflow].socket.receive(message);
   if (got > 0) return got;
   if (got < 0 && isTransient(errno)) return 0;
   *why = got == 0 ? "the peer closed the connection"
-                  : format("receiving from it failed: %s", std::strerror(errno));
+                  : format("receiving from it failed: %s", describeError(errno).c_str());
   return got == 0 ? kClosed : -1;
 }
 

@@ -10,8 +10,8 @@
 #include "transport/core/connection.h"
 #include "transport/core/reactor.h"
 #include "transport/core/ring_memory.h"
-#include "transport/net/fd.h"
 #include "transport/net/socket_ends.h"
+#include "transport/net/stream.h"
 
 namespace eccl::transport {
 
@@ -31,7 +31,7 @@ class TcpPath : public Path {
  public:
   /// What an end is made of. It takes the socket, and keeps the memory that the ring is in.
   struct Wiring {
-    Fd socket;
+    Stream socket;
     Reactor* reactor = nullptr;
     RingMemory memory;
     /// Called last in whatever found the break; may poison this path, not destroy it.
@@ -43,7 +43,7 @@ class TcpPath : public Path {
   ~TcpPath() override { shut(); }
   /// Begins to watch the first socket; needed before anything else. Error: see Poller. Not logged.
   Status open() { return addSocket(std::move(first_)); }
-  Status addSocket(Fd socket) final;
+  Status addSocket(Stream socket) final;
   std::string checkSockets(const std::function<std::string(const SocketAddress& mine)>& downAt) override;
   std::vector<SocketReport> sockets() const override;
   const char* name() const override { return "tcp"; }
@@ -62,13 +62,15 @@ class TcpPath : public Path {
   /// Over several sockets, a message travels in parts of so many bytes.
   uint32_t partBytes() const { return partBytes_; }
   size_t subflows() const { return subflows_.size(); }
-  SocketEnds endsOfSubflow(size_t subflow) const { return endsOf(subflows_[subflow].socket); }
+  SocketEnds endsOfSubflow(size_t subflow) const { return endsOf(subflows_[subflow].socket.fd()); }
   bool live() const { return open_ && !poisoned_; }
-  /// Bytes moved, 0: not now, -1: broken, errno says why. The parts are cut to what one call may move.
+  /// Bytes moved, 0: not now, -1: broken, errno says why. The parts are changed.
   ssize_t send(size_t subflow, iovec* parts, int count);
   static constexpr ssize_t kClosed = -2;
   /// Bytes moved; 0: not now; less: broken, *why says how; kClosed: by the peer.
   ssize_t receive(size_t subflow, iovec* parts, int count, std::string* why);
+  /// Something may have come that no event tells of: see Stream::pending().
+  bool pending(size_t subflow) const { return subflows_[subflow].socket.pending(); }
   /// Bytes that wait in a socket, unsent or not acknowledged; 0 where the kernel does not say.
   uint64_t loadOf(size_t subflow) const;
   /// Of several sockets, one that the peer has closed, which it does when it leaves: it is not looked at any
@@ -91,11 +93,11 @@ class TcpPath : public Path {
 
  private:
   struct Subflow final : public ReadyHandler {
-    Subflow(TcpPath* owner, size_t at, Fd from) : path(owner), number(at), socket(std::move(from)) {}
+    Subflow(TcpPath* owner, size_t at, Stream from) : path(owner), number(at), socket(std::move(from)) {}
     void onReady(uint32_t events) override { path->onReady(number, events); }
     TcpPath* const path;
     const size_t number;
-    Fd socket;
+    Stream socket;
     uint32_t watched = 0;
     bool aside = false;
     int asideFor = 0;  // calls of checkSockets()
@@ -103,7 +105,7 @@ class TcpPath : public Path {
   void shut();
   std::string nameOf(size_t subflow) const;
 
-  Fd first_;  // until open()
+  Stream first_;  // until open()
   Reactor* const reactor_;
   const RingMemory memory_;
   const std::function<void(const std::string&)> onBroken_;

@@ -21,7 +21,7 @@ void TcpReceiver::onReady(size_t subflow, uint32_t events) {
 
 void TcpReceiver::receiveFrom(size_t subflow) {
   Inbox& inbox = inboxes_[subflow];
-  for (int call = 0; call < kCallsPerReady && live(); ++call) {
+  for (int call = 0; live() && (call < kCallsPerReady || pending(subflow)); ++call) {
     iovec parts[] = {{inbox.target, inbox.missing}, {inbox.stage + inbox.staged, kStage - inbox.staged}};
     const size_t asked = inbox.missing + kStage - inbox.staged;
     std::string why;
@@ -144,7 +144,7 @@ void TcpReceiver::sendCredit() {
 void TcpReceiver::sendingFailed(int error) {
   if (std::exchange(failing_, true)) return;  // its last words ask for another credit
   for (size_t subflow = 0; subflow < subflows() && live(); ++subflow) receiveFrom(subflow);
-  breakOff(0, format("sending to it failed: %s", std::strerror(error)));
+  breakOff(0, format("sending to it failed: %s", describeError(error).c_str()));
 }
 
 void TcpReceiver::endReceiving() {

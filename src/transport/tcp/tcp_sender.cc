@@ -160,7 +160,7 @@ bool TcpSender::sendFrom(size_t subflow) {
 
 void TcpSender::sendingFailed(size_t subflow, int error) {
   for (size_t i = 0; i < subflows() && live(); ++i) receiveCredits(i);  // the peer may have said why
-  breakOff(subflow, format("sending to it failed: %s", std::strerror(error)));
+  breakOff(subflow, format("sending to it failed: %s", describeError(error).c_str()));
 }
 
 // Over the first socket, between two parts.
@@ -198,6 +198,7 @@ void TcpSender::receiveCredits(size_t subflow) {
   if (!live()) return;
   Outbox& box = outboxes_[subflow];
   iovec part{reinterpret_cast<std::byte*>(box.credits) + box.creditBytes, sizeof box.credits - box.creditBytes};
+  const size_t asked = part.iov_len;
   std::string why;
   const ssize_t got = receive(subflow, &part, 1, &why);
   // The last credits come over the first socket, and may come later.
@@ -214,6 +215,7 @@ void TcpSender::receiveCredits(size_t subflow) {
   }
   box.creditBytes -= count * sizeof(CreditFrame);
   std::memmove(box.credits, box.credits + count, box.creditBytes);
+  if (static_cast<size_t>(got) == asked && pending(subflow)) receiveCredits(subflow);
 }
 
 /// The kernel has taken all messages before this one.

@@ -203,7 +203,7 @@ TEST(Control, StrangersDuringTheJobChangeNothing) {
 struct BadChild {
   UniqueId id = UniqueId::random(System::real());
   test::Node node;
-  Fd socket;
+  Stream socket;
   explicit BadChild(Control::Options options = {}) : node(id, 0, 2, options) {
     Hello hello;
     hello.purpose = Purpose::control;

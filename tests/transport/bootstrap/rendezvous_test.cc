@@ -271,7 +271,7 @@ TEST_F(RendezvousTest, ImpossibleRanksAreRefusedAlone) {
 TEST_F(RendezvousTest, MembersThatSpeakNonsenseAreDropped) {
   FrameSocket twice = halfJoin(1, 2, true);
   sendJoin(twice, 1, 2);
-  Fd garbage;
+  Stream garbage;
   {
     Hello hello;
     hello.purpose = Purpose::rendezvous;

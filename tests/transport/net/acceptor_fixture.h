@@ -50,7 +50,7 @@ struct AcceptorTest : testing::Test {
     return hello;
   }
   /// Drives both until the dialer is through.
-  Result<transport::Fd> dialHere(const transport::Endpoint& endpoint, transport::DialOptions dialOptions = {}) {
+  Result<transport::Stream> dialHere(const transport::Endpoint& endpoint, transport::DialOptions dialOptions = {}) {
     transport::Dialer dialer(endpoint, secret, hello(), dialOptions, System::real().now() + 20s);
     while (!dialer.progress()) {
       acceptor->progress();

@@ -35,7 +35,7 @@ TEST_F(AcceptorTest, DeliversOverEveryCandidate) {
     EXPECT_EQ(arrived[0].hello.rank, 3);
     EXPECT_EQ(arrived[0].hello.communicator, 42u);
     EXPECT_FALSE(arrived[0].viaUnix);
-    for (const Fd* end : {&*fd, &arrived[0].socket}) {
+    for (const Stream* end : {&*fd, &arrived[0].socket}) {
       EXPECT_NE(fcntl(end->get(), F_GETFD) & FD_CLOEXEC, 0);
       EXPECT_NE(fcntl(end->get(), F_GETFL) & O_NONBLOCK, 0);
     }

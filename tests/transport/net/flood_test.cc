@@ -134,7 +134,7 @@ TEST_F(FloodTest, OneFamilyDoesNotCrowdTheOthersOut) {
     only.addresses = {address};
     EXPECT_TRUE(dialHere(only).ok()) << address.text();
   }
-  const Result<Fd> local = dialHere(endpoint, {.via = Via::unixOnly});
+  const Result<Stream> local = dialHere(endpoint, {.via = Via::unixOnly});
   EXPECT_TRUE(local.ok()) << local.status().message();
   for (int i = 0; i < 30; ++i) flood.push_back(silentUnix(endpoint));
   acceptor->progress();

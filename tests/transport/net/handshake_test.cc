@@ -50,12 +50,12 @@ TEST_F(HandshakeTest, DeliversTheHelloAndTouchesNothingBehindIt) {
   Handshake dialer = dialing(), acceptor = accepting();
   run(dialer, acceptor);
   ASSERT_EQ(dialer.advance(), State::done) << dialer.why();
-  const Fd mine = dialer.takeSocket();
+  const Stream mine = dialer.takeSocket();
   ASSERT_EQ(write(mine.get(), "data", 4), 4);
   ASSERT_EQ(acceptor.advance(), State::done) << acceptor.why();
   const Hello sent = sampleHello();
   EXPECT_EQ(std::memcmp(&acceptor.hello(), &sent, sizeof sent), 0);
-  const Fd theirs = acceptor.takeSocket();
+  const Stream theirs = acceptor.takeSocket();
   char text[8] = "";
   EXPECT_EQ(read(theirs.get(), text, sizeof text), 4);
   EXPECT_STREQ(text, "data");
@@ -67,7 +67,7 @@ TEST_F(HandshakeTest, DataRightBehindTheLastMessageStaysInTheSocket) {
   acceptor.advance();
   dialer.advance();
   ASSERT_EQ(acceptor.advance(), State::done);
-  const Fd theirs = acceptor.takeSocket();
+  const Stream theirs = acceptor.takeSocket();
   ASSERT_EQ(write(theirs.get(), "early", 5), 5);
   ASSERT_EQ(dialer.advance(), State::done);
   char text[8] = "";
@@ -230,11 +230,12 @@ TEST_F(HandshakeTest, APurposeOtherThanTheGreetingsIsRefused) {
   EXPECT_NE(acceptor.why().find("purpose"), std::string::npos) << acceptor.why();
 }
 
-TEST_F(HandshakeTest, WorksByteByByte) {
+/// Through a relay that carries a byte at a time.
+void expectWorksByteByByte(const Secret& secret, const Identity& identity) {
   Pair left, right;
   Handshake dialer = Handshake::dialing(std::move(left.dialer), secret, identity, sampleHello());
   Handshake acceptor = Handshake::accepting(std::move(right.acceptor), secret, identity);
-  for (int i = 0; i < 1000 && acceptor.advance() == State::working; ++i) {
+  for (int i = 0; i < 3000 && acceptor.advance() == State::working; ++i) {
     dialer.advance();
     char byte;
     for (auto [from, to] :
@@ -243,6 +244,60 @@ TEST_F(HandshakeTest, WorksByteByByte) {
     }
   }
   EXPECT_EQ(acceptor.advance(), State::done) << acceptor.why();
+}
+
+TEST_F(HandshakeTest, WorksByteByByte) {
+  expectWorksByteByByte(secret, identity);
+  if (const auto tls = tlsLibrary(); !tls.ok()) GTEST_SKIP() << "encrypted: " << tls.status().message();
+  secret.encrypts = true;
+  expectWorksByteByByte(secret, identity);
+}
+
+/// What takes a side's encryption from it, as a settings file of one host would.
+TEST_F(HandshakeTest, WhoEncryptsAloneIsNamedOnBothSides) {
+  for (bool dialerEncrypts : {false, true}) {
+    Pair pair;
+    secret.encrypts = dialerEncrypts;
+    Handshake dialer = Handshake::dialing(std::move(pair.dialer), secret, identity, sampleHello());
+    secret.encrypts = !dialerEncrypts;
+    Handshake acceptor = Handshake::accepting(std::move(pair.acceptor), secret, identity);
+    run(dialer, acceptor);
+    for (Handshake* side : {&dialer, &acceptor}) {
+      EXPECT_EQ(side->advance(), State::failed);
+      EXPECT_TRUE(side->disagrees());
+      EXPECT_NE(side->why().find("ECCL_ENCRYPT"), std::string::npos) << side->why();
+      EXPECT_EQ(side->hello().rank, 17);
+    }
+    EXPECT_EQ(dialer.why().rfind("encrypts", 0) == 0, !dialerEncrypts) << dialer.why();
+    EXPECT_EQ(acceptor.why().rfind("encrypts", 0) == 0, dialerEncrypts) << acceptor.why();
+  }
+}
+
+// Somebody on the way makes each side believe that the other does not encrypt.
+TEST_F(HandshakeTest, NobodyOnTheWayCanSwitchEncryptionOff) {
+  secret.encrypts = true;
+  for (const size_t flag : {size_t{7}, size_t{6}}) {  // of the greeting, of the challenge
+    Pair left, right;
+    Handshake dialer = Handshake::dialing(std::move(left.dialer), secret, identity, sampleHello());
+    Handshake acceptor = Handshake::accepting(std::move(right.acceptor), secret, identity);
+    char bytes[256];
+    const auto pass = [&](const Fd& from, const Fd& to, bool change) {
+      const ssize_t count = read(from.get(), bytes, sizeof bytes);
+      ASSERT_GT(count, 8);
+      if (change) {
+        ASSERT_EQ(bytes[flag], 1);
+        bytes[flag] = 0;
+      }
+      ASSERT_EQ(write(to.get(), bytes, static_cast<size_t>(count)), count);
+    };
+    dialer.advance();
+    pass(left.acceptor, right.dialer, flag == 7);
+    acceptor.advance();
+    pass(right.dialer, left.acceptor, flag == 6);
+    EXPECT_EQ(dialer.advance(), State::failed);
+    EXPECT_FALSE(dialer.disagrees());
+    EXPECT_NE(dialer.why().find("secret"), std::string::npos) << dialer.why();
+  }
 }
 
 TEST_F(HandshakeTest, OtherProtocolsAndVersionsAreNamed) {
