@@ -14,6 +14,7 @@ struct ProcessRecord {
   char boot[64];        ///< the kernel's boot id: with the name, tells hosts apart
   char processor[128];  ///< model name
   uint64_t availableMemory;
+  double joinSeconds;  ///< until its ranks had joined
   int32_t pid;
   int32_t color;
   bool sameHost(const ProcessRecord& other) const;

@@ -126,6 +126,10 @@ void Report::devices(const std::vector<DeviceLine>& lines) {
   json_->end();
 }
 
+void Report::init(double seconds, int ranks) {
+  std::fprintf(out_, "# Init: %d ranks joined in %.3f s\n", ranks, seconds);
+}
+
 void Report::remark(const std::string& sentence) {
   std::fprintf(out_, "#\n# %s\n", sentence.c_str());
 }

@@ -42,6 +42,8 @@ class Report {
   void beginDocument(int argc, char** argv, char** environment, int libraryVersion);
   void banner(const char* program, int headerVersion, int libraryVersion);
   void devices(const std::vector<DeviceLine>& lines);
+  /// How long the slowest process took to join. In the text only: the JSON has nccl-tests' keys.
+  void init(double seconds, int ranks);
   /// "#\n# <sentence>\n".
   void remark(const std::string& sentence);
   void tableHeader();

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <chrono>
@@ -127,8 +128,10 @@ class Run {
   // From here on a failure of any rank reaches the others through the library.
   Outcome join() {
     ecclUniqueId id;
+    const auto begun = std::chrono::steady_clock::now();
     TOOLS_TRY(rendezvous_->id(&id));
     TOOLS_TRY(comms_.join(id, options_.parallelInit));
+    joinSeconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
     rendezvous_->joined();
     if (place_.procs == 1) return {};
     TOOLS_TRY(comms_.makeSide());
@@ -138,12 +141,16 @@ class Run {
 
   // Everybody learns where everybody is, so that all come to the same conclusions.
   Outcome describeJob() {
-    const ProcessRecord mine = thisProcess(color_);
+    ProcessRecord mine = thisProcess(color_);
+    mine.joinSeconds = joinSeconds_;
     records_.assign(place_.procs, mine);
     if (place_.procs > 1) TOOLS_TRY(exchange_.gather(&mine, sizeof mine, records_.data()));
 
-    if (report_ != nullptr)
+    if (report_ != nullptr) {
       report_->devices(deviceLines(records_, place_.perProcess, static_cast<int>(firstDevice_)));
+      for (const ProcessRecord& each : records_) joinSeconds_ = std::max(joinSeconds_, each.joinSeconds);
+      report_->init(joinSeconds_, place_.nranks());
+    }
 
     maxBytes_ = options_.maxBytes;
     const size_t fits = largestBuffer(records_, place_.perProcess);
@@ -275,7 +282,7 @@ class Run {
   std::unique_ptr<Report> report_;
   std::vector<ProcessRecord> records_;
   std::vector<LinkRecord> links_;  // --report_links
-  double measuredSeconds_ = 0;
+  double joinSeconds_ = 0, measuredSeconds_ = 0;
   size_t maxBytes_ = 0;
   int firstRank_ = 0, nranks_ = 0;
   std::vector<Totals> totals_;

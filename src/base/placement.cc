@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <numeric>
 #include <utility>
 
 #include "base/status.h"
@@ -21,6 +22,12 @@ class Numbers {
  private:
   std::map<std::string, int> numbers_;
 };
+
+std::vector<int> upTo(size_t count) {
+  std::vector<int> all(count);
+  std::iota(all.begin(), all.end(), 0);
+  return all;
+}
 
 }  // namespace
 
@@ -45,13 +52,30 @@ std::string RankLocation::text() const {
   return text;
 }
 
-Placement::Placement(std::span<const RankLocation> locations) {
+Placement::Placement(std::span<const RankLocation> locations) : Placement(locations, upTo(locations.size())) {}
+
+Placement::Placement(std::span<const RankLocation> locations, std::span<const int> locationOf) {
   Numbers machines, hostNames, memories, accelerators, portNames;
-  for (size_t rank = 0; rank < locations.size(); ++rank) {
-    const RankLocation& location = locations[rank];
+  std::vector<int> firstRank(locations.size(), -1);  // at each location
+  for (size_t rank = 0; rank < locationOf.size(); ++rank) {
+    const auto at = static_cast<size_t>(locationOf[rank]);
+    const RankLocation& location = locations[at];
+    const int first = std::exchange(firstRank[at], firstRank[at] < 0 ? static_cast<int>(rank) : firstRank[at]);
+    const auto like = static_cast<size_t>(first);
+    const bool alone = location.memory.empty();
+    if (first >= 0) {
+      machine.push_back(machine[like]);
+      host.push_back(host[like]);
+      memory.push_back(alone ? memories("of rank " + std::to_string(rank)) : memory[like]);
+      numaNode.push_back(numaNode[like]);
+      accelerator.push_back(accelerator[like]);
+      portsOf.push_back(portsOf[like]);
+      port.push_back(port[like]);
+      continue;
+    }
     machine.push_back(machines(location.machine));
     host.push_back(hostNames(location.host));
-    memory.push_back(memories(location.memory.empty() ? "of rank " + std::to_string(rank) : location.memory));
+    memory.push_back(memories(alone ? "of rank " + std::to_string(rank) : location.memory));
     numaNode.push_back(location.numaNode);
     accelerator.push_back(
         location.accelerator.empty() ? -1 : accelerators(location.host + '\n' + location.accelerator));

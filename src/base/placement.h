@@ -59,6 +59,9 @@ struct Placement {
   /// Each location has at least one port. Where ranks say different things of one port, the first rank
   /// counts; of the cores of a machine, the greatest number does.
   explicit Placement(std::span<const RankLocation> locations);
+  /// Where ranks are at few different locations: `locationOf` is by rank the index of its location. Each is
+  /// some rank's.
+  Placement(std::span<const RankLocation> locations, std::span<const int> locationOf);
   /// `ranks` of them on one host, which is the machine, with one port and one memory.
   static Placement oneHost(int ranks, double cores);
   /// One rank for each host, which has one port and one core.

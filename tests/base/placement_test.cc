@@ -44,6 +44,18 @@ TEST(Placement, IsOversubscribedWhereThereAreMoreRanksThanCores) {
   EXPECT_TRUE(Placement::oneHost(9, 8).oversubscribed());
 }
 
+// Ranks without shared memory have none in common, even at one location.
+TEST(Placement, OfFewLocationsIsThatOfAll) {
+  std::vector<RankLocation> few = {{"m0", "", "p0", 2}, {"m1", "mem", "p1", 3}, {"m1", "mem", "p0", 5}};
+  few[1].ports.push_back(few[0].ports[0]);
+  few[2].accelerator = "gpu";
+  const std::vector<int> locationOf = {1, 0, 1, 2, 0, 2, 1};
+  std::vector<RankLocation> all;
+  for (const int each : locationOf) all.push_back(few[static_cast<size_t>(each)]);
+  EXPECT_EQ(Placement(few, locationOf), Placement(all));
+  EXPECT_EQ(Placement(few, locationOf).memory, (std::vector<int>{0, 1, 0, 0, 2, 0, 0}));
+}
+
 TEST(Placement, OneHostAndHosts) {
   const Placement host = Placement::oneHost(3, 6), hosts = Placement::hosts(3);
   EXPECT_EQ(host.machine, (std::vector<int>{0, 0, 0}));

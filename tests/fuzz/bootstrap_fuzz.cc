@@ -54,9 +54,12 @@ void endpoint(std::string_view bytes) {
 
 void parts(std::string_view bytes) {
   if (bytes.empty()) return;
-  Result<std::vector<std::string>> decoded =
-      transport::decodeParts(bytes.substr(1), static_cast<uint8_t>(bytes[0]));
-  if (decoded.ok()) require(transport::encodeParts(*decoded) == bytes.substr(1));
+  const size_t count = static_cast<uint8_t>(bytes[0]);
+  Result<transport::Parts> decoded = transport::decodeParts(bytes.substr(1), count);
+  if (!decoded.ok()) return;
+  const std::vector<std::string> list = decoded->list();
+  const auto again = transport::decodeParts(transport::encodeParts(list), count);
+  require(list.size() == count && again.ok() && again->list() == list);
 }
 
 template <class T>

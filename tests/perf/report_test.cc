@@ -84,6 +84,11 @@ TEST(Report, Devices) {
                         "\"device_hex\":\"0000:00:00\",\"device_info\":\"Some CPU\"}]"));
 }
 
+TEST(Report, TimeOfInit) {
+  EXPECT_EQ(written({}, [](Report& r) { r.init(1.23456, 1024); }).text,
+            "# Init: 1024 ranks joined in 1.235 s\n");
+}
+
 // nccl-tests 2.19.6, byte for byte, blanks at the ends of lines included.
 TEST(Report, TableHeader) {
   EXPECT_EQ(written({}, [](Report& r) { r.tableHeader(); }).text,

@@ -33,7 +33,7 @@ class Execution {
       PlanContext context;
       context.rank = rank;
       context.ranks = ranks;
-      context.placement = Placement::oneHost(ranks, ranks);
+      context.placement = std::make_shared<const Placement>(Placement::oneHost(ranks, ranks));
       context.ring = kShape;
       context.selection.forced[static_cast<size_t>(algorithm.collective)] = &algorithm;
       Call call;

@@ -207,7 +207,7 @@ class Execution : public ::testing::TestWithParam<std::tuple<int, int, Moves>> {
       PlanContext context;
       context.rank = rank;
       context.ranks = ranks();
-      context.placement = Placement::oneHost(ranks(), ranks());
+      context.placement = std::make_shared<const Placement>(Placement::oneHost(ranks(), ranks()));
       context.ring = {kSlots, slotBytes_};
       context.selection.forced[static_cast<size_t>(algorithm().collective)] = &algorithm();
       auto plan = Planner(context).plan(calls[static_cast<size_t>(rank)].call);

@@ -17,7 +17,7 @@ std::shared_ptr<Plan> planOf(const algorithms::Algorithm& algorithm, const Place
   PlanContext context;
   context.rank = rank;
   context.ranks = placement.ranks();
-  context.placement = placement;
+  context.placement = std::make_shared<const Placement>(placement);
   context.ring = {8, 128 << 10};
   context.selection.forced[static_cast<size_t>(algorithm.collective)] = &algorithm;
   Call call;

@@ -170,9 +170,10 @@ class Agreement : public SelectionFiles {
   }
   /// What the other makes of it if rank 0 tells this.
   Result<Selection> hear(const std::string& told) const {
-    return Selection::agree({}, 1, here(2), [&](std::string_view) -> Result<std::vector<std::string>> {
-      return std::vector<std::string>{told, ""};
-    });
+    return Selection::agree({}, 1, std::make_shared<const Placement>(here(2)),
+                            [&](std::string_view) -> Result<std::vector<std::string>> {
+                              return std::vector<std::string>{told, ""};
+                            });
   }
   void expectError(const std::string& told, Code code, const char* message) const {
     const Status status = hear(told).status();
@@ -188,7 +189,7 @@ TEST_F(Agreement, WhatRank0TellsIsBoundedAndChecked) {
     told = mine;
     return std::vector<std::string>{told, ""};
   };
-  const auto own = Selection::agree(files_, 0, here(2), tell);
+  const auto own = Selection::agree(files_, 0, std::make_shared<const Placement>(here(2)), tell);
   ASSERT_TRUE(own.ok()) << own.status().message();
   const auto heard = hear(told);
   ASSERT_TRUE(heard.ok()) << heard.status().message();

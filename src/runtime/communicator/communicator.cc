@@ -44,8 +44,8 @@ transport::Wait Communicator::initWait() const {
 std::string Communicator::describe(int rank) const {
   size_t at = static_cast<size_t>(rank);
   if (rank == rank_) return format("rank %d (%s)", rank, transport::localEndpoint(system()).who().c_str());
-  return met_.load(std::memory_order_acquire) && at < endpoints_.size()
-             ? format("rank %d (%s)", rank, endpoints_[at].who().c_str())
+  return introduced_.load(std::memory_order_acquire) && at < met_->endpoints.size()
+             ? format("rank %d (%s)", rank, met_->endpoints[at].who().c_str())
              : format("rank %d", rank);
 }
 
@@ -81,7 +81,7 @@ Status Communicator::usable() const {
 }
 
 Result<std::string> Communicator::topology() const {
-  ECCL_ASSIGN(const topology::Cluster cluster, hosts_.cluster());
+  ECCL_ASSIGN(const topology::Cluster cluster, hosts_->cluster());
   return topology::toJson(cluster);
 }
 

@@ -27,6 +27,8 @@
 #include "runtime/execution/service.h"
 #include "runtime/execution/stream.h"
 #include "runtime/init/cluster_exchange.h"
+#include "runtime/init/init_times.h"
+#include "runtime/init/introductions.h"
 #include "runtime/init/selection.h"
 #include "transport/bootstrap/control.h"
 #include "transport/bootstrap/rendezvous.h"
@@ -85,8 +87,6 @@ class Communicator final : public transport::ControlHandler,
   int rank() const { return rank_; }
   int ranks() const { return ranks_; }
   const CommunicatorOptions& options() const { return options_; }
-  /// Where the ranks are. Any thread, once ready. Made anew each time.
-  Placement placement() const { return Placement(hosts_.locations()); }
   /// The hosts and ranks as JSON (ecclTopologyExport). Once ready. Errors: RankHosts::cluster()'s, or a build
   /// without JSON.
   Result<std::string> topology() const;
@@ -196,14 +196,11 @@ class Communicator final : public transport::ControlHandler,
   Status establish(uint64_t id, const transport::Secret& secret, FindMembership&& findMembership);
   // All ranks tell each other their endpoint, wire settings, host and placement; each makes the same tables
   // of it.
-  Status exchange();
+  Status exchange(InitTimes& times);
   // How long waits spin before they yield: by ranks and cores of this machine.
   void choosePace(const Placement& where);
   // Which share of the largest cache this rank may count on.
   void shareCache(const Placement& where);
-  // The error of ranks whose wire settings differ. All ranks come to the same verdict, each from the same
-  // texts.
-  Status compareSettings(const std::vector<std::string>& wires) const;
   // Opens the engine with the transports that the settings allow.
   Status openEngine();
   // A connection that has passed the handshake goes to the control tree or to the engine.
@@ -231,15 +228,14 @@ class Communicator final : public transport::ControlHandler,
   uint64_t id_ = 0;
   transport::Secret secret_;
   int rank_ = 0, ranks_ = 1;
-  std::string wireText_;
-  std::vector<transport::Endpoint> endpoints_;  // constant once met_
-  Selection selection_;                         // constant once ready
-  TimePoint readySince_{};                      // likewise
-  RankHosts hosts_;  // likewise; a child's before it meets its ranks, from its parent
+  std::shared_ptr<const Introductions> met_;  // constant once introduced_
+  Selection selection_;                       // constant once ready
+  TimePoint readySince_{};                    // likewise
+  std::shared_ptr<const RankHosts> hosts_;    // likewise; a child's before it meets its ranks, from its parent
 
   std::atomic<State> state_{State::initialising};
   std::atomic<bool> running_{false};  // control tree, engine and service thread are there, and rank_ is known
-  std::atomic<bool> met_{false};      // every rank has introduced itself
+  std::atomic<bool> introduced_{false};  // every rank has: met_ is there
   std::atomic<bool> abort_{false};
   mutable std::mutex mutex_;
   Status failure_;

@@ -13,20 +13,9 @@
 #include "transport/registry/registry.h"
 
 namespace eccl::runtime {
-namespace {
-
-constexpr uint32_t kProtocol = 10;  // of what ranks tell each other when they meet
-
-/// "ECCL_ALGO=ring\nECCL_SLOTS=8\n" → line of that name in another text, for messages.
-std::string lineOf(const std::string& text, const std::string& name) {
-  size_t at = ("\n" + text).find("\n" + name + "=");
-  return at == std::string::npos ? name + " unset" : text.substr(at, text.find('\n', at) - at);
-}
-
-}  // namespace
-
 template <class FindMembership>
 Status Communicator::establish(uint64_t id, const transport::Secret& secret, FindMembership&& findMembership) {
+  InitTimes times(system());
   id_ = id;
   secret_ = secret;
   transport::Acceptor::Options acceptorOptions;
@@ -36,7 +25,9 @@ Status Communicator::establish(uint64_t id, const transport::Secret& secret, Fin
               transport::Acceptor::open(secret, acceptorOptions, [this](transport::Incoming incoming) {
                 onIncoming(std::move(incoming));
               }));
+  times.passed("listener");
   ECCL_ASSIGN(Membership membership, findMembership(acceptor_->endpoint()));
+  times.passed("rendezvous");
   rank_ = membership.rank;
   ranks_ = membership.ranks;
   diagnosis_.begin(rank_, ranks_);
@@ -52,13 +43,16 @@ Status Communicator::establish(uint64_t id, const transport::Secret& secret, Fin
       [this](const Status& why) { onDriverFailed(why); }));
   running_.store(true);
   if (state_.load() == State::failed) engine_.fail(asyncStatus());
+  times.passed("engine");
   ECCL_TRY(control_->connect(membership.parent, initWait()));
-  ECCL_TRY(exchange());
+  times.passed("control tree");
+  ECCL_TRY(exchange(times));
   if (!options_.settings.connectionsDump.empty()) readySince_ = system().now();
   State expected = State::initialising;
   state_.compare_exchange_strong(expected, State::ready, std::memory_order_acq_rel);
-  ECCL_INFO("communicator %016llx%s%s: %s of %d is ready", static_cast<unsigned long long>(id_),
-            options_.name.empty() ? "" : " ", options_.name.c_str(), describe(rank_).c_str(), ranks_);
+  ECCL_INFO("communicator %016llx%s%s: %s of %d is ready after %s", static_cast<unsigned long long>(id_),
+            options_.name.empty() ? "" : " ", options_.name.c_str(), describe(rank_).c_str(), ranks_,
+            times.text().c_str());
   return asyncStatus();
 }
 
@@ -74,9 +68,11 @@ Status Communicator::join(transport::UniqueId id, int rank, int ranks) {
   return establish(id.communicator, id.secret, [&](const transport::Endpoint& mine) -> Result<Membership> {
     // The last rank may be minutes late: strangers must not fill the kernel's queue of this rank's listener
     // meanwhile.
-    const std::function<void()> attend = [this] { acceptor_->attend(); };
+    transport::Meanwhile meanwhile{{}, [this] { acceptor_->attend(); }};
+    ECCL_TRY(logged(meanwhile.poller.open(system())));
+    ECCL_TRY(logged(meanwhile.poller.watch(acceptor_->fd(), EPOLLIN, 0)));
     transport::Wait wait = initWait();
-    wait.meanwhile = &attend;
+    wait.meanwhile = &meanwhile;
     ECCL_ASSIGN(auto parent, transport::rendezvous(id, {rank, ranks, mine}, wait));
     return Membership{rank, ranks, parent};
   });
@@ -105,8 +101,9 @@ Status Communicator::split(Communicator& parent, uint64_t number, int color, int
   uint64_t id;
   std::memcpy(&id, name.data(), sizeof id);
   return establish(id, secret, [&](const transport::Endpoint& mine) -> Result<Membership> {
-    ECCL_ASSIGN(auto parts,
+    ECCL_ASSIGN(const transport::Parts told,
                 parent.control_->allGather(number, splitPart(color, key, mine.encode()), initWait()));
+    const std::vector<std::string> parts = told.list();
     struct Member {
       int32_t key;
       int oldRank;
@@ -136,7 +133,7 @@ Status Communicator::split(Communicator& parent, uint64_t number, int color, int
       if (members[i].oldRank == parent.rank_) membership.rank = static_cast<int>(i);
       oldRanks.push_back(members[i].oldRank);
     }
-    hosts_ = parent.hosts_.of(oldRanks);
+    hosts_ = RankHosts::inCommonOf(parent.hosts_, oldRanks);
     if (membership.rank > 0)
       membership.parent = members[static_cast<size_t>(transport::treeParent(membership.rank))].endpoint;
     return membership;
@@ -166,16 +163,16 @@ Status Communicator::openEngine() {
   options.allowDirect = !settings.p2pDisable;
   options.describe = [this](int rank) { return describe(rank); };
   options.endpoint = [this](int rank) -> const transport::Endpoint& {
-    return endpoints_[static_cast<size_t>(rank)];
+    return met_->endpoints[static_cast<size_t>(rank)];
   };
   return engine_.open(std::move(options), options_.device);
 }
 
-Status Communicator::exchange() {
+Status Communicator::exchange(InitTimes& times) {
   const Settings& settings = options_.settings;
-  wireText_ =
+  const std::string wireText =
       settings.wireText() + format("config.channels=%d..%d\n", options_.minChannels, options_.maxChannels);
-  const bool child = !hosts_.empty();
+  const bool child = hosts_ != nullptr;
   const RankHosts::Introduction mine =
       child ? RankHosts::Introduction() : RankHosts::introduce(settings, rank_);
   transport::Endpoint own = acceptor_->endpoint();
@@ -187,47 +184,32 @@ Status Communicator::exchange() {
       return transport::findAt(own.rails, address) != nullptr;
     });
   }
-  std::string part =
-      transport::ByteWriter().put(kProtocol).text(own.encode()).text(wireText_).text(mine.text).take();
-  const auto gather = [this](std::string_view own) {
+  times.passed("own host");
+  const auto tellAll = [this](std::string_view own) {
     auto parts = control_->allGather(own, initWait());
     return state() == State::failed ? parts : logged(std::move(parts));  // a failure has been logged
   };
-  ECCL_ASSIGN(auto parts, gather(part));
-  std::vector<transport::Endpoint> endpoints;
-  std::vector<std::string> wires, introductions;
-  for (size_t rank = 0; rank < parts.size(); ++rank) {
-    transport::ByteReader reader(parts[rank]);
-    auto protocol = reader.get<uint32_t>();
-    if (protocol != kProtocol) {
-      return logged(Status::error(Code::invalidUsage,
-                                  "rank %zu speaks protocol %u and rank %d protocol %u: all ranks need the "
-                                  "same version of ECCL",
-                                  rank, protocol, rank_, kProtocol));
-    }
-    std::string endpointBytes(reader.text(4096));
-    wires.emplace_back(reader.text(1 << 16));
-    introductions.emplace_back(reader.text(RankHosts::kMaxIntroduction));
-    if (!reader.finished())
-      return logged(Status::error(
-          Code::remote, "rank %zu sent a malformed introduction; all ranks need the same version of ECCL",
-          rank));
-    ECCL_ASSIGN(transport::Endpoint endpoint, transport::Endpoint::decode(endpointBytes));
-    endpoints.push_back(std::move(endpoint));
-  }
-  endpoints_ = std::move(endpoints);
-  met_.store(true, std::memory_order_release);
-  ECCL_TRY(compareSettings(wires));
+  const auto gather = [&](std::string_view own) -> Result<std::vector<std::string>> {
+    ECCL_ASSIGN(const transport::Parts parts, tellAll(own));
+    return parts.list();
+  };
+  ECCL_ASSIGN(const transport::Parts parts, tellAll(Introductions::write(own, wireText, mine.text)));
+  times.passed("introductions");
+  ECCL_ASSIGN(met_, Introductions::read(parts, rank_));
+  introduced_.store(true, std::memory_order_release);
+  ECCL_TRY(logged(met_->settings));
   if (!child) {
     const auto describeRank = [this](int rank) { return describe(rank); };
-    ECCL_ASSIGN(hosts_, RankHosts::meet(introductions, endpoints_, mine.host, rank_, gather, describeRank));
+    ECCL_ASSIGN(hosts_, RankHosts::meetInCommon(met_, mine.host, rank_, gather, describeRank));
   }
-  const Placement where = placement();
-  ECCL_INFO("%s is here: %s", describe(rank_).c_str(),
-            hosts_.locations()[static_cast<size_t>(rank_)].text().c_str());
+  const Placement& where = hosts_->placement();
+  ECCL_INFO("%s is here: %s", describe(rank_).c_str(), hosts_->location(rank_).text().c_str());
+  times.passed("hosts");
   // Where ranks are must make no difference to what is deterministic.
-  ECCL_ASSIGN(selection_, Selection::agree(settings, rank_,
-                                           settings.deterministic ? Placement::hosts(ranks_) : where, gather));
+  auto placement = settings.deterministic ? std::make_shared<const Placement>(Placement::hosts(ranks_))
+                                          : std::shared_ptr<const Placement>(hosts_, &where);
+  ECCL_ASSIGN(selection_, Selection::agree(settings, rank_, std::move(placement), gather));
+  times.passed("table");
   choosePace(where);
   shareCache(where);
   PlanContext context;
@@ -262,31 +244,6 @@ void Communicator::shareCache(const Placement& where) {
   const int here = where.ranksOf(where.machine[static_cast<size_t>(rank_)]);
   const double caches = static_cast<double>(sysconf(_SC_NPROCESSORS_ONLN)) / cache.cpus;
   engine_.setCacheShare(static_cast<size_t>(static_cast<double>(cache.bytes) / std::max(1.0, here / caches)));
-}
-
-/// All ranks come to the same verdict, each from the same texts.
-Status Communicator::compareSettings(const std::vector<std::string>& wires) const {
-  for (size_t begin = 0; begin < wires[0].size();) {
-    size_t end = wires[0].find('\n', begin);
-    std::string name = wires[0].substr(begin, wires[0].find('=', begin) - begin);
-    std::string first = lineOf(wires[0], name);
-    std::map<std::string, std::vector<int>> others;
-    for (size_t rank = 1; rank < wires.size(); ++rank) {
-      std::string line = lineOf(wires[rank], name);
-      if (line != first) others[line].push_back(static_cast<int>(rank));
-    }
-    if (!others.empty()) {
-      std::string text;
-      for (auto& [line, ranks] : others)
-        text += format("; %s on %s", line.c_str(), transport::nameRanks(ranks).c_str());
-      return logged(Status::error(Code::invalidUsage,
-                                  "ranks disagree about a setting that must be the same everywhere: %s on "
-                                  "rank 0%s",
-                                  first.c_str(), text.c_str()));
-    }
-    begin = end + 1;
-  }
-  return {};
 }
 
 void Communicator::onIncoming(transport::Incoming incoming) {

@@ -12,18 +12,18 @@
 namespace eccl::runtime {
 
 Result<ConnectionList> Communicator::connections() {
-  if (!running_.load() || !met_.load(std::memory_order_acquire)) return ConnectionList();
+  if (!running_.load() || !introduced_.load(std::memory_order_acquire)) return ConnectionList();
   ECCL_ASSIGN(auto reports, engine_.reports());
   return named(std::move(reports));
 }
 
 ConnectionList Communicator::named(std::vector<transport::ConnectionReport> connections) const {
-  const std::vector<transport::Rail>& rails = endpoints_[static_cast<size_t>(rank_)].rails;
+  const std::vector<transport::Rail>& rails = met_->endpoints[static_cast<size_t>(rank_)].rails;
   ConnectionList list;
   list.connections = std::move(connections);
   transport::nameInterfaces(list.connections, rails, system());
   for (const transport::ConnectionReport& each : list.connections)
-    list.hosts.push_back(endpoints_[static_cast<size_t>(each.peer)].host);
+    list.hosts.push_back(met_->endpoints[static_cast<size_t>(each.peer)].host);
   list.rails = transport::sumByRail(list.connections, rails);
   return list;
 }
@@ -43,14 +43,14 @@ std::vector<transport::FlowWay> Communicator::traceFlows(int peer, size_t ports)
 
 // By the driver, before the calls that have failed return: a program may end then.
 void Communicator::onFailed(std::vector<transport::ConnectionReport> connections) {
-  if (!met_.load(std::memory_order_acquire)) return;
+  if (!introduced_.load(std::memory_order_acquire)) return;
   dump(named(std::move(connections)));
 }
 
 // What goes wrong is a warning only: nothing depends on the file.
 void Communicator::dump(const ConnectionList& connections) const {
   const std::string& path = options_.settings.connectionsDump;
-  const transport::Endpoint& mine = endpoints_[static_cast<size_t>(rank_)];
+  const transport::Endpoint& mine = met_->endpoints[static_cast<size_t>(rank_)];
   const double age = readySince_ == TimePoint{} ? 0 : transport::seconds(system().now() - readySince_);
   const Status status = writeDump(path, connections,
                                   {id_, options_.name, rank_, ranks_, mine.host, mine.pid, age, asyncStatus()});

@@ -43,13 +43,13 @@ Result<double> Estimator::estimate(const Call& call) const {
   if (!call.pointToPoint()) return estimate(call.collective, size, ranks_);
   if (call.root == rank_) {
     const std::vector<Program> copy = {pointToPointProgram(call.collective, rank_, ranks_, rank_)};
-    return algorithms::simulatedTime(copy, size, selection_.placement.of(std::array{rank_}),
+    return algorithms::simulatedTime(copy, size, selection_.placement->of(std::array{rank_}),
                                      selection_.model.parameters());
   }
   // Rank 0 of these two sends.
   const std::vector<Program> pair = {pointToPointProgram(Collective::send, 0, 2, 1),
                                      pointToPointProgram(Collective::receive, 1, 2, 0)};
-  return algorithms::simulatedTime(pair, size, selection_.placement.of(std::array{rank_, call.root}),
+  return algorithms::simulatedTime(pair, size, selection_.placement->of(std::array{rank_, call.root}),
                                    selection_.model.parameters());
 }
 

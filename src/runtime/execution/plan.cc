@@ -161,7 +161,7 @@ Result<std::shared_ptr<const Program>> Planner::program(const algorithms::Algori
   if (context_.verify) {
     for (bool inPlace : {false, true}) {
       algorithms::Verdict verdict =
-          algorithms::verify(algorithms::buildAll(algorithm, shape, context_.placement, channels), inPlace);
+          algorithms::verify(algorithms::buildAll(algorithm, shape, *context_.placement, channels), inPlace);
       if (!verdict.ok || verdict.minSlots > static_cast<int>(context_.ring.slots)) {
         std::string why = verdict.ok ? format("it needs %d slots per connection and ECCL_SLOTS is %u",
                                               verdict.minSlots, context_.ring.slots)
@@ -172,14 +172,14 @@ Result<std::shared_ptr<const Program>> Planner::program(const algorithms::Algori
       }
     }
   }
-  kept = std::make_shared<const Program>(algorithm.build(shape, context_.placement, context_.rank, channels));
+  kept = std::make_shared<const Program>(algorithm.build(shape, *context_.placement, context_.rank, channels));
   return kept;
 }
 
 uint64_t Planner::tileOf(const algorithms::Choice& choice) {
   if (choice.tile > 0) return choice.tile;
   const auto [usual, isNew] = usualTiles_.try_emplace(choice.algorithm, 0);
-  if (isNew) usual->second = algorithms::usualTile(*choice.algorithm, context_.placement);
+  if (isNew) usual->second = algorithms::usualTile(*choice.algorithm, *context_.placement);
   return usual->second;
 }
 
@@ -227,7 +227,7 @@ Result<std::shared_ptr<Plan>> Planner::make(const Call& call, std::shared_ptr<co
   plan->scratchBytes = static_cast<size_t>(program->map(Space::scratch).number) *
                        static_cast<size_t>(program->parts) * view.partition.tile * view.elementBytes;
   plan->footprint = footprintOf(*plan);
-  plan->mostAhead = mostAhead(*program, context_.placement, context_.rank,
+  plan->mostAhead = mostAhead(*program, *context_.placement, context_.rank,
                               view.partition.tile * view.elementBytes * static_cast<uint64_t>(longestMessage));
   findConnections(*program, *plan);
   if (!program->streams) findPosts(*program, context_.ring.offers(), *plan);

@@ -54,7 +54,7 @@ struct Plan {
 /// What planning depends on besides the call: the same on all ranks, but for `rank` and `verify`.
 struct PlanContext {
   int rank = 0, ranks = 1;
-  Placement placement;  // that algorithms are built for
+  std::shared_ptr<const Placement> placement;  // that algorithms are built for
   RingShape ring;
   algorithms::SelectionTable selection;  // ECCL_ALGO, and the rules that ranks agreed on
   int channels = 0;                      // 0: chosen, within the two below

@@ -1,4 +1,4 @@
-// Introductions as bytes, and what follows from all of them: hosts, machines, cores and ports.
+// Introductions as bytes, and who is alike by them.
 #include "runtime/init/cluster_exchange.h"
 
 #include <sched.h>
@@ -9,8 +9,9 @@
 #include <cmath>
 #include <map>
 #include <set>
-#include <tuple>
+#include <unordered_map>
 
+#include "base/in_common.h"
 #include "base/log.h"
 #include "topology/formats/host_json.h"
 #include "topology/model/locations.h"
@@ -51,27 +52,6 @@ Reach reachOf(const Settings& settings) {
   return transport::allows(settings, "shm")      ? Reach::host
          : transport::allows(settings, "thread") ? Reach::process
                                                  : Reach::nobody;
-}
-
-/// Rails that connections are spread over, as the one port that they are to each message. Speed 0: not all are
-/// known.
-NetworkPort together(const std::vector<transport::Rail>& rails, const std::string& hostName) {
-  NetworkPort port{hostName + '/'};
-  bool known = true;
-  for (const transport::Rail& rail : rails) {
-    port.name += (&rail == &rails[0] ? "" : "+") + rail.interface;
-    port.gigabytes += rail.megabits / 8e3;
-    known = known && rail.megabits > 0;
-  }
-  if (!known) port.gigabytes = 0;
-  return port;
-}
-
-/// All that decides which ports a rank has.
-std::string namesOf(const std::vector<transport::Rail>& rails) {
-  std::string names;
-  for (const transport::Rail& rail : rails) names += format("%s %u ", rail.interface.c_str(), rail.megabits);
-  return names;
 }
 
 struct Said {
@@ -163,13 +143,17 @@ Result<RankHosts> RankHosts::meet(const std::vector<std::string>& introductions,
                                   const Describe& describe) {
   RankHosts met;
   std::map<std::pair<std::string, Fingerprint>, int> hostBy;
+  std::unordered_map<std::string_view, std::optional<Said>> saidBy;  // by text: many say the same
+  std::unordered_map<std::string, int> kindBy;
   std::set<Fingerprint> kinds;
   std::map<Fingerprint, int> teller;  // of the kinds that hosts are of
   std::vector<Fingerprint> kindOf;    // by host
   int withoutJson = -1;
   for (size_t r = 0; r < introductions.size(); ++r) {
     const int sender = static_cast<int>(r);
-    std::optional<Said> said = read(introductions[r]);
+    const auto [entry, unheard] = saidBy.try_emplace(introductions[r]);
+    if (unheard) entry->second = read(introductions[r]);
+    const std::optional<Said>& said = entry->second;
     if (!said)
       return logged(
           Status::error(Code::remote, "%s said of its host something unreadable", describe(sender).c_str()));
@@ -177,12 +161,17 @@ Result<RankHosts> RankHosts::meet(const std::vector<std::string>& introductions,
       return logged(Status::error(Code::invalidUsage, "%s does not know what its host is made of: %s",
                                   describe(sender).c_str(), said->error.c_str()));
     if (!said->speaksJson && withoutJson < 0) withoutJson = sender;
+    const transport::Endpoint& endpoint = endpoints[r];
+    const std::string boot(endpoint.bootId.begin(), endpoint.bootId.end());
+    const std::string process = said->reach == Reach::process ? std::to_string(endpoint.pid) : "";
+    std::string all = boot + endpoint.host + '\n' + process + '\n' + namesOf(endpoint.rails) + '\n';
+    const auto [kind, isNewKind] =
+        kindBy.try_emplace(all.append(introductions[r]), static_cast<int>(met.kinds_.size()));
+    met.ranks_.push_back(kind->second);
+    if (!isNewKind) continue;
     // Two looks at one machine may differ, as links train down when idle: what its first rank saw counts for
     // all. But what is said to be different hosts is.
-    const transport::Endpoint& endpoint = endpoints[r];
-    const std::string machine = endpoint.bootId == decltype(endpoint.bootId){}
-                                    ? endpoint.host
-                                    : std::string(endpoint.bootId.begin(), endpoint.bootId.end());
+    const std::string machine = endpoint.bootId == decltype(endpoint.bootId){} ? endpoint.host : boot;
     const std::string system = machine + '\n' + said->network + '\n' + endpoint.host;
     const auto [host, isNew] = hostBy.try_emplace({system, said->fromFile ? said->fingerprint : Fingerprint{}},
                                                   static_cast<int>(met.hosts_.size()));
@@ -193,10 +182,9 @@ Result<RankHosts> RankHosts::meet(const std::vector<std::string>& introductions,
     }
     kinds.insert(said->fingerprint);
     const std::string memory = said->reach == Reach::host      ? system
-                               : said->reach == Reach::process ? system + '\n' + std::to_string(endpoint.pid)
+                               : said->reach == Reach::process ? system + '\n' + process
                                                                : "";
-    met.ranks_.push_back(
-        {host->second, machine, memory, endpoint.rails, std::move(said->cores), said->quota});
+    met.kinds_.push_back({host->second, machine, memory, endpoint.rails, said->cores, said->quota});
   }
   std::map<Fingerprint, Made> made;
   if (kinds.size() == 1) {
@@ -221,124 +209,60 @@ Result<RankHosts> RankHosts::meet(const std::vector<std::string>& introductions,
   return met;
 }
 
+Result<std::shared_ptr<const RankHosts>> RankHosts::meetInCommon(
+    const std::shared_ptr<const Introductions>& introductions, const std::shared_ptr<const LocalHost>& own,
+    int rank, const Gather& gather, const Describe& describe) {
+  struct Met {
+    std::shared_ptr<const Introductions> of;
+    RankHosts hosts;
+  };
+  static auto* const known = new InCommon<Met>;
+  auto met = known->find([&](const Met& each) { return each.of == introductions; });
+  if (met == nullptr) {
+    bool asked = false;
+    const Gather ask = [&](std::string_view mine) { return asked = true, gather(mine); };
+    ECCL_ASSIGN(RankHosts hosts,
+                meet(introductions->hosts, introductions->endpoints, own, rank, ask, describe));
+    // Whoever finds it does not ask, so all must come to the same by themselves.
+    if (asked) return std::make_shared<const RankHosts>(std::move(hosts));
+    met = known->add({introductions, std::move(hosts)});
+  }
+  return std::shared_ptr<const RankHosts>(met, &met->hosts);
+}
+
+std::shared_ptr<const RankHosts> RankHosts::inCommonOf(const std::shared_ptr<const RankHosts>& all,
+                                                       const std::vector<int>& ranks) {
+  struct Some {
+    std::shared_ptr<const RankHosts> all;
+    std::vector<int> ranks;
+    RankHosts hosts;
+  };
+  static auto* const known = new InCommon<Some>;
+  auto some = known->find([&](const Some& each) { return each.all == all && each.ranks == ranks; });
+  if (some == nullptr) some = known->add({all, ranks, all->of(ranks)});
+  return std::shared_ptr<const RankHosts>(some, &some->hosts);
+}
+
 RankHosts RankHosts::of(std::span<const int> ranks) const {
   RankHosts some;
   some.unknown_ = unknown_;
-  std::map<int, int> newNumber;
+  std::map<int, int> newNumber, newKinds;
   for (int rank : ranks) {
-    Rank member = ranks_[static_cast<size_t>(rank)];
+    const int kind = ranks_[static_cast<size_t>(rank)];
+    const auto [newKind, isNewKind] = newKinds.try_emplace(kind, static_cast<int>(some.kinds_.size()));
+    some.ranks_.push_back(newKind->second);
+    if (!isNewKind) continue;
+    Kind member = kinds_[static_cast<size_t>(kind)];
     const auto [number, isNew] = newNumber.try_emplace(member.host, static_cast<int>(some.hosts_.size()));
     if (isNew) {
       const PlaceOfRanks& host = hosts_[static_cast<size_t>(member.host)];
       some.hosts_.push_back(host);
     }
     member.host = number->second;
-    some.ranks_.push_back(std::move(member));
+    some.kinds_.push_back(std::move(member));
   }
   some.arrange();
   return some;
-}
-
-/// By name of the machine.
-std::map<std::string, double> RankHosts::coresOfMachines() const {
-  struct Sum {
-    std::vector<bool> cores;
-    std::map<int, int> quotas;  // by host, as each has a cgroup
-    bool limited = true;
-  };
-  std::map<std::string, Sum> sums;
-  for (const Rank& rank : ranks_) {
-    Sum& sum = sums[rank.machine];
-    if (sum.cores.size() < rank.cores.size()) sum.cores.resize(rank.cores.size());
-    for (size_t i = 0; i < rank.cores.size(); ++i) sum.cores[i] = sum.cores[i] || rank.cores[i];
-    sum.limited = sum.limited && rank.quota > 0;
-    int& quota = sum.quotas[rank.host];
-    quota = std::max(quota, rank.quota);
-  }
-  std::map<std::string, double> cores;
-  for (const auto& [machine, sum] : sums) {
-    double quota = 0;
-    for (const auto& [host, its] : sum.quotas) quota += sum.limited ? its : 0;
-    cores[machine] =
-        topology::usableCores(static_cast<int>(std::count(sum.cores.begin(), sum.cores.end(), true)), quota);
-  }
-  return cores;
-}
-
-std::vector<NetworkPort> RankHosts::portsFor(const Rank& rank, int cpu, const std::string& hostName) const {
-  const PlaceOfRanks& host = hosts_[static_cast<size_t>(rank.host)];
-  const NetworkPort told = together(rank.rails, hostName);
-  if (host.made == nullptr) return {told};
-  int used = rank.rails.empty() ? topology::Device::kNone
-                                : topology::portOfInterface(*host.made, rank.rails[0].interface);
-  if (used == topology::Device::kNone && host.fromFile) used = topology::fastestPort(*host.made);
-  std::vector<int> near = topology::portsNear(*host.made, cpu);
-  std::stable_partition(near.begin(), near.end(), [&](int port) { return port == used; });
-  std::vector<NetworkPort> ports = topology::networkPorts(*host.made, near, hostName);
-  if (used == topology::Device::kNone) {
-    ports.insert(ports.begin(), told);
-  } else if (rank.rails.size() > 1 && told.gigabytes > 0) {
-    ports.insert(ports.begin(), told);
-    ports[0].microseconds = ports[1].microseconds;
-  }
-  return ports;
-}
-
-/// What follows from who is where.
-void RankHosts::arrange() {
-  std::set<std::string> names;
-  for (const PlaceOfRanks& host : hosts_) {
-    const std::string base = host.name.empty() ? "host" : host.name;
-    std::string name = base;
-    for (int n = 2; !names.insert(name).second; ++n) name = base + format("#%d", n);
-    hostNames_.push_back(name);
-  }
-  const std::map<std::string, double> cores = coresOfMachines();
-  std::map<std::tuple<int, int, std::string>, std::vector<NetworkPort>> portsOf;  // by host, CPU and interfaces
-  std::vector<size_t> turn(hosts_.size());
-  for (const Rank& rank : ranks_) {
-    RankLocation& location = locations_.emplace_back();
-    location.machine = rank.machine;
-    location.host = hostNames_[static_cast<size_t>(rank.host)];
-    location.memory = rank.memory;
-    cpus_.push_back(topology::Device::kNone);
-    if (const auto& made = hosts_[static_cast<size_t>(rank.host)].made; made != nullptr) {
-      const std::vector<int> all = made->all(topology::DeviceKind::cpu);
-      std::vector<int> near;
-      for (int cpu : all) {
-        const std::vector<int>& cores = made->devices[static_cast<size_t>(cpu)].cpu->cores;
-        if (std::any_of(cores.begin(), cores.end(), [&](int core) {
-              return static_cast<size_t>(core) < rank.cores.size() && rank.cores[static_cast<size_t>(core)];
-            }))
-          near.push_back(cpu);
-      }
-      if (near.size() == 1) location.numaNode = topology::numaNodeOf(*made, near[0]);
-      if (near.empty()) near = all;  // the file's cores are not this machine's
-      size_t& next = turn[static_cast<size_t>(rank.host)];
-      cpus_.back() = near[near.size() == 1 ? 0 : next++ % near.size()];
-    }
-    const auto [ports, isNew] =
-        portsOf.try_emplace({rank.host, cpus_.back(), namesOf(rank.rails)});
-    if (isNew) ports->second = portsFor(rank, cpus_.back(), location.host);
-    location.ports = ports->second;
-    location.cores = cores.at(rank.machine);
-  }
-}
-
-Result<topology::Cluster> RankHosts::cluster() const {
-  std::vector<topology::Host> made;
-  topology::Cluster cluster;
-  for (size_t h = 0; h < hosts_.size(); ++h) {
-    if (hosts_[h].made == nullptr) return unknown_;
-    made.push_back(*hosts_[h].made);
-    made.back().name = hosts_[h].name;
-    cluster.hosts.push_back({hostNames_[h]});
-  }
-  topology::MergedHosts merged = topology::mergeHosts(made);
-  cluster.types = std::move(merged.types);
-  for (size_t h = 0; h < cluster.hosts.size(); ++h) cluster.hosts[h].type = merged.typeOf[h];
-  for (size_t rank = 0; rank < ranks_.size(); ++rank) cluster.ranks.push_back({ranks_[rank].host, cpus_[rank]});
-  return cluster;
 }
 
 }  // namespace eccl::runtime

@@ -12,6 +12,7 @@
 
 #include "base/placement.h"
 #include "base/system.h"
+#include "runtime/init/introductions.h"
 #include "runtime/init/local_host.h"
 #include "topology/model/cluster.h"
 #include "transport/net/endpoint.h"
@@ -46,11 +47,17 @@ class RankHosts {
                                 std::span<const transport::Endpoint> endpoints,
                                 const std::shared_ptr<const LocalHost>& own, int rank, const Gather& gather,
                                 const Describe& describe);
+  /// The same, which ranks of one process have in common where nothing was asked of others.
+  static Result<std::shared_ptr<const RankHosts>> meetInCommon(
+      const std::shared_ptr<const Introductions>& introductions, const std::shared_ptr<const LocalHost>& own,
+      int rank, const Gather& gather, const Describe& describe);
   /// For a communicator of these ranks, in this order. Nothing is asked of other ranks.
   RankHosts of(std::span<const int> ranks) const;
+  /// The same, which ranks of one process have in common.
+  static std::shared_ptr<const RankHosts> inCommonOf(const std::shared_ptr<const RankHosts>& all,
+                                                     const std::vector<int>& ranks);
 
-  bool empty() const { return ranks_.empty(); }
-  /// Where each rank is, by rank.
+  /// Where a rank is.
   ///
   /// Host: ranks share one if they say the same name, boot id and network namespace of it, and those with an
   /// ECCL_TOPO_FILE if these say the same. Machine: ranks share one if they say the same boot id. Cores:
@@ -58,7 +65,13 @@ class RankHosts {
   /// the ranks' settings let them share; no proof that they can. Ports: the first is that of the rank's first
   /// rail, or all rails together if there are several; where a file describes the host and has none of that
   /// name, its fastest. The speed of one that is no port of the topology is what its rail's interface says.
-  const std::vector<RankLocation>& locations() const { return locations_; }
+  const RankLocation& location(int rank) const {
+    return locations_[static_cast<size_t>(locationOf_[static_cast<size_t>(rank)])];
+  }
+  /// Of all ranks. Put together anew each time.
+  std::vector<RankLocation> locations() const;
+  /// Where all are, as numbers.
+  const Placement& placement() const { return placement_; }
   /// Hosts, without a network, and ranks. Each rank is on the CPU that has all its cores; else on those that
   /// have some, in turn, as nothing is known of where it runs. locations() says the same. Put together anew
   /// each time, as few ask for it. Error (invalidUsage): hosts differ, and a rank's build has no JSON to tell
@@ -66,11 +79,12 @@ class RankHosts {
   Result<topology::Cluster> cluster() const;
 
  private:
-  struct Rank {
+  // Ranks that are alike: mostly all of a host.
+  struct Kind {
     int host = 0;
     std::string machine, memory;
     std::vector<transport::Rail> rails;
-    std::vector<bool> cores;  // that it may use
+    std::vector<bool> cores;  // that each may use
     int quota = 0;            // cores' worth of time; 0: no limit
   };
   struct PlaceOfRanks {
@@ -81,14 +95,20 @@ class RankHosts {
 
   void arrange();
   std::map<std::string, double> coresOfMachines() const;
-  std::vector<NetworkPort> portsFor(const Rank& rank, int cpu, const std::string& hostName) const;
+  std::vector<NetworkPort> portsFor(const Kind& kind, int cpu, const std::string& hostName) const;
 
-  std::vector<Rank> ranks_;
+  std::vector<Kind> kinds_;
+  std::vector<int> ranks_;  // by rank: index of its kind
   std::vector<PlaceOfRanks> hosts_;
   Status unknown_;                       // why `made` is not known
   std::vector<std::string> hostNames_;   // unique
   std::vector<int> cpus_;                // by rank: the device of its host that it is on
-  std::vector<RankLocation> locations_;  // by rank
+  std::vector<RankLocation> locations_;  // those there are
+  std::vector<int> locationOf_;          // by rank: index of it
+  Placement placement_;
 };
+
+/// All that decides which ports a rank has.
+std::string namesOf(const std::vector<transport::Rail>& rails);
 
 }  // namespace eccl::runtime

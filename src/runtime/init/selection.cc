@@ -52,7 +52,7 @@ Status make(const Settings& settings, Selection& selection) {
   if (!settings.costFile.empty()) {
     ECCL_ASSIGN(selection.model, algorithms::CostModel::load(settings.costFile));
   }
-  ECCL_ASSIGN(selection.rules, rulesOnce(selection.placement, selection.model, sizeOf(settings)));
+  ECCL_ASSIGN(selection.rules, rulesOnce(*selection.placement, selection.model, sizeOf(settings)));
   if (settings.tableFile.empty()) return {};
   ECCL_ASSIGN(auto rules, algorithms::loadRules(settings.tableFile));
   selection.rules = algorithms::overridden(std::move(selection.rules), std::move(rules));
@@ -68,8 +68,8 @@ void dump(const Selection& selection, const std::string& path, int rank) {
 
 }  // namespace
 
-Result<Selection> Selection::agree(const Settings& settings, int rank, Placement placement,
-                                   const Gather& gather) {
+Result<Selection> Selection::agree(const Settings& settings, int rank,
+                                   std::shared_ptr<const Placement> placement, const Gather& gather) {
   Selection selection;
   selection.placement = std::move(placement);
   std::string mine;
@@ -97,12 +97,12 @@ Result<Selection> Selection::agree(const Settings& settings, int rank, Placement
 
 Result<std::vector<algorithms::SelectionRule>> Selection::rulesAmong(std::span<const int> ranks,
                                                                      const Settings& settings) const {
-  return rulesOnce(placement.of(ranks), model, sizeOf(settings));
+  return rulesOnce(placement->of(ranks), model, sizeOf(settings));
 }
 
 Result<double> Selection::estimate(Collective collective, const algorithms::CallSize& size,
                                    const algorithms::SelectionTable& table, std::span<const int> among) const {
-  const Placement where = among.empty() ? placement : placement.of(among);
+  const Placement where = among.empty() ? *placement : placement->of(among);
   const algorithms::Choice choice =
       algorithms::select(collective, size.elements * size.elementBytes, where.ranks(), table);
   if (choice.algorithm == nullptr)

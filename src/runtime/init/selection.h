@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -18,7 +19,7 @@ namespace eccl::runtime {
 /// What the ranks of a communicator choose by. A value, equal on all ranks; any thread.
 struct Selection {
   algorithms::CostModel model;  // of ECCL_COST_FILE, else the defaults
-  Placement placement;
+  std::shared_ptr<const Placement> placement;
   std::vector<algorithms::SelectionRule> rules;
 
   using Gather = std::function<Result<std::vector<std::string>>(std::string_view mine)>;
@@ -30,7 +31,8 @@ struct Selection {
   /// Bytes of rank 0 are bounded and checked. Errors name the rank and are the same on all ranks:
   /// invalidUsage for a file of rank 0, remote or invalidArgument for a text that cannot be read; all these
   /// are logged; or `gather`'s. That the dump cannot be written is a warning only.
-  static Result<Selection> agree(const Settings& settings, int rank, Placement placement, const Gather& gather);
+  static Result<Selection> agree(const Settings& settings, int rank, std::shared_ptr<const Placement> placement,
+                                 const Gather& gather);
 
   /// The rules of a communicator of some of these ranks, under the same settings but for ECCL_TABLE_FILE.
   /// Takes long the first time; the process keeps the last few.

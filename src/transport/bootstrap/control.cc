@@ -92,9 +92,13 @@ void Control::progress() {
   }
   lastProgress_ = now;
 
+  epoll_event events[kTreeFanout + 2];
+  const int ready = poller_.ready(events);
   // The event is cleared before the queue is emptied: a command posted in between wakes once too often, never
   // once too rarely.
-  clearBell(wake_);
+  for (int i = 0; i < ready; ++i) {
+    if (events[i].data.u64 == kWakeTag) clearBell(wake_);
+  }
   std::vector<Command> commands;
   {
     std::lock_guard lock(mutex_);
@@ -102,8 +106,6 @@ void Control::progress() {
   }
   for (Command& command : commands) execute(std::move(command));
 
-  epoll_event events[kTreeFanout + 2];
-  const int ready = poller_.ready(events);
   for (int i = 0; i < ready; ++i) {
     if (events[i].data.u64 == kWakeTag) continue;
     Neighbour& n = neighbours_[events[i].data.u64];

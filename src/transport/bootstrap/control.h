@@ -105,9 +105,9 @@ class Control {
   /// rank is lost, or has left; internal when aborted; invalidUsage after disconnect(); invalidArgument when a
   /// part is longer than kMaxPart, or all parts together longer than Frame::kMaxBody; and what
   /// cancelGathers() says. Not logged.
-  Result<std::vector<std::string>> allGather(uint64_t number, std::string_view mine, const Wait& wait);
+  Result<Parts> allGather(uint64_t number, std::string_view mine, const Wait& wait);
   /// The same with the next number; a part that is too long takes none.
-  Result<std::vector<std::string>> allGather(std::string_view mine, const Wait& wait);
+  Result<Parts> allGather(std::string_view mine, const Wait& wait);
   /// Ends the allGathers of this rank with `why`, those under way and all to come. The first reason stays.
   /// Any thread.
   void cancelGathers(const Status& why);
@@ -188,8 +188,7 @@ class Control {
   mutable std::mutex mutex_;
   Condition changed_;
   std::vector<Command> commands_;
-  std::map<uint64_t, std::optional<Result<std::vector<std::string>>>>
-      outcomes_;  // of allGathers that are waited for
+  std::map<uint64_t, std::optional<Result<Parts>>> outcomes_;  // of allGathers that are waited for
   uint64_t gathersBegun_ = 0;
   std::vector<int> connected_;  // neighbours that are or were there
   Status broken_;               // why nothing can be gathered any more

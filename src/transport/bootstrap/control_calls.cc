@@ -105,7 +105,7 @@ Status Control::awaitNeighbours(const Wait& wait) {
     if (!broken_.ok()) return broken_;
     if (wait.aborted()) return abortedWhile("waiting for the control tree");
     if (wait.expired()) break;
-    changed_.waitFor(lock, std::min(Wait::kSlice, wait.left()));
+    wait.on(changed_, lock);
   }
   lock.unlock();
   Status status = Status::error(
@@ -174,12 +174,12 @@ Status Control::checkPart(std::string_view mine) const {
                        mine.size(), kMaxPart);
 }
 
-Result<std::vector<std::string>> Control::allGather(std::string_view mine, const Wait& wait) {
+Result<Parts> Control::allGather(std::string_view mine, const Wait& wait) {
   ECCL_TRY(checkPart(mine));
   return allGather(reserveGather(), mine, wait);
 }
 
-Result<std::vector<std::string>> Control::allGather(uint64_t number, std::string_view mine, const Wait& wait) {
+Result<Parts> Control::allGather(uint64_t number, std::string_view mine, const Wait& wait) {
   ECCL_TRY(checkPart(mine));
   const auto left = std::chrono::ceil<std::chrono::milliseconds>(wait.left()).count();
   const auto limit = static_cast<int32_t>(std::min<int64_t>(left, INT32_MAX));
@@ -194,18 +194,20 @@ Result<std::vector<std::string>> Control::allGather(uint64_t number, std::string
   commands_.push_back(std::move(command));
   ringBell(wake_);
 
-  std::optional<Result<std::vector<std::string>>> result;
+  Wait patient = wait;
+  if (wait.deadline <= TimePoint::max() - kVerdictGrace) patient.deadline += kVerdictGrace;
+  std::optional<Result<Parts>> result;
   while (!outcome->second) {
     if (wait.aborted()) {
       result = abortedWhile("waiting for all ranks in the set-up");
       break;
     }
-    if (wait.expired() && wait.system->now() - wait.deadline > kVerdictGrace) {
+    if (patient.expired()) {
       result = Status::error(Code::timeout, "rank %d: rank 0 has not answered in time (allGather number %llu)",
                              rank_, static_cast<unsigned long long>(number));
       break;
     }
-    changed_.waitFor(lock, Wait::kSlice);
+    patient.on(changed_, lock);
   }
   if (!result) result = std::move(outcome->second);
   outcomes_.erase(outcome);
@@ -220,8 +222,7 @@ void Control::disconnect(const Wait& wait) {
     commands_.push_back(std::move(command));
     ringBell(wake_);
   }
-  while (!drained_ && !wait.expired() && !wait.aborted())
-    changed_.waitFor(lock, std::min(Wait::kSlice, wait.left()));
+  while (!drained_ && !wait.expired() && !wait.aborted()) wait.on(changed_, lock);
 }
 
 }  // namespace eccl::transport

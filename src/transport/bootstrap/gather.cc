@@ -8,19 +8,72 @@
 
 namespace eccl::transport {
 
+namespace {
+
+/// False if that is not what encodeParts() writes.
+template <class Each>
+bool readParts(std::string_view body, size_t count, const Each& each) {
+  ByteReader in(body);
+  std::string part, before;
+  size_t bytes = 0;
+  for (size_t rank = 0; rank < count; ++rank) {
+    const size_t size = in.get<uint32_t>();
+    bytes += size;
+    if (!in.ok() || bytes > Frame::kMaxBody) return false;
+    std::swap(part, before);
+    for (part.clear(); part.size() < size;) {
+      const size_t same = in.get<uint16_t>(), fresh = in.get<uint16_t>(), at = part.size();
+      if (same + fresh == 0 || at + same + fresh > size) return false;
+      if (same > 0 && at + same > before.size()) return false;
+      part.append(std::string_view(before).substr(std::min(at, before.size()), same)).append(in.raw(fresh));
+      if (!in.ok()) return false;
+    }
+    each(rank, part);
+  }
+  return in.finished();
+}
+
+}  // namespace
+
 std::string encodeParts(const std::vector<std::string>& parts) {
+  constexpr size_t kMostOfRun = UINT16_MAX, kLeastSame = 8;  // fewer cost more than they spare
   ByteWriter out;
-  for (const std::string& part : parts) out.text(part);
+  std::string_view before;
+  for (const std::string_view part : parts) {
+    const auto sameFrom = [&](size_t at) {
+      const size_t most = std::min({part.size(), before.size(), at + kMostOfRun});
+      size_t end = at;
+      while (end < most && part[end] == before[end]) ++end;
+      return end - at;
+    };
+    out.put(static_cast<uint32_t>(part.size()));
+    for (size_t at = 0; at < part.size();) {
+      const size_t same = sameFrom(at);
+      at += same;
+      size_t end = at;
+      while (end < part.size() && end - at < kMostOfRun && sameFrom(end) < kLeastSame) ++end;
+      out.put(static_cast<uint16_t>(same)).put(static_cast<uint16_t>(end - at)).raw(part.substr(at, end - at));
+      at = end;
+    }
+    before = part;
+  }
   return out.take();
 }
 
-Result<std::vector<std::string>> decodeParts(std::string_view body, size_t count) {
-  ByteReader in(body);
-  std::vector<std::string> parts;
-  for (size_t i = 0; i < count && in.ok(); ++i) parts.emplace_back(in.text(body.size()));
-  if (in.finished()) return parts;
+Result<Parts> decodeParts(std::string_view body, size_t count) {
+  if (readParts(body, count, [](size_t, std::string_view) {})) return Parts(body, count);
   return Status::error(Code::remote, "the result of an allGather is malformed (%zu bytes for %zu ranks)",
                        body.size(), count);
+}
+
+void Parts::visit(const std::function<void(size_t rank, std::string_view part)>& each) const {
+  readParts(*body_, count_, each);
+}
+
+std::vector<std::string> Parts::list() const {
+  std::vector<std::string> all;
+  visit([&](size_t, std::string_view part) { all.emplace_back(part); });
+  return all;
 }
 
 // The order of checks matters: a gather that has failed stays failed for latecomers, whatever they bring.

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,10 +14,34 @@
 
 namespace eccl::transport {
 
-/// Parts, each with its length before it, as one body; and back, for exactly `count` of them. decodeParts()
-/// is bounded, for outside bytes; error (remote) says what is wrong. Not logged.
+/// What all ranks have told in an allGather, by rank. A constant value that is kept as it has come, and copies
+/// share it: of a thousand ranks that say much alike it is small. Any thread.
+class Parts {
+ public:
+  Parts() = default;
+  size_t size() const { return count_; }
+  /// Calls `each` with the rank and what it has told, which is valid for the call only, for all in order.
+  void visit(const std::function<void(size_t rank, std::string_view part)>& each) const;
+  /// All of them, put together anew each time.
+  std::vector<std::string> list() const;
+  /// The bytes that they came in. Equal bodies and sizes: equal parts.
+  const std::string& body() const { return *body_; }
+
+ private:
+  friend Result<Parts> decodeParts(std::string_view body, size_t count);
+  Parts(std::string_view body, size_t count)
+      : body_(std::make_shared<const std::string>(body)), count_(count) {}
+
+  std::shared_ptr<const std::string> body_ = std::make_shared<const std::string>();
+  size_t count_ = 0;
+};
+
+/// Parts as one body; and back, for exactly `count` of them. As ranks say much alike, a part is what differs
+/// from the part before: its length, and then in turn how many bytes are those at the same place there, how
+/// many new ones follow, and these. decodeParts() is bounded, for outside bytes: by the body's length, `count`,
+/// and what an allGather may have together (Frame::kMaxBody). Error (remote) says what is wrong. Not logged.
 std::string encodeParts(const std::vector<std::string>& parts);
-Result<std::vector<std::string>> decodeParts(std::string_view body, size_t count);
+Result<Parts> decodeParts(std::string_view body, size_t count);
 
 /// Collects the parts of all allGathers that are under way. No sockets, no locks; owner and thread: rank 0's
 /// Control, in the service thread.

@@ -5,7 +5,6 @@
 #include <sys/socket.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
 
 #include "base/log.h"
@@ -19,18 +18,11 @@ constexpr Duration kNoDescriptorsPause = std::chrono::milliseconds(100);
 constexpr int kBacklog = 4096;  // the kernel lowers it to net.core.somaxconn
 constexpr int kAcceptsPerProgress = 64;
 constexpr uint64_t kListenerTag = uint64_t{1} << 63;
-std::atomic<size_t> listenersOfProcess{0};
 
 }  // namespace
 
 Acceptor::Listener::Listener(Fd socket, bool isUnix, size_t most)
-    : fd(std::move(socket)), isUnix(isUnix), callers(std::max<size_t>(1, most)) {
-  ++listenersOfProcess;
-}
-
-Acceptor::Listener::~Listener() {
-  --listenersOfProcess;
-}
+    : fd(std::move(socket)), isUnix(isUnix), callers(std::max<size_t>(1, most)) {}
 
 Acceptor::Acceptor(const Secret& secret, const Options& options, OnIncoming onIncoming)
     : secret_(secret), options_(options), onIncoming_(std::move(onIncoming)) {}
@@ -120,7 +112,6 @@ TimePoint Acceptor::nextDeadline() const {
   TimePoint next = TimePoint::max();
   for (const auto& listener : listeners_) {
     next = std::min(next, listener->pausedUntil);
-    if (listener->callers.count() == 0) continue;
     for (const Slot& slot : listener->callers.slots()) {
       if (slot.taken()) next = std::min(next, slot.since + options_.handshakeLimit);
     }
@@ -225,14 +216,15 @@ void Acceptor::fill(Listener& listener, Fd fd, const sockaddr_storage& from) {
   advance(listener, slot);
 }
 
-// How many slots this listener may use: the unfinished handshakes of all listeners leave the process most of
-// its descriptors.
+// How many slots this listener may use: the unfinished handshakes of all listeners together leave the process
+// most of its descriptors.
 size_t Acceptor::room(const Listener& listener) const {
   rlimit limit{};
   if (listener.callers.count() < kMinHalfOpen || getrlimit(RLIMIT_NOFILE, &limit) != 0)
     return listener.callers.most();
-  const size_t share = static_cast<size_t>(limit.rlim_cur) / 8 / std::max<size_t>(1, listenersOfProcess);
-  return std::min(listener.callers.most(), std::max(kMinHalfOpen, share));
+  const size_t share = static_cast<size_t>(limit.rlim_cur) / 8;
+  const size_t others = HalfOpen::ofProcess() - listener.callers.count();
+  return std::min(listener.callers.most(), std::max(kMinHalfOpen, share - std::min(share, others)));
 }
 
 // True when a slot is free, if need be because a handshake that has had its time is dropped.

@@ -80,7 +80,6 @@ class Acceptor {
   static constexpr size_t kMinHalfOpen = 8;
   struct Listener {
     Listener(Fd socket, bool isUnix, size_t most);
-    ~Listener();
     Fd fd;
     const bool isUnix;
     HalfOpen callers;

@@ -107,8 +107,8 @@ void SetupTurn::give() {
   held_ = waits_ = false;
 }
 
-bool SetupTurn::somebodyWaits() {
-  return turnsAwaited.load(std::memory_order_relaxed) > 0;
+int SetupTurn::waiting() {
+  return turnsAwaited.load(std::memory_order_relaxed);
 }
 
 }  // namespace eccl::transport

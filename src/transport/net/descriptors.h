@@ -42,7 +42,9 @@ class SetupTurn {
   void give();
   bool held() const { return held_; }
   /// Whether any turn of this process is waited for. A hint. Any thread.
-  static bool somebodyWaits();
+  static bool somebodyWaits() { return waiting() > 0; }
+  /// How many turns of this process are waited for. A hint. Any thread.
+  static int waiting();
 
  private:
   bool held_ = false, waits_ = false;

@@ -217,7 +217,8 @@ void Dialer::closeAfterFork() {
 Result<Stream> dial(const Endpoint& endpoint, const Secret& secret, const Hello& hello,
                     const DialOptions& options, const Wait& wait) {
   constexpr size_t kDescriptors = 3;
-  constexpr Duration kTurnRest = std::chrono::milliseconds(2);
+  // The more that wait, the longer: so that all together do not look more than 20,000 times a second.
+  constexpr Duration kTurnRest = std::chrono::milliseconds(2), kTurnRestEach = std::chrono::microseconds(50);
   const auto aborted = [&] { return abortedWhile(format("connecting to %s", options.peer.c_str()).c_str()); };
   DialOptions how = options;
   how.system = wait.system;
@@ -243,7 +244,7 @@ Result<Stream> dial(const Endpoint& endpoint, const Secret& secret, const Hello&
           "left no turn to do so (raise 'ulimit -n'?)",
           options.peer.c_str());
     }
-    wait.onFd(-1, wait.system->now() + kTurnRest);
+    wait.onFd(-1, wait.system->now() + std::max<Duration>(kTurnRest, SetupTurn::waiting() * kTurnRestEach));
   }
 }
 

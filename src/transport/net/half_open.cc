@@ -54,10 +54,12 @@ HalfOpen::Slot* HalfOpen::nextOutsider(size_t room) {
 }
 
 HalfOpen::Slot& HalfOpen::take(const std::string& source) {
-  Slot& slot = *std::find_if(slots_.begin(), slots_.end(), [](const Slot& s) { return !s.taken(); });
+  const auto free = std::find_if(slots_.begin(), slots_.end(), [](const Slot& s) { return !s.taken(); });
+  Slot& slot = free != slots_.end() ? *free : slots_.emplace_back();
   slot.source = source;
   ++by_[source];
   ++count_;
+  ++ofProcess_;
   return slot;
 }
 
@@ -66,6 +68,7 @@ void HalfOpen::release(Slot& slot) {
   auto held = by_.find(slot.source);
   if (--held->second == 0) by_.erase(held);
   --count_;
+  --ofProcess_;
 }
 
 }  // namespace eccl::transport

@@ -3,6 +3,7 @@
 
 #include <sys/socket.h>
 
+#include <atomic>
 #include <map>
 #include <string>
 #include <vector>
@@ -37,9 +38,15 @@ class HalfOpen {
     bool taken() const { return handshake.fd() >= 0; }
   };
 
-  explicit HalfOpen(size_t most) : slots_(most) {}
+  explicit HalfOpen(size_t most) : most_(most) { slots_.reserve(most); }
+  ~HalfOpen() { ofProcess_ -= count_; }
+  HalfOpen(const HalfOpen&) = delete;
+  HalfOpen& operator=(const HalfOpen&) = delete;
   size_t count() const { return count_; }
-  size_t most() const { return slots_.size(); }
+  /// Of all listeners of this process together. Any thread.
+  static size_t ofProcess() { return ofProcess_.load(std::memory_order_relaxed); }
+  size_t most() const { return most_; }
+  /// Those that have been used: as many as were ever taken at a time. They stay where they are.
   std::vector<Slot>& slots() { return slots_; }
   const std::vector<Slot>& slots() const { return slots_; }
 
@@ -67,7 +74,10 @@ class HalfOpen {
   static constexpr Duration kMinPatience = std::chrono::milliseconds(1);
   static constexpr int kGreetedPatience = 10;  // times: what honest callers on a busy host may need
 
-  std::vector<Slot> slots_;  // fixed size: a forked child may find another thread in the middle of a change
+  static inline std::atomic<size_t> ofProcess_{0};
+
+  const size_t most_;
+  std::vector<Slot> slots_;  // never moved: a forked child may find another thread in the middle of a change
   std::map<std::string, size_t> by_;  // source → slots it holds
   size_t count_ = 0;
   Duration patience_ = kPatience;

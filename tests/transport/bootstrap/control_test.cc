@@ -87,7 +87,7 @@ TEST(Control, LargeMessagesAndPartsPass) {
     auto all =
         node.control().allGather(std::string(kPart, static_cast<char>('a' + node.rank())), Wait::within(30s));
     ASSERT_TRUE(all.ok()) << all.status().message();
-    for (size_t r = 0; r < 10; ++r) EXPECT_EQ((*all)[r], std::string(kPart, static_cast<char>('a' + r)));
+    for (size_t r = 0; r < 10; ++r) EXPECT_EQ(all->list()[r], std::string(kPart, static_cast<char>('a' + r)));
     if (node.rank() == 9) return;
     ASSERT_TRUE(test::eventually([&] { return node.messages().size() == 1; }));
     EXPECT_EQ(node.messages()[0].payload, big);
@@ -113,7 +113,7 @@ TEST(Control, GathersOfTwoThreadsDoNotMixUp) {
       for (int i = 0; i < 50; ++i) {
         auto all = node.control().allGather(std::to_string(node.rank()), Wait::within(30s));
         ASSERT_TRUE(all.ok()) << all.status().message();
-        for (size_t r = 0; r < 9; ++r) ASSERT_EQ((*all)[r], std::to_string(r));
+        for (size_t r = 0; r < 9; ++r) ASSERT_EQ(all->list()[r], std::to_string(r));
       }
     };
     std::thread other(work);

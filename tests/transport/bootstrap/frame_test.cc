@@ -4,8 +4,11 @@
 #include <sys/socket.h>
 
 #include <cstring>
+#include <random>
 
 #include "transport/bootstrap/gather.h"
+#include "transport/net/bytes.h"
+#include "transport/net/endpoint.h"
 
 namespace eccl::transport {
 namespace {
@@ -151,7 +154,7 @@ TEST_F(GatherTest, CompletesOutOfOrderAndInterleaved) {
   add(0, 1);
   ASSERT_EQ(out.size(), 1u);
   EXPECT_EQ(out[0].header.sequence, 1u);
-  EXPECT_EQ(*decodeParts(out[0].body, 3), (std::vector<std::string>{"0", "1", "2"}));
+  EXPECT_EQ(decodeParts(out[0].body, 3)->list(), (std::vector<std::string>{"0", "1", "2"}));
   add(1, 0);
   EXPECT_EQ(out.size(), 2u);
   EXPECT_EQ(root.nextDeadline(), TimePoint::max());
@@ -210,6 +213,48 @@ TEST(Parts, DecodeChecksEverything) {
   for (size_t length = 0; length < body.size(); ++length)
     EXPECT_FALSE(decodeParts(body.substr(0, length), 3).ok());
   EXPECT_FALSE(decodeParts(std::string("\xff\xff\xff\xff", 4), 1).ok());
+  const auto part = [](uint32_t size, uint16_t same, uint16_t fresh, const std::string& bytes) {
+    return ByteWriter().put(size).put(same).put(fresh).raw(bytes).take();
+  };
+  EXPECT_EQ(decodeParts(part(2, 0, 2, "ab") + part(3, 1, 2, "cd"), 2)->list(),
+            (std::vector<std::string>{"ab", "acd"}));
+  EXPECT_FALSE(decodeParts(part(1, 1, 0, ""), 1).ok());                        // there is none before
+  EXPECT_FALSE(decodeParts(part(2, 0, 2, "ab") + part(3, 3, 0, ""), 2).ok());  // the one before is shorter
+  EXPECT_FALSE(decodeParts(part(2, 0, 3, "abc"), 1).ok());                     // more than was said
+  EXPECT_FALSE(decodeParts(part(2, 0, 0, ""), 1).ok());                        // no end
+  const std::string big = part(UINT16_MAX, 0, UINT16_MAX, std::string(UINT16_MAX, 'x'));
+  std::string bomb = big;
+  for (int i = 0; i < 1025; ++i) bomb += part(UINT16_MAX, UINT16_MAX, 0, "");
+  EXPECT_FALSE(decodeParts(bomb, 1026).ok());  // more than 64 MiB together
+}
+
+TEST(Parts, ComeBackAsTheyWere) {
+  std::mt19937 random(1);
+  for (int round = 0; round < 200; ++round) {
+    std::vector<std::string> parts(random() % 20);
+    for (size_t i = 0; i < parts.size(); ++i) {
+      if (i > 0) parts[i] = parts[i - 1];
+      parts[i].resize(random() % 3 == 0 ? random() % 300 : parts[i].size(), 'x');
+      if (round % 20 == 0) parts[i].resize(70'000 + random() % 70'000, 'y');  // longer than a run
+      for (size_t changes = random() % 8; changes > 0 && !parts[i].empty(); --changes)
+        parts[i][random() % parts[i].size()] = static_cast<char>(random());
+    }
+    EXPECT_EQ(decodeParts(encodeParts(parts), parts.size())->list(), parts) << "round " << round;
+  }
+}
+
+// What 16,384 ranks tell each other is otherwise 8 MB for each.
+TEST(Parts, WhatIsAlikeIsToldOnce) {
+  std::vector<std::string> parts;
+  std::mt19937 random(1);
+  for (int rank = 0; rank < 64; ++rank) {
+    Endpoint endpoint;
+    for (auto& byte : endpoint.identity) byte = static_cast<uint8_t>(random());
+    endpoint.pid = 1000 + rank;
+    endpoint.host = "node17";
+    parts.push_back(ByteWriter().text(endpoint.encode()).text(std::string(500, 's')).take());
+  }
+  EXPECT_LT(encodeParts(parts).size(), parts.size() * 50);
 }
 
 }  // namespace

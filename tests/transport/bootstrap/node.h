@@ -179,7 +179,7 @@ inline void gatherEverywhere(Cluster& cluster, int rounds) {
       auto all = node.control().allGather(partOf(node.rank(), round), transport::Wait::within(60s));
       ASSERT_TRUE(all.ok()) << all.status().message();
       ASSERT_EQ(all->size(), static_cast<size_t>(cluster.size()));
-      for (int r = 0; r < cluster.size(); ++r) ASSERT_EQ((*all)[static_cast<size_t>(r)], partOf(r, round));
+      for (int r = 0; r < cluster.size(); ++r) ASSERT_EQ(all->list()[static_cast<size_t>(r)], partOf(r, round));
     }
   });
 }

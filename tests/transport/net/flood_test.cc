@@ -205,5 +205,18 @@ TEST(BusyListener, IsTriedAgain) {
   acceptor.join();
 }
 
+// A thousand ranks of one process call its root at once: handshakes that few places let through one after the
+// other took seconds.
+TEST_F(FloodTest, OneListenerUsesThePlacesThatOthersOfItsProcessLeave) {
+  options.system = &clock;
+  std::vector<std::unique_ptr<Acceptor>> others;
+  for (int i = 0; i < 100; ++i) others.push_back(Acceptor::open(secret, options, [](Incoming) {}).take());
+  open();
+  std::vector<Fd> callers;
+  for (int i = 0; i < 40; ++i) callers.push_back(test::rawConnect(acceptor->endpoint().addresses[0]));
+  acceptor->progress();
+  EXPECT_EQ(acceptor->halfOpen(), 40u);
+}
+
 }  // namespace
 }  // namespace eccl::transport
