@@ -87,6 +87,8 @@ class Communicator final : public transport::ControlHandler,
   int rank() const { return rank_; }
   int ranks() const { return ranks_; }
   const CommunicatorOptions& options() const { return options_; }
+  /// Where the ranks are. Any thread, once ready.
+  const Placement& placement() const { return hosts_->placement(); }
   /// The hosts and ranks as JSON (ecclTopologyExport). Once ready. Errors: RankHosts::cluster()'s, or a build
   /// without JSON.
   Result<std::string> topology() const;

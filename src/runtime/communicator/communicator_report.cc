@@ -29,8 +29,8 @@ ConnectionList Communicator::named(std::vector<transport::ConnectionReport> conn
 }
 
 std::vector<transport::FlowWay> Communicator::traceFlows(int peer, size_t ports) const {
-  const std::vector<transport::Rail>& mine = endpoints_[static_cast<size_t>(rank_)].rails;
-  const std::vector<transport::Rail>& theirs = endpoints_[static_cast<size_t>(peer)].rails;
+  const std::vector<transport::Rail>& mine = met_->endpoints[static_cast<size_t>(rank_)].rails;
+  const std::vector<transport::Rail>& theirs = met_->endpoints[static_cast<size_t>(peer)].rails;
   if (mine.empty() || theirs.empty() || findAt(mine, theirs[0].address) != nullptr) return {};
   transport::FlowProbe probe(
       {&system(), mine[0].interface, mine[0].address, theirs[0].address, std::vector<uint16_t>(ports + 1)});

@@ -6,7 +6,7 @@
 
 namespace eccl::runtime {
 namespace {
-enum Source : uint64_t { kAcceptor, kControl, kEngine, kWake, kSources };
+enum Source : uint64_t { kAcceptor, kControl, kEngine, kWake };
 }
 
 Status Service::start(System& system, transport::Acceptor& acceptor, transport::Control& control,
@@ -32,28 +32,19 @@ Status Service::start(System& system, transport::Acceptor& acceptor, transport::
   return {};
 }
 
-// Each is asked only when it has something to say: a rank's part of a gather passes through many service
-// threads, and each question is a system call. All are asked at each tick.
 void Service::turn(System& system, transport::Acceptor& acceptor, transport::Control& control, Engine& engine,
                    const std::function<void()>& tick) {
   TimePoint now = system.now();
-  const TimePoint until =
-      std::min({nextTick_, acceptor.nextDeadline(), control.nextDeadline(), engine.serveDeadline()});
+  TimePoint until =
+      std::min({now + kTick, acceptor.nextDeadline(), control.nextDeadline(), engine.serveDeadline()});
   epoll_event events[4];
-  const int count = poller_.wait(events, 4, std::max(Duration::zero(), Duration(until - now)));
-  now = system.now();
-  const bool ticks = now >= nextTick_;
-  if (ticks) nextTick_ = now + kTick;
-  bool ready[kSources];
-  std::fill_n(ready, size_t{kSources}, ticks);
-  for (int i = 0; i < count; ++i) ready[events[i].data.u64] = true;
-  if (ready[kWake]) transport::clearBell(wake_);
-  if (ready[kAcceptor] || now >= acceptor.nextDeadline()) acceptor.progress();
-  if (ready[kControl] || now >= control.nextDeadline()) control.progress();
-  if (ready[kEngine]) armed_ = false;
+  poller_.wait(events, 4, std::max(Duration::zero(), Duration(until - now)));
+  transport::clearBell(wake_);
+  acceptor.progress();
+  control.progress();
   // One shot: while somebody else drives, the engine's descriptor must not keep this thread awake.
-  if ((ready[kEngine] || ready[kWake] || now >= engine.serveDeadline()) && engine.serve() && !armed_)
-    armed_ = poller_.watch(engine.fd(), EPOLLIN | EPOLLONESHOT, kEngine).ok();  // known to be valid
+  if (engine.serve())
+    poller_.watch(engine.fd(), EPOLLIN | EPOLLONESHOT, kEngine).ignore();  // known to be valid
   tick();
 }
 

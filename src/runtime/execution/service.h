@@ -36,9 +36,6 @@ class Service {
   transport::Fd wake_;
   Thread thread_;
   std::atomic<bool> stopping_{false};
-  // The thread's.
-  TimePoint nextTick_{};
-  bool armed_ = false;  // the engine's descriptor is watched
 };
 
 }  // namespace eccl::runtime
