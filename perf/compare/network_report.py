@@ -3,7 +3,7 @@
 import statistics
 
 from network_rows import QUICK, ROWS
-from network_run import ECCL, OPENMPI, RAW, TUNED
+from network_run import ECCL, OPENMPI, RAW, TUNED, UNPLACED
 from report import table
 from words import OPERATIONS, bytes_in_words, microseconds
 
@@ -63,20 +63,22 @@ def section(records, row):
     rows = []
     for operation in row.operations:
         for size in sorted({record["bytes"] for record in of(records, row, operation=operation)}):
-            each = {name: of(records, row, operation=operation, bytes=size, contender=name) for name in (ECCL, RAW, *MPI)}
+            each = {name: of(records, row, operation=operation, bytes=size, contender=name) for name in (ECCL, UNPLACED, RAW, *MPI)}
             bound = row.bound(operation, size, row.hosts, row.per_host) if row.bound else 8e-6 * size / rate if rate else None
             own = median(each[ECCL])
             best = min((median(each[name]) for name in MPI if each[name]), default=None)
             line = [OPERATIONS[operation] + " " + bytes_in_words(size), "-" if bound is None else "%s ms" % microseconds(1e3 * bound)]
             for name in (ECCL, *MPI):
                 line += [shown(each[name]), share(bound, median(each[name]))]
+            line += [shown(each[UNPLACED]), share(bound, median(each[UNPLACED])), consistency(each[UNPLACED])] if row.paths else []
             line += [shown(each[RAW])] if row.raw else []
             line += ["%.2f" % (best / own) if best and own else "-"]
             if row.iterations:
                 line += [" / ".join(cpu(each[name]) for name in (ECCL, *MPI)), *(rails(each[name]) for name in (ECCL, TUNED)),
                          " / ".join(consistency(each[name]) for name in (ECCL, *MPI))]
             rows.append(line)
-    head = ["", "bound", ECCL, "of bound", OPENMPI, "of bound", TUNED, "of bound", *(["raw exchange"] if row.raw else []), "times as fast as Open MPI"]
+    head = ["", "bound", ECCL, "of bound", OPENMPI, "of bound", TUNED, "of bound", *(["ports by chance", "of bound", "consistency"] if row.paths else []),
+            *(["raw exchange"] if row.raw else []), "times as fast as Open MPI"]
     if row.iterations:
         head += ["CPU s per call: %s / %s / %s" % (ECCL, *MPI), "% of bytes by rail, " + ECCL, "the same, " + TUNED, "consistency, in the same order"]
     return lines + table(head, rows)

@@ -39,6 +39,7 @@ class Row:
     calls: int = 1  # in each iteration, one after the other
     own_nic: bool = False  # rank g of a host uses NIC g
     raw: bool = False  # two processes without a library are measured beside
+    paths: bool = False  # there are several; ECCL is measured beside with flows where the switches' hash puts them
     iperf: bool = False  # and what iperf3 moves, both ways at once
 
     def ranks(self):
@@ -63,8 +64,8 @@ ROWS = (
     Row("rail-spine", "4 hosts with 4 ranks, each with a NIC of 100 Mbit/s, ToRs oversubscribed 2.27 : 1. The bound is that of rail-local "
         "traffic; going directly over the spine takes 1.70 times as long", ("rail-spine",), 4, 4, operations=("alltoall",),
         bound=rail_local_alltoall, own_nic=True),
-    Row("ecmp", "8 hosts on two leaves, four spines, flows spread by hash, 100 Mbit/s", ("leaf-spine",), 8, operations=("alltoall",),
-        bound=link_bound(100)),
+    Row("ecmp", "8 hosts on two leaves, four spines, flows spread by hash, 100 Mbit/s", ("leaf-spine",), 8,
+        operations=("all_reduce", "alltoall"), bound=link_bound(100), paths=True),
     Row("small-2", "2 hosts, unshaped", ("--hosts", "2"), 2, sizes=SMALL, iterations=None, calls=50, raw=True),
     Row("small-8", "8 hosts, unshaped", ("--hosts", "8"), 8, sizes=SMALL, iterations=None, calls=50),
     Row("small-loopback", "2 ranks on one host, TCP over the loopback", ("--hosts", "1"), 1, 2, sizes=SMALL, iterations=None, calls=50, raw=True),

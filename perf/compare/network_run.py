@@ -12,7 +12,7 @@ from build import ROOT
 from contenders import HERE, Contender
 
 LAB = os.path.join(ROOT, "tests/lab/lab")
-ECCL, OPENMPI, TUNED, RAW = "eccl", "openmpi", "openmpi-tuned", "raw"
+ECCL, UNPLACED, OPENMPI, TUNED, RAW = "eccl", "eccl-unplaced", "openmpi", "openmpi-tuned", "raw"
 # Parameters that were the fastest of those tried, by operation and for small messages: algorithms of coll_tuned (2 pairwise, 3
 # recursive, 4 ring), two connections for each pair of interfaces where that helped.
 BY_OPERATION = {
@@ -50,10 +50,11 @@ def settings(row):
     return {"LOOP_CALLS": str(row.calls), **fixed}
 
 
-def eccl(row, name):
+def eccl(row, name, label=ECCL):
     transport = {"ECCL_TRANSPORT": "tcp"} if row.hosts == 1 else {}
-    return Contender(ECCL, lambda folder, *_: in_lab(name, "--ranks", str(row.per_host), "--", os.path.join(folder, "compare_eccl"), "plain"),
-                     own_ranks=True, environment=lambda: {**settings(row), **transport})
+    places = {"ECCL_PLACE_FLOWS": "0"} if label == UNPLACED else {}
+    return Contender(label, lambda folder, *_: in_lab(name, "--ranks", str(row.per_host), "--", os.path.join(folder, "compare_eccl"), "plain"),
+                     own_ranks=True, environment=lambda: {**settings(row), **transport, **places})
 
 
 def raw(row, name, address):
@@ -120,7 +121,7 @@ def measure(row, folder, repetitions, peers, limit, say):
         hosts = json.loads(lab(name, "show", "--json"))["hosts"]
         interfaces = list(hosts[0]["addresses"])
         addresses = [host["addresses"]["e0"] for host in hosts]
-        contenders = [eccl(row, name)] + ([raw(row, name, addresses[0])] if row.raw else [])
+        contenders = [eccl(row, name)] + ([eccl(row, name, UNPLACED)] if row.paths else []) + ([raw(row, name, addresses[0])] if row.raw else [])
         if peers:
             contenders += [openmpi(row, name, addresses, interfaces, OPENMPI),
                            openmpi(row, name, addresses, interfaces, TUNED, lambda: tuning(row, operation))]

@@ -75,10 +75,9 @@ void Stream::connected(int error) {
   error_ = error;
 }
 
+// What has arrived can still be read, as on Linux.
 void Stream::reset() {
-  if (std::exchange(reset_, true)) return;
-  error_ = ECONNRESET;
-  arrived_.clear();
+  if (!std::exchange(reset_, true)) error_ = ECONNRESET;
 }
 
 uint32_t Stream::ready() const {
