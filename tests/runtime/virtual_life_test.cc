@@ -124,6 +124,48 @@ TEST(VirtualLife, TheSameSeedGivesTheSameTrace) {
   EXPECT_NE(difference(one, another), "");
 }
 
+// As on Linux: bytes, then the reset.
+TEST(VirtualNetwork, WhatArrivedBeforeAResetIsRead) {
+  World world(1);
+  std::vector<VirtualSystem*> network;
+  VirtualSystem one(world, network), other(world, network);
+  const sockaddr_in address = one.address(4000);
+  const auto* const at = reinterpret_cast<const sockaddr*>(&address);
+  std::string got;
+  int error = 0;
+  one.spawn("closes", [&] {
+    const int listener = one.socket(AF_INET);
+    one.bind(listener, at, sizeof address);
+    one.listen(listener, 1);
+    one.poll(listener, POLLIN, System::kForever);
+    const int socket = one.accept(listener, nullptr, nullptr);
+    one.send(socket, "last", 4);
+    one.poll(socket, POLLIN, System::kForever);
+    one.close(socket);  // with what came unread
+    one.close(listener);
+  });
+  other.spawn("reads", [&] {
+    other.poll(-1, 0, 10ms);
+    const int socket = other.socket(AF_INET);
+    other.connect(socket, at, sizeof address);
+    other.poll(socket, POLLOUT, System::kForever);
+    other.send(socket, "ask", 3);
+    other.poll(-1, 0, 1s);
+    char bytes[8];
+    for (ssize_t count; (count = other.recv(socket, bytes, sizeof bytes)) != 0;) {
+      if (count < 0) {
+        error = errno;
+        break;
+      }
+      got.append(bytes, static_cast<size_t>(count));
+    }
+    other.close(socket);
+  });
+  EXPECT_EQ(world.run(1min), "");
+  EXPECT_EQ(got, "last");
+  EXPECT_EQ(error, ECONNRESET);
+}
+
 TEST(VirtualLife, ManySeeds) {
   for (uint64_t seed = 100; seed < 240; ++seed) {
     SCOPED_TRACE(seed);
