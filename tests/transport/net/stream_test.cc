@@ -7,7 +7,6 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -17,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "transport/net/dialer.h"
 #include "transport/net/handshake.h"
 
 namespace eccl::transport {
@@ -286,19 +286,25 @@ TEST_F(EncryptedStream, ACertificateProvesNothing) {
       "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /CN=x -keyout " + at +
       "/key -out " + at + "/certificate 2>/dev/null";
   ASSERT_EQ(std::system(make.c_str()), 0);
+  // A port that is free for the moment. Not -unix: as another user s_server then cannot say where it listens.
+  SocketAddress address = SocketAddress::resolve("127.0.0.1:1").take()[0].withPort(0);
+  {
+    const Fd taken(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    ASSERT_EQ(bind(taken.get(), address.raw(), address.rawSize()), 0);
+    address = localAddress(taken);
+  }
   const pid_t server = fork();
   if (server == 0) {
-    execlp("openssl", "openssl", "s_server", "-quiet", "-tls1_3", "-unix", (at + "/socket").c_str(), "-key",
+    execlp("openssl", "openssl", "s_server", "-quiet", "-tls1_3", "-accept", address.text().c_str(), "-key",
            (at + "/key").c_str(), "-cert", (at + "/certificate").c_str(), nullptr);
     _exit(1);
   }
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  (at + "/socket").copy(address.sun_path, sizeof address.sun_path - 1);
-  const Fd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  int tries = 0;
-  while (connect(socket.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) != 0 && ++tries < 20'000)
+  Fd socket;
+  for (int tries = 0; tries < 20'000; ++tries) {
+    socket = Fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    if (connect(socket.get(), address.raw(), address.rawSize()) == 0 && !connectedToItself(socket)) break;
     usleep(1000);
+  }
   auto dialer = Tls::over(socket, Tls::Side::dialer, secret_, "context").take();
   Result<uint32_t> state = dialer->handshake();
   while (state.ok() && *state != 0) {
