@@ -44,11 +44,11 @@ void FlowPlanner::progress(TimePoint now, const Tell& tell) {
     return tell(-1, {.kind = FlowMessage::Kind::again});
   }
   LinkLoads loads;
-  for (const auto& [name, links] : placed_)
-    for (const LinkName link : links) ++loads[link];
+  for (const auto& [name, links] : placed_) loads.add(links, name.first);
   std::vector<FlowChoice> choices;
   for (const auto& [name, ways] : asked_) {
     FlowChoice& choice = choices.emplace_back();
+    choice.source = name.first;
     for (const FlowWay& way : ways) choice.ways.push_back(linksOf(way));
   }
   const std::vector<size_t> chosen = assignFlows(choices, &loads);
