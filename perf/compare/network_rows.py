@@ -40,6 +40,7 @@ class Row:
     own_nic: bool = False  # rank g of a host uses NIC g
     raw: bool = False  # two processes without a library are measured beside
     paths: bool = False  # there are several; ECCL is measured beside with flows where the switches' hash puts them
+    interleaved: bool = False  # ranks take hosts of two leaves in turns, so that every hop of a ring crosses the spines
     iperf: bool = False  # and what iperf3 moves, both ways at once
 
     def ranks(self):
@@ -66,6 +67,8 @@ ROWS = (
         bound=rail_local_alltoall, own_nic=True),
     Row("ecmp", "8 hosts on two leaves, four spines, flows spread by hash, 100 Mbit/s", ("leaf-spine",), 8,
         operations=("all_reduce", "alltoall"), bound=link_bound(100), paths=True),
+    Row("ecmp-ring", "the same, ranks on hosts of the two leaves in turns: every hop of a ring crosses the spines", ("leaf-spine",), 8,
+        sizes=(4 * MIB,), bound=link_bound(100), paths=True, interleaved=True),
     Row("small-2", "2 hosts, unshaped", ("--hosts", "2"), 2, sizes=SMALL, iterations=None, calls=50, raw=True),
     Row("small-8", "8 hosts, unshaped", ("--hosts", "8"), 8, sizes=SMALL, iterations=None, calls=50),
     Row("small-loopback", "2 ranks on one host, TCP over the loopback", ("--hosts", "1"), 1, 2, sizes=SMALL, iterations=None, calls=50, raw=True),

@@ -53,7 +53,9 @@ def settings(row):
 def eccl(row, name, label=ECCL):
     transport = {"ECCL_TRANSPORT": "tcp"} if row.hosts == 1 else {}
     places = {"ECCL_PLACE_FLOWS": "0"} if label == UNPLACED else {}
-    return Contender(label, lambda folder, *_: in_lab(name, "--ranks", str(row.per_host), "--", os.path.join(folder, "compare_eccl"), "plain"),
+    # Hosts 0 to h/2 - 1 are under the first leaf.
+    order = ["sh", "-c", 'RANK=$((RANK %% %d * 2 + RANK / %d)) exec "$0" "$@"' % (2 * (row.hosts // 2,))] if row.interleaved else []
+    return Contender(label, lambda folder, *_: in_lab(name, "--ranks", str(row.per_host), "--", *order, os.path.join(folder, "compare_eccl"), "plain"),
                      own_ranks=True, environment=lambda: {**settings(row), **transport, **places})
 
 
@@ -121,6 +123,8 @@ def measure(row, folder, repetitions, peers, limit, say):
         hosts = json.loads(lab(name, "show", "--json"))["hosts"]
         interfaces = list(hosts[0]["addresses"])
         addresses = [host["addresses"]["e0"] for host in hosts]
+        if row.interleaved:
+            addresses = [address for pair in zip(addresses[:row.hosts // 2], addresses[row.hosts // 2:]) for address in pair]
         contenders = [eccl(row, name)] + ([eccl(row, name, UNPLACED)] if row.paths else []) + ([raw(row, name, addresses[0])] if row.raw else [])
         if peers:
             contenders += [openmpi(row, name, addresses, interfaces, OPENMPI),
