@@ -161,11 +161,13 @@ void FlowProbe::found(Caller& caller, const SocketAddress& hop) {
   call(caller);
 }
 
+// The first has reached the peer. The others keep their sockets, so that none gets the port of another.
 void FlowProbe::end(Caller& caller) {
   poller_.forget(caller.socket.get());
-  caller.socket.reset();
   caller.over = true;
-  if (&caller == &callers_[0]) routers_ = caller.way.hops.size();
+  if (&caller != &callers_[0]) return;
+  caller.socket.reset();
+  routers_ = caller.way.hops.size();
 }
 
 std::vector<FlowWay> FlowProbe::ways() const {
