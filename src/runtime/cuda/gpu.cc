@@ -60,14 +60,17 @@ Status Gpu::open() {
 
 Result<Pinned> Gpu::pin(size_t bytes) {
   bytes = sizeClass(bytes);
-  std::lock_guard lock(mutex_);
-  for (auto at = free_.lower_bound(bytes); at != free_.end() && at->first / 2 <= bytes; ++at) {
-    const Word& last = at->second.last;
-    if (last.host != nullptr && !last.reached(last.value)) continue;
-    const Pinned pinned{at->second.memory, at->first};
-    free_.erase(at);
-    return pinned;
+  {
+    std::lock_guard lock(mutex_);
+    for (auto at = free_.lower_bound(bytes); at != free_.end() && at->first / 2 <= bytes; ++at) {
+      const Word& last = at->second.last;
+      if (last.host != nullptr && !last.reached(last.value)) continue;
+      const Pinned pinned{at->second.memory, at->first};
+      free_.erase(at);
+      return pinned;
+    }
   }
+  // Without the lock, which engines take, too: the driver may wait here for a stream that waits for an engine.
   void* memory = nullptr;
   ECCL_TRY(driver_.check(driver_.cuMemHostAlloc(&memory, bytes, kHostPortable | kHostMapped), "cuMemHostAlloc",
                          "of %zu bytes to stage copies of %s in", bytes, name_.c_str()));
