@@ -57,7 +57,10 @@ void FlowPlacing::start() {
   state_ = flows_.empty() ? State::resting : State::probing;
   current_ = 0;
   until_ = TimePoint{};
-  for (Flow& flow : flows_) flow.ways.clear();
+  for (Flow& flow : flows_) {
+    flow.ways.clear();
+    flow.probedTwice = false;
+  }
   wake_();
 }
 
@@ -119,15 +122,21 @@ void FlowPlacing::stopProbing() {
 }
 
 void FlowPlacing::probed() {
-  flows_[current_].ways = probe_->ways();
+  Flow& flow = flows_[current_];
+  const std::vector<FlowWay> found = probe_->ways();
   stopProbing();
+  flow.ways.insert(flow.ways.end(), found.begin(), found.end());
+  // Of eight ports all may go one way by chance, seldom those of a second probe too.
+  if (differentWays(flow.ways) == 1 && !std::exchange(flow.probedTwice, true)) return wake_();
   if (++current_ == flows_.size()) ask();
 }
 
 void FlowPlacing::ask() {
   state_ = State::asking;
   unanswered_ = 0;
-  const auto choice = [](const Flow& flow) { return differentWays(flow.ways) > 1; };
+  const auto choice = [](const Flow& flow) {
+    return differentWays(flow.ways) > 1 || (isPlaced(flow) && !flow.ways.empty());
+  };
   for (Flow& flow : flows_) unanswered_ += choice(flow);
   if (unanswered_ == 0) {
     ECCL_TRACE("%s: nothing says that there are several ways", text().c_str());

@@ -44,6 +44,7 @@ class FlowPlacing final : public FlowOwner, public ReadyHandler {
     Rail mine, theirs;
     std::vector<FlowWay> ways;
     uint16_t port = 0;  // 0: stays where it is
+    bool probedTwice = false;
   };
   static bool isPlaced(const Flow& flow) { return flow.port != 0; }
 
