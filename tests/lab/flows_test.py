@@ -15,7 +15,7 @@ import time
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 sys.dont_write_bytecode = True
 
-from support import Lab, check, eventually, run  # noqa: E402
+from support import Lab, check, eventually, everything, run  # noqa: E402
 
 TOOL = os.path.join(sys.argv[2], "alltoall_perf")
 HOSTS, SPINES = 6, 3
@@ -31,14 +31,6 @@ def fabric():
             json.dump({"hosts": HOSTS, "rails": [{"rate": 100}], "leaves": 2, "spines": SPINES}, file)
         with Lab(path) as lab:
             yield lab
-
-
-def text(folder):
-    parts = []
-    for name in sorted(os.listdir(folder)):
-        with open(os.path.join(folder, name)) as file:
-            parts.append(file.read())
-    return "".join(parts)
 
 
 def placed(output):
@@ -80,8 +72,8 @@ def flows_are_spread():
     """By what ranks say, by what the switches have carried, and by what eccl_topo prints."""
     with fabric() as lab, tempfile.TemporaryDirectory() as folder:
         with job(lab, folder, "-n", "12", "-w", "2") as ranks:
-            check(ranks.wait(120) == 0, "the job failed", text(folder))
-        output = text(folder)
+            check(ranks.wait(120) == 0, "the job failed", everything(folder))
+        output = everything(folder)
         print_is_right(lab)
         check("# Out of bounds values : 0 OK" in output, "results are wrong", output)
         ways = placed(output)
@@ -91,27 +83,27 @@ def flows_are_spread():
         check("dropped a connection" not in output, "a warning", output)
     with fabric() as lab, tempfile.TemporaryDirectory() as folder:
         with job(lab, folder, "-n", "4", "-w", "2", ECCL_PLACE_FLOWS="0") as ranks:
-            check(ranks.wait(120) == 0, "the job failed", text(folder))
-        check(not placed(text(folder)), "ECCL_PLACE_FLOWS=0 places flows", text(folder))
+            check(ranks.wait(120) == 0, "the job failed", everything(folder))
+        check(not placed(everything(folder)), "ECCL_PLACE_FLOWS=0 places flows", everything(folder))
 
 
 def a_spine_is_gone():
     with fabric() as lab, tempfile.TemporaryDirectory() as folder:
         with job(lab, folder, "-n", "20", "-w", "2", "-N", "0", "-c", "0") as ranks:
             try:
-                eventually(lambda: len(placed(text(folder))) == ACROSS, "all flows are placed", 60)
-                before = text(folder)
+                eventually(lambda: len(placed(everything(folder))) == ACROSS, "all flows are placed", 60)
+                before = everything(folder)
                 gone = {way[0] for way in placed(before).values()}
                 lab("fault", "down", "spine1")
 
                 def again():
-                    ways = placed(text(folder)[len(before):])
-                    return len(placed(text(folder))) == ACROSS and len({way[0] for way in placed(text(folder)).values()}) == 2 * (SPINES - 1)
+                    ways = placed(everything(folder))
+                    return len(ways) == ACROSS and len({way[0] for way in ways.values()}) == 2 * (SPINES - 1)
                 begun = time.monotonic()
                 eventually(again, "flows are placed on the spines that are left", 30)
                 print("placed anew within %.2f s" % (time.monotonic() - begun))
-                check(ranks.poll() is None, "the job ended", text(folder))
-                check_spread(placed(text(folder)), SPINES - 1, text(folder))
+                check(ranks.poll() is None, "the job ended", everything(folder))
+                check_spread(placed(everything(folder)), SPINES - 1, everything(folder))
                 check(len(gone) == 2 * SPINES, "before, flows used %s" % gone, before)
             finally:
                 ranks.terminate()

@@ -15,7 +15,7 @@ import time
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 sys.dont_write_bytecode = True
 
-from support import Lab, check, run  # noqa: E402
+from support import Lab, check, dumps, everything, run  # noqa: E402
 
 TOOL = os.path.join(sys.argv[2], "all_reduce_perf")
 MBIT = 100
@@ -151,16 +151,6 @@ def lossy_rail_shows():
             lossy, well = found[rank, "e1"], found[rank, "e0"]
             check(lossy["retransmits"] > 20 and well["retransmits"] < lossy["retransmits"] / 4,
                   "rank %d: packets are lost on e1: %s, e0: %s" % (rank, lossy, well), output)
-
-
-def dumps(folder):
-    for name in sorted(os.listdir(folder)):
-        with open(os.path.join(folder, name)) as file:
-            yield file.read()
-
-
-def everything(folder):
-    return "".join(dumps(folder))
 
 
 def calls(folder):

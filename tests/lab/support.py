@@ -146,6 +146,17 @@ class Lab:
         return caller, answerer
 
 
+def dumps(folder):
+    """The texts of the files in a folder: the output of each rank, or what each has dumped."""
+    for name in sorted(os.listdir(folder)):
+        with open(os.path.join(folder, name)) as file:
+            yield file.read()
+
+
+def everything(folder):
+    return "".join(dumps(folder))
+
+
 def eventually(condition, what, seconds=20):
     deadline = time.monotonic() + seconds
     while not condition():

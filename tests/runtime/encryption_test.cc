@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <functional>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -203,22 +204,30 @@ TEST_F(Encryption, ARankThatDiffersIsNamedByAll) {
   }
 }
 
+/// Reduces, encrypted, until a call fails; the error goes into the report. Rank 1 calls `leave` instead in the
+/// sixth round.
+ecclResult_t reduceUntilOneLeaves(int rank, int ranks, test::Board& board, std::string& report,
+                                  const std::function<ecclResult_t(ecclComm_t)>& leave) {
+  encrypted();
+  ecclComm_t comm = test::join(rank, ranks, board, report);
+  if (comm == nullptr) return ecclInternalError;
+  std::vector<float> in(1 << 20, 1), out(1 << 20);
+  for (int round = 0;; ++round) {
+    if (rank == 1 && round == 5) return leave(comm);
+    const ecclResult_t result =
+        ecclAllReduce(in.data(), out.data(), in.size(), ecclFloat, ecclSum, comm, nullptr);
+    if (result == ecclSuccess) continue;
+    report += ecclGetLastError(comm);
+    ecclCommAbort(comm);
+    return result;
+  }
+}
+
 TEST_F(Encryption, ARankThatDiesIsNamed) {
   constexpr int kRanks = 3;
   const auto outcomes = test::runProcesses(kRanks, [&](int rank, test::Board& board, std::string& report) {
-    encrypted();
-    ecclComm_t comm = test::join(rank, kRanks, board, report);
-    if (comm == nullptr) return 2;
-    std::vector<float> in(1 << 20, 1), out(1 << 20);
-    for (int round = 0;; ++round) {
-      if (rank == 1 && round == 5) raise(SIGKILL);
-      const ecclResult_t result =
-          ecclAllReduce(in.data(), out.data(), in.size(), ecclFloat, ecclSum, comm, nullptr);
-      if (result == ecclSuccess) continue;
-      report += ecclGetLastError(comm);
-      ecclCommAbort(comm);
-      return result == ecclRemoteError ? 0 : 3;
-    }
+    const auto die = [](ecclComm_t) { return raise(SIGKILL), ecclSuccess; };
+    return reduceUntilOneLeaves(rank, kRanks, board, report, die) == ecclRemoteError ? 0 : 3;
   });
   for (const int rank : {0, 2}) {
     const test::Outcome& outcome = outcomes[static_cast<size_t>(rank)];
@@ -231,18 +240,9 @@ TEST_F(Encryption, ARankThatDiesIsNamed) {
 TEST_F(Encryption, AnAbortEndsTheOthers) {
   constexpr int kRanks = 3;
   const auto outcomes = test::runProcesses(kRanks, [&](int rank, test::Board& board, std::string& report) {
-    encrypted();
-    ecclComm_t comm = test::join(rank, kRanks, board, report);
-    if (comm == nullptr) return 2;
-    std::vector<float> in(1 << 20, 1), out(1 << 20);
-    for (int round = 0;; ++round) {
-      if (rank == 1 && round == 5) return ecclCommAbort(comm) == ecclSuccess ? 0 : 3;
-      if (ecclAllReduce(in.data(), out.data(), in.size(), ecclFloat, ecclSum, comm, nullptr) == ecclSuccess)
-        continue;
-      report += ecclGetLastError(comm);
-      ecclCommAbort(comm);
-      return report.find("rank 1") != std::string::npos ? 0 : 4;
-    }
+    const ecclResult_t ended = reduceUntilOneLeaves(rank, kRanks, board, report, ecclCommAbort);
+    if (rank == 1) return ended == ecclSuccess ? 0 : 3;
+    return ended != ecclSuccess && report.find("rank 1") != std::string::npos ? 0 : 4;
   });
   expectAll(outcomes);
 }

@@ -19,12 +19,7 @@ constexpr size_t kPorts = 32;
 
 std::string textOf(const std::vector<transport::FlowWay>& ways) {
   std::map<std::string, std::string> ports;
-  for (const transport::FlowWay& way : ways) {
-    std::string hops;
-    for (const transport::SocketAddress& hop : way.hops)
-      hops += (hops.empty() ? "" : " ") + (hop.valid() ? hop.hostText() : std::string("?"));
-    ports[hops] += format(" %u", way.port);
-  }
+  for (const transport::FlowWay& way : ways) ports[transport::routersOf(way)] += format(" %u", way.port);
   std::string text;
   for (const auto& [hops, those] : ports) text += format("  by %s: ports%s\n", hops.c_str(), those.c_str());
   return text.empty() ? "  fewer than two routers on the way, or they do not say who they are\n" : text;

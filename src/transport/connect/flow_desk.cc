@@ -58,7 +58,7 @@ void FlowDesk::tell(int target, const FlowMessage& message) {
 void FlowDesk::take(const FlowMessage& message) {
   if (message.kind == FlowMessage::Kind::again) {
     asked_.clear();
-    for (auto& [owner, unused] : std::map(owners_)) owner->onAgain();
+    for (FlowOwner* const owner : owners_) owner->onAgain();
   } else if (const auto found = asked_.find(message.flow); found != asked_.end()) {
     const auto [owner, flow] = found->second;
     asked_.erase(found);

@@ -3,6 +3,7 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <string_view>
 
 #include "transport/connect/connector.h"
@@ -30,7 +31,7 @@ class FlowDesk {
   /// connections than one rank has in any algorithm but a direct one.
   bool takes() const { return options_.tellFlows && owners_.size() < kMostPlaced; }
   /// `owner` hears of its flows until leave().
-  void join(FlowOwner& owner) { owners_.emplace(&owner, 0); }
+  void join(FlowOwner& owner) { owners_.insert(&owner); }
   void leave(FlowOwner& owner);
   /// The right to probe, which few have at a time; true: to be given back.
   bool takeProbe() { return probing_ < kMostProbing && ++probing_ > 0; }
@@ -55,7 +56,7 @@ class FlowDesk {
 
   const ConnectorOptions& options_;
   std::optional<FlowPlanner> planner_;  // of rank 0
-  std::map<FlowOwner*, int> owners_;
+  std::set<FlowOwner*> owners_;
   std::map<uint64_t, std::pair<FlowOwner*, size_t>> asked_;  // by the name that rank 0 was told
   uint64_t names_ = 0;
   int probing_ = 0;

@@ -15,12 +15,6 @@ constexpr Duration kFirstRest = std::chrono::milliseconds(250), kLongestRest = s
 /// one's flows went.
 constexpr size_t kTracedAgain = 4;
 
-std::string textOf(const FlowWay& way) {
-  std::string hops;
-  for (const SocketAddress& hop : way.hops) hops += " " + (hop.valid() ? hop.hostText() : std::string("?"));
-  return format("port %u by%s", way.port, hops.c_str());
-}
-
 /// A router that says nothing now and then proves nothing.
 bool differ(const FlowWay& one, const FlowWay& other) {
   for (size_t i = 0; i < std::min(one.hops.size(), other.hops.size()); ++i)
@@ -181,7 +175,8 @@ void FlowPlacing::joined(const Status& status) {
     flow.port = 0;
   }
   for (const FlowWay& way : flow.ways)
-    if (status.ok() && way.port == flow.port) ECCL_INFO("%s goes from %s", text().c_str(), textOf(way).c_str());
+    if (status.ok() && way.port == flow.port)
+      ECCL_INFO("%s goes from port %u by %s", text().c_str(), way.port, routersOf(way).c_str());
   ++current_;
   joinNext();
 }

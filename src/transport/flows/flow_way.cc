@@ -1,17 +1,19 @@
 #include "transport/flows/flow_way.h"
 
 #include <set>
-#include <string>
 
 namespace eccl::transport {
 
+std::string routersOf(const FlowWay& way) {
+  std::string routers;
+  for (const SocketAddress& hop : way.hops)
+    routers += (routers.empty() ? "" : " ") + (hop.valid() ? hop.hostText() : std::string("?"));
+  return routers;
+}
+
 size_t differentWays(const std::vector<FlowWay>& ways) {
   std::set<std::string> different;
-  for (const FlowWay& way : ways) {
-    std::string text;
-    for (const SocketAddress& hop : way.hops) text += hop.valid() ? hop.text() + " " : "* ";
-    different.insert(std::move(text));
-  }
+  for (const FlowWay& way : ways) different.insert(routersOf(way));
   return different.size();
 }
 

@@ -2,6 +2,7 @@
 // by a hash of addresses and ports. So the source port decides, and whoever opens a flow can choose its path.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "transport/net/address.h"
@@ -21,6 +22,9 @@ struct FlowWay {
 inline constexpr size_t kMaxHops = 8;
 /// Of one flow.
 inline constexpr size_t kMaxWays = 32;
+
+/// The routers of a way, "10.0.0.1 ? 10.2.0.1": "?" is one that says nothing.
+std::string routersOf(const FlowWay& way);
 
 /// How many ways there are that differ in a hop.
 size_t differentWays(const std::vector<FlowWay>& ways);
