@@ -22,6 +22,10 @@ inline constexpr uint32_t kDirectFrom = 1024;
 /// this are cheaper than (4 and 8 ranks on 2 cores of an AMD EPYC, November 2026).
 inline constexpr uint32_t kOversubscribedDirectFrom = 8192;
 
+/// So many receiving ends a driver that waits asks one by one for what their sockets have; of more it asks the
+/// kernel which are ready. A call that takes the fast path has no more.
+inline constexpr int kMaxPolled = 4;
+
 /// One of the four ways above.
 enum class Delivery : uint8_t {
   inlined,

@@ -289,7 +289,7 @@ TEST(AllReduceOrder, AllRanksSumInTheSameOrder) {
     for (int n : {2, 3, 7, 8, 9, 15, 16, 17, 22, 23, 40}) {
       const CollectiveShape shape{Collective::allReduce, n, 0};
       expectOneOrder(algorithm, buildAll(algorithm, shape, 2));
-      if (!algorithm.hierarchical) continue;
+      if (!algorithm.hierarchical()) continue;
       for (const Placement& placement : test::placementsOf(n))
         expectOneOrder(algorithm, buildAll(algorithm, shape, placement, 2));
     }

@@ -125,13 +125,13 @@ TEST_P(EveryAlgorithm, IsProvedWhereverItsRanksAre) {
       }
     }
   }
-  EXPECT_EQ(proofs > 0, GetParam().hierarchical);
+  EXPECT_EQ(proofs > 0, GetParam().hierarchical());
 }
 
 TEST(Hierarchical, HundredsOfRanksWhoseHostsHaveManyAreProved) {
   // More local ranks than a step has operands, and more hosts than a node of the tree has children.
   for (const Algorithm& algorithm : algorithms()) {
-    if (!algorithm.hierarchical) continue;
+    if (!algorithm.hierarchical()) continue;
     for (const auto& [ranks, hosts] : {std::pair(100, 4), std::pair(100, 33)}) {
       const CollectiveShape shape{algorithm.collective, ranks, hasRoot(algorithm.collective) ? 57 : 0};
       prove(algorithm, shape, 1, buildAll(algorithm, shape, Placement::blocks(ranks, hosts), 1));

@@ -54,8 +54,8 @@ for speed in 100 400000; do
 </system>
 EOF
 done
-if ECCL_TOPO_FILE="$folder/100.xml" "$sched" explain -c AllGather -n 6 -b 1M --hosts 2 >"$folder/slow" 2>&1; then
-  ECCL_TOPO_FILE="$folder/400000.xml" "$sched" explain -c AllGather -n 6 -b 1M --hosts 2 >"$folder/fast"
+if ECCL_TOPO_FILE="$folder/100.xml" "$sched" explain -c AllReduce -n 6 -b 1M --hosts 2 >"$folder/slow" 2>&1; then
+  ECCL_TOPO_FILE="$folder/400000.xml" "$sched" explain -c AllReduce -n 6 -b 1M --hosts 2 >"$folder/fast"
   grep -q '100.xml; rank 0 is on NUMA node 0, 16 cores, port host0/eth0 (0.0125 GB/s)' "$folder/slow"
   slow=$(sed -n 's/.* takes \([^,]*\),.*/\1/p' "$folder/slow") fast=$(sed -n 's/.* takes \([^,]*\),.*/\1/p' "$folder/fast")
   if [ "$slow" = "$fast" ]; then echo "ports of 0.1 and 400 Gbit/s both lead to $slow" && exit 1; fi

@@ -93,7 +93,7 @@ Program throughScratch(const CollectiveShape& shape, const Placement&, int rank,
 
 /// Where the ranks of an algorithm are that cares.
 std::vector<Placement> placementsFor(const Algorithm& algorithm, int ranks) {
-  if (algorithm.hierarchical) return test::placementsOf(ranks);
+  if (algorithm.hierarchical()) return test::placementsOf(ranks);
   return {Placement::oneHost(ranks, ranks)};
 }
 
@@ -153,7 +153,7 @@ TEST(ReplayValues, EveryAlgorithmComputesWhatItsCollectiveDefines) {
     for (int ranks : {1, 2, 3, 4, 5, 8, 9}) {
       std::vector<Placement> placements = placementsFor(algorithm, ranks);
       placements.push_back(Placement::oneHost(ranks, ranks));
-      if (!algorithm.hierarchical) placements.resize(1);
+      if (!algorithm.hierarchical()) placements.resize(1);
       for (const Placement& placement : placements) {
         std::vector<Program> programs = buildAll(algorithm, shapeOf(algorithm, ranks, 1), placement, 2);
         for (uint64_t seed = 0; seed < 32; ++seed) {

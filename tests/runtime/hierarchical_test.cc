@@ -104,7 +104,7 @@ bool isRight(Collective collective, size_t count, int rank, ecclComm_t comm) {
 std::vector<algorithms::Algorithm> hierarchicalOnes() {
   std::vector<algorithms::Algorithm> found;
   for (const algorithms::Algorithm& algorithm : algorithms::algorithms())
-    if (algorithm.hierarchical) found.push_back(algorithm);
+    if (algorithm.hierarchical()) found.push_back(algorithm);
   return found;
 }
 

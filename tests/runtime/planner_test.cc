@@ -39,7 +39,7 @@ TEST(Planner, RanksCutCallsAlike) {
   for (const algorithms::Algorithm& algorithm : algorithms::algorithms()) {
     Call call;
     call.collective = algorithm.collective;
-    if (algorithm.hierarchical || call.varies()) continue;
+    if (algorithm.hierarchical() || call.varies()) continue;
     for (int root : {0, 3}) {
       const auto first = planOf(algorithm, placement, 0, 1 << 20, root);
       for (int rank = 1; rank < kRanks; ++rank) {
@@ -72,7 +72,7 @@ TEST(Planner, NothingIsHeldBackFromFewNeighboursOnOneHostOrOfShortMessages) {
 TEST(Planner, NoScheduleNeedsMoreThanTwoSlots) {
   for (const Placement& placement : {Placement::hosts(kRanks), Placement::blocks(kRanks, 3)}) {
     for (const algorithms::Algorithm& algorithm : algorithms::algorithms()) {
-      if (algorithm.hierarchical && !placement.hierarchical()) continue;
+      if (!algorithms::fits(algorithm, placement)) continue;
       const algorithms::Verdict verdict = algorithms::verify(
           algorithms::buildAll(algorithm, {algorithm.collective, kRanks, 0}, placement, 1), false);
       EXPECT_TRUE(verdict.ok) << verdict.reason;

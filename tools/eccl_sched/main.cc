@@ -83,7 +83,7 @@ Options parseOptions(int argc, char** argv) {
 
 /// The numbers of hosts to look at: the one given, or some, as only hierarchical algorithms care.
 std::vector<int> hostsFor(const Algorithm& algorithm, const Options& options) {
-  if (options.hosts > 0 || !algorithm.hierarchical) return {std::max(options.hosts, 1)};
+  if (options.hosts > 0 || !algorithm.hierarchical()) return {std::max(options.hosts, 1)};
   std::vector<int> some;
   for (int hosts = 1; hosts < options.ranks; hosts += (hosts + 1) / 2) some.push_back(hosts);
   some.push_back(options.ranks);

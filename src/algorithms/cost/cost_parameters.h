@@ -18,7 +18,7 @@ inline constexpr int kMemoryLevels = static_cast<int>(kWorkingSets.size());
 /// Microseconds, unless said otherwise.
 enum class CostTerm : int {
   call,                           ///< of a rank's core: to begin and end a call
-  fastCall,                       ///< the same for calls of one tile among ranks that look at the same memory
+  fastCall,                       ///< the same for calls that take the fast path: one tile, few sockets
   move,                           ///< of a rank's core: a move, whatever its length
   fastMove,                       ///< the same on the fast path
   notice,                         ///< until a rank that shares memory sees a message

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "algorithms/cost/critical_path.h"
+#include "algorithms/cost/ports.h"
 #include "algorithms/cost/simulate.h"
 #include "algorithms/cost/takers.h"
 #include "algorithms/verify/abstract_executor.h"
@@ -14,12 +15,6 @@
 namespace eccl::algorithms::simulation {
 
 inline constexpr double kMB = 1e6;
-/// What a message takes longer to come in when others are coming in from elsewhere: their flows fill the queue
-/// before the port, and lose packets. Measured: AllReduce of 16 MiB among 8 hosts of two rails of 200 Mbit/s
-/// takes 1.16 to 1.36 times as long by direct as by ring, AllGather and ReduceScatter 1.0 to 1.12 times
-/// (docs/cost_model.md).
-inline constexpr double kCrowding = 1.3;
-
 /// How much each level of memory counts for a working set.
 inline std::array<double, kMemoryLevels> levelsOf(double workingSet) {
   std::array<double, kMemoryLevels> weights{};
@@ -36,13 +31,12 @@ inline std::array<double, kMemoryLevels> levelsOf(double workingSet) {
   return weights;
 }
 
-/// An AbstractExecutor's Domain whose data is time.
-template <class Moment>
 /// The Domain of an AbstractExecutor (algorithms/verify/abstract_executor.h) whose data is time. `Moment`:
 /// Time, or CriticalPath.
 ///
 /// simulate.cc drives it: begin() before each step of the executor; putOff() and execute() are called by
 /// that. What is passed to the constructor outlives this. One thread.
+template <class Moment>
 class Clocks {
  public:
   /// How a message goes: as program/delivery.h says (slot stands for inlined too), or sent to another host.
@@ -64,11 +58,11 @@ class Clocks {
         placement_(placement),
         partition_(partition),
         parameters_(parameters),
-        brief_(partition.tiles(size.elements) <= 1 && placement.sharesMemory()),
+        brief_(partition.tiles(size.elements) <= 1 && mostPolled(programs, placement) <= kMaxPolled),
         directFrom_(placement.oversubscribed() ? kOversubscribedDirectFrom : kDirectFrom),
         takers_(programs),
         levels_(placement.cores.size()),
-        ports_(placement.ports.size()) {
+        ports_(placement, parameters) {
     Moment begun;
     begun.add(parameters_, brief_ ? CostTerm::fastCall : CostTerm::call, 1);
     begun_ = begun;
@@ -79,7 +73,6 @@ class Clocks {
       }
     }
     provideCores();
-    measurePorts();
     findLevels();
   }
 
@@ -149,6 +142,7 @@ class Clocks {
             break;
           case Mode::sent:
             clock.add(parameters_, CostTerm::networkSend, 1);
+            payload.ready = clock;  // its first bytes leave
             clock.add(parameters_, CostTerm::networkSendBytes, megabytes);
             continue;  // what reads the source is the system call
         }
@@ -212,6 +206,18 @@ class Clocks {
     std::vector<Finish> finishes;  // by step, of the last tile
   };
 
+  /// Connections from ranks that share no memory with it, of the rank that has the most.
+  static ptrdiff_t mostPolled(const std::vector<Program>& programs, const Placement& placement) {
+    ptrdiff_t most = 0;
+    for (const Program& program : programs) {
+      most = std::max(most, std::ranges::count_if(program.connections, [&](const ConnectionSpec& spec) {
+                        const auto rank = static_cast<size_t>(program.rank),
+                                   peer = static_cast<size_t>(spec.peer);
+                        return !spec.sends && placement.memory[rank] != placement.memory[peer];
+                      }));
+    }
+    return most;
+  }
   /// Ranks that have cores enough each get their own; oversubscribed ones share them.
   void provideCores() {
     firstCore_.resize(placement_.cores.size());
@@ -231,18 +237,6 @@ class Clocks {
         ownCore_[rank] = static_cast<int>(firstCore_[machine] + taken[machine]++);
     }
     for (Core& core : cores_) core.free = begun_;
-  }
-  /// What is known of a port counts unless the constant is a measured one.
-  void measurePorts() {
-    const CostParameters defaults = CostParameters::defaults();
-    const auto assumed = [&](CostTerm term) { return parameters_[term] == defaults[term]; };
-    for (size_t i = 0; i < ports_.size(); ++i) {
-      const Placement::Port& known = placement_.ports[i];
-      if (known.gigabytes > 0 && assumed(CostTerm::portBytes))
-        ports_[i].length = 1e3 / known.gigabytes / parameters_[CostTerm::portBytes];
-      if (assumed(CostTerm::networkLatency))
-        ports_[i].latency = known.microseconds / parameters_[CostTerm::networkLatency];
-    }
   }
   Core& coreFor(int rank) {
     if (const int own = ownCore_[static_cast<size_t>(rank)]; own >= 0) return cores_[static_cast<size_t>(own)];
@@ -323,10 +317,10 @@ class Clocks {
       const int peer = peerOf(move, *term.operand);
       concerned_.push_back(peer);
       Payload& payload = term.message->payload;
-      payload.ready = clock;
       if (payload.mode == Mode::sent) {
-        send(move.rank, peer, megabytes, payload.ready);
+        payload.ready = ports_.arrivalOf(move.rank, peer, megabytes, payload.ready, clock);
       } else {
+        payload.ready = clock;
         payload.ready.add(parameters_, CostTerm::notice, 1);
       }
     }
@@ -342,31 +336,6 @@ class Clocks {
     }
   }
 
-  /// From when it leaves to when it has arrived: ports are held for its length, the second one as it comes in.
-  /// It comes in as slowly as it leaves.
-  void send(int from, int to, double megabytes, Moment& moment) {
-    const int out = placement_.port[static_cast<size_t>(from)], in = placement_.port[static_cast<size_t>(to)];
-    if (out == in) return moment.add(parameters_, CostTerm::networkLatency, 1);
-    Port &leaving = ports_[static_cast<size_t>(out)], &entering = ports_[static_cast<size_t>(in)];
-    moment.notBefore(leaving.out);
-    leaving.out = moment;
-    leaving.out.add(parameters_, CostTerm::portBytes, megabytes * leaving.length);
-    moment.add(parameters_, CostTerm::networkLatency, 1 + leaving.latency + entering.latency);
-    const bool crowded = moment.at < entering.in.at && entering.sender != out;
-    moment.notBefore(entering.in);
-    moment.add(parameters_, CostTerm::portBytes, megabytes * entering.length * (crowded ? kCrowding : 1));
-    entering.in = moment;
-    entering.sender = out;
-    if (leaving.length > entering.length)
-      moment.add(parameters_, CostTerm::portBytes, megabytes * (leaving.length - entering.length));
-  }
-
-  struct Port {
-    Moment out, in;                  // when each direction is free
-    double length = 1, latency = 0;  // per MB and of a message, as multiples of the constants
-    int sender = -1;                 // the port that sent the message that came in last
-  };
-
   const std::vector<Program>& programs_;
   const CallSize& size_;
   const Placement& placement_;
@@ -381,7 +350,7 @@ class Clocks {
   std::vector<Core> cores_;
   std::vector<size_t> firstCore_, coresOf_;  // by machine
   std::vector<int> ownCore_;                 // by rank, -1: shared
-  std::vector<Port> ports_;
+  Ports<Moment> ports_;
   std::vector<Moment> ends_;  // by rank
   std::vector<int> concerned_;
   double now_ = 0, later_ = 0;

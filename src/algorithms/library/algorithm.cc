@@ -12,9 +12,9 @@ constexpr Algorithm kAlgorithms[] = {
     {"recursive", Collective::allReduce, allReduceRecursive},
     {"direct", Collective::allReduce, allReduceDirect},
     {"oneshot", Collective::allReduce, allReduceOneshot},
-    {"hierarchical", Collective::allReduce, allReduceHierarchical, true},
-    {"rail", Collective::allReduce, allReduceRail, true},
-    {"doubling", Collective::allReduce, allReduceDoubling, true},
+    {"hierarchical", Collective::allReduce, allReduceHierarchical, Where::sharedHosts},
+    {"rail", Collective::allReduce, allReduceRail, Where::sharedHosts},
+    {"doubling", Collective::allReduce, allReduceDoubling, Where::severalHosts},
 
     // The v calls differ in the sizes of the blocks only, and programs know no sizes.
     {"ring", Collective::allGather, allGatherRing},
@@ -23,8 +23,8 @@ constexpr Algorithm kAlgorithms[] = {
     {"recursive", Collective::allGatherv, allGatherRecursive},
     {"direct", Collective::allGather, allGatherDirect},
     {"direct", Collective::allGatherv, allGatherDirect},
-    {"hierarchical", Collective::allGather, allGatherHierarchical, true},
-    {"hierarchical", Collective::allGatherv, allGatherHierarchical, true},
+    {"hierarchical", Collective::allGather, allGatherHierarchical, Where::sharedHosts},
+    {"hierarchical", Collective::allGatherv, allGatherHierarchical, Where::sharedHosts},
 
     {"ring", Collective::reduceScatter, reduceScatterRing},
     {"ring", Collective::reduceScatterv, reduceScatterRing},
@@ -32,19 +32,19 @@ constexpr Algorithm kAlgorithms[] = {
     {"recursive", Collective::reduceScatterv, reduceScatterRecursive},
     {"direct", Collective::reduceScatter, reduceScatterDirect},
     {"direct", Collective::reduceScatterv, reduceScatterDirect},
-    {"hierarchical", Collective::reduceScatter, reduceScatterHierarchical, true},
-    {"hierarchical", Collective::reduceScatterv, reduceScatterHierarchical, true},
+    {"hierarchical", Collective::reduceScatter, reduceScatterHierarchical, Where::sharedHosts},
+    {"hierarchical", Collective::reduceScatterv, reduceScatterHierarchical, Where::sharedHosts},
 
     {"chain", Collective::broadcast, broadcastChain},
     {"tree", Collective::broadcast, broadcastTree},
     {"direct", Collective::broadcast, broadcastDirect},
     {"split", Collective::broadcast, broadcastSplit},
-    {"hierarchical", Collective::broadcast, broadcastHierarchical, true},
+    {"hierarchical", Collective::broadcast, broadcastHierarchical, Where::sharedHosts},
 
     {"chain", Collective::reduce, reduceChain},
     {"tree", Collective::reduce, reduceTree},
     {"direct", Collective::reduce, reduceDirect},
-    {"hierarchical", Collective::reduce, reduceHierarchical, true},
+    {"hierarchical", Collective::reduce, reduceHierarchical, Where::sharedHosts},
 
     {"direct", Collective::gather, gatherDirect},
     {"tree", Collective::gather, gatherTree},
@@ -52,10 +52,10 @@ constexpr Algorithm kAlgorithms[] = {
     {"tree", Collective::scatter, scatterTree},
 
     {"direct", Collective::allToAll, allToAllDirect},
-    {"rail", Collective::allToAll, allToAllRail, true},
+    {"rail", Collective::allToAll, allToAllRail, Where::sharedHosts},
     {"direct", Collective::allToAllv, allToAllDirect},
     {"relay", Collective::allToAllv, allToAllRelay},
-    {"rail", Collective::allToAllv, allToAllRail, true},
+    {"rail", Collective::allToAllv, allToAllRail, Where::sharedHosts},
 
     // One byte per rank. Recursive is the dissemination pattern: log2 n neighbours instead of n-1.
     {"direct", Collective::barrier, allGatherDirect},

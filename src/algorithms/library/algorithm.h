@@ -14,6 +14,13 @@
 
 namespace eccl::algorithms {
 
+/// Where ranks have to be for an algorithm to be considered.
+enum class Where : uint8_t {
+  anywhere,
+  severalHosts,
+  sharedHosts,  ///< on several hosts, some with several ranks
+};
+
 /// One way to carry out a collective.
 struct Algorithm {
   const char* name;  // as in ECCL_ALGO: "ring", "tree", …
@@ -21,8 +28,9 @@ struct Algorithm {
   /// The program of one rank. A pure function. shape.ranks >= 1, and placement says where these are, the same
   /// on all of them; channels >= 1.
   Program (*build)(const CollectiveShape& shape, const Placement& placement, int rank, int channels);
-  /// Made for several hosts, some with several ranks: elsewhere it is not considered.
-  bool hierarchical = false;
+  Where where = Where::anywhere;
+  /// Whether its programs depend on the hosts of the ranks.
+  constexpr bool hierarchical() const { return where != Where::anywhere; }
 };
 
 /// All algorithms. For each collective the first one is used where no rule chooses.

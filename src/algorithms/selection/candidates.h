@@ -19,7 +19,7 @@ Placement someOf(const Placement& placement, int number);
 /// with few tiles: how it grows when they are doubled goes on. Choices are made by the same.
 Result<double> estimatedTimeOf(const Choice& choice, const CallSize& size, const Placement& placement,
                                const CostModel& model);
-/// Whether the algorithm is for ranks that are so: all are, but the hierarchical ones.
+/// Whether the ranks are where the algorithm wants them (Algorithm::where).
 bool fits(const Algorithm& algorithm, const Placement& placement);
 /// How many other ranks rank 0 sends to or receives from, as root where there is one.
 int neighboursOf(const Algorithm& algorithm, const Placement& placement);

@@ -116,7 +116,7 @@ Result<std::vector<SelectionRule>> rulesFor(const Placement& placement, const Co
   const auto longest = std::find_if(rules.begin(), rules.end(), [](const SelectionRule& rule) {
     return rule.collective == Collective::allToAll && rule.bytes == SIZE_MAX;
   });
-  if (longest != rules.end() && longest->choice.algorithm->hierarchical)
+  if (longest != rules.end() && longest->choice.algorithm->hierarchical())
     rules.push_back({Collective::allToAllv,
                      SIZE_MAX,
                      {findAlgorithm(Collective::allToAllv, longest->choice.algorithm->name)}});

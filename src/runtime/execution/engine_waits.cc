@@ -58,26 +58,35 @@ void Engine::sleep() {
 
 // To ask each of a few sockets costs less than to ask the reactor for all.
 void Engine::lookAtSockets() {
-  transport::Path* sockets[transport::kMaxPolled];
+  transport::Path* sockets[kMaxPolled];
   int count = 0;
+  bool any = false;
   for (const auto& run : active_) {
     for (transport::Connection* connection : run->plan->connections) {
       const bool ready = connection->state() == transport::Connection::State::ready;
       if (ready && connection->path()->inMemory()) continue;
-      if (!ready || !connection->path()->polls() || count == transport::kMaxPolled) {
+      if (!ready || !connection->path()->polls() || (!connection->sends() && count == kMaxPolled)) {
         reactor_.poll(Duration::zero());
         return;
       }
-      sockets[count++] = connection->path();
+      any = true;
+      if (connection->sends())
+        connection->path()->poll();  // looks only where a lane waits for credits
+      else
+        sockets[count++] = connection->path();
     }
   }
-  if (count == 0) return relaxProcessor();
+  if (!any) return relaxProcessor();
   for (int i = 0; i < count; ++i) sockets[i]->poll();
+}
+
+Duration Engine::spin() const {
+  return neighbours_.about() ? Duration::zero() : spin_.load(std::memory_order_relaxed);
 }
 
 void Engine::idle(Looks& looks) {
   if (++looks.made == kPatientLooks) losePatience();
-  const Duration spin = spin_.load(std::memory_order_relaxed);
+  const Duration spin = this->spin();
   // The clock takes as long as a look: while spinning it is asked now and then.
   if (looks.made == 1 || looks.yielding || looks.made % kLooksPerClock == 0) {
     const TimePoint now = options_.system->now();
@@ -87,7 +96,7 @@ void Engine::idle(Looks& looks) {
   }
   if (!looks.yielding) return lookAtSockets();
   if (looks.made % kLooksPerPoll == 0) reactor_.poll(Duration::zero());
-  options_.system->yield();
+  neighbours_.yield();
 }
 
 }  // namespace eccl::runtime

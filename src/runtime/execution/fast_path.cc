@@ -20,13 +20,14 @@ std::unique_ptr<FastPath> FastPath::of(const Call& call, const Plan& plan, const
     return nullptr;
   }
   auto made = std::unique_ptr<FastPath>(new FastPath);
+  int polled = 0;
   for (const transport::Connection* connection : plan.connections) {
     if (connection->state() != transport::Connection::State::ready) return nullptr;
     if (connection->path()->inMemory()) continue;
     if (!connection->path()->polls()) return nullptr;
     made->sockets_.push_back(connection->path());
+    if (!connection->sends() && ++polled > kMaxPolled) return nullptr;
   }
-  if (made->sockets_.size() > transport::kMaxPolled) return nullptr;
   for (size_t lane = 0; lane < plan.program->lanes.size(); ++lane) {
     if (!made->addLane(call, plan, static_cast<int>(lane))) return nullptr;
   }
@@ -165,7 +166,7 @@ FastPath::Answer FastPath::make(Move& move, bool patient) {
 }
 
 FastPath::Answer FastPath::advance(bool patient) {
-  bool moved = false, complete = true;
+  bool moved = false, made = true;
   for (MovesOfLane& lane : lanes_) {
     for (; lane.at < lane.end; ++lane.at) {
       const Answer answer = make(moves_[lane.at], patient);
@@ -173,11 +174,14 @@ FastPath::Answer FastPath::advance(bool patient) {
       if (answer == Answer::blocked) break;
       moved = true;
     }
-    complete &= lane.at == lane.end;
+    made &= lane.at == lane.end;
   }
+  bool complete = made;
   for (size_t c = 0; complete && c < connections_.size(); ++c)
     complete = !connections_[c]->sends() || connections_[c]->sendEnd.getsReleased();
-  return complete ? Answer::done : moved ? Answer::moved : Answer::blocked;
+  if (complete) return Answer::done;
+  if (moved) return Answer::moved;
+  return made ? Answer::drains : Answer::blocked;
 }
 
 void FastPath::kick() const {

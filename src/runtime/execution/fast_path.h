@@ -18,10 +18,10 @@
 #include <vector>
 
 #include "base/atomics.h"
-#include "base/system.h"
 #include "kernels/reduce.h"
 #include "program/move_ends.h"
 #include "runtime/execution/call.h"
+#include "runtime/execution/neighbours.h"
 #include "transport/core/connection.h"
 
 namespace eccl::runtime {
@@ -49,7 +49,7 @@ class FastPath {
   /// have been told of all that was done, and handOver() goes on from there. `spins`: waits without giving up
   /// the processor.
   template <class Stop>
-  bool run(bool spins, System& system, const Stop& stop);
+  bool run(bool spins, Neighbours& neighbours, const Stop& stop);
   /// Brings `run`, an execution of the same plan and buffers that has just begun, to where this one is.
   void handOver(Run& run) const;
 
@@ -78,8 +78,8 @@ class FastPath {
     uint32_t length;
   };
 
-  /// A call is worth so many looks, spinning and yielding, before it is treated like any other.
-  static constexpr int kLooks = 500, kYields = 20;
+  /// A call is worth so many looks (20 to 50 us), spinning and yielding, before it is treated like any other.
+  static constexpr int kLooks = 500, kLooksAtSockets = 60, kYields = 20;
   /// Peers that do not sleep see a message after less; the fence it takes to find out whether they do can wait.
   static constexpr int kLooksBeforeKick = 8;
   /// So long is a place for a long message waited for (some microseconds).
@@ -90,9 +90,10 @@ class FastPath {
   bool addMove(const Call& call, const Plan& plan, const Step& step, int32_t stepIndex, int32_t repeat,
                bool posts);
   std::byte* memory(const Place& place) const { return buffers_[static_cast<int>(place.space)] + place.offset; }
-  enum class Answer : uint8_t { done, moved, blocked, unusual };
-  /// Makes every move that can be made. `unusual` is for the interpreter, which will find the same. `patient`:
-  /// places for long messages are worth waiting for.
+  enum class Answer : uint8_t { done, moved, blocked, drains, unusual };
+  /// Makes every move that can be made. `drains`: all are made, but peers still read what messages refer to.
+  /// `unusual` is for the interpreter, which will find the same. `patient`: places for long messages are worth
+  /// waiting for.
   Answer advance(bool patient);
   Answer make(Move& move, bool patient);
   /// Makes peers that sleep notice.
@@ -103,6 +104,10 @@ class FastPath {
   }
   void pollSockets() const {
     for (transport::Path* socket : sockets_) socket->poll();
+  }
+  /// All moves are made: tells peers that wait for it what was read.
+  void settleSockets() const {
+    for (transport::Path* socket : sockets_) socket->settle();
   }
 
   CallRecord record_;
@@ -117,7 +122,8 @@ class FastPath {
 };
 
 template <class Stop>
-bool FastPath::run(bool spins, System& system, const Stop& stop) {
+bool FastPath::run(bool spins, Neighbours& neighbours, const Stop& stop) {
+  const int patience = spins ? sockets_.empty() ? kLooks : kLooksAtSockets : kYields;
   for (int looks = 0;;) {
     const Answer answer = advance(looks < (spins ? kPatientLooks : kPatientYields));
     if (answer == Answer::done) break;
@@ -126,19 +132,20 @@ bool FastPath::run(bool spins, System& system, const Stop& stop) {
       looks = 0;
       continue;
     }
+    if (answer == Answer::drains) settleSockets();  // peers drain, too
     if (++looks == (spins ? kLooksBeforeKick : 1)) kick();
-    if (answer == Answer::unusual || looks > (spins ? kLooks : kYields) || stop()) {
+    if (answer == Answer::unusual || looks > patience || stop()) {
       kick();
       return false;
     }
     pollSockets();
     if (!spins)
-      system.yield();
+      neighbours.yield();
     else if (sockets_.empty())
       relaxProcessor();
   }
   kick();
-  for (transport::Path* socket : sockets_) socket->settle();
+  settleSockets();
   return true;
 }
 

@@ -39,9 +39,6 @@ struct ConnectionId {
 /// The tag of connections that carry Send and Recv; algorithms use small numbers from 0.
 inline constexpr int16_t kPointToPointTag = 0x7fff;
 
-/// So many paths a driver that spins polls one by one (Path::poll()); of more it asks the reactor.
-inline constexpr int kMaxPolled = 4;
-
 /// What an established connection does besides its ring. A transport makes it (core/transport.h).
 ///
 /// Owner: the Connection. Its end of the ring outlives it. Failure: a path that breaks tells
