@@ -23,7 +23,7 @@ class EncryptedTcp : public ::testing::Test {
 // More than one turn takes: the rest is then in OpenSSL's buffer, and the socket is empty.
 TEST_F(EncryptedTcp, ReceivesWhatIsLeftOfALongTurn) {
   Receiving wire(SIZE_MAX, 0, System::real(), 1, 64, true);
-  const MessageFrame ask{0, 0, 0, 0, 0, 0, 0, FrameKind::ask};
+  const Frame ask = word(FrameKind::ask, 0);
   std::string bytes;
   for (int i = 0; i < 2100; ++i) bytes.append(bytesOf(ask));
   bytes.append(bytesOf(message(0, 8))).append("8 bytes.");
@@ -42,8 +42,7 @@ TEST_F(EncryptedTcp, TakesAllCreditsOfOneRecord) {
   }
   wire.path->kick();
   std::string bytes;
-  for (const uint64_t released : {0, 0, 1, 1, 2, 2, 2, 3})
-    bytes.append(bytesOf(CreditFrame{FrameKind::credit, 0, released}));
+  for (const uint64_t released : {0, 0, 1, 1, 2, 2, 2, 3}) bytes.append(bytesOf(creditOf(released)));
   say(wire, bytes, bytes.size());
   EXPECT_EQ(wire.breaks, 0) << wire.reason;
   EXPECT_TRUE(wire.path->drained());

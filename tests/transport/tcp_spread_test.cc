@@ -20,7 +20,7 @@ std::string payload(uint64_t number, uint32_t from, uint32_t count) {
 }
 
 std::string part(uint64_t number, uint32_t length, uint32_t from, uint32_t count) {
-  MessageFrame frame = message(number, length);
+  Frame frame = message(number, length);
   frame.offset = from;
   frame.bytes = count;
   return std::string(reinterpret_cast<const char*>(&frame), sizeof frame) + payload(number, from, count);
@@ -41,7 +41,7 @@ struct Sent {
 Sent partsOf(const std::string& stream) {
   Sent sent;
   for (size_t at = 0; at < stream.size();) {
-    MessageFrame frame;
+    Frame frame;
     std::memcpy(&frame, stream.data() + at, sizeof frame);
     at += sizeof frame;
     EXPECT_EQ(stream.substr(at, frame.bytes), payload(frame.sequence, frame.offset, frame.bytes));
@@ -139,7 +139,7 @@ TEST(TcpSender, SpreadsLongMessagesAndKeepsShortOnesTogether) {
     publish(wire.end, 256);
     wire.path->kick();
     for (size_t socket : {0, 1}) bytes[socket] += partsOf(wire.take(socket)).bytes;
-    const CreditFrame credit{FrameKind::credit, 0, k + 1};
+    const Frame credit = creditOf(k + 1);
     wire.put(credit);
   }
   EXPECT_EQ(bytes[0], bytes[1]);
@@ -163,7 +163,7 @@ std::vector<size_t> spreadBy(const std::vector<uint32_t>& megabits) {
       wire.path->kick();
     }
     for (size_t i = 0; i < bytes.size(); ++i) bytes[i] += partsOf(wire.take(i)).bytes;
-    wire.put(CreditFrame{FrameKind::credit, 0, wire.end.next});
+    wire.put(creditOf(wire.end.next));
   }
   return bytes;
 }
@@ -193,7 +193,7 @@ TEST(TcpSender, LongMessagesKeepToThePreferredSockets) {
     }
     std::vector<size_t> bytes;
     for (size_t i = 0; i < 3; ++i) bytes.push_back(partsOf(wire.take(i)).bytes);
-    wire.put(CreditFrame{FrameKind::credit, 0, wire.end.next});
+    wire.put(creditOf(wire.end.next));
     wire.path->poll();
     return bytes;
   };
@@ -276,8 +276,8 @@ TEST(TcpSender, TakesCreditsAfterAnotherSocketHasEnded) {
   while (wire.reactor.poll(Duration::zero())) {}
   const auto nothingIsDown = [](const SocketAddress&) { return std::string(); };
   for (int i = 0; i < 2; ++i) EXPECT_EQ(wire.path->checkSockets(nothingIsDown), "");
-  for (uint64_t k = 1; k < kShape.slots; ++k) wire.put(CreditFrame{FrameKind::credit, 0, k});
-  wire.put(CreditFrame{FrameKind::end, 0, kShape.slots});
+  for (uint64_t k = 1; k < kShape.slots; ++k) wire.put(creditOf(k));
+  wire.put(creditOf(kShape.slots, FrameKind::end));
   bool final = false;
   EXPECT_EQ(wire.end.untaken(&final), 0U);
   EXPECT_TRUE(final);
@@ -289,14 +289,14 @@ TEST(TcpSender, TakesCreditsAfterAnotherSocketHasEnded) {
 // The last words come over another socket than the one that ends first.
 TEST(TcpPath, PoisonCountsWhicheverSocketEndsFirst) {
   Receiving receiver(SIZE_MAX, 0, System::real(), 2);
-  const MessageFrame poison{0, 0, 0, 0, 0, 0, 0, FrameKind::poison};
+  const Frame poison = word(FrameKind::poison, 0);
   ASSERT_EQ(write(receiver.peers[0].get(), &poison, sizeof poison), static_cast<ssize_t>(sizeof poison));
   receiver.peers[1].reset();
   while (receiver.reactor.poll(Duration::zero())) {}
   EXPECT_TRUE(receiver.end.poisoned());
   EXPECT_EQ(receiver.breaks, 0);
   Sending sender(SIZE_MAX, 0, System::real(), 2);
-  const CreditFrame words{FrameKind::poison, 0, 0};
+  const Frame words = creditOf(0, FrameKind::poison);
   ASSERT_EQ(write(sender.peers[0].get(), &words, sizeof words), static_cast<ssize_t>(sizeof words));
   sender.peers[1].reset();
   while (sender.reactor.poll(Duration::zero())) {}
@@ -309,8 +309,8 @@ TEST(TcpPath, PoisonGoesOverEverySocket) {
   sender.path->poison();
   for (size_t socket : {0, 1}) {
     const std::string words = sender.take(socket);
-    ASSERT_EQ(words.size(), sizeof(MessageFrame));
-    EXPECT_EQ(reinterpret_cast<const MessageFrame*>(words.data())->kind, FrameKind::poison);
+    ASSERT_EQ(words.size(), sizeof(Frame));
+    EXPECT_EQ(reinterpret_cast<const Frame*>(words.data())->kind, FrameKind::poison);
   }
 }
 

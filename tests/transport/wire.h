@@ -91,8 +91,18 @@ using Receiving = Wire<TcpReceiver, ReceiveEnd>;
 using Sending = Wire<TcpSender, SendEnd>;
 
 /// The frame of a whole message.
-inline MessageFrame message(uint64_t sequence, uint32_t length) {
-  return {sequence, length, 0, length, 77, kSlotLast, 3, FrameKind::message};
+inline Frame message(uint64_t sequence, uint32_t length) {
+  return {sequence, 0, length, 0, length, 77, kSlotLast, 3, FrameKind::message};
+}
+
+/// A frame of a receiver.
+inline Frame creditOf(uint64_t released, FrameKind kind = FrameKind::credit) {
+  return {.released = released, .kind = kind};
+}
+
+/// A frame of a sender that is no message.
+inline Frame word(FrameKind kind, uint64_t sequence = 0) {
+  return {.sequence = sequence, .kind = kind};
 }
 
 }  // namespace eccl::transport

@@ -12,7 +12,7 @@
 namespace eccl::runtime {
 namespace {
 
-constexpr uint32_t kProtocol = 11;  // of what ranks tell each other when they meet
+constexpr uint32_t kProtocol = 12;  // of what ranks tell each other when they meet
 
 /// "ECCL_ALGO=ring\nECCL_SLOTS=8\n" → line of that name in another text, for messages.
 std::string lineOf(const std::string& text, const std::string& name) {

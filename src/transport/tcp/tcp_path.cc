@@ -37,7 +37,9 @@ bool isTransient(int error) {
 }  // namespace
 
 TcpPath::TcpPath(Wiring wiring, uint32_t* peerPoison)
-    : first_(std::move(wiring.socket)),
+    : twins_(std::move(wiring.twins)),
+      fromLower_(wiring.fromLower),
+      first_(std::move(wiring.socket)),
       reactor_(wiring.reactor),
       memory_(std::move(wiring.memory)),
       onBroken_(std::move(wiring.onBroken)),

@@ -15,6 +15,15 @@
 
 namespace eccl::transport {
 
+class TcpReceiver;
+class TcpSender;
+
+/// The ends of twins (see TcpPath) at one rank, as far as they are there.
+struct Twins {
+  TcpSender* sender = nullptr;
+  TcpReceiver* receiver = nullptr;
+};
+
 /// The lane's ring is private memory; the path moves messages between ring and sockets, in onReady(), poll()
 /// and kick(), never waiting. A socket call that moves less than asked counts as "not ready": the reactor calls
 /// again, and no system call is spent on hearing EAGAIN.
@@ -24,6 +33,11 @@ namespace eccl::transport {
 /// parts that travel over all of them; short ones, and credits, over the first. So only the receiver puts
 /// messages in order.
 ///
+/// *Twins* are the two connections of a pair of ranks, one each way, of the same channel and tag. The first
+/// socket of the one from the lower rank carries messages of one packet both ways, and each message with it a
+/// credit for the other way. So acknowledgements and credits travel with the messages that ranks exchange. Over
+/// a socket that carries data one way only they are packets of their own, and take as long.
+///
 /// Owner: the Connection. Threads: the driver's. Failure: a broken socket, or a frame that cannot be, is told
 /// to `onBroken` once; the peer's poison word in the ring is set, so that lanes see it, and all sockets are
 /// closed.
@@ -32,6 +46,8 @@ class TcpPath : public Path {
   /// What an end is made of. It takes the socket, and keeps the memory that the ring is in.
   struct Wiring {
     Stream socket;
+    std::shared_ptr<Twins> twins = std::make_shared<Twins>();  ///< shared with the twin's end at this rank
+    bool fromLower = false;                                    ///< the sender's rank is the lower one
     Reactor* reactor = nullptr;
     RingMemory memory;
     /// Called last in whatever found the break; may poison this path, not destroy it.
@@ -50,6 +66,17 @@ class TcpPath : public Path {
   bool polls() const override { return true; }
   void closeAfterFork() override;
 
+  // For this end and its twin.
+
+  bool live() const { return open_ && !poisoned_; }
+  /// Bytes moved, 0: not now, -1: broken, errno says why. The parts are changed.
+  ssize_t send(size_t subflow, iovec* parts, int count);
+  static constexpr ssize_t kClosed = -2;
+  /// Bytes moved; 0: not now; less: broken, *why says how; kClosed: by the peer.
+  ssize_t receive(size_t subflow, iovec* parts, int count, std::string* why);
+  /// Something may have come that no event tells of: see Stream::pending().
+  bool pending(size_t subflow) const { return subflows_[subflow].socket.pending(); }
+
  protected:
   /// `peerPoison`: the word by which this side's lanes see that the peer has failed.
   TcpPath(Wiring wiring, uint32_t* peerPoison);
@@ -59,18 +86,13 @@ class TcpPath : public Path {
   /// A socket has joined; its number is subflows() - 1.
   virtual void joined() = 0;
 
+  const std::shared_ptr<Twins> twins_;
+  const bool fromLower_;  // Wiring's
+
   /// Over several sockets, a message travels in parts of so many bytes.
   uint32_t partBytes() const { return partBytes_; }
   size_t subflows() const { return subflows_.size(); }
   SocketEnds endsOfSubflow(size_t subflow) const { return endsOf(subflows_[subflow].socket.fd()); }
-  bool live() const { return open_ && !poisoned_; }
-  /// Bytes moved, 0: not now, -1: broken, errno says why. The parts are changed.
-  ssize_t send(size_t subflow, iovec* parts, int count);
-  static constexpr ssize_t kClosed = -2;
-  /// Bytes moved; 0: not now; less: broken, *why says how; kClosed: by the peer.
-  ssize_t receive(size_t subflow, iovec* parts, int count, std::string* why);
-  /// Something may have come that no event tells of: see Stream::pending().
-  bool pending(size_t subflow) const { return subflows_[subflow].socket.pending(); }
   /// Bytes that wait in a socket, unsent or not acknowledged; 0 where the kernel does not say.
   uint64_t loadOf(size_t subflow) const;
   /// Of several sockets, one that the peer has closed, which it does when it leaves: it is not looked at any

@@ -5,6 +5,8 @@
 #include <cstring>
 #include <utility>
 
+#include "transport/tcp/tcp_sender.h"
+
 namespace eccl::transport {
 
 /// `bytes` more of the current part are at their place.
@@ -15,39 +17,57 @@ void TcpReceiver::Inbox::take(Assemblies& assemblies, uint32_t bytes) {
 }
 
 void TcpReceiver::onReady(size_t subflow, uint32_t events) {
-  if ((events & EPOLLOUT) != 0) sendCredit();
+  if ((events & EPOLLOUT) != 0) {
+    // Whichever was sent in part goes first.
+    TcpSender* const twin = subflow == 0 ? twins_->sender : nullptr;
+    if (twin != nullptr && twin->ridesInPart()) twin->rideOn();
+    sendCredit();
+    if (twin != nullptr) twin->rideOn();
+  }
   if ((events & ~EPOLLOUT) != 0) receiveFrom(subflow);
 }
 
 void TcpReceiver::receiveFrom(size_t subflow) {
-  Inbox& inbox = inboxes_[subflow];
-  for (int call = 0; live() && (call < kCallsPerReady || pending(subflow)); ++call) {
+  std::string why;
+  if (!live() || read(inboxes_[subflow], *this, subflow, &why)) return;
+  // Over another socket the sender may have said why, and what it sent before that counts.
+  const bool first = !std::exchange(failing_, true);
+  for (size_t other = 0; first && other < subflows() && live(); ++other) {
+    if (other != subflow) receiveFrom(other);
+  }
+  breakOff(subflow, why);
+}
+
+bool TcpReceiver::receiveOver(TcpSender& twin, std::string_view begun, std::string* why) {
+  begun.copy(reinterpret_cast<char*>(twinsInbox_.stage) + twinsInbox_.staged, begun.size());
+  twinsInbox_.staged += begun.size();
+  return read(twinsInbox_, twin, 0, why);
+}
+
+// False: the socket is broken.
+bool TcpReceiver::read(Inbox& inbox, TcpPath& over, size_t subflow, std::string* why) {
+  const bool only = &over == this;  // else the twin's last credits are read though this end is broken
+  for (int call = 0; (live() || !only) && over.live() && (call < kCallsPerReady || over.pending(subflow));
+       ++call) {
     iovec parts[] = {{inbox.target, inbox.missing}, {inbox.stage + inbox.staged, kStage - inbox.staged}};
     const size_t asked = inbox.missing + kStage - inbox.staged;
-    std::string why;
     const ssize_t got =
-        inbox.missing > 0 ? receive(subflow, parts, 2, &why) : receive(subflow, parts + 1, 1, &why);
-    if (got < 0) {
-      // Over another socket the sender may have said why, and what it sent before that counts.
-      const bool first = !std::exchange(failing_, true);
-      for (size_t other = 0; first && other < subflows() && live(); ++other) {
-        if (other != subflow) receiveFrom(other);
-      }
-      return breakOff(subflow, why);
-    }
+        inbox.missing > 0 ? over.receive(subflow, parts, 2, why) : over.receive(subflow, parts + 1, 1, why);
+    if (got < 0) return false;
     const auto direct = static_cast<uint32_t>(std::min<size_t>(static_cast<size_t>(got), inbox.missing));
     if (direct > 0) inbox.take(assemblies_, direct);
     inbox.staged += static_cast<size_t>(got) - direct;
     takeStage(inbox);
-    if (static_cast<size_t>(got) < asked) return;  // that was all there is for now
+    if (static_cast<size_t>(got) < asked) break;  // that was all there is for now
   }
+  return true;
 }
 
 // Frames and the beginnings of payloads; leaves at most a part of a frame in the stage.
 void TcpReceiver::takeStage(Inbox& inbox) {
   const std::byte* at = inbox.stage;
   const std::byte* const stop = inbox.stage + inbox.staged;
-  while (at < stop && live()) {
+  while (at < stop && (live() || &inbox == &twinsInbox_)) {
     if (inbox.missing > 0) {
       const auto here = static_cast<uint32_t>(std::min<size_t>(inbox.missing, static_cast<size_t>(stop - at)));
       std::memcpy(inbox.target, at, here);
@@ -55,13 +75,14 @@ void TcpReceiver::takeStage(Inbox& inbox) {
       at += here;
       continue;
     }
-    MessageFrame frame;
+    Frame frame;
     if (static_cast<size_t>(stop - at) < sizeof frame) break;
     std::memcpy(&frame, at, sizeof frame);
     at += sizeof frame;
     if (frame.kind == FrameKind::ask && frame.sequence - end_.next <= end_.shape.slots && frame.length == 0)
       asked_ = true;
-    else if (!begin(inbox, frame))
+    else if (&inbox == &twinsInbox_ && frame.kind != FrameKind::message ? !twins_->sender->take(frame)
+                                                                        : !begin(inbox, frame))
       return;
   }
   inbox.staged = static_cast<size_t>(stop - at);
@@ -70,7 +91,7 @@ void TcpReceiver::takeStage(Inbox& inbox) {
 }
 
 // Checks a frame and decides where its payload goes.
-bool TcpReceiver::begin(Inbox& inbox, const MessageFrame& frame) {
+bool TcpReceiver::begin(Inbox& inbox, const Frame& frame) {
   if (frame.kind == FrameKind::poison) {
     onPeerPoison();
     return false;
@@ -91,6 +112,7 @@ bool TcpReceiver::begin(Inbox& inbox, const MessageFrame& frame) {
     wanted_ = frame.sequence + 1;
   if ((frame.flags & kWantsCreditSoon) != 0 && static_cast<int64_t>(frame.sequence + 1 - wantedSoon_) > 0)
     wantedSoon_ = frame.sequence + 1;
+  if ((frame.flags & kTells) != 0 && twins_->sender != nullptr && !twins_->sender->release(frame)) return false;
   inbox.message = message;
   inbox.target = message->data + frame.offset;
   inbox.missing = frame.bytes;
@@ -101,6 +123,12 @@ bool TcpReceiver::begin(Inbox& inbox, const MessageFrame& frame) {
 // The first socket has short messages; of the others one in turn.
 void TcpReceiver::poll() {
   if (!live()) return;
+  // What comes over the twin's socket is looked at most often then.
+  TcpSender* const twin = twins_->sender;
+  const bool carried = !fromLower_ && twin != nullptr;
+  if (carried) twin->look();
+  constexpr unsigned kRarely = 4;
+  if (!live() || (carried && ++polls_ % kRarely != 0)) return;
   receiveFrom(0);
   if (subflows() == 1 || !live()) return;
   polled_ = polled_ % (subflows() - 1) + 1;
@@ -124,20 +152,29 @@ void TcpReceiver::flush() {
 
 // Tells all releases up to now, unless the end of an earlier credit is still to go: then that first.
 void TcpReceiver::sendCredit() {
-  if (!live()) return;
+  const TcpSender* const twin = twins_->sender;
+  if (!live() || (twin != nullptr && twin->ridesInPart())) return;  // it goes on when there is room
   while (creditLeft_ > 0 || end_.next != told_ || ends_) {
     if (creditLeft_ == 0) {
       told_ = end_.next;
-      credit_ = {std::exchange(ends_, false) ? FrameKind::end : FrameKind::credit, 0, told_};
+      credit_ = {};
+      credit_.kind = std::exchange(ends_, false) ? FrameKind::end : FrameKind::credit;
+      credit_.released = told_;
       creditLeft_ = sizeof credit_;
     }
     iovec part{reinterpret_cast<std::byte*>(&credit_ + 1) - creditLeft_, creditLeft_};
     const ssize_t sent = send(0, &part, 1);
     if (sent < 0) return sendingFailed(errno);
     creditLeft_ -= static_cast<size_t>(sent);
-    if (creditLeft_ > 0) return watchFor(0, EPOLLIN | EPOLLOUT);
+    if (creditLeft_ > 0) break;
   }
-  watchFor(0, EPOLLIN);
+  watchFirst();
+}
+
+void TcpReceiver::watchFirst() {
+  const TcpSender* const twin = twins_->sender;
+  const bool waits = creditLeft_ > 0 || (twin != nullptr && twin->rideWaits());
+  watchFor(0, waits ? EPOLLIN | EPOLLOUT : EPOLLIN);
 }
 
 // The sender may have said why, and what it sent before that counts.
@@ -154,9 +191,11 @@ void TcpReceiver::endReceiving() {
 
 void TcpReceiver::poison() {
   if (!live()) return;
-  CreditFrame frame{FrameKind::poison, 0, 0};
+  Frame frame{};
+  frame.kind = FrameKind::poison;
   iovec part{&frame, sizeof frame};
-  if (creditLeft_ == 0) [[maybe_unused]]
+  const bool amid = creditLeft_ > 0 || (twins_->sender != nullptr && twins_->sender->ridesInPart());
+  if (!amid) [[maybe_unused]]
     ssize_t sent = send(0, &part, 1);
   finish();
 }

@@ -23,7 +23,10 @@ class TcpReceiver final : public TcpPath {
         assemblies_(end),
         told_(end.next),
         wanted_(end.next),
-        wantedSoon_(end.next) {}
+        wantedSoon_(end.next) {
+    twins_->receiver = this;
+  }
+  ~TcpReceiver() override { twins_->receiver = nullptr; }
 
   void kick() override;
   void poll() override;
@@ -32,6 +35,19 @@ class TcpReceiver final : public TcpPath {
   bool drained() const override { return told_ == end_.next && creditLeft_ == 0; }
   void endReceiving() override;
   void poison() override;
+
+  // For the twin.
+
+  /// Reads what has come over the twin's first socket, which begins with `begun`, for both. False: it is
+  /// broken, *why says how.
+  bool receiveOver(TcpSender& twin, std::string_view begun, std::string* why);
+  /// What the twin tells of releases with the message that it is about to send.
+  uint64_t tell() { return told_ = end_.next; }
+  /// Whether messages of the twin may go over the first socket: no credit has been sent in part.
+  bool carries() const { return live() && creditLeft_ == 0; }
+  /// Awaits what the first socket is for: now also room for the twin's messages, or not.
+  void watchFirst();
+  void sendingFailed(int error);
 
  private:
   static constexpr size_t kStage = 4096;
@@ -43,7 +59,7 @@ class TcpReceiver final : public TcpPath {
     std::byte* target = nullptr;             // where the rest of the current part goes
     uint32_t missing = 0;                    // how much of it has not come
     size_t staged = 0;
-    alignas(MessageFrame) std::byte stage[kStage];
+    alignas(Frame) std::byte stage[kStage];
 
     void take(Assemblies& assemblies, uint32_t bytes);
   };
@@ -51,20 +67,22 @@ class TcpReceiver final : public TcpPath {
   void onReady(size_t subflow, uint32_t events) override;
   void joined() override { inboxes_.emplace_back(); }
   void receiveFrom(size_t subflow);
+  bool read(Inbox& inbox, TcpPath& over, size_t subflow, std::string* why);
   void takeStage(Inbox& inbox);
-  bool begin(Inbox& inbox, const MessageFrame& frame);
+  bool begin(Inbox& inbox, const Frame& frame);
   void sendCredit();
-  void sendingFailed(int error);
 
   ReceiveEnd& end_;
   Assemblies assemblies_;
   std::deque<Inbox> inboxes_;  // by subflow
-  size_t polled_ = 0;          // the socket besides the first that was looked at last
-  uint64_t told_;              // releases the sender knows of, or will from `credit_`
-  uint64_t wanted_;            // the sender waits for the releases before this one
-  uint64_t wantedSoon_;        // the sender waits for each release before this one
-  bool asked_ = false;         // nothing is held back any more
-  CreditFrame credit_{};
+  Inbox twinsInbox_;           // of the twin's first socket
+  unsigned polls_ = 0;
+  size_t polled_ = 0;    // the socket besides the first that was looked at last
+  uint64_t told_;        // releases the sender knows of, or will from `credit_`
+  uint64_t wanted_;      // the sender waits for the releases before this one
+  uint64_t wantedSoon_;  // the sender waits for each release before this one
+  bool asked_ = false;   // nothing is held back any more
+  Frame credit_{};
   size_t creditLeft_ = 0;  // bytes of credit_ not yet sent
   bool ends_ = false;      // the next credit is the last
   bool failing_ = false;   // the connection is about to be broken off

@@ -4,8 +4,14 @@
 #include <cerrno>
 #include <cstring>
 
+#include "transport/tcp/tcp_receiver.h"
+
 namespace eccl::transport {
 namespace {
+
+/// Messages up to this length, with their frame, are one packet of Ethernet. From two packets on the receiver
+/// acknowledges at once, so that nothing is gained where acknowledgements could travel with messages.
+constexpr uint32_t kOnePacket = 1024;
 
 void* payloadOf(const SendEnd& end, Slot& slot) {
   if ((slot.flags & kSlotGet) != 0) return reinterpret_cast<void*>(slot.offset);
@@ -48,9 +54,10 @@ void TcpSender::preferSockets(const std::function<bool(const SocketEnds&)>& take
 
 /// Whether there is something to send, and a socket that may take it.
 bool TcpSender::canSend() const {
-  return std::any_of(outboxes_.begin(), outboxes_.end(), [this](const Outbox& box) {
+  const auto can = [this](const Outbox& box) {
     return !box.blocked && (box.count > 0 || message_ != end_.next);
-  });
+  };
+  return std::any_of(outboxes_.begin(), outboxes_.end(), can) || (rides() && can(ride_));
 }
 
 void TcpSender::kick() {
@@ -68,8 +75,9 @@ void TcpSender::sendMessages() {
   bool more = true;
   while (more && live()) {
     more = give();
+    if (ride_.count > 0 && !ride_.blocked && rides() && !sendFrom(ride_, 0)) return;
     for (size_t i = 0; i < subflows(); ++i) {
-      if (outboxes_[i].count > 0 && !outboxes_[i].blocked && !sendFrom(i)) return;
+      if (outboxes_[i].count > 0 && !outboxes_[i].blocked && !sendFrom(outboxes_[i], i)) return;
     }
   }
   if (askLeft_ > 0 && live()) sendAsk();
@@ -91,7 +99,9 @@ bool TcpSender::give() {
     Outbox* box = chooseFor(length);
     if (box == nullptr) break;
     const uint32_t bytes = subflows() == 1 ? length - offset_ : std::min(partBytes(), length - offset_);
-    box->parts[box->count++] = {message_, offset_, bytes};
+    TcpReceiver* const twin = twins_->receiver;
+    const bool tells = twin != nullptr && box == (fromLower_ ? &outboxes_[0] : &ride_);
+    box->parts[box->count++] = {message_, offset_, bytes, tells ? twin->tell() : 0, tells};
     box->load += bytes;
     box->given += bytes;
     offset_ += bytes;
@@ -107,6 +117,7 @@ bool TcpSender::give() {
 /// What a short message needs most is to be seen soon: the peer looks at the first socket most often. Of
 /// sockets in which about the same waits, the one that has sent the least; both for its share.
 TcpSender::Outbox* TcpSender::chooseFor(uint32_t length) {
+  if (length <= kOnePacket && rides() && !ride_.blocked && ride_.count < kBatch) return &ride_;
   Outbox& first = outboxes_[0];
   if ((subflows() == 1 || length <= partBytes()) && !first.blocked && first.count < kBatch) return &first;
   const auto before = [this](const Outbox& one, const Outbox& other) {
@@ -126,36 +137,57 @@ TcpSender::Outbox* TcpSender::chooseFor(uint32_t length) {
 
 // Headers are made anew for every call: slots keep their content until their credit comes, so a part cut short
 // is continued from there. False: the connection is broken.
-bool TcpSender::sendFrom(size_t subflow) {
-  Outbox& box = outboxes_[subflow];
-  MessageFrame frames[kBatch];
+bool TcpSender::sendFrom(Outbox& box, size_t subflow) {
+  Frame frames[kBatch];
   iovec parts[2 * kBatch];
   size_t asked = 0;
   for (size_t i = 0; i < box.count; ++i) {
     const Part& part = box.parts[i];
     Slot& slot = *end_.slot(part.message);
     const int wants = ((slot.flags & kSlotGet) != 0 ? kWantsCredit : 0) |
-                      (end_.most < end_.shape.slots ? kWantsCreditSoon : 0);
-    frames[i] = {part.message, slot.length,       part.offset,
-                 part.bytes,   slot.signature,    static_cast<uint16_t>((slot.flags & kSlotFlags) | wants),
-                 slot.epoch,   FrameKind::message};
+                      (end_.most < end_.shape.slots ? kWantsCreditSoon : 0) | (part.tells ? kTells : 0);
+    frames[i] = {part.message,
+                 part.released,
+                 slot.length,
+                 part.offset,
+                 part.bytes,
+                 slot.signature,
+                 static_cast<uint16_t>((slot.flags & kSlotFlags) | wants),
+                 slot.epoch,
+                 FrameKind::message};
     parts[2 * i] = {&frames[i], sizeof frames[i]};
     parts[2 * i + 1] = {static_cast<std::byte*>(payloadOf(end_, slot)) + part.offset, part.bytes};
     asked += sizeof frames[i] + part.bytes;
   }
   skip(parts, box.partial);
   asked -= box.partial;
-  const ssize_t sent = send(subflow, parts, static_cast<int>(2 * box.count));
-  if (sent < 0) return sendingFailed(subflow, errno), false;
+  TcpReceiver* const twin = twins_->receiver;
+  const bool rides = &box == &ride_;
+  const ssize_t sent =
+      (rides ? static_cast<TcpPath&>(*twin) : *this).send(subflow, parts, static_cast<int>(2 * box.count));
+  if (sent < 0) return rides ? twin->sendingFailed(errno) : sendingFailed(subflow, errno), false;
   box.partial += static_cast<size_t>(sent);
   size_t whole = 0;
-  for (; whole < box.count && box.partial >= sizeof(MessageFrame) + box.parts[whole].bytes; ++whole)
-    box.partial -= sizeof(MessageFrame) + box.parts[whole].bytes;
+  for (; whole < box.count && box.partial >= sizeof(Frame) + box.parts[whole].bytes; ++whole)
+    box.partial -= sizeof(Frame) + box.parts[whole].bytes;
   std::copy(box.parts + whole, box.parts + box.count, box.parts);
   box.count -= whole;
   box.blocked = static_cast<size_t>(sent) < asked;
-  watchFor(subflow, box.blocked ? EPOLLIN | EPOLLOUT : EPOLLIN);
+  if (rides)
+    twin->watchFirst();
+  else
+    watchFor(subflow, box.blocked ? EPOLLIN | EPOLLOUT : EPOLLIN);
   return live();
+}
+
+/// Short messages go over the twin's first socket.
+bool TcpSender::rides() const {
+  return !fromLower_ && twins_->receiver != nullptr && twins_->receiver->carries();
+}
+
+void TcpSender::rideOn() {
+  ride_.blocked = false;
+  if (live()) sendMessages();
 }
 
 void TcpSender::sendingFailed(size_t subflow, int error) {
@@ -167,8 +199,8 @@ void TcpSender::sendingFailed(size_t subflow, int error) {
 void TcpSender::sendAsk() {
   Outbox& box = outboxes_[0];
   if (box.blocked || box.count > 0) return;
-  const MessageFrame frame{message_, 0, 0, 0, 0, 0, 0, FrameKind::ask};
-  iovec part{const_cast<MessageFrame*>(&frame + 1), askLeft_};
+  const Frame frame{message_, 0, 0, 0, 0, 0, 0, 0, FrameKind::ask};
+  iovec part{const_cast<Frame*>(&frame + 1), askLeft_};
   part.iov_base = static_cast<std::byte*>(part.iov_base) - askLeft_;
   const ssize_t sent = send(0, &part, 1);
   if (sent < 0) return sendingFailed(0, errno);
@@ -179,7 +211,7 @@ void TcpSender::sendAsk() {
 
 void TcpSender::askForReleases() {
   if (!live() || drained() || askLeft_ > 0) return;
-  askLeft_ = sizeof(MessageFrame);
+  askLeft_ = sizeof(Frame);
   sendMessages();
 }
 
@@ -197,6 +229,12 @@ void TcpSender::onReady(size_t subflow, uint32_t events) {
 void TcpSender::receiveCredits(size_t subflow) {
   if (!live()) return;
   Outbox& box = outboxes_[subflow];
+  if (TcpReceiver* const twin = twins_->receiver; subflow == 0 && fromLower_ && twin != nullptr) {
+    const std::string_view begun(reinterpret_cast<const char*>(box.credits), std::exchange(box.creditBytes, 0));
+    std::string why;
+    if (!twin->receiveOver(*this, begun, &why)) breakOff(0, why);
+    return;
+  }
   iovec part{reinterpret_cast<std::byte*>(box.credits) + box.creditBytes, sizeof box.credits - box.creditBytes};
   const size_t asked = part.iov_len;
   std::string why;
@@ -209,11 +247,13 @@ void TcpSender::receiveCredits(size_t subflow) {
     return breakOff(subflow, why);
   }
   box.creditBytes += static_cast<size_t>(got);
-  const size_t count = box.creditBytes / sizeof(CreditFrame);
+  const size_t count = box.creditBytes / sizeof(Frame);
   for (size_t i = 0; i < count; ++i) {
-    if (!take(subflow, box.credits[i])) return;
+    // Over the others only poison can come.
+    const Frame& frame = box.credits[i];
+    if (subflow == 0 || frame.kind == FrameKind::poison ? !take(frame) : !refuse(frame)) return;
   }
-  box.creditBytes -= count * sizeof(CreditFrame);
+  box.creditBytes -= count * sizeof(Frame);
   std::memmove(box.credits, box.credits + count, box.creditBytes);
   if (static_cast<size_t>(got) == asked && pending(subflow)) receiveCredits(subflow);
 }
@@ -221,37 +261,49 @@ void TcpSender::receiveCredits(size_t subflow) {
 /// The kernel has taken all messages before this one.
 uint64_t TcpSender::sentWhole() const {
   uint64_t whole = message_;
-  for (const Outbox& box : outboxes_) {
+  const auto look = [&whole](const Outbox& box) {
     if (box.count > 0 && static_cast<int64_t>(box.parts[0].message - whole) < 0) whole = box.parts[0].message;
-  }
+  };
+  for (const Outbox& box : outboxes_) look(box);
+  look(ride_);
   return whole;
 }
 
-// Only messages that were sent whole can have been released; false ends the connection.
-bool TcpSender::take(size_t subflow, const CreditFrame& credit) {
-  if (credit.kind == FrameKind::poison) {
+bool TcpSender::take(const Frame& frame) {
+  if (frame.kind == FrameKind::poison) {
     onPeerPoison();
     return false;
   }
-  const uint64_t released = end_.control->released;
-  const bool ends = credit.kind == FrameKind::end;
-  if ((credit.kind != FrameKind::credit && !ends) || credit.zero != 0 || subflow != 0 ||
-      credit.released - released > sentWhole() - released) {
-    breakOff(
-        format("it sent a credit that cannot be (kind %u, %llu messages released of %llu sent); is it another "
-               "version of ECCL?",
-               static_cast<unsigned>(credit.kind), static_cast<unsigned long long>(credit.released),
-               static_cast<unsigned long long>(sentWhole())));
-    return false;
-  }
-  storeRelease(&end_.control->released, credit.released);    // pairs with SendEnd::reserve
+  const bool ends = frame.kind == FrameKind::end;
+  if ((frame.kind != FrameKind::credit && !ends) || frame.length != 0 || frame.bytes != 0) return refuse(frame);
+  if (!release(frame)) return false;
   if (ends) storeRelease(&end_.control->receiverEnded, 1u);  // pairs with SendEnd::untaken
   return true;
 }
 
+// Only messages that were sent whole can have been released. Of twins, credits come over two sockets, one of
+// which is looked at rarely: an earlier credit may come much later.
+bool TcpSender::release(const Frame& frame) {
+  const uint64_t released = end_.control->released, more = frame.released - released;
+  if (twins_->receiver != nullptr && static_cast<int64_t>(more) <= 0) return true;
+  if (more > sentWhole() - released) return refuse(frame);
+  storeRelease(&end_.control->released, frame.released);  // pairs with SendEnd::reserve
+  return true;
+}
+
+/// Breaks the connection: the frame cannot be.
+bool TcpSender::refuse(const Frame& frame) {
+  breakOff(
+      format("it sent a credit that cannot be (kind %u, %llu messages released of %llu sent); is it another "
+             "version of ECCL?",
+             static_cast<unsigned>(frame.kind), static_cast<unsigned long long>(frame.released),
+             static_cast<unsigned long long>(sentWhole())));
+  return false;
+}
+
 void TcpSender::poison() {
   if (!live()) return;
-  MessageFrame frame{message_, 0, 0, 0, 0, 0, 0, FrameKind::poison};
+  Frame frame{message_, 0, 0, 0, 0, 0, 0, 0, FrameKind::poison};
   // Best effort: in the middle of a frame there is no place for it, and the peer sees the stream end instead.
   for (size_t i = 0; i < subflows(); ++i) {
     iovec part{&frame, sizeof frame};

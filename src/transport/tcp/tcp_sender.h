@@ -18,7 +18,10 @@ class TcpSender final : public TcpPath {
  public:
   /// `end` is attached to the Wiring's memory and outlives the path.
   TcpSender(Wiring wiring, SendEnd& end)
-      : TcpPath(std::move(wiring), &end.control->receiverPoison), end_(end), message_(end.next) {}
+      : TcpPath(std::move(wiring), &end.control->receiverPoison), end_(end), message_(end.next) {
+    twins_->sender = this;
+  }
+  ~TcpSender() override { twins_->sender = nullptr; }
 
   void kick() override;
   void poll() override;
@@ -30,6 +33,20 @@ class TcpSender final : public TcpPath {
   void endReceiving() override {}
   void poison() override;
 
+  // For the twin.
+
+  /// Looks for what has come over the first socket.
+  void look() { receiveCredits(0); }
+  /// A credit of the receiver, or its last words. False: the connection is broken or poisoned.
+  bool take(const Frame& credit);
+  /// Messages that were released; false: that cannot be, and the connection is broken.
+  bool release(const Frame& frame);
+  /// Short messages go over the twin's socket: whether one has been sent in part, or waits for room.
+  bool ridesInPart() const { return ride_.partial > 0; }
+  bool rideWaits() const { return ride_.blocked; }
+  /// There is room.
+  void rideOn();
+
  private:
   static constexpr size_t kBatch = 8;  // parts per system call
 
@@ -37,6 +54,8 @@ class TcpSender final : public TcpPath {
   struct Part {
     uint64_t message;
     uint32_t offset, bytes;
+    uint64_t released;  // of the twin's messages, if `tells`
+    bool tells;
   };
   /// What one socket is to send.
   struct Outbox {
@@ -48,7 +67,7 @@ class TcpSender final : public TcpPath {
     bool takesLong = true;  // parts of messages that are spread
     double share = 1;       // of the bytes that go over all, in proportion
     double given = 0;  // bytes of payload, ever; of one that joins later as many for its share as the first
-    CreditFrame credits[4];
+    Frame credits[4];
     size_t creditBytes = 0;  // in credits
   };
 
@@ -59,15 +78,17 @@ class TcpSender final : public TcpPath {
   void askForLoads();
   bool give();
   Outbox* chooseFor(uint32_t length);
-  bool sendFrom(size_t subflow);
+  bool sendFrom(Outbox& box, size_t subflow);
+  bool rides() const;
   void sendAsk();
   void sendingFailed(size_t subflow, int error);
   void receiveCredits(size_t subflow);
-  bool take(size_t subflow, const CreditFrame& credit);
   uint64_t sentWhole() const;
+  bool refuse(const Frame& frame);
 
   SendEnd& end_;
   std::deque<Outbox> outboxes_;  // by subflow
+  Outbox ride_;                  // of the twin's first socket
   uint64_t message_;             // what is given next: of this message,
   uint32_t offset_ = 0;          // from here on
   size_t askLeft_ = 0;           // bytes of a frame that asks which have not been sent

@@ -1,5 +1,8 @@
 #include "transport/tcp/tcp_transport.h"
 
+#include <map>
+#include <tuple>
+
 #include "transport/core/ring_memory.h"
 #include "transport/tcp/tcp_receiver.h"
 #include "transport/tcp/tcp_sender.h"
@@ -10,7 +13,8 @@ namespace {
 /// One end of a connection. The call says all there is to say.
 class TcpSetup final : public Offer, public Acceptance {
  public:
-  explicit TcpSetup(const TransportContext& context) : context_(context) {}
+  TcpSetup(const TransportContext& context, std::shared_ptr<Twins> twins, bool fromLower)
+      : context_(context), twins_(std::move(twins)), fromLower_(fromLower) {}
   Status onAnswer(SetupData&, SetupData*) override { return {}; }
   Status onConfirmation(SetupData&) override { return {}; }
   Result<std::unique_ptr<Path>> open(SendEnd& end, Opening opening) override {
@@ -30,6 +34,8 @@ class TcpSetup final : public Offer, public Acceptance {
     end.directFrom = context_.zeroCopyFrom;
     TcpPath::Wiring wiring;
     wiring.socket = std::move(opening.socket);
+    wiring.twins = twins_;
+    wiring.fromLower = fromLower_;
     wiring.reactor = context_.reactor;
     wiring.memory = std::move(memory);
     wiring.onBroken = std::move(opening.onBroken);
@@ -41,19 +47,29 @@ class TcpSetup final : public Offer, public Acceptance {
     return std::unique_ptr<Path>(std::move(path));
   }
   const TransportContext& context_;
+  const std::shared_ptr<Twins> twins_;
+  const bool fromLower_;
 };
 
 class TcpTransport final : public Transport {
  public:
   explicit TcpTransport(const TransportContext& context) : context_(context) {}
-  Result<std::unique_ptr<Offer>> offer(const ConnectionId&, SetupData*) override {
-    return std::unique_ptr<Offer>(std::make_unique<TcpSetup>(context_));
+  Result<std::unique_ptr<Offer>> offer(const ConnectionId& id, SetupData*) override {
+    return std::unique_ptr<Offer>(setup(id));
   }
-  Result<std::unique_ptr<Acceptance>> accept(const ConnectionId&, SetupData&, SetupData*) override {
-    return std::unique_ptr<Acceptance>(std::make_unique<TcpSetup>(context_));
+  Result<std::unique_ptr<Acceptance>> accept(const ConnectionId& id, SetupData&, SetupData*) override {
+    return std::unique_ptr<Acceptance>(setup(id));
   }
 
  private:
+  std::unique_ptr<TcpSetup> setup(const ConnectionId& id) {
+    const auto [lower, higher] = std::minmax(id.from, id.to);
+    std::shared_ptr<Twins>& twins = twins_[{lower, higher, id.channel, id.tag}];
+    if (twins == nullptr) twins = std::make_shared<Twins>();
+    return std::make_unique<TcpSetup>(context_, twins, id.from == lower);
+  }
+
+  std::map<std::tuple<int, int, int16_t, int16_t>, std::shared_ptr<Twins>> twins_;
   const TransportContext& context_;
 };
 
