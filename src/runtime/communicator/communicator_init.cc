@@ -13,6 +13,9 @@
 #include "transport/registry/registry.h"
 
 namespace eccl::runtime {
+
+using namespace std::chrono_literals;
+
 template <class FindMembership>
 Status Communicator::establish(uint64_t id, const transport::Secret& secret, FindMembership&& findMembership) {
   InitTimes times(system());
@@ -34,6 +37,8 @@ Status Communicator::establish(uint64_t id, const transport::Secret& secret, Fin
   transport::Control::Options controlOptions;
   controlOptions.system = &system();
   controlOptions.hostLimit = Duration(static_cast<int64_t>(options_.settings.heartbeatTimeout * 1e9));
+  // A thousand idle ranks of one process took a quarter of a core for each sign a second more.
+  controlOptions.heartbeat = std::clamp<Duration>(controlOptions.hostLimit / 5, controlOptions.heartbeat, 1s);
   controlOptions.silenceLimit = std::max(controlOptions.silenceLimit, controlOptions.hostLimit);
   control_ = std::make_unique<transport::Control>(id_, secret_, rank_, ranks_, controlOptions, this);
   ECCL_TRY(control_->open());
@@ -68,7 +73,7 @@ Status Communicator::join(transport::UniqueId id, int rank, int ranks) {
   return establish(id.communicator, id.secret, [&](const transport::Endpoint& mine) -> Result<Membership> {
     // The last rank may be minutes late: strangers must not fill the kernel's queue of this rank's listener
     // meanwhile.
-    transport::Meanwhile meanwhile{{}, [this] { acceptor_->attend(); }};
+    transport::Meanwhile meanwhile{{}, [this] { return acceptor_->attend(), acceptor_->nextDeadline(); }};
     ECCL_TRY(logged(meanwhile.poller.open(system())));
     ECCL_TRY(logged(meanwhile.poller.watch(acceptor_->fd(), EPOLLIN, 0)));
     transport::Wait wait = initWait();

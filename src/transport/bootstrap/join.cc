@@ -21,8 +21,7 @@ Wait untilTheVerdict(const Wait& wait) {
 Result<std::optional<Frame>> awaitAnswer(FrameSocket& socket, const Wait& wait) {
   std::optional<Frame> answer;
   bool ended = false;
-  Wait patient = untilTheVerdict(wait);
-  patient.meanwhile = nullptr;  // below, as this may last long
+  const Wait patient = untilTheVerdict(wait);
   while (true) {
     Status status = socket.flush();
     if (status.ok()) {
@@ -37,14 +36,7 @@ Result<std::optional<Frame>> awaitAnswer(FrameSocket& socket, const Wait& wait) 
     if (ended || !status.ok()) return std::optional<Frame>();
     if (wait.aborted()) return abortedWhile("waiting for the other ranks to join");
     if (patient.expired()) return Status::error(Code::timeout, "has not answered within the time limit");
-    const short events = socket.hasQueued() ? POLLIN | POLLOUT : POLLIN;
-    if (wait.meanwhile == nullptr) {
-      patient.onFd(socket.fd(), TimePoint::max(), events);
-      continue;
-    }
-    wait.meanwhile->attend();
-    ECCL_TRY(wait.meanwhile->poller.watch(socket.fd(), static_cast<uint32_t>(events), 0));
-    patient.onFd(wait.meanwhile->poller.fd());
+    patient.onFd(socket.fd(), TimePoint::max(), socket.hasQueued() ? POLLIN | POLLOUT : POLLIN);
   }
 }
 

@@ -19,6 +19,7 @@ constexpr uint64_t kStopTag = UINT64_MAX;
 constexpr uint64_t kAcceptorTag = UINT64_MAX - 1;
 constexpr Duration kAbsentLimit = std::chrono::seconds(60);  // to come back: longer than anybody is away
 constexpr int kMaxRanks = 1 << 20;
+constexpr size_t kMostHeld = 4096;
 
 }  // namespace
 
@@ -221,7 +222,7 @@ void Rendezvous::join(Joiner& joiner) {
   gone_.erase(joiner.rank);
   if (static_cast<int>(held + absent_.size()) + 1 == nranks_ && allStillThere()) return welcomeAll();
   if (joiner.state == Joiner::State::gone) return;
-  if (held >= (options_.mostHeld > 0 ? options_.mostHeld : descriptorShare())) note(joiner);
+  if (held >= (options_.mostHeld > 0 ? options_.mostHeld : descriptorShare(kMostHeld))) note(joiner);
 }
 
 // False, and everybody is told, if the two cannot both be right.

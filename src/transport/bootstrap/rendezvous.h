@@ -2,8 +2,8 @@
 //
 // Every rank tells the root where its own Acceptor is. When all have come, the root tells each where its
 // parent in the control tree is, and ends. The root holds a short-lived socket for each of the first ranks,
-// as many as descriptorShare() says. The others are noted, hang up and come again for the answer, so that a
-// job of any size meets with few descriptors. What stays is the tree (control.h).
+// a sixteenth of its limit on descriptors. The others are noted, hang up and come again for the answer, so that
+// a job of any size meets with few descriptors. What stays is the tree (control.h).
 #pragma once
 
 #include <atomic>
@@ -39,7 +39,7 @@ class Rendezvous {
     /// After a failure, how long the root stays to tell latecomers why.
     Duration linger = std::chrono::seconds(30);
     System* system = &System::real();
-    size_t mostHeld = 0;  ///< ranks that wait for the answer on a socket; 0: descriptorShare()
+    size_t mostHeld = 0;  ///< ranks that wait for the answer on a socket; 0: descriptorShare(4096)
   };
 
   /// Listens, and starts the thread. Errors: Acceptor::open()'s; system for want of descriptors or threads.

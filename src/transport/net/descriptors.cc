@@ -47,11 +47,11 @@ size_t inUse() {
 
 }  // namespace
 
-size_t descriptorShare() {
-  constexpr size_t kMin = 8, kMax = 256;
+size_t descriptorShare(size_t most) {
+  constexpr size_t kMin = 8;
   rlimit limit{};
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return kMin;
-  return std::clamp(static_cast<size_t>(limit.rlim_cur) / 16, kMin, kMax);
+  return std::clamp(static_cast<size_t>(limit.rlim_cur) / 16, kMin, most);
 }
 
 bool descriptorsLeft(size_t count) {

@@ -9,8 +9,8 @@
 namespace eccl::transport {
 
 /// How many of anything that takes a descriptor or two for a moment this process should have at a time: a
-/// sixteenth of its limit, within 8 to 256. Any thread.
-size_t descriptorShare();
+/// sixteenth of its limit, within 8 to `most`. Any thread.
+size_t descriptorShare(size_t most = 256);
 
 /// Whether `count` more can be had at this moment. It opens as many and closes them again. If they cannot be
 /// had, and if that is allowed (expectDescriptors()), the limit is raised first. Other threads may make the

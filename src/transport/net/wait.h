@@ -21,8 +21,8 @@ namespace eccl::transport {
 
 /// What a thread attends to while it waits for something else.
 struct Meanwhile {
-  Poller poller;                 ///< readable when there is something to attend to
-  std::function<void()> attend;  ///< does it, without waiting
+  Poller poller;  ///< readable when there is something to attend to; what is waited for is added for each sleep
+  std::function<TimePoint()> attend;  ///< does it, without waiting; returns when to do so again in any case
 };
 
 /// How long one blocking call may wait. A value, handed to every call that blocks; what it points to outlives
@@ -53,10 +53,18 @@ struct Wait {
   /// Sleeps until `fd` is ready for `events`, `until`, the deadline, or one slice has passed; the caller
   /// looks which. fd -1: only sleeps.
   void onFd(int fd, TimePoint until = TimePoint::max(), short events = POLLIN) const {
-    if (meanwhile != nullptr) meanwhile->attend();
+    if (meanwhile != nullptr) until = std::min(until, meanwhile->attend());
     const Sleeper sleeper;
-    const Duration most = meanwhile != nullptr ? kMinSlice : slice();
-    system->poll(fd, events, std::clamp(std::min(until, deadline) - system->now(), Duration::zero(), most));
+    const Duration left = std::min(until, deadline) - system->now();
+    if (meanwhile == nullptr) {
+      system->poll(fd, events, std::clamp(left, Duration::zero(), slice()));
+      return;
+    }
+    // In one set. Where `fd` cannot be added, the caller looks at it after the shortest slice.
+    Poller& both = meanwhile->poller;
+    const bool added = fd < 0 || both.watch(fd, static_cast<uint32_t>(events), 0).ok();
+    system->poll(both.fd(), POLLIN, std::clamp(left, Duration::zero(), added ? slice() : kMinSlice));
+    both.forget(fd);
   }
   /// Sleeps until notified, the deadline, or one slice has passed; the caller looks which.
   void on(Condition& condition, std::unique_lock<std::mutex>& lock) const {

@@ -8,6 +8,7 @@
 #include <filesystem>
 
 #include "transport/bootstrap/node.h"
+#include "transport/net/descriptors.h"
 #include "transport/net/dialer.h"
 
 namespace eccl::transport {
@@ -140,6 +141,21 @@ TEST_F(RendezvousTest, ARankThatDiedWhileWaitingMayComeAgain) {
   first.close();
   const std::vector<int> ranks = upTo(3);
   expectWelcome(ranks, joinAll(ranks, 3));
+}
+
+TEST_F(RendezvousTest, HoldsAsManyAsItsDescriptorsAllow) {
+  constexpr int kRanks = 300;
+  if (descriptorShare(kRanks) < kRanks) GTEST_SKIP() << "the limit on descriptors is low";
+  std::vector<FrameSocket> waiting;
+  for (int rank = 0; rank < kRanks - 1; ++rank) waiting.push_back(halfJoin(rank, kRanks, true));
+  expectWelcome({kRanks - 1}, joinAll({kRanks - 1}, kRanks));
+  for (FrameSocket& socket : waiting) {
+    std::optional<FrameType> answer;
+    bool ended = false;
+    const auto take = [&](Frame&& frame) -> Result<bool> { return answer = frame.header.type, false; };
+    EXPECT_TRUE(test::eventually([&] { return !socket.receive(take, &ended).ok() || ended || answer; }));
+    EXPECT_EQ(answer, FrameType::welcome) << "nobody is told to come again";
+  }
 }
 
 // Few are kept waiting on a socket; the others come again for their answer.
