@@ -20,7 +20,7 @@ std::string payload(uint64_t number, uint32_t from, uint32_t count) {
 }
 
 std::string part(uint64_t number, uint32_t length, uint32_t from, uint32_t count) {
-  Frame frame = message(number, length);
+  TcpFrame frame = message(number, length);
   frame.offset = from;
   frame.bytes = count;
   return std::string(reinterpret_cast<const char*>(&frame), sizeof frame) + payload(number, from, count);
@@ -41,7 +41,7 @@ struct Sent {
 Sent partsOf(const std::string& stream) {
   Sent sent;
   for (size_t at = 0; at < stream.size();) {
-    Frame frame;
+    TcpFrame frame;
     std::memcpy(&frame, stream.data() + at, sizeof frame);
     at += sizeof frame;
     EXPECT_EQ(stream.substr(at, frame.bytes), payload(frame.sequence, frame.offset, frame.bytes));
@@ -139,7 +139,7 @@ TEST(TcpSender, SpreadsLongMessagesAndKeepsShortOnesTogether) {
     publish(wire.end, 256);
     wire.path->kick();
     for (size_t socket : {0, 1}) bytes[socket] += partsOf(wire.take(socket)).bytes;
-    const Frame credit = creditOf(k + 1);
+    const TcpFrame credit = creditOf(k + 1);
     wire.put(credit);
   }
   EXPECT_EQ(bytes[0], bytes[1]);
@@ -289,14 +289,14 @@ TEST(TcpSender, TakesCreditsAfterAnotherSocketHasEnded) {
 // The last words come over another socket than the one that ends first.
 TEST(TcpPath, PoisonCountsWhicheverSocketEndsFirst) {
   Receiving receiver(SIZE_MAX, 0, System::real(), 2);
-  const Frame poison = word(FrameKind::poison, 0);
+  const TcpFrame poison = word(FrameKind::poison, 0);
   ASSERT_EQ(write(receiver.peers[0].get(), &poison, sizeof poison), static_cast<ssize_t>(sizeof poison));
   receiver.peers[1].reset();
   while (receiver.reactor.poll(Duration::zero())) {}
   EXPECT_TRUE(receiver.end.poisoned());
   EXPECT_EQ(receiver.breaks, 0);
   Sending sender(SIZE_MAX, 0, System::real(), 2);
-  const Frame words = creditOf(0, FrameKind::poison);
+  const TcpFrame words = creditOf(0, FrameKind::poison);
   ASSERT_EQ(write(sender.peers[0].get(), &words, sizeof words), static_cast<ssize_t>(sizeof words));
   sender.peers[1].reset();
   while (sender.reactor.poll(Duration::zero())) {}
@@ -309,8 +309,8 @@ TEST(TcpPath, PoisonGoesOverEverySocket) {
   sender.path->poison();
   for (size_t socket : {0, 1}) {
     const std::string words = sender.take(socket);
-    ASSERT_EQ(words.size(), sizeof(Frame));
-    EXPECT_EQ(reinterpret_cast<const Frame*>(words.data())->kind, FrameKind::poison);
+    ASSERT_EQ(words.size(), sizeof(TcpFrame));
+    EXPECT_EQ(reinterpret_cast<const TcpFrame*>(words.data())->kind, FrameKind::poison);
   }
 }
 

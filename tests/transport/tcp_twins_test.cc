@@ -202,7 +202,7 @@ TEST(TcpTwins, TakeTheLastCreditsWhenOneIsGone) {
 
 TEST(TcpTwins, TakeNoCreditForWhatWasNotSent) {
   Receiving wire;
-  Frame frame = message(0, 0);
+  TcpFrame frame = message(0, 0);
   frame.flags |= kTells;
   frame.released = 5;
   wire.put(frame);  // it has no twin, which could tell

@@ -7,7 +7,7 @@ Assemblies::Assemblies(ReceiveEnd& end)
   for (uint32_t area = end.shape.slots; area > 0; --area) free_.push_back(area - 1);
 }
 
-const char* Assemblies::faultOf(const Frame& frame) const {
+const char* Assemblies::faultOf(const TcpFrame& frame) const {
   const Message& message = messages_[frame.sequence & (end_.shape.slots - 1)];
   const bool begun = message.begun && message.number == frame.sequence;
   if (frame.kind != FrameKind::message) return "its kind is unknown";
@@ -23,7 +23,7 @@ const char* Assemblies::faultOf(const Frame& frame) const {
   return nullptr;
 }
 
-Assemblies::Message* Assemblies::begin(const Frame& frame, const char** wrong) {
+Assemblies::Message* Assemblies::begin(const TcpFrame& frame, const char** wrong) {
   if ((*wrong = faultOf(frame)) != nullptr) return nullptr;
   Message& message = messages_[frame.sequence & (end_.shape.slots - 1)];
   if (message.begun && message.number == frame.sequence) return &message;
@@ -59,7 +59,7 @@ void Assemblies::add(Message& message, uint32_t bytes) {
   message.missing -= bytes;
   if (message.missing > 0) return;
   --incomplete_;
-  const Frame& frame = message.frame;
+  const TcpFrame& frame = message.frame;
   // The epoch is the sender's, for the lane to judge.
   end_.fill(message.number, frame.length, (frame.flags & kSlotFlags) | message.placed, frame.signature,
             frame.epoch);

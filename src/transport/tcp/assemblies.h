@@ -16,7 +16,7 @@ class Assemblies {
     uint64_t number = 0;
     bool begun = false;
     uint16_t placed = 0;  // kSlotPut if `data` is the user's memory
-    Frame frame{};        // of its first part to come
+    TcpFrame frame{};     // of its first part to come
     std::byte* data = nullptr;
     uint32_t missing = 0;  // bytes that have not come
   };
@@ -25,14 +25,14 @@ class Assemblies {
   explicit Assemblies(ReceiveEnd& end);
   /// The message that a part belongs to; the first part decides where the payload goes: to memory that is
   /// offered for it, else into a slot. nullptr: there cannot be such a part, and *wrong says why.
-  Message* begin(const Frame& frame, const char** wrong);
+  Message* begin(const TcpFrame& frame, const char** wrong);
   /// `bytes` more of it are where they belong. Publishes the message with the last of them.
   void add(Message& message, uint32_t bytes);
   /// Whether parts are missing of a message that has begun.
   bool incomplete() const { return incomplete_ > 0; }
 
  private:
-  const char* faultOf(const Frame& frame) const;
+  const char* faultOf(const TcpFrame& frame) const;
   std::byte* place(uint64_t number, uint32_t length);
   void reclaim();
 

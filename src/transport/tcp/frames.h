@@ -11,7 +11,7 @@ enum class FrameKind : uint32_t { message = 0, poison = 1, credit = 2, end = 3, 
 
 /// A message travels in one part or several, each with a frame of its own and over any of the sockets. `bytes`
 /// bytes of payload follow: those from `offset` on. Credits go the other way, over the first socket.
-struct Frame {
+struct TcpFrame {
   uint64_t sequence;  // message, ask: number of the message
   uint64_t released;  // credit, end, and messages with kTells: messages released so far; cumulative, so that
                       // several credits may be merged into one
@@ -23,7 +23,7 @@ struct Frame {
   /// taken.
   FrameKind kind;
 };
-static_assert(sizeof(Frame) == 40);
+static_assert(sizeof(TcpFrame) == 40);
 
 /// The flags that a message keeps on the wire: those that mean something outside the sender's memory.
 inline constexpr uint16_t kSlotFlags = kSlotLast;

@@ -75,7 +75,7 @@ void TcpReceiver::takeStage(Inbox& inbox) {
       at += here;
       continue;
     }
-    Frame frame;
+    TcpFrame frame;
     if (static_cast<size_t>(stop - at) < sizeof frame) break;
     std::memcpy(&frame, at, sizeof frame);
     at += sizeof frame;
@@ -91,7 +91,7 @@ void TcpReceiver::takeStage(Inbox& inbox) {
 }
 
 // Checks a frame and decides where its payload goes.
-bool TcpReceiver::begin(Inbox& inbox, const Frame& frame) {
+bool TcpReceiver::begin(Inbox& inbox, const TcpFrame& frame) {
   if (frame.kind == FrameKind::poison) {
     onPeerPoison();
     return false;
@@ -191,7 +191,7 @@ void TcpReceiver::endReceiving() {
 
 void TcpReceiver::poison() {
   if (!live()) return;
-  Frame frame{};
+  TcpFrame frame{};
   frame.kind = FrameKind::poison;
   iovec part{&frame, sizeof frame};
   const bool amid = creditLeft_ > 0 || (twins_->sender != nullptr && twins_->sender->ridesInPart());

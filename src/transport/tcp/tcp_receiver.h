@@ -59,7 +59,7 @@ class TcpReceiver final : public TcpPath {
     std::byte* target = nullptr;             // where the rest of the current part goes
     uint32_t missing = 0;                    // how much of it has not come
     size_t staged = 0;
-    alignas(Frame) std::byte stage[kStage];
+    alignas(TcpFrame) std::byte stage[kStage];
 
     void take(Assemblies& assemblies, uint32_t bytes);
   };
@@ -69,7 +69,7 @@ class TcpReceiver final : public TcpPath {
   void receiveFrom(size_t subflow);
   bool read(Inbox& inbox, TcpPath& over, size_t subflow, std::string* why);
   void takeStage(Inbox& inbox);
-  bool begin(Inbox& inbox, const Frame& frame);
+  bool begin(Inbox& inbox, const TcpFrame& frame);
   void sendCredit();
 
   ReceiveEnd& end_;
@@ -82,7 +82,7 @@ class TcpReceiver final : public TcpPath {
   uint64_t wanted_;      // the sender waits for the releases before this one
   uint64_t wantedSoon_;  // the sender waits for each release before this one
   bool asked_ = false;   // nothing is held back any more
-  Frame credit_{};
+  TcpFrame credit_{};
   size_t creditLeft_ = 0;  // bytes of credit_ not yet sent
   bool ends_ = false;      // the next credit is the last
   bool failing_ = false;   // the connection is about to be broken off

@@ -138,7 +138,7 @@ TcpSender::Outbox* TcpSender::chooseFor(uint32_t length) {
 // Headers are made anew for every call: slots keep their content until their credit comes, so a part cut short
 // is continued from there. False: the connection is broken.
 bool TcpSender::sendFrom(Outbox& box, size_t subflow) {
-  Frame frames[kBatch];
+  TcpFrame frames[kBatch];
   iovec parts[2 * kBatch];
   size_t asked = 0;
   for (size_t i = 0; i < box.count; ++i) {
@@ -168,8 +168,8 @@ bool TcpSender::sendFrom(Outbox& box, size_t subflow) {
   if (sent < 0) return rides ? twin->sendingFailed(errno) : sendingFailed(subflow, errno), false;
   box.partial += static_cast<size_t>(sent);
   size_t whole = 0;
-  for (; whole < box.count && box.partial >= sizeof(Frame) + box.parts[whole].bytes; ++whole)
-    box.partial -= sizeof(Frame) + box.parts[whole].bytes;
+  for (; whole < box.count && box.partial >= sizeof(TcpFrame) + box.parts[whole].bytes; ++whole)
+    box.partial -= sizeof(TcpFrame) + box.parts[whole].bytes;
   std::copy(box.parts + whole, box.parts + box.count, box.parts);
   box.count -= whole;
   box.blocked = static_cast<size_t>(sent) < asked;
@@ -199,8 +199,8 @@ void TcpSender::sendingFailed(size_t subflow, int error) {
 void TcpSender::sendAsk() {
   Outbox& box = outboxes_[0];
   if (box.blocked || box.count > 0) return;
-  const Frame frame{message_, 0, 0, 0, 0, 0, 0, 0, FrameKind::ask};
-  iovec part{const_cast<Frame*>(&frame + 1), askLeft_};
+  const TcpFrame frame{message_, 0, 0, 0, 0, 0, 0, 0, FrameKind::ask};
+  iovec part{const_cast<TcpFrame*>(&frame + 1), askLeft_};
   part.iov_base = static_cast<std::byte*>(part.iov_base) - askLeft_;
   const ssize_t sent = send(0, &part, 1);
   if (sent < 0) return sendingFailed(0, errno);
@@ -211,7 +211,7 @@ void TcpSender::sendAsk() {
 
 void TcpSender::askForReleases() {
   if (!live() || drained() || askLeft_ > 0) return;
-  askLeft_ = sizeof(Frame);
+  askLeft_ = sizeof(TcpFrame);
   sendMessages();
 }
 
@@ -247,13 +247,13 @@ void TcpSender::receiveCredits(size_t subflow) {
     return breakOff(subflow, why);
   }
   box.creditBytes += static_cast<size_t>(got);
-  const size_t count = box.creditBytes / sizeof(Frame);
+  const size_t count = box.creditBytes / sizeof(TcpFrame);
   for (size_t i = 0; i < count; ++i) {
     // Over the others only poison can come.
-    const Frame& frame = box.credits[i];
+    const TcpFrame& frame = box.credits[i];
     if (subflow == 0 || frame.kind == FrameKind::poison ? !take(frame) : !refuse(frame)) return;
   }
-  box.creditBytes -= count * sizeof(Frame);
+  box.creditBytes -= count * sizeof(TcpFrame);
   std::memmove(box.credits, box.credits + count, box.creditBytes);
   if (static_cast<size_t>(got) == asked && pending(subflow)) receiveCredits(subflow);
 }
@@ -269,7 +269,7 @@ uint64_t TcpSender::sentWhole() const {
   return whole;
 }
 
-bool TcpSender::take(const Frame& frame) {
+bool TcpSender::take(const TcpFrame& frame) {
   if (frame.kind == FrameKind::poison) {
     onPeerPoison();
     return false;
@@ -283,7 +283,7 @@ bool TcpSender::take(const Frame& frame) {
 
 // Only messages that were sent whole can have been released. Of twins, credits come over two sockets, one of
 // which is looked at rarely: an earlier credit may come much later.
-bool TcpSender::release(const Frame& frame) {
+bool TcpSender::release(const TcpFrame& frame) {
   const uint64_t released = end_.control->released, more = frame.released - released;
   if (twins_->receiver != nullptr && static_cast<int64_t>(more) <= 0) return true;
   if (more > sentWhole() - released) return refuse(frame);
@@ -292,7 +292,7 @@ bool TcpSender::release(const Frame& frame) {
 }
 
 /// Breaks the connection: the frame cannot be.
-bool TcpSender::refuse(const Frame& frame) {
+bool TcpSender::refuse(const TcpFrame& frame) {
   breakOff(
       format("it sent a credit that cannot be (kind %u, %llu messages released of %llu sent); is it another "
              "version of ECCL?",
@@ -303,7 +303,7 @@ bool TcpSender::refuse(const Frame& frame) {
 
 void TcpSender::poison() {
   if (!live()) return;
-  Frame frame{message_, 0, 0, 0, 0, 0, 0, 0, FrameKind::poison};
+  TcpFrame frame{message_, 0, 0, 0, 0, 0, 0, 0, FrameKind::poison};
   // Best effort: in the middle of a frame there is no place for it, and the peer sees the stream end instead.
   for (size_t i = 0; i < subflows(); ++i) {
     iovec part{&frame, sizeof frame};

@@ -38,9 +38,9 @@ class TcpSender final : public TcpPath {
   /// Looks for what has come over the first socket.
   void look() { receiveCredits(0); }
   /// A credit of the receiver, or its last words. False: the connection is broken or poisoned.
-  bool take(const Frame& credit);
+  bool take(const TcpFrame& credit);
   /// Messages that were released; false: that cannot be, and the connection is broken.
-  bool release(const Frame& frame);
+  bool release(const TcpFrame& frame);
   /// Short messages go over the twin's socket: whether one has been sent in part, or waits for room.
   bool ridesInPart() const { return ride_.partial > 0; }
   bool rideWaits() const { return ride_.blocked; }
@@ -67,7 +67,7 @@ class TcpSender final : public TcpPath {
     bool takesLong = true;  // parts of messages that are spread
     double share = 1;       // of the bytes that go over all, in proportion
     double given = 0;  // bytes of payload, ever; of one that joins later as many for its share as the first
-    Frame credits[4];
+    TcpFrame credits[4];
     size_t creditBytes = 0;  // in credits
   };
 
@@ -84,7 +84,7 @@ class TcpSender final : public TcpPath {
   void sendingFailed(size_t subflow, int error);
   void receiveCredits(size_t subflow);
   uint64_t sentWhole() const;
-  bool refuse(const Frame& frame);
+  bool refuse(const TcpFrame& frame);
 
   SendEnd& end_;
   std::deque<Outbox> outboxes_;  // by subflow
