@@ -52,6 +52,17 @@ Sent partsOf(const std::string& stream) {
   return sent;
 }
 
+// Else what comes last would be written after the message has been taken, to memory that is somebody else's.
+TEST(TcpReceiver, RefusesAPartThatAnotherSocketHasBegun) {
+  Receiving wire(SIZE_MAX, 0, System::real(), 2);
+  const std::string whole = part(0, 100, 0, 100), half = part(0, 100, 0, 50);
+  wire.put(whole.data(), whole.size() - 50, 0);
+  EXPECT_EQ(wire.breaks, 0);
+  wire.put(half.data(), half.size(), 1);
+  EXPECT_EQ(wire.breaks, 1);
+  EXPECT_THAT(wire.reason, HasSubstr("come already"));
+}
+
 // Any cut of any messages, over any sockets, in any order that a sender's credits allow.
 TEST(TcpReceiver, PutsMessagesTogetherFromAnyParts) {
   std::mt19937 random(1);

@@ -147,7 +147,6 @@ TEST(TcpTwins, KeepMessagesInOrderHoweverLittleTheKernelTakes) {
         if (random() % 4 == 0 && rank.take(lengthOf(1 - i, taken[1 - i]), contentOf(1 - i, taken[1 - i])))
           ++taken[1 - i];
         if (random() % 16 == 0) rank.receiver->flush();
-        rank.sender->kick();
       }
       ASSERT_EQ(pair.lower->reason + pair.higher->reason, "");
     }

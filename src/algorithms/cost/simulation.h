@@ -141,10 +141,7 @@ class Clocks {
             clock.add(parameters_, CostTerm::slotWrite, megabytes);
             break;
           case Mode::sent:
-            clock.add(parameters_, CostTerm::networkSend, 1);
-            payload.ready = clock;  // its first bytes leave
-            clock.add(parameters_, CostTerm::networkSendBytes, megabytes);
-            continue;  // what reads the source is the system call
+            continue;  // below; what reads the source is the system call
         }
       } else if (arrived && written == 0) {
         arrived = false;
@@ -179,6 +176,12 @@ class Clocks {
     }
     if (const size_t sources = move.sources().size(); sources > 1)
       clock.add(parameters_, CostTerm::combine, megabytes * static_cast<double>(sources - 1));
+    for (const auto& term : move.destinations()) {
+      if (term.message == nullptr || term.message->payload.mode != Mode::sent) continue;
+      clock.add(parameters_, CostTerm::networkSend, 1);
+      term.message->payload.ready = clock;  // its first bytes leave
+      clock.add(parameters_, CostTerm::networkSendBytes, megabytes);
+    }
     conclude(move, clock, megabytes);
     return nullptr;
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <optional>
 #include <set>
 
 namespace eccl::algorithms {
@@ -118,24 +119,24 @@ Result<double> timeOf(const Choice& choice, const CallSize& size, const Placemen
 Result<std::vector<Candidate>> candidatesFor(Collective collective, const CallSize& size,
                                              const Placement& placement, const CostModel& model) {
   std::vector<Candidate> candidates;
-  auto add = [&](const Choice& choice, double limit = INFINITY) -> Status {
+  auto add = [&](const Choice& choice, std::optional<double> limit = {}) -> Result<double> {
     ECCL_ASSIGN(const double time, roughTimeOf(choice, size, placement, model));
-    if (time < limit) candidates.push_back({choice, time});
-    return {};
+    if (!limit || time < *limit) candidates.push_back({choice, time});
+    return time;
   };
   for (const Algorithm& algorithm : algorithms()) {
     if (algorithm.collective != collective || !fits(algorithm, placement)) continue;
     const Program program = algorithm.build({collective, placement.ranks(), 0}, placement, 0, 1);
     const int neighbours = neighboursOf(program);
     if (neighbours > kMaxNeighbours) continue;
-    ECCL_TRY(add({&algorithm}));
+    ECCL_ASSIGN(const double alone, add({&algorithm}));
     const uint64_t part = size.elements * size.elementBytes / static_cast<uint64_t>(program.parts);
     if (placement.spansHosts() && neighbours <= kFewNeighbours && part >= kNetworkChannels * kTiles[0])
-      ECCL_TRY(add({&algorithm, kNetworkChannels}, candidates.back().microseconds / kChannelsGain));
+      ECCL_TRY(add({&algorithm, kNetworkChannels}, alone / kChannelsGain).status());
     if (placement.ranks() < kPipeline) continue;
     for (uint64_t tile : kTiles)
       if (tile < part && tile < size.slotBytes && part <= kFewSlots * size.slotBytes)
-        ECCL_TRY(add({&algorithm, 1, tile}));
+        ECCL_TRY(add({&algorithm, 1, tile}).status());
   }
   std::stable_sort(candidates.begin(), candidates.end(),
                    [](const Candidate& a, const Candidate& b) { return a.microseconds < b.microseconds; });

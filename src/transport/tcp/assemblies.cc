@@ -17,7 +17,7 @@ const char* Assemblies::faultOf(const TcpFrame& frame) const {
   if (frame.offset > frame.length || frame.bytes > frame.length - frame.offset ||
       (frame.bytes == 0 && frame.length > 0))
     return "it has no such part";
-  if (begun ? frame.length != message.frame.length || frame.bytes > message.missing || message.missing == 0
+  if (begun ? frame.length != message.frame.length || frame.bytes > message.unclaimed || message.missing == 0
             : loadRelaxed(&end_.slot(frame.sequence)->sequence) == frame.sequence + 1)
     return "it has come already";
   return nullptr;
@@ -26,16 +26,18 @@ const char* Assemblies::faultOf(const TcpFrame& frame) const {
 Assemblies::Message* Assemblies::begin(const TcpFrame& frame, const char** wrong) {
   if ((*wrong = faultOf(frame)) != nullptr) return nullptr;
   Message& message = messages_[frame.sequence & (end_.shape.slots - 1)];
-  if (message.begun && message.number == frame.sequence) return &message;
+  if (message.begun && message.number == frame.sequence) {
+    message.unclaimed -= frame.bytes;
+    return &message;
+  }
   reclaim();
-  message = {frame.sequence, true, 0, frame, nullptr, frame.length};
+  message = {frame.sequence, true, 0, frame, nullptr, frame.length, frame.length - frame.bytes};
   const PutOffer& offer = end_.offers[frame.sequence & (end_.shape.offers() - 1)];
   // Pairs with ReceiveEnd::offer. An offer that comes later than this is not used.
   const bool offered = loadAcquire(&offer.sequence) == frame.sequence + 1 && offer.length == frame.length &&
                        frame.length > kInlineBytes;
   message.placed = offered ? kSlotPut : 0;
   message.data = offered ? reinterpret_cast<std::byte*>(offer.offset) : place(frame.sequence, frame.length);
-  ++incomplete_;
   return &message;
 }
 
@@ -58,7 +60,6 @@ void Assemblies::reclaim() {
 void Assemblies::add(Message& message, uint32_t bytes) {
   message.missing -= bytes;
   if (message.missing > 0) return;
-  --incomplete_;
   const TcpFrame& frame = message.frame;
   // The epoch is the sender's, for the lane to judge.
   end_.fill(message.number, frame.length, (frame.flags & kSlotFlags) | message.placed, frame.signature,

@@ -18,7 +18,8 @@ class Assemblies {
     uint16_t placed = 0;  // kSlotPut if `data` is the user's memory
     TcpFrame frame{};     // of its first part to come
     std::byte* data = nullptr;
-    uint32_t missing = 0;  // bytes that have not come
+    uint32_t missing = 0;    // bytes that have not come
+    uint32_t unclaimed = 0;  // bytes of which no frame has come
   };
 
   /// `end` is the lane's, and outlives this.
@@ -28,8 +29,6 @@ class Assemblies {
   Message* begin(const TcpFrame& frame, const char** wrong);
   /// `bytes` more of it are where they belong. Publishes the message with the last of them.
   void add(Message& message, uint32_t bytes);
-  /// Whether parts are missing of a message that has begun.
-  bool incomplete() const { return incomplete_ > 0; }
 
  private:
   const char* faultOf(const TcpFrame& frame) const;
@@ -42,7 +41,6 @@ class Assemblies {
   /// others may never have been touched.
   std::vector<uint32_t> free_;
   uint64_t reclaimed_;  // areas of messages before this one are in free_
-  uint32_t incomplete_ = 0;
 };
 
 }  // namespace eccl::transport

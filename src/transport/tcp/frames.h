@@ -10,7 +10,8 @@ namespace eccl::transport {
 enum class FrameKind : uint32_t { message = 0, poison = 1, credit = 2, end = 3, ask = 4 };
 
 /// A message travels in one part or several, each with a frame of its own and over any of the sockets. `bytes`
-/// bytes of payload follow: those from `offset` on. Credits go the other way, over the first socket.
+/// bytes of payload follow: those from `offset` on. Credits go the other way, over the first
+/// socket, or with messages (kTells).
 struct TcpFrame {
   uint64_t sequence;  // message, ask: number of the message
   uint64_t released;  // credit, end, and messages with kTells: messages released so far; cumulative, so that

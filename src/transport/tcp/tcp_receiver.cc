@@ -32,22 +32,32 @@ void TcpReceiver::receiveFrom(size_t subflow) {
   if (!live() || read(inboxes_[subflow], *this, subflow, &why)) return;
   // Over another socket the sender may have said why, and what it sent before that counts.
   const bool first = !std::exchange(failing_, true);
+  if (first) lookAtTwin();
   for (size_t other = 0; first && other < subflows() && live(); ++other) {
     if (other != subflow) receiveFrom(other);
   }
   breakOff(subflow, why);
 }
 
+// What comes over its first socket, if that carries messages of this connection too.
+bool TcpReceiver::lookAtTwin() {
+  const bool carried = !fromLower_ && twins_->sender != nullptr;
+  if (carried) twins_->sender->look();
+  return carried;
+}
+
 bool TcpReceiver::receiveOver(TcpSender& twin, std::string_view begun, std::string* why) {
   begun.copy(reinterpret_cast<char*>(twinsInbox_.stage) + twinsInbox_.staged, begun.size());
   twinsInbox_.staged += begun.size();
+  twinsInbox_.twin = &twin;
   return read(twinsInbox_, twin, 0, why);
 }
 
 // False: the socket is broken.
 bool TcpReceiver::read(Inbox& inbox, TcpPath& over, size_t subflow, std::string* why) {
-  const bool only = &over == this;  // else the twin's last credits are read though this end is broken
-  for (int call = 0; (live() || !only) && over.live() && (call < kCallsPerReady || over.pending(subflow));
+  // The twin's last credits are read though this end is broken.
+  for (int call = 0;
+       (live() || inbox.twin != nullptr) && over.live() && (call < kCallsPerReady || over.pending(subflow));
        ++call) {
     iovec parts[] = {{inbox.target, inbox.missing}, {inbox.stage + inbox.staged, kStage - inbox.staged}};
     const size_t asked = inbox.missing + kStage - inbox.staged;
@@ -67,7 +77,7 @@ bool TcpReceiver::read(Inbox& inbox, TcpPath& over, size_t subflow, std::string*
 void TcpReceiver::takeStage(Inbox& inbox) {
   const std::byte* at = inbox.stage;
   const std::byte* const stop = inbox.stage + inbox.staged;
-  while (at < stop && (live() || &inbox == &twinsInbox_)) {
+  while (at < stop && (live() || inbox.twin != nullptr)) {
     if (inbox.missing > 0) {
       const auto here = static_cast<uint32_t>(std::min<size_t>(inbox.missing, static_cast<size_t>(stop - at)));
       std::memcpy(inbox.target, at, here);
@@ -81,9 +91,9 @@ void TcpReceiver::takeStage(Inbox& inbox) {
     at += sizeof frame;
     if (frame.kind == FrameKind::ask && frame.sequence - end_.next <= end_.shape.slots && frame.length == 0)
       asked_ = true;
-    else if (&inbox == &twinsInbox_ && frame.kind != FrameKind::message ? !twins_->sender->take(frame)
-                                                                        : !begin(inbox, frame))
-      return;
+    else if (inbox.twin != nullptr && frame.kind != FrameKind::message ? !inbox.twin->take(frame)
+                                                                       : !begin(inbox, frame))
+      break;
   }
   inbox.staged = static_cast<size_t>(stop - at);
   if (at != inbox.stage) std::memmove(inbox.stage, at, inbox.staged);
@@ -93,6 +103,7 @@ void TcpReceiver::takeStage(Inbox& inbox) {
 // Checks a frame and decides where its payload goes.
 bool TcpReceiver::begin(Inbox& inbox, const TcpFrame& frame) {
   if (frame.kind == FrameKind::poison) {
+    lookAtTwin();  // what it sent before that counts
     onPeerPoison();
     return false;
   }
@@ -123,11 +134,8 @@ bool TcpReceiver::begin(Inbox& inbox, const TcpFrame& frame) {
 // The first socket has short messages; of the others one in turn.
 void TcpReceiver::poll() {
   if (!live()) return;
-  // What comes over the twin's socket is looked at most often then.
-  TcpSender* const twin = twins_->sender;
-  const bool carried = !fromLower_ && twin != nullptr;
-  if (carried) twin->look();
-  constexpr unsigned kRarely = 4;
+  constexpr unsigned kRarely = 4;  // where most messages come over the twin's socket
+  const bool carried = lookAtTwin();
   if (!live() || (carried && ++polls_ % kRarely != 0)) return;
   receiveFrom(0);
   if (subflows() == 1 || !live()) return;
@@ -153,7 +161,8 @@ void TcpReceiver::flush() {
 // Tells all releases up to now, unless the end of an earlier credit is still to go: then that first.
 void TcpReceiver::sendCredit() {
   const TcpSender* const twin = twins_->sender;
-  if (!live() || (twin != nullptr && twin->ridesInPart())) return;  // it goes on when there is room
+  if (!live()) return;
+  if (twin != nullptr && twin->ridesInPart()) return watchFirst();  // it goes on when there is room
   while (creditLeft_ > 0 || end_.next != told_ || ends_) {
     if (creditLeft_ == 0) {
       told_ = end_.next;
@@ -180,6 +189,7 @@ void TcpReceiver::watchFirst() {
 // The sender may have said why, and what it sent before that counts.
 void TcpReceiver::sendingFailed(int error) {
   if (std::exchange(failing_, true)) return;  // its last words ask for another credit
+  lookAtTwin();
   for (size_t subflow = 0; subflow < subflows() && live(); ++subflow) receiveFrom(subflow);
   breakOff(0, format("sending to it failed: %s", describeError(error).c_str()));
 }

@@ -32,7 +32,7 @@ class TcpReceiver final : public TcpPath {
   void poll() override;
   void settle() override;
   void flush() override;
-  bool drained() const override { return told_ == end_.next && creditLeft_ == 0; }
+  bool drained() const override { return told_ == end_.next && creditLeft_ == 0 && !ends_; }
   void endReceiving() override;
   void poison() override;
 
@@ -59,6 +59,7 @@ class TcpReceiver final : public TcpPath {
     std::byte* target = nullptr;             // where the rest of the current part goes
     uint32_t missing = 0;                    // how much of it has not come
     size_t staged = 0;
+    TcpSender* twin = nullptr;  // whose socket it is, and whose credits come with the messages
     alignas(TcpFrame) std::byte stage[kStage];
 
     void take(Assemblies& assemblies, uint32_t bytes);
@@ -67,6 +68,7 @@ class TcpReceiver final : public TcpPath {
   void onReady(size_t subflow, uint32_t events) override;
   void joined() override { inboxes_.emplace_back(); }
   void receiveFrom(size_t subflow);
+  bool lookAtTwin();
   bool read(Inbox& inbox, TcpPath& over, size_t subflow, std::string* why);
   void takeStage(Inbox& inbox);
   bool begin(Inbox& inbox, const TcpFrame& frame);

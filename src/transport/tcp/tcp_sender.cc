@@ -64,7 +64,7 @@ void TcpSender::kick() {
   if (live() && canSend()) sendMessages();
 }
 
-// Credits that nothing waits for stay in the socket.
+// Credits that nothing waits for stay in the socket, unless it carries messages, too.
 void TcpSender::poll() {
   if (!end_.getsReleased() || end_.next - end_.control->released >= end_.most) receiveCredits(0);
 }
@@ -75,7 +75,7 @@ void TcpSender::sendMessages() {
   bool more = true;
   while (more && live()) {
     more = give();
-    if (ride_.count > 0 && !ride_.blocked && rides() && !sendFrom(ride_, 0)) return;
+    if (ride_.count > 0 && !ride_.blocked && rides()) sendFrom(ride_, 0);
     for (size_t i = 0; i < subflows(); ++i) {
       if (outboxes_[i].count > 0 && !outboxes_[i].blocked && !sendFrom(outboxes_[i], i)) return;
     }

@@ -43,7 +43,7 @@ class TcpSender final : public TcpPath {
   bool release(const TcpFrame& frame);
   /// Short messages go over the twin's socket: whether one has been sent in part, or waits for room.
   bool ridesInPart() const { return ride_.partial > 0; }
-  bool rideWaits() const { return ride_.blocked; }
+  bool rideWaits() const { return live() && ride_.count > 0; }
   /// There is room.
   void rideOn();
 
