@@ -79,7 +79,7 @@ TEST(FastPath, AreThoseOverFewSockets) {
   for (int number : fastOnes("tcp", allReduce(2))) EXPECT_GT(number, 0);
 }
 
-/// Seconds of an AllReduce of 64 KiB over TCP, the best mean of many batches.
+/// Seconds of an AllReduce of 64 KiB over TCP, the least of many: others may want the processors.
 double secondsBy(const char* algorithm) {
   double best = 1;
   auto outcomes = test::runProcesses(2, [&](int rank, test::Board& board, std::string& report) {
@@ -89,13 +89,10 @@ double secondsBy(const char* algorithm) {
     ecclComm_t comm = test::join(rank, 2, board, report);
     if (comm == nullptr) return 99;
     std::vector<float> in(16384, 1), out(16384);
-    constexpr int kBatches = 50;
-    for (int batch = 0; batch < kBatches; ++batch) {
+    for (int i = 0; i < 1000; ++i) {
       const double begun = test::now();
-      for (int i = 0; i < kCalls; ++i) {
-        if (allReduce(in.size())(comm, in.data(), out.data()) != ecclSuccess) return 98;
-      }
-      best = std::min(best, (test::now() - begun) / kCalls);
+      if (allReduce(in.size())(comm, in.data(), out.data()) != ecclSuccess) return 98;
+      best = std::min(best, test::now() - begun);
     }
     if (rank == 0) board.time = best;
     board.meet(0, 2);
@@ -108,7 +105,12 @@ double secondsBy(const char* algorithm) {
 
 // By direct both send from the user's memory, and each waits until the other has said that it has read it.
 TEST(FastPath, TellsWhatWasReadBeforeItWaitsForTheOthersToTell) {
-  EXPECT_LT(secondsBy("AllReduce:direct"), 3 * secondsBy("AllReduce:oneshot"));
+  double direct = 1, oneshot = 0;
+  for (int i = 0; i < 20 && direct >= 2.5 * oneshot; ++i) {
+    direct = std::min(direct, secondsBy("AllReduce:direct"));
+    oneshot = oneshot == 0 ? secondsBy("AllReduce:oneshot") : std::min(oneshot, secondsBy("AllReduce:oneshot"));
+  }
+  EXPECT_LT(direct, 2.5 * oneshot);
 }
 
 TEST(FastPath, AreNoneOfSeveralTilesOrOverManySockets) {

@@ -29,8 +29,7 @@ Engine::Engine(EngineOptions options, EngineHandler& handler)
       handler_(handler),
       role_(*options.system, *this),
       spin_(options.spin),
-      stalls_(options.stallTime, *options.system),
-      neighbours_(*options.system) {}
+      stalls_(options.stallTime, *options.system) {}
 
 Engine::~Engine() {
   if (bell_ == nullptr) return;
@@ -284,8 +283,8 @@ bool Engine::claim() {
 
 bool Engine::drive(FastPath& call) {
   disarm();
-  if (!call.run(spin() > Duration::zero(), neighbours_, [this] { return failing() || role_.news(); }))
-    return false;
+  const bool spins = spin_.load(std::memory_order_relaxed) > Duration::zero();
+  if (!call.run(spins, *options_.system, [this] { return failing() || role_.news(); })) return false;
   role_.leave(left());
   return true;
 }

@@ -20,7 +20,6 @@
 #include <vector>
 
 #include "runtime/execution/driver_role.h"
-#include "runtime/execution/neighbours.h"
 #include "runtime/execution/run.h"
 #include "runtime/execution/stall_watch.h"
 #include "runtime/executor/executors.h"
@@ -165,7 +164,6 @@ class Engine : DriverRole::Bells {
     TimePoint since{};
   };
   void idle(Looks& looks);
-  Duration spin() const;
   void lookAtSockets();
   void driveFor(Run& run);
   void sleep();
@@ -212,7 +210,6 @@ class Engine : DriverRole::Bells {
 
   // The driver's.
   StallWatch stalls_;
-  Neighbours neighbours_;
   std::unordered_map<const Run*, std::shared_ptr<Run>> pending_;  // not released yet
   std::vector<std::shared_ptr<Run>> active_;
   bool poisoned_ = false;

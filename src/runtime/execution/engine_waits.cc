@@ -80,13 +80,9 @@ void Engine::lookAtSockets() {
   for (int i = 0; i < count; ++i) sockets[i]->poll();
 }
 
-Duration Engine::spin() const {
-  return neighbours_.about() ? Duration::zero() : spin_.load(std::memory_order_relaxed);
-}
-
 void Engine::idle(Looks& looks) {
   if (++looks.made == kPatientLooks) losePatience();
-  const Duration spin = this->spin();
+  const Duration spin = spin_.load(std::memory_order_relaxed);
   // The clock takes as long as a look: while spinning it is asked now and then.
   if (looks.made == 1 || looks.yielding || looks.made % kLooksPerClock == 0) {
     const TimePoint now = options_.system->now();
@@ -96,7 +92,7 @@ void Engine::idle(Looks& looks) {
   }
   if (!looks.yielding) return lookAtSockets();
   if (looks.made % kLooksPerPoll == 0) reactor_.poll(Duration::zero());
-  neighbours_.yield();
+  options_.system->yield();
 }
 
 }  // namespace eccl::runtime

@@ -18,10 +18,10 @@
 #include <vector>
 
 #include "base/atomics.h"
+#include "base/system.h"
 #include "kernels/reduce.h"
 #include "program/move_ends.h"
 #include "runtime/execution/call.h"
-#include "runtime/execution/neighbours.h"
 #include "transport/core/connection.h"
 
 namespace eccl::runtime {
@@ -49,7 +49,7 @@ class FastPath {
   /// have been told of all that was done, and handOver() goes on from there. `spins`: waits without giving up
   /// the processor.
   template <class Stop>
-  bool run(bool spins, Neighbours& neighbours, const Stop& stop);
+  bool run(bool spins, System& system, const Stop& stop);
   /// Brings `run`, an execution of the same plan and buffers that has just begun, to where this one is.
   void handOver(Run& run) const;
 
@@ -122,7 +122,7 @@ class FastPath {
 };
 
 template <class Stop>
-bool FastPath::run(bool spins, Neighbours& neighbours, const Stop& stop) {
+bool FastPath::run(bool spins, System& system, const Stop& stop) {
   const int patience = spins ? sockets_.empty() ? kLooks : kLooksAtSockets : kYields;
   for (int looks = 0;;) {
     const Answer answer = advance(looks < (spins ? kPatientLooks : kPatientYields));
@@ -140,7 +140,7 @@ bool FastPath::run(bool spins, Neighbours& neighbours, const Stop& stop) {
     }
     pollSockets();
     if (!spins)
-      neighbours.yield();
+      system.yield();
     else if (sockets_.empty())
       relaxProcessor();
   }
