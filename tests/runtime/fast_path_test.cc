@@ -79,40 +79,6 @@ TEST(FastPath, AreThoseOverFewSockets) {
   for (int number : fastOnes("tcp", allReduce(2))) EXPECT_GT(number, 0);
 }
 
-/// Seconds of an AllReduce of 64 KiB over TCP, the least of many: others may want the processors.
-double secondsBy(const char* algorithm) {
-  double best = 1;
-  auto outcomes = test::runProcesses(2, [&](int rank, test::Board& board, std::string& report) {
-    setenv("ECCL_TRANSPORT", "tcp", 1);
-    setenv("ECCL_ALGO", algorithm, 1);
-    setenv("ECCL_CHANNELS", "1", 1);
-    ecclComm_t comm = test::join(rank, 2, board, report);
-    if (comm == nullptr) return 99;
-    std::vector<float> in(16384, 1), out(16384);
-    for (int i = 0; i < 1000; ++i) {
-      const double begun = test::now();
-      if (allReduce(in.size())(comm, in.data(), out.data()) != ecclSuccess) return 98;
-      best = std::min(best, test::now() - begun);
-    }
-    if (rank == 0) board.time = best;
-    board.meet(0, 2);
-    if (rank == 1) report = std::to_string(board.time.load());
-    return ecclCommDestroy(comm) == ecclSuccess ? 0 : 97;
-  });
-  for (const auto& outcome : outcomes) EXPECT_EQ(outcome.code, 0) << outcome.text;
-  return std::stod(outcomes[1].text);
-}
-
-// By direct both send from the user's memory, and each waits until the other has said that it has read it.
-TEST(FastPath, TellsWhatWasReadBeforeItWaitsForTheOthersToTell) {
-  double direct = 1, oneshot = 0;
-  for (int i = 0; i < 20 && direct >= 2.5 * oneshot; ++i) {
-    direct = std::min(direct, secondsBy("AllReduce:direct"));
-    oneshot = oneshot == 0 ? secondsBy("AllReduce:oneshot") : std::min(oneshot, secondsBy("AllReduce:oneshot"));
-  }
-  EXPECT_LT(direct, 2.5 * oneshot);
-}
-
 TEST(FastPath, AreNoneOfSeveralTilesOrOverManySockets) {
   EXPECT_EQ(fastOnes("shm", allReduce(1 << 20)), std::vector<int>(2, 0));
   setenv("ECCL_ALGO", "AllReduce:direct", 1);
