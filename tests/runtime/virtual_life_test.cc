@@ -193,7 +193,7 @@ TEST(VirtualLife, WaitsTakeNoTime) {
   EXPECT_LT(took, 5s);
 }
 
-// Among a thousand ranks of one process each sign more in a second costs a quarter of a core.
+// Each costs: see Communicator::establish().
 TEST(VirtualLife, IdleRanksGiveOneSignASecond) {
   Life busy = live(4), idle = live(4, 0s, {}, false, 30s);
   expectGood(busy);

@@ -15,6 +15,7 @@
 namespace eccl::algorithms::simulation {
 
 inline constexpr double kMB = 1e6;
+
 /// How much each level of memory counts for a working set.
 inline std::array<double, kMemoryLevels> levelsOf(double workingSet) {
   std::array<double, kMemoryLevels> weights{};

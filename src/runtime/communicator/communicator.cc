@@ -218,6 +218,11 @@ std::optional<Status> Communicator::repeat(const CallKey& key, const void* send,
   run->call.op = key.op;
   run->call.root = key.root;
   lock.unlock();
+  guarded("tracing a call", [&] {
+    ECCL_TRACE("number %llu goes on as a Run: a peer is late, or sends something else",
+               static_cast<unsigned long long>(record.sequence));
+    return Status();
+  }).ignore();
   engine_.execute(run, fastPath);
   return run->status;
 }

@@ -78,7 +78,8 @@ class FastPath {
     uint32_t length;
   };
 
-  /// A call is worth so many looks (20 to 50 us), spinning and yielding, before it is treated like any other.
+  /// A call is worth so many looks before it is treated like any other: 20 to 50 us of spinning, where each
+  /// look at sockets takes a system call or two; or some yields.
   static constexpr int kLooks = 500, kLooksAtSockets = 60, kYields = 20;
   /// Peers that do not sleep see a message after less; the fence it takes to find out whether they do can wait.
   static constexpr int kLooksBeforeKick = 8;

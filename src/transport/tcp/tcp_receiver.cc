@@ -112,8 +112,7 @@ bool TcpReceiver::begin(Inbox& inbox, const TcpFrame& frame) {
   if (message == nullptr) {
     breakOff(
         format("it sent a message that cannot be: %s (kind %u, number %llu, expected from %llu on, bytes %u to "
-               "%u of %u, "
-               "slots of %u bytes); is it another version of ECCL?",
+               "%u of %u, slots of %u bytes); is it another version of ECCL?",
                wrong, static_cast<unsigned>(frame.kind), static_cast<unsigned long long>(frame.sequence),
                static_cast<unsigned long long>(end_.next), frame.offset, frame.offset + frame.bytes,
                frame.length, end_.shape.slotBytes));

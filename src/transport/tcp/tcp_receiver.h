@@ -45,7 +45,7 @@ class TcpReceiver final : public TcpPath {
   uint64_t tell() { return told_ = end_.next; }
   /// Whether messages of the twin may go over the first socket: no credit has been sent in part.
   bool carries() const { return live() && creditLeft_ == 0; }
-  /// Awaits what the first socket is for: now also room for the twin's messages, or not.
+  /// Has the reactor tell of the first socket: what comes, and room if a credit or the twin's messages wait.
   void watchFirst();
   void sendingFailed(int error);
 
@@ -78,7 +78,7 @@ class TcpReceiver final : public TcpPath {
   Assemblies assemblies_;
   std::deque<Inbox> inboxes_;  // by subflow
   Inbox twinsInbox_;           // of the twin's first socket
-  unsigned polls_ = 0;
+  unsigned polls_ = 0;   // the first socket is looked at in some of them, where most comes over the twin's
   size_t polled_ = 0;    // the socket besides the first that was looked at last
   uint64_t told_;        // releases the sender knows of, or will from `credit_`
   uint64_t wanted_;      // the sender waits for the releases before this one
