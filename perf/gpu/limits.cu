@@ -191,6 +191,34 @@ void words() {
   CURT(cudaFree(device));
 }
 
+__global__ void look(const volatile uint64_t* words, uint32_t distance, uint64_t* found) {
+  if (words[blockIdx.x * distance] == 1) *found = 1;
+}
+
+void polls() {
+  Pinned host(64 * 256), found(64);
+  CUstream s = stream();
+  for (const unsigned blocks : {16u, 66u, 132u}) {
+    for (const uint32_t distance : {0u, 8u}) {
+      Clock::time_point start;
+      constexpr int kTimes = 500;
+      for (int i = -10; i < kTimes; ++i) {
+        if (i == 0) {
+          CU(cuStreamSynchronize(s));
+          start = Clock::now();
+        }
+        look<<<blocks, 1, 0, s>>>(reinterpret_cast<uint64_t*>(host.device), distance,
+                                  reinterpret_cast<uint64_t*>(found.device));
+      }
+      CU(cuStreamSynchronize(s));
+      const std::string what =
+          std::to_string(blocks) + " blocks that each look at " +
+          (distance == 0 ? "one word in host memory" : "a line of their own in host memory");
+      say(what.c_str(), microsecondsSince(start) / kTimes, "us");
+    }
+  }
+}
+
 void captured() {
   CUstream s = stream();
   Pinned words(64);
@@ -213,22 +241,21 @@ int main(int argc, char** argv) {
     void (*measure)();
   };
   static bool right = true;
-  static const Part parts[] = {
-      {"machine", "the device, and what it says it can", machine},
-      {"launches", "empty kernels", launches},
-      {"host", "the way from a stream over the host and back",
-       [] {
-         for (int way : {0, 1, 2}) overTheHost(way);
-       }},
-      {"small", "copies of 8 bytes, and who sees that they are done", smallCopies},
-      {"copies", "bandwidth between host and device by size", copies},
-      {"words", "words passed between blocks, and between device and host", words},
-      {"captured", "stream memory operations in a capture", captured},
-      {"streams", "many streams that wait", waitingStreams},
-      {"blocked", "driver calls while a stream waits", blockedCalls},
-      {"held", "a driver call while another thread is in the driver", heldDriver},
-      {"processes", "two processes on one GPU", [] { right &= twoProcesses() == 0; }},
-      {"lanes", "the interpreter's lanes as blocks of threads", [] { right &= measureLanes(); }}};
+  static const Part parts[] = {{"machine", "the device, and what it says it can", machine},
+                               {"launches", "empty kernels", launches},
+                               {"host", "the way from a stream over the host and back",
+                                [] {
+                                  for (int way : {0, 1, 2}) overTheHost(way);
+                                }},
+                               {"small", "copies of 8 bytes, and who sees that they are done", smallCopies},
+                               {"copies", "bandwidth between host and device by size", copies},
+                               {"words", "words passed between blocks, and between device and host", words},
+                               {"polls", "blocks that look at words in host memory", polls},
+                               {"captured", "stream memory operations in a capture", captured},
+                               {"streams", "many streams that wait", waitingStreams},
+                               {"blocked", "driver calls while a stream waits", blockedCalls},
+                               {"held", "a driver call while another thread is in the driver", heldDriver},
+                               {"processes", "two processes on one GPU", [] { right &= twoProcesses() == 0; }}};
   const Part* const part =
       argc != 2 ? nullptr : std::find_if(std::begin(parts), std::end(parts), [&](const Part& each) {
         return std::strcmp(argv[1], each.name) == 0;

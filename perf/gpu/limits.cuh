@@ -13,6 +13,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <functional>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -70,11 +71,6 @@ void blockedCalls();
 void heldDriver();
 /// 0: all went well. No CUDA call may have been made before: it forks.
 int twoProcesses();
-// lanes.cu
-/// Measures the interpreter's lanes, each run by a block of threads: two ranks of one exchange as two sets of
-/// blocks in one kernel, which is what a lane kernel can reach. False: a sum is wrong.
-bool measureLanes();
-
 /// One side of a word passed to and fro. Ends after `limit` nanoseconds; *made: how often it went round.
 inline __device__ void pass(uint64_t* mine, uint64_t* theirs, bool first, uint64_t rounds, long long limit,
                             uint64_t* made) {

@@ -53,6 +53,7 @@ struct Settings {
   int64_t slots = 8;             // ECCL_SLOTS (wire): per connection, a power of two
   int64_t slotBytes = 131072;    // ECCL_SLOT_BYTES (wire): data per slot, a multiple of 64
   std::string device;            // ECCL_DEVICE: host, cuda or auto: whose memory calls are about; empty: host
+  bool cudaLanes = true;         // ECCL_CUDA_LANES (wire): ranks whose GPUs reach each other run lanes there
   bool raiseLimits = true;       // ECCL_RAISE_LIMITS: more descriptors than the soft limit, where needed
   bool shmDisable = false;       // ECCL_SHM_DISABLE: no memory shared between processes
   bool p2pDisable = false;       // ECCL_P2P_DISABLE: ranks on one host leave each other's buffers alone

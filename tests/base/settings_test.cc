@@ -71,6 +71,7 @@ TEST(Settings, EveryRowReachesAMemberOfItsOwn) {
                                                       {"CROSS_RAIL", "0"},
                                                       {"PLACE_FLOWS", "0"},
                                                       {"DEVICE", "cuda"},
+                                                      {"CUDA_LANES", "0"},
                                                       {"TRANSPORT", "tcp,shm"},
                                                       {"TRANSPORT_MODULES", "/m.so"},
                                                       {"SHM_DISABLE", "1"},

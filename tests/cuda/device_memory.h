@@ -35,6 +35,9 @@ struct Cuda {
   using DeviceAttribute = cu::DeviceAttribute;
   using PointerAttribute = cu::PointerAttribute;
   using HostFunction = cu::HostFunction;
+  using Event = cu::Event;
+  using Module = cu::Module;
+  using Function = cu::Function;
   ECCL_CUDA_FUNCTIONS(ECCL_TEST_MEMBER)
   ECCL_CUDA_TEST_FUNCTIONS(ECCL_TEST_MEMBER)
 #undef ECCL_TEST_MEMBER

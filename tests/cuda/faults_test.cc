@@ -24,17 +24,20 @@ std::vector<int> numbers(int value, size_t count = kCount) {
   return std::vector<int>(count, value);
 }
 
-class CudaStreams : public test::CudaTest {
+/// Of communicators that are staged ("cuda"), and whose lanes run on the GPU ("lanes").
+class CudaStreams : public test::CudaTest, public ::testing::WithParamInterface<const char*> {
  protected:
+  static bool lanes() { return std::string_view(GetParam()) == "lanes"; }
+
   ecclResult_t sum(int rank, const DeviceBuffer<int>& from, const DeviceBuffer<int>& to, NativeStream stream,
                    size_t count = kCount) {
     return ecclAllReduce(from.data(), to.data(), count, ecclInt32, ecclSum, ranks_.comm(rank),
                          asStream(stream));
   }
-  Ranks ranks_{2, "cuda"};
+  Ranks ranks_{2, GetParam()};
 };
 
-TEST_F(CudaStreams, ACallReturnsBeforeItsStreamHasComeToIt) {
+TEST_P(CudaStreams, ACallReturnsBeforeItsStreamHasComeToIt) {
   std::vector<HostWord> held(2);
   std::atomic<int> called{0};
   ranks_.each([&](int rank) {
@@ -57,7 +60,7 @@ TEST_F(CudaStreams, ACallReturnsBeforeItsStreamHasComeToIt) {
   });
 }
 
-TEST_F(CudaStreams, CallsInTwoStreamsBesideWorkOfTheHost) {
+TEST_P(CudaStreams, CallsInTwoStreamsBesideWorkOfTheHost) {
   ranks_.each([&](int rank) {
     const DeviceStream streams[2];
     const DeviceBuffer<int> data[2] = {DeviceBuffer<int>(numbers(1)), DeviceBuffer<int>(numbers(1))};
@@ -74,7 +77,7 @@ TEST_F(CudaStreams, CallsInTwoStreamsBesideWorkOfTheHost) {
 }
 
 // One thread drives both ranks, whose calls share the NULL stream: in a group they have one place there.
-TEST_F(CudaStreams, RanksShareTheNullStreamInAGroup) {
+TEST_P(CudaStreams, RanksShareTheNullStreamInAGroup) {
   const DeviceBuffer<int> data[2] = {DeviceBuffer<int>(numbers(1)), DeviceBuffer<int>(numbers(2))};
   const DeviceStream blocking(true);
   HostWord held;
@@ -92,7 +95,20 @@ TEST_F(CudaStreams, RanksShareTheNullStreamInAGroup) {
   for (int rank : {0, 1}) EXPECT_EQ(data[rank].read(), numbers(12));
 }
 
-TEST_F(CudaStreams, PinnedMemoryIsTakenFromTheHostOnce) {
+// What runs on the GPU may be of one kernel, or in streams that do not hold each other up.
+TEST_P(CudaStreams, RanksThatHoldEachOtherUpAreRefused) {
+  if (!lanes()) GTEST_SKIP() << "the host's lanes wait in no stream";
+  const DeviceBuffer<int> data[2] = {DeviceBuffer<int>(numbers(1)), DeviceBuffer<int>(numbers(2))};
+  const DeviceStream blocking(true);
+  EXPECT_EQ(sum(0, data[0], data[0], nullptr), ecclSuccess);
+  EXPECT_EQ(sum(1, data[1], data[1], blocking.native()), ecclInvalidUsage);
+  EXPECT_THAT(ecclGetLastError(ranks_.comm(1)),
+              AllOf(HasSubstr("rank 1 makes its collective number 1 behind that of rank 0, which waits for it"),
+                    HasSubstr("in one group")));
+  Cuda::need(Cuda::get().cuStreamSynchronize(nullptr), "cuStreamSynchronize");  // the kernel has ended
+}
+
+TEST_P(CudaStreams, PinnedMemoryIsTakenFromTheHostOnce) {
   if (!Cuda::get().emulated()) GTEST_SKIP() << "only the emulated driver counts";
   ranks_.each([&](int rank) {
     const DeviceStream stream;
@@ -108,7 +124,7 @@ TEST_F(CudaStreams, PinnedMemoryIsTakenFromTheHostOnce) {
 
 // The engine gets on while threads of the application are kept in the driver: one frees memory, which waits for
 // all streams, and others give a stream more than it holds.
-TEST_F(CudaStreams, NoCallOfTheApplicationHoldsTheEngineUp) {
+TEST_P(CudaStreams, NoCallOfTheApplicationHoldsTheEngineUp) {
   HostWord held;
   std::atomic<int> called{0};
   ranks_.each([&](int rank) {
@@ -140,9 +156,9 @@ TEST_F(CudaStreams, NoCallOfTheApplicationHoldsTheEngineUp) {
   });
 }
 
-using CudaArguments = CudaStreams;
+class CudaArguments : public CudaStreams {};
 
-TEST_F(CudaArguments, MemoryThatIsNotTheDevicesIsNamed) {
+TEST_P(CudaArguments, MemoryThatIsNotTheDevicesIsNamed) {
   const DeviceBuffer<int> own(numbers(1));
   std::vector<int> host = numbers(1);
   const auto refused = [&](const void* send, void* receive, const char* what) {
@@ -175,7 +191,7 @@ TEST_F(CudaArguments, MemoryThatIsNotTheDevicesIsNamed) {
   });
 }
 
-TEST_F(CudaArguments, StreamsOfTheOtherKindAreRefused) {
+TEST_P(CudaArguments, StreamsOfTheOtherKindAreRefused) {
   const DeviceBuffer<int> data(numbers(1));
   ecclStream_t stream;
   ASSERT_EQ(ecclStreamCreate(&stream), ecclSuccess);
@@ -192,7 +208,7 @@ TEST_F(CudaArguments, StreamsOfTheOtherKindAreRefused) {
   EXPECT_THAT(ecclGetLastError(host.comm(0)), HasSubstr("this handle is not a host stream"));
 }
 
-TEST_F(CudaArguments, ACaptureIsRefusedOnAllRanks) {
+TEST_P(CudaArguments, ACaptureIsRefusedOnAllRanks) {
   ranks_.each([&](int rank) {
     const DeviceStream stream;
     const DeviceBuffer<int> data(numbers(1));
@@ -204,7 +220,7 @@ TEST_F(CudaArguments, ACaptureIsRefusedOnAllRanks) {
   });
 }
 
-TEST_F(CudaArguments, ADeviceThatIsNotThereIsAnError) {
+TEST_P(CudaArguments, ADeviceThatIsNotThereIsAnError) {
   setenv("ECCL_DEVICE", "cuda", 1);
   ecclComm_t comm = nullptr;
   const int device = 99;
@@ -226,7 +242,7 @@ class CudaFailure : public CudaStreams {
   }
 };
 
-TEST_F(CudaFailure, AbortLetsStreamsGoOn) {
+TEST_P(CudaFailure, AbortLetsStreamsGoOn) {
   const DeviceStream stream, busy;
   const DeviceBuffer<int> data(numbers(1)), more(numbers(1));
   HostWord held;
@@ -244,7 +260,7 @@ TEST_F(CudaFailure, AbortLetsStreamsGoOn) {
   expectFailed(1, "aborted the communicator");
 }
 
-TEST_F(CudaFailure, DifferentCallsAreNamedAndStreamsGoOn) {
+TEST_P(CudaFailure, DifferentCallsAreNamedAndStreamsGoOn) {
   ranks_.each([&](int rank) {
     const DeviceStream stream;
     const DeviceBuffer<int> data(numbers(1));
@@ -258,13 +274,13 @@ TEST_F(CudaFailure, DifferentCallsAreNamedAndStreamsGoOn) {
 
 // Of the calls that a collective makes into the driver, each fails once. The error names it, and no stream
 // waits for ever.
-TEST_F(CudaStreams, EachCallIntoTheDriverMayFail) {
+TEST_P(CudaStreams, EachCallIntoTheDriverMayFail) {
   auto* const control = Cuda::get().control;
   if (control == nullptr) GTEST_SKIP() << "only the emulated driver can be told to fail";
   std::atomic<int> failed{0};
   int number = 0;
   for (bool injected = true; injected; ++number) {
-    Ranks ranks(2, "cuda");
+    Ranks ranks(2, GetParam());
     injected = false;
     std::atomic<int> ready{0}, over{0};
     ranks.each([&](int rank) {
@@ -290,6 +306,10 @@ TEST_F(CudaStreams, EachCallIntoTheDriverMayFail) {
   }
   EXPECT_GT(failed, 10);
 }
+
+INSTANTIATE_TEST_SUITE_P(, CudaStreams, ::testing::Values("cuda", "lanes"));
+INSTANTIATE_TEST_SUITE_P(, CudaArguments, ::testing::Values("cuda", "lanes"));
+INSTANTIATE_TEST_SUITE_P(, CudaFailure, ::testing::Values("cuda", "lanes"));
 
 // In a process that has not loaded the emulated driver.
 TEST(CudaAbsent, IsAnErrorWhereItIsAskedForAndHostWhereItIsNot) {

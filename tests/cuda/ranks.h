@@ -6,6 +6,7 @@
 
 #include <functional>
 #include <memory>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -18,18 +19,24 @@ inline ecclStream_t asStream(NativeStream stream) {
   return reinterpret_cast<ecclStream_t>(stream);
 }
 
-/// Communicators of one kind, one for each rank, made and ended together.
+/// Communicators of one kind, one for each rank, made and ended together. Those on GPUs are staged, unless the
+/// kind is "lanes".
 class Ranks {
  public:
-  Ranks(int ranks, const char* device) : comms_(static_cast<size_t>(ranks)) {
+  explicit Ranks(int ranks, const char* kind, int devices = 1)
+      : comms_(static_cast<size_t>(ranks)), devices_(devices) {
     Cuda::get();
-    setenv("ECCL_DEVICE", device, 1);
-    const std::vector<int> devices(comms_.size(), 0);
-    if (ecclCommInitAll(comms_.data(), ranks, devices.data()) != ecclSuccess) {
+    const bool lanes = std::string_view(kind) == "lanes";
+    setenv("ECCL_DEVICE", lanes ? "cuda" : kind, 1);
+    setenv("ECCL_CUDA_LANES", lanes ? "1" : "0", 1);
+    std::vector<int> places;
+    for (int rank = 0; rank < ranks; ++rank) places.push_back(deviceOf(rank));
+    if (ecclCommInitAll(comms_.data(), ranks, places.data()) != ecclSuccess) {
       std::fprintf(stderr, "%s\n", ecclGetLastError(nullptr));
       std::abort();  // nothing can be tested
     }
     unsetenv("ECCL_DEVICE");
+    unsetenv("ECCL_CUDA_LANES");
   }
   ~Ranks() {
     each([&](int rank) {
@@ -39,12 +46,14 @@ class Ranks {
   Ranks(const Ranks&) = delete;
   int size() const { return static_cast<int>(comms_.size()); }
   ecclComm_t& comm(int rank) { return comms_[static_cast<size_t>(rank)]; }
-  /// By all ranks at once, each in a thread of its own where device 0 is current.
+  /// Ranks are dealt out to the devices.
+  int deviceOf(int rank) const { return rank % devices_; }
+  /// By all ranks at once, each in a thread of its own where its device is current.
   void each(const std::function<void(int)>& act) {
     std::vector<std::thread> threads;
     for (int rank = 0; rank < size(); ++rank) {
       threads.emplace_back([&, rank] {
-        Cuda::get().use(0);
+        Cuda::get().use(deviceOf(rank));
         act(rank);
       });
     }
@@ -53,6 +62,7 @@ class Ranks {
 
  private:
   std::vector<ecclComm_t> comms_;
+  const int devices_;
 };
 
 /// Nothing that a driver or GPU would not forgive has happened, and device 0 is current.

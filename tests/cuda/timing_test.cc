@@ -16,12 +16,14 @@ using test::DeviceStream;
 
 struct Figures {
   double waited = 0, queued = 0;  // microseconds for a call: each waited for; one behind the other
+  double made = 0;                // until it returns, of those that are queued
 };
 
 Figures measure(ecclComm_t comm, size_t bytes) {
   const size_t count = bytes / sizeof(float);
   const DeviceBuffer<float> data(std::vector<float>(count, 0));
   const DeviceStream stream;
+  double made = 0;
   const auto time = [&](int times, bool waits) {
     const auto start = std::chrono::steady_clock::now();
     for (int i = 0; i < times; ++i) {
@@ -30,33 +32,45 @@ Figures measure(ecclComm_t comm, size_t bytes) {
           ecclSuccess);
       if (waits) stream.synchronize();
     }
+    made = std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count() / times;
     stream.synchronize();
     return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count() / times;
   };
   const int times = bytes < (1 << 20) ? 500 : bytes < (32 << 20) ? 40 : 10;
   time(3, true);
   time(times, false);  // takes the pinned memory that so many calls need at once
-  return {time(times, true), time(times, false)};
+  Figures figures{time(times, true), time(times, false)};
+  figures.made = made;
+  return figures;
 }
 
 std::string rowOf(const char* ranks, size_t bytes, const Figures& its) {
   char text[200];
-  std::snprintf(text, sizeof text, "2 %-9s %10zu bytes: %9.1f us each, %9.1f us queued, %6.2f GB/s\n", ranks,
-                bytes, its.waited, its.queued, static_cast<double>(bytes) / its.queued / 1e3);
+  std::snprintf(text, sizeof text,
+                "2 %-9s %10zu bytes: %9.1f us each, %9.1f us queued (%.1f to make), %6.2f GB/s\n", ranks, bytes,
+                its.waited, its.queued, its.made, static_cast<double>(bytes) / its.queued / 1e3);
   return text;
 }
 
 constexpr size_t kBytes[] = {8, 4096, 65536, 1 << 20, 4 << 20, 16 << 20, 64 << 20, 256 << 20};
 
-TEST(CudaTiming, AllReduceOfTwoThreads) {
+void measureThreads(const char* kind, const char* name) {
   if (Cuda::get().emulated()) GTEST_SKIP() << "there is nothing to measure over the emulated driver";
-  test::Ranks ranks(2, "cuda");
+  test::Ranks ranks(2, kind);
   for (const size_t bytes : kBytes) {
     ranks.each([&](int rank) {
       const Figures its = measure(ranks.comm(rank), bytes);
-      if (rank == 0) std::fputs(rowOf("threads", bytes, its).c_str(), stdout), std::fflush(stdout);
+      if (rank == 0) std::fputs(rowOf(name, bytes, its).c_str(), stdout), std::fflush(stdout);
     });
   }
+}
+
+TEST(CudaTiming, AllReduceOfTwoThreads) {
+  measureThreads("cuda", "threads");
+}
+
+TEST(CudaTiming, AllReduceOfTwoThreadsByLanes) {
+  measureThreads("lanes", "threads by lanes");
 }
 
 TEST(CudaTiming, AllReduceOfTwoProcesses) {

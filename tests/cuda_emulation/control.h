@@ -17,6 +17,9 @@ struct Control {
   std::atomic<int64_t> violations{0};   ///< uses that a real driver or GPU would not forgive; said on stderr
   std::atomic<int64_t> hostFunctions{0};
   std::atomic<int64_t> pinnedBytes{0};
+  std::atomic<int64_t> kernels{0};  ///< that have begun
+  std::atomic<int> peersReach{1};   ///< whether devices reach each other's memory
+  std::atomic<int> blockThreads{3};
 };
 /// The library's function cuEmulationControl.
 using ControlFunction = Control*();
@@ -26,7 +29,6 @@ using ControlFunction = Control*();
 /// As ECCL_CUDA_FUNCTIONS: what tests and programs use, and the module does not.
 #define ECCL_CUDA_TEST_FUNCTIONS(F)                        \
   F(cuCtxSetCurrent, (Context context))                    \
-  F(cuMemAlloc, (Address * address, size_t bytes))         \
   F(cuMemFree, (Address address))                          \
   F(cuMemFreeHost, (void* memory))                         \
   F(cuMemcpy, (Address to, Address from, size_t bytes))    \

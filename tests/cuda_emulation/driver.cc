@@ -4,6 +4,13 @@
 
 #include "cuda_emulation/emulation.h"
 
+namespace eccl::runtime::cuda {
+struct EventOf {
+  std::shared_ptr<eccl::cuda_emulation::Stream> stream;
+  uint64_t count = 0;
+};
+}  // namespace eccl::runtime::cuda
+
 namespace eccl::cuda_emulation {
 namespace {
 
@@ -100,8 +107,9 @@ DriverCode cuDeviceGetName(char* name, int length, Device device) {
 }
 DriverCode cuDeviceGetAttribute(int* value, DeviceAttribute attribute, Device) {
   BEGIN();
-  NEED(attribute == kCanUseStreamMemoryOperations64, kInvalidValue, "device attribute %d", attribute);
-  *value = 1;
+  NEED(attribute == kCanUseStreamMemoryOperations64 || attribute == kMultiprocessors, kInvalidValue,
+       "device attribute %d", attribute);
+  *value = attribute == kMultiprocessors ? kRoom : 1;
   return kSuccess;
 }
 DriverCode cuDevicePrimaryCtxRetain(Context* context, Device device) {
@@ -203,6 +211,69 @@ DriverCode cuMemcpyAsync(Address to, Address from, size_t bytes, NativeStream st
   });
   return kSuccess;
 }
+DriverCode cuMemsetD8Async(Address address, unsigned char value, size_t bytes, NativeStream stream) {
+  BEGIN();
+  FIND(stream, true);
+  char* const at = Memory::get().at(address, bytes, __func__);
+  if (at == nullptr) return kInvalidValue;
+  its->put([=] { return std::memset(at, value, bytes), true; });
+  return kSuccess;
+}
+DriverCode cuDeviceCanAccessPeer(int* can, Device, Device) {
+  BEGIN();
+  *can = control().peersReach;
+  return kSuccess;
+}
+DriverCode cuCtxEnablePeerAccess(Context peer, unsigned) {
+  BEGIN();
+  NEED(current() != nullptr && peer != current(), kInvalidContext,
+       "cuCtxEnablePeerAccess to itself, or without a context");
+  return kSuccess;
+}
+DriverCode cuModuleLoadData(Module* module, const void*) {
+  BEGIN();
+  *module = reinterpret_cast<Module>(contextOf(0));
+  return kSuccess;
+}
+DriverCode cuModuleGetFunction(Function* function, Module, const char* name) {
+  BEGIN();
+  *function = kernelOf(name);
+  NEED(*function != nullptr, kNotFound, "there is no kernel %s", name);
+  return kSuccess;
+}
+DriverCode cuLaunchKernel(Function function, unsigned blocks, unsigned, unsigned, unsigned, unsigned, unsigned,
+                          unsigned, NativeStream stream, void** arguments, void**) {
+  BEGIN();
+  FIND(stream, true);
+  const auto* const first = static_cast<const std::byte*>(arguments[0]);
+  const std::vector<std::byte> copied(first, first + argumentBytes(function));
+  its->put([=, ordinal = its->ordinal] { return runKernel(function, blocks, copied, ordinal), true; });
+  return kSuccess;
+}
+DriverCode cuEventCreate(Event* event, unsigned) {
+  BEGIN();
+  *event = new EventOf;
+  return kSuccess;
+}
+DriverCode cuEventDestroy(Event event) {
+  BEGIN();
+  delete event;
+  return kSuccess;
+}
+DriverCode cuEventRecord(Event event, NativeStream stream) {
+  BEGIN();
+  FIND(stream, true);
+  event->stream = its;
+  event->count = its->given();
+  return kSuccess;
+}
+DriverCode cuStreamWaitEvent(NativeStream stream, Event event, unsigned) {
+  BEGIN();
+  FIND(stream, true);
+  if (event->stream == nullptr) return kSuccess;
+  its->put([before = event->stream, count = event->count] { return before->made(count); });
+  return kSuccess;
+}
 DriverCode cuStreamCreate(NativeStream* stream, unsigned flags) {
   BEGIN();
   NEED(current() != nullptr, kInvalidContext, "cuStreamCreate without a current context");
@@ -225,6 +296,12 @@ DriverCode cuStreamQuery(NativeStream stream) {
   BEGIN();
   FIND(stream, false);
   return its->idle() ? kSuccess : kNotReady;
+}
+DriverCode cuStreamGetFlags(NativeStream stream, unsigned* flags) {
+  BEGIN();
+  FIND(stream, false);
+  *flags = its->blocking ? 0 : kStreamNonBlocking;
+  return kSuccess;
 }
 DriverCode cuStreamIsCapturing(NativeStream stream, int* status) {
   BEGIN();

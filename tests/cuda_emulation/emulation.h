@@ -27,13 +27,17 @@ namespace eccl::runtime::cuda {
 struct ContextOf {
   int ordinal;
 };
+/// A kernel, by its name.
+struct FunctionOf;
+/// A place in a stream.
+struct EventOf;
 }  // namespace eccl::runtime::cuda
 
 namespace eccl::cuda_emulation {
 
 using namespace runtime::cuda;
 
-inline constexpr int kDevices = 2;
+inline constexpr int kDevices = 2, kRoom = 12;
 
 Control& control();
 /// Counts and says a breach of the rules. Returns `code`.
@@ -57,12 +61,17 @@ class Memory {
   /// Where the processor finds [address, address + bytes); null, and a violation that names `use`, if that is
   /// not all of one block.
   char* at(Address address, size_t bytes, const char* use);
+  /// Between the two device memory can be touched at its addresses.
+  void kernelBegins();
+  void kernelEnds();
 
  private:
+  void allow(int protection);
   std::map<Address, Block>::iterator blockOf(Address address);
 
   std::mutex mutex_;
   std::map<Address, Block> blocks_;  // freed ones stay
+  int kernels_ = 0;                  // that run
 };
 
 /// A stream's work, made in order by a thread of its own.
@@ -82,6 +91,9 @@ class Stream : public std::enable_shared_from_this<Stream> {
   NativeStream handle() { return reinterpret_cast<NativeStream>(this); }
 
   void put(Work work);
+  /// How much it has been given; and whether it has come so far.
+  uint64_t given();
+  bool made(uint64_t count);
   bool idle();
   void await();
   /// Returns when no stream of the process has anything to do.
@@ -101,5 +113,13 @@ class Stream : public std::enable_shared_from_this<Stream> {
 
 /// Whether this thread is in a host function.
 bool& inHostFunction();
+
+/// The kernel of that name; null if there is none.
+Function kernelOf(const char* name);
+/// Runs a kernel to its end: each block is some threads, and all blocks of all kernels are there at once. A
+/// device has room for kRoom of them. A violation, where more are asked for, as a GPU may then wait for ever.
+void runKernel(Function kernel, unsigned blocks, const std::vector<std::byte>& arguments, int ordinal);
+/// Bytes of a kernel's arguments.
+size_t argumentBytes(Function kernel);
 
 }  // namespace eccl::cuda_emulation

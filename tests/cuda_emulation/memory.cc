@@ -1,4 +1,5 @@
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <cstdarg>
 #include <cstdio>
@@ -12,6 +13,22 @@ constexpr size_t kPage = 4096;
 
 void* map(size_t bytes, int protection) {
   return mmap(nullptr, bytes, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+}
+
+/// What kernels may do with device memory, and the processor else not.
+constexpr int kKernels = PROT_READ | PROT_WRITE;
+
+/// Bytes that lie in two places: where the processor finds them, and, without access, at their address.
+bool mapTwice(size_t bytes, int protection, void** data, void** place) {
+  const int fd = memfd_create("device memory", MFD_CLOEXEC);
+  if (fd < 0) return false;
+  *place = map(bytes + kPage, PROT_NONE);  // a page more, so that no two blocks adjoin
+  *data = MAP_FAILED;
+  if (ftruncate(fd, static_cast<off_t>(bytes)) == 0 && *place != MAP_FAILED &&
+      mmap(*place, bytes, protection, MAP_SHARED | MAP_FIXED, fd, 0) != MAP_FAILED)
+    *data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  close(fd);
+  return *data != MAP_FAILED;
 }
 
 }  // namespace
@@ -39,15 +56,36 @@ Memory& Memory::get() {
 
 Address Memory::allocate(MemoryType type, int ordinal, size_t bytes) {
   const size_t pages = (bytes + kPage - 1) / kPage * kPage;
-  void* const data = map(pages, PROT_READ | PROT_WRITE);
-  // A page more, so that no two blocks adjoin.
-  void* const place = type == kHostMemory ? data : map(pages + kPage, PROT_NONE);
-  if (bytes == 0 || data == MAP_FAILED || place == MAP_FAILED) return 0;
-  const auto address = reinterpret_cast<Address>(place);
+  if (bytes == 0) return 0;
   std::lock_guard lock(mutex_);
+  void *data, *place;
+  if (type == kHostMemory) {
+    data = place = map(pages, PROT_READ | PROT_WRITE);
+    if (data == MAP_FAILED) return 0;
+  } else if (!mapTwice(pages, kernels_ > 0 ? kKernels : PROT_NONE, &data, &place)) {
+    return 0;
+  }
+  const auto address = reinterpret_cast<Address>(place);
   blocks_[address] = {type, ordinal, bytes, static_cast<char*>(data)};
   if (type == kHostMemory) control().pinnedBytes += static_cast<int64_t>(bytes);
   return address;
+}
+
+void Memory::kernelBegins() {
+  std::lock_guard lock(mutex_);
+  if (kernels_++ == 0) allow(kKernels);
+}
+
+void Memory::kernelEnds() {
+  std::lock_guard lock(mutex_);
+  if (--kernels_ == 0) allow(PROT_NONE);
+}
+
+void Memory::allow(int protection) {
+  for (const auto& [address, block] : blocks_) {
+    if (block.type == kDeviceMemory && !block.freed)
+      mprotect(reinterpret_cast<void*>(address), block.bytes, protection);
+  }
 }
 
 std::map<Address, Memory::Block>::iterator Memory::blockOf(Address address) {

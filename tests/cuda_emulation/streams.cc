@@ -98,6 +98,16 @@ void Stream::run() {
   }
 }
 
+uint64_t Stream::given() {
+  std::lock_guard lock(streams().mutex);
+  return put_;
+}
+
+bool Stream::made(uint64_t count) {
+  std::lock_guard lock(streams().mutex);
+  return made_ >= count;
+}
+
 bool Stream::idle() {
   std::lock_guard lock(streams().mutex);
   return made_ == put_;

@@ -98,6 +98,7 @@ Status Communicator::plan(Run& run, Call call, bool callerBlocked) {
   run.executor = *executor;
   ECCL_ASSIGN(run.plan, planner_->plan(call));
   run.record = recordOf(call, rank_);
+  run.callSignature = run.record.signature;
   run.record.callerBlocked = callerBlocked;
   run.view.plan = &run.plan->view;
   run.view.buffers[static_cast<int>(Space::input)] = static_cast<std::byte*>(const_cast<void*>(buffers.send));

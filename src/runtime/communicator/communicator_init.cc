@@ -190,6 +190,7 @@ Status Communicator::exchange(InitTimes& times) {
     });
   }
   times.passed("own host");
+  if (device() != nullptr && settings.cudaLanes) device()->join(id_, rank_, ranks_);
   const auto tellAll = [this](std::string_view own) {
     auto parts = control_->allGather(own, initWait());
     return state() == State::failed ? parts : logged(std::move(parts));  // a failure has been logged
@@ -210,6 +211,7 @@ Status Communicator::exchange(InitTimes& times) {
   const Placement& where = hosts_->placement();
   ECCL_INFO("%s is here: %s", describe(rank_).c_str(), hosts_->location(rank_).text().c_str());
   times.passed("hosts");
+  if (device() != nullptr) ECCL_TRY(logged(device()->meet()));
   // Where ranks are must make no difference to what is deterministic.
   auto placement = settings.deterministic ? std::make_shared<const Placement>(Placement::hosts(ranks_))
                                           : std::shared_ptr<const Placement>(hosts_, &where);

@@ -13,6 +13,9 @@ using Context = struct ContextOf*;      // CUcontext
 using NativeStream = struct StreamOf*;  // CUstream
 using Address = unsigned long long;     // CUdeviceptr
 using HostFunction = void (*)(void*);   // CUhostFn
+using Module = struct ModuleOf*;        // CUmodule
+using Function = struct FunctionOf*;    // CUfunction
+using Event = struct EventOf*;          // CUevent
 
 /// CUresult. Others exist.
 enum DriverCode : int {
@@ -22,10 +25,12 @@ enum DriverCode : int {
   kNotInitialized = 3,
   kNoDevice = 100,
   kInvalidDevice = 101,
+  kInvalidImage = 200,
   kInvalidContext = 201,
   kInvalidHandle = 400,
   kNotFound = 500,
   kNotReady = 600,
+  kPeerAccessAlreadyEnabled = 704,
   kIllegalAddress = 700,
   kNotPermitted = 800,
   kUnknown = 999,
@@ -33,6 +38,7 @@ enum DriverCode : int {
 
 /// CUdevice_attribute
 enum DeviceAttribute : int {
+  kMultiprocessors = 16,  // CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT
   kComputeCapabilityMajor = 75,
   kComputeCapabilityMinor = 76,
   kCanUseStreamMemoryOperations64 = 122,  // CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS
@@ -46,12 +52,13 @@ enum PointerAttribute : int {
 /// CUmemorytype. 0: none that CUDA knows.
 enum MemoryType : unsigned { kHostMemory = 1, kDeviceMemory = 2 };
 
-inline constexpr unsigned kStreamNonBlocking = 1;  // CU_STREAM_NON_BLOCKING
-inline constexpr unsigned kWaitAtLeast = 0;        // CU_STREAM_WAIT_VALUE_GEQ
-inline constexpr unsigned kHostPortable = 1;       // CU_MEMHOSTALLOC_PORTABLE
-inline constexpr unsigned kHostMapped = 2;         // CU_MEMHOSTALLOC_DEVICEMAP
-inline constexpr int kCaptureNone = 0;             // CU_STREAM_CAPTURE_STATUS_NONE
-inline constexpr int kOldestDriver = 12000;        // CUDA 12.0, as cuDriverGetVersion says it
+inline constexpr unsigned kStreamNonBlocking = 1;   // CU_STREAM_NON_BLOCKING
+inline constexpr unsigned kEventWithoutTiming = 2;  // CU_EVENT_DISABLE_TIMING
+inline constexpr unsigned kWaitAtLeast = 0;         // CU_STREAM_WAIT_VALUE_GEQ
+inline constexpr unsigned kHostPortable = 1;        // CU_MEMHOSTALLOC_PORTABLE
+inline constexpr unsigned kHostMapped = 2;          // CU_MEMHOSTALLOC_DEVICEMAP
+inline constexpr int kCaptureNone = 0;              // CU_STREAM_CAPTURE_STATUS_NONE
+inline constexpr int kOldestDriver = 12000;         // CUDA 12.0, as cuDriverGetVersion says it
 inline constexpr uint64_t kLegacyStreams = 1;  // CU_GET_PROC_ADDRESS_LEGACY_STREAM: NULL is that of the device
 
 /// Calls F(name, parameters) for each function that the module uses, by the name that cuGetProcAddress takes.
@@ -72,13 +79,27 @@ inline constexpr uint64_t kLegacyStreams = 1;  // CU_GET_PROC_ADDRESS_LEGACY_STR
   F(cuPointerGetAttributes, (unsigned number, PointerAttribute* attributes, void** values, Address pointer)) \
   F(cuMemHostAlloc, (void** memory, size_t bytes, unsigned flags))                                           \
   F(cuMemHostGetDevicePointer, (Address * address, void* memory, unsigned flags))                            \
+  F(cuMemAlloc, (Address * address, size_t bytes))                                                           \
+  F(cuMemsetD8Async, (Address address, unsigned char value, size_t bytes, NativeStream stream))              \
   F(cuMemcpyAsync, (Address to, Address from, size_t bytes, NativeStream stream))                            \
   F(cuStreamCreate, (NativeStream * stream, unsigned flags))                                                 \
   F(cuStreamDestroy, (NativeStream stream))                                                                  \
   F(cuStreamSynchronize, (NativeStream stream))                                                              \
+  F(cuStreamGetFlags, (NativeStream stream, unsigned* flags))                                                \
   F(cuStreamIsCapturing, (NativeStream stream, int* status))                                                 \
   F(cuStreamWaitValue64, (NativeStream stream, Address word, uint64_t value, unsigned flags))                \
   F(cuStreamWriteValue64, (NativeStream stream, Address word, uint64_t value, unsigned flags))               \
-  F(cuLaunchHostFunc, (NativeStream stream, HostFunction function, void* argument))
+  F(cuLaunchHostFunc, (NativeStream stream, HostFunction function, void* argument))                          \
+  F(cuEventCreate, (Event * event, unsigned flags))                                                          \
+  F(cuEventDestroy, (Event event))                                                                           \
+  F(cuEventRecord, (Event event, NativeStream stream))                                                       \
+  F(cuStreamWaitEvent, (NativeStream stream, Event event, unsigned flags))                                   \
+  F(cuDeviceCanAccessPeer, (int* can, Device device, Device peer))                                           \
+  F(cuCtxEnablePeerAccess, (Context peer, unsigned flags))                                                   \
+  F(cuModuleLoadData, (Module * module, const void* image))                                                  \
+  F(cuModuleGetFunction, (Function * function, Module module, const char* name))                             \
+  F(cuLaunchKernel, (Function function, unsigned blocksX, unsigned blocksY, unsigned blocksZ,                \
+                     unsigned threadsX, unsigned threadsY, unsigned threadsZ, unsigned sharedBytes,          \
+                     NativeStream stream, void** arguments, void** extra))
 
 }  // namespace eccl::runtime::cuda

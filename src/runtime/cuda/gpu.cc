@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstring>
 #include <memory>
+
+#include "runtime/cuda/lanes/image.h"
 
 namespace eccl::runtime::cuda {
 namespace {
@@ -54,6 +57,10 @@ Status Gpu::open() {
     return Status::error(
         Code::system, "%s has no 64-bit stream memory operations, which ECCL needs: use another GPU or driver",
         name_.c_str());
+  int multiprocessors = 0;
+  ECCL_TRY(driver_.check(driver_.cuDeviceGetAttribute(&multiprocessors, kMultiprocessors, device),
+                         "cuDeviceGetAttribute", "of %s", name_.c_str()));
+  multiprocessors_ = static_cast<uint32_t>(multiprocessors);
   return driver_.check(driver_.cuDevicePrimaryCtxRetain(&context_, device), "cuDevicePrimaryCtxRetain", "of %s",
                        name_.c_str());
 }
@@ -80,6 +87,68 @@ Result<Pinned> Gpu::pin(size_t bytes) {
 void Gpu::giveBack(Pinned pinned, const Word& last) {
   std::lock_guard lock(mutex_);
   if (pinned.memory != nullptr) free_.emplace(pinned.bytes, Free{pinned.memory, last});
+}
+
+Result<Address> Gpu::take(size_t bytes) {
+  bytes = sizeClass(bytes);
+  Address address = 0;
+  {
+    std::lock_guard lock(mutex_);
+    if (const auto at = freeOwn_.find(bytes); at != freeOwn_.end()) {
+      address = at->second;
+      freeOwn_.erase(at);
+    }
+  }
+  if (address == 0)
+    ECCL_TRY(driver_.check(driver_.cuMemAlloc(&address, bytes), "cuMemAlloc", "of %zu bytes on %s", bytes,
+                           name_.c_str()));
+  ECCL_TRY(openUploads());
+  ECCL_TRY(driver_.check(driver_.cuMemsetD8Async(address, 0, bytes, uploads_), "cuMemsetD8Async", "on %s",
+                         name_.c_str()));
+  ECCL_TRY(driver_.check(driver_.cuStreamSynchronize(uploads_), "cuStreamSynchronize", "on %s", name_.c_str()));
+  return address;
+}
+
+void Gpu::giveBack(Address address, size_t bytes) {
+  std::lock_guard lock(mutex_);
+  if (address != 0) freeOwn_.emplace(sizeClass(bytes), address);
+}
+
+Status Gpu::openUploads() {
+  std::lock_guard lock(mutex_);
+  if (uploads_ != nullptr) return {};
+  return driver_.check(driver_.cuStreamCreate(&uploads_, kStreamNonBlocking), "cuStreamCreate", "on %s",
+                       name_.c_str());
+}
+
+Status Gpu::upload(Address to, const void* from, size_t bytes) {
+  ECCL_TRY(openUploads());
+  ECCL_ASSIGN(const Pinned pinned, pin(bytes));
+  std::memcpy(pinned.memory, from, bytes);
+  Status status = driver_.check(driver_.cuMemcpyAsync(to, addressOf(pinned.memory), bytes, uploads_),
+                                "cuMemcpyAsync", "of %zu bytes to %s", bytes, name_.c_str());
+  if (status.ok())
+    status =
+        driver_.check(driver_.cuStreamSynchronize(uploads_), "cuStreamSynchronize", "on %s", name_.c_str());
+  if (status.ok()) giveBack(pinned, {});  // else it may still be read
+  return status;
+}
+
+Result<Function> Gpu::kernel(DataType type) {
+  std::lock_guard lock(mutex_);
+  Function& kernel = kernels_[static_cast<int>(type)];
+  if (kernel != nullptr) return kernel;
+  if (module_ == nullptr) {
+    const DriverCode code = driver_.cuModuleLoadData(&module_, kLaneImage);
+    if (code != kSuccess) module_ = nullptr;
+    ECCL_TRY(driver_.check(code, "cuModuleLoadData", "of ECCL's lane kernels on %s", name_.c_str()));
+  }
+#define ECCL_KERNEL(name, Element, text) "eccl_lanes_" #name,
+  static constexpr const char* kNames[] = {ECCL_DATA_TYPES(ECCL_KERNEL)};
+#undef ECCL_KERNEL
+  ECCL_TRY(driver_.check(driver_.cuModuleGetFunction(&kernel, module_, kNames[static_cast<int>(type)]),
+                         "cuModuleGetFunction", "%s on %s", kNames[static_cast<int>(type)], name_.c_str()));
+  return kernel;
 }
 
 Result<Word> Gpu::takeWord() {

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/data_type.h"
 #include "runtime/cuda/driver.h"
 
 namespace eccl::runtime::cuda {
@@ -47,6 +48,19 @@ class Gpu {
   Result<Pinned> pin(size_t bytes);
   /// It is given out again when `last`, if that is a word, holds its value: streams use it until then.
   void giveBack(Pinned pinned, const Word& last);
+  /// So much of its own memory, zeroed, that is kept for use again when given back. Its context is current.
+  /// Error (device): there is no more.
+  Result<Address> take(size_t bytes);
+  /// No kernel uses it any more.
+  void giveBack(Address address, size_t bytes);
+  /// Puts bytes into its memory. Its context is current. Waits for that, and for nothing else.
+  Status upload(Address to, const void* from, size_t bytes);
+  /// How many blocks it runs at once, if each has a multiprocessor to itself.
+  uint32_t multiprocessors() const { return multiprocessors_; }
+  /// The lane kernel for a type. Its context is current. Error (device): this build has none, or none for this
+  /// GPU.
+  Result<Function> kernel(DataType type);
+
   /// As pin(). It holds `value`, and nothing that was asked for is outstanding.
   Result<Word> takeWord();
   /// It may still be written: it is given out again when it holds its value.
@@ -55,6 +69,7 @@ class Gpu {
  private:
   Gpu(const Driver& driver, int ordinal) : driver_(driver), ordinal_(ordinal) {}
   Status open();
+  Status openUploads();
 
   const Driver& driver_;
   const int ordinal_;
@@ -67,6 +82,11 @@ class Gpu {
   };
   std::multimap<size_t, Free> free_;  // by bytes
   std::deque<Word> words_;
+  uint32_t multiprocessors_ = 0;
+  std::multimap<size_t, Address> freeOwn_;  // by bytes
+  NativeStream uploads_ = nullptr;
+  Module module_ = nullptr;
+  Function kernels_[kDataTypes] = {};
 };
 
 }  // namespace eccl::runtime::cuda

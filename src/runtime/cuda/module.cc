@@ -1,5 +1,5 @@
 // libeccl_cuda.so: CUDA GPUs. Needs nothing of CUDA to be built or loaded.
-#include "runtime/cuda/staged_executor.h"
+#include "runtime/cuda/lane_executor.h"
 #include "runtime/executor/executor_module.h"
 
 namespace eccl::runtime::cuda {
@@ -8,7 +8,7 @@ namespace {
 Result<ExecutorKind> findKind(int device) {
   ECCL_ASSIGN(Gpu * gpu, Gpu::of(device));
   return ExecutorKind{"cuda", [gpu](const ExecutorContext& context) -> Result<std::shared_ptr<Executor>> {
-                        auto executor = std::make_shared<StagedExecutor>(*gpu, context);
+                        auto executor = std::make_shared<LaneExecutor>(*gpu, context);
                         ECCL_TRY(executor->open());
                         return std::shared_ptr<Executor>(std::move(executor));
                       }};
@@ -24,8 +24,8 @@ std::vector<std::string> describeGpus() {
   for (int ordinal = 0; ordinal < devices; ++ordinal) {
     const auto gpu = Gpu::of(ordinal);
     lines.push_back(gpu.ok()
-                        ? format("%s, driver for CUDA %d.%d; usable, staged through the host",
-                                 (*gpu)->name().c_str(), version / 1000, version % 1000 / 10)
+                        ? format("%s, driver for CUDA %d.%d; usable", (*gpu)->name().c_str(), version / 1000,
+                                 version % 1000 / 10)
                         : format("CUDA device %d not usable: %s", ordinal, gpu.status().message().c_str()));
   }
   return lines;

@@ -11,7 +11,7 @@ namespace eccl::runtime::cuda {
 /// the host's, where the lanes run. Failure: a call into CUDA that fails ends the communicator, with a sentence
 /// that names it. What is in the caller's stream is made all the same: after an abort, too, that stream copies
 /// between the caller's memory and the twins once it comes there.
-class StagedExecutor final : public Executor {
+class StagedExecutor : public Executor {
  public:
   StagedExecutor(Gpu& gpu, const ExecutorContext& context)
       : gpu_(gpu), host_(context.host), bell_(gpu, context.bell) {}
@@ -34,8 +34,10 @@ class StagedExecutor final : public Executor {
   void quiesce(Work&) override {}
   Status failure(const Work&) const override { return {}; }
 
- private:
+ protected:
   Gpu& gpu_;
+
+ private:
   const std::shared_ptr<Executor> host_;
   BellStream bell_;
 };

@@ -337,7 +337,9 @@ bool Engine::serve() {
         if (device) until = options_.system->now() + kServeDevice;
         continue;
       }
-      if (active_.empty() || failing() || options_.system->now() >= until) break;
+      const bool waits =
+          std::any_of(active_.begin(), active_.end(), [](const auto& run) { return !run->carried; });
+      if (!waits || failing() || options_.system->now() >= until) break;
     }
     // Armed anew after each move: a connection may have become ready, or of use, meanwhile.
     if (!role_.awaited()) do {
@@ -346,7 +348,7 @@ bool Engine::serve() {
     checkStalls();
   });
   TimePoint due = connector_->nextDeadline();
-  if (!active_.empty()) due = std::min(due, options_.system->now() + options_.stallTime);
+  if (!active_.empty()) due = std::min(due, options_.system->now() + longestSleep());
   role_.giveBackFromService(left(), &serveDeadline_);
   serveDeadline_ = std::min(serveDeadline_, due);
   return true;

@@ -152,6 +152,7 @@ class Engine : DriverRole::Bells {
   void start(const std::shared_ptr<Run>& run, const FastPath* halfway);
   void startLane(Run& run, int lane);
   bool advanceLane(Run& run, int lane);
+  bool advanceCarried(Run& run);
   void limitAhead(Run& run, int lane, uint32_t messages);
   void finishMoves(Run& run, int lane);
   void laneFailed(Run& run, int lane);
@@ -167,6 +168,7 @@ class Engine : DriverRole::Bells {
   void lookAtSockets();
   void driveFor(Run& run);
   void sleep();
+  Duration longestSleep() const;
   void failActive();
   std::vector<transport::ConnectionReport> lookAtConnections();
   struct Question;

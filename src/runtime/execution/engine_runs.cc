@@ -16,27 +16,50 @@ constexpr int kBudget = 16;
 
 // In the order of the calls, the same on all ranks: from here on the Run has its place at its connections.
 void Engine::admit(Run& run) {
+  run.tickets.clear();
+  if (run.carried) {
+    run.phases.assign(1, Run::LanePhase::waiting);
+    run.incomplete = 1;
+    return;
+  }
   run.plan->bind(*connector_);
   const size_t lanes = run.plan->program->lanes.size();
   run.phases.assign(lanes, Run::LanePhase::waiting);
   run.incomplete = lanes;
-  run.tickets.clear();
   run.drains.assign(run.plan->connections.size(), 0);
   for (transport::Connection* connection : run.plan->connections)
     run.tickets.push_back(connection->takeTicket());
 }
 
+void Run::decide() {
+  view.plan = &plan->view;
+  view.signature = record.signature;
+  program = plan->program.get();
+  type = call.type;
+  op = call.op > RedOp::min ? RedOp::sum : call.op;
+  const int ranks = program->ranks;
+  if (call.op == RedOp::preMulSum) pre = call.preMul.scale();
+  if (call.op == RedOp::avg && isFloating(call.type)) pre = kernels::Scale::multiplyBy(1.0 / ranks);
+  view.scales = pre.kind != kernels::Scale::Kind::none;
+  if (call.op == RedOp::avg && !isFloating(call.type)) post = kernels::Scale::divideBy(ranks);
+  laneCount = program->lanes.size();
+  footprint = plan->footprint;
+  kept = &plan->kept;
+}
+
 Status Engine::begin(Run& run) {
   const Plan& plan = *run.plan;
   const Program& program = *plan.program;
+  run.decide();
+  run.moved = true;
+  run.lanes.assign(program.lanes.size(), LaneState{});
+  run.view.lanes = run.lanes.data();
+  if (run.carried) return run.executor->begin(run);
   // A barrier's bytes are nobody's.
   const bool barrier = program.collective == Collective::barrier;
   const size_t own = barrier ? static_cast<size_t>(program.ranks) + 1 : 0;
   ECCL_TRY(run.scratch.provide(*run.executor, plan.scratchBytes + own));
-  run.moved = true;
-  run.lanes.assign(program.lanes.size(), LaneState{});
   run.relayed.assign(plan.relayFlags, 0);
-  run.view.plan = &plan.view;
   std::byte** buffers = run.view.buffers;
   buffers[static_cast<int>(Space::input)] = static_cast<std::byte*>(const_cast<void*>(run.call.send));
   buffers[static_cast<int>(Space::output)] = static_cast<std::byte*>(run.call.receive);
@@ -45,27 +68,19 @@ Status Engine::begin(Run& run) {
     buffers[static_cast<int>(Space::input)] = run.scratch.data() + plan.scratchBytes;
     buffers[static_cast<int>(Space::output)] = run.scratch.data() + plan.scratchBytes + 1;
   }
-  run.view.lanes = run.lanes.data();
   run.view.relayed = run.relayed.data();
   run.view.relayedAt = plan.relayedAt.data();
-  run.view.signature = run.record.signature;
   run.view.patient = true;
   run.view.readyTiles = UINT64_MAX;
-  run.type = run.call.type;
-  run.op = run.call.op > RedOp::min ? RedOp::sum : run.call.op;
-  if (run.call.op == RedOp::preMulSum) run.pre = run.call.preMul.scale();
-  if (run.call.op == RedOp::avg && isFloating(run.call.type))
-    run.pre = kernels::Scale::multiplyBy(1.0 / program.ranks);
-  run.view.scales = run.pre.kind != kernels::Scale::Kind::none;
-  if (run.call.op == RedOp::avg && !isFloating(run.call.type))
-    run.post = kernels::Scale::divideBy(program.ranks);
-  run.laneCount = program.lanes.size();
-  run.footprint = plan.footprint;
   run.cacheShare = cacheShare_;
   return run.executor->begin(run);
 }
 
 void Engine::startLane(Run& run, int lane) {
+  if (run.carried) {
+    run.phases[static_cast<size_t>(lane)] = Run::LanePhase::running;
+    return;
+  }
   for (int c : run.plan->laneConnections[static_cast<size_t>(lane)]) {
     transport::Connection& connection = *run.plan->connections[static_cast<size_t>(c)];
     if (connection.state() == transport::Connection::State::failed)
@@ -79,7 +94,19 @@ void Engine::startLane(Run& run, int lane) {
   interpreter::post(run.view, lane, run.lanes[static_cast<size_t>(lane)]);
 }
 
+// Its executor looks after all lanes and connections.
+bool Engine::advanceCarried(Run& run) {
+  const LaneAnswer answer = run.executor->advance(run, 0, kBudget);
+  if (answer == LaneAnswer::failed) laneFailed(run, 0);
+  if (answer == LaneAnswer::done) {
+    run.phases[0] = Run::LanePhase::complete;
+    --run.incomplete;
+  }
+  return answer != LaneAnswer::blocked;
+}
+
 bool Engine::advanceLane(Run& run, int lane) {
+  if (run.carried) return advanceCarried(run);
   auto& phase = run.phases[static_cast<size_t>(lane)];
   const auto& connections = run.plan->laneConnections[static_cast<size_t>(lane)];
   bool moved = false;
@@ -141,13 +168,13 @@ void Engine::finishMoves(Run& run, int lane) {
 void Engine::laneFailed(Run& run, int lane) {
   const LaneState& state = run.lanes[static_cast<size_t>(lane)];
   if (state.fault == LaneFault::device) return handler_.onDriverFailed(run.executor->failure(run));
-  const transport::Connection& connection = *run.plan->connections[static_cast<size_t>(state.faultConnection)];
+  const int peer = run.program->connections[static_cast<size_t>(state.faultConnection)].peer;
   if (state.fault == LaneFault::signature || state.fault == LaneFault::length) {
-    handler_.onMismatch(run, connection.peer(), state);
+    handler_.onMismatch(run, peer, state);
   } else if (state.fault == LaneFault::poisoned) {
-    handler_.onPeerFailed(&run, connection.peer(), "it has failed or aborted");
+    handler_.onPeerFailed(&run, peer, "it has failed or aborted");
   } else {
-    handler_.onPeerFailed(&run, connection.peer(),
+    handler_.onPeerFailed(&run, peer,
                           state.fault == LaneFault::epoch
                               ? "it sent a message of an earlier life of the communicator"
                               : "it sent a reference to memory it has not shown");

@@ -42,6 +42,8 @@ struct Plan {
   /// `connections` is by Program::connections.
   void bind(transport::Connector& connector);
   std::vector<transport::Connection*> connections;
+  /// What the executor keeps with it: Work::kept.
+  std::shared_ptr<void> kept;
 
  private:
   std::unique_ptr<FastPath> ownedFastPath_;

@@ -46,6 +46,8 @@ struct Run : Work, std::enable_shared_from_this<Run> {
   TimePoint lastProgress{};
   Duration stallReportedAt{};  // how long it had stalled when that was last said
 
+  /// Sets what an executor has to know of a planned and numbered call, but for the scratch memory.
+  void decide();
   /// As new, but for the memory of its lists. It must have ended, or not begun, and nobody else may have it.
   void reset() {
     done.store(false, std::memory_order_relaxed);
@@ -53,6 +55,7 @@ struct Run : Work, std::enable_shared_from_this<Run> {
     onDone.clear();
     released = moved = false;
     pre = post = {};
+    carried = false;
     stallReportedAt = {};
   }
 };

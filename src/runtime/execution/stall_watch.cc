@@ -12,6 +12,11 @@ std::vector<int> peersAwaited(const Run& run) {
   const auto connection = [&](int c) -> transport::Connection& {
     return *run.plan->connections[static_cast<size_t>(c)];
   };
+  if (run.carried) {
+    run.executor->forAwaited(
+        run, [&](int c) { peers.push_back(run.program->connections[static_cast<size_t>(c)].peer); });
+    return peers;
+  }
   for (size_t lane = 0; lane < run.phases.size(); ++lane) {
     if (run.phases[lane] == Run::LanePhase::running) {
       interpreter::forAwaited(run.view, static_cast<int32_t>(lane),

@@ -55,6 +55,7 @@ Status Stream::append(std::vector<StreamItem> items) {
       PreMul& preMul = item.run->call.preMul;
       if (const void* scalar = std::exchange(preMul.scalar, nullptr); scalar != nullptr)
         ECCL_TRY(executor_->read(native_, preMul.immediate, scalar, sizeOf(preMul.type)));
+      item.run->decide();
       works.push_back(item.run.get());
     }
     ECCL_ASSIGN(batch->gate, executor_->enter(native_, works, [batch] { release(*batch); }));

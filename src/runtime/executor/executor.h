@@ -40,6 +40,13 @@ struct Work {
   RedOp op = RedOp::sum;     // sum, prod, max or min
   kernels::Scale pre, post;  // of raw contributions, and of final results
   size_t laneCount = 0;
+  const Program* program = nullptr;
+  uint32_t callSignature = 0;  // as view.signature, but without the call's number
+  /// What the executor keeps with the plan, for all Runs of it. Its own lock.
+  std::shared_ptr<void>* kept = nullptr;
+  /// The executor's lanes have connections of their own, and lane 0 stands for all: the engine neither makes
+  /// nor waits for connections. Set by Executor::enter().
+  bool carried = false;
   size_t footprint = 0;   // bytes of the caller's two buffers
   size_t cacheShare = 0;  // of the largest cache, bytes that are this rank's
   std::unique_ptr<WorkState> state;
@@ -92,6 +99,14 @@ class Executor : public std::enable_shared_from_this<Executor> {
   virtual Result<std::byte*> allocate(size_t bytes) = 0;
   /// Takes back what allocate() gave. No move under way uses it.
   virtual void release(std::byte* memory) = 0;
+
+  /// The communicator that this belongs to, before the ranks tell each other of themselves; then meet(), when
+  /// all have.
+  virtual void join(uint64_t /*communicator*/, int /*rank*/, int /*ranks*/) {}
+  /// Error: the communicator fails.
+  virtual Status meet() { return {}; }
+  /// Calls visit(connection) for each that a carried Run has waited for long, an index of its Program's.
+  virtual void forAwaited(const Work& /*work*/, const std::function<void(int)>& /*visit*/) const {}
 
   /// Before the first advance(); the view is complete, and stays where it is. Makes work.state if it needs one,
   /// which is destroyed when the Run has ended. May put buffers of its own, and what is ready, into the view.

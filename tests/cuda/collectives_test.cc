@@ -1,5 +1,6 @@
-// Every collective on a GPU's memory, staged through the host, against the same call in host memory: the same
-// bits, and nothing written beside them. The host's results are held against the oracle by tests/runtime.
+// Every collective on a GPU's memory, staged through the host or by lanes on the GPU, against the same call in
+// host memory: the same bits, and nothing written beside them. The host's results are held against the oracle
+// by tests/runtime.
 #include <algorithm>
 #include <cstring>
 #include <random>
@@ -28,6 +29,12 @@ struct Shape {
 enum class What { allReduce, broadcast, reduce, allGather, reduceScatter, allToAll, gather, scatter, sendRecv };
 constexpr What kAll[] = {What::allReduce, What::broadcast, What::reduce,  What::allGather, What::reduceScatter,
                          What::allToAll,  What::gather,    What::scatter, What::sendRecv};
+
+const char* nameOf(What what) {
+  constexpr const char* kNames[] = {"AllReduce", "Broadcast", "Reduce",  "AllGather", "ReduceScatter",
+                                    "AlltoAll",  "Gather",    "Scatter", "SendRecv"};
+  return kNames[static_cast<int>(what)];
+}
 
 struct Case {
   What what;
@@ -115,8 +122,31 @@ std::vector<Bytes> result(Ranks& ranks, const Case& c, bool inPlace, bool device
   return results;
 }
 
-class StagedCollectives : public test::CudaTest, public ::testing::WithParamInterface<int> {
+/// How the ranks of a test are placed: "cuda" is staged.
+struct Setup {
+  int ranks;
+  const char* kind;
+  int devices;
+};
+void PrintTo(const Setup& setup, std::ostream* out) {
+  *out << setup.ranks << " ranks, " << setup.kind << ", " << setup.devices << " devices";
+}
+
+class DeviceCollectives : public test::CudaTest, public ::testing::WithParamInterface<Setup> {
  protected:
+  void SetUp() override {
+    CudaTest::SetUp();
+    kernels_ = kernels();
+  }
+  void TearDown() override {
+    if (Cuda::get().emulated()) { EXPECT_EQ(kernels() > kernels_, std::string(GetParam().kind) == "lanes"); }
+    CudaTest::TearDown();
+  }
+
+  static int64_t kernels() { return Cuda::get().emulated() ? Cuda::get().control->kernels.load() : 0; }
+  int64_t kernels_ = 0;
+  static Ranks onDevice() { return Ranks(GetParam().ranks, GetParam().kind, GetParam().devices); }
+
   static void compare(Ranks& host, Ranks& device, const Case& c, bool inPlace) {
     std::mt19937 random(static_cast<unsigned>(c.count) * 31 + static_cast<unsigned>(c.type));
     const Shape shape = shapeOf(c, host.size());
@@ -139,16 +169,16 @@ class StagedCollectives : public test::CudaTest, public ::testing::WithParamInte
   }
 };
 
-TEST_P(StagedCollectives, GiveTheBitsOfTheHost) {
+TEST_P(DeviceCollectives, GiveTheBitsOfTheHost) {
   setenv("ECCL_SLOT_BYTES", "4096", 1);
-  Ranks host(GetParam(), "host"), device(GetParam(), "cuda");
+  Ranks host(GetParam().ranks, "host"), device = onDevice();
   unsetenv("ECCL_SLOT_BYTES");
   int number = 0;
   for (const What what : kAll) {
     for (int type = 0; type < ecclNumTypes; ++type, ++number) {
       static constexpr size_t kCounts[] = {1, 1000, 0, 7, 20011};
       const Case c{what, static_cast<ecclDataType_t>(type), static_cast<ecclRedOp_t>(number % ecclNumOps),
-                   kCounts[number % std::size(kCounts)], number % GetParam()};
+                   kCounts[number % std::size(kCounts)], number % GetParam().ranks};
       compare(host, device, c, false);
       if (mayBeInPlace(what)) compare(host, device, c, true);
       if (HasFailure()) return;
@@ -157,18 +187,51 @@ TEST_P(StagedCollectives, GiveTheBitsOfTheHost) {
 }
 
 // More than a group of tiles: copies to and fro go on beside the lanes.
-TEST_P(StagedCollectives, LongOnesGoInGroupsOfTiles) {
-  Ranks host(GetParam(), "host"), device(GetParam(), "cuda");
+TEST_P(DeviceCollectives, LongOnesGoInGroupsOfTiles) {
+  Ranks host(GetParam().ranks, "host"), device = onDevice();
   for (const What what : kAll) {
     compare(host, device,
-            {what, ecclFloat32, ecclSum, (3u << 20) / static_cast<size_t>(GetParam()) + 13, GetParam() - 1},
+            {what, ecclFloat32, ecclSum, (3u << 20) / static_cast<size_t>(GetParam().ranks) + 13,
+             GetParam().ranks - 1},
             false);
     if (HasFailure()) return;
   }
   compare(host, device, {What::allReduce, ecclFloat64, ecclAvg, (9 << 20) / 8 + 5, 0}, true);
 }
 
-INSTANTIATE_TEST_SUITE_P(, StagedCollectives, ::testing::Values(1, 2, 4));
+INSTANTIATE_TEST_SUITE_P(Staged, DeviceCollectives,
+                         ::testing::Values(Setup{1, "cuda", 1}, Setup{2, "cuda", 1}, Setup{4, "cuda", 1}));
+INSTANTIATE_TEST_SUITE_P(Lanes, DeviceCollectives,
+                         ::testing::Values(Setup{1, "lanes", 1}, Setup{2, "lanes", 1}, Setup{2, "lanes", 2},
+                                           Setup{3, "lanes", 2}, Setup{4, "lanes", 1}));
+
+// Each schedule gives the bits that it gives in host memory: short messages, long ones, and parts that do not
+// divide evenly.
+TEST_P(DeviceCollectives, ByEveryAlgorithm) {
+  constexpr const char* kNames[] = {
+      "AllReduce:ring",     "AllReduce:tree",       "AllReduce:recursive",     "AllReduce:direct",
+      "AllReduce:oneshot",  "AllGather:ring",       "AllGather:recursive",     "AllGather:direct",
+      "ReduceScatter:ring", "ReduceScatter:direct", "ReduceScatter:recursive", "Broadcast:chain",
+      "Broadcast:tree",     "Broadcast:direct",     "Broadcast:split",         "Reduce:chain",
+      "Reduce:tree",        "Reduce:direct",        "Gather:direct",           "Gather:tree",
+      "Scatter:direct",     "Scatter:tree",         "AlltoAll:direct"};
+  for (const std::string name : kNames) {
+    for (const char* channels : {"1", "3"}) {
+      setenv("ECCL_ALGO", name.c_str(), 1);
+      setenv("ECCL_CHANNELS", channels, 1);
+      Ranks host(GetParam().ranks, "host"), device = onDevice();
+      unsetenv("ECCL_ALGO");
+      unsetenv("ECCL_CHANNELS");
+      for (const What what : kAll) {
+        if (name.substr(0, name.find(':')) != nameOf(what)) continue;
+        for (const size_t count : {3u, 1009u, 200003u}) {
+          compare(host, device, {what, ecclFloat32, ecclAvg, count, GetParam().ranks - 1}, false);
+          ASSERT_FALSE(HasFailure()) << name << ", " << channels << " channels";
+        }
+      }
+    }
+  }
+}
 
 using StagedCalls = test::CudaTest;
 

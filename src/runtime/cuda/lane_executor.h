@@ -1,0 +1,62 @@
+// A GPU as an executor that has lanes run there, as blocks of threads (lanes/block_program.h).
+//
+// Ranks whose GPUs reach each other's memory do without the host: a call is one kernel in the caller's stream,
+// which the host only watches. Other communicators, and calls whose lengths not all ranks know (the v calls),
+// are staged (staged_executor.h).
+#pragma once
+
+#include <map>
+#include <mutex>
+
+#include "runtime/cuda/neighbourhood.h"
+#include "runtime/cuda/staged_executor.h"
+
+namespace eccl::runtime::cuda {
+
+/// Owner and threads: as Executor says. Failure: as StagedExecutor; a kernel that finds a message of another
+/// call, or sees that the communicator was aborted, ends, and its stream goes on.
+class LaneExecutor final : public StagedExecutor {
+ public:
+  using StagedExecutor::StagedExecutor;
+  ~LaneExecutor() override;
+
+  void join(uint64_t communicator, int rank, int ranks) override;
+  Status meet() override;
+  Result<std::unique_ptr<StreamGate>> enter(void* stream, std::span<Work* const> works,
+                                            std::function<void()> reached) override;
+  Status begin(Work& work) override { return work.carried ? Status() : StagedExecutor::begin(work); }
+  LaneAnswer advance(Work& work, int32_t lane, int budget) override;
+  void cancel(Work& work) override;
+  void quiesce(Work& work) override;
+  void forAwaited(const Work& work, const std::function<void(int)>& visit) const override;
+
+ private:
+  struct Plan;
+  struct Run;
+  /// The ends of a ring that are this rank's, of all strips.
+  struct Ends {
+    Address memory = 0;
+    uint32_t filled = 0;
+  };
+
+  bool runsOnDevice(const Work& work) const;
+  Result<std::shared_ptr<Plan>> planOf(const Work& work);
+  Result<Ends*> ends(const RingId& id, uint32_t width);
+  Status prepare(Work& work, lanes::Calls& calls, uint32_t& blocks, const Queue& queue, uint64_t launch);
+  Status checkRoom(std::span<Work* const> works) const;
+  Status launch(std::span<Work* const> works, NativeStream stream);
+  Status follow(NativeStream stream);
+  Status noteStream(NativeStream stream);
+
+  int rank_ = 0;
+  std::shared_ptr<Neighbourhood> neighbours_;
+  bool onDevice_ = false;  // all ranks' lanes run on GPUs
+
+  std::mutex mutex_;  // of what follows: by threads that make calls
+  std::map<RingId, Ends> ends_;
+  uint64_t collectives_ = 0;     // made so far
+  NativeStream last_ = nullptr;  // of the last call
+  Event event_ = nullptr;        // behind it; null: there was none
+};
+
+}  // namespace eccl::runtime::cuda

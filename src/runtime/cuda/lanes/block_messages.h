@@ -1,0 +1,201 @@
+// What a block does to the messages of a move: looks whether they and room for them are there, publishes and
+// releases, and posts places for those to come.
+#pragma once
+
+#include "runtime/cuda/lanes/block_state.h"
+
+namespace eccl::runtime::cuda::lanes {
+
+template <class Block>
+class BlockMessages : protected BlockView<Block> {
+ protected:
+  using View = BlockView<Block>;
+  using View::block_, View::endCount_, View::failed_, View::s_, View::served_;
+  using View::bufferOf, View::inMemory, View::lengthOf, View::makes, View::moveOf, View::operandsOf,
+      View::piecesOf;
+  using View::shareOf, View::thread;
+  ECCL_DEVICE BlockMessages(Block& block, BlockState& state) : View(block, state) {}
+
+  /// One operand of the move: finds where it is, and whether its message or room is there.
+  ECCL_DEVICE bool look(uint32_t i, const Move& move, const Strip& strip, uint64_t length, uint32_t o) {
+    const BlockOperand& operand = operandsOf(i, move)[o];
+    const bool source = o < move.sources;
+    if (source) s_.work.pre[o] = operand.pre ? s_.call.pre : kernels::Scale{};
+    if (operand.end < 0) {
+      s_.way[o] = Way::memory;
+      s_.base[o] = bufferOf(operand.space) + operand.at;
+      if (move.pieces != 1) return true;
+      uint64_t begin;
+      const Piece& piece = *piecesOf(i, move);
+      static_cast<void>(shareOf(piece, strip.tile, strip.number, &begin));
+      address(move, o, inMemory(operand, s_.base[o], piece, 0, strip.tile, begin));
+      return true;
+    }
+    End& end = s_.ends[strip.endsAt + static_cast<uint32_t>(operand.end)];
+    const bool ready =
+        source ? lookForMessage(i, move, end, length, o) : lookForRoom(i, move, strip, end, length, o);
+    if (!ready) storeHint(&s_.awaited, end.connection);
+    return ready;
+  }
+  ECCL_DEVICE void address(const Move& move, uint32_t o, std::byte* at) {
+    if (o < move.sources)
+      s_.work.source[o] = at;
+    else
+      s_.work.destination[o - move.sources] = at;
+  }
+
+  ECCL_DEVICE bool lookForMessage(uint32_t i, const Move& move, const End& end, uint64_t length, uint32_t o) {
+    const uint32_t slot = end.next % kSlots;
+    Line* const lines = end.receiver->lines[slot];
+    uint32_t signature, itsLength;
+    if (move.relay || length <= kLineBytes) {
+      s_.way[o] = Way::line;
+      s_.base[o] = reinterpret_cast<std::byte*>(lines);
+      // All threads look at lines of their own, if nothing is passed on that may be of another call.
+      if (served_ == 1 && !move.relay && !sends(i, move)) return true;
+      if (loadLine(lines, flagOf(end.next), &signature, &itsLength)) {
+        if (move.relay) s_.length = itsLength;
+        return matches(end, signature, itsLength, move.relay ? itsLength : length);
+      }
+      if (!move.relay) return false;
+    }
+    Header& header = end.receiver->headers[slot];
+    if (acquire(&header.sequence, end.near) != end.next + 1) return false;
+    if (!matches(end, header.signature, header.length, move.relay ? header.length : length)) return false;
+    if (move.relay) s_.length = header.length;
+    const uint64_t reference = header.reference;
+    s_.way[o] = reference == 0 ? Way::slot : reference == kPlaced ? Way::place : Way::reference;
+    s_.base[o] = reference > kPlaced ? reinterpret_cast<std::byte*>(reference) : end.receiver->slots[slot];
+    address(move, o, s_.base[o]);
+    return true;
+  }
+
+  ECCL_DEVICE bool sends(uint32_t i, const Move& move) const {
+    bool any = false;
+    for (uint32_t d = 0; d < move.destinations; ++d) any |= operandsOf(i, move)[move.sources + d].end >= 0;
+    return any;
+  }
+
+  /// False: a message of another call, which ends this one.
+  ECCL_DEVICE bool matches(const End& end, uint32_t signature, uint32_t length, uint64_t expected) {
+    if (signature == s_.call.signature && length == expected) return true;
+    if (failed_) return false;
+    Report& report = *s_.call.report;
+    const bool other = signature != s_.call.signature;
+    storeHint(&report.connection, end.connection);
+    storeHint(&report.expected, other ? uint64_t{s_.call.signature} : expected);
+    storeHint(&report.found, uint64_t{other ? signature : length});
+    storeHint(&report.fault, uint32_t{other ? kOtherSignature : kOtherLength});
+    storeHint(s_.program.failed, uint32_t{1});
+    failed_ = true;
+    return false;
+  }
+
+  ECCL_DEVICE bool lookForRoom(uint32_t i, const Move& move, const Strip& strip, End& end, uint64_t length,
+                               uint32_t o) {
+    if (end.next - end.releasedSeen >= kSlots) {
+      end.releasedSeen = acquire(&end.sender->released, end.near);
+      if (end.next - end.releasedSeen >= kSlots) return false;
+    }
+    const uint32_t slot = end.next % kSlots;
+    s_.way[o] = Way::slot;
+    s_.base[o] = end.receiver->slots[slot];
+    if (!move.relay && length <= kLineBytes) {
+      s_.way[o] = Way::line;
+      s_.base[o] = reinterpret_cast<std::byte*>(end.receiver->lines[slot]);
+    } else if (!move.relay && end.near && length >= kDirectBytes && move.pieces == 1) {
+      const Place& place = end.sender->places[end.next % (2 * kSlots)];
+      const BlockOperand& from = *operandsOf(i, move);
+      if (from.stable && from.end < 0 && move.sources == 1 && !copiesScaled(from)) {
+        uint64_t begin;
+        const Piece& piece = *piecesOf(i, move);
+        static_cast<void>(shareOf(piece, strip.tile, strip.number, &begin));
+        s_.way[o] = Way::reference;
+        s_.base[o] = inMemory(from, bufferOf(from.space) + from.at, piece, 0, strip.tile, begin);
+      } else if (acquire(&place.sequence, true) == end.next + 1) {
+        s_.way[o] = Way::place;
+        s_.base[o] = reinterpret_cast<std::byte*>(place.address);
+      }
+    }
+    address(move, o, s_.way[o] == Way::reference ? nullptr : s_.base[o]);
+    return true;
+  }
+  ECCL_DEVICE bool copiesScaled(const BlockOperand& from) const {
+    return from.pre && s_.call.pre.kind != kernels::Scale::Kind::none;
+  }
+
+  /// What the move has done to one of its operands.
+  ECCL_DEVICE void commit(uint32_t i, const Move& move, const Strip& strip, uint32_t o) {
+    const BlockOperand& operand = operandsOf(i, move)[o];
+    if (operand.end < 0) return;
+    End& end = s_.ends[strip.endsAt + static_cast<uint32_t>(operand.end)];
+    const uint64_t message = end.next++;
+    const bool lines = s_.length <= kLineBytes;
+    if (o < move.sources) {
+      if (cleansAfter(message)) {
+        for (Line& line : end.receiver->lines[message % kSlots]) storeLine(&line, 0, 0, 0);
+        release(&end.sender->released, end.next, false);
+      } else if (lines) {
+        storeHint(&end.sender->released, end.next);  // what was read has been used
+      } else {
+        release(&end.sender->released, end.next, end.near);
+      }
+      return;
+    }
+    if (lines) return;
+    Header& header = end.receiver->headers[message % kSlots];
+    header.signature = s_.call.signature;
+    header.length = static_cast<uint32_t>(s_.length);
+    header.reference = s_.way[o] == Way::reference ? reinterpret_cast<uint64_t>(s_.base[o])
+                       : s_.way[o] == Way::place   ? kPlaced
+                                                   : 0;
+    if (s_.way[o] == Way::reference) end.lastReference = end.next;
+    release(&header.sequence, message + 1, end.near);
+  }
+
+  /// By one thread: tells senders where messages of the coming tiles are wanted.
+  ECCL_DEVICE void post(uint32_t i) {
+    Strip& strip = s_.strips[i];
+    const LanePlan& lane = s_.lanes[i];
+    if (!lane.posts) return;
+    for (; strip.postTile <= strip.tile + lane.ahead && strip.postTile < s_.program.tiles; ++strip.postTile) {
+      for (uint32_t m = 0; m < lane.moves; ++m) {
+        const Move& move = moveOf(i, m);
+        const uint64_t length = lengthOf(i, move, strip.postTile);
+        if (!makes(i, move, strip.postTile, length)) continue;
+        const BlockOperand* const operands = operandsOf(i, move);
+        for (uint32_t o = 0; o < move.sources; ++o) {
+          if (operands[o].end < 0) continue;
+          End& end = s_.ends[strip.endsAt + static_cast<uint32_t>(operands[o].end)];
+          const uint64_t message = end.considered++;
+          if (!end.near || move.relay || move.sources != 1 || move.destinations == 0 || move.pieces != 1 ||
+              move.post || length < kDirectBytes || !operands[1].posted)
+            continue;
+          uint64_t begin;
+          const Piece& piece = *piecesOf(i, move);
+          static_cast<void>(shareOf(piece, strip.postTile, strip.number, &begin));
+          Place& place = end.sender->places[message % (2 * kSlots)];
+          std::byte* const base = bufferOf(operands[1].space) + operands[1].at;
+          place.address =
+              reinterpret_cast<uint64_t>(inMemory(operands[1], base, piece, 0, strip.postTile, begin));
+          release(&place.sequence, message + 1, true);
+        }
+      }
+    }
+  }
+
+  /// Whether receivers are through with what messages refer to, of those ends that this thread asks.
+  ECCL_DEVICE bool drained() {
+    for (uint32_t e = thread(); e < endCount_; e += block_.threads()) {
+      End& end = s_.ends[e];
+      if (static_cast<int64_t>(end.lastReference - end.releasedSeen) <= 0) continue;
+      end.releasedSeen = acquire(&end.sender->released, end.near);
+      if (static_cast<int64_t>(end.lastReference - end.releasedSeen) <= 0) continue;
+      storeHint(&s_.awaited, end.connection);
+      return false;
+    }
+    return true;
+  }
+};
+
+}  // namespace eccl::runtime::cuda::lanes

@@ -1,0 +1,215 @@
+#include "runtime/cuda/lanes/compile.h"
+
+#include <algorithm>
+#include <map>
+
+namespace eccl::runtime::cuda::lanes {
+namespace {
+
+/// Strips begin at such bytes, so that whole elements and lines of sixteen bytes are in each.
+constexpr uint64_t kGrain = 128;
+/// A block is worth its start for so many bytes.
+constexpr uint64_t kBytesPerBlock = 16 << 10;
+
+constexpr uint64_t roundUp(uint64_t value, uint64_t to) {
+  return (value + to - 1) / to * to;
+}
+
+uint64_t longestPart(const PlanView& plan) {
+  return plan.partition.longestPart(plan.blockElements) * plan.elementBytes;
+}
+
+class Compiler {
+ public:
+  Compiler(const Program& program, const PlanView& plan, uint32_t blocks)
+      : program_(program), plan_(plan), blocks_(blocks) {}
+
+  Result<Compiled> compile() {
+    layOut();
+    for (const Lane& lane : program_.lanes) ECCL_TRY(addLane(lane));
+    for (LanePlan& lane : made_.lane)
+      for (uint32_t m = 0; m < lane.moves; ++m)
+        if (const int32_t other = made_.moves[lane.firstMove + m].waitLane; other >= 0)
+          made_.lane[static_cast<size_t>(other)].awaited = true;
+    made_.program.moveCount = static_cast<uint32_t>(made_.moves.size());
+    made_.program.operandCount = static_cast<uint32_t>(made_.operands.size());
+    made_.program.pieceCount = static_cast<uint32_t>(made_.pieces.size());
+    ECCL_TRY(share());
+    return std::move(made_);
+  }
+
+ private:
+  bool pointToPoint() const {
+    return program_.collective == Collective::send || program_.collective == Collective::receive;
+  }
+
+  /// Tiles and strips, from what all ranks know alike.
+  void layOut() {
+    BlockProgram& made = made_.program;
+    made.lanes = static_cast<uint32_t>(program_.lanes.size());
+    made.width = widthFor(program_, plan_, blocks_);
+    const uint64_t longest = longestPart(plan_);
+    // Of several pieces each begins at a line.
+    const auto parts = static_cast<uint64_t>(program_.messageParts);
+    const uint64_t most = std::max(kGrain, kSlotBytes / parts / kGrain * kGrain);
+    const uint64_t tiles = std::max<uint64_t>(1, (longest + most * made.width - 1) / (most * made.width));
+    made.strip = std::max(kGrain, roundUp((longest + tiles * made.width - 1) / (tiles * made.width), kGrain));
+    made.tile = made.strip * made.width;
+    made.tiles = static_cast<uint32_t>(longest > 0 ? (longest + made.tile - 1) / made.tile : pointToPoint());
+    made.scratchPart = made.tile;
+    made_.scratchBytes = static_cast<size_t>(program_.map(Space::scratch).number) *
+                         static_cast<size_t>(program_.parts) * made.tile;
+  }
+
+  /// Moves of a lane up to the end of its step `step`.
+  uint32_t movesUpTo(const Lane& lane, int32_t step) const {
+    uint32_t moves = 0;
+    for (int32_t s = 0; s <= step; ++s)
+      moves += static_cast<uint32_t>(program_.steps[static_cast<size_t>(lane.firstStep + s)].repeat);
+    return moves;
+  }
+
+  Status addLane(const Lane& lane) {
+    LanePlan plan{};
+    plan.firstMove = static_cast<uint32_t>(made_.moves.size());
+    plan.firstOperand = static_cast<uint32_t>(made_.operands.size());
+    plan.firstPiece = static_cast<uint32_t>(made_.pieces.size());
+    plan.firstEnd = static_cast<uint32_t>(made_.ends.size());
+    endOf_.clear();
+    std::map<int32_t, uint32_t> messages;
+    for (int32_t s = lane.firstStep; s < lane.firstStep + lane.steps; ++s) {
+      const Step& step = program_.steps[static_cast<size_t>(s)];
+      for (int32_t repeat = 0; repeat < step.repeat; ++repeat) {
+        addMove(plan, step, repeat, messages);
+        if (repeat > 0 || step.waitLane == kNoLane) continue;
+        Move& move = made_.moves.back();
+        move.waitLane = step.waitLane;
+        move.waitMoves = movesUpTo(program_.lanes[static_cast<size_t>(step.waitLane)], step.waitStep);
+        move.waitPrevious = step.waitPreviousTile;
+      }
+    }
+    plan.moves = static_cast<uint32_t>(made_.moves.size()) - plan.firstMove;
+    plan.operands = static_cast<uint32_t>(made_.operands.size()) - plan.firstOperand;
+    plan.pieces = static_cast<uint32_t>(made_.pieces.size()) - plan.firstPiece;
+    plan.ends = static_cast<uint32_t>(made_.ends.size()) - plan.firstEnd;
+    uint32_t most = 1;
+    for (const auto& [end, count] : messages) most = std::max(most, count);
+    plan.ahead = std::max(2 * kSlots / most, 1u) - 1;
+    plan.posts &= most <= 2 * kSlots;
+    made_.lane.push_back(plan);
+    for (uint32_t e = 0; e < plan.ends; ++e) {
+      if (!used_.emplace(made_.ends[plan.firstEnd + e], 0).second)
+        return Status::error(Code::internal, "two lanes of a schedule share a connection; please report it");
+    }
+    return {};
+  }
+
+  void addMove(LanePlan& plan, const Step& step, int32_t repeat, std::map<int32_t, uint32_t>& messages) {
+    Move move{};
+    move.firstOperand = static_cast<uint32_t>(made_.operands.size()) - plan.firstOperand;
+    move.firstPiece = static_cast<uint32_t>(made_.pieces.size()) - plan.firstPiece;
+    move.sources = step.sources;
+    move.destinations = step.destinations;
+    move.post = step.post;
+    move.waitLane = -1;
+    move.relay = true;
+    for (int o = 0; o < step.sources + step.destinations; ++o) {
+      const Operand& operand = program_.operands[static_cast<size_t>(step.firstOperand + o)];
+      BlockOperand made{};
+      made.end = -1;
+      made.space = operand.space;
+      made.pre = operand.pre;
+      made.stable = operand.stable;
+      made.posted = operand.posted;
+      if (operand.space == Space::connection) {
+        made.end = endOf(plan, operand.index.at(repeat));
+        if (o < step.sources) ++messages[made.end];
+      } else {
+        locate(operand, repeat, move, made);
+        plan.posts |= operand.posted && o == step.sources;
+      }
+      made_.operands.push_back(made);
+    }
+    move.always = pointToPoint();
+    made_.reduces |= step.sources > 1;
+    made_.moves.push_back(move);
+  }
+
+  /// Where an operand in memory lies. The first one of a move tells its pieces.
+  void locate(const Operand& operand, int32_t repeat, Move& move, BlockOperand& made) {
+    const int32_t block = operand.index.at(repeat), part = operand.part.at(repeat);
+    uint64_t elements = plan_.blockElements;
+    if (operand.space == Space::scratch) {
+      const int32_t position = program_.map(Space::scratch).position(block);
+      made.at = static_cast<uint64_t>(position * program_.parts + part) * made_.program.scratchPart;
+      if (plan_.extents[static_cast<int>(Space::scratch)] != nullptr)
+        elements = plan_.extents[static_cast<int>(Space::scratch)][position].elements;
+    } else {
+      const BlockExtent extent = plan_.extent(operand.space, block);
+      made.at = extent.offset * plan_.elementBytes;
+      elements = extent.elements;
+    }
+    if (!move.relay) return;
+    move.relay = false;
+    for (int32_t p = part; p < part + operand.count; ++p) {
+      const uint64_t begin = plan_.partition.partBegin(elements, p),
+                     end = plan_.partition.partBegin(elements, p + 1);
+      made_.pieces.push_back({begin * plan_.elementBytes, (end - begin) * plan_.elementBytes});
+    }
+    move.pieces = static_cast<uint32_t>(operand.count);
+  }
+
+  int32_t endOf(const LanePlan& plan, int32_t connection) {
+    const auto [at, isNew] =
+        endOf_.try_emplace(connection, static_cast<int32_t>(made_.ends.size() - plan.firstEnd));
+    if (isNew) made_.ends.push_back(connection);
+    return at->second;
+  }
+
+  /// How many strips of lanes each block serves.
+  Status share() {
+    BlockProgram& made = made_.program;
+    const uint32_t strips = made.lanes * made.width;
+    made.served = std::max(1u, (strips + blocks_ - 1) / blocks_);
+    made_.blocks = (strips + made.served - 1) / made.served;
+    for (uint32_t first = 0; first < strips; first += made.served) {
+      uint32_t ends = 0;
+      for (uint32_t v = first; v < std::min(strips, first + made.served); ++v)
+        ends += made_.lane[v % made.lanes].ends;
+      if (made.served <= kMaxServed && ends <= kMaxEnds) continue;
+      return Status::error(
+          Code::internal,
+          "a schedule of %u lanes for %d ranks is more than %u blocks of a GPU can serve; please "
+          "report it, and set ECCL_CUDA_LANES=0",
+          made.lanes, program_.ranks, blocks_);
+    }
+    return {};
+  }
+
+  const Program& program_;
+  const PlanView& plan_;
+  const uint32_t blocks_;
+  Compiled made_;
+  std::map<int32_t, int32_t> endOf_;  // of the present lane, by connection
+  std::map<int32_t, int> used_;
+};
+
+}  // namespace
+
+uint32_t widthFor(const Program& program, const PlanView& plan, uint32_t blocks) {
+  const uint64_t bySize = (longestPart(plan) + kBytesPerBlock - 1) / kBytesPerBlock;
+  // No schedule of ours has more lanes of a channel than two for each rank, and a block serves so many.
+  const auto lanes = static_cast<uint64_t>(program.channels) * std::max(3, 2 * program.ranks);
+  const bool pair = program.collective == Collective::send || program.collective == Collective::receive;
+  // A group may have a Send and a Recv for each rank, which are there at once.
+  const uint64_t byLanes =
+      pair ? blocks / (2 * static_cast<uint64_t>(program.ranks)) : uint64_t{kMaxServed} * blocks / lanes;
+  return static_cast<uint32_t>(
+      std::clamp<uint64_t>(bySize, 1, std::max<uint64_t>(1, std::min<uint64_t>(blocks, byLanes))));
+}
+
+Result<Compiled> compile(const Program& program, const PlanView& plan, uint32_t blocks) {
+  return Compiler(program, plan, blocks).compile();
+}
+
+}  // namespace eccl::runtime::cuda::lanes

@@ -1,0 +1,33 @@
+// The lane kernels: one for each element type. Copies take the first.
+#include "runtime/cuda/lanes/run_block.h"
+
+namespace eccl::runtime::cuda::lanes {
+namespace {
+
+struct CudaBlock {
+  __device__ uint32_t thread() const { return threadIdx.x; }
+  __device__ uint32_t threads() const { return blockDim.x; }
+  __device__ void sync() const { __syncthreads(); }
+  __device__ bool all(bool mine) const { return __syncthreads_and(mine) != 0; }
+  __device__ bool any(bool mine) const { return __syncthreads_or(mine) != 0; }
+  __device__ void pause() const {}
+};
+
+template <class E>
+__device__ void run(const Calls& calls) {
+  __shared__ alignas(16) std::byte state[sizeof(BlockState)];
+  CudaBlock block;
+  runBlock<E>(block, *reinterpret_cast<BlockState*>(state), calls, blockIdx.x);
+}
+
+}  // namespace
+
+#define ECCL_LANES(name, Element, text)                        \
+  extern "C" __global__ void __launch_bounds__(kThreads)       \
+      eccl_lanes_##name(const __grid_constant__ Calls calls) { \
+    run<Element>(calls);                                       \
+  }
+ECCL_DATA_TYPES(ECCL_LANES)
+#undef ECCL_LANES
+
+}  // namespace eccl::runtime::cuda::lanes

@@ -1,0 +1,116 @@
+// The lane kernels, compiled for the host from the same source. Every block is a set of real threads.
+#include <atomic>
+#include <cstring>
+#include <thread>
+
+#include "cuda_emulation/emulation.h"
+#include "runtime/cuda/lanes/run_block.h"
+
+namespace eccl::cuda_emulation {
+class BlockThread;
+}  // namespace eccl::cuda_emulation
+
+namespace eccl::runtime::cuda {
+struct FunctionOf {
+  const char* name;
+  void (*run)(eccl::cuda_emulation::BlockThread&, lanes::BlockState&, const lanes::Calls&, uint32_t);
+};
+}  // namespace eccl::runtime::cuda
+
+namespace eccl::cuda_emulation {
+
+/// What the threads of a block have in common: a barrier at which they vote.
+class BlockBarrier {
+ public:
+  explicit BlockBarrier(uint32_t threads) : threads_(threads) {}
+  /// Whether all, and whether any, have said yes.
+  std::pair<bool, bool> meet(bool mine) {
+    const uint32_t turn = turn_.load(std::memory_order_relaxed);
+    Votes& votes = votes_[turn % 2];
+    if (mine) votes.yes.fetch_add(1, std::memory_order_relaxed);
+    if (arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 == threads_) {
+      arrived_.store(0, std::memory_order_relaxed);
+      votes_[(turn + 1) % 2].yes.store(0, std::memory_order_relaxed);
+      turn_.store(turn + 1, std::memory_order_release);
+      turn_.notify_all();
+    } else {
+      for (int looks = 0; turn_.load(std::memory_order_acquire) == turn; ++looks) {
+        if (looks < 20)
+          std::this_thread::yield();
+        else
+          turn_.wait(turn, std::memory_order_acquire);
+      }
+    }
+    const uint32_t yes = votes.yes.load(std::memory_order_relaxed);
+    return {yes == threads_, yes > 0};
+  }
+
+ private:
+  struct Votes {
+    std::atomic<uint32_t> yes{0};
+  };
+  const uint32_t threads_;
+  std::atomic<uint32_t> arrived_{0}, turn_{0};
+  Votes votes_[2];
+};
+
+/// As a thread of a kernel's block sees it.
+class BlockThread {
+ public:
+  BlockThread(BlockBarrier& barrier, uint32_t thread, uint32_t threads)
+      : barrier_(barrier), thread_(thread), threads_(threads) {}
+  uint32_t thread() const { return thread_; }
+  uint32_t threads() const { return threads_; }
+  void sync() { barrier_.meet(false); }
+  bool all(bool mine) { return barrier_.meet(mine).first; }
+  bool any(bool mine) { return barrier_.meet(mine).second; }
+  void pause() { std::this_thread::yield(); }
+
+ private:
+  BlockBarrier& barrier_;
+  const uint32_t thread_, threads_;
+};
+
+Function kernelOf(const char* name) {
+#define KERNEL(its, Element, text) {"eccl_lanes_" #its, lanes::runBlock<Element, BlockThread>},
+  static FunctionOf kernels[] = {ECCL_DATA_TYPES(KERNEL)};
+#undef KERNEL
+  for (FunctionOf& each : kernels)
+    if (std::strcmp(each.name, name) == 0) return &each;
+  return nullptr;
+}
+
+size_t argumentBytes(Function) {
+  return sizeof(lanes::Calls);
+}
+
+void runKernel(Function kernel, unsigned blocks, const std::vector<std::byte>& arguments, int ordinal) {
+  static std::atomic<int> resident[kDevices];
+  lanes::Calls calls;
+  std::memcpy(&calls, arguments.data(), sizeof calls);
+  ++control().kernels;
+  Memory::get().kernelBegins();
+  if ((resident[ordinal] += static_cast<int>(blocks)) > kRoom)
+    violation(kInvalidValue, "%d blocks are asked for on a device that has room for %d",
+              resident[ordinal].load(), kRoom);
+  const auto count = static_cast<uint32_t>(control().blockThreads);
+  std::vector<std::thread> threads;
+  std::vector<std::unique_ptr<BlockBarrier>> barriers;
+  std::vector<std::unique_ptr<lanes::BlockState>> states;
+  for (unsigned b = 0; b < blocks; ++b) {
+    barriers.push_back(std::make_unique<BlockBarrier>(count));
+    states.push_back(std::make_unique<lanes::BlockState>());
+  }
+  for (unsigned b = 0; b < blocks; ++b) {
+    for (uint32_t t = 0; t < count; ++t)
+      threads.emplace_back([&, b, t] {
+        BlockThread thread(*barriers[b], t, count);
+        kernel->run(thread, *states[b], calls, b);
+      });
+  }
+  for (std::thread& thread : threads) thread.join();
+  resident[ordinal] -= static_cast<int>(blocks);
+  Memory::get().kernelEnds();
+}
+
+}  // namespace eccl::cuda_emulation
