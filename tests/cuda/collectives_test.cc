@@ -233,6 +233,50 @@ TEST_P(DeviceCollectives, ByEveryAlgorithm) {
   }
 }
 
+// Calls of different types, several between the same ranks, and a copy to oneself.
+TEST_P(DeviceCollectives, SeveralCallsInAGroup) {
+  Ranks device = onDevice();
+  const int ranks = device.size();
+  device.each([&](int rank) {
+    const int next = (rank + 1) % ranks, before = (rank + ranks - 1) % ranks;
+    const DeviceStream stream;
+    const DeviceBuffer<int> whole(std::vector<int>(70001, rank + 1)), more(std::vector<int>(5, 2));
+    const DeviceBuffer<float> real(std::vector<float>(999, 0.5f));
+    const DeviceBuffer<int> out(std::vector<int>{10 * rank, 10 * rank + 1, 10 * rank + 2}),
+        in(std::vector<int>(3, -1));
+    ecclComm_t comm = device.comm(rank);
+    ecclStream_t its = asStream(stream.native());
+    for (int time = 0; time < 3; ++time) {
+      ecclGroupStart();
+      ecclAllReduce(more.data(), more.data(), 5, ecclInt32, ecclProd, comm, its);
+      if (ranks > 1) {
+        ecclSend(out.data(), 1, ecclInt32, next, comm, its);
+        ecclSend(out.data() + 1, 1, ecclInt32, next, comm, its);
+        ecclRecv(in.data(), 1, ecclInt32, before, comm, its);
+        ecclRecv(in.data() + 1, 1, ecclInt32, before, comm, its);
+      }
+      ecclSend(out.data() + 2, 1, ecclInt32, rank, comm, its);
+      ecclRecv(in.data() + 2, 1, ecclInt32, rank, comm, its);
+      ecclAllReduce(real.data(), real.data(), 999, ecclFloat32, ecclMax, comm, its);
+      ecclAllReduce(whole.data(), whole.data(), 70001, ecclInt32, ecclMax, comm, its);
+      EXPECT_EQ(ecclGroupEnd(), ecclSuccess) << ecclGetLastError(comm);
+    }
+    stream.synchronize();
+    int product = 2;
+    for (int time = 0; time < 3; ++time) {
+      int all = 1;
+      for (int r = 0; r < ranks; ++r)
+        all = static_cast<int>(static_cast<unsigned>(all) * static_cast<unsigned>(product));
+      product = all;
+    }
+    EXPECT_EQ(more.read(), std::vector<int>(5, product));
+    EXPECT_EQ(real.read(), std::vector<float>(999, 0.5f));
+    EXPECT_EQ(whole.read(), std::vector<int>(70001, ranks));
+    const int from = ranks > 1 ? 10 * before : -1;
+    EXPECT_EQ(in.read(), (std::vector<int>{from, ranks > 1 ? from + 1 : -1, 10 * rank + 2}));
+  });
+}
+
 using StagedCalls = test::CudaTest;
 
 // Blocks with gaps: what lies between them is not touched.

@@ -95,6 +95,35 @@ TEST_P(CudaStreams, RanksShareTheNullStreamInAGroup) {
   for (int rank : {0, 1}) EXPECT_EQ(data[rank].read(), numbers(12));
 }
 
+// A group's Send and Recv in two streams go on side by side, and a copy to oneself begins when both have come
+// to it.
+TEST_P(CudaStreams, AGroupMayUseSeveralStreams) {
+  constexpr size_t kMany = 300000;
+  ranks_.each([&](int rank) {
+    const DeviceStream streams[2];
+    const DeviceBuffer<int> out(numbers(rank, kMany)), in(numbers(-1, kMany)), late(numbers(7)),
+        self(numbers(0)), copy(numbers(-1));
+    ecclComm_t comm = ranks_.comm(rank);
+    const auto at = [&](int i) { return asStream(streams[i].native()); };
+    HostWord held;
+    held.heldBackBy(streams[1].native());
+    Cuda::need(Cuda::get().cuMemcpyAsync(reinterpret_cast<test::Address>(self.data()),
+                                         reinterpret_cast<test::Address>(late.data()), kCount * sizeof(int),
+                                         streams[1].native()),
+               "cuMemcpyAsync");
+    ecclGroupStart();
+    ecclSend(out.data(), kMany, ecclInt32, 1 - rank, comm, at(0));
+    ecclRecv(in.data(), kMany, ecclInt32, 1 - rank, comm, at(1));
+    ecclSend(self.data(), kCount, ecclInt32, rank, comm, at(0));
+    ecclRecv(copy.data(), kCount, ecclInt32, rank, comm, at(1));
+    EXPECT_EQ(ecclGroupEnd(), ecclSuccess) << ecclGetLastError(comm);
+    held.release();
+    for (const DeviceStream& each : streams) each.synchronize();
+    EXPECT_EQ(in.read(), numbers(1 - rank, kMany));
+    EXPECT_EQ(copy.read(), numbers(7));
+  });
+}
+
 // What runs on the GPU may be of one kernel, or in streams that do not hold each other up.
 TEST_P(CudaStreams, RanksThatHoldEachOtherUpAreRefused) {
   if (!lanes()) GTEST_SKIP() << "the host's lanes wait in no stream";
@@ -232,13 +261,14 @@ TEST_P(CudaArguments, ADeviceThatIsNotThereIsAnError) {
 
 class CudaFailure : public CudaStreams {
  protected:
-  void expectFailed(int rank, const char* why) {
+  void expectFailed(int rank, const char* why) { expectFailed(ranks_.comm(rank), why); }
+  static void expectFailed(ecclComm_t comm, const char* why) {
     ecclResult_t error = ecclSuccess;
     for (const auto start = Clock::now();
          error == ecclSuccess && Clock::now() - start < std::chrono::seconds(10);)
-      ecclCommGetAsyncError(ranks_.comm(rank), &error);
+      ecclCommGetAsyncError(comm, &error);
     EXPECT_NE(error, ecclSuccess);
-    EXPECT_THAT(ecclGetLastError(ranks_.comm(rank)), HasSubstr(why));
+    EXPECT_THAT(ecclGetLastError(comm), HasSubstr(why));
   }
 };
 
@@ -270,6 +300,23 @@ TEST_P(CudaFailure, DifferentCallsAreNamedAndStreamsGoOn) {
     if (made == ecclSuccess) expectFailed(rank, "Broadcast(count 5000");
     stream.synchronize();
   });
+}
+
+// A kernel tells whom it waits for, in slots and in lines; that rank says that it makes no more calls.
+TEST_P(CudaFailure, APeerThatEndsIsNamedAndTheStreamGoesOn) {
+  for (const size_t count : {size_t{10}, kCount}) {
+    Ranks ranks(2, GetParam());
+    const DeviceStream stream;
+    const DeviceBuffer<int> data(numbers(1));
+    EXPECT_EQ(ecclAllReduce(data.data(), data.data(), count, ecclInt32, ecclSum, ranks.comm(0),
+                            asStream(stream.native())),
+              ecclSuccess);
+    std::thread ends([&] { ecclCommDestroy(ranks.comm(1)); });
+    expectFailed(ranks.comm(0), "rank 1");
+    stream.synchronize();
+    ends.join();
+    ranks.comm(1) = nullptr;
+  }
 }
 
 // Of the calls that a collective makes into the driver, each fails once. The error names it, and no stream

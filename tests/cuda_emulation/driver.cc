@@ -245,6 +245,7 @@ DriverCode cuLaunchKernel(Function function, unsigned blocks, unsigned, unsigned
                           unsigned, NativeStream stream, void** arguments, void**) {
   BEGIN();
   FIND(stream, true);
+  NEED(blocks > 0, kInvalidValue, "a kernel of no blocks");
   const auto* const first = static_cast<const std::byte*>(arguments[0]);
   const std::vector<std::byte> copied(first, first + argumentBytes(function));
   its->put([=, ordinal = its->ordinal] { return runKernel(function, blocks, copied, ordinal), true; });

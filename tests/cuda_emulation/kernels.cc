@@ -57,6 +57,7 @@ class BlockBarrier {
 /// As a thread of a kernel's block sees it.
 class BlockThread {
  public:
+  static constexpr uint32_t kLong = 1 << 10;
   BlockThread(BlockBarrier& barrier, uint32_t thread, uint32_t threads)
       : barrier_(barrier), thread_(thread), threads_(threads) {}
   uint32_t thread() const { return thread_; }

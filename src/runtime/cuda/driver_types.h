@@ -52,6 +52,8 @@ enum PointerAttribute : int {
 /// CUmemorytype. 0: none that CUDA knows.
 enum MemoryType : unsigned { kHostMemory = 1, kDeviceMemory = 2 };
 
+inline constexpr uintptr_t kLegacyHandle = 1;       // CU_STREAM_LEGACY; NULL is that stream, too
+inline constexpr uintptr_t kPerThreadHandle = 2;    // CU_STREAM_PER_THREAD
 inline constexpr unsigned kStreamNonBlocking = 1;   // CU_STREAM_NON_BLOCKING
 inline constexpr unsigned kEventWithoutTiming = 2;  // CU_EVENT_DISABLE_TIMING
 inline constexpr unsigned kWaitAtLeast = 0;         // CU_STREAM_WAIT_VALUE_GEQ

@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
-#include <numeric>
+#include <set>
+#include <tuple>
 
 #include "base/atomics.h"
 #include "base/log.h"
@@ -19,7 +20,6 @@ struct LaneExecutor::Plan {
   Address memory = 0;  // a BlockProgram, and what it points to
   size_t bytes = 0;
   uint32_t blocks = 0;
-  bool reduces = false;
   std::byte* own = nullptr;  // buffers for calls without any: barriers
 
   Plan(Gpu& its, std::shared_ptr<Neighbourhood> ranks) : gpu(its), neighbours(std::move(ranks)) {}
@@ -44,9 +44,8 @@ LaneExecutor::~LaneExecutor() {
   for (auto& [id, ends] : ends_) {
     if (!neighbours_->lost()) gpu_.giveBack(ends.memory, neighbours_->blocks() * sizeof(lanes::End));
   }
-  if (event_ == nullptr) return;
   const Entered entered(gpu_.driver(), gpu_.context());
-  gpu_.driver().cuEventDestroy(event_);
+  for (auto& [line, event] : lastOf_) gpu_.driver().cuEventDestroy(event);
 }
 
 void LaneExecutor::join(uint64_t communicator, int rank, int ranks) {
@@ -61,21 +60,18 @@ Status LaneExecutor::meet() {
   if (onDevice_) {
     const Entered entered(gpu_.driver(), gpu_.context());
     ECCL_TRY(entered.status());
-    if (const auto kernel = gpu_.kernel(DataType::int8); !kernel.ok()) {
-      onDevice_ = false;  // of all: the process has one build, and the GPUs one driver
-      why = kernel.status().message();
-    } else {
-      ECCL_TRY(neighbours_->reach(rank_));
-    }
+    ECCL_TRY(neighbours_->reach(rank_));
   }
   if (!onDevice_) ECCL_INFO("calls on %s are staged through the host: %s", gpu_.name().c_str(), why.c_str());
   return {};
 }
 
+bool LaneExecutor::isPair(const Work& work) {
+  return work.program->collective == Collective::send || work.program->collective == Collective::receive;
+}
+
 bool LaneExecutor::runsOnDevice(const Work& work) const {
-  const Program& program = *work.program;
-  const bool pair = program.collective == Collective::send || program.collective == Collective::receive;
-  return onDevice_ && (!program.streams || pair);
+  return onDevice_ && work.places == 1 && (!work.program->streams || isPair(work));
 }
 
 Result<LaneExecutor::Ends*> LaneExecutor::ends(const RingId& id, uint32_t width) {
@@ -113,7 +109,6 @@ Result<std::shared_ptr<LaneExecutor::Plan>> LaneExecutor::planOf(const Work& wor
   }
   auto plan = std::make_shared<Plan>(gpu_, neighbours_);
   plan->blocks = made.blocks;
-  plan->reduces = made.reduces;
   // One after the other: the program, its lists, then what kernels write.
   const size_t words = made.program.lanes * made.program.width;
   const auto ranks = static_cast<size_t>(program.ranks);
@@ -156,34 +151,39 @@ Result<std::shared_ptr<LaneExecutor::Plan>> LaneExecutor::planOf(const Work& wor
   return plan;
 }
 
-/// Kernels of one communicator follow one another, whatever streams they are in.
-Status LaneExecutor::follow(NativeStream stream) {
-  if (event_ == nullptr || stream == last_) return {};
-  return gpu_.driver().check(gpu_.driver().cuStreamWaitEvent(stream, event_, 0), "cuStreamWaitEvent",
+/// Calls that use the same connections follow one another, whatever streams they are in. The stream before may
+/// be gone by now, so its event was recorded behind the call.
+Status LaneExecutor::follow(const Work& work, NativeStream stream) {
+  const auto last = lastOf_.find(lineOf(work));
+  if (last == lastOf_.end()) return {};
+  return gpu_.driver().check(gpu_.driver().cuStreamWaitEvent(stream, last->second, 0), "cuStreamWaitEvent",
                              "in the stream %p of %s", static_cast<void*>(stream), gpu_.name().c_str());
 }
 
-// After each call: when the next one comes the stream may be gone.
-Status LaneExecutor::noteStream(NativeStream stream) {
+Status LaneExecutor::noteCall(const Work& work, NativeStream stream) {
   const Driver& driver = gpu_.driver();
-  last_ = stream;
-  if (event_ == nullptr)
-    ECCL_TRY(driver.check(driver.cuEventCreate(&event_, kEventWithoutTiming), "cuEventCreate", "on %s",
+  Event& event = lastOf_[lineOf(work)];
+  if (event == nullptr)
+    ECCL_TRY(driver.check(driver.cuEventCreate(&event, kEventWithoutTiming), "cuEventCreate", "on %s",
                           gpu_.name().c_str()));
-  return driver.check(driver.cuEventRecord(event_, stream), "cuEventRecord", "in the stream %p of %s",
+  return driver.check(driver.cuEventRecord(event, stream), "cuEventRecord", "in the stream %p of %s",
                       static_cast<void*>(stream), gpu_.name().c_str());
 }
 
 Status LaneExecutor::prepare(Work& work, lanes::Calls& calls, uint32_t& blocks, const Queue& queue,
                              uint64_t launch) {
-  std::lock_guard lock(mutex_);
-  ECCL_TRY(follow(queue.stream));
   ECCL_ASSIGN(std::shared_ptr<Plan> plan, planOf(work));
   auto run = std::make_unique<Run>();
   run->neighbours = neighbours_;
-  const bool pair =
-      work.program->collective == Collective::send || work.program->collective == Collective::receive;
-  ECCL_ASSIGN(run->report, neighbours_->begin({rank_, queue, pair ? 0 : ++collectives_, launch}));
+  const bool alone = isPair(work) || work.program->connections.empty();
+  if (!alone && work.number < nextCollective_)
+    return Status::error(eccl::Code::invalidUsage,
+                         "collective number %llu of rank %d comes behind number %llu: put the calls of one "
+                         "communicator in a group into one stream, or set ECCL_CUDA_LANES=0",
+                         static_cast<unsigned long long>(work.number), rank_,
+                         static_cast<unsigned long long>(nextCollective_ - 1));
+  if (!alone) nextCollective_ = work.number + 1;
+  ECCL_ASSIGN(run->report, neighbours_->begin({rank_, queue, alone ? 0 : work.number + 1, launch}));
   lanes::Call& call = calls.call[calls.count++];
   call.program = reinterpret_cast<const lanes::BlockProgram*>(plan->memory);
   call.input = work.view.buffers[static_cast<int>(Space::input)];
@@ -223,47 +223,66 @@ Status LaneExecutor::checkRoom(std::span<Work* const> works) const {
   return {};
 }
 
+/// What a call takes for itself on its rank: no two of a kernel may have the same.
+std::tuple<const Executor*, int, int> LaneExecutor::lineOf(const Work& work) {
+  enum Kind { toSelf, collective, send, receive };
+  const Program& program = *work.program;
+  if (program.connections.empty()) return {work.executor, toSelf, 0};
+  if (!isPair(work)) return {work.executor, collective, 0};
+  return {work.executor, program.collective == Collective::send ? send : receive, program.connections[0].peer};
+}
+
+/// Calls of one group. Those that follow one another, as they use the same connections, are in kernels that do.
+/// A call has the same place among such calls on all its ranks, so the kernels of the ranks match.
 Status LaneExecutor::launch(std::span<Work* const> works, NativeStream stream) {
-  static std::atomic<uint64_t> launches{0};
-  const Driver& driver = gpu_.driver();
-  Queue queue{stream, reinterpret_cast<uintptr_t>(stream) <= 1, false};
+  const auto handle = reinterpret_cast<uintptr_t>(stream);
+  Queue queue{stream, handle <= kLegacyHandle, false, handle == kPerThreadHandle};
   if (unsigned flags = 0; !queue.legacy) {
-    ECCL_TRY(driver.check(driver.cuStreamGetFlags(stream, &flags), "cuStreamGetFlags",
-                          "of the call's stream %p of %s", static_cast<void*>(stream), gpu_.name().c_str()));
+    ECCL_TRY(gpu_.driver().check(gpu_.driver().cuStreamGetFlags(stream, &flags), "cuStreamGetFlags",
+                                 "of the call's stream %p of %s", static_cast<void*>(stream),
+                                 gpu_.name().c_str()));
     queue.blocking = flags != kStreamNonBlocking;
   }
-  for (size_t first = 0; first < works.size();) {
-    const uint64_t launch = ++launches;
-    lanes::Calls calls{};
-    uint32_t blocks = 0;
-    const auto typeOf = [](const Work& work) {
-      return static_cast<const Run&>(*work.state).plan->reduces ||
-                     work.pre.kind != kernels::Scale::Kind::none || work.post.kind != kernels::Scale::Kind::none
-                 ? work.type
-                 : DataType::int8;
-    };
-    size_t last = first;
-    DataType type{};
-    for (; last < works.size() && calls.count < lanes::kMaxCalls; ++last) {
-      Work& work = *works[last];
-      auto& executor = static_cast<LaneExecutor&>(*work.executor);
-      if (work.state == nullptr) ECCL_TRY(executor.prepare(work, calls, blocks, queue, launch));
-      if (last == first) type = typeOf(work);
-    }
-    ECCL_TRY(checkRoom(works.subspan(first, last - first)));
-    ECCL_ASSIGN(const Function kernel, gpu_.kernel(type));
-    void* arguments[] = {&calls};
-    ECCL_TRY(driver.check(
-        driver.cuLaunchKernel(kernel, blocks, 1, 1, lanes::kThreads, 1, 1, 0, stream, arguments, nullptr),
-        "cuLaunchKernel", "of %u blocks in the call's stream %p of %s", blocks, static_cast<void*>(stream),
-        gpu_.name().c_str()));
-    for (; first < last; ++first) {
-      Work& work = *works[first];
-      auto& executor = static_cast<LaneExecutor&>(*work.executor);
-      std::lock_guard lock(executor.mutex_);
-      ECCL_TRY(executor.noteStream(stream));
-    }
+  std::map<std::tuple<const Executor*, int, int>, size_t> places;
+  // By place, then by the type that the kernel is for: the same on all ranks of a call.
+  std::map<std::pair<size_t, DataType>, std::vector<Work*>> kernels;
+  for (Work* work : works) {
+    const DataType type = reduces(work->program->collective) ? work->type : DataType::int8;
+    kernels[{places[lineOf(*work)]++, type}].push_back(work);
   }
+  for (const auto& [which, calls] : kernels) ECCL_TRY(launchOne(calls, which.second, queue));
+  return {};
+}
+
+Status LaneExecutor::launchOne(const std::vector<Work*>& works, DataType type, const Queue& queue) {
+  static std::atomic<uint64_t> launches{0};
+  const uint64_t launch = ++launches;
+  if (works.size() > lanes::kMaxCalls)
+    return Status::error(
+        eccl::Code::invalidUsage,
+        "a group has %zu calls that go on at once, and a kernel on %s makes %u at most: make smaller "
+        "groups, or set ECCL_CUDA_LANES=0",
+        works.size(), gpu_.name().c_str(), lanes::kMaxCalls);
+  std::set<LaneExecutor*> executors;
+  for (const Work* work : works) executors.insert(static_cast<LaneExecutor*>(work->executor));
+  std::vector<std::unique_lock<std::mutex>> locks;  // in one order, whichever thread
+  for (LaneExecutor* each : executors) locks.emplace_back(each->mutex_);
+  lanes::Calls calls{};
+  uint32_t blocks = 0;
+  for (Work* work : works) {
+    auto& executor = static_cast<LaneExecutor&>(*work->executor);
+    ECCL_TRY(executor.follow(*work, queue.stream));
+    ECCL_TRY(executor.prepare(*work, calls, blocks, queue, launch));
+  }
+  ECCL_TRY(checkRoom(works));
+  ECCL_ASSIGN(const Function kernel, gpu_.kernel(type));
+  void* arguments[] = {&calls};
+  ECCL_TRY(gpu_.driver().check(gpu_.driver().cuLaunchKernel(kernel, blocks, 1, 1, lanes::kThreads, 1, 1, 0,
+                                                            queue.stream, arguments, nullptr),
+                               "cuLaunchKernel", "of %u blocks in the call's stream %p of %s", blocks,
+                               static_cast<void*>(queue.stream), gpu_.name().c_str()));
+  for (const Work* work : works)
+    ECCL_TRY(static_cast<LaneExecutor*>(work->executor)->noteCall(*work, queue.stream));
   return {};
 }
 
@@ -273,7 +292,7 @@ Result<std::unique_ptr<StreamGate>> LaneExecutor::enter(void* native, std::span<
   std::vector<Work*> here, staged;
   for (Work* work : works) {
     const auto& executor = static_cast<const LaneExecutor&>(*work->executor);
-    work->carried = executor.runsOnDevice(*work);
+    if (work->state == nullptr) work->carried = executor.runsOnDevice(*work);
     (work->carried ? here : staged).push_back(work);
   }
   if (!here.empty()) {
@@ -320,8 +339,7 @@ void LaneExecutor::cancel(Work& work) {
 }
 
 void LaneExecutor::quiesce(Work& work) {
-  if (work.carried && loadAcquire(&static_cast<Run&>(*work.state).report.host->over) == 0)
-    neighbours_->quiesce();
+  if (work.carried) neighbours_->quiesce();  // others write to this rank's memory, too
 }
 
 void LaneExecutor::forAwaited(const Work& work, const std::function<void(int)>& visit) const {

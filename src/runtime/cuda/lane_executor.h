@@ -7,6 +7,8 @@
 
 #include <map>
 #include <mutex>
+#include <tuple>
+#include <vector>
 
 #include "runtime/cuda/neighbourhood.h"
 #include "runtime/cuda/staged_executor.h"
@@ -44,19 +46,21 @@ class LaneExecutor final : public StagedExecutor {
   Result<Ends*> ends(const RingId& id, uint32_t width);
   Status prepare(Work& work, lanes::Calls& calls, uint32_t& blocks, const Queue& queue, uint64_t launch);
   Status checkRoom(std::span<Work* const> works) const;
+  static bool isPair(const Work& work);
+  static std::tuple<const Executor*, int, int> lineOf(const Work& work);
   Status launch(std::span<Work* const> works, NativeStream stream);
-  Status follow(NativeStream stream);
-  Status noteStream(NativeStream stream);
+  Status launchOne(const std::vector<Work*>& works, DataType type, const Queue& queue);
+  Status follow(const Work& work, NativeStream stream);
+  Status noteCall(const Work& work, NativeStream stream);
 
   int rank_ = 0;
   std::shared_ptr<Neighbourhood> neighbours_;
   bool onDevice_ = false;  // all ranks' lanes run on GPUs
 
-  std::mutex mutex_;  // of what follows: by threads that make calls
+  std::mutex mutex_;  // held while a call is prepared and launched; of what follows
   std::map<RingId, Ends> ends_;
-  uint64_t collectives_ = 0;     // made so far
-  NativeStream last_ = nullptr;  // of the last call
-  Event event_ = nullptr;        // behind it; null: there was none
+  uint64_t nextCollective_ = 0;                                    // the least number that may come
+  std::map<std::tuple<const Executor*, int, int>, Event> lastOf_;  // behind the last call, by lineOf()
 };
 
 }  // namespace eccl::runtime::cuda

@@ -55,31 +55,34 @@ Neighbourhood::~Neighbourhood() {
 
 bool Neighbourhood::complete(std::string* why) {
   std::lock_guard lock(mutex_);
-  uint32_t least = UINT32_MAX, room = UINT32_MAX;
+  if (!missing_) missing_ = whatIsMissing();
+  *why = *missing_;
+  return missing_->empty();
+}
+
+/// Under the mutex.
+std::string Neighbourhood::whatIsMissing() {
+  blocks_ = room_ = UINT32_MAX;
   for (Gpu* gpu : gpus_) {
-    if (gpu == nullptr) {
-      *why = "not all ranks are threads of this process with CUDA memory";
-      return false;
-    }
+    if (gpu == nullptr) return "not all ranks are threads of this process with CUDA memory";
     const auto here = static_cast<uint32_t>(std::count(gpus_.begin(), gpus_.end(), gpu));
-    room = std::min(room, gpu->multiprocessors() / here);
-    least = std::min(least, here == 1 ? std::min(room, kBlocksOfRank) : room);
+    room_ = std::min(room_, gpu->multiprocessors() / here);
+    blocks_ = std::min(blocks_, here == 1 ? std::min(room_, kBlocksOfRank) : room_);
     for (Gpu* other : gpus_) {
       int can = 1;
       if (other == nullptr || other == gpu) continue;
-      if (gpu->driver().cuDeviceCanAccessPeer(&can, gpu->ordinal(), other->ordinal()) == kSuccess && can != 0)
-        continue;
-      *why = gpu->name() + " does not reach the memory of " + other->name();
-      return false;
+      const DriverCode code = gpu->driver().cuDeviceCanAccessPeer(&can, gpu->ordinal(), other->ordinal());
+      if (code != kSuccess || can == 0) return gpu->name() + " does not reach the memory of " + other->name();
     }
+    // All kernels now: to load one later may have to wait for those that run.
+    const Entered entered(gpu->driver(), gpu->context());
+    for (int type = 0; entered.status().ok() && type < kDataTypes; ++type) {
+      const auto kernel = gpu->kernel(static_cast<DataType>(type));
+      if (!kernel.ok()) return kernel.status().message();
+    }
+    if (!entered.status().ok()) return entered.status().message();
   }
-  if (least == 0) {
-    *why = "there are more ranks on a GPU than it has multiprocessors";
-    return false;
-  }
-  blocks_ = least;
-  room_ = room;
-  return true;
+  return blocks_ > 0 ? "" : "there are more ranks on a GPU than it has multiprocessors";
 }
 
 Status Neighbourhood::reach(int rank) {
@@ -94,7 +97,8 @@ Status Neighbourhood::reach(int rank) {
   std::lock_guard lock(mutex_);
   ECCL_ASSIGN(const Page lines, page(own));
   auto* const first = reinterpret_cast<lanes::AbortLine*>(lines.host);
-  std::fill_n(first, lanes::kAbortLines, lanes::AbortLine{});
+  std::lock_guard aborting(aborting_);
+  std::fill_n(first, lanes::kAbortLines, lanes::AbortLine{aborted_ ? 1u : 0u});
   aborts_[static_cast<size_t>(rank)] = {first, lines.device};
   return {};
 }
@@ -110,7 +114,7 @@ Result<Neighbourhood::Page> Neighbourhood::page(Gpu& gpu) {
 }
 
 void Neighbourhood::abort() {
-  std::lock_guard lock(mutex_);
+  std::lock_guard lock(aborting_);
   if (aborted_) return;
   aborted_ = true;
   System& system = System::real();  // whoever has GPUs does

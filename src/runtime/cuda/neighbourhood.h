@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <tuple>
 #include <vector>
 
@@ -31,10 +32,11 @@ struct ReportPlace {
 struct Queue {
   NativeStream stream = nullptr;
   bool legacy = false, blocking = false;  // the NULL stream; one that it waits for, and that waits for it
+  bool ofThread = false;                  // each thread's own, by one handle
 
   /// Whether what is in the one runs before what is put into the other afterwards.
   bool holdsUp(const Queue& other) const {
-    return stream == other.stream || (legacy && other.blocking) || (blocking && other.legacy);
+    return (stream == other.stream && !ofThread) || (legacy && other.blocking) || (blocking && other.legacy);
   }
 };
 
@@ -46,7 +48,7 @@ class Neighbourhood {
   ~Neighbourhood();
 
   /// Once all ranks have told each other of themselves. Whether lanes run on the GPUs; else *why says why not.
-  /// The same on all ranks.
+  /// Found out once, so the same for all ranks.
   bool complete(std::string* why);
   /// Makes the GPU of `rank` reach the memory of the others. Its context is current.
   Status reach(int rank);
@@ -77,7 +79,10 @@ class Neighbourhood {
   /// that it was aborted: that memory is not used again.
   bool lost() const { return lost_; }
   /// Where the kernels of a rank look for an abort, once it reaches the others.
-  Address abortOf(int rank) const { return aborts_[static_cast<size_t>(rank)].device; }
+  Address abortOf(int rank) {
+    std::lock_guard lock(aborting_);
+    return aborts_[static_cast<size_t>(rank)].device;
+  }
   /// Ends the kernels of all ranks: they see it within 100 us. Returns at once.
   void abort();
   /// After abort(): returns when no kernel that had begun touches memory any more. One that begins later
@@ -86,6 +91,7 @@ class Neighbourhood {
   void quiesce();
 
  private:
+  std::string whatIsMissing();
   Neighbourhood(uint64_t communicator, int ranks)
       : communicator_(communicator), gpus_(static_cast<size_t>(ranks)), aborts_(gpus_.size()) {}
   struct Page {
@@ -100,10 +106,12 @@ class Neighbourhood {
   std::mutex mutex_;
   std::vector<Gpu*> gpus_;  // by rank; null: it is not here
   uint32_t blocks_ = 0, room_ = 0;
+  std::optional<std::string> missing_;
   struct Abort {
     lanes::AbortLine* host = nullptr;
     Address device = 0;
   };
+  std::mutex aborting_;        // of the following
   std::vector<Abort> aborts_;  // by rank
   bool aborted_ = false;
   std::atomic<TimePoint> abortedAt_{};

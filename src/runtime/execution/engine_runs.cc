@@ -34,6 +34,7 @@ void Engine::admit(Run& run) {
 void Run::decide() {
   view.plan = &plan->view;
   view.signature = record.signature;
+  number = record.sequence;
   program = plan->program.get();
   type = call.type;
   op = call.op > RedOp::min ? RedOp::sum : call.op;

@@ -56,6 +56,7 @@ Status Stream::append(std::vector<StreamItem> items) {
       if (const void* scalar = std::exchange(preMul.scalar, nullptr); scalar != nullptr)
         ECCL_TRY(executor_->read(native_, preMul.immediate, scalar, sizeOf(preMul.type)));
       item.run->decide();
+      if (item.run->state == nullptr) item.run->places = item.run->holds.load(std::memory_order_relaxed);
       works.push_back(item.run.get());
     }
     ECCL_ASSIGN(batch->gate, executor_->enter(native_, works, [batch] { release(*batch); }));

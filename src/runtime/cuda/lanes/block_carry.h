@@ -14,8 +14,8 @@ class BlockCarry : protected BlockMessages<Block> {
   using Messages::operandsOf, Messages::piecesOf, Messages::s_, Messages::shareOf, Messages::thread;
   ECCL_DEVICE BlockCarry(Block& block, BlockState& state) : Messages(block, state) {}
 
-  /// Looks of one kind between those at what the host wants.
-  static constexpr uint32_t kLooks = 256;
+  /// Looks of one kind between those at what the host wants; and until a block says what it waits for.
+  static constexpr uint32_t kLooks = 256, kLong = Block::kLong;
 
   /// The data of a move whose messages are in slots, or where memory is.
   ECCL_DEVICE void carry(uint32_t i, const Move& move, const Strip& strip) {
@@ -65,7 +65,7 @@ class BlockCarry : protected BlockMessages<Block> {
         uint32_t signature = s_.call.signature, length = static_cast<uint32_t>(s_.length);
         if (o >= move.sources)
           storeLine(line, signature, length, flagOf(end.next));
-        else if (await(line, flagOf(end.next), &signature, &length))
+        else if (await(end, 0, &signature, &length))
           matches(end, signature, length, s_.length);
       }
     }
@@ -97,7 +97,7 @@ class BlockCarry : protected BlockMessages<Block> {
       if (operands[o].end >= 0) {
         const End& end = endOf(o);
         uint32_t low = 0, high = 0;
-        await(end.receiver->lines[end.next % kSlots] + 1 + inMessage / 8, flagOf(end.next), &low, &high);
+        await(end, 1 + inMessage / 8, &low, &high);
         return std::bit_cast<Unit>(uint64_t{high} << 32 | low);
       }
       const std::byte* const from = memory(o);
@@ -136,13 +136,18 @@ class BlockCarry : protected BlockMessages<Block> {
     }
   }
 
-  /// Looks at a line until it has come. False: the call has failed or was aborted meanwhile.
-  ECCL_DEVICE bool await(const Line* line, uint32_t flag, uint32_t* low, uint32_t* high) {
-    for (uint32_t looks = 1; !failed_ && !loadLine(line, flag, low, high); ++looks) {
-      if (looks % kLooks != 0) continue;
+  /// Looks at a line of the coming message until it has come. False: the call has failed or was aborted
+  /// meanwhile.
+  ECCL_DEVICE bool await(const End& end, uint64_t number, uint32_t* low, uint32_t* high) {
+    const Line* const line = end.receiver->lines[end.next % kSlots] + number;
+    uint32_t looks = 0;
+    while (!failed_ && !loadLine(line, flagOf(end.next), low, high)) {
+      if (++looks % kLooks != 0) continue;
       failed_ |= ended();
+      if (looks % kLong == 0) storeHint(&s_.call.report->awaited, end.connection);
       block_.pause();
     }
+    if (looks >= kLong) storeHint(&s_.call.report->awaited, int32_t{-1});
     return !failed_;
   }
 };

@@ -112,7 +112,8 @@ class BlockMessages : protected BlockView<Block> {
         static_cast<void>(shareOf(piece, strip.tile, strip.number, &begin));
         s_.way[o] = Way::reference;
         s_.base[o] = inMemory(from, bufferOf(from.space) + from.at, piece, 0, strip.tile, begin);
-      } else if (acquire(&place.sequence, true) == end.next + 1) {
+      } else if (acquire(&place.sequence, true) == end.next + 1 && place.length == length &&
+                 place.signature == s_.call.signature) {
         s_.way[o] = Way::place;
         s_.base[o] = reinterpret_cast<std::byte*>(place.address);
       }
@@ -176,6 +177,8 @@ class BlockMessages : protected BlockView<Block> {
           static_cast<void>(shareOf(piece, strip.postTile, strip.number, &begin));
           Place& place = end.sender->places[message % (2 * kSlots)];
           std::byte* const base = bufferOf(operands[1].space) + operands[1].at;
+          place.length = static_cast<uint32_t>(length);
+          place.signature = s_.call.signature;
           place.address =
               reinterpret_cast<uint64_t>(inMemory(operands[1], base, piece, 0, strip.postTile, begin));
           release(&place.sequence, message + 1, true);

@@ -37,9 +37,10 @@ struct alignas(32) Header {
   uint32_t signature, length;
   uint64_t reference;  // where the data is instead of the slot, in memory that the receiver reaches; 0: there
 };
-/// Where the receiver wants message number `sequence` - 1 to be written.
-struct alignas(16) Place {
+/// Where the receiver wants message number `sequence` - 1 to be written, if it is what is expected.
+struct alignas(32) Place {
   uint64_t sequence, address;
+  uint32_t length, signature;
 };
 
 /// A ring's memory in the receiver's GPU, and in the sender's. Zeroed when it is made. What a side polls is in

@@ -34,7 +34,7 @@ struct BlockState {
 };
 
 /// What one thread of a block knows. `Block`: thread(), threads(); sync(), a barrier; all(bool) and any(bool),
-/// barriers that tell; pause().
+/// barriers that tell; pause(); kLong, looks that are worth telling the host.
 template <class Block>
 class BlockView {
  protected:

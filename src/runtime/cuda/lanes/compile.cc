@@ -25,6 +25,7 @@ class Compiler {
       : program_(program), plan_(plan), blocks_(blocks) {}
 
   Result<Compiled> compile() {
+    if (static_cast<uint64_t>(program_.messageParts) * kGrain > kSlotBytes) return tooMuch();
     layOut();
     for (const Lane& lane : program_.lanes) ECCL_TRY(addLane(lane));
     for (LanePlan& lane : made_.lane)
@@ -131,7 +132,6 @@ class Compiler {
       made_.operands.push_back(made);
     }
     move.always = pointToPoint();
-    made_.reduces |= step.sources > 1;
     made_.moves.push_back(move);
   }
 
@@ -177,13 +177,17 @@ class Compiler {
       for (uint32_t v = first; v < std::min(strips, first + made.served); ++v)
         ends += made_.lane[v % made.lanes].ends;
       if (made.served <= kMaxServed && ends <= kMaxEnds) continue;
-      return Status::error(
-          Code::internal,
-          "a schedule of %u lanes for %d ranks is more than %u blocks of a GPU can serve; please "
-          "report it, and set ECCL_CUDA_LANES=0",
-          made.lanes, program_.ranks, blocks_);
+      return tooMuch();
     }
     return {};
+  }
+
+  Status tooMuch() const {
+    return Status::error(
+        Code::internal,
+        "a schedule of %zu lanes for %d ranks is more than %u blocks of a GPU can serve; please "
+        "report it, and set ECCL_CUDA_LANES=0",
+        program_.lanes.size(), program_.ranks, blocks_);
   }
 
   const Program& program_;
@@ -201,6 +205,7 @@ uint32_t widthFor(const Program& program, const PlanView& plan, uint32_t blocks)
   // No schedule of ours has more lanes of a channel than two for each rank, and a block serves so many.
   const auto lanes = static_cast<uint64_t>(program.channels) * std::max(3, 2 * program.ranks);
   const bool pair = program.collective == Collective::send || program.collective == Collective::receive;
+  if (program.connections.empty()) return std::max(1u, blocks / 8);  // a copy, of which a group may have others
   // A group may have a Send and a Recv for each rank, which are there at once.
   const uint64_t byLanes =
       pair ? blocks / (2 * static_cast<uint64_t>(program.ranks)) : uint64_t{kMaxServed} * blocks / lanes;

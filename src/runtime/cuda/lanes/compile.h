@@ -19,7 +19,6 @@ struct Compiled {
   std::vector<int32_t> ends;  // by EndOf: the connection of the Program
   size_t scratchBytes = 0;
   uint32_t blocks = 0;  // of this rank
-  bool reduces = false;
 };
 
 /// How many blocks share each lane's work. The same on all ranks, as all that goes in is.

@@ -16,7 +16,8 @@ class LaneBlock : BlockCarry<E, Block> {
   using Carry::abort_, Carry::block_, Carry::failed_, Carry::s_, Carry::served_;
   using Carry::carry, Carry::carryByLines, Carry::commit, Carry::copyPlan, Carry::drained, Carry::endCount_,
       Carry::ended;
-  using Carry::kLooks, Carry::lengthOf, Carry::look, Carry::makes, Carry::moveOf, Carry::post, Carry::thread;
+  using Carry::kLong, Carry::kLooks, Carry::lengthOf, Carry::look, Carry::makes, Carry::moveOf, Carry::post,
+      Carry::thread;
 
  public:
   ECCL_DEVICE LaneBlock(Block& block, BlockState& state) : Carry(block, state) {}
@@ -179,7 +180,9 @@ class LaneBlock : BlockCarry<E, Block> {
       const Strip& strip = s_.strips[i];
       for (uint32_t e = thread(); e < s_.lanes[i].ends; e += block_.threads())
         program.ends[s_.lanes[i].firstEnd + e].strips[strip.number] = s_.ends[strip.endsAt + e];
-      if (thread() == 0) program.done[strip.lane * program.width + strip.number] = strip.made;
+      // Others look at it while the call goes on, if it is awaited; then it is there already.
+      if (thread() == 0 && !s_.lanes[i].awaited)
+        program.done[strip.lane * program.width + strip.number] = strip.made;
     }
     block_.sync();
     if (thread() != 0) return;
@@ -191,8 +194,6 @@ class LaneBlock : BlockCarry<E, Block> {
   }
 
   static constexpr uint32_t kTilesPerReport = 256;
-  /// Looks until a block says what it waits for: some 50 ms.
-  static constexpr uint32_t kLong = 1 << 16;
 
   bool stopped_ = false;  // as all threads know
 };
