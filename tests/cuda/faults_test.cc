@@ -106,10 +106,10 @@ TEST_P(CudaStreams, AGroupMayUseSeveralStreams) {
     ecclComm_t comm = ranks_.comm(rank);
     const auto at = [&](int i) { return asStream(streams[i].native()); };
     HostWord held;
-    held.heldBackBy(streams[1].native());
+    held.heldBackBy(streams[0].native());
     Cuda::need(Cuda::get().cuMemcpyAsync(reinterpret_cast<test::Address>(self.data()),
                                          reinterpret_cast<test::Address>(late.data()), kCount * sizeof(int),
-                                         streams[1].native()),
+                                         streams[0].native()),
                "cuMemcpyAsync");
     ecclGroupStart();
     ecclSend(out.data(), kMany, ecclInt32, 1 - rank, comm, at(0));
