@@ -31,7 +31,7 @@ class BlockCarry : protected BlockMessages<Block> {
         block_.sync();
       }
       bool any = false;
-      for (uint32_t d = 0; d < move.destinations; ++d) any |= s_.work.destination[d] != nullptr;
+      for (uint32_t d = 0; d < move.destinations; ++d) any |= s_.work.writes(d);
       if (any) combineAll<E>(block_, s_.work, s_.length);
       return;
     }
@@ -126,6 +126,7 @@ class BlockCarry : protected BlockMessages<Block> {
         continue;
       }
       std::byte* const to = memory(o);
+      if (operands[0].end < 0 && to == memory(0) && s_.work.copies()) continue;  // as Work::writes()
       if (bytes == 8 && reinterpret_cast<uintptr_t>(to) % 8 == 0) {
         *reinterpret_cast<uint64_t*>(to) = word;
         continue;

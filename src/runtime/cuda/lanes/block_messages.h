@@ -137,7 +137,7 @@ class BlockMessages : protected BlockView<Block> {
         for (Line& line : end.receiver->lines[message % kSlots]) storeLine(&line, 0, 0, 0);
         release(&end.sender->released, end.next, false);
       } else if (lines) {
-        storeHint(&end.sender->released, end.next);  // what was read has been used
+        releaseLines(&end.sender->released, end.next);
       } else {
         release(&end.sender->released, end.next, end.near);
       }

@@ -35,6 +35,10 @@ struct Work {
   ECCL_DEVICE bool copies() const {
     return sources == 1 && pre[0].kind == kernels::Scale::Kind::none && post.kind == kernels::Scale::Kind::none;
   }
+  /// Whether a destination is written. A copy onto itself is none: others may be reading there.
+  ECCL_DEVICE bool writes(uint32_t d) const {
+    return destination[d] != nullptr && !(destination[d] == source[0] && copies());
+  }
 };
 
 /// N elements that are combined at once, in registers.
@@ -113,7 +117,7 @@ ECCL_DEVICE inline void combineLines(const Work& work, uint64_t line, uint64_t d
     }
   }
   for (uint32_t d = 0; d < work.destinations; ++d) {
-    if (work.destination[d] == nullptr) continue;
+    if (!work.writes(d)) continue;
     Wide* const to = reinterpret_cast<Wide*>(work.destination[d]) + line;
     ECCL_UNROLL
     for (int t = 0; t < kTimes; ++t) to[static_cast<uint64_t>(t) * distance] = result[t];
@@ -148,7 +152,7 @@ ECCL_DEVICE inline void combineOne(const Work& work, uint64_t at) {
     result = sum.delivered().elements[0];
   }
   for (uint32_t d = 0; d < work.destinations; ++d)
-    if (work.destination[d] != nullptr) storeAt(work.destination[d] + at, result);
+    if (work.writes(d)) storeAt(work.destination[d] + at, result);
 }
 
 /// All of `work`: `bytes` of each source and destination, a multiple of the element's.
