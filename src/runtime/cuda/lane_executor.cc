@@ -296,18 +296,9 @@ Result<std::unique_ptr<StreamGate>> LaneExecutor::enter(void* native, std::span<
     (work->carried ? here : staged).push_back(work);
   }
   if (!here.empty()) {
-    const Driver& driver = gpu_.driver();
-    const Entered entered(driver, gpu_.context());
+    const Entered entered(gpu_.driver(), gpu_.context());
     ECCL_TRY(entered.status());
-    int capturing = kCaptureNone;
-    ECCL_TRY(driver.check(driver.cuStreamIsCapturing(stream, &capturing), "cuStreamIsCapturing",
-                          "of the call's stream %p, which has to be one of %s,", native, gpu_.name().c_str()));
-    if (capturing != kCaptureNone)
-      return Status::error(
-          Code::invalidUsage,
-          "the stream %p is being captured into a graph, which ECCL's calls cannot be yet: make "
-          "the call outside the capture",
-          native);
+    ECCL_TRY(refuseCapture(stream));
     ECCL_TRY(launch(here, stream));
   }
   if (staged.empty()) return reached(), std::unique_ptr<StreamGate>();

@@ -34,21 +34,26 @@ Status StagedExecutor::admit(const void* address) const {
   return {};
 }
 
+Status StagedExecutor::refuseCapture(NativeStream stream) const {
+  int capturing = kCaptureNone;
+  ECCL_TRY(gpu_.driver().check(gpu_.driver().cuStreamIsCapturing(stream, &capturing), "cuStreamIsCapturing",
+                               "of the call's stream %p, which has to be one of %s,",
+                               static_cast<void*>(stream), gpu_.name().c_str()));
+  if (capturing == kCaptureNone) return {};
+  return Status::error(
+      eccl::Code::invalidUsage,
+      "the stream %p is being captured into a graph, and ECCL's calls cannot be: make the call "
+      "outside the capture",
+      static_cast<void*>(stream));
+}
+
 Result<std::unique_ptr<StreamGate>> StagedExecutor::enter(void* native, std::span<Work* const> works,
                                                           std::function<void()> reached) {
   const auto stream = static_cast<NativeStream>(native);
   const Driver& driver = gpu_.driver();
   const Entered entered(driver, gpu_.context());
   ECCL_TRY(entered.status());
-  int capturing = kCaptureNone;
-  ECCL_TRY(driver.check(driver.cuStreamIsCapturing(stream, &capturing), "cuStreamIsCapturing",
-                        "of the call's stream %p, which has to be one of %s,", native, gpu_.name().c_str()));
-  if (capturing != kCaptureNone)
-    return Status::error(
-        eccl::Code::invalidUsage,
-        "the stream %p is being captured into a graph, and calls staged through the host cannot "
-        "be: make the call outside the capture",
-        native);
+  ECCL_TRY(refuseCapture(stream));
   // Runs of other communicators have executors of the same kind and GPU: that is the stream's.
   const auto bellOf = [](Work& work) -> BellStream& {
     return static_cast<StagedExecutor*>(work.executor)->bell_;

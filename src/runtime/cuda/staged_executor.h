@@ -35,6 +35,9 @@ class StagedExecutor : public Executor {
   Status failure(const Work&) const override { return {}; }
 
  protected:
+  /// Error (invalidUsage): the stream is being captured. The context is current.
+  Status refuseCapture(NativeStream stream) const;
+
   Gpu& gpu_;
 
  private:
