@@ -8,10 +8,11 @@
 namespace eccl::runtime::cuda {
 namespace {
 
-/// A rank that has its GPU to itself leaves the rest of it to the caller's kernels. So many blocks pass 500
-/// GB/s on (16 GB/s each; NVIDIA H100, November 2026: perf/results/gpu.md).
+/// A rank that has its GPU to itself leaves the rest of it to the caller's kernels. So many blocks passed 300
+/// GB/s by slots and 440 directly, within one GPU (NVIDIA H100, November 2026: perf/results/gpu.md). Between
+/// GPUs it was not measured.
 constexpr uint32_t kBlocksOfRank = 32;
-/// From an abort until no kernel that had begun is there any more; 100 times what it should take.
+/// From an abort until no kernel that had begun is there any more; they should take much less.
 constexpr Duration kAbortLimit = std::chrono::milliseconds(100);
 /// Host memory for reports, or for one rank's abort lines.
 constexpr size_t kPageBytes = 1 << 16;

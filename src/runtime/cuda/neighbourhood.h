@@ -83,7 +83,7 @@ class Neighbourhood {
     std::lock_guard lock(aborting_);
     return aborts_[static_cast<size_t>(rank)].device;
   }
-  /// Ends the kernels of all ranks: they see it within 100 us. Returns at once.
+  /// Ends the kernels of all ranks, which look for it while they wait. Returns at once.
   void abort();
   /// After abort(): returns when no kernel that had begun touches memory any more. One that begins later
   /// touches none. Where streams hold kernels back that cannot be told, so it returns 100 ms after the abort at
