@@ -305,7 +305,8 @@ typedef struct {
   char path[16];          /* "thread", "shm", "tcp" or a module's; "": not found yet */
   char interface[16];     /* of this host, that the socket goes by; "": not known */
   char local[64];         /* "192.0.2.1:5000" or "[2001:db8::1]:5000", this end of the socket; of a rail without
-                             sockets its address */
+                             sockets its address; port 0: sums over sockets that were closed, as others took
+                             their place */
   char remote[64];        /* the other end */
   char peerHost[64];      /* name of the peer's host */
 } ecclConnectionInfo_t;

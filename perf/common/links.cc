@@ -25,7 +25,9 @@ void sumLinks(const std::vector<ecclConnectionInfo_t>& infos, int rank, const ch
     std::snprintf(link->host, sizeof link->host, "%s", host);
     link->rank = rank;
     if (rail) continue;
-    ++link->connections;
+    const size_t length = std::strlen(info.local);
+    const bool closed = length > 2 && std::strcmp(info.local + length - 2, ":0") == 0;
+    link->connections += !closed;
     link->sent += socket ? info.sent : info.sends != 0 ? info.bytes : 0;
     link->received += socket ? info.received : info.sends != 0 ? 0 : info.bytes;
     link->retransmits += info.retransmits;

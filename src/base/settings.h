@@ -38,7 +38,7 @@ struct Settings {
   std::string socketIfname;      // ECCL_SOCKET_IFNAME
   std::string socketFamily;      // ECCL_SOCKET_FAMILY: "", AF_INET or AF_INET6
   int64_t socketsPerRail = 1;    // ECCL_SOCKETS_PER_RAIL: of a connection between two hosts
-  int64_t placeFlows = 1;        // ECCL_PLACE_FLOWS: 1: sockets are spread over the paths of the network
+  int64_t placeFlows = 1;        // ECCL_PLACE_FLOWS: 1: over the paths of the network; 2: hidden ones, too
   int64_t crossRail = 2;         // ECCL_CROSS_RAIL: 0: rails are joined only to their like
   double initTimeout = 120;      // ECCL_INIT_TIMEOUT, seconds: for each phase of making a communicator
   double heartbeatTimeout = 5;   // ECCL_HEARTBEAT_TIMEOUT, seconds: a host that is silent so long is lost

@@ -148,6 +148,25 @@ TEST(SelectionRules, CoverEverySizeForAnyNumberOfRanks) {
   }
 }
 
+// Two ranks on each host share its ports, so that the model takes both ways for equal.
+TEST(SelectionRules, LongBlocksAreRelayedOnlyWhereThatIsClearlyFaster) {
+  CostParameters bytes{};
+  bytes[CostTerm::portBytes] = 100;
+  const CostModel model(bytes, {});
+  const auto relayed = [&](const Placement& placement, uint64_t elements) {
+    CallSize size;
+    size.elements = elements;
+    size.elementBytes = 4;
+    const auto candidates = candidatesFor(Collective::allToAll, size, placement, model);
+    EXPECT_TRUE(candidates.ok()) << candidates.status().message();
+    return std::any_of(candidates->begin(), candidates->end(),
+                       [](const Candidate& one) { return std::string(one.choice.algorithm->name) == "rail"; });
+  };
+  const Placement shared = Placement::blocks(8, 4);
+  EXPECT_TRUE(relayed(shared, 1 << 10));
+  EXPECT_FALSE(relayed(shared, 1 << 18));
+}
+
 TEST(SelectionRules, CandidatesAreSortedAndComplete) {
   CallSize size;
   size.elements = 1000;

@@ -1,4 +1,5 @@
-"""Flows on a fabric with several paths: they are spread over all spines, and again when a spine is gone.
+"""Flows on a fabric with several paths: they are spread over all spines, again when a spine is gone, and by trial where
+no router says anything.
 
 Arguments: the name of a test, the folder of the perf tools, and the program eccl_topo.
 """
@@ -23,12 +24,12 @@ ACROSS = HOSTS * HOSTS // 2  # flows between the two leaves, in both directions
 
 
 @contextlib.contextmanager
-def fabric():
-    """Two leaves with three hosts each."""
+def fabric(hosts=HOSTS, spines=SPINES):
+    """Two leaves with half of the hosts each."""
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "fabric.json")
         with open(path, "w") as file:
-            json.dump({"hosts": HOSTS, "rails": [{"rate": 100}], "leaves": 2, "spines": SPINES}, file)
+            json.dump({"hosts": hosts, "rails": [{"rate": 100}], "leaves": 2, "spines": spines}, file)
         with Lab(path) as lab:
             yield lab
 
@@ -109,4 +110,33 @@ def a_spine_is_gone():
                 ranks.terminate()
 
 
-run((flows_are_spread, a_spine_is_gone), sys.argv[1])
+def flows_are_moved_by_trial():
+    """A ring that crosses the spines with every hop, two flows each way over two spines: in three of four cases some meet
+    at first, and take twice the time."""
+    count = 1 << 21
+    alone = 2 * 3 / 4 * count * 8 / (100e6 * 1448 / 1514) * 1e6  # us
+    order = ["sh", "-c", 'RANK=$((RANK % 2 * 2 + RANK / 2)) exec "$0" "$@"']
+    call = [os.path.join(sys.argv[2], "all_reduce_perf"), "-b", count, "-e", count, "-n", "2", "-w", "1", "-N", "0", "-c", "0"]
+    with fabric(4, 2) as lab, tempfile.TemporaryDirectory() as folder:
+        for switch in ("tor0", "tor1"):
+            lab("fault", "mute", switch)
+        with lab.start("--output", folder, "--patience", 60, "--", *order, *call,
+                       env={"ECCL_DEBUG": "INFO", "ECCL_ALGO": "ring"}) as ranks:
+            try:
+                def times():
+                    return [float(time) for time in re.findall(r"^ +%d +\d+ +float +sum +-1 +([\d.]+)" % count, everything(folder), re.M)]
+
+                def alone_again():
+                    check(ranks.poll() is None, "the job ended", everything(folder))
+                    return len(times()) > 4 and max(times()[-4:]) < 1.25 * alone
+                eventually(alone_again, "no flow meets another", 120)
+            finally:
+                ranks.terminate()
+        output = everything(folder)
+        print("%.2f of the bound at first, %.2f in the end" % (times()[0] / alone, times()[-1] / alone))
+        check("routers do not say by which ways it can go" in output, "something was traced", output)
+        moves = re.findall(r"(goes from|stays off) port \d+, [\d.]+ MB/s, instead of", output)
+        check(max(times()) < 1.5 * alone or "goes from" in moves, "flows met, and none was moved", output)
+
+
+run((flows_are_spread, a_spine_is_gone, flows_are_moved_by_trial), sys.argv[1])

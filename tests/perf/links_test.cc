@@ -68,6 +68,16 @@ TEST(Links, AddsUpByInterfaceAndByPath) {
   EXPECT_STREQ(links[5].name, "");
 }
 
+TEST(Links, CountsWhatClosedSocketsHaveCarriedNotThem) {
+  ecclConnectionInfo_t closed = socket("eth0", 1, 1, 100, 10, 0), open = socket("eth0", 1, 1, 50, 5, 0);
+  std::snprintf(closed.local, sizeof closed.local, "10.0.0.1:0");
+  std::snprintf(open.local, sizeof open.local, "10.0.0.1:4000");
+  LinkRecord links[kMostLinks];
+  sumLinks({open, closed}, 0, "node0", links);
+  EXPECT_EQ(links[0].connections, 1);
+  EXPECT_EQ(links[0].sent, 150u);
+}
+
 TEST(Links, SaysHowManyHaveNoRoom) {
   std::vector<ecclConnectionInfo_t> infos;
   for (int i = 0; i < kMostLinks + 2; ++i)

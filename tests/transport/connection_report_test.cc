@@ -127,8 +127,8 @@ TEST(ConnectionReport, SaysWhatTheKernelSays) {
   EXPECT_EQ(sockets[0].retransmitted, 1u);
   EXPECT_EQ(sockets[0].retransmittedBytes, 100u);
   EXPECT_EQ(sockets[0].roundTripMicroseconds, 250u);
-  EXPECT_EQ(sockets[0].bytesPerSecond, 0u);  // nothing has been sent
-  EXPECT_EQ(sockets[1].bytesPerSecond, 5'000'000u);
+  EXPECT_EQ(sockets[0].bytesPerSecond(), 0u);  // nothing has been sent
+  EXPECT_EQ(sockets[1].bytesPerSecond(), 5'000'000u);
   EXPECT_EQ(sockets[1].retransmitted, 2u);
 }
 

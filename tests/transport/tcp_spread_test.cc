@@ -1,5 +1,7 @@
 // A TCP connection of several sockets.
 #include <gmock/gmock.h>
+#include <linux/tcp.h>
+#include <netinet/in.h>
 
 #include <random>
 
@@ -216,6 +218,134 @@ TEST(TcpSender, LongMessagesKeepToThePreferredSockets) {
   EXPECT_THAT(bytesOf(256), ::testing::ElementsAre(0, 0, all));
   prefer({false, false, false});
   EXPECT_THAT(bytesOf(256), ::testing::Not(::testing::Contains(all))) << "none is preferred: all are used";
+}
+
+// The kernel of a bare AF_UNIX socket does not say what waits in it: nothing does.
+TEST(TcpSender, ClosesSparedSocketsAndUsesTheirNumbersAgain) {
+  Sending wire(SIZE_MAX, 0, System::real(), 3);
+  size_t next = 0;
+  wire.path->preferSockets([&](const SocketEnds&) { return next++ != 1; });
+  wire.path->closeSpareSockets();
+  const std::string last = wire.take(1);
+  ASSERT_EQ(last.size(), sizeof(TcpFrame));
+  EXPECT_EQ(reinterpret_cast<const TcpFrame*>(last.data())->kind, FrameKind::leave);
+  char byte;
+  EXPECT_EQ(read(wire.peers[1].get(), &byte, 1), 0) << "it is still open";
+  const std::vector<SocketReport> reports = wire.path->sockets();
+  ASSERT_EQ(reports.size(), 3u) << "what it has carried is forgotten";
+  EXPECT_EQ(reports[2].bytesPerSecond(), 0u);
+  ASSERT_TRUE(wire.path->addSocket(wire.newSocket(System::real())).ok());
+  for (uint64_t k = 0; k < kShape.slots; ++k) {
+    publish(wire.end, 256);
+    wire.path->kick();
+  }
+  size_t bytes = 0;
+  for (const size_t socket : {0u, 2u, 3u}) {
+    const Sent sent = partsOf(wire.take(socket));
+    EXPECT_GT(sent.bytes, 0u) << socket;
+    bytes += sent.bytes;
+  }
+  EXPECT_EQ(bytes, 256u * kShape.slots);
+  wire.path->weighSockets([](const SocketEnds&) { return 100; });
+  EXPECT_EQ(wire.breaks, 0);
+}
+
+TEST(TcpSender, KeepsTheFirstSocketAndThoseThatAreNeeded) {
+  Sending wire(SIZE_MAX, 0, System::real(), 3);
+  size_t next = 0;
+  wire.path->preferSockets([&](const SocketEnds&) { return next++ == 1; });
+  wire.path->closeSpareSockets();
+  EXPECT_EQ(wire.take(0), "");
+  EXPECT_EQ(wire.take(1), "");
+  EXPECT_EQ(wire.take(2).size(), sizeof(TcpFrame));
+  for (uint64_t k = 0; k < kShape.slots; ++k) {
+    publish(wire.end, 256);
+    wire.path->kick();
+  }
+  EXPECT_EQ(partsOf(wire.take(1)).bytes, 256u * kShape.slots);
+}
+
+/// A machine whose kernel says that this much waits in each socket.
+class WaitingSystem final : public test::ForwardingSystem {
+ public:
+  WaitingSystem() : ForwardingSystem(System::real()) {}
+  int getsockopt(int fd, int level, int name, void* value, socklen_t* size) override {
+    if (level != IPPROTO_TCP || name != TCP_INFO)
+      return ForwardingSystem::getsockopt(fd, level, name, value, size);
+    tcp_info info{};
+    info.tcpi_notsent_bytes = waits;
+    std::memcpy(value, &info, *size = std::min<socklen_t>(*size, sizeof info));
+    return 0;
+  }
+  uint32_t waits = 1;
+};
+
+// If it had to be sent again, nobody would.
+TEST(TcpSender, DoesNotCloseASocketInWhichSomethingWaits) {
+  WaitingSystem system;
+  Sending wire(SIZE_MAX, 0, system, 2);
+  size_t next = 0;
+  wire.path->preferSockets([&](const SocketEnds&) { return next++ == 0; });
+  wire.path->closeSpareSockets();
+  EXPECT_EQ(wire.take(1), "");
+  system.waits = 0;
+  wire.path->closeSpareSockets();
+  EXPECT_EQ(wire.take(1).size(), sizeof(TcpFrame));
+}
+
+// Of one that takes seven bytes at a time: the frame goes on where it was cut, whatever is wanted meanwhile.
+TEST(TcpSender, ASocketThatIsBeingLeftIsNeverUsedAgain) {
+  Sending wire(7, 0, System::real(), 2);
+  const auto preferOnly = [&](size_t which) {
+    size_t next = 0;
+    wire.path->preferSockets([&](const SocketEnds&) { return next++ == which; });
+  };
+  preferOnly(0);
+  wire.path->closeSpareSockets();
+  preferOnly(1);
+  for (int i = 0; i < 8; ++i) wire.path->closeSpareSockets();
+  EXPECT_EQ(wire.path->sockets().size(), 2u);
+  const std::string last = wire.take(1);
+  ASSERT_EQ(last.size(), sizeof(TcpFrame));
+  EXPECT_EQ(reinterpret_cast<const TcpFrame*>(last.data())->kind, FrameKind::leave);
+  publish(wire.end, 256);
+  for (int i = 0; i < 100; ++i) {
+    wire.path->kick();
+    while (wire.reactor.poll(Duration::zero())) {}
+  }
+  EXPECT_EQ(wire.take(0).size(), 256 + sizeof(TcpFrame)) << "one socket carries whole messages";
+}
+
+TEST(TcpReceiver, ClosesASocketThatTheSenderLeaves) {
+  Receiving wire(SIZE_MAX, 0, System::real(), 3);
+  const TcpFrame leave = word(FrameKind::leave);
+  const std::string first = part(0, 200, 0, 100), rest = part(0, 200, 100, 100);
+  wire.put(first.data(), first.size(), 1);
+  wire.put(&leave, sizeof leave, 1);
+  wire.peers[1].reset();
+  while (wire.reactor.poll(Duration::zero())) {}
+  for (int i = 0; i < 5; ++i) {
+    wire.path->poll();
+    EXPECT_EQ(wire.path->checkSockets([](const SocketAddress&) { return std::string(); }), "");
+  }
+  wire.put(rest.data(), rest.size(), 2);
+  Received received;
+  ASSERT_TRUE(wire.end.peek(received));
+  EXPECT_EQ(std::string(reinterpret_cast<const char*>(received.data), received.length), payload(0, 0, 200));
+  wire.end.release();
+  ASSERT_TRUE(wire.path->addSocket(wire.newSocket(System::real())).ok());
+  const std::string next = part(1, 50, 0, 50);
+  wire.put(next.data(), next.size(), 3);
+  EXPECT_TRUE(wire.end.peek(received));
+  EXPECT_EQ(wire.breaks, 0);
+}
+
+// Credits go over the first socket.
+TEST(TcpReceiver, TheFirstSocketCannotBeLeft) {
+  Receiving wire(SIZE_MAX, 0, System::real(), 2);
+  wire.put(word(FrameKind::leave));
+  EXPECT_EQ(wire.breaks, 1);
+  EXPECT_THAT(wire.reason, HasSubstr("cannot be"));
 }
 
 TEST(TcpSender, WantsMoreSocketsOnceForALongMessage) {

@@ -49,7 +49,7 @@ void addSocket(const SocketReport& socket, int number, ecclConnectionInfo_t* inf
   info->waiting = socket.waitingBytes;
   info->retransmits = socket.retransmitted;
   info->retransmitted = socket.retransmittedBytes;
-  info->rate = socket.bytesPerSecond;
+  info->rate = socket.bytesPerSecond();
   info->rtt = socket.roundTripMicroseconds;
   copyText(info->interface, socket.interface);
   if (socket.ends.local.valid()) copyText(info->local, socket.ends.local.text());

@@ -157,6 +157,7 @@ Status Communicator::openEngine() {
   options.connectLimit = initLimit();
   options.socketsPerRail = static_cast<int>(settings.socketsPerRail);
   options.crossRail = settings.crossRail != 0;
+  options.placeUnseen = settings.placeFlows > 1;
   if (settings.placeFlows != 0 && ranks_ > 1) {
     options.tellFlows = [this](int target, const std::string& message) {
       const Status status =

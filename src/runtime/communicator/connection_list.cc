@@ -60,7 +60,7 @@ std::string socketLine(const SocketReport& socket, const std::string& way) {
       way.c_str(), word(socket.interface).c_str(), textOf(socket.ends.local).c_str(),
       textOf(socket.ends.remote).c_str(), wide(socket.sentBytes), wide(socket.receivedBytes),
       wide(socket.waitingBytes), wide(socket.retransmitted), wide(socket.retransmittedBytes),
-      socket.roundTripMicroseconds, wide(socket.bytesPerSecond), word(socket.cipher).c_str());
+      socket.roundTripMicroseconds, wide(socket.bytesPerSecond()), word(socket.cipher).c_str());
 }
 
 }  // namespace

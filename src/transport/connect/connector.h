@@ -69,6 +69,7 @@ struct ConnectorOptions {
   /// Tells rank `target`, or all ranks if it is negative, what its Connector::hearFlows() is to hear. Not set:
   /// flows are not placed.
   std::function<void(int target, std::string message)> tellFlows;
+  bool placeUnseen = false;           // flows are moved by trial also where there seem to be no routers
   const FaultPlan* faults = nullptr;  // for tests: what goes wrong on the way; not owned
 };
 

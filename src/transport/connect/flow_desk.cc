@@ -8,14 +8,21 @@ FlowDesk::FlowDesk(const ConnectorOptions& options) : options_(options) {
   if (options.rank == 0) planner_.emplace();
 }
 
-void FlowDesk::leave(FlowOwner& owner) {
-  owners_.erase(&owner);
-  std::erase_if(asked_, [&](const auto& one) { return one.second.first == &owner; });
+uint64_t FlowDesk::join(FlowOwner& owner, size_t flows) {
+  owners_[names_] = {&owner, flows};
+  return std::exchange(names_, names_ + flows);
 }
 
-void FlowDesk::ask(FlowOwner& owner, size_t flow, std::vector<FlowWay> ways) {
-  asked_[names_] = {&owner, flow};
-  tell(0, {.kind = FlowMessage::Kind::ask, .flow = names_++, .ways = std::move(ways), .port = 0});
+void FlowDesk::leave(FlowOwner& owner) {
+  std::erase_if(owners_, [&](const auto& one) { return one.second.owner == &owner; });
+}
+
+void FlowDesk::ask(uint64_t name, std::vector<FlowWay> ways) {
+  tell(0, {.kind = FlowMessage::Kind::ask, .flow = name, .ways = std::move(ways)});
+}
+
+void FlowDesk::tellPace(uint64_t name, const FlowPace& pace, FlowMessage::Kind kind) {
+  tell(0, {.kind = kind, .flow = name, .pace = pace});
 }
 
 bool FlowDesk::mayTrace(TimePoint now) {
@@ -26,7 +33,7 @@ bool FlowDesk::mayTrace(TimePoint now) {
 }
 
 void FlowDesk::changed() {
-  tell(0, {.kind = FlowMessage::Kind::changed, .flow = 0, .ways = {}, .port = 0});
+  tell(0, {.kind = FlowMessage::Kind::changed});
 }
 
 void FlowDesk::hear(int origin, std::string_view bytes) {
@@ -34,8 +41,7 @@ void FlowDesk::hear(int origin, std::string_view bytes) {
   if (!message.ok()) {
     ECCL_WARN("%s: dropped %s from rank %d; is it another version of ECCL?",
               options_.describe(options_.rank).c_str(), message.status().message().c_str(), origin);
-  } else if (planner_ &&
-             (message->kind == FlowMessage::Kind::ask || message->kind == FlowMessage::Kind::changed)) {
+  } else if (planner_ && message->toRankZero()) {
     planner_->hear(origin, message.take(), options_.system->now());
   } else if (origin == 0) {
     take(*message);
@@ -43,26 +49,43 @@ void FlowDesk::hear(int origin, std::string_view bytes) {
 }
 
 void FlowDesk::progress() {
-  if (!planner_) return;
-  planner_->progress(options_.system->now(),
-                     [this](int target, const FlowMessage& message) { tell(target, message); });
+  if (!planner_ && nextLook_ == TimePoint::max()) return;
+  const TimePoint now = options_.system->now();
+  if (planner_)
+    planner_->progress(now, [this](int target, const FlowMessage& message) { tell(target, message); });
+  if (now < nextLook_) return;
+  constexpr Duration kBetween = std::chrono::milliseconds(30), kBetweenIdle = std::chrono::milliseconds(300);
+  bool active = false;
+  for (const auto& [first, joined] : owners_) active |= joined.owner->onLook();
+  nextLook_ = now + (active ? kBetween : kBetweenIdle);
 }
 
 void FlowDesk::tell(int target, const FlowMessage& message) {
   if (target != options_.rank && options_.tellFlows) options_.tellFlows(target, message.encode());
   if (target >= 0 && target != options_.rank) return;
-  const bool asks = message.kind == FlowMessage::Kind::ask || message.kind == FlowMessage::Kind::changed;
-  asks ? planner_->hear(options_.rank, message, options_.system->now()) : take(message);
+  message.toRankZero() ? planner_->hear(options_.rank, message, options_.system->now()) : take(message);
 }
 
 void FlowDesk::take(const FlowMessage& message) {
   if (message.kind == FlowMessage::Kind::again) {
-    asked_.clear();
-    for (FlowOwner* const owner : owners_) owner->onAgain();
-  } else if (const auto found = asked_.find(message.flow); found != asked_.end()) {
-    const auto [owner, flow] = found->second;
-    asked_.erase(found);
-    owner->onPlaced(flow, message.port);
+    for (const auto& [first, joined] : owners_) joined.owner->onAgain();
+    return;
+  }
+  auto found = owners_.upper_bound(message.flow);
+  if (found == owners_.begin()) return;
+  --found;
+  FlowOwner* const owner = found->second.owner;
+  const uint64_t flow = message.flow - found->first;
+  if (flow >= found->second.flows) return;  // of one that has left
+  switch (message.kind) {
+    case FlowMessage::Kind::answer:
+      return owner->onPlaced(flow, message.port);
+    case FlowMessage::Kind::more:
+      return owner->onMore(flow);
+    case FlowMessage::Kind::move:
+      return owner->onMove(flow);
+    default:
+      return;
   }
 }
 

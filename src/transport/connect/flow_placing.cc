@@ -29,69 +29,91 @@ FlowPlacing::FlowPlacing(LinkContext& context, Connection& connection, const Hel
     : context_(context),
       connection_(connection),
       wake_(std::move(wake)),
-      socket_(context, connection, hello, [this] { progress(); }) {
-  const ConnectorOptions& options = context.options;
-  const std::vector<Rail>& mine = options.endpoint(options.rank).rails;
-  const std::vector<Rail>& theirs = options.endpoint(connection.peer()).rails;
-  for (const RailPair& pair : railPairs(mine, theirs, options.socketsPerRail, options.crossRail)) {
-    const Rail& here = mine[static_cast<size_t>(pair.mine)];
-    const Rail& there = theirs[static_cast<size_t>(pair.theirs)];
-    const bool sameHost = findAt(mine, there.address) != nullptr;
-    if (!sameHost && here.address.family() == there.address.family()) flows_.push_back({here, there, {}, 0});
-  }
-  if (!flows_.empty()) context_.flows.join(*this);
-}
+      sockets_(context, connection, hello, [this] { progress(); }),
+      flows_(sockets_.flows().size()),
+      name_(flows_.empty() ? 0 : context.flows.join(*this, flows_.size())),
+      trial_(context, sockets_, name_, text()),
+      traceRest_(kFirstRest) {}
 
 FlowPlacing::~FlowPlacing() {
   stopProbing();
   context_.flows.leave(*this);
 }
 
-void FlowPlacing::start() {
-  state_ = flows_.empty() ? State::resting : State::probing;
-  current_ = 0;
-  until_ = TimePoint{};
-  for (Flow& flow : flows_) {
-    flow.ways.clear();
-    flow.probedTwice = false;
-  }
-  wake_();
+void FlowPlacing::startOnce() {
+  if (state_ != State::fresh) return;
+  sockets_.find();
+  next();
 }
 
 bool FlowPlacing::pending() const {
-  return (state_ == State::probing || state_ == State::joining || state_ == State::tracing) &&
-         connection_.state() == Connection::State::ready;
+  return state_ > State::resting && connection_.state() == Connection::State::ready;
 }
 
 TimePoint FlowPlacing::nextDeadline() const {
   if (!pending()) return TimePoint::max();
-  if (state_ == State::joining) return socket_.nextDeadline();
+  if (state_ == State::joining) return sockets_.nextDeadline();
+  if (state_ == State::trying) return trial_.nextDeadline();
   return probe_ != nullptr ? probe_->nextDeadline() : until_;
 }
 
 void FlowPlacing::progress() {
   if (!pending()) {
-    if (connection_.state() != Connection::State::ready) stopProbing(), socket_.stop();
+    if (connection_.state() != Connection::State::ready) stopProbing(), sockets_.stop();
     return;
   }
   if (state_ == State::joining) {
-    if (const auto status = socket_.progress()) joined(*status);
+    if (const auto status = sockets_.progress()) joined(*status);
     return;
   }
-  if (probe_ == nullptr && context_.options.system->now() >= until_) {
-    std::vector<uint16_t> ports(kProbedPorts);
-    if (state_ == State::tracing) {
-      ports.resize(1);
-      for (const FlowWay& way : flows_[current_].ways)
-        if (way.port != flows_[current_].port && ports.size() <= kTracedAgain) ports.push_back(way.port);
-    }
-    probe(std::move(ports));
+  if (state_ == State::trying) {
+    if (trial_.progress()) next();
+    return;
   }
+  if (probe_ == nullptr && context_.options.system->now() >= until_) probe();
   if (probe_ == nullptr || !probe_->progress()) return;
   state_ == State::tracing ? traced() : probed();
 }
 
-void FlowPlacing::probe(std::vector<uint16_t> ports) {
+/// What is to be done now, if anything.
+void FlowPlacing::next() {
+  state_ = State::resting;
+  if (std::exchange(again_, false)) {
+    for (Flow& flow : flows_) {
+      const bool several = flow.several;
+      flow = Flow();
+      flow.several = several;
+    }
+  }
+  const auto find = [this](auto&& wants) {
+    size_t flow = 0;
+    while (flow < flows_.size() && !wants(flow)) ++flow;
+    return flow;
+  };
+  const size_t toProbe = find([this](size_t flow) { return flows_[flow].toProbe; });
+  if (toProbe < flows_.size()) return begin(State::probing, toProbe);
+  const size_t toMove =
+      find([this](size_t flow) { return placed(flow) && flows_[flow].wanted != sockets_.flows()[flow].port; });
+  if (toMove == flows_.size()) return;
+  begin(State::joining, toMove);
+  if (!sockets_.move(toMove, flows_[toMove].wanted)) joined({});
+}
+
+void FlowPlacing::begin(State state, size_t flow) {
+  state_ = state;
+  current_ = flow;
+  until_ = TimePoint{};
+  wake_();
+}
+
+void FlowPlacing::probe() {
+  const Flow& flow = flows_[current_];
+  std::vector<uint16_t> ports(kProbedPorts);
+  if (state_ == State::tracing) {
+    ports.resize(1);
+    for (const FlowWay& way : flow.ways)
+      if (way.port != flow.wanted && ports.size() <= kTracedAgain) ports.push_back(way.port);
+  }
   if (!context_.flows.takeProbe()) {
     until_ = context_.options.system->now() + kTurnRest;
     return;
@@ -101,9 +123,9 @@ void FlowPlacing::probe(std::vector<uint16_t> ports) {
     until_ = context_.options.system->now() + kDescriptorsRest;
     return;
   }
-  const Flow& flow = flows_[current_];
-  FlowProbe::Options options{context_.options.system, flow.mine.interface, flow.mine.address,
-                             flow.theirs.address, std::move(ports)};
+  const FlowSockets::Flow& between = sockets_.flows()[current_];
+  FlowProbe::Options options{context_.options.system, between.mine.interface, between.mine.address,
+                             between.theirs.address, std::move(ports)};
   probe_ = std::make_unique<FlowProbe>(options);
   if (probe_->fd() >= 0) context_.reactor.watch(probe_->fd(), EPOLLIN, this).ignore();  // its deadlines stay
 }
@@ -118,88 +140,77 @@ void FlowPlacing::stopProbing() {
 void FlowPlacing::probed() {
   Flow& flow = flows_[current_];
   const std::vector<FlowWay> found = probe_->ways();
+  const bool silent = probe_->isSilent() || context_.options.placeUnseen;
   stopProbing();
-  flow.ways.insert(flow.ways.end(), found.begin(), found.end());
+  const size_t room = kMaxWays - flow.ways.size();
+  flow.ways.insert(flow.ways.end(), found.begin(),
+                   found.begin() + static_cast<ptrdiff_t>(std::min(found.size(), room)));
   // Of eight ports all may go one way by chance, seldom those of a second probe too.
-  if (differentWays(flow.ways) == 1 && !std::exchange(flow.probedTwice, true)) return wake_();
-  if (++current_ == flows_.size()) ask();
-}
-
-void FlowPlacing::ask() {
-  state_ = State::asking;
-  unanswered_ = 0;
-  const auto choice = [](const Flow& flow) {
-    return differentWays(flow.ways) > 1 || (isPlaced(flow) && !flow.ways.empty());
-  };
-  for (Flow& flow : flows_) unanswered_ += choice(flow);
-  if (unanswered_ == 0) {
-    ECCL_TRACE("%s: nothing says that there are several ways", text().c_str());
-    state_ = State::resting;
-    return;
+  const size_t different = differentWays(flow.ways);
+  flow.toProbe = ++flow.probes == 1 && different == 1;
+  flow.several = flow.several || different > 1;
+  if (flow.several && !flow.ways.empty()) {
+    context_.flows.ask(name_ + current_, flow.ways);
+  } else if (silent && !flow.toProbe) {
+    trial_.add(current_);
+    context_.flows.wantLooks();
+    ECCL_INFO("%s: routers do not say by which ways it can go; it tries others where it is slow",
+              text().c_str());
   }
-  for (size_t i = 0; i < flows_.size(); ++i)
-    if (choice(flows_[i])) context_.flows.ask(*this, i, flows_[i].ways);
+  next();
 }
 
 void FlowPlacing::onPlaced(size_t flow, uint16_t port) {
-  flows_[flow].port = port;
-  if (--unanswered_ > 0) return;
-  state_ = State::joining;
-  current_ = 0;
-  joinNext();
-  wake_();
+  Flow& placed = flows_[flow];
+  const bool known = std::any_of(placed.ways.begin(), placed.ways.end(),
+                                 [port](const FlowWay& way) { return way.port == port; });
+  if (!known) return;  // of an earlier question
+  placed.wanted = port;
+  if (state_ == State::resting) next();
+}
+
+void FlowPlacing::onMore(size_t flow) {
+  if (flows_[flow].ways.size() >= kMaxWays) return;
+  flows_[flow].toProbe = true;
+  if (state_ == State::resting) next();
+}
+
+void FlowPlacing::onMove(size_t flow) {
+  if (state_ != State::resting) return trial_.refuse(flow);
+  if (!trial_.has(flow)) return;
+  trial_.begin(flow);
+  begin(State::trying, flow);
+}
+
+bool FlowPlacing::onLook() {
+  return state_ == State::resting && connection_.state() == Connection::State::ready && trial_.look();
 }
 
 // Never in the middle of a call: the peer may have taken the socket already, and would see it break.
 void FlowPlacing::onAgain() {
-  again_ = state_ == State::joining;
-  if (again_ || state_ == State::fresh) return;
+  again_ = true;
+  trial_.clear();
+  if (state_ == State::fresh || state_ == State::joining || state_ == State::trying) return;
   stopProbing();
-  start();
+  next();
 }
 
-void FlowPlacing::joinNext() {
-  while (current_ < flows_.size() && (flows_[current_].port == 0 || flows_[current_].ways.empty())) ++current_;
-  if (current_ == flows_.size()) return useThem();
-  const Flow& flow = flows_[current_];
-  DialOptions how;
-  how.interface = flow.mine.interface;
-  how.from = flow.mine.address.withPort(flow.port);
-  socket_.call(flow.theirs.address, std::move(how));
-}
-
+// A port that cannot be had is none of its ways.
 void FlowPlacing::joined(const Status& status) {
   Flow& flow = flows_[current_];
   if (!status.ok()) {
     ECCL_INFO("%s cannot take its way: %s", text().c_str(), status.message().c_str());
-    flow.port = 0;
+    std::erase_if(flow.ways, [&](const FlowWay& way) { return way.port == flow.wanted; });
+    flow.wanted = 0;
+    if (!flow.ways.empty()) context_.flows.ask(name_ + current_, flow.ways);
   }
   for (const FlowWay& way : flow.ways)
-    if (status.ok() && way.port == flow.port)
+    if (status.ok() && way.port == flow.wanted)
       ECCL_INFO("%s goes from port %u by %s", text().c_str(), way.port, routersOf(way).c_str());
-  ++current_;
-  joinNext();
-}
-
-// Sockets of a pair of rails that has none of its own now stay in use.
-void FlowPlacing::useThem() {
-  connection_.path()->preferSockets([this](const SocketEnds& ends) {
-    bool placed = false, itself = false;
-    for (const Flow& flow : flows_) {
-      if (flow.port == 0 || !flow.mine.address.sharesHost(ends.local) ||
-          !flow.theirs.address.sharesHost(ends.remote))
-        continue;
-      placed = true;
-      itself = itself || ends.local.port() == flow.port;
-    }
-    return itself || !placed;
-  });
-  state_ = State::placed;
-  if (std::exchange(again_, false)) return start();
-  if (std::none_of(flows_.begin(), flows_.end(), isPlaced)) state_ = State::resting;
   losses_ = losses();
   traceRest_ = kFirstRest;
   nextTrace_ = context_.options.system->now() + traceRest_;
+  next();
 }
 
 uint64_t FlowPlacing::losses() const {
@@ -209,16 +220,20 @@ uint64_t FlowPlacing::losses() const {
 }
 
 void FlowPlacing::look() {
-  if (state_ != State::placed || connection_.state() != Connection::State::ready) return;
+  if (state_ != State::resting || connection_.state() != Connection::State::ready) return;
+  const Connection& connection = connection_;
+  sockets_.tidy();
+  if (connection.state() != Connection::State::ready) return;  // and this is gone
+  size_t traceable = flows_.size();
+  for (size_t flow = flows_.size(); flow-- > 0;) {
+    if (placed(flow)) traceable = flow;
+  }
   const TimePoint now = context_.options.system->now();
-  if (now < nextTrace_) return;
+  if (traceable == flows_.size() || now < nextTrace_) return;
   const uint64_t lost = losses();
   if (lost == losses_ || !context_.flows.mayTrace(now)) return;
   losses_ = lost;
-  state_ = State::tracing;
-  current_ = static_cast<size_t>(std::find_if(flows_.begin(), flows_.end(), isPlaced) - flows_.begin());
-  until_ = TimePoint{};
-  wake_();
+  begin(State::tracing, traceable);
 }
 
 void FlowPlacing::traced() {
@@ -229,18 +244,16 @@ void FlowPlacing::traced() {
     return std::any_of(flow.ways.begin(), flow.ways.end(),
                        [&](const FlowWay& before) { return way.port == before.port && differ(way, before); });
   });
-  if (changed) {
+  if (!changed) {
+    for (size_t other = current_ + 1; other < flows_.size(); ++other)
+      if (placed(other)) return begin(State::tracing, other);
+    traceRest_ = std::min(2 * traceRest_, kLongestRest);
+  } else {
     ECCL_INFO("%s: ways through the network have changed", text().c_str());
-    state_ = State::placed;
-    nextTrace_ = context_.options.system->now() + traceRest_;
-    return context_.flows.changed();
+    context_.flows.changed();
   }
-  const auto next = std::find_if(flows_.begin() + static_cast<ptrdiff_t>(current_) + 1, flows_.end(), isPlaced);
-  current_ = static_cast<size_t>(next - flows_.begin());
-  if (next != flows_.end()) return;
-  state_ = State::placed;
-  traceRest_ = std::min(2 * traceRest_, kLongestRest);
   nextTrace_ = context_.options.system->now() + traceRest_;
+  next();
 }
 
 std::string FlowPlacing::text() const {
@@ -249,7 +262,7 @@ std::string FlowPlacing::text() const {
 
 void FlowPlacing::closeAfterFork() {
   if (probe_ != nullptr) probe_->closeAfterFork();
-  socket_.closeAfterFork();
+  sockets_.closeAfterFork();
 }
 
 }  // namespace eccl::transport

@@ -6,18 +6,18 @@
 #include <string>
 #include <vector>
 
-#include "transport/connect/flow_desk.h"
-#include "transport/connect/further_socket.h"
+#include "transport/connect/flow_trial.h"
 #include "transport/flows/flow_probe.h"
 
 namespace eccl::transport {
 
-/// For each pair of rails: finds out by which routers flows from some source ports go (FlowProbe), asks rank 0
-/// which of them to take, and opens a further socket from that port. Long messages then go over these sockets
-/// alone. A pair for which nothing can be found out keeps the socket it has.
+/// For each flow (FlowSockets): finds out by which routers it would go from some source ports (FlowProbe), asks
+/// rank 0 which of them to take, and opens a further socket from that port. When packets are lost, the ports
+/// that were not taken are traced again. If they have other ways than before, the network has, and rank 0 has
+/// all ranks begin anew.
 ///
-/// When packets are lost, the ports that were not taken are traced again. If they have other ways than before,
-/// the network has, and rank 0 has all ranks begin anew.
+/// Where there are routers that say nothing, flows are moved by trial (FlowTrial). A flow of which neither can
+/// be had keeps the socket it has.
 ///
 /// Owner: the OutgoingLink. Threads: the driver's. Failure: none; flows stay as they are, and the log says why.
 class FlowPlacing final : public FlowOwner, public ReadyHandler {
@@ -26,39 +26,39 @@ class FlowPlacing final : public FlowOwner, public ReadyHandler {
   FlowPlacing(LinkContext& context, Connection& connection, const Hello& hello, std::function<void()> wake);
   ~FlowPlacing() override;
   /// Begins, unless it has: once the connection has all sockets that it is to have otherwise.
-  void startOnce() {
-    if (state_ == State::fresh) start();
-  }
+  void startOnce();
   /// Whether progress() has to be called, at once when something has happened, and at nextDeadline().
   bool pending() const;
   void progress();
   TimePoint nextDeadline() const;
-  /// Some times in a second.
+  /// Three times a second.
   void look();
   void closeAfterFork();
 
  private:
-  enum class State : uint8_t { fresh, resting, probing, asking, joining, placed, tracing };
-  /// A socket of its own, between two rails.
+  /// resting: nothing is under way; others may have to say something.
+  enum class State : uint8_t { fresh, resting, probing, joining, tracing, trying };
   struct Flow {
-    Rail mine, theirs;
     std::vector<FlowWay> ways;
-    uint16_t port = 0;  // 0: stays where it is
-    bool probedTwice = false;
+    int probes = 0;        // of its ports
+    bool toProbe = true;   // (again)
+    uint16_t wanted = 0;   // the port that rank 0 has chosen; 0: none
+    bool several = false;  // ways, now or before
   };
-  static bool isPlaced(const Flow& flow) { return flow.port != 0; }
+  bool placed(size_t flow) const { return flows_[flow].wanted != 0; }
 
   void onReady(uint32_t) override { progress(); }
   void onPlaced(size_t flow, uint16_t port) override;
+  void onMore(size_t flow) override;
+  void onMove(size_t flow) override;
+  bool onLook() override;
   void onAgain() override;
-  void start();
-  void probe(std::vector<uint16_t> ports);
+  void next();
+  void begin(State state, size_t flow);
+  void probe();
   void stopProbing();
   void probed();
-  void ask();
-  void joinNext();
   void joined(const Status& status);
-  void useThem();
   void traced();
   uint64_t losses() const;
   std::string text() const;
@@ -66,17 +66,18 @@ class FlowPlacing final : public FlowOwner, public ReadyHandler {
   LinkContext& context_;
   Connection& connection_;
   const std::function<void()> wake_;
+  FlowSockets sockets_;
   State state_ = State::fresh;
   std::vector<Flow> flows_;
-  size_t current_ = 0;  // probing, tracing: of flows_; joining too
-  size_t unanswered_ = 0;
-  bool again_ = false;  // to begin anew when it is placed
+  const uint64_t name_;  // of the first
+  FlowTrial trial_;
+  size_t current_ = 0;  // what is under way, of flows_
+  bool again_ = false;  // to begin anew
   TimePoint until_{};   // when a probe may be begun
   std::unique_ptr<FlowProbe> probe_;
-  FurtherSocket socket_;
   uint64_t losses_ = 0;  // packets, as of the latest look
   TimePoint nextTrace_{};
-  Duration traceRest_{};
+  Duration traceRest_;
 };
 
 }  // namespace eccl::transport

@@ -37,6 +37,7 @@ std::optional<Status> FurtherSocket::progress() {
 
 // From now on the rails are watched, and messages spread by their speeds.
 Status FurtherSocket::join(Stream socket) {
+  ends_ = endsOf(socket.fd());
   ECCL_TRY(connection_.path()->addSocket(std::move(socket)));
   const std::vector<Rail>& mine = context_.options.endpoint(context_.options.rank).rails;
   const std::vector<Rail>& theirs = context_.options.endpoint(connection_.peer()).rails;

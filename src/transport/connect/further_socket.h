@@ -24,6 +24,8 @@ class FurtherSocket final : public ReadyHandler {
   bool calling() const { return wanted_ || dialer_ != nullptr; }
   /// How a call has ended, once; nothing: it goes on, or there is none.
   std::optional<Status> progress();
+  /// Of the latest call that ended well.
+  const SocketEnds& ends() const { return ends_; }
   TimePoint nextDeadline() const;
   void stop();
   void closeAfterFork();
@@ -39,6 +41,7 @@ class FurtherSocket final : public ReadyHandler {
   const std::function<void()> onReady_;
   SocketAddress to_;
   DialOptions how_;
+  SocketEnds ends_;
   bool wanted_ = false;  // a call is to begin at until_
   TimePoint until_{};
   SetupTurn turn_;

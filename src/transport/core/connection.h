@@ -79,6 +79,9 @@ class Path {
   /// Sender: long messages go over these of its sockets alone, or over all if it has none of these; short ones
   /// over the first, as ever. Asked once for each socket; one that joins later takes long messages.
   virtual void preferSockets(const std::function<bool(const SocketEnds&)>& /*takesLongOnes*/) {}
+  /// Sender: closes the sockets that take no long messages and in which nothing waits, but for the first. The
+  /// receiver closes its ends. To be called again where something may have waited.
+  virtual void closeSpareSockets() {}
   /// Of several sockets: looks for what no descriptor tells, that an interface of this host is down (`downAt`
   /// gives its name, else ""), or that the peer's host acknowledges nothing any more. The sentence says which;
   /// empty: all is well. Over one socket the watch over the peer's host finds that out.

@@ -54,7 +54,7 @@ std::vector<RailReport> sumByRail(const std::vector<ConnectionReport>& connectio
         return one.interface == socket.interface && one.address.sharesHost(local);
       });
       if (sum == sums.end()) sum = sums.insert(sums.end(), {socket.interface, local});
-      ++sum->sockets;
+      sum->sockets += socket.ends.local.port() != 0;  // not those that are closed
       sum->sentBytes += socket.sentBytes;
       sum->receivedBytes += socket.receivedBytes;
       sum->retransmitted += socket.retransmitted;

@@ -25,14 +25,26 @@ SocketReport reportOf(const Stream& socket) {
   const uint64_t unacked = sentOnce > info.tcpi_bytes_acked ? sentOnce - info.tcpi_bytes_acked : 0;
   report.waitingBytes =
       info.tcpi_notsent_bytes + std::min(unacked, uint64_t{info.tcpi_unacked} * info.tcpi_snd_mss);
+  report.unsentBytes = info.tcpi_notsent_bytes;
   report.retransmitted = info.tcpi_total_retrans;
   report.retransmittedBytes = info.tcpi_bytes_retrans;
-  // Not the kernel's delivery rate, which is that of a moment: bursts and the last short message decide it.
-  if (info.tcpi_busy_time > 0)
-    report.bytesPerSecond = static_cast<uint64_t>(static_cast<double>(info.tcpi_bytes_acked) * 1e6 /
-                                                  static_cast<double>(info.tcpi_busy_time));
+  report.busyMicroseconds = info.tcpi_busy_time;
+  report.arrivingPerSecond = info.tcpi_delivery_rate;
   report.roundTripMicroseconds = info.tcpi_rtt;
   return report;
+}
+
+// Not the kernel's delivery rate, which is that of a moment: bursts and the last short message decide it.
+uint64_t SocketReport::bytesPerSecond() const {
+  if (busyMicroseconds == 0) return 0;
+  return static_cast<uint64_t>(static_cast<double>(sentBytes) * 1e6 / static_cast<double>(busyMicroseconds));
+}
+
+void SocketReport::add(const SocketReport& other) {
+  sentBytes += other.sentBytes;
+  receivedBytes += other.receivedBytes;
+  retransmitted += other.retransmitted;
+  retransmittedBytes += other.retransmittedBytes;
 }
 
 }  // namespace eccl::transport

@@ -117,6 +117,10 @@ void FaultPath::preferSockets(const std::function<bool(const SocketEnds&)>& take
   if (path_ != nullptr) path_->preferSockets(takesLongOnes);
 }
 
+void FaultPath::closeSpareSockets() {
+  if (path_ != nullptr) path_->closeSpareSockets();
+}
+
 std::string FaultPath::checkSockets(const std::function<std::string(const SocketAddress& mine)>& downAt) {
   return path_ != nullptr ? path_->checkSockets(downAt) : "";
 }

@@ -40,6 +40,7 @@ class FaultPath final : public Path {
   Status addSocket(Stream socket) override;
   void weighSockets(const std::function<uint32_t(const SocketEnds&)>& megabits) override;
   void preferSockets(const std::function<bool(const SocketEnds&)>& takesLongOnes) override;
+  void closeSpareSockets() override;
   std::string checkSockets(const std::function<std::string(const SocketAddress& mine)>& downAt) override;
   std::vector<SocketReport> sockets() const override {
     return path_ != nullptr ? path_->sockets() : std::vector<SocketReport>();

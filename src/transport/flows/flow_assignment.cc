@@ -13,8 +13,10 @@ constexpr uint64_t kFlow = 64;
 /// Flows that have been given ways, and what that costs.
 class Spread {
  public:
-  Spread(std::span<const FlowChoice> flows, LinkLoads& loads)
-      : flows_(flows), loads_(loads), chosen_(flows.size()) {}
+  explicit Spread(std::span<const FlowChoice> flows) : flows_(flows), chosen_(flows.size()) {
+    for (size_t flow = 0; flow < flows.size(); ++flow)
+      if (flows[flow].now != SIZE_MAX) place(flow, flows[flow].now);
+  }
 
   void place(size_t flow, size_t way) {
     chosen_[flow] = way;
@@ -108,7 +110,7 @@ class Spread {
   }
 
   const std::span<const FlowChoice> flows_;
-  LinkLoads& loads_;
+  LinkLoads loads_;
   std::vector<size_t> chosen_;
 };
 
@@ -148,22 +150,20 @@ void LinkLoads::remove(const std::vector<LinkName>& way, int source) {
 }
 
 // From two beginnings: flow by flow, or each source where the fewest others are.
-std::vector<size_t> assignFlows(std::span<const FlowChoice> flows, LinkLoads* loads) {
+std::vector<size_t> assignFlows(std::span<const FlowChoice> flows) {
   std::vector<size_t> order(flows.size());
   std::iota(order.begin(), order.end(), 0);
   std::stable_sort(order.begin(), order.end(),
                    [&](size_t a, size_t b) { return flows[a].ways.size() < flows[b].ways.size(); });
-  LinkLoads bySource = *loads;
-  Spread one(flows, *loads), other(flows, bySource);
+  Spread one(flows), other(flows);
   for (const size_t flow : order) {
+    if (flows[flow].now != SIZE_MAX) continue;
     one.place(flow, one.best(flow, &Spread::cost));
     other.place(flow, other.best(flow, &Spread::costOfSources));
   }
   improve(one, order);
   improve(other, order);
-  if (one.total() <= other.total()) return one.chosen();
-  *loads = std::move(bySource);
-  return other.chosen();
+  return one.total() <= other.total() ? one.chosen() : other.chosen();
 }
 
 }  // namespace eccl::transport

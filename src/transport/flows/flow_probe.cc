@@ -181,6 +181,12 @@ std::vector<FlowWay> FlowProbe::ways() const {
   return known;
 }
 
+bool FlowProbe::isSilent() const {
+  if (routers_ < 2) return false;
+  const std::vector<SocketAddress>& hops = callers_[0].way.hops;
+  return std::any_of(hops.begin(), hops.end(), [](const SocketAddress& hop) { return !hop.valid(); });
+}
+
 void FlowProbe::closeAfterFork() {
   poller_.close();
   for (Caller& caller : callers_) caller.socket.reset();

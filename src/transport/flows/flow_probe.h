@@ -39,6 +39,8 @@ class FlowProbe {
   /// Then: the ways that are known, but for the first port's. Empty: there are fewer than two routers, or none
   /// of them says anything.
   std::vector<FlowWay> ways() const;
+  /// Then: there are two routers or more, and one or more of them says nothing.
+  bool isSilent() const;
   void closeAfterFork();
 
  private:

@@ -14,7 +14,7 @@
 namespace eccl::transport {
 
 inline constexpr uint32_t kWireMagic = 0x4c434345;  // "ECCL"
-inline constexpr uint16_t kWireVersion = 2;
+inline constexpr uint16_t kWireVersion = 3;
 
 /// What a connection is for.
 enum class Purpose : uint8_t { rendezvous = 1, control = 2, data = 3 };

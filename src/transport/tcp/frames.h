@@ -7,7 +7,7 @@
 
 namespace eccl::transport {
 
-enum class FrameKind : uint32_t { message = 0, poison = 1, credit = 2, end = 3, ask = 4 };
+enum class FrameKind : uint32_t { message = 0, poison = 1, credit = 2, end = 3, ask = 4, leave = 5 };
 
 /// A message travels in one part or several, each with a frame of its own and over any of the sockets. `bytes`
 /// bytes of payload follow: those from `offset` on. Credits go the other way, over the first
@@ -21,7 +21,7 @@ struct TcpFrame {
   uint32_t signature;
   uint16_t flags, epoch;
   /// ask: for a credit for all that has been released, and will be; end: the last credit, nothing more will be
-  /// taken.
+  /// taken; leave: the last frame over this socket, which is not the first.
   FrameKind kind;
 };
 static_assert(sizeof(TcpFrame) == 40);

@@ -30,6 +30,10 @@ msghdr messageOf(iovec* parts, int count) {
   return message;
 }
 
+void limitUnsent(const Fd& socket, int bytes) {
+  socket.system().setsockopt(socket.get(), IPPROTO_TCP, TCP_NOTSENT_LOWAT, &bytes, sizeof bytes);
+}
+
 bool isTransient(int error) {
   return error == EAGAIN || error == EWOULDBLOCK || error == EINTR;
 }
@@ -50,31 +54,36 @@ TcpPath::TcpPath(Wiring wiring, uint32_t* peerPoison)
 
 Status TcpPath::addSocket(Stream socket) {
   if (!subflows_.empty() && !live()) return {};  // it makes no difference any more
-  if (subflows_.size() == kMaxSockets)
+  const auto free =
+      std::find_if(subflows_.begin(), subflows_.end(), [](const Subflow& one) { return !one.socket; });
+  const auto number = static_cast<size_t>(free - subflows_.begin());
+  if (number == kMaxSockets)
     return Status::error(Code::remote, "the connection has %zu sockets already", kMaxSockets);
-  Subflow& added = subflows_.emplace_back(this, subflows_.size(), std::move(socket));
-  if (Status status = reactor_->watch(added.socket.get(), added.watched = EPOLLIN, &added); !status.ok()) {
-    subflows_.pop_back();
+  const bool isNew = free == subflows_.end();
+  Subflow& added = isNew ? subflows_.emplace_back(this, number) : *free;
+  added.socket = std::move(socket);
+  added.watched = EPOLLIN;
+  added.asideFor = 0;
+  if (Status status = reactor_->watch(added.socket.get(), EPOLLIN, &added); !status.ok()) {
+    added.socket.reset();
+    if (isNew) subflows_.pop_back();
     return status;
   }
   open_ = true;
   added.socket.limitCalls(bytesPerCall_);
   added.socket.readAhead();
-  if (subflows_.size() > 1) {
-    // The first gets it with the second: a connection of one socket is faster without.
-    for (size_t i = subflows_.size() == 2 ? 0 : subflows_.size() - 1; i < subflows_.size(); ++i) {
-      const Fd& each = subflows_[i].socket.fd();
-      each.system().setsockopt(each.get(), IPPROTO_TCP, TCP_NOTSENT_LOWAT, &kMostUnsent, sizeof kMostUnsent);
-    }
-  }
-  joined();
+  // The first gets it with the second: a connection of one socket is faster without.
+  if (number > 0) limitUnsent(added.socket.fd(), kMostUnsent);
+  if (number == 1) limitUnsent(subflows_[0].socket.fd(), kMostUnsent);
+  joined(number);
   return {};
 }
 
 std::string TcpPath::checkSockets(const std::function<std::string(const SocketAddress& mine)>& downAt) {
   for (size_t i = 0; subflows() > 1 && i < subflows() && live(); ++i) {
+    if (!isOpen(i)) continue;
     const Fd& socket = subflows_[i].socket.fd();
-    if (subflows_[i].aside && ++subflows_[i].asideFor > 2)
+    if (subflows_[i].aside() && ++subflows_[i].asideFor > 3)
       return format("the peer closed %s and goes on", nameOf(i).c_str());
     if (const std::string name = downAt(localAddress(socket)); !name.empty())
       return format("this host's interface %s is down (%s)", name.c_str(), nameOf(i).c_str());
@@ -95,7 +104,9 @@ std::string TcpPath::checkSockets(const std::function<std::string(const SocketAd
 std::vector<SocketReport> TcpPath::sockets() const {
   if (!open_) return last_;
   std::vector<SocketReport> reports;
-  for (const Subflow& one : subflows_) reports.push_back(reportOf(one.socket));
+  for (const Subflow& one : subflows_)
+    if (one.socket) reports.push_back(reportOf(one.socket));
+  reports.insert(reports.end(), closed_.begin(), closed_.end());
   return reports;
 }
 
@@ -129,15 +140,35 @@ ssize_t TcpPath::receive(size_t subflow, iovec* parts, int count, std::string* w
   return got == 0 ? kClosed : -1;
 }
 
+// What it has carried counts on, not how well it fared.
+void TcpPath::close(size_t subflow) {
+  Subflow& one = subflows_[subflow];
+  SocketReport report = reportOf(one.socket);
+  report.ends = {report.ends.local.withPort(0), report.ends.remote.withPort(0)};
+  report.waitingBytes = report.unsentBytes = 0;
+  report.busyMicroseconds = report.arrivingPerSecond = report.roundTripMicroseconds = 0;
+  const auto same = std::find_if(closed_.begin(), closed_.end(), [&](const SocketReport& each) {
+    return each.ends.local == report.ends.local && each.ends.remote == report.ends.remote;
+  });
+  if (same == closed_.end())
+    closed_.push_back(std::move(report));
+  else
+    same->add(report);
+  reactor_->forget(one.socket.get(), &one);
+  one.socket.reset();
+  while (!subflows_.back().socket) subflows_.pop_back();
+  if (subflows() == 1) limitUnsent(subflows_[0].socket.fd(), 0);  // as the system has it
+}
+
 void TcpPath::setAside(size_t subflow) {
   Subflow& one = subflows_[subflow];
   reactor_->forget(one.socket.get(), &one);
-  one.aside = true;
+  one.asideFor = 1;
 }
 
 void TcpPath::watchFor(size_t subflow, uint32_t events) {
   Subflow& one = subflows_[subflow];
-  if (events == one.watched || one.aside || !live()) return;
+  if (events == one.watched || one.aside() || !live()) return;
   one.watched = events;
   if (Status status = reactor_->watch(one.socket.get(), events, &one); !status.ok()) breakOff(status.message());
 }
@@ -166,6 +197,7 @@ void TcpPath::finish() {
   if (!live()) return;
   poisoned_ = true;
   for (Subflow& one : subflows_) {
+    if (!one.socket) continue;
     reactor_->forget(one.socket.get(), &one);
     // Not closed yet: closing with unread bytes would reset the connection and take the last words with it.
     one.socket.system().shutdown(one.socket.get(), SHUT_WR);
@@ -176,6 +208,7 @@ void TcpPath::shut() {
   if (!open_) return;
   open_ = false;
   for (Subflow& one : subflows_) {
+    if (!one.socket) continue;
     reactor_->forget(one.socket.get(), &one);
     one.socket.reset();
   }

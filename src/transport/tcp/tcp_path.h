@@ -83,18 +83,23 @@ class TcpPath : public Path {
 
   /// One socket is ready. `events` as ReadyHandler's.
   virtual void onReady(size_t subflow, uint32_t events) = 0;
-  /// A socket has joined; its number is subflows() - 1.
-  virtual void joined() = 0;
+  /// A socket has joined: a new number, or that of one that was closed.
+  virtual void joined(size_t subflow) = 0;
 
   const std::shared_ptr<Twins> twins_;
   const bool fromLower_;  // Wiring's
 
   /// Over several sockets, a message travels in parts of so many bytes.
   uint32_t partBytes() const { return partBytes_; }
+  /// Their numbers are below this; those of closed ones are free until others join.
   size_t subflows() const { return subflows_.size(); }
+  bool isOpen(size_t subflow) const { return subflow < subflows() && subflows_[subflow].socket; }
+  bool isAside(size_t subflow) const { return subflows_[subflow].aside(); }
   SocketEnds endsOfSubflow(size_t subflow) const { return endsOf(subflows_[subflow].socket.fd()); }
   /// Bytes that wait in a socket, unsent or not acknowledged; 0 where the kernel does not say.
   uint64_t loadOf(size_t subflow) const;
+  /// Of several sockets, one that is needed no more; not the first.
+  void close(size_t subflow);
   /// Of several sockets, one that the peer has closed, which it does when it leaves: it is not looked at any
   /// more. What is still to come over the others counts; if nothing comes, checkSockets() tells.
   void setAside(size_t subflow);
@@ -115,14 +120,14 @@ class TcpPath : public Path {
 
  private:
   struct Subflow final : public ReadyHandler {
-    Subflow(TcpPath* owner, size_t at, Stream from) : path(owner), number(at), socket(std::move(from)) {}
+    Subflow(TcpPath* owner, size_t at) : path(owner), number(at) {}
+    bool aside() const { return asideFor > 0; }
     void onReady(uint32_t events) override { path->onReady(number, events); }
     TcpPath* const path;
     const size_t number;
-    Stream socket;
+    Stream socket;  // empty: closed
     uint32_t watched = 0;
-    bool aside = false;
-    int asideFor = 0;  // calls of checkSockets()
+    int asideFor = 0;  // 1 and calls of checkSockets() since; 0: it is not
   };
   void shut();
   std::string nameOf(size_t subflow) const;
@@ -136,7 +141,8 @@ class TcpPath : public Path {
   const size_t bytesPerCall_;
   uint32_t* const peerPoison_;
   std::deque<Subflow> subflows_;
-  std::vector<SocketReport> last_;  // of the sockets, when they were closed by a break
+  std::vector<SocketReport> last_;    // of the sockets, when they were closed by a break
+  std::vector<SocketReport> closed_;  // sums over those closed before, by the hosts' addresses; ports are 0
   bool open_ = false;
   bool poisoned_ = false;
 };

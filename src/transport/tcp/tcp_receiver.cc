@@ -27,9 +27,20 @@ void TcpReceiver::onReady(size_t subflow, uint32_t events) {
   if ((events & ~EPOLLOUT) != 0) receiveFrom(subflow);
 }
 
+void TcpReceiver::joined(size_t subflow) {
+  if (subflow == inboxes_.size()) inboxes_.emplace_back();
+  Inbox& inbox = inboxes_[subflow];
+  inbox.missing = 0;
+  inbox.staged = 0;
+  inbox.leaves = false;
+}
+
 void TcpReceiver::receiveFrom(size_t subflow) {
   std::string why;
-  if (!live() || read(inboxes_[subflow], *this, subflow, &why)) return;
+  if (!live() || !isOpen(subflow)) return;
+  const bool goesOn = read(inboxes_[subflow], *this, subflow, &why);
+  if (live() && inboxes_[subflow].leaves) return close(subflow);  // what else is there counts for nothing
+  if (goesOn) return;
   // Over another socket the sender may have said why, and what it sent before that counts.
   const bool first = !std::exchange(failing_, true);
   if (first) lookAtTwin();
@@ -68,7 +79,7 @@ bool TcpReceiver::read(Inbox& inbox, TcpPath& over, size_t subflow, std::string*
     if (direct > 0) inbox.take(assemblies_, direct);
     inbox.staged += static_cast<size_t>(got) - direct;
     takeStage(inbox);
-    if (static_cast<size_t>(got) < asked) break;  // that was all there is for now
+    if (static_cast<size_t>(got) < asked || inbox.leaves) break;  // that was all there is for now
   }
   return true;
 }
@@ -89,6 +100,10 @@ void TcpReceiver::takeStage(Inbox& inbox) {
     if (static_cast<size_t>(stop - at) < sizeof frame) break;
     std::memcpy(&frame, at, sizeof frame);
     at += sizeof frame;
+    if (frame.kind == FrameKind::leave && &inbox != &inboxes_[0] && inbox.twin == nullptr) {
+      inbox.leaves = true;
+      break;
+    }
     if (frame.kind == FrameKind::ask && frame.sequence - end_.next <= end_.shape.slots && frame.length == 0)
       asked_ = true;
     else if (inbox.twin != nullptr && frame.kind != FrameKind::message ? !inbox.twin->take(frame)

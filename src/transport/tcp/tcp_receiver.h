@@ -60,13 +60,14 @@ class TcpReceiver final : public TcpPath {
     uint32_t missing = 0;                    // how much of it has not come
     size_t staged = 0;
     TcpSender* twin = nullptr;  // whose socket it is, and whose credits come with the messages
+    bool leaves = false;        // nothing more will come over it
     alignas(TcpFrame) std::byte stage[kStage];
 
     void take(Assemblies& assemblies, uint32_t bytes);
   };
 
   void onReady(size_t subflow, uint32_t events) override;
-  void joined() override { inboxes_.emplace_back(); }
+  void joined(size_t subflow) override;
   void receiveFrom(size_t subflow);
   bool lookAtTwin();
   bool read(Inbox& inbox, TcpPath& over, size_t subflow, std::string* why);

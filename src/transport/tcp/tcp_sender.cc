@@ -30,16 +30,22 @@ void skip(iovec* parts, size_t bytes) {
 
 }  // namespace
 
-void TcpSender::joined() {
-  const double given = outboxes_.empty() ? 0 : outboxes_[0].given / outboxes_[0].share;
-  outboxes_.emplace_back().given = given;
+void TcpSender::joined(size_t subflow) {
+  if (subflow == outboxes_.size()) outboxes_.emplace_back();
+  outboxes_[subflow] = {};
+  double most = 0;
+  for (const Outbox& box : outboxes_)
+    if (box.takesLong) most = std::max(most, box.given / box.share);
+  outboxes_[subflow].given = most;
 }
 
 void TcpSender::weighSockets(const std::function<uint32_t(const SocketEnds&)>& megabits) {
-  std::vector<uint32_t> speeds;
-  for (size_t i = 0; i < subflows(); ++i) speeds.push_back(megabits(endsOfSubflow(i)));
-  const uint32_t least = *std::min_element(speeds.begin(), speeds.end());
+  std::vector<uint32_t> speeds(subflows());
+  uint32_t least = UINT32_MAX;
+  for (size_t i = 0; i < subflows(); ++i)
+    if (isOpen(i)) least = std::min(least, speeds[i] = megabits(endsOfSubflow(i)));
   for (size_t i = 0; i < subflows(); ++i) {
+    if (!isOpen(i)) continue;
     const double share = least > 0 ? static_cast<double>(speeds[i]) / least : 1;
     outboxes_[i].given *= share / outboxes_[i].share;
     outboxes_[i].share = share;
@@ -48,14 +54,35 @@ void TcpSender::weighSockets(const std::function<uint32_t(const SocketEnds&)>& m
 
 void TcpSender::preferSockets(const std::function<bool(const SocketEnds&)>& takesLongOnes) {
   bool any = false;
-  for (size_t i = 0; i < subflows(); ++i) any |= outboxes_[i].takesLong = takesLongOnes(endsOfSubflow(i));
-  for (Outbox& box : outboxes_) box.takesLong |= !any;
+  for (size_t i = 0; i < subflows(); ++i)
+    any |= outboxes_[i].takesLong = takes(i) && takesLongOnes(endsOfSubflow(i));
+  for (size_t i = 0; i < subflows(); ++i) outboxes_[i].takesLong |= !any && takes(i);
+}
+
+// A socket closed with bytes in it would lose them if they had to be sent again.
+void TcpSender::closeSpareSockets() {
+  for (size_t i = 1; i < subflows() && live(); ++i) {
+    Outbox& box = outboxes_[i];
+    if (!isOpen(i) || box.takesLong || box.count > 0) continue;
+    if (box.leaveLeft == 0 && !isAside(i)) {
+      if (loadOf(i) > 0) continue;
+      box.leaveLeft = sizeof(TcpFrame);
+    }
+    const TcpFrame frame{.kind = FrameKind::leave};
+    iovec part{const_cast<TcpFrame*>(&frame + 1), box.leaveLeft};
+    part.iov_base = static_cast<std::byte*>(part.iov_base) - box.leaveLeft;
+    const ssize_t sent = box.leaveLeft > 0 && !isAside(i) ? send(i, &part, 1) : 0;
+    if (sent < 0) return sendingFailed(i, errno);
+    box.leaveLeft -= static_cast<size_t>(sent);
+    if (box.leaveLeft == 0 || isAside(i)) close(i);
+  }
 }
 
 /// Whether there is something to send, and a socket that may take it.
 bool TcpSender::canSend() const {
   const auto can = [this](const Outbox& box) {
-    return !box.blocked && (box.count > 0 || message_ != end_.next);
+    const bool takes = box.takesLong || &box == &outboxes_[0] || &box == &ride_;
+    return !box.blocked && (box.count > 0 || (takes && message_ != end_.next));
   };
   return std::any_of(outboxes_.begin(), outboxes_.end(), can) || (rides() && can(ride_));
 }
@@ -227,7 +254,7 @@ void TcpSender::onReady(size_t subflow, uint32_t events) {
 
 // Credits are cumulative and small; one call takes many.
 void TcpSender::receiveCredits(size_t subflow) {
-  if (!live()) return;
+  if (!live() || !isOpen(subflow)) return;
   Outbox& box = outboxes_[subflow];
   if (TcpReceiver* const twin = twins_->receiver; subflow == 0 && fromLower_ && twin != nullptr) {
     const std::string_view begun(reinterpret_cast<const char*>(box.credits), std::exchange(box.creditBytes, 0));
@@ -307,7 +334,7 @@ void TcpSender::poison() {
   // Best effort: in the middle of a frame there is no place for it, and the peer sees the stream end instead.
   for (size_t i = 0; i < subflows(); ++i) {
     iovec part{&frame, sizeof frame};
-    if (outboxes_[i].partial == 0 && (i > 0 || askLeft_ % sizeof frame == 0)) [[maybe_unused]]
+    if (takes(i) && outboxes_[i].partial == 0 && (i > 0 || askLeft_ % sizeof frame == 0)) [[maybe_unused]]
       ssize_t sent = send(i, &part, 1);
   }
   finish();

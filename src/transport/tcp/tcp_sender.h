@@ -29,6 +29,7 @@ class TcpSender final : public TcpPath {
   void limitAhead(uint32_t messages) override { end_.most = std::min(messages, end_.shape.slots); }
   void weighSockets(const std::function<uint32_t(const SocketEnds&)>& megabits) override;
   void preferSockets(const std::function<bool(const SocketEnds&)>& takesLongOnes) override;
+  void closeSpareSockets() override;
   bool drained() const override { return end_.control->released == end_.next; }
   void endReceiving() override {}
   void poison() override;
@@ -65,6 +66,7 @@ class TcpSender final : public TcpPath {
     bool blocked = false;   // until EPOLLOUT
     uint64_t load = 0;      // bytes that wait in the socket: when last asked, and what it was given since
     bool takesLong = true;  // parts of messages that are spread
+    size_t leaveLeft = 0;   // bytes of its last frame, if that was begun
     double share = 1;       // of the bytes that go over all, in proportion
     double given = 0;  // bytes of payload, ever; of one that joins later as many for its share as the first
     TcpFrame credits[4];
@@ -72,9 +74,10 @@ class TcpSender final : public TcpPath {
   };
 
   void onReady(size_t subflow, uint32_t events) override;
-  void joined() override;
+  void joined(size_t subflow) override;
   bool canSend() const;
   void sendMessages();
+  bool takes(size_t subflow) const { return isOpen(subflow) && outboxes_[subflow].leaveLeft == 0; }
   void askForLoads();
   bool give();
   Outbox* chooseFor(uint32_t length);

@@ -44,11 +44,15 @@ def _rate(lab, link):
             system.run("tc", "-n", name, "qdisc", "del", "dev", device, "root", quiet=True)  # it may have none
 
 
+# What is dropped or answered where frames come in; the first that is in force counts.
+FILTERS = {"blackhole": "drop", "reset": "tcp flags & rst == 0 reject with tcp reset",
+           "mute": "icmp type time-exceeded drop\n  icmpv6 type time-exceeded drop"}
+
+
 def _filter(lab, link):
     """Where frames come in, at both ends: senders notice nothing, as with a broken switch."""
     kinds = _in_force(lab, link)
-    rules = {"blackhole": "drop", "reset": "tcp flags & rst == 0 reject with tcp reset"}
-    rule = next((rules[kind] for kind in kinds if kind in rules), None)
+    rule = next((FILTERS[kind] for kind in FILTERS if kind in kinds), None)
     for (name, table), device in ((link.low, link.low[1]), (link.high, relays.upper(link))):
         text = "add table netdev lab_%s\ndelete table netdev lab_%s\n" % (table, table)
         if rule:
@@ -65,7 +69,7 @@ def _relay(lab, link):
     kinds = _in_force(lab, link)
     delay = kinds.get("delay", [link.rail.delay_ms, link.rail.jitter_ms])
     loss = kinds.get("loss", [link.rail.loss_percent])[0]
-    filtered = {"blackhole", "reset"} & set(kinds)
+    filtered = set(FILTERS) & set(kinds)
     relays.put(link, relays.Way(delay[0], delay[1] if len(delay) > 1 else 0, loss))
     if filtered:  # the relay has changed which device that is
         _filter(lab, link)
@@ -119,6 +123,7 @@ KINDS = {
     "down": Kind("link", "the link has no carrier; routes avoid a link to a spine", settle_carrier),
     "blackhole": Kind("link", "packets vanish both ways, and nobody is told", one_by_one(_filter), programs=("nft",)),
     "reset": Kind("link", "every TCP packet is answered by a reset", one_by_one(_filter), programs=("nft",)),
+    "mute": Kind("link", "routers do not say over it that a packet has died", one_by_one(_filter), programs=("nft",)),
     "rate": Kind("link", "the link carries so many Mbit/s", one_by_one(_rate), (("MBIT", _between(1, 100000)),)),
     "delay": Kind("link", "packets take so much longer, each way; the order stays", settle_relay,
                   (("MS", _between(0, 10000)), ("JITTER_MS", _between(0, 10000))), 1),

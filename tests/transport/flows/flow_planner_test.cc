@@ -27,14 +27,20 @@ struct FlowPlannerTest : testing::Test {
   FlowPlanner planner;
   TimePoint now = TimePoint(10s);
   std::map<std::pair<int, uint64_t>, uint16_t> ports;
-  int again = 0;
+  int again = 0, answers = 0;
+  std::map<std::pair<int, uint64_t>, int> more, moves;
   void pass(Duration time) {
     now += time;
     planner.progress(now, [this](int target, const FlowMessage& message) {
       if (message.kind == Kind::again) {
         EXPECT_LT(target, 0);
         ++again;
+      } else if (message.kind == Kind::more) {
+        ++more[{target, message.flow}];
+      } else if (message.kind == Kind::move) {
+        ++moves[{target, message.flow}];
       } else {
+        ++answers;
         EXPECT_EQ(message.kind, Kind::answer);
         ports[{target, message.flow}] = message.port;
       }
@@ -59,6 +65,77 @@ TEST_F(FlowPlannerTest, AFlowThatComesLateKeepsAwayFromTheOthers) {
   planner.hear(2, ask(1, {way(200, {1}), way(201, {2})}), now);
   pass(1s);
   EXPECT_EQ((ports[{2, 1}]), 201);
+}
+
+// The first has taken the only link that the second can.
+TEST_F(FlowPlannerTest, AFlowMakesRoomForOneThatComesLate) {
+  planner.hear(1, ask(1, {way(100, {1}), way(101, {2})}), now);
+  pass(1s);
+  const bool first = ports[{1, 1}] == 100;
+  planner.hear(2, ask(7, {way(200, {first ? 1 : 2})}), now);
+  pass(1s);
+  EXPECT_EQ((ports[{1, 1}]), first ? 101 : 100);
+  EXPECT_EQ((ports[{2, 7}]), 200);
+  EXPECT_EQ(answers, 3);
+  planner.hear(3, ask(1, {way(300, {9})}), now);
+  pass(1s);
+  EXPECT_EQ(answers, 4) << "only those that change hear of it";
+}
+
+// Two flows on link 1, none on link 3, which the first of four has found a way by.
+TEST_F(FlowPlannerTest, FlowsThatMeetLookForWaysThatOthersHave) {
+  planner.hear(1, ask(1, {way(100, {2}), way(101, {3})}), now);
+  planner.hear(2, ask(1, {way(200, {1}), way(201, {2})}), now);
+  planner.hear(3, ask(1, {way(300, {1})}), now);
+  planner.hear(4, ask(1, {way(400, {2})}), now);
+  pass(1s);
+  EXPECT_TRUE(more.empty()) << "each link has one or two";
+  planner.hear(5, ask(1, {way(500, {1})}), now);
+  planner.hear(6, ask(1, {way(600, {1})}), now);
+  pass(1s);
+  EXPECT_EQ((more[{5, 1}]), 1);
+  EXPECT_EQ((more[{4, 1}]), 0);
+  for (int i = 0; i < 5; ++i) {
+    planner.hear(5, ask(1, {way(500, {1})}), now);
+    pass(1s);
+  }
+  EXPECT_EQ((more[{5, 1}]), 2) << "not for ever";
+  planner.hear(5, ask(1, {way(500, {1}), way(501, {3})}), now);
+  pass(1s);
+  EXPECT_EQ((ports[{5, 1}]), 501);
+}
+
+TEST_F(FlowPlannerTest, FlowsWhoseWaysNobodyTellsMoveByTrial) {
+  const auto pace = [](uint64_t flow, uint64_t bytesPerSecond) {
+    return FlowMessage{.kind = Kind::pace, .flow = flow, .pace = {bytesPerSecond, 100, false}};
+  };
+  for (uint64_t flow = 0; flow < 4; ++flow) planner.hear(1, pace(flow, 100), now);
+  planner.hear(2, pace(8, 40), now);
+  EXPECT_LE(planner.nextDeadline(), now + 200ms);
+  pass(200ms);
+  EXPECT_EQ((moves[{2, 8}]), 1);
+  EXPECT_EQ(moves.size(), 1u);
+  planner.hear(3, changed(), now);
+  pass(10ms);
+  pass(1min);
+  EXPECT_EQ(again, 1);
+  EXPECT_EQ((moves[{2, 8}]), 1) << "all of them say anew how fast they are";
+}
+
+TEST_F(FlowPlannerTest, AFlowThatAsksAgainWithMoreWaysStaysWhereNothingIsGained) {
+  planner.hear(1, ask(1, {way(100, {1}), way(101, {1})}), now);
+  pass(1s);
+  const uint16_t port = ports[{1, 1}];
+  planner.hear(1, ask(1, {way(103, {1}), way(100, {1}), way(101, {1})}), now);
+  pass(1s);
+  EXPECT_EQ((ports[{1, 1}]), port);
+  EXPECT_EQ(answers, 2) << "it waits for an answer";
+}
+
+TEST_F(FlowPlannerTest, NamesThatCannotBeAreDropped) {
+  planner.hear(1, ask(1 << 20, {way(100, {1})}), now);
+  pass(1s);
+  EXPECT_EQ(answers, 0);
 }
 
 TEST_F(FlowPlannerTest, AFlowThatAsksAgainIsNotCountedTwice) {
@@ -126,6 +203,11 @@ TEST(FlowMessage, ArrivesAsItWasSent) {
   ASSERT_TRUE(answer.ok());
   EXPECT_EQ(answer->kind, Kind::answer);
   EXPECT_EQ(answer->port, 99);
+  const FlowMessage told{.kind = Kind::pace, .flow = 3, .pace = {1ull << 40, 400'000, true}};
+  const Result<FlowMessage> pace = FlowMessage::decode(told.encode());
+  ASSERT_TRUE(pace.ok());
+  EXPECT_EQ(pace->kind, Kind::pace);
+  EXPECT_EQ(pace->pace, told.pace);
 }
 
 TEST(FlowMessage, WhatCannotBeIsRefused) {
