@@ -265,6 +265,8 @@ ECCL_API ecclResult_t ecclCommSynchronize(ecclComm_t comm);
 ECCL_API ecclResult_t ecclCommCount(ecclComm_t comm, int* count);
 /* *rank = the number of this rank, from 0. */
 ECCL_API ecclResult_t ecclCommUserRank(ecclComm_t comm, int* rank);
+/* *device = the number of the CUDA device that `comm` is for; -1: it is a host communicator. */
+ECCL_API ecclResult_t ecclCommCuDevice(ecclComm_t comm, int* device);
 
 /* ---- Topology ----------------------------------------------------------------------------------- */
 

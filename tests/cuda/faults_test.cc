@@ -250,6 +250,14 @@ TEST_P(CudaArguments, ACaptureIsRefusedOnAllRanks) {
   });
 }
 
+TEST_P(CudaArguments, ACommunicatorSaysItsDevice) {
+  for (int rank = 0; rank < ranks_.size(); ++rank) {
+    int device = -2;
+    EXPECT_EQ(ecclCommCuDevice(ranks_.comm(rank), &device), ecclSuccess);
+    EXPECT_EQ(device, ranks_.deviceOf(rank));
+  }
+}
+
 TEST_P(CudaArguments, ADeviceThatIsNotThereIsAnError) {
   setenv("ECCL_DEVICE", "cuda", 1);
   ecclComm_t comm = nullptr;

@@ -43,6 +43,10 @@ TEST_F(Arguments, NullPointers) {
   EXPECT_REFUSED(ecclCommCount(comm_, nullptr), ecclInvalidArgument, "count is NULL");
   EXPECT_REFUSED(ecclCommCount(nullptr, nullptr), ecclInvalidArgument, "comm is NULL");
   EXPECT_REFUSED(ecclCommUserRank(comm_, nullptr), ecclInvalidArgument, "rank is NULL");
+  EXPECT_REFUSED(ecclCommCuDevice(comm_, nullptr), ecclInvalidArgument, "device is NULL");
+  int device = 0;
+  EXPECT_EQ(ecclCommCuDevice(comm_, &device), ecclSuccess);
+  EXPECT_EQ(device, -1);
   EXPECT_REFUSED(ecclCommDestroy(nullptr), ecclInvalidArgument, "comm is NULL");
   EXPECT_REFUSED(ecclCommGetAsyncError(comm_, nullptr), ecclInvalidArgument, "asyncError is NULL");
   EXPECT_REFUSED(ecclCommSplit(comm_, 0, 0, nullptr, nullptr), ecclInvalidArgument, "newcomm is NULL");

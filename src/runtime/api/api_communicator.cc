@@ -294,6 +294,15 @@ ecclResult_t ecclCommCount(ecclComm_t comm, int* count) {
   });
 }
 
+ecclResult_t ecclCommCuDevice(ecclComm_t comm, int* device) {
+  return apiCall("ecclCommCuDevice", comm, [&](CommunicatorUse& use) -> Status {
+    if (device == nullptr) return Status::error(Code::invalidArgument, "ecclCommCuDevice: device is NULL");
+    ECCL_TRY(use->communicator->usable());
+    *device = use->communicator->device() != nullptr ? use->communicator->device()->number() : -1;
+    return {};
+  });
+}
+
 ecclResult_t ecclCommUserRank(ecclComm_t comm, int* rank) {
   return apiCall("ecclCommUserRank", comm, [&](CommunicatorUse& use) -> Status {
     if (rank == nullptr) return Status::error(Code::invalidArgument, "ecclCommUserRank: rank is NULL");

@@ -89,6 +89,8 @@ class Executor : public std::enable_shared_from_this<Executor> {
 
   /// The kind of memory, for messages: "host".
   virtual const char* memory() const = 0;
+  /// Which device of its kind; -1: there is only one.
+  virtual int number() const { return -1; }
   /// Whether `address` is memory of this kind.
   virtual bool holds(const void* address) const = 0;
   /// Whether a call may use a buffer at `address`. Error (invalidArgument): what it is instead, as the end of a
