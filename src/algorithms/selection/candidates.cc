@@ -15,9 +15,10 @@ constexpr uint64_t kTiles[] = {16384, 49152};
 /// they would only add to the flows that meet at a port. Among ranks that share memory more than one are not
 /// looked at: two were no faster beyond the spread, as one driver runs all lanes.
 constexpr int kNetworkChannels = 4;
-/// They have to be faster by this: sockets to look at and credits to send are not priced (2 hosts, AllReduce of
-/// 256 KiB by direct, AMD EPYC: 123 us on one channel, 228 on four, which the model takes for 3 % faster).
-constexpr double kChannelsGain = 1.1;
+/// They have to be faster by this factor, and by these microseconds: sockets to look at, more than are polled
+/// one by one, and credits to send are not priced (2 hosts, AllReduce by direct, AMD EPYC, one channel and
+/// four: 128 KiB 103 and 225 us, 256 KiB 159 and 278, 512 KiB 668 and 415).
+constexpr double kChannelsGain = 1.1, kChannelsCost = 100;
 /// So much faster has AlltoAll to be that hands long blocks to ranks of its own host first: that they arrive in
 /// turns, and links stand still meanwhile, is not priced (4 hosts with 2 ranks and two rails, AMD EPYC: 128 KiB
 /// to each take 33 ms directly and 43 to 53 by rail, 2 MiB 533 and 621; the model takes them for equal).
@@ -146,7 +147,7 @@ Result<std::vector<Candidate>> candidatesFor(Collective collective, const CallSi
     ECCL_ASSIGN(const double alone, add({&algorithm}));
     const uint64_t part = size.elements * size.elementBytes / static_cast<uint64_t>(program.parts);
     if (placement.spansHosts() && neighbours <= kFewNeighbours && part >= kNetworkChannels * kTiles[0])
-      ECCL_TRY(add({&algorithm, kNetworkChannels}, alone / kChannelsGain).status());
+      ECCL_TRY(add({&algorithm, kNetworkChannels}, alone / kChannelsGain - kChannelsCost).status());
     if (placement.ranks() < kPipeline) continue;
     for (uint64_t tile : kTiles)
       if (tile < part && tile < size.slotBytes && part <= kFewSlots * size.slotBytes)
