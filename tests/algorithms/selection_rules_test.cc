@@ -167,6 +167,21 @@ TEST(SelectionRules, LongBlocksAreRelayedOnlyWhereThatIsClearlyFaster) {
   EXPECT_FALSE(relayed(shared, 1 << 18));
 }
 
+// What they cost is not in the model: of half a MiB they would save less, of four MiB they save more.
+TEST(SelectionRules, SeveralChannelsHaveToSaveWhatTheyCost) {
+  const auto several = [](uint64_t elements) {
+    CallSize size;
+    size.elements = elements;
+    size.elementBytes = 4;
+    const auto candidates = candidatesFor(Collective::allReduce, size, Placement::hosts(2), CostModel());
+    EXPECT_TRUE(candidates.ok()) << candidates.status().message();
+    return std::any_of(candidates->begin(), candidates->end(),
+                       [](const Candidate& one) { return one.choice.channels > 1; });
+  };
+  EXPECT_FALSE(several(128 << 10));
+  EXPECT_TRUE(several(1 << 20));
+}
+
 TEST(SelectionRules, CandidatesAreSortedAndComplete) {
   CallSize size;
   size.elements = 1000;
