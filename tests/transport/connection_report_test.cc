@@ -2,9 +2,8 @@
 #include "transport/core/connection_report.h"
 
 #include <gmock/gmock.h>
-#include <linux/tcp.h>
 
-#include "support/forwarding_system.h"
+#include "support/tcp_info_system.h"
 #include "transport/roles.h"
 #include "transport/wire.h"
 
@@ -94,11 +93,8 @@ TEST(ConnectionReport, TheTwoEndsOfASocketAgree) {
 }
 
 /// Says of each socket how many bytes it has retransmitted: a hundred for the first that asks, and so on.
-struct LossySystem : test::ForwardingSystem {
-  LossySystem() : ForwardingSystem(System::real()) {}
-  int getsockopt(int fd, int level, int name, void* value, socklen_t* size) override {
-    if (level != IPPROTO_TCP || name != TCP_INFO)
-      return ForwardingSystem::getsockopt(fd, level, name, value, size);
+struct LossySystem : test::TcpInfoSystem {
+  tcp_info tell() override {
     tcp_info info{};
     info.tcpi_bytes_acked = 1000;
     info.tcpi_bytes_sent = 1350;
@@ -109,8 +105,7 @@ struct LossySystem : test::ForwardingSystem {
     info.tcpi_total_retrans = static_cast<uint32_t>(++asked);
     info.tcpi_busy_time = asked % 2 == 0 ? 200 : 0;  // us
     info.tcpi_rtt = 250;
-    std::memcpy(value, &info, *size = std::min<socklen_t>(*size, sizeof info));
-    return 0;
+    return info;
   }
   int asked = 0;
 };

@@ -1,11 +1,10 @@
 // A TCP connection of several sockets.
 #include <gmock/gmock.h>
-#include <linux/tcp.h>
-#include <netinet/in.h>
 
 #include <random>
 
 #include "support/forwarding_system.h"
+#include "support/tcp_info_system.h"
 #include "transport/net/rails.h"
 #include "transport/wire.h"
 
@@ -266,16 +265,11 @@ TEST(TcpSender, KeepsTheFirstSocketAndThoseThatAreNeeded) {
 }
 
 /// A machine whose kernel says that this much waits in each socket.
-class WaitingSystem final : public test::ForwardingSystem {
- public:
-  WaitingSystem() : ForwardingSystem(System::real()) {}
-  int getsockopt(int fd, int level, int name, void* value, socklen_t* size) override {
-    if (level != IPPROTO_TCP || name != TCP_INFO)
-      return ForwardingSystem::getsockopt(fd, level, name, value, size);
+struct WaitingSystem final : test::TcpInfoSystem {
+  tcp_info tell() override {
     tcp_info info{};
     info.tcpi_notsent_bytes = waits;
-    std::memcpy(value, &info, *size = std::min<socklen_t>(*size, sizeof info));
-    return 0;
+    return info;
   }
   uint32_t waits = 1;
 };

@@ -185,10 +185,7 @@ void TcpReceiver::sendCredit() {
       credit_.released = told_;
       creditLeft_ = sizeof credit_;
     }
-    iovec part{reinterpret_cast<std::byte*>(&credit_ + 1) - creditLeft_, creditLeft_};
-    const ssize_t sent = send(0, &part, 1);
-    if (sent < 0) return sendingFailed(errno);
-    creditLeft_ -= static_cast<size_t>(sent);
+    if (!sendRest(0, credit_, &creditLeft_)) return sendingFailed(errno);
     if (creditLeft_ > 0) break;
   }
   watchFirst();

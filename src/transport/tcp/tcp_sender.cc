@@ -64,17 +64,13 @@ void TcpSender::closeSpareSockets() {
   for (size_t i = 1; i < subflows() && live(); ++i) {
     Outbox& box = outboxes_[i];
     if (!isOpen(i) || box.takesLong || box.count > 0) continue;
-    if (box.leaveLeft == 0 && !isAside(i)) {
-      if (loadOf(i) > 0) continue;
-      box.leaveLeft = sizeof(TcpFrame);
+    if (!isAside(i)) {
+      if (box.leaveLeft == 0 && loadOf(i) > 0) continue;
+      if (box.leaveLeft == 0) box.leaveLeft = sizeof(TcpFrame);
+      if (!sendRest(i, {.kind = FrameKind::leave}, &box.leaveLeft)) return sendingFailed(i, errno);
+      if (box.leaveLeft > 0) continue;
     }
-    const TcpFrame frame{.kind = FrameKind::leave};
-    iovec part{const_cast<TcpFrame*>(&frame + 1), box.leaveLeft};
-    part.iov_base = static_cast<std::byte*>(part.iov_base) - box.leaveLeft;
-    const ssize_t sent = box.leaveLeft > 0 && !isAside(i) ? send(i, &part, 1) : 0;
-    if (sent < 0) return sendingFailed(i, errno);
-    box.leaveLeft -= static_cast<size_t>(sent);
-    if (box.leaveLeft == 0 || isAside(i)) close(i);
+    close(i);
   }
 }
 
@@ -227,11 +223,7 @@ void TcpSender::sendAsk() {
   Outbox& box = outboxes_[0];
   if (box.blocked || box.count > 0) return;
   const TcpFrame frame{message_, 0, 0, 0, 0, 0, 0, 0, FrameKind::ask};
-  iovec part{const_cast<TcpFrame*>(&frame + 1), askLeft_};
-  part.iov_base = static_cast<std::byte*>(part.iov_base) - askLeft_;
-  const ssize_t sent = send(0, &part, 1);
-  if (sent < 0) return sendingFailed(0, errno);
-  askLeft_ -= static_cast<size_t>(sent);
+  if (!sendRest(0, frame, &askLeft_)) return sendingFailed(0, errno);
   box.blocked = askLeft_ > 0;
   watchFor(0, box.blocked ? EPOLLIN | EPOLLOUT : EPOLLIN);
 }

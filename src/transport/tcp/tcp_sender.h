@@ -68,7 +68,7 @@ class TcpSender final : public TcpPath {
     bool takesLong = true;  // parts of messages that are spread
     size_t leaveLeft = 0;   // bytes of its last frame, if that was begun
     double share = 1;       // of the bytes that go over all, in proportion
-    double given = 0;  // bytes of payload, ever; of one that joins later as many for its share as the first
+    double given = 0;       // bytes of payload, ever; of one that joins later as if it had been there
     TcpFrame credits[4];
     size_t creditBytes = 0;  // in credits
   };

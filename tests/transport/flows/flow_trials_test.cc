@@ -192,7 +192,6 @@ TEST(FlowTrials, SpreadFlowsOverSpinesWithoutSeeingThem) {
     }
     std::sort(seconds.begin(), seconds.end());
     EXPECT_LE(seconds[45], atMost) << flows << " flows, " << spines << " spines";
-    RecordProperty(std::to_string(flows) + "_flows_median_s", std::to_string(seconds[25]));
     printf("%d flows, %d spines: %.1f s (median), %.1f (9 of 10), %.1f at most, %.1f moves\n", flows, spines,
            seconds[25], seconds[45], seconds.back(), moves / 50.);
   }
