@@ -4,11 +4,15 @@
 
 #include "runtime/communicator/diagnosis.h"
 #include "runtime/executor/host_executor.h"
+#include "virtual/virtual_system.h"
 
 namespace eccl::runtime {
 namespace {
 
+using namespace std::chrono_literals;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 class Handler final : public DiagnosisHandler {
  public:
@@ -30,7 +34,7 @@ std::string told(Diagnosis& diagnosis, Run& run, const std::vector<int>& peers) 
 TEST(Diagnosis, AStalledCallSaysForWhomItWaits) {
   Handler handler;
   Diagnosis diagnosis(handler, System::real());
-  diagnosis.begin(1, 4);
+  diagnosis.begin(1, 4, 5s);
   HostExecutor host;
   const auto run = std::make_shared<runtime::Run>();
   run->executor = &host;
@@ -38,6 +42,51 @@ TEST(Diagnosis, AStalledCallSaysForWhomItWaits) {
   EXPECT_THAT(told(diagnosis, *run, {0, 3}), HasSubstr("for ranks 0, 3\n"));
   EXPECT_THAT(told(diagnosis, *run, {}), HasSubstr("for its own work in host memory\n"));
   EXPECT_TRUE(handler.faults.empty());
+}
+
+/// Rank 12 of 80. In the control tree, of eight children a rank, it reaches 13 by 1, and 20 by 1, 0 and 2.
+class BrokenConnection : public ::testing::Test {
+ protected:
+  BrokenConnection() { diagnosis_.begin(12, 80, 5s); }
+  /// What is told after `time`.
+  const std::vector<std::string>& after(Duration time) {
+    world_.pass(time);
+    diagnosis_.tick();
+    return handler_.faults;
+  }
+  test::World world_{1};
+  std::vector<test::VirtualSystem*> network_;
+  test::VirtualSystem system_{world_, network_};
+  Handler handler_;
+  Diagnosis diagnosis_{handler_, system_};
+};
+
+TEST_F(BrokenConnection, OfACallBecomesTheFaultSoon) {
+  runtime::Run run;
+  diagnosis_.onPeerFailed(&run, 20, "it is gone");
+  EXPECT_THAT(after(299ms), IsEmpty());
+  EXPECT_THAT(after(1ms), ElementsAre(HasSubstr("rank 20 failed during")));
+}
+
+TEST_F(BrokenConnection, OfAnIdlePeerIsNoNewsIfItsWordOfLeavingIsLate) {
+  diagnosis_.onPeerFailed(nullptr, 20, "it is gone");
+  EXPECT_THAT(after(4999ms), IsEmpty());
+  diagnosis_.onLeft(20);
+  EXPECT_THAT(after(1min), IsEmpty());
+}
+
+TEST_F(BrokenConnection, OfAnIdlePeerBecomesTheFaultLater) {
+  diagnosis_.onPeerFailed(nullptr, 20, "it is gone");
+  diagnosis_.onPeerFailed(nullptr, 13, "it is gone, too");
+  diagnosis_.onLeft(20);
+  diagnosis_.onLeft(3);
+  EXPECT_THAT(after(5s), ElementsAre(HasSubstr("rank 13 failed: it is gone, too (seen by rank 12)")));
+}
+
+TEST_F(BrokenConnection, OfAnIdlePeerIsNoNewsIfItsWordOfLeavingCannotArrive) {
+  diagnosis_.onPeerFailed(nullptr, 20, "it is gone");
+  diagnosis_.onLeft(2);  // it would have passed on what 20 says
+  EXPECT_THAT(after(5s), IsEmpty());
 }
 
 }  // namespace

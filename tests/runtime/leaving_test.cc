@@ -2,9 +2,11 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include <cstdlib>
+#include <thread>
 #include <vector>
 
 #include "support/processes.h"
@@ -133,6 +135,40 @@ TEST_P(LeavingFirst, AQueuedSendThatNobodyReceivesIsAnError) {
 
 INSTANTIATE_TEST_SUITE_P(Paths, LeavingFirst, ::testing::Values("shm", "tcp"),
                          [](const auto& info) { return std::string(info.param); });
+
+// A host so busy that it keeps rank 1 from its cores: rank 0 is not gone before rank 1 knows why.
+TEST(Leaving, WaitsForANeighbourThatGetsNoCore) {
+  const std::vector<test::Outcome> outcomes =
+      test::runProcesses(2, [&](int rank, test::Board& board, std::string& report) {
+        std::atomic<int>& process = board.counter[1];
+        ecclComm_t comm = test::join(rank, 2, board, report);
+        if (comm == nullptr) return 2;
+        if (rank == 1) process = getpid();
+        board.meet(0, 2);
+        if (rank == 1) {
+          usleep(1'000'000);
+          while (board.time.load() == 0) usleep(1000);
+        } else {
+          kill(process, SIGSTOP);
+          std::thread later([&] {
+            usleep(1'500'000);
+            kill(process, SIGCONT);
+          });
+          const double began = test::now();
+          const ecclResult_t result = ecclCommDestroy(comm);
+          const double took = test::now() - began;
+          later.join();
+          board.time = 1;
+          report += std::to_string(took) + " s " + ecclGetLastError(nullptr);
+          return result != ecclSuccess ? 3 : took < 1.4 || took > 4.5 ? 4 : 0;
+        }
+        usleep(500'000);  // were rank 0 dead, it would know now
+        const ecclResult_t result = ecclCommDestroy(comm);
+        report += ecclGetLastError(nullptr);
+        return result == ecclSuccess ? 0 : 5;
+      });
+  expectAll(outcomes);
+}
 
 // A process that ends without a word: service threads run on while exit() destroys what is static.
 TEST(Exit, PeersReadThatTheProcessHasEnded) {

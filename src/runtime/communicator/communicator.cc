@@ -37,6 +37,10 @@ Duration Communicator::initLimit() const {
   return secondsOf(options_.settings.initTimeout);
 }
 
+Duration Communicator::hostLimit() const {
+  return secondsOf(options_.settings.heartbeatTimeout);
+}
+
 transport::Wait Communicator::initWait() const {
   return transport::Wait::within(initLimit(), &abort_, system());
 }
@@ -249,9 +253,13 @@ Status Communicator::destroy() {
   if (!options_.settings.connectionsDump.empty() && state() == State::finalised) {
     if (const auto list = connections(); list.ok()) dump(*list);
   }
-  // Long enough for the neighbours' service threads to answer, short enough for one thread that destroys many.
-  if (control_ != nullptr)
-    control_->disconnect(transport::Wait::within(std::chrono::milliseconds(250), nullptr, system()));
+  // The process may end next. The end of a connection with unread heartbeats destroys what is on its way, and
+  // this rank would look dead: so it waits for the neighbours' service threads, which a busy host may keep from
+  // its cores as long as it may be silent. After a failure a neighbour may never answer.
+  if (control_ != nullptr) {
+    const Duration patience = state() == State::finalised ? hostLimit() : std::chrono::milliseconds(250);
+    control_->disconnect(transport::Wait::within(patience, nullptr, system()));
+  }
   service_.stop();
   root_.reset();
   return status;

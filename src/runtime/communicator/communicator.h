@@ -225,6 +225,8 @@ class Communicator final : public transport::ControlHandler,
   /// For a wait of a call that makes this communicator, or a child of it.
   transport::Wait initWait() const;
   Duration initLimit() const;
+  /// A host that is silent for so long is lost.
+  Duration hostLimit() const;
 
   const CommunicatorOptions options_;
   uint64_t id_ = 0;

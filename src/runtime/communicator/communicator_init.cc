@@ -33,10 +33,10 @@ Status Communicator::establish(uint64_t id, const transport::Secret& secret, Fin
   times.passed("rendezvous");
   rank_ = membership.rank;
   ranks_ = membership.ranks;
-  diagnosis_.begin(rank_, ranks_);
+  diagnosis_.begin(rank_, ranks_, hostLimit());
   transport::Control::Options controlOptions;
   controlOptions.system = &system();
-  controlOptions.hostLimit = Duration(static_cast<int64_t>(options_.settings.heartbeatTimeout * 1e9));
+  controlOptions.hostLimit = hostLimit();
   // A thousand idle ranks of one process took .7 of a core with four signs a second, and .3 with one.
   controlOptions.heartbeat = std::clamp<Duration>(controlOptions.hostLimit / 5, controlOptions.heartbeat, 1s);
   controlOptions.silenceLimit = std::max(controlOptions.silenceLimit, controlOptions.hostLimit);

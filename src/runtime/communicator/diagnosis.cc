@@ -11,7 +11,7 @@ namespace eccl::runtime {
 namespace {
 
 /// A broken data connection is a symptom. The control tree usually knows the cause a moment later; it gets this
-/// long to say so.
+/// long to say so where a call waits.
 constexpr Duration kGrace = std::chrono::milliseconds(300);
 /// From here on a stall is worth a line in the log.
 constexpr Duration kWorthTelling = std::chrono::seconds(5);
@@ -60,7 +60,7 @@ void Diagnosis::onComparison(int origin, std::string_view payload) {
 
 void Diagnosis::onLeft(int rank) {
   std::lock_guard lock(mutex_);
-  left_[rank] = true;
+  left_.insert(rank);
 }
 
 void Diagnosis::tellMismatch(const Mismatch& mismatch) {
@@ -94,42 +94,50 @@ void Diagnosis::onMismatch(Run& run, int peer, const LaneState& lane) {
   // The peer knows its own call: let it say what it was. Its answer comes as a fault to all.
   sendComparison(peer, run.record);
   suspect(Status::error(
-              Code::invalidUsage,
-              "calls differ: %s, in %s, got a message of another call from %s (%s %llu, expected %llu)",
-              handler_.describe(rank_).c_str(), run.record.text().c_str(), handler_.describe(peer).c_str(),
-              lane.fault == LaneFault::length ? "length" : "signature",
-              static_cast<unsigned long long>(lane.found), static_cast<unsigned long long>(lane.expected)),
-          -1);
+      Code::invalidUsage,
+      "calls differ: %s, in %s, got a message of another call from %s (%s %llu, expected %llu)",
+      handler_.describe(rank_).c_str(), run.record.text().c_str(), handler_.describe(peer).c_str(),
+      lane.fault == LaneFault::length ? "length" : "signature", static_cast<unsigned long long>(lane.found),
+      static_cast<unsigned long long>(lane.expected)));
 }
 
 void Diagnosis::onPeerFailed(Run* run, int peer, const std::string& reason) {
-  if (run == nullptr) {
-    std::lock_guard lock(mutex_);
-    if (left_.count(peer) != 0) return;
-  }
-  suspect(Status::error(Code::remote, "%s failed%s%s: %s (seen by rank %d)", handler_.describe(peer).c_str(),
-                        run != nullptr ? " during " : "", run != nullptr ? run->record.text().c_str() : "",
-                        reason.c_str(), rank_),
-          run == nullptr ? peer : -1);
+  Status why = Status::error(Code::remote, "%s failed%s%s: %s (seen by rank %d)",
+                             handler_.describe(peer).c_str(), run != nullptr ? " during " : "",
+                             run != nullptr ? run->record.text().c_str() : "", reason.c_str(), rank_);
+  if (run != nullptr) return suspect(std::move(why));
+  std::lock_guard lock(mutex_);
+  idle_.emplace(peer, Suspicion{system_.now(), std::move(why)});
 }
 
-void Diagnosis::suspect(Status status, int idlePeer) {
+void Diagnosis::suspect(Status status) {
   std::lock_guard lock(mutex_);
-  // What a Run has met weighs more than what happened beside it.
-  if (suspicion_.has_value() && (suspicion_->idlePeer < 0 || idlePeer >= 0)) return;
-  suspicion_ = Suspicion{system_.now(), std::move(status), idlePeer};
+  if (!suspicion_.has_value()) suspicion_ = Suspicion{system_.now(), std::move(status)};
 }
 
 void Diagnosis::tick() {
   std::optional<Suspicion> due;
   {
     std::lock_guard lock(mutex_);
-    if (!suspicion_.has_value() || system_.now() - suspicion_->since < kGrace) return;
-    due = std::exchange(suspicion_, std::nullopt);
-    if (due->idlePeer >= 0 && left_.count(due->idlePeer) != 0)
-      return;  // it had disconnected, and said so later
+    const TimePoint now = system_.now();
+    if (suspicion_.has_value() && now - suspicion_->since >= kGrace)
+      due = std::exchange(suspicion_, std::nullopt);
+    std::erase_if(idle_, [&](auto& idle) {
+      auto& [peer, suspicion] = idle;
+      if (now - suspicion.since < idleGrace_) return false;
+      if (!due.has_value() && !mayHaveLeft(peer)) due = std::move(suspicion);
+      return true;
+    });
   }
-  handler_.fault(due->status, true);
+  if (due.has_value()) handler_.fault(due->status, true);
+}
+
+bool Diagnosis::mayHaveLeft(int peer) const {
+  for (int hop = rank_; hop != peer;) {
+    hop = transport::treeNextHop(hop, peer);
+    if (left_.count(hop) != 0) return true;
+  }
+  return false;
 }
 
 void Diagnosis::onStall(Run& run, Duration stalled, const std::vector<int>& peers) {

@@ -4,6 +4,7 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -42,10 +43,12 @@ class Diagnosis {
  public:
   /// Both outlive this.
   Diagnosis(DiagnosisHandler& handler, System& system) : handler_(handler), system_(system) {}
-  /// Once, when the rank is known.
-  void begin(int rank, int ranks) {
+  /// Once, when the rank is known. A connection that breaks while no call waits for the peer becomes the fault
+  /// after `idleGrace`, if the peer has not left by then: on a busy host the word of it may take as long.
+  void begin(int rank, int ranks, Duration idleGrace) {
     rank_ = rank;
     ranks_ = ranks;
+    idleGrace_ = idleGrace;
   }
 
   /// Numbers a call that is being made. False: another rank has made a different one; fault() has been
@@ -74,7 +77,6 @@ class Diagnosis {
   struct Suspicion {
     TimePoint since;
     Status status;
-    int idlePeer;  // its socket broke while no Run needed it; -1: a Run did
   };
   /// What a stalled rank tells the ranks it waits for.
   struct Comparison {
@@ -88,7 +90,9 @@ class Diagnosis {
   void sendComparison(int peer, const CallRecord& record);
   // A broken connection is a symptom; the control tree usually knows the cause a moment later. tick() makes a
   // fault of the suspicion if no cause has come by then.
-  void suspect(Status status, int idlePeer);
+  void suspect(Status status);
+  // The peer has, or a rank between it and this one has, so that its word of leaving cannot arrive.
+  bool mayHaveLeft(int peer) const;
   // A finalized rank makes no more calls: the error for a rank that is stuck in a call that this one never
   // made.
   Status needsMoreCalls(int origin, const CallRecord& record) const;
@@ -99,11 +103,13 @@ class Diagnosis {
   DiagnosisHandler& handler_;
   System& system_;
   int rank_ = 0, ranks_ = 1;
+  Duration idleGrace_{};
   CallHistory history_;
-  std::mutex mutex_;  // of what follows
-  std::optional<Suspicion> suspicion_;
+  std::mutex mutex_;                    // of what follows
+  std::optional<Suspicion> suspicion_;  // of a peer that a Run needs
+  std::map<int, Suspicion> idle_;       // of peers that no Run needs
   std::optional<Stalled> stalled_;
-  std::map<int, bool> left_;
+  std::set<int> left_;
 };
 
 }  // namespace eccl::runtime
