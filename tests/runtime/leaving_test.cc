@@ -6,6 +6,9 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -20,6 +23,20 @@ void expectAll(const std::vector<test::Outcome>& outcomes) {
   for (const test::Outcome& outcome : outcomes) {
     EXPECT_TRUE(outcome.ended) << "hung";
     EXPECT_EQ(outcome.code, 0) << outcome.text;
+  }
+}
+
+/// Returns when none of its threads runs any more.
+void stop(pid_t process) {
+  kill(process, SIGSTOP);
+  const auto runs = [](const std::filesystem::directory_entry& thread) {
+    std::string line;
+    std::getline(std::ifstream(thread.path() / "stat"), line);
+    return line.find(") T ") == std::string::npos;
+  };
+  const std::filesystem::directory_iterator threads("/proc/" + std::to_string(process) + "/task");
+  for (const auto& thread : threads) {
+    while (runs(thread)) usleep(1000);
   }
 }
 
@@ -149,7 +166,7 @@ TEST(Leaving, WaitsForANeighbourThatGetsNoCore) {
           usleep(1'000'000);
           while (board.time.load() == 0) usleep(1000);
         } else {
-          kill(process, SIGSTOP);
+          stop(process);
           std::thread later([&] {
             usleep(1'500'000);
             kill(process, SIGCONT);
