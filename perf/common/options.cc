@@ -76,6 +76,8 @@ std::vector<CommandOption> tableFor(Options* o) {
       {'t', "nthreads", "<count>", "threads in each process (1)", setNumber(&o->threads, 1, 4096)},
       {'g', "ngpus", "<count>", "ranks that each thread drives (1)", setNumber(&o->ranksPerThread, 1, 4096)},
       {0, "procs", "<count>", "local processes to start (1)", setNumber(&o->procs, 1, 4096)},
+      {0, "bind", "<0|1>", "bind each of --procs to its share of the processors (1)",
+       setNumber(&o->bind, 0, 1)},
       {'b', "minbytes", "<size>", "first size; K, M and G are binary (32M)", setSize(&o->minBytes)},
       {'e', "maxbytes", "<size>", "last size (32M)", setSize(&o->maxBytes)},
       {'i', "stepbytes", "<size>", "distance between sizes (1M)", setSize(&o->stepBytes)},

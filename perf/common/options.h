@@ -18,6 +18,7 @@ struct Options {
   int threads = 1;
   int ranksPerThread = 1;
   int procs = 0;  ///< local processes to start; 0 = not asked for
+  int bind = 1;   ///< each of them to its share of the processors
   size_t minBytes = size_t{32} << 20;
   size_t maxBytes = size_t{32} << 20;
   size_t stepBytes = size_t{1} << 20;

@@ -314,6 +314,7 @@ Outcome start(int argc, char** argv, Collective& collective, int* exitCode) {
   tools::Fork fork;
   TOOLS_TRY(tools::takePlace(options.procs, options.threads * options.ranksPerThread, options.threads, &place,
                              &fork));
+  if (!fork.exitCode && options.procs > 1 && options.bind != 0) tools::bindToShare(place);
   *exitCode = fork.exitCode ? *fork.exitCode
                             : Run(argc, argv, options, collective, place, std::move(fork.rendezvous)).run();
   return {};

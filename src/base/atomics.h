@@ -6,6 +6,8 @@
 // aligned integers of 8 bytes at most.
 #pragma once
 
+#include <sched.h>
+
 #include <cstdint>
 
 #if defined(__CUDACC__)
@@ -111,6 +113,11 @@ ECCL_DEVICE inline T loadFenced(T* word) {
   return __atomic_load_n(word, __ATOMIC_ACQUIRE);
 #endif
 #endif
+}
+
+/// The number of the processor that this thread runs on, from 1. It may run on another one at once.
+inline uint32_t processorHere() {
+  return static_cast<uint32_t>(sched_getcpu()) + 1;
 }
 
 /// Tells the processor that this thread spins: call it between two looks at memory that another core is to

@@ -51,12 +51,14 @@ constexpr decltype(auto) visitElement(DataType type, Visit&& visit) {
   __builtin_unreachable();
 }
 
+/// By type. Not in the function: compilers would copy it to the stack in each call.
+#define ECCL_SIZE(name, Element, text) sizeof(Element),
+inline constexpr size_t kElementBytes[] = {ECCL_DATA_TYPES(ECCL_SIZE)};
+#undef ECCL_SIZE
+
 /// Bytes of one element.
 constexpr size_t sizeOf(DataType type) {
-#define ECCL_SIZE(name, Element, text) sizeof(Element),
-  constexpr size_t bytes[] = {ECCL_DATA_TYPES(ECCL_SIZE)};
-#undef ECCL_SIZE
-  return bytes[static_cast<int>(type)];
+  return kElementBytes[static_cast<int>(type)];
 }
 
 /// True for all floating types, half, bfloat16 and fp8 among them.

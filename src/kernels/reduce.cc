@@ -23,6 +23,7 @@ std::span<const ReduceVariant> reduceVariants() {
 }
 
 void reduce(const ReduceTask& task) {
+  if (isShortCopy(task)) return copyShort(task);
   static const auto best = reduceVariants().front().run;
   best(task);
 }

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <span>
 #include <type_traits>
 
@@ -80,6 +81,17 @@ constexpr bool isCopy(const ReduceTask& task) {
 /// at once do not share destinations. Cannot fail; a task outside the ranges above is undefined. Assumes the
 /// default floating-point mode: nearest, subnormals kept.
 void reduce(const ReduceTask& task);
+
+/// Whether copyShort() makes it: a few elements, where finding the fastest way takes longer than going it.
+constexpr bool isShortCopy(const ReduceTask& task) {
+  return isCopy(task) && task.streamed == 0 && task.count <= 64;
+}
+inline void copyShort(const ReduceTask& task) {
+  for (int d = 0; d < task.destinations; ++d) {
+    if (task.destination[d] != task.source[0])
+      std::memcpy(task.destination[d], task.source[0], task.count * sizeOf(task.type));
+  }
+}
 
 /// The definition of the result in plain C++, and the variant for CPUs, builds and tasks without a better one.
 void reduceReference(const ReduceTask& task);

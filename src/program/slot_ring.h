@@ -71,6 +71,7 @@ struct RingControl {
   // Written by the sender, rarely.
   alignas(kCacheLine) uint32_t senderAsleep;  // ring its doorbell when a slot is released
   uint32_t senderPoison;                      // not 0: the sender has failed; nothing more will come
+  uint32_t senderProcessor;  // where it was when it last waited (processorHere()); 0: not known
   HeapNews senderHeap;
   // Written by the sender.
   alignas(kCacheLine) uint32_t writing;  // so many moves of it write to memory that offers named
@@ -78,6 +79,7 @@ struct RingControl {
   alignas(kCacheLine) uint32_t receiverAsleep;  // ring its doorbell when a message is published
   uint32_t receiverPoison;                      // not 0: the receiver has failed; nothing more will be taken
   uint32_t receiverEnded;                       // not 0: nothing more will be taken, and `released` is final
+  uint32_t receiverProcessor;                   // as senderProcessor
   HeapNews receiverHeap;
   // Written by the receiver.
   alignas(kCacheLine) uint64_t released;

@@ -63,28 +63,36 @@ class BrokenConnection : public ::testing::Test {
 
 TEST_F(BrokenConnection, OfACallBecomesTheFaultSoon) {
   runtime::Run run;
-  diagnosis_.onPeerFailed(&run, 20, "it is gone");
+  diagnosis_.onPeerFailed(run, 20, "it is gone");
   EXPECT_THAT(after(299ms), IsEmpty());
   EXPECT_THAT(after(1ms), ElementsAre(HasSubstr("rank 20 failed during")));
 }
 
 TEST_F(BrokenConnection, OfAnIdlePeerIsNoNewsIfItsWordOfLeavingIsLate) {
-  diagnosis_.onPeerFailed(nullptr, 20, "it is gone");
+  diagnosis_.onPeerGone(20, "it is gone", false);
   EXPECT_THAT(after(4999ms), IsEmpty());
   diagnosis_.onLeft(20);
   EXPECT_THAT(after(1min), IsEmpty());
 }
 
 TEST_F(BrokenConnection, OfAnIdlePeerBecomesTheFaultLater) {
-  diagnosis_.onPeerFailed(nullptr, 20, "it is gone");
-  diagnosis_.onPeerFailed(nullptr, 13, "it is gone, too");
+  diagnosis_.onPeerGone(20, "it is gone", false);
+  diagnosis_.onPeerGone(13, "it is gone, too", false);
   diagnosis_.onLeft(20);
   diagnosis_.onLeft(3);
   EXPECT_THAT(after(5s), ElementsAre(HasSubstr("rank 13 failed: it is gone, too (seen by rank 12)")));
 }
 
+TEST_F(BrokenConnection, OfAPeerThatACallUsesBecomesTheFaultSoonUnlessItLeaves) {
+  diagnosis_.onPeerGone(20, "it is gone", true);
+  diagnosis_.onPeerGone(13, "it is gone, too", true);
+  diagnosis_.onLeft(20);
+  EXPECT_THAT(after(299ms), IsEmpty());
+  EXPECT_THAT(after(1ms), ElementsAre(HasSubstr("rank 13 failed: it is gone, too")));
+}
+
 TEST_F(BrokenConnection, OfAnIdlePeerIsNoNewsIfItsWordOfLeavingCannotArrive) {
-  diagnosis_.onPeerFailed(nullptr, 20, "it is gone");
+  diagnosis_.onPeerGone(20, "it is gone", false);
   diagnosis_.onLeft(2);  // it would have passed on what 20 says
   EXPECT_THAT(after(5s), IsEmpty());
 }

@@ -115,7 +115,7 @@ TEST(DriverRole, IsClaimedWhereNothingComesBefore) {
     Stage stage(at);
     const bool expected = at.state == State::free && at.left == Left::nothing && !at.news;
     EXPECT_EQ(stage.role.claim(), expected);
-    EXPECT_EQ(stage.role.awaited(), expected);
+    EXPECT_FALSE(stage.role.awaited());
     EXPECT_EQ(stage.role.state(), expected ? State::awake : at.state);
     EXPECT_EQ(stage.bells.driver + stage.bells.service, 0);
   }
@@ -130,7 +130,7 @@ TEST(DriverRole, IsClaimedOrTheWorkIsQueued) {
     EXPECT_EQ(stage.role.claimOr([&] { queued = true; }), expected);
     EXPECT_EQ(queued, !expected);
     EXPECT_EQ(stage.role.news(), !expected);
-    EXPECT_EQ(stage.role.awaited(), expected);
+    EXPECT_FALSE(stage.role.awaited());
     EXPECT_EQ(stage.role.state(), expected ? State::awake : at.state);
     EXPECT_EQ(stage.bells.driver, at.state == State::asleep);  // the caller waits next: nobody else is needed
     EXPECT_EQ(stage.bells.service, 0);
@@ -183,7 +183,7 @@ TEST(DriverRole, WhatIsLeftGoesToTheServiceThreadUnlessItLooksAnyway) {
       }
       if (at.news) stage.role.announce([] {});
       if (at.state == State::asleep) stage.role.fallAsleep();
-      waits ? stage.role.leave(at.left) : stage.role.giveBack(at.left);
+      waits ? stage.role.leave(at.left) : stage.role.leave(at.left);
       EXPECT_EQ(stage.role.state(), State::free);
       EXPECT_FALSE(stage.role.awaited());
       EXPECT_EQ(stage.bells.service, !at.attended && (at.left == Left::running || at.news));
@@ -308,7 +308,7 @@ class TinyEngine : DriverRole::Bells {
     role_.alarm([] {});
     role_.take();
     drive();
-    role_.giveBack(left());
+    role_.leave(left());
   }
   /// The service thread's, until stop().
   void serve() {

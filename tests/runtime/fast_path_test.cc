@@ -77,6 +77,56 @@ TEST(FastPath, AreThoseLikeCallsBefore) {
 }
 
 // Over TCP a message may wake the service thread of a rank that is late: that call goes the way of all others.
+ecclResult_t sendThere(ecclComm_t comm, float* in, float* out, int first) {
+  int rank = 0;
+  ecclCommUserRank(comm, &rank);
+  for (int turn : {0, 1}) {
+    const ecclResult_t result = turn == (rank ^ first) ? ecclSend(in, 10, ecclFloat, 1 - rank, comm, nullptr)
+                                                       : ecclRecv(out, 10, ecclFloat, 1 - rank, comm, nullptr);
+    if (result != ecclSuccess) return result;
+  }
+  return ecclSuccess;
+}
+
+// Each of several shapes keeps its place.
+TEST(FastPath, AreThoseOfSeveralShapesInTurn) {
+  const CallFunction call = [](ecclComm_t comm, float* in, float* out) {
+    for (size_t count : {1, 2, 3, 100}) {
+      if (const ecclResult_t result = allReduce(count)(comm, in, out); result != ecclSuccess) return result;
+    }
+    return sendThere(comm, in, out, 0);
+  };
+  for (int number : fastOnes("shm", call)) EXPECT_GE(number, 6 * kCalls / 2);
+}
+
+// Over sockets too; a call that is not complete at once goes on in the stream.
+TEST(FastPath, AreQueuedOnes) {
+  for (const char* transport : {"shm", "tcp"}) {
+    const CallFunction call = [](ecclComm_t comm, float* in, float* out) {
+      static ecclStream_t stream = nullptr;
+      if (stream == nullptr && ecclStreamCreate(&stream) != ecclSuccess) return ecclInternalError;
+      const ecclResult_t result = ecclAllReduce(in, out, 2, ecclFloat, ecclSum, comm, stream);
+      return result != ecclSuccess ? result : ecclStreamSynchronize(stream);
+    };
+    for (int number : fastOnes(transport, call)) EXPECT_GT(number, transport[0] == 's' ? kCalls / 4 : 0);
+  }
+}
+
+TEST(FastPath, AreSendsAndReceivesOfAGroup) {
+  constexpr int kEach = 5;
+  const CallFunction call = [](ecclComm_t comm, float* in, float* out) {
+    int rank = 0;
+    ecclCommUserRank(comm, &rank);
+    ecclGroupStart();
+    for (size_t i = 0; i < kEach; ++i) {
+      ecclSend(in + i, 1, ecclFloat, 1 - rank, comm, nullptr);
+      ecclRecv(out + i, 1, ecclFloat, 1 - rank, comm, nullptr);
+    }
+    return ecclGroupEnd();
+  };
+  for (int number : fastOnes("shm", call)) EXPECT_GE(number, 2 * kEach * kCalls / 2);
+}
+
 TEST(FastPath, AreThoseOverFewSockets) {
   for (int number : fastOnes("tcp", allReduce(2))) EXPECT_GT(number, 0);
 }

@@ -1,6 +1,9 @@
 #include "tools/common/job.h"
 
+#include <sched.h>
+
 #include <cstdlib>
+#include <vector>
 
 namespace eccl::tools {
 
@@ -22,6 +25,19 @@ Outcome takePlace(int procs, int perProcess, int threads, Place* place, Fork* fo
   place->proc = started.rank;
   place->procs = started.size;
   return makeRendezvous(started, ::getenv, &fork->rendezvous);
+}
+
+void bindToShare(const Place& place) {
+  cpu_set_t allowed, share;
+  if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return;
+  std::vector<size_t> processors;
+  for (size_t i = 0; i < CPU_SETSIZE; ++i) {
+    if (CPU_ISSET(i, &allowed)) processors.push_back(i);
+  }
+  const size_t each = processors.size() / static_cast<size_t>(place.procs);
+  CPU_ZERO(&share);
+  for (size_t i = 0; i < each; ++i) CPU_SET(processors[static_cast<size_t>(place.proc) * each + i], &share);
+  if (each > 0) sched_setaffinity(0, sizeof share, &share);
 }
 
 }  // namespace eccl::tools

@@ -18,4 +18,9 @@ struct Place {
 /// threads. Before any thread is started. Where fork->exitCode is set everything is over.
 Outcome takePlace(int procs, int perProcess, int threads, Place* place, Fork* fork);
 
+/// Binds this process to its share of the processors that it may use, as mpirun does: processes of one host get
+/// parts of one size that do not meet. Nothing happens where there are fewer processors than processes, or the
+/// kernel refuses. Before any thread is started.
+void bindToShare(const Place& place);
+
 }  // namespace eccl::tools

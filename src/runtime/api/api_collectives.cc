@@ -1,6 +1,7 @@
 // The C API: collectives, Send and Recv, groups.
 
 #include "runtime/api/group.h"
+#include "runtime/api/process.h"
 
 using namespace eccl;
 using namespace eccl::runtime;
@@ -38,9 +39,14 @@ ecclResult_t make(Collective collective, const void* send, void* receive, size_t
   Group& group = Group::ofThisThread();
   const auto run = [&](CommunicatorUse& use) -> Status {
     Communicator& communicator = *use->communicator;
-    if (stream == nullptr && !group.open() && op >= 0 && op < ecclNumOps) {
+    if (!group.open() && op >= 0 && op < ecclNumOps) {
       const CallKey key{count, collective, static_cast<DataType>(datatype), static_cast<RedOp>(op), root};
-      if (auto ended = communicator.repeat(key, send, receive)) return *std::move(ended);
+      auto live = HandleTable<Stream>::Use();
+      if (stream != nullptr) live = Process::get().streams.find(stream);
+      if (stream == nullptr || live) {
+        auto made = communicator.repeat(key, send, receive, live ? &*live : nullptr);
+        if (made) return *std::move(made);
+      }
     }
     std::shared_ptr<Stream> queue;
     ECCL_TRY(communicator.usable());

@@ -52,6 +52,20 @@ Status pairSelfSends(Calls& all) {
   return {};
 }
 
+/// What each stream gets.
+using Batches = std::vector<std::pair<std::shared_ptr<Stream>, std::vector<StreamItem>>>;
+
+void addTo(Batches& batches, const std::shared_ptr<Stream>& stream, StreamItem item) {
+  auto batch = std::find_if(batches.begin(), batches.end(), [&](auto& each) { return each.first == stream; });
+  if (batch == batches.end()) batch = batches.insert(batch, {stream, {}});
+  batch->second.push_back(std::move(item));
+}
+
+Status append(Batches& batches) {
+  for (auto& [stream, batch] : batches) ECCL_TRY(stream->append(std::move(batch)));
+  return {};
+}
+
 /// After calls with the NULL stream.
 Status afterNullStream(const Communicator& communicator) {
   const auto& stream = communicator.defaultStream();
@@ -172,12 +186,47 @@ Status Group::runJobs(const std::vector<Job>& jobs) {
   return {};
 }
 
+// Sends and Recvs of one communicator like ones before take the fast path together.
+std::optional<Status> Group::repeat(const std::vector<Entry>& entries) {
+  if (entries.empty()) return std::nullopt;
+  const auto use = communicatorOf(entries.front().comm, "ecclGroupEnd");
+  if (!use.ok()) return std::nullopt;  // said by issue()
+  Communicator& communicator = *(*use)->communicator;
+  const Stream* idle = nullptr;
+  bool waits = communicator.options().blocking;
+  std::vector<const Call*> calls;
+  calls.reserve(entries.size());
+  for (const Entry& entry : entries) {
+    const Call& call = entry.call;
+    if (entry.comm != entries.front().comm || !call.pointToPoint() || call.root == communicator.rank())
+      return std::nullopt;
+    if (entry.stream.get() != idle && !entry.stream->idle()) communicator.catchUp();
+    if (entry.stream.get() != idle && !entry.stream->idle()) return std::nullopt;
+    idle = entry.stream.get();
+    waits &= entry.nullStream;
+    calls.push_back(&call);
+  }
+  auto made = communicator.repeat(calls, waits, [&](std::span<const std::shared_ptr<Run>> runs) {
+    Batches batches;
+    for (size_t i = 0; i < runs.size(); ++i) {
+      if (runs[i] != nullptr) addTo(batches, entries[i].stream, communicator.itemOf(runs[i]));
+    }
+    return append(batches);
+  });
+  const bool used =
+      std::any_of(entries.begin(), entries.end(), [](const Entry& entry) { return entry.nullStream; });
+  if (!made || !used) return made;
+  Status status = afterNullStream(communicator);
+  return made->ok() ? status : *made;
+}
+
 // What Communicator::enqueue() does for one call, in four steps. All calls are planned: nothing has happened
 // yet if one cannot be. Each communicator numbers its calls in the order in which they were made, whatever
 // their streams: the same order as on the other ranks. Streams give all calls that the group puts into them one
 // place. Then the engines get the calls, again in their order; those whose place is not the first wait in the
 // engine.
 Status Group::issue(std::vector<Entry> entries) {
+  if (auto made = repeat(entries)) return *std::move(made);
   std::vector<Calls> all;
   std::map<ecclComm_t, size_t> known;
   for (Entry& entry : entries) {
@@ -190,18 +239,13 @@ Status Group::issue(std::vector<Entry> entries) {
     all[at->second].streams.push_back({entry.stream});
   }
   std::vector<std::vector<StreamItem>> items(all.size());
-  std::vector<std::pair<std::shared_ptr<Stream>, std::vector<StreamItem>>> batches;
+  Batches batches;
   for (size_t i = 0; i < all.size(); ++i) {
     Calls& its = all[i];
     ECCL_TRY(pairSelfSends(its));
     ECCL_ASSIGN(items[i], its.use->communicator->plan(std::move(its.calls), its.streams));
     for (size_t call = 0; call < items[i].size(); ++call) {
-      for (const auto& stream : its.streams[call]) {
-        auto batch =
-            std::find_if(batches.begin(), batches.end(), [&](auto& each) { return each.first == stream; });
-        if (batch == batches.end()) batch = batches.insert(batch, {stream, {}});
-        batch->second.push_back(items[i][call]);
-      }
+      for (const auto& stream : its.streams[call]) addTo(batches, stream, items[i][call]);
     }
   }
   size_t numbered = 0, submitted = 0;
@@ -210,7 +254,7 @@ Status Group::issue(std::vector<Entry> entries) {
       const size_t next = numbered++;  // counts even if it fails half-way
       ECCL_TRY(all[next].use->communicator->number(items[next]));
     }
-    for (auto& [stream, batch] : batches) ECCL_TRY(stream->append(std::move(batch)));
+    ECCL_TRY(append(batches));
     for (; submitted < items.size(); ++submitted) submit(items[submitted]);
     return {};
   });

@@ -10,6 +10,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "runtime/api/handles.h"
@@ -55,6 +56,7 @@ class Group {
     Call call;
   };
   static Status issue(std::vector<Entry> entries);
+  static std::optional<Status> repeat(const std::vector<Entry>& entries);
   static Status runJobs(const std::vector<Job>& jobs);
 
   int depth_ = 0;

@@ -5,6 +5,7 @@
 // rank has not reached yet is kept until it has.
 #pragma once
 
+#include <array>
 #include <mutex>
 #include <optional>
 #include <unordered_map>
@@ -44,8 +45,15 @@ class CallHistory {
     std::vector<CallRecord> calls;                  // the last ones, number k at k modulo kKept
     std::vector<std::pair<int, CallRecord>> early;  // of others, for numbers not reached
   };
+  Scope& scopeOf(uint64_t scope);
+
   mutable std::mutex mutex_;
   std::unordered_map<uint64_t, Scope> scopes_;
+  struct Recent {
+    uint64_t number = 0;
+    Scope* scope = nullptr;
+  };
+  std::array<Recent, 8> recent_;  // looked up last
 };
 
 }  // namespace eccl::runtime

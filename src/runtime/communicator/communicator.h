@@ -122,9 +122,18 @@ class Communicator final : public transport::ControlHandler,
   /// Makes a validated call, waits for its end and returns how it went. Only when no stream has work that
   /// comes before it.
   Status execute(Call call);
-  /// As execute() for a call like one before, where it can take the fast path: nothing is checked or
-  /// planned anew. Returns nothing if the call has to go through execute().
-  std::optional<Status> repeat(const CallKey& key, const void* send, void* receive);
+  /// As execute(), or as enqueue() into `queue`, for a call like one before, where it can take the fast path:
+  /// nothing is checked or planned anew. A queued call may be complete on return, if its peers come in step.
+  /// Returns nothing if the call has to go through those.
+  std::optional<Status> repeat(const CallKey& key, const void* send, void* receive, Stream* queue);
+  /// The same for validated Sends and Recvs with other ranks, which go on together, whatever their number.
+  /// Those that are not complete on return have been put into streams by `append`, in their order; null for the
+  /// others. Nothing is under way in those streams. `waits`: the caller will wait for all.
+  using Append = std::function<Status(std::span<const std::shared_ptr<Run>>)>;
+  std::optional<Status> repeat(std::span<const Call* const> calls, bool waits, const Append& append);
+  /// See Engine::catchUp().
+  void catchUp() { engine_.catchUp(); }
+  StreamItem itemOf(std::shared_ptr<Run> run) { return {shared_from_this(), &engine_, std::move(run)}; }
   const std::shared_ptr<Stream>& defaultStream() const { return defaultStream_; }
   /// Of a device's communicator, whose streams calls take; else null. Once ready.
   const std::shared_ptr<Executor>& device() const { return engine_.executors().device(); }
@@ -172,8 +181,11 @@ class Communicator final : public transport::ControlHandler,
   void onMismatch(Run& run, int peer, const LaneState& lane) override {
     diagnosis_.onMismatch(run, peer, lane);
   }
-  void onPeerFailed(Run* run, int peer, const std::string& reason) override {
+  void onPeerFailed(Run& run, int peer, const std::string& reason) override {
     diagnosis_.onPeerFailed(run, peer, reason);
+  }
+  void onPeerGone(int peer, const std::string& reason, bool used) override {
+    diagnosis_.onPeerGone(peer, reason, used);
   }
   void onStall(Run& run, Duration stalled, const std::vector<int>& peers) override {
     diagnosis_.onStall(run, stalled, peers);
@@ -213,6 +225,7 @@ class Communicator final : public transport::ControlHandler,
   Status number(Run& run);
   // Remembers a call for the mismatch check. An error if another rank has told of a different call.
   Status remember(CallRecord& record, const Plan& plan, const char* way);
+  void goOn(Run& run, const std::shared_ptr<Plan>& plan, const CallRecord& record, Call call, bool waits);
   // The Run of the last blocking call for use again, or a new one.
   std::shared_ptr<Run> spareRun();
   // With the names that the ranks' endpoints give.

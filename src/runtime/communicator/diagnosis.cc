@@ -101,18 +101,21 @@ void Diagnosis::onMismatch(Run& run, int peer, const LaneState& lane) {
       static_cast<unsigned long long>(lane.expected)));
 }
 
-void Diagnosis::onPeerFailed(Run* run, int peer, const std::string& reason) {
-  Status why = Status::error(Code::remote, "%s failed%s%s: %s (seen by rank %d)",
-                             handler_.describe(peer).c_str(), run != nullptr ? " during " : "",
-                             run != nullptr ? run->record.text().c_str() : "", reason.c_str(), rank_);
-  if (run != nullptr) return suspect(std::move(why));
+void Diagnosis::onPeerFailed(const Run& run, int peer, const std::string& reason) {
+  suspect(Status::error(Code::remote, "%s failed during %s: %s (seen by rank %d)",
+                        handler_.describe(peer).c_str(), run.record.text().c_str(), reason.c_str(), rank_));
+}
+
+void Diagnosis::onPeerGone(int peer, const std::string& reason, bool used) {
+  Status why = Status::error(Code::remote, "%s failed: %s (seen by rank %d)", handler_.describe(peer).c_str(),
+                             reason.c_str(), rank_);
   std::lock_guard lock(mutex_);
-  idle_.emplace(peer, Suspicion{system_.now(), std::move(why)});
+  idle_.emplace(peer, Suspicion{system_.now() + (used ? kGrace : idleGrace_), std::move(why)});
 }
 
 void Diagnosis::suspect(Status status) {
   std::lock_guard lock(mutex_);
-  if (!suspicion_.has_value()) suspicion_ = Suspicion{system_.now(), std::move(status)};
+  if (!suspicion_.has_value()) suspicion_ = Suspicion{system_.now() + kGrace, std::move(status)};
 }
 
 void Diagnosis::tick() {
@@ -120,11 +123,10 @@ void Diagnosis::tick() {
   {
     std::lock_guard lock(mutex_);
     const TimePoint now = system_.now();
-    if (suspicion_.has_value() && now - suspicion_->since >= kGrace)
-      due = std::exchange(suspicion_, std::nullopt);
+    if (suspicion_.has_value() && now >= suspicion_->due) due = std::exchange(suspicion_, std::nullopt);
     std::erase_if(idle_, [&](auto& idle) {
       auto& [peer, suspicion] = idle;
-      if (now - suspicion.since < idleGrace_) return false;
+      if (now < suspicion.due) return false;
       if (!due.has_value() && !mayHaveLeft(peer)) due = std::move(suspicion);
       return true;
     });

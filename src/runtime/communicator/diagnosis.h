@@ -43,8 +43,8 @@ class Diagnosis {
  public:
   /// Both outlive this.
   Diagnosis(DiagnosisHandler& handler, System& system) : handler_(handler), system_(system) {}
-  /// Once, when the rank is known. A connection that breaks while no call waits for the peer becomes the fault
-  /// after `idleGrace`, if the peer has not left by then: on a busy host the word of it may take as long.
+  /// Once, when the rank is known. A connection that breaks while no call uses the peer becomes the fault after
+  /// `idleGrace`, if the peer has not left by then: on a busy host the word of it may take as long.
   void begin(int rank, int ranks, Duration idleGrace) {
     rank_ = rank;
     ranks_ = ranks;
@@ -60,7 +60,8 @@ class Diagnosis {
   void onLeft(int rank);
   /// See EngineHandler. By the driver.
   void onMismatch(Run& run, int peer, const LaneState& lane);
-  void onPeerFailed(Run* run, int peer, const std::string& reason);
+  void onPeerFailed(const Run& run, int peer, const std::string& reason);
+  void onPeerGone(int peer, const std::string& reason, bool used);
   void onStall(Run& run, Duration stalled, const std::vector<int>& peers);
   /// To be called at least every 100 ms, by one thread: a symptom that has waited long enough without a cause
   /// becomes the fault.
@@ -75,7 +76,7 @@ class Diagnosis {
     std::vector<int> peers;
   };
   struct Suspicion {
-    TimePoint since;
+    TimePoint due;
     Status status;
   };
   /// What a stalled rank tells the ranks it waits for.

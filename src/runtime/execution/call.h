@@ -32,6 +32,14 @@ struct CallKey {
   int32_t root = 0;
   bool operator==(const CallKey&) const = default;
 };
+struct CallKeyHash {
+  size_t operator()(const CallKey& key) const {
+    const uint64_t what = static_cast<uint64_t>(key.root) << 24 | static_cast<uint64_t>(key.collective) << 16 |
+                          static_cast<uint64_t>(key.type) << 8 | static_cast<uint64_t>(key.op);
+    const uint64_t x = (key.count ^ what << 20) * 0x9e3779b97f4a7c15ull;
+    return static_cast<size_t>(x ^ x >> 32);
+  }
+};
 
 /// A call of the user. A value, but the buffers are the caller's, and stay valid and untouched until it is
 /// complete. Nothing in it is checked before validate().

@@ -12,12 +12,13 @@ constexpr Duration kAttention = std::chrono::milliseconds(5), kLook = std::chron
 
 }  // namespace
 
+// No mutex: short calls take and leave the role a million times a second.
 bool DriverRole::claim() {
-  std::lock_guard lock(mutex_);
-  if (state() != State::free || news() || left_ != Left::nothing) return false;
-  enter();
-  set(State::awake);
-  return true;
+  const auto next = [this] { return !news() && left_.load(std::memory_order_relaxed) == Left::nothing; };
+  if (!next() || !takeIfFree()) return false;
+  if (next()) return true;  // now nobody else changes what was left
+  leave(left_.load(std::memory_order_relaxed));
+  return false;
 }
 
 bool DriverRole::wait(const std::atomic<bool>& done) {
@@ -32,11 +33,8 @@ bool DriverRole::await(const std::atomic<bool>& done) {
 }
 
 bool DriverRole::await(std::unique_lock<std::mutex>& lock, const std::atomic<bool>& done) {
-  changed_.wait(lock, [&] { return done.load(std::memory_order_acquire) || state() == State::free; });
-  if (!done.load(std::memory_order_acquire)) {
-    set(State::awake);
-    return true;
-  }
+  sleepUntil(lock, [&] { return done.load(std::memory_order_acquire) || takeIfFree(); });
+  if (!done.load(std::memory_order_acquire)) return true;
   exit();
   callService();
   return false;
@@ -50,21 +48,21 @@ bool DriverRole::giveBack(Left left, const std::atomic<bool>& done) {
   return over;
 }
 
+// Without the mutex, too, unless somebody has to be woken. Who goes to sleep counts himself and looks at the
+// state then; who brings news says so and looks at the state then. All are sequentially consistent, as is this:
+// one of the two sees the other.
 void DriverRole::leave(Left left) {
+  left_.store(left, std::memory_order_relaxed);
+  state_.store(State::free);
+  if (sleepers_.load() == 0 && !news() && left == Left::nothing) return;
   std::lock_guard lock(mutex_);
-  exit();
-  free(left);
+  changed_.notifyAll();
+  callService();
 }
 
 void DriverRole::take() {
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [&] { return state() == State::free; });
-  set(State::awake);
-}
-
-void DriverRole::giveBack(Left left) {
-  std::lock_guard lock(mutex_);
-  free(left);
+  sleepUntil(lock, [&] { return takeIfFree(); });
 }
 
 bool DriverRole::takeForService(bool failing, TimePoint* next) {
@@ -72,11 +70,11 @@ bool DriverRole::takeForService(bool failing, TimePoint* next) {
   const TimePoint now = system_.now();
   const bool fresh =
       !prompt_ && news() && now - newsSince_ < kFresh;  // whoever brought them may wait for them soon
-  if (state() != State::free || awaited() || (fresh && left_ != Left::running && !failing)) {
+  const bool left = left_.load(std::memory_order_relaxed) == Left::running || failing;
+  if (awaited() || (fresh && !left) || !takeIfFree()) {
     *next = lookAgain(now - newsSince_ < kAttention, now);
     return false;
   }
-  set(State::awake);
   return true;
 }
 
@@ -86,8 +84,8 @@ void DriverRole::giveBackFromService(Left left, TimePoint* next) {
   // News that came after the last look rang nobody.
   *next = lookAgain(news() || now - newsSince_ < kAttention, now);
   if (prompt_ && news()) *next = now;
-  set(State::free);
-  left_ = left;
+  left_.store(left, std::memory_order_relaxed);
+  state_.store(State::free);
   changed_.notifyAll();
 }
 
@@ -105,16 +103,16 @@ void DriverRole::raise() {
 }
 
 void DriverRole::free(Left left) {
-  set(State::free);
-  left_ = left;
+  left_.store(left, std::memory_order_relaxed);
+  state_.store(State::free);
   changed_.notifyAll();
   callService();
 }
 
 // Where nobody drives and nobody is about to.
 void DriverRole::callService() {
-  const bool work = left_ == Left::running || news();
-  if (work && state() == State::free && !awaited() && !attended_) bells_.wakeService();
+  if (state() != State::free || awaited() || attended_) return;
+  if (left_.load(std::memory_order_relaxed) == Left::running || news()) bells_.wakeService();
 }
 
 }  // namespace eccl::runtime

@@ -7,7 +7,8 @@
 //
 // No wake-up is lost. A driver that falls asleep says so first and looks for news then. A thread that brings
 // news raises the flag first and looks for a sleeper then. Both are sequentially consistent, so one sees the
-// other. Everything else happens under the mutex.
+// other. A driver that gives the role back and a thread that goes to sleep until it is free do the same.
+// Everything else happens under the mutex, but for taking the role where it is free.
 #pragma once
 
 #include <atomic>
@@ -45,12 +46,11 @@ class DriverRole {
   /// adds the work to what is new; the caller then goes on with wait().
   template <class Queue>
   bool claimOr(Queue&& queue) {
-    std::lock_guard lock(mutex_);
-    if (state() == State::free && !news()) {
-      enter();
-      set(State::awake);
-      return true;
+    if (!news() && takeIfFree()) {
+      if (!news()) return true;
+      leave(left_.load(std::memory_order_relaxed));
     }
+    std::lock_guard lock(mutex_);
     queue();
     raise();
     return false;
@@ -66,12 +66,16 @@ class DriverRole {
   bool await(const std::atomic<bool>& done);
   /// Gives back the role that wait() or await() gave. True: `done` is set, and the wait is over.
   bool giveBack(Left left, const std::atomic<bool>& done);
-  /// By the driver: gives back the role that claim() or claimOr() gave, and ends the wait.
+  /// By the driver: gives back the role that claim(), claimOr(), takeIfFree() or take() gave.
   void leave(Left left);
 
-  /// For a caller that waits for no work: returns when it has the role, to be ended by giveBack().
+  /// For a caller that waits for no work: takes the role if it is free. True: to be ended by leave().
+  bool takeIfFree() {
+    State expected = State::free;
+    return state_.compare_exchange_strong(expected, State::awake);
+  }
+  /// The same, but returns when it has the role.
   void take();
-  void giveBack(Left left);
 
   /// For the service thread: takes the role unless somebody drives or is about to. True: to be ended by
   /// giveBackFromService(). False: *next is set. *next: when it should ask again though nobody wakes it;
@@ -127,10 +131,15 @@ class DriverRole {
 
  private:
   // All under the mutex.
-  void set(State state) { state_.store(state, std::memory_order_relaxed); }
   void enter() { waiting_.store(waiting_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed); }
   void exit() { waiting_.store(waiting_.load(std::memory_order_relaxed) - 1, std::memory_order_relaxed); }
   bool await(std::unique_lock<std::mutex>& lock, const std::atomic<bool>& done);
+  template <class Predicate>
+  void sleepUntil(std::unique_lock<std::mutex>& lock, Predicate&& satisfied) {
+    sleepers_.fetch_add(1);  // pairs with leave()
+    changed_.wait(lock, satisfied);
+    sleepers_.fetch_sub(1);
+  }
   void raise();
   void free(Left left);
   void callService();
@@ -139,14 +148,15 @@ class DriverRole {
   System& system_;
   Bells& bells_;
   std::mutex mutex_;
-  Condition changed_;                      // the role is free, or something is finished
-  std::atomic<State> state_{State::free};  // awake to asleep and back: by the driver, without the mutex
+  Condition changed_;  // the role is free, or something is finished
+  std::atomic<State> state_{State::free};
   std::atomic<bool> news_{false};
   std::atomic<int> waiting_{0};
-  Left left_ = Left::nothing;
-  bool prompt_ = false;    // constant once there is work
-  bool attended_ = false;  // the service thread looks again soon, unasked
-  TimePoint newsSince_{};  // when news_ was last raised
+  std::atomic<int> sleepers_{0};           // that changed_ is to wake
+  std::atomic<Left> left_{Left::nothing};  // the driver's; meaningful while the state is free
+  bool prompt_ = false;                    // constant once there is work
+  bool attended_ = false;                  // the service thread looks again soon, unasked
+  TimePoint newsSince_{};                  // when news_ was last raised
 };
 
 }  // namespace eccl::runtime

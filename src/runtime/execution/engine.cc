@@ -1,5 +1,5 @@
 // The driver at work: passes over connections and Runs. engine_runs.cc has what is done to a Run,
-// engine_waits.cc what the driver does when nothing moves.
+// engine_short.cc what callers drive themselves, engine_waits.cc what the driver does when nothing moves.
 #include "runtime/execution/engine.h"
 
 #include <algorithm>
@@ -48,7 +48,7 @@ Status Engine::open(transport::ConnectorOptions connectorOptions, const std::opt
   ECCL_TRY(executors_.open(ring, device));
   if (device) role_.servePromptly();
   connectorOptions.onBroken = [this](int rank, const std::string& reason) {
-    handler_.onPeerFailed(nullptr, rank, reason);
+    handler_.onPeerGone(rank, reason, uses(rank));
   };
   connectorOptions.onRailLost = [this](const std::string& what) {
     handler_.onDriverFailed(Status::error(
@@ -58,10 +58,19 @@ Status Engine::open(transport::ConnectorOptions connectorOptions, const std::opt
   return {};
 }
 
+// By the driver: a Run has a connection with the rank, and may or may not need it any more.
+bool Engine::uses(int rank) const {
+  return std::any_of(active_.begin(), active_.end(), [rank](const auto& run) {
+    const auto& connections = run->plan->connections;
+    return std::any_of(connections.begin(), connections.end(),
+                       [rank](const transport::Connection* connection) { return connection->peer() == rank; });
+  });
+}
+
 void Engine::setDirectFrom(uint32_t bytes) {
   role_.take();
   connector_->setDirectFrom(bytes);
-  role_.giveBack(left());
+  role_.leave(left());
 }
 
 void Engine::submit(std::span<const std::shared_ptr<Run>> runs) {
@@ -69,6 +78,7 @@ void Engine::submit(std::span<const std::shared_ptr<Run>> runs) {
     makeRoom(inbox_.queued, runs.size());
     makeRoom(inbox_.released, runs.size());
     for (auto& run : runs) {
+      count(*run);
       inbox_.queued.push_back(run);
       if (run->holds.load(std::memory_order_relaxed) == 0) inbox_.released.push_back(run);
     }
@@ -98,14 +108,14 @@ void Engine::hearFlows(int origin, std::string_view message) {
 void Engine::fail(const Status& why) {
   role_.alarm([&] {
     if (failure_.ok()) failure_ = why;
-    failing_.store(true, std::memory_order_release);
+    failing_.store(true);  // before the look at who drives: who falls asleep does it the other way round
   });
 }
 
 void Engine::quiesce() {
   role_.take();
   failActive();
-  role_.giveBack(left());
+  role_.leave(left());
 }
 
 // By the driver.
@@ -163,6 +173,7 @@ void Engine::takeQueued() {
         // A stream may release a Run while another thread is about to submit it.
         if (!run->released || pending_.erase(run.get()) == 0) continue;
         ECCL_TRY(begin(*run));
+        prepare(*run);
         active_.push_back(run);
       }
     }
@@ -175,25 +186,9 @@ void Engine::takeQueued() {
   }
 }
 
-// By the driver: the Run is next, nothing comes before it. If that cannot be, it has ended.
-void Engine::start(const std::shared_ptr<Run>& run, const FastPath* halfway) {
-  const Status status = guarded("starting a call", [&] {
-    admit(*run);
-    ECCL_TRY(begin(*run));
-    if (halfway != nullptr)
-      halfway->handOver(*run);
-    else if (run->plan->fastPath() == nullptr && run->executor == &executors_.host())
-      run->plan->setFastPath(FastPath::of(run->call, *run->plan, run->record));
-    active_.push_back(run);
-    return Status();
-  });
-  if (status.ok()) return;
-  handler_.onDriverFailed(status);
-  complete(*run, status);
-}
-
 void Engine::complete(Run& run, Status status) {
   if (run.done.load(std::memory_order_relaxed)) return;
+  if (std::exchange(run.isLong, false)) longRuns_.fetch_sub(1, std::memory_order_relaxed);
   run.status = std::move(status);
   run.state.reset();
   // First those who are told: whoever waits for the Run finds its error in the stream.
@@ -266,35 +261,6 @@ void Engine::wait(Run& run) {
   }
 }
 
-void Engine::execute(const std::shared_ptr<Run>& run) {
-  const auto queue = [&] {
-    inbox_.queued.push_back(run);
-    inbox_.released.push_back(run);
-  };
-  if (!role_.claimOr(queue)) return wait(*run);
-  start(run, nullptr);
-  driveFor(*run);
-  role_.leave(left());
-}
-
-bool Engine::claim() {
-  return role_.claim();
-}
-
-bool Engine::drive(FastPath& call) {
-  disarm();
-  const bool spins = spin_.load(std::memory_order_relaxed) > Duration::zero();
-  if (!call.run(spins, *options_.system, [this] { return failing() || role_.news(); })) return false;
-  role_.leave(left());
-  return true;
-}
-
-void Engine::execute(const std::shared_ptr<Run>& run, const FastPath& call) {
-  start(run, &call);
-  driveFor(*run);
-  role_.leave(left());
-}
-
 bool Engine::drain(std::vector<transport::Untaken>* lost) {
   role_.take();
   bool drained = false;
@@ -321,7 +287,7 @@ bool Engine::drain(std::vector<transport::Untaken>* lost) {
     *lost = connector_->untaken();
     drained = !failing();
   });
-  role_.giveBack(left());
+  role_.leave(left());
   return drained;
 }
 

@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "runtime/execution/driver_role.h"
+#include "runtime/execution/fast_group.h"
 #include "runtime/execution/run.h"
 #include "runtime/execution/stall_watch.h"
 #include "runtime/executor/executors.h"
@@ -35,10 +36,11 @@ class EngineHandler {
   virtual ~EngineHandler() = default;
   /// A lane got a message that does not fit its call, from `peer`.
   virtual void onMismatch(Run& run, int peer, const LaneState& lane) = 0;
-  /// A lane or a connection found its peer failed or unreachable. `run`: whose lane; null for a connection
-  /// that no lane needed. The Run does not go on, and may be told of again until it is ended by
-  /// Engine::fail().
-  virtual void onPeerFailed(Run* run, int peer, const std::string& reason) = 0;
+  /// A lane found its peer failed or unreachable. The Run does not go on, and may be told of again until it is
+  /// ended by Engine::fail().
+  virtual void onPeerFailed(Run& run, int peer, const std::string& reason) = 0;
+  /// A connection did, for which no lane waited. `used`: a Run has one with that rank.
+  virtual void onPeerGone(int peer, const std::string& reason, bool used) = 0;
   /// Nothing has moved in `run` for `stalled`; `peers` are those it waits for.
   virtual void onStall(Run& run, Duration stalled, const std::vector<int>& peers) = 0;
   /// The driver could not go on, for want of memory or by a defect, or a device has failed, or a rail. To be
@@ -92,14 +94,30 @@ class Engine : DriverRole::Bells {
   /// Submits a Run without holds and waits for its end, which is in run->status. Nobody else need be woken.
   /// Any thread.
   void execute(const std::shared_ptr<Run>& run);
-  /// If nothing else is under way, makes the caller the driver, for drive() of a FastPath; after that it is
-  /// the driver no more, or goes on with execute(). Nothing may be thrown in between.
-  bool claim();
+  /// If nothing else is under way and calls with this key have a FastPath, makes the caller the driver: the
+  /// plan, valid while it drives. Else null. Until leave(), drive(), execute() or submit() has given the role
+  /// up nothing may be thrown.
+  const std::shared_ptr<Plan>* claim(const CallKey& key);
+  /// After claim(): nothing was begun, or it cannot go on.
+  void leave() { role_.leave(left()); }
   /// After claim() and FastPath::begin(). True: the call is complete and the role given up. False: it takes
-  /// long or is unusual, and the caller still has the role: execute() goes on with it.
-  bool drive(FastPath& call);
-  /// After drive() said false: goes on with the call as `run`, and gives up the role.
+  /// long or is unusual, and the caller still has the role. `queued`: see FastLooks.
+  bool drive(FastPath& call, bool queued);
+  /// After drive() said false: goes on with the call as `run` until it is done, and gives up the role.
   void execute(const std::shared_ptr<Run>& run, const FastPath& call);
+  /// The same, but leaves `run` to whoever waits for it or drives next.
+  void submit(const std::shared_ptr<Run>& run, const FastPath& call);
+  /// As claim(), of Sends and Recvs with other ranks that are made together. Null: one of them has no FastPath,
+  /// they are too many, or there is no memory.
+  FastGroup* claim(std::span<const Call* const> calls);
+  /// As drive(), of all its members: the role is given up if they are complete.
+  bool drive(FastGroup& group, bool queued);
+  /// After drive() said false: goes on with each member that is not complete as the Run of that index. `waits`:
+  /// until they are done, as execute(); else as submit().
+  void goOn(std::span<const std::shared_ptr<Run>> runs, FastGroup& group, bool waits);
+  /// Goes on with what is queued, if that is short calls only, as far as that goes within some microseconds,
+  /// unless somebody drives. Any thread.
+  void catchUp();
   /// Returns when the Run is done; drives meanwhile if nobody else does. Any thread.
   void wait(Run& run);
   /// Drives until all Runs have ended and everything sent has been taken by its receivers, or cannot be any
@@ -146,10 +164,14 @@ class Engine : DriverRole::Bells {
     if (!status.ok()) handler_.onDriverFailed(status);
     if (failing()) failActive();
   }
+  bool uses(int rank) const;
   void takeQueued();
   void admit(Run& run);
   Status begin(Run& run);
-  void start(const std::shared_ptr<Run>& run, const FastPath* halfway);
+  template <class HandOver>
+  void start(const std::shared_ptr<Run>& run, HandOver&& handOver);
+  void prepare(Run& run);
+  void count(Run& run);
   void startLane(Run& run, int lane);
   bool advanceLane(Run& run, int lane);
   bool advanceCarried(Run& run);
@@ -162,9 +184,11 @@ class Engine : DriverRole::Bells {
   struct Looks {
     unsigned made = 0;
     bool yielding = false;
+    bool shared = false;  // the processor, with a peer
     TimePoint since{};
   };
   void idle(Looks& looks);
+  bool peersWaitHere() const;
   void lookAtSockets();
   void driveFor(Run& run);
   void sleep();
@@ -174,11 +198,15 @@ class Engine : DriverRole::Bells {
   struct Question;
   void answer(std::vector<std::shared_ptr<Question>>& questions) noexcept;
   void stopExecutors();
-  bool failing() const { return failing_.load(std::memory_order_acquire); }
+  bool failing() const { return failing_.load(); }  // pairs with fail()
   DriverRole::Left left() const;
   void ringDriver() override { reactor_.ring(); }
   void wakeService() override { handler_.wakeService(); }
   void losePatience();
+  void leaveToCaller();
+  FastLooks::Manner manner(bool queued) const {
+    return {spin_.load(std::memory_order_relaxed) > Duration::zero(), queued};
+  }
   void arm();
   void disarm();
 
@@ -206,11 +234,14 @@ class Engine : DriverRole::Bells {
   Inbox inbox_;
   Status failure_;  // under the role's mutex too
   std::atomic<bool> failing_{false};
+  std::atomic<int> longRuns_{0};  // submitted and not complete, of plans without a FastPath
 
   std::atomic<Duration> spin_;
   size_t cacheShare_ = SIZE_MAX / 8;
 
   // The driver's.
+  std::unordered_map<CallKey, std::shared_ptr<Plan>, CallKeyHash> repeatable_;  // plans that have a FastPath
+  FastGroup group_;
   StallWatch stalls_;
   std::unordered_map<const Run*, std::shared_ptr<Run>> pending_;  // not released yet
   std::vector<std::shared_ptr<Run>> active_;

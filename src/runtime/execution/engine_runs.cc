@@ -85,7 +85,7 @@ void Engine::startLane(Run& run, int lane) {
   for (int c : run.plan->laneConnections[static_cast<size_t>(lane)]) {
     transport::Connection& connection = *run.plan->connections[static_cast<size_t>(c)];
     if (connection.state() == transport::Connection::State::failed)
-      return handler_.onPeerFailed(&run, connection.peer(), connection.failure().message());
+      return handler_.onPeerFailed(run, connection.peer(), connection.failure().message());
     if (connection.state() != transport::Connection::State::ready ||
         !connection.serves(run.tickets[static_cast<size_t>(c)]))
       return;
@@ -132,7 +132,7 @@ bool Engine::advanceLane(Run& run, int lane) {
       transport::Connection& connection = *run.plan->connections[static_cast<size_t>(c)];
       if (!connection.sends() || connection.sendEnd.released(run.drains[static_cast<size_t>(c)])) continue;
       if (connection.sendEnd.poisoned()) {
-        handler_.onPeerFailed(&run, connection.peer(), "it has failed or aborted");
+        handler_.onPeerFailed(run, connection.peer(), "it has failed or aborted");
       }
       return moved;
     }
@@ -173,9 +173,9 @@ void Engine::laneFailed(Run& run, int lane) {
   if (state.fault == LaneFault::signature || state.fault == LaneFault::length) {
     handler_.onMismatch(run, peer, state);
   } else if (state.fault == LaneFault::poisoned) {
-    handler_.onPeerFailed(&run, peer, "it has failed or aborted");
+    handler_.onPeerFailed(run, peer, "it has failed or aborted");
   } else {
-    handler_.onPeerFailed(&run, peer,
+    handler_.onPeerFailed(run, peer,
                           state.fault == LaneFault::epoch
                               ? "it sent a message of an earlier life of the communicator"
                               : "it sent a reference to memory it has not shown");

@@ -90,6 +90,19 @@ void Engine::lookAtSockets() {
   for (int i = 0; i < count; ++i) sockets[i]->poll();
 }
 
+// Two that just began may be on one processor, until the kernel notices: who spins there keeps the other from
+// going on.
+bool Engine::peersWaitHere() const {
+  const uint32_t here = processorHere();
+  bool any = false;
+  for (const auto& run : active_) {
+    for (transport::Connection* connection : run->plan->connections) {
+      if (connection->state() == transport::Connection::State::ready) any |= connection->path()->waitsOn(here);
+    }
+  }
+  return any;
+}
+
 void Engine::idle(Looks& looks) {
   if (++looks.made == kPatientLooks) losePatience();
   const Duration spin = spin_.load(std::memory_order_relaxed);
@@ -97,7 +110,8 @@ void Engine::idle(Looks& looks) {
   if (looks.made == 1 || looks.yielding || looks.made % kLooksPerClock == 0) {
     const TimePoint now = options_.system->now();
     if (looks.made == 1) looks.since = now;
-    looks.yielding = now - looks.since >= spin;
+    if (looks.made == kLooksPerClock) looks.shared = peersWaitHere();
+    looks.yielding = looks.shared || now - looks.since >= spin;
     if (now - looks.since >= spin + kYield) return sleep();
   }
   if (!looks.yielding) return lookAtSockets();

@@ -22,7 +22,6 @@ std::unique_ptr<FastPath> FastPath::of(const Call& call, const Plan& plan, const
   auto made = std::unique_ptr<FastPath>(new FastPath);
   int polled = 0;
   for (const transport::Connection* connection : plan.connections) {
-    if (connection->state() != transport::Connection::State::ready) return nullptr;
     if (connection->path()->inMemory()) continue;
     if (!connection->path()->polls()) return nullptr;
     made->sockets_.push_back(connection->path());
@@ -185,7 +184,15 @@ FastPath::Answer FastPath::advance(bool patient) {
 }
 
 void FastPath::kick() const {
-  for (transport::Connection* connection : connections_) connection->path()->kick();
+  fullFence();  // one for all paths
+  for (transport::Connection* connection : connections_) connection->path()->kickAfterBarrier();
+}
+
+bool FastPath::peersWaitHere() const {
+  const uint32_t here = processorHere();
+  bool any = false;
+  for (transport::Connection* connection : connections_) any |= connection->path()->waitsOn(here);
+  return any;
 }
 
 void FastPath::handOver(Run& run) const {

@@ -7,8 +7,8 @@
 // Whatever is out of the ordinary (a message of another call, a peer that has failed, a long wait) is left to
 // the interpreter, which is told how far each lane is.
 //
-// It is prepared by the first blocking call of the plan that finds all connections ready (Engine), and taken
-// by later calls with the same CallKey (Communicator::repeat()).
+// It is prepared by the first call of the plan that finds all connections ready (Engine), and taken by later
+// calls with the same CallKey (Engine::claim()).
 //
 // Host memory only: its moves are made by the kernels, on the spot. A call whose buffers another executor
 // holds goes on as a Run.
@@ -29,12 +29,70 @@ namespace eccl::runtime {
 struct Plan;
 struct Run;
 
-/// A prepared call. Owner: the Plan. Threads: the driver's, but for record() and accepts(). Failure: it has
+/// How often short calls are looked at before they are treated like any other. A value.
+class FastLooks {
+ public:
+  struct Manner {
+    bool spins;   // without giving up the processor
+    bool queued;  // the caller waits for the calls later, and not long here
+  };
+  /// `sockets`: each look takes a system call or two.
+  FastLooks(Manner manner, bool sockets, System& system)
+      : manner_(manner),
+        sockets_(sockets),
+        system_(system),
+        most_(!manner.spins ? kYields
+                            : (sockets ? kLooksAtSockets : kLooks) / (manner.queued ? kQueuedFraction : 1)) {}
+  /// Something has moved.
+  void restart() { made_ = 0; }
+  /// Peers may need this processor.
+  void yieldFromNowOn() { manner_.spins = false; }
+  /// Places for long messages are worth waiting for.
+  bool patient() const { return made_ < (manner_.spins ? kPatientLooks : kPatientYields); }
+  /// Nothing has moved. True: now peers that sleep are to be woken, and are told where this thread waits.
+  bool count() { return ++made_ == (manner_.spins ? kLooksBeforeKick : 1); }
+  bool over() {
+    if (made_ > most_ || !manner_.queued || (manner_.spins && made_ % kLooksPerClock != 0))
+      return made_ > most_;
+    const TimePoint now = system_.now();
+    if (until_ == TimePoint()) until_ = now + (manner_.spins ? kQueuedSpinning : kQueuedYielding);
+    return now > until_;
+  }
+  /// Before the next look.
+  void rest() const {
+    if (!manner_.spins)
+      system_.yield();
+    else if (!sockets_)
+      relaxProcessor();
+  }
+
+ private:
+  /// 20 to 50 us of spinning, or some yields.
+  static constexpr int kLooks = 500, kLooksAtSockets = 60, kYields = 20;
+  /// Of queued calls a fraction of the spinning, and not longer than that in all: peers that call in step come
+  /// within that, and one that is late must not hold up what the caller does meanwhile. Peers without a core of
+  /// their own need turns of it, and a thread that computes there takes one of milliseconds: then it is over.
+  static constexpr int kQueuedFraction = 2, kLooksPerClock = 16;
+  static constexpr Duration kQueuedSpinning = std::chrono::microseconds(50),
+                            kQueuedYielding = std::chrono::microseconds(300);
+  /// Peers that do not sleep see a message after less; the fence it takes to find out whether they do can wait.
+  static constexpr int kLooksBeforeKick = 8;
+  /// So long is a place for a long message waited for (some microseconds).
+  static constexpr int kPatientLooks = 100, kPatientYields = 4;
+
+  Manner manner_;
+  bool sockets_;
+  System& system_;
+  int most_, made_ = 0;
+  TimePoint until_{};
+};
+
+/// A prepared call. Owner: the Plan. Threads: the driver's. Failure: it has
 /// none; whatever goes wrong is left to the Run that it is handed over to.
 class FastPath {
  public:
-  /// nullptr if the plan is none of this kind, or a connection of it is not ready. `record` is that of the
-  /// call, whose number does not matter. By the driver, with the plan bound.
+  /// nullptr if the plan is none of this kind. `record` is that of the call, whose number does not matter. By
+  /// the driver, with the plan bound and all its connections ready.
   static std::unique_ptr<FastPath> of(const Call& call, const Plan& plan, const CallRecord& record);
 
   /// The call's record, to be numbered.
@@ -46,10 +104,9 @@ class FastPath {
   /// record, which has been numbered.
   void begin(const void* send, void* receive, uint32_t signature);
   /// Advances until the call is complete (true). False: it takes long, is unusual, or `stop()` says so. Peers
-  /// have been told of all that was done, and handOver() goes on from there. `spins`: waits without giving up
-  /// the processor.
+  /// have been told of all that was done, and handOver() goes on from there.
   template <class Stop>
-  bool run(bool spins, System& system, const Stop& stop);
+  bool run(FastLooks::Manner manner, System& system, const Stop& stop);
   /// Brings `run`, an execution of the same plan and buffers that has just begun, to where this one is.
   void handOver(Run& run) const;
 
@@ -78,13 +135,7 @@ class FastPath {
     uint32_t length;
   };
 
-  /// A call is worth so many looks before it is treated like any other: 20 to 50 us of spinning, where each
-  /// look at sockets takes a system call or two; or some yields.
-  static constexpr int kLooks = 500, kLooksAtSockets = 60, kYields = 20;
-  /// Peers that do not sleep see a message after less; the fence it takes to find out whether they do can wait.
-  static constexpr int kLooksBeforeKick = 8;
-  /// So long is a place for a long message waited for (some microseconds).
-  static constexpr int kPatientLooks = 100, kPatientYields = 4;
+  friend class FastGroup;
 
   FastPath() = default;
   bool addLane(const Call& call, const Plan& plan, int lane);
@@ -99,6 +150,8 @@ class FastPath {
   Answer make(Move& move, bool patient);
   /// Makes peers that sleep notice.
   void kick() const;
+  /// Tells peers where this thread waits. True: one of them was last seen waiting on the same processor.
+  bool peersWaitHere() const;
   /// Sends what was published by sockets, and looks for what has come.
   void sendBySockets() const {
     for (transport::Path* socket : sockets_) socket->kick();
@@ -123,27 +176,26 @@ class FastPath {
 };
 
 template <class Stop>
-bool FastPath::run(bool spins, System& system, const Stop& stop) {
-  const int patience = spins ? sockets_.empty() ? kLooks : kLooksAtSockets : kYields;
-  for (int looks = 0;;) {
-    const Answer answer = advance(looks < (spins ? kPatientLooks : kPatientYields));
+bool FastPath::run(FastLooks::Manner manner, System& system, const Stop& stop) {
+  for (FastLooks looks(manner, !sockets_.empty(), system);;) {
+    const Answer answer = advance(looks.patient());
     if (answer == Answer::done) break;
     if (answer == Answer::moved) {
       sendBySockets();
-      looks = 0;
+      looks.restart();
       continue;
     }
     if (answer == Answer::drains) settleSockets();  // peers drain, too
-    if (++looks == (spins ? kLooksBeforeKick : 1)) kick();
-    if (answer == Answer::unusual || looks > patience || stop()) {
+    if (looks.count()) {
+      kick();
+      if (peersWaitHere()) looks.yieldFromNowOn();
+    }
+    if (answer == Answer::unusual || looks.over() || stop()) {
       kick();
       return false;
     }
     pollSockets();
-    if (!spins)
-      system.yield();
-    else if (sockets_.empty())
-      relaxProcessor();
+    looks.rest();
   }
   kick();
   settleSockets();

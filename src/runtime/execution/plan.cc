@@ -111,9 +111,16 @@ void findPosts(const Program& program, uint32_t offers, Plan& plan) {
 
 }  // namespace
 
-void Plan::setFastPath(std::unique_ptr<FastPath> made) {
-  ownedFastPath_ = std::move(made);
-  fastPath_.store(ownedFastPath_.get(), std::memory_order_release);
+bool Plan::prepare(const Call& call, const CallRecord& record) {
+  const bool ready = std::all_of(connections.begin(), connections.end(), [](const auto* connection) {
+    return connection->state() == transport::Connection::State::ready;
+  });
+  if (!prepared_ && ready) {
+    ownedFastPath_ = FastPath::of(call, *this, record);
+    fastPath_.store(ownedFastPath_.get(), std::memory_order_release);
+    prepared_ = true;
+  }
+  return ownedFastPath_ != nullptr;
 }
 
 void Plan::bind(transport::Connector& connector) {
@@ -240,19 +247,10 @@ Result<std::shared_ptr<Plan>> Planner::planPointToPoint(const Call& call) {
   return make(call, std::move(program), 0);
 }
 
-const std::shared_ptr<Plan>* Planner::known(const CallKey& key) {
-  if (last_ != nullptr && key == lastKey_) return &last_;
-  const auto at = plans_.find(key);
-  if (at == plans_.end()) return nullptr;
-  lastKey_ = key;
-  last_ = at->second;
-  return &last_;
-}
-
 Result<std::shared_ptr<Plan>> Planner::plan(const Call& call) {
   const CallKey key = call.key();
   if (!call.varies()) {
-    if (const auto* found = known(key)) return *found;
+    if (const auto found = plans_.find(key); found != plans_.end()) return found->second;
   }
   std::shared_ptr<Plan> plan;
   if (call.pointToPoint()) {
@@ -271,10 +269,8 @@ Result<std::shared_ptr<Plan>> Planner::plan(const Call& call) {
     plan->algorithm = choice.algorithm->name;
   }
   if (call.varies()) return plan;
-  if (plans_.size() >= kCached) plans_.clear();  // rare: a thousand different shapes; running ones live on
+  if (plans_.size() >= kCached) plans_.clear();
   plans_.emplace(key, plan);
-  lastKey_ = key;
-  last_ = plan;
   return plan;
 }
 

@@ -33,10 +33,12 @@ struct Plan {
   uint32_t mostAhead = UINT32_MAX;                // messages to another rank that may be on their way at once
   std::vector<std::vector<int>> laneConnections;  // by lane: indices of Program::connections
   const char* algorithm = "";
-  /// For blocking calls made anew; null where it cannot take that path, or that is not known. Owned by the
-  /// plan. Set by the driver, once; any thread may look, only the driver may begin it.
+  /// For calls made anew; null where it cannot take that path, or that is not known. Owned by the plan. Any
+  /// thread may look, only the driver may use it.
   FastPath* fastPath() const { return fastPath_.load(std::memory_order_acquire); }
-  void setFastPath(std::unique_ptr<FastPath> made);
+  /// Whether there is one: made now if it can be and all connections are ready. By the driver, with the plan
+  /// bound. Throws bad_alloc.
+  bool prepare(const Call& call, const CallRecord& record);
 
   /// Gets the connections of this rank, which may still be connecting. By the driver; later calls do nothing.
   /// `connections` is by Program::connections.
@@ -48,6 +50,7 @@ struct Plan {
  private:
   std::unique_ptr<FastPath> ownedFastPath_;
   std::atomic<FastPath*> fastPath_{nullptr};
+  bool prepared_ = false;  // or found that it cannot be
   bool bound_ = false;
   std::vector<SendEnd*> senders_;
   std::vector<ReceiveEnd*> receivers_;
@@ -75,20 +78,10 @@ class Planner {
   /// The plan for a validated call; from the cache when the call is like one before. Errors: invalidUsage if
   /// ECCL_SLOTS or ECCL_SLOT_BYTES is too small for the schedule, internal if the verifier refutes it.
   Result<std::shared_ptr<Plan>> plan(const Call& call);
-  /// The plan in the cache, or null. Not for v calls. Valid until the next plan() or known().
-  const std::shared_ptr<Plan>* known(const CallKey& key);
-
- private:
-  struct KeyHash {
-    size_t operator()(const CallKey& key) const {
-      uint64_t x = key.count * 0x9e3779b97f4a7c15ull ^
-                   (static_cast<uint64_t>(key.root) << 24 | static_cast<uint64_t>(key.collective) << 16 |
-                    static_cast<uint64_t>(key.type) << 8 | static_cast<uint64_t>(key.op));
-      return static_cast<size_t>(x ^ x >> 29);
-    }
-  };
+  /// Plans that are kept. More shapes are rare: then all go, and those in use live on.
   static constexpr size_t kCached = 1024;
 
+ private:
   Result<std::shared_ptr<const Program>> program(const algorithms::Algorithm& algorithm, int root,
                                                  int channels);
   /// Choice::tile, or what is usual for the algorithm.
@@ -101,9 +94,7 @@ class Planner {
   const PlanContext context_;
   std::map<std::tuple<const algorithms::Algorithm*, int, int>, std::shared_ptr<const Program>> programs_;
   std::map<const algorithms::Algorithm*, uint64_t> usualTiles_;
-  std::unordered_map<CallKey, std::shared_ptr<Plan>, KeyHash> plans_;
-  CallKey lastKey_;
-  std::shared_ptr<Plan> last_;
+  std::unordered_map<CallKey, std::shared_ptr<Plan>, CallKeyHash> plans_;
 };
 
 /// The program of a Send or a Recv with `peer`; with itself, the copy that both are together.

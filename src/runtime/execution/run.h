@@ -30,6 +30,7 @@ struct Run : Work, std::enable_shared_from_this<Run> {
 
   std::atomic<int> holds{0};  // streams in which its turn has not come
   bool released = false;
+  bool isLong = false;  // counts in Engine::longRuns_
   std::vector<LaneState> lanes;
   Scratch scratch;
   std::vector<uint8_t> relayed;

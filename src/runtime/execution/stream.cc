@@ -99,6 +99,7 @@ Status Stream::usable() const {
 
 Status Stream::synchronize() {
   ECCL_TRY(usable());
+  if (idle()) return {};
   std::vector<std::shared_ptr<Batch>> pending;
   {
     std::lock_guard lock(mutex_);
@@ -113,6 +114,7 @@ Status Stream::synchronize() {
 
 Status Stream::query() {
   ECCL_TRY(usable());
+  if (idle()) return {};
   std::lock_guard lock(mutex_);
   if (!batches_.empty()) return Status::error(Code::inProgress, "the stream has unfinished work");
   return takeError();

@@ -53,6 +53,11 @@ class Path {
   virtual bool inMemory() const { return false; }
   /// The lane has published or released: make the other side notice. Cheap when there is nothing to do.
   virtual void kick() = 0;
+  /// The same after a full barrier that came after what the lane did.
+  virtual void kickAfterBarrier() { kick(); }
+  /// This side waits, on `processor` (processorHere()). True: the other side did so there when it last waited;
+  /// it may want to run there now.
+  virtual bool waitsOn(uint32_t /*processor*/) { return false; }
   /// poll() looks once for what the peer has sent, which is cheaper than to ask the reactor. For drivers that
   /// spin. False: only the reactor, or Transport::progress(), finds out.
   virtual bool polls() const { return false; }

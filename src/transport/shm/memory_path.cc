@@ -41,17 +41,31 @@ MemoryPath::~MemoryPath() {
 }
 
 void MemoryPath::kick() {
+  if (end().next == kicked_) return;
+  fullFence();  // pairs with the storeFenced in the peer's beforeSleep()
+  kickAfterBarrier();
+}
+
+void MemoryPath::kickAfterBarrier() {
   const uint64_t next = end().next;
   if (next == kicked_) return;
   kicked_ = next;
-  if (heapHasNews()) shareHeap();
-  fullFence();  // pairs with the storeFenced in the peer's beforeSleep()
   uint32_t* asleep = sendEnd_ != nullptr ? &control_->receiverAsleep : &control_->senderAsleep;
-  if (loadRelaxed(asleep) == 0) return;
+  const bool sleeps = loadRelaxed(asleep) != 0;
+  if (heapHasNews()) shareHeap();
+  if (!sleeps) return;
   // Lowered so that one sleep is rung for once. If the peer has raised it anew meanwhile, the ring that follows
   // wakes that sleep too.
   storeRelease(asleep, 0u);
   ringPeer();
+}
+
+bool MemoryPath::waitsOn(uint32_t processor) {
+  uint32_t *mine = &control_->senderProcessor, *theirs = &control_->receiverProcessor;
+  if (sendEnd_ == nullptr) std::swap(mine, theirs);
+  // Seldom another: who writes takes the line from the peer.
+  if (loadRelaxed(mine) != processor) storeRelease(mine, processor);
+  return loadRelaxed(theirs) == processor;
 }
 
 // A few words that are in the cache already, or seldom written.

@@ -28,6 +28,8 @@ class MemoryPath final : public Path {
   const char* name() const override { return name_; }
   bool inMemory() const override { return true; }
   void kick() override;
+  void kickAfterBarrier() override;
+  bool waitsOn(uint32_t processor) override;
   void beforeSleep() override;
   void afterSleep() override;
   bool drained() const override;

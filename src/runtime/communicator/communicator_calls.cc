@@ -1,0 +1,228 @@
+// How a communicator makes calls: planned, numbered and given to the engine, or by the fast path.
+
+#include "base/log.h"
+#include "runtime/communicator/communicator.h"
+
+namespace eccl::runtime {
+
+Status Communicator::plan(Run& run, Call call, bool callerBlocked) {
+  const UsedBuffers buffers = buffersOf(call, rank_, ranks_);
+  const auto executor = engine_.executors().of(buffers.send, buffers.receive);
+  if (!executor.ok()) {
+    const Status why = Status::error(executor.status().code(), "%s on rank %d: %s", nameOf(call.collective),
+                                     rank_, executor.status().message().c_str());
+    // No argument is wrong then: this rank cannot go on, and the others must not wait for it.
+    if (why.code() == Code::device) fault(why, true);
+    return why;
+  }
+  run.executor = *executor;
+  ECCL_ASSIGN(run.plan, planner_->plan(call));
+  run.record = recordOf(call, rank_);
+  run.callSignature = run.record.signature;
+  run.record.callerBlocked = callerBlocked;
+  run.view.plan = &run.plan->view;
+  run.view.buffers[static_cast<int>(Space::input)] = static_cast<std::byte*>(const_cast<void*>(buffers.send));
+  run.view.buffers[static_cast<int>(Space::output)] =
+      static_cast<std::byte*>(const_cast<void*>(buffers.receive));
+  run.call = std::move(call);
+  return {};
+}
+
+// A copy to oneself has no other end that could disagree.
+Status Communicator::number(Run& run) {
+  const bool local = run.call.pointToPoint() && run.call.root == rank_;
+  return local ? Status() : remember(run.record, *run.plan, "");
+}
+
+Status Communicator::remember(CallRecord& record, const Plan& plan, const char* way) {
+  if (!diagnosis_.remember(record)) return asyncStatus();
+  ECCL_TRACE("%s: %s number %llu by %s%s", options_.name.c_str(), record.text().c_str(),
+             static_cast<unsigned long long>(record.sequence), plan.algorithm, way);
+  return {};
+}
+
+Result<std::vector<StreamItem>> Communicator::plan(std::vector<Call> calls,
+                                                   const std::vector<Streams>& streams) {
+  ECCL_TRY(usable());
+  std::lock_guard lock(calls_);
+  std::vector<StreamItem> items;
+  for (size_t i = 0; i < calls.size(); ++i) {
+    auto run = std::make_shared<Run>();
+    run->holds = static_cast<int>(streams[i].size());
+    ECCL_TRY(plan(*run, std::move(calls[i]), options_.blocking && streams[i].front() == defaultStream_));
+    items.push_back(itemOf(std::move(run)));
+  }
+  return items;
+}
+
+Status Communicator::number(const std::vector<StreamItem>& items) {
+  std::lock_guard lock(calls_);
+  for (const StreamItem& item : items) ECCL_TRY(number(*item.run));
+  return {};
+}
+
+Status Communicator::enqueue(Call call, Stream& stream) {
+  ECCL_TRY(usable());
+  const StreamItem item = itemOf(std::make_shared<Run>());
+  Run& run = *item.run;
+  run.holds = 1;
+  std::unique_lock lock(calls_);
+  ECCL_TRY(plan(run, std::move(call), options_.blocking && &stream == defaultStream_.get()));
+  // From its number on the other ranks count on the call.
+  const Status status = guarded(apiNameOf(run.call.collective), [&]() -> Status {
+    ECCL_TRY(number(run));
+    lock.unlock();
+    ECCL_TRY(stream.append({item}));
+    submit({&item, 1});
+    return {};
+  });
+  if (status.ok()) return {};
+  fault(status, true);
+  engine_.reject(run, status);
+  return status;
+}
+
+// Nothing is allocated for a call like the one before. Others may still look at a Run that stalled, or be in
+// it.
+std::shared_ptr<Run> Communicator::spareRun() {
+  if (spare_ == nullptr || spare_.use_count() > 1) spare_ = std::make_shared<Run>();
+  // Counting down is an acquire too, so that the last use of it came before. ThreadSanitizer sees no fences.
+  std::shared_ptr<Run>(spare_).reset();
+  spare_->reset();
+  return spare_;
+}
+
+Status Communicator::execute(Call call) {
+  ECCL_TRY(usable());
+  std::unique_lock lock(calls_);
+  const std::shared_ptr<Run> run = spareRun();
+  ECCL_TRY(plan(*run, std::move(call), true));
+  // From its number on the other ranks count on the call.
+  const Status status = guarded(apiNameOf(run->call.collective), [&]() -> Status {
+    ECCL_TRY(number(*run));
+    lock.unlock();
+    engine_.execute(run);
+    return {};
+  });
+  if (status.ok()) return run->status;
+  fault(status, true);
+  return status;
+}
+
+// A call that the fast path has begun and numbered.
+void Communicator::goOn(Run& run, const std::shared_ptr<Plan>& plan, const CallRecord& record, Call call,
+                        bool waits) {
+  ECCL_TRACE("number %llu goes on as a Run: a peer is late, or sends something else",
+             static_cast<unsigned long long>(record.sequence));
+  run.plan = plan;
+  run.executor = &engine_.executors().host();
+  run.record = record;
+  run.record.callerBlocked = waits;
+  run.call = std::move(call);
+}
+
+std::optional<Status> Communicator::repeat(std::span<const Call* const> calls, bool waits,
+                                           const Append& append) {
+  if (state() != State::ready || device() != nullptr) return std::nullopt;
+  FastGroup* const group = engine_.claim(calls);
+  if (group == nullptr) return std::nullopt;
+  // Now nobody can finish finalizing.
+  bool usable = state() == State::ready;
+  for (const FastGroup::Member& member : group->members())
+    usable &= engine_.executors().onHost(member.send, member.receive);
+  if (!usable) {
+    engine_.leave();
+    return std::nullopt;
+  }
+  // From their numbers on the other ranks count on the calls.
+  Status status = guarded("ecclGroupEnd", [&]() -> Status {
+    for (FastGroup::Member& member : group->members())
+      ECCL_TRY(remember(member.record, **member.plan, ", fast path"));
+    return {};
+  });
+  if (!status.ok()) {
+    engine_.leave();
+    fault(status, true);
+    return status;
+  }
+  if (engine_.drive(*group, !waits)) return Status();
+  std::vector<std::shared_ptr<Run>> runs;
+  status = guarded("ecclGroupEnd", [&]() -> Status {
+    runs.resize(calls.size());
+    for (size_t i = 0; i < calls.size(); ++i) {
+      const FastGroup::Member& member = group->members()[i];
+      if (member.complete) continue;
+      runs[i] = std::make_shared<Run>();
+      goOn(*runs[i], *member.plan, member.record, *calls[i], waits);
+      runs[i]->holds = 1;
+    }
+    return append(runs);
+  });
+  if (status.ok()) {
+    engine_.goOn(runs, *group, waits);
+    return Status();
+  }
+  engine_.leave();
+  fault(status, true);
+  for (const auto& run : runs) {
+    if (run != nullptr) engine_.reject(*run, status);
+  }
+  return status;
+}
+
+std::optional<Status> Communicator::repeat(const CallKey& key, const void* send, void* receive, Stream* queue) {
+  const bool waits = queue == nullptr;
+  Stream& stream = waits ? *defaultStream_ : *queue;
+  if (state() != State::ready || device() != nullptr || (waits && !options_.blocking)) return std::nullopt;
+  if (!stream.idle()) engine_.catchUp();
+  if (!stream.idle()) return std::nullopt;
+  const std::shared_ptr<Plan>* plan = engine_.claim(key);
+  if (plan == nullptr) return std::nullopt;
+  FastPath& fastPath = *(*plan)->fastPath();
+  // Now nobody can finish finalizing.
+  const bool usable = state() == State::ready && engine_.executors().onHost(send, receive);
+  if (!usable || !fastPath.accepts(send, receive)) {
+    engine_.leave();
+    return std::nullopt;
+  }
+  // From its number on the other ranks count on the call.
+  CallRecord record = fastPath.record();
+  const char* const name = apiNameOf(key.collective);
+  Status status = guarded(name, [&] { return remember(record, **plan, ", fast path"); });
+  if (!status.ok()) {
+    engine_.leave();
+    fault(status, true);
+    return status;
+  }
+  fastPath.begin(send, receive, record.signature);
+  if (engine_.drive(fastPath, !waits)) return Status();
+  std::shared_ptr<Run> run;
+  status = guarded(name, [&]() -> Status {
+    run = std::make_shared<Run>();
+    Call call;
+    call.collective = key.collective;
+    call.send = send;
+    call.receive = receive;
+    call.count = key.count;
+    call.type = key.type;
+    call.op = key.op;
+    call.root = key.root;
+    goOn(*run, *plan, record, std::move(call), waits);
+    run->holds = waits ? 0 : 1;
+    return waits ? Status() : stream.append({itemOf(run)});
+  });
+  if (!status.ok()) {
+    engine_.leave();
+    fault(status, true);
+    if (run != nullptr) engine_.reject(*run, status);
+    return status;
+  }
+  if (!waits) {
+    engine_.submit(run, fastPath);
+    return Status();
+  }
+  engine_.execute(run, fastPath);
+  return run->status;
+}
+
+}  // namespace eccl::runtime

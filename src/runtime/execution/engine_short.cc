@@ -1,0 +1,145 @@
+// Calls that their caller drives itself: the fast path, and what goes on as a Run from there.
+
+#include "runtime/execution/engine.h"
+
+namespace eccl::runtime {
+namespace {
+
+/// A thread that queues calls goes on with those before for so long at most: some short ones. Peers that do the same
+/// meet it there; did it not wait at all, what is queued would never become less.
+constexpr Duration kCatchUp = std::chrono::microseconds(50);
+
+}  // namespace
+
+// By the driver: the next call like this one may take the fast path, if there is memory for it.
+void Engine::prepare(Run& run) {
+  if (run.executor != &executors_.host()) return;
+  guarded("preparing a call", [&] {
+    if (!run.plan->prepare(run.call, run.record)) return Status();
+    if (repeatable_.size() >= Planner::kCached) repeatable_.clear();
+    repeatable_[run.call.key()] = run.plan;
+    return Status();
+  }).ignore();
+}
+
+// Before the Run is submitted.
+void Engine::count(Run& run) {
+  run.isLong = run.plan->fastPath() == nullptr;
+  if (run.isLong) longRuns_.fetch_add(1, std::memory_order_relaxed);
+}
+
+// By the driver: the Run is next, nothing comes before it. If that cannot be, it has ended.
+template <class HandOver>
+void Engine::start(const std::shared_ptr<Run>& run, HandOver&& handOver) {
+  const Status status = guarded("starting a call", [&] {
+    admit(*run);
+    ECCL_TRY(begin(*run));
+    handOver(*run);
+    active_.push_back(run);
+    return Status();
+  });
+  if (status.ok()) return;
+  handler_.onDriverFailed(status);
+  complete(*run, status);
+}
+
+void Engine::execute(const std::shared_ptr<Run>& run) {
+  count(*run);
+  const auto queue = [&] {
+    inbox_.queued.push_back(run);
+    inbox_.released.push_back(run);
+  };
+  if (!role_.claimOr(queue)) return wait(*run);
+  start(run, [this](Run& begun) { prepare(begun); });
+  driveFor(*run);
+  role_.leave(left());
+}
+
+const std::shared_ptr<Plan>* Engine::claim(const CallKey& key) {
+  if (!role_.claim()) return nullptr;
+  const auto found = repeatable_.find(key);
+  if (found != repeatable_.end()) return &found->second;
+  leave();
+  return nullptr;
+}
+
+bool Engine::drive(FastPath& call, bool queued) {
+  disarm();
+  if (!call.run(manner(queued), *options_.system, [this] { return failing() || role_.news(); })) return false;
+  role_.leave(left());
+  return true;
+}
+
+void Engine::execute(const std::shared_ptr<Run>& run, const FastPath& call) {
+  start(run, [&](Run& begun) { call.handOver(begun); });
+  driveFor(*run);
+  role_.leave(left());
+}
+
+void Engine::submit(const std::shared_ptr<Run>& run, const FastPath& call) {
+  start(run, [&](Run& begun) { call.handOver(begun); });
+  leaveToCaller();
+}
+
+FastGroup* Engine::claim(std::span<const Call* const> calls) {
+  if (!role_.claim()) return nullptr;
+  group_.clear();
+  bool fits = true;
+  const Status status = guarded("a group", [&] {
+    for (size_t i = 0; i < calls.size() && fits; ++i) {
+      const auto found = repeatable_.find(calls[i]->key());
+      fits = found != repeatable_.end() && group_.add(found->second, *calls[i]);
+    }
+    return Status();
+  });
+  if (status.ok() && fits) return &group_;
+  leave();
+  return nullptr;
+}
+
+bool Engine::drive(FastGroup& group, bool queued) {
+  disarm();
+  if (!group.run(manner(queued), *options_.system, [this] { return failing() || role_.news(); })) return false;
+  role_.leave(left());
+  return true;
+}
+
+void Engine::goOn(std::span<const std::shared_ptr<Run>> runs, FastGroup& group, bool waits) {
+  for (size_t i = 0; i < runs.size(); ++i) {
+    const FastGroup::Member& member = group.members()[i];
+    if (!member.complete) start(runs[i], [&](Run& begun) { group.handOver(member, begun); });
+  }
+  if (!waits) return leaveToCaller();
+  for (const auto& run : runs) {
+    if (run != nullptr) driveFor(*run);
+  }
+  role_.leave(left());
+}
+
+void Engine::catchUp() {
+  if (longRuns_.load(std::memory_order_relaxed) > 0 || !role_.takeIfFree()) return;
+  asDriver([&] {
+    disarm();
+    const TimePoint until = options_.system->now() + kCatchUp;
+    FastLooks looks(manner(true), false, *options_.system);
+    while (!failing() && options_.system->now() < until) {
+      if (drive() || role_.news()) {
+        looks.restart();
+        continue;
+      }
+      looks.count();
+      if (left() == DriverRole::Left::nothing || looks.over()) break;
+      looks.rest();
+    }
+  });
+  leaveToCaller();
+}
+
+// By the driver. What goes on looks like news, which are left to the thread that brought them for a moment.
+void Engine::leaveToCaller() {
+  if (active_.empty()) return role_.leave(left());
+  role_.announce([] {});
+  role_.leave(DriverRole::Left::held);
+}
+
+}  // namespace eccl::runtime

@@ -1,0 +1,108 @@
+#include "runtime/execution/fast_group.h"
+
+#include <algorithm>
+
+#include "runtime/execution/plan.h"
+#include "runtime/execution/run.h"
+
+namespace eccl::runtime {
+
+void FastGroup::clear() {
+  members_.clear();
+  queues_.clear();
+  polled_ = 0;
+}
+
+bool FastGroup::add(const std::shared_ptr<Plan>& plan, const Call& call) {
+  const size_t index = members_.size();
+  FastPath* const path = plan->fastPath();
+  members_.push_back({&plan, call.send, call.receive, path->record()});
+  transport::Connection* const connection = path->connections_.front();
+  const auto its = std::find_if(queues_.begin(), queues_.end(),
+                                [&](const Queue& queue) { return queue.connection == connection; });
+  if (its == queues_.end()) {
+    queues_.push_back({path, connection, index, index, index});
+    polled_ += !path->sockets_.empty() && !connection->sends();
+    return queues_.size() <= kMostQueues && polled_ <= kMaxPolled;
+  }
+  members_[its->last].next = index;
+  its->last = index;
+  return true;
+}
+
+// Makes every move that can be made. False: one is unusual.
+bool FastGroup::advance(bool patient, bool* moved) {
+  for (Queue& queue : queues_) {
+    while (queue.at != kNone) {
+      Member& member = members_[queue.at];
+      FastPath& path = *(*member.plan)->fastPath();
+      path.begin(member.send, member.receive, member.record.signature);
+      if (path.advance(patient) == FastPath::Answer::unusual) return false;
+      const FastPath::MovesOfLane& lane = path.lanes_.front();
+      if (lane.at < lane.end) break;
+      *moved = member.made = true;
+      queue.at = member.next;
+    }
+  }
+  return true;
+}
+
+bool FastGroup::made() const {
+  return std::all_of(queues_.begin(), queues_.end(), [](const Queue& queue) { return queue.at == kNone; });
+}
+
+// Peers read nothing any more that messages refer to.
+bool FastGroup::read() const {
+  return std::all_of(queues_.begin(), queues_.end(), [](const Queue& queue) { return queue.read(); });
+}
+
+void FastGroup::kick() const {
+  fullFence();  // one for all paths
+  for (const Queue& queue : queues_) queue.connection->path()->kickAfterBarrier();
+}
+
+bool FastGroup::run(FastLooks::Manner manner, System& system, const std::function<bool()>& stop) {
+  const auto every = [this](auto visit) {
+    for (const Queue& queue : queues_) visit(*queue.any);
+  };
+  bool sockets = false, all = false;
+  every([&](const FastPath& path) { sockets |= !path.sockets_.empty(); });
+  for (FastLooks looks(manner, sockets, system);;) {
+    bool moved = false;
+    const bool usual = advance(looks.patient(), &moved);
+    const bool allMade = made();
+    all = allMade && read();
+    if (all) break;
+    if (usual && moved) {
+      every([](const FastPath& path) { path.sendBySockets(); });
+      looks.restart();
+      continue;
+    }
+    if (allMade) every([](const FastPath& path) { path.settleSockets(); });  // peers drain, too
+    if (looks.count()) {
+      kick();
+      every([&](const FastPath& path) {
+        if (path.peersWaitHere()) looks.yieldFromNowOn();
+      });
+    }
+    if (!usual || looks.over() || stop()) break;
+    every([](const FastPath& path) { path.pollSockets(); });
+    looks.rest();
+  }
+  kick();
+  for (const Queue& queue : queues_) {
+    queue.any->settleSockets();  // no Run will, for what is complete
+    const bool read = queue.read();
+    for (size_t at = queue.first; at != queue.at; at = members_[at].next) members_[at].complete = read;
+  }
+  return all;
+}
+
+void FastGroup::handOver(const Member& member, Run& run) const {
+  FastPath& path = *(*member.plan)->fastPath();
+  FastPath::MovesOfLane& lane = path.lanes_.front();
+  lane.at = member.made ? lane.end : lane.begin;
+  path.handOver(run);
+}
+
+}  // namespace eccl::runtime
