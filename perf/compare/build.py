@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 
+import wheels
 from contenders import ALL, HERE
 
 ROOT = os.path.dirname(os.path.dirname(HERE))
@@ -20,11 +21,12 @@ def plot_is_possible():
 
 def install(peers, say, plot=True):
     """Installs what is missing. Why peers are left out, by name; SystemExit where nothing can be installed."""
-    wanted = {peer: ALL[peer].packages for peer in peers if not ALL[peer].present()}
+    left_out = fetch_wheels([peer for peer in peers if ALL[peer].wheels and not ALL[peer].present()], say)
+    wanted = {peer: ALL[peer].packages for peer in peers if ALL[peer].packages and not ALL[peer].present()}
     if plot and not plot_is_possible():
         wanted["plot"] = ("python3-matplotlib",)
     if not wanted:
-        return {}
+        return left_out
     packages = " ".join(package for names in wanted.values() for package in names)
     root = [] if os.geteuid() == 0 else ["sudo"]
     if not shutil.which("apt-get") or (root and not shutil.which("sudo")):
@@ -32,7 +34,6 @@ def install(peers, say, plot=True):
                          % (" and ".join(wanted), packages))
     apt = [*root, "env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "-qq", "-o", "Dpkg::Use-Pty=0"]
     subprocess.run([*apt, "update"], check=False)  # the lists that are there may do
-    left_out = {}
     for name, packages in wanted.items():
         say("installing " + " ".join(packages))
         done = subprocess.run([*apt, "install", "-y", "--no-install-recommends", *packages],
@@ -40,6 +41,19 @@ def install(peers, say, plot=True):
         if done.returncode != 0 or (name in ALL and not ALL[name].present()):
             errors = [line for line in done.stderr.splitlines() if line.strip()]
             left_out[name] = "apt-get install %s: %s" % (" ".join(packages), errors[-1] if errors else "of no use")
+    return left_out
+
+
+def fetch_wheels(peers, say):
+    left_out = {}
+    for peer in peers:
+        for name, requirement in ALL[peer].wheels:
+            if ALL[name].present():
+                continue
+            say("fetching " + requirement)
+            why = wheels.fetch(name, requirement)
+            if why:
+                left_out[peer] = why
     return left_out
 
 
@@ -61,5 +75,5 @@ def build_eccl(say):
 def build_peers(folder, peers):
     for peer in peers:
         if ALL[peer].compiler:
-            run(ALL[peer].compiler, "-O2", os.path.join(HERE, "mpi_loop.c"), os.path.join(folder, "libcompare_loop.a"),
-                "-o", os.path.join(folder, "mpi_" + peer))
+            run(*ALL[peer].compiler, "-O2", os.path.join(HERE, "mpi_loop.c"), os.path.join(folder, "libcompare_loop.a"),
+                "-o", os.path.join(folder, "mpi_" + peer), *ALL[peer].libraries)

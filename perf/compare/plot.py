@@ -6,7 +6,7 @@ import os
 import matplotlib
 
 from figures import CMA, OWN, PROBE, median, spread
-from words import OPERATIONS, bytes_in_words
+from words import OPERATIONS, bytes_in_words, titled
 
 matplotlib.use("Agg")
 matplotlib.rcParams["svg.fonttype"] = "none"  # text stays text
@@ -20,6 +20,9 @@ STYLES = {
     "openmpi": dict(color="#d1495b", linewidth=1.3, marker="s", markersize=3),
     "mpich": dict(color="#e39b2d", linewidth=1.3, marker="^", markersize=3),
     "gloo": dict(color="#7a7a7a", linewidth=1.3, marker="v", markersize=3),
+    "openmpi5": dict(color="#a01f3d", linewidth=1.3, marker="D", markersize=3),
+    "mpich5": dict(color="#b07100", linewidth=1.3, marker="<", markersize=3),
+    "intelmpi": dict(color="#6a4fb3", linewidth=1.3, marker=">", markersize=3),
     CMA: dict(color="#3a3a3a", linewidth=1.0, linestyle=":"),
 }
 
@@ -55,12 +58,6 @@ def panel(axes, results, operation, ranks, sizes):
     axes.set_axisbelow(True)
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)
-
-
-def titled(contender):
-    """As the README calls it."""
-    return {"eccl": "ECCL, ecclMemAlloc", "eccl-plain": "ECCL, any memory", "openmpi": "Open MPI", "mpich": "MPICH",
-            "gloo": "gloo"}[contender]
 
 
 def machine_of(results):

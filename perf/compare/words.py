@@ -34,3 +34,9 @@ def microseconds(us):
 
 def times_as_fast(ratio):
     return "%.2f" % ratio if ratio >= 0.1 else "%.2g" % ratio
+
+
+def titled(contender):
+    """As the README calls it."""
+    return {"eccl": "ECCL, ecclMemAlloc", "eccl-plain": "ECCL, any memory", "openmpi": "Open MPI", "mpich": "MPICH",
+            "gloo": "gloo", "openmpi5": "Open MPI 5", "mpich5": "MPICH 5", "intelmpi": "Intel MPI"}[contender]

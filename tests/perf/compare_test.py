@@ -2,11 +2,13 @@
 """perf/compare: its arithmetic and its tables on made-up figures; and, given the folder of its programs, a small run.
 compare_test.py <root of the sources> [folder]"""
 
+import importlib.util
 import os
 import subprocess
 import sys
 import tempfile
 import unittest
+import zipfile
 
 ROOT = sys.argv.pop(1)
 PROGRAMS = sys.argv.pop(1) if len(sys.argv) > 1 and not sys.argv[1].startswith("-") else None
@@ -15,10 +17,12 @@ sys.path.insert(0, COMPARE)
 sys.dont_write_bytecode = True
 
 import check  # noqa: E402
+import contenders  # noqa: E402
 import figures  # noqa: E402
 import report  # noqa: E402
 import session  # noqa: E402
 import targets  # noqa: E402
+import wheels  # noqa: E402
 import words  # noqa: E402
 
 
@@ -190,6 +194,41 @@ class Check(unittest.TestCase):
 
     def test_cells_of_one_run_only_do_not_count(self):
         self.assertEqual(self.regressions(dict(eccl=[3], probe=[1]), dict(eccl_plain=[2], probe=[1])), ([], 0))
+
+
+class Wheels(unittest.TestCase):
+    """Pip is told to look into a folder, not at the index."""
+
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+        wheels.FOLDER = os.path.join(self.folder.name, "peers")
+        os.environ.update(PIP_NO_INDEX="1", PIP_FIND_LINKS=self.folder.name)
+        self.addCleanup(lambda: [os.environ.pop(name) for name in ("PIP_NO_INDEX", "PIP_FIND_LINKS")])
+        with zipfile.ZipFile(os.path.join(self.folder.name, "peer-1.0-py3-none-any.whl"), "w") as wheel:
+            for name, text in (("peer-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: peer\nVersion: 1.0\n"),
+                               ("peer-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\nTag: py3-none-any\n"),
+                               ("peer-1.0.dist-info/RECORD", ""), ("peer/__init__.py", "")):
+                wheel.writestr(name, text)
+            program = zipfile.ZipInfo("peer-1.0.data/data/bin/run")
+            program.external_attr = 0o755 << 16
+            wheel.writestr(program, "#!/bin/sh\necho it runs\n")
+
+    @unittest.skipUnless(importlib.util.find_spec("pip"), "no pip")
+    def test_their_programs_can_be_run(self):
+        self.assertEqual(wheels.fetch("peer", "peer==1.0"), "")
+        done = subprocess.run([wheels.path("peer", "bin/run")], stdout=subprocess.PIPE, text=True)
+        self.assertEqual(done.stdout, "it runs\n")
+        self.assertEqual(os.listdir(wheels.path("peer")), ["bin"])
+
+    def test_one_that_is_not_to_be_had_is_a_sentence(self):
+        self.assertIn("pip download peer==2.0: ", wheels.fetch("peer", "peer==2.0"))
+
+
+class Contenders(unittest.TestCase):
+    def test_every_peer_has_a_title_and_a_style(self):
+        for peer in contenders.PEERS:
+            self.assertTrue(words.titled(peer))
 
 
 @unittest.skipUnless(PROGRAMS, "no programs")
