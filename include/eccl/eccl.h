@@ -378,8 +378,9 @@ ECCL_API ecclResult_t ecclCommDeregister(ecclComm_t comm, void* handle);
 /* ---- Host streams ------------------------------------------------------------------------------- */
 
 /* Host streams do on a CPU what CUDA streams do on a GPU: a collective with a stream returns when it is queued,
- * and operations of one stream complete in the order of their calls. Threads and communicators may share a
- * stream. */
+ * and operations of one stream complete in the order of their calls. A short call like one before looks for its
+ * peers for a moment (50 us at most; 300 where ranks share cores), and is complete on return if they come. Threads
+ * and communicators may share a stream. */
 ECCL_API ecclResult_t ecclStreamCreate(ecclStream_t* stream);
 /* Waits until everything queued before this call is complete. Returns the first error of it. NULL stands for
  * the calls that this thread made with a NULL stream on non-blocking communicators. For those of one

@@ -4,10 +4,11 @@
 // The way of a call: plan() binds it to a Plan, number() gives it its place in the order of calls, a stream
 // appends it, and the engine gets it. From its number on the other ranks count on the call: if it cannot be
 // made then, the communicator fails. A blocking call with nothing before it goes straight to the engine
-// (execute()). If one like it was made before, it may take the fast path (repeat()).
+// (execute()). If one like it was made before, and nothing is before it in its stream, it may take the fast path
+// (repeat()).
 //
-// Files: communicator_init.cc makes communicators, communicator_report.cc tells of their connections,
-// communicator.cc has the rest.
+// Files: communicator_init.cc makes communicators, communicator_calls.cc calls, communicator_report.cc tells of
+// their connections, communicator.cc has the rest.
 #pragma once
 
 #include <atomic>
@@ -263,7 +264,7 @@ class Communicator final : public transport::ControlHandler,
   Diagnosis diagnosis_{*this, system()};
   Engine engine_;
   Service service_;
-  std::mutex calls_;  // held while a call is planned and numbered; of what follows
+  std::mutex calls_;  // held while a call is planned and numbered, but for the fast path; of what follows
   std::unique_ptr<Planner> planner_;
   std::shared_ptr<Run> spare_;  // of the blocking call before
   std::shared_ptr<Stream> defaultStream_ = std::make_shared<Stream>();

@@ -242,6 +242,7 @@ class Engine : DriverRole::Bells {
   // The driver's.
   std::unordered_map<CallKey, std::shared_ptr<Plan>, CallKeyHash> repeatable_;  // plans that have a FastPath
   FastGroup group_;
+  bool peersCame_ = true;  // when calls that are queued were last looked at
   StallWatch stalls_;
   std::unordered_map<const Run*, std::shared_ptr<Run>> pending_;  // not released yet
   std::vector<std::shared_ptr<Run>> active_;

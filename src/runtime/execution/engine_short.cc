@@ -6,7 +6,8 @@ namespace eccl::runtime {
 namespace {
 
 /// A thread that queues calls goes on with those before for so long at most: some short ones. Peers that do the same
-/// meet it there; did it not wait at all, what is queued would never become less.
+/// meet it there; did it not wait at all, what is queued would never become less. Where nothing moved the last time
+/// it looks once.
 constexpr Duration kCatchUp = std::chrono::microseconds(50);
 
 }  // namespace
@@ -122,15 +123,18 @@ void Engine::catchUp() {
     disarm();
     const TimePoint until = options_.system->now() + kCatchUp;
     FastLooks looks(manner(true), false, *options_.system);
+    bool moved = false;
     while (!failing() && options_.system->now() < until) {
       if (drive() || role_.news()) {
+        moved = true;
         looks.restart();
         continue;
       }
       looks.count();
-      if (left() == DriverRole::Left::nothing || looks.over()) break;
+      if (left() == DriverRole::Left::nothing || looks.over() || (!moved && !peersCame_)) break;
       looks.rest();
     }
+    peersCame_ = moved;
   });
   leaveToCaller();
 }
