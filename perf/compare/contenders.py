@@ -78,7 +78,7 @@ ALL = {contender.name: contender for contender in (
     # Its wheel has no header; its interface is MPICH's.
     Contender("intelmpi", mpich("intelmpi", path("intelmpi", "bin/mpiexec")), own_ranks=True,
               environment=lambda: {"I_MPI_FABRICS": "shm", "I_MPI_PIN": "0"}, wheels=(INTELMPI, MPICH5),
-              present=lambda: os.path.exists(path("intelmpi", "bin/mpiexec")),
+              present=lambda: all(os.path.exists(path(*file)) for file in (("intelmpi", "bin/mpiexec"), ("mpich5", "include/mpi.h"))),
               compiler=("cc", "-I", path("mpich5", "include")),
               libraries=("-L", path("intelmpi", "lib"), "-lmpi", "-Wl,-rpath," + path("intelmpi", "lib")),
               version=(path("intelmpi", "bin/mpiexec"), "--version")),

@@ -287,6 +287,16 @@ TEST(MemoryPath, RingsOnlyThoseWhoSleepAndOncePerSleep) {
   EXPECT_TRUE(ends.out->drained());
 }
 
+TEST(MemoryPath, KnowsWhereTheOtherSideWaitedLast) {
+  Ends ends;
+  EXPECT_FALSE(ends.out->waitsOn(3));  // nobody has told
+  EXPECT_FALSE(ends.in->waitsOn(4));
+  EXPECT_TRUE(ends.in->waitsOn(3));
+  EXPECT_TRUE(ends.out->waitsOn(3));
+  EXPECT_FALSE(ends.out->waitsOn(5));
+  EXPECT_FALSE(ends.in->waitsOn(3));
+}
+
 TEST(MemoryPath, PoisonRingsAwakeOrNot) {
   Ends ends;
   ends.out->poison();

@@ -100,9 +100,16 @@ class Engine : DriverRole::Bells {
   const std::shared_ptr<Plan>* claim(const CallKey& key);
   /// After claim(): nothing was begun, or it cannot go on.
   void leave() { role_.leave(left()); }
-  /// After claim() and FastPath::begin(). True: the call is complete and the role given up. False: it takes
+  /// After claim(), and FastPath::begin(). True: the call is complete and the role given up. False: it takes
   /// long or is unusual, and the caller still has the role. `queued`: see FastLooks.
-  bool drive(FastPath& call, bool queued);
+  template <class Prepared>  // FastPath, or FastGroup: then it is all its members
+  bool drive(Prepared& calls, bool queued) {
+    disarm();
+    if (!calls.run(manner(queued), *options_.system, [this] { return failing() || role_.news(); }))
+      return false;
+    role_.leave(left());
+    return true;
+  }
   /// After drive() said false: goes on with the call as `run` until it is done, and gives up the role.
   void execute(const std::shared_ptr<Run>& run, const FastPath& call);
   /// The same, but leaves `run` to whoever waits for it or drives next.
@@ -110,8 +117,6 @@ class Engine : DriverRole::Bells {
   /// As claim(), of Sends and Recvs with other ranks that are made together. Null: one of them has no FastPath,
   /// they are too many, or there is no memory.
   FastGroup* claim(std::span<const Call* const> calls);
-  /// As drive(), of all its members: the role is given up if they are complete.
-  bool drive(FastGroup& group, bool queued);
   /// After drive() said false: goes on with each member that is not complete as the Run of that index. `waits`:
   /// until they are done, as execute(); else as submit().
   void goOn(std::span<const std::shared_ptr<Run>> runs, FastGroup& group, bool waits);

@@ -64,13 +64,6 @@ const std::shared_ptr<Plan>* Engine::claim(const CallKey& key) {
   return nullptr;
 }
 
-bool Engine::drive(FastPath& call, bool queued) {
-  disarm();
-  if (!call.run(manner(queued), *options_.system, [this] { return failing() || role_.news(); })) return false;
-  role_.leave(left());
-  return true;
-}
-
 void Engine::execute(const std::shared_ptr<Run>& run, const FastPath& call) {
   start(run, [&](Run& begun) { call.handOver(begun); });
   driveFor(*run);
@@ -96,13 +89,6 @@ FastGroup* Engine::claim(std::span<const Call* const> calls) {
   if (status.ok() && fits) return &group_;
   leave();
   return nullptr;
-}
-
-bool Engine::drive(FastGroup& group, bool queued) {
-  disarm();
-  if (!group.run(manner(queued), *options_.system, [this] { return failing() || role_.news(); })) return false;
-  role_.leave(left());
-  return true;
 }
 
 void Engine::goOn(std::span<const std::shared_ptr<Run>> runs, FastGroup& group, bool waits) {
