@@ -1,11 +1,9 @@
-// A Connection's data path: a ring of slots with one sender and one receiver, plain data in memory both can
-// reach. One message fills one slot.
+// The two ends of a Connection's data path: a ring of slots with one sender and one receiver, plain data in
+// memory both can reach (program/ring_layout.h). One message fills one slot.
 //
-//   RingControl | PutOffer × 2 slots | (Slot header line, data area) × slots
-//
-// The sender's and the receiver's words lie on different cache lines. A message is published by storing its
-// sequence number into its slot with release. The receiver acquires it there, so that a small message (inline
-// in the header) costs one line. A slot is released by storing the count of released messages.
+// A message is published by storing its sequence number into its slot with release. The receiver acquires it
+// there, so that a small message (inline in the header) costs one line. A slot is released by storing the count
+// of released messages.
 //
 // Instead of data a slot may carry a reference to the sender's memory (rendezvous get). Conversely a receiver
 // may offer its own memory for a message to come (rendezvous put): a sender that finds the offer writes there
@@ -22,133 +20,21 @@
 // the two ends in different threads or processes.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
-#include <cstring>
-
-#include "base/atomics.h"
+#include "program/ring_layout.h"
 
 namespace eccl {
 
-inline constexpr size_t kCacheLine = 64;
-inline constexpr uint32_t kInlineBytes = 40;
-
-enum SlotFlag : uint16_t {
-  kSlotLast = 1,  // the last message of a stream
-  kSlotGet = 2,   // the data is at `offset` in the sender's window
-  kSlotPut = 4,   // the data is already where the receiver's offer said
-};
-
-/// The header of a message. Constant from when it is published until it is released.
-struct alignas(kCacheLine) Slot {
-  uint64_t sequence;
-  uint32_t length;     // bytes
-  uint32_t signature;  // of the call the message belongs to
-  uint16_t flags, epoch;
-  uint32_t area;  // where data too long for this line is; not always the one beside it
-  union {
-    std::byte inlineData[kInlineBytes];
-    uint64_t offset;
-  };
-};
-static_assert(sizeof(Slot) == kCacheLine);
-
-/// Where the receiver wants message number `sequence` - 1: at `offset` in its window. Length 0: in a slot.
-struct alignas(32) PutOffer {
-  uint64_t sequence, offset;
-  uint32_t length;
-};
-
-/// What a side says of user memory after the connection was set up; both only grow.
-struct HeapNews {
-  uint64_t used;    // bytes of its own heap in use: so many the other side should map
-  uint64_t mapped;  // bytes of the other side's heap that it has mapped: so far references and offers may go
-};
-
-/// What a side writes with each message lies apart from what it writes rarely and the other reads with each
-/// message: else every look would fetch a line that was just written.
-struct RingControl {
-  // Written by the sender, rarely.
-  alignas(kCacheLine) uint32_t senderAsleep;  // ring its doorbell when a slot is released
-  uint32_t senderPoison;                      // not 0: the sender has failed; nothing more will come
-  uint32_t senderProcessor;  // where it was when it last waited (processorHere()); 0: not known
-  HeapNews senderHeap;
-  // Written by the sender.
-  alignas(kCacheLine) uint32_t writing;  // so many moves of it write to memory that offers named
-  // Written by the receiver, rarely.
-  alignas(kCacheLine) uint32_t receiverAsleep;  // ring its doorbell when a message is published
-  uint32_t receiverPoison;                      // not 0: the receiver has failed; nothing more will be taken
-  uint32_t receiverEnded;                       // not 0: nothing more will be taken, and `released` is final
-  uint32_t receiverProcessor;                   // as senderProcessor
-  HeapNews receiverHeap;
-  // Written by the receiver.
-  alignas(kCacheLine) uint64_t released;
-  uint32_t reading;  // so many moves of it look at memory that references named
-};
-
-/// Parts of a window that others cannot get at any more, though the window stands: see SharedHeap::withdraw.
-struct Withdrawn {
-  struct Range {
-    uint64_t begin, end;
-  };
-  static constexpr uint32_t kKept = 64;
-  uint32_t count = 0;  // more than are kept: the whole window
-  Range ranges[kKept] = {};
-
-  /// Whether any of these bytes is withdrawn. Any thread.
-  ECCL_DEVICE bool touches(uint64_t offset, uint64_t length) const {
-    const uint32_t known = loadAcquire(&count);  // pairs with SharedHeap::withdraw
-    if (known > kKept) return true;
-    for (uint32_t i = 0; i < known; ++i) {
-      if (offset < ranges[i].end && ranges[i].begin < offset + length) return true;
-    }
-    return false;
-  }
-};
-
-/// Memory that references and offers count from, as this side has mapped it. Size 0: there is none.
-struct Window {
-  std::byte* base = nullptr;
-  uint64_t size = 0;
-  const Withdrawn* withdrawn = nullptr;  // null: nothing can be
-
-  /// Whether all of these bytes are in the window and the other side can get at them. Any numbers may be
-  /// asked for.
-  ECCL_DEVICE bool holds(uint64_t offset, uint64_t length) const {
-    return length <= size && offset <= size - length &&
-           (withdrawn == nullptr || !withdrawn->touches(offset, length));
-  }
-  // By numbers: base may be null, from which nothing can be counted.
-  ECCL_DEVICE uint64_t offsetOf(const std::byte* memory) const {
-    return reinterpret_cast<uintptr_t>(memory) - reinterpret_cast<uintptr_t>(base);
-  }
-  ECCL_DEVICE std::byte* at(uint64_t offset) const {
-    return reinterpret_cast<std::byte*>(reinterpret_cast<uintptr_t>(base) + offset);
-  }
-};
-/// All of this address space, by address. For threads of one process, and for paths that read and write
-/// memory on this side's behalf.
-inline constexpr Window kOwnAddressSpace{nullptr, UINT64_MAX};
-
-/// How large a ring is, and where its parts lie. The same on both sides.
-struct RingShape {
-  uint32_t slots = 0;      // a power of two
-  uint32_t slotBytes = 0;  // data per slot, a multiple of the cache line
-  ECCL_DEVICE constexpr size_t stride() const { return sizeof(Slot) + slotBytes; }
-  /// More than slots, so that a sender finds the offer for a message when it finds the slot for it free.
-  ECCL_DEVICE constexpr uint32_t offers() const { return 2 * slots; }
-  ECCL_DEVICE constexpr size_t offersAt() const { return sizeof(RingControl); }
-  ECCL_DEVICE constexpr size_t slotsAt() const {
-    return (offersAt() + offers() * sizeof(PutOffer) + kCacheLine - 1) / kCacheLine * kCacheLine;
-  }
-  ECCL_DEVICE constexpr size_t bytes() const { return slotsAt() + slots * stride(); }
-};
+/// Data of at least so many bytes is spread over the ring (SendEnd::spread). A page: shorter messages took as
+/// long, or longer, in memory that was used the last time before others (AMD EPYC, November 2026).
+inline constexpr uint32_t kSpreadFrom = 4096;
 
 /// What both ends have in common. Plain data; the memory that it points to is the path's.
 struct RingEnd {
   RingControl* control = nullptr;
   PutOffer* offers = nullptr;
-  std::byte* slots = nullptr;
+  Slot* slots = nullptr;
+  std::byte* data = nullptr;
+  uint64_t lastLine = 0;  // of those where data may begin
   RingShape shape;
   uint64_t next = 0;   // messages this end has published, or taken
   uint64_t first = 0;  // where `next` began
@@ -164,9 +50,7 @@ struct RingEnd {
 
   /// The number of the message that the next move to come is about.
   ECCL_DEVICE uint64_t coming() const { return next + ahead; }
-  ECCL_DEVICE Slot* slot(uint64_t message) const {
-    return reinterpret_cast<Slot*>(slots + (message & (shape.slots - 1)) * shape.stride());
-  }
+  ECCL_DEVICE Slot* slot(uint64_t message) const { return slots + (message & (shape.slots - 1)); }
   /// Writes the header of a message whose payload is where it belongs: the receiver finds it when it has come
   /// to it. Messages may be filled in any order.
   ECCL_DEVICE void fill(uint64_t message, uint32_t length, uint16_t flags, uint32_t signature,
@@ -180,25 +64,9 @@ struct RingEnd {
   }
   /// Where `length` bytes of data of a slot are. Whatever it says, that is within the ring.
   ECCL_DEVICE std::byte* dataOf(Slot& at, uint32_t length) const {
-    return length <= kInlineBytes ? at.inlineData
-                                  : slots + (at.area & (shape.slots - 1)) * shape.stride() + sizeof(Slot);
+    return length <= kInlineBytes ? at.inlineData : data + (at.area & lastLine) * kCacheLine;
   }
 };
-
-/// Prepares zeroed memory of shape.bytes(), aligned to a cache line. Messages are numbered from `first`.
-/// Once, before the other side sees the memory.
-inline void formatRing(void* memory, RingShape shape, uint64_t first) {
-  auto* bytes = static_cast<std::byte*>(memory);
-  reinterpret_cast<RingControl*>(bytes)->released = first;
-  for (uint32_t i = 0; i < shape.slots; ++i) {
-    uint64_t message = first + i;
-    auto* slot =
-        reinterpret_cast<Slot*>(bytes + shape.slotsAt() + (message & (shape.slots - 1)) * shape.stride());
-    slot->sequence = message + 1 - shape.slots;  // as if published one lap ago
-  }
-  for (uint32_t i = 0; i < shape.offers(); ++i)
-    reinterpret_cast<PutOffer*>(bytes + shape.offersAt())[i].sequence = first;
-}
 
 /// Has `end` look at memory that formatRing() has prepared with the same shape and first number. Windows and
 /// directFrom stay as they are.
@@ -206,7 +74,9 @@ inline void attachRing(RingEnd& end, void* memory, RingShape shape, uint64_t fir
   auto* bytes = static_cast<std::byte*>(memory);
   end.control = reinterpret_cast<RingControl*>(bytes);
   end.offers = reinterpret_cast<PutOffer*>(bytes + shape.offersAt());
-  end.slots = bytes + shape.slotsAt();
+  end.slots = reinterpret_cast<Slot*>(bytes + shape.slotsAt());
+  end.data = bytes + shape.dataAt();
+  end.lastLine = shape.areaLines() - 1;
   end.shape = shape;
   end.next = end.first = first;
   end.epoch = epoch;
@@ -218,8 +88,10 @@ struct SendEnd : RingEnd {
   uint64_t releasedSeen = 0;  // at least this many are released
   uint64_t lastGet = 0;       // one past the last message that was a reference, if any was
   bool anyGet = false;
-  uint32_t lastArea = 0;  // areas are taken in turn, modulo their number
-  uint32_t most = 0;      // messages on their way at once: as many as slots, or fewer (Path::limitAhead())
+  uint64_t line = 0;    // where data begins behind the last
+  uint64_t turn = 0;    // where it begins when nothing is under way: behind the last that was long
+  uint64_t spread = 0;  // over so many lines long messages are spread, though the first ones are free again
+  uint32_t most = 0;    // messages on their way at once: as many as slots, or fewer (Path::limitAhead())
 
   /// The slot of the coming message, or nullptr while all are in use. Takes nothing: publish(), or `ahead`,
   /// does.
@@ -231,14 +103,22 @@ struct SendEnd : RingEnd {
     return slot(coming());
   }
 
-  /// Where `length` bytes of data of the reserved slot go; once for each message. When all before are released
-  /// the first area is used again: it is in the caches, and the others' memory may never be touched.
+  /// Where `length` bytes of data of the reserved slot go; once for each message. One behind the other, and
+  /// from the beginning again when as much as all slots may hold lies behind, so that what is under way is not
+  /// met. When nothing is under way, short messages go to the same place, and long ones round in `spread`
+  /// lines.
   ECCL_DEVICE std::byte* place(uint32_t length) {
     Slot& at = *slot(coming());
     if (length > kInlineBytes) {
-      if (releasedSeen != coming()) releasedSeen = loadAcquire(&control->released);
-      at.area = releasedSeen == coming() ? 0 : lastArea + 1;
-      lastArea = at.area;
+      const bool idle = released(coming());
+      uint64_t begin = idle ? turn : line;
+      if (begin >= spread && (idle || begin >= shape.neededLines())) begin = 0;
+      line = begin + (length + kCacheLine - 1) / kCacheLine;
+      if (length >= kSpreadFrom)
+        turn = line;
+      else if (idle)
+        turn = begin;
+      at.area = static_cast<uint32_t>(begin);
     }
     return dataOf(at, length);
   }

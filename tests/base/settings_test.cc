@@ -61,6 +61,7 @@ TEST(Settings, EveryRowReachesAMemberOfItsOwn) {
                                                       {"CHANNELS", "4"},
                                                       {"SLOTS", "16"},
                                                       {"SLOT_BYTES", "4096"},
+                                                      {"SLOT_SPREAD", "65536"},
                                                       {"COMM_ID", "host:123"},
                                                       {"COMM_SECRET", "00112233445566778899aabbccddeeff"},
                                                       {"COMM_SECRET_FILE", "/a"},

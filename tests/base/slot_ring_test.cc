@@ -4,7 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <deque>
 #include <memory>
+#include <random>
+#include <set>
 #include <thread>
 #include <vector>
 
@@ -40,7 +43,11 @@ TEST(SlotRing, SeparatesTheWordsOfTheTwoSides) {
   EXPECT_NE(written[0], written[1]);
   const RingShape shape{4, 128};
   EXPECT_EQ(shape.slotsAt() % kCacheLine, 0u);
-  EXPECT_EQ(shape.bytes(), shape.slotsAt() + 4 * (sizeof(Slot) + 128));
+  EXPECT_EQ(shape.dataAt(), shape.slotsAt() + 4 * sizeof(Slot));
+  // Data begins within what all slots hold, and the last may go on behind it.
+  EXPECT_EQ(shape.bytes(), shape.dataAt() + 4 * 128 + 128);
+  EXPECT_EQ((RingShape{4, 128, 5000}).bytes(), shape.dataAt() + 8192 + 128);
+  EXPECT_EQ((RingShape{4, 192}).bytes(), shape.dataAt() + 1024 + 192);
 }
 
 TEST(SlotRing, IsEmptyThenFullThenEmptyAtEveryStart) {
@@ -245,6 +252,71 @@ TEST(SlotRing, LongDataGoesToTheSameAreaUnlessThatIsInUse) {
       EXPECT_NE(places.back(), places[before]);
     if (i >= 2) { EXPECT_EQ(take(), places[static_cast<size_t>(i) - 2]); }
   }
+}
+
+// Whatever is sent and released when: data of messages under way is in the ring, and on lines of its own.
+TEST(SlotRing, DataUnderWayNeverOverlaps) {
+  constexpr uint32_t kMost = 3 * kSpreadFrom;
+  std::mt19937 random(7);
+  for (uint64_t room : {0, 1 << 18}) {
+    for (uint64_t spread : {0, 300, 2000, 1 << 20}) {
+      SCOPED_TRACE(testing::Message() << "room " << room << ", spread " << spread);
+      Ring ring({4, kMost, room}, ~uint64_t{0} - 50);
+      ring.sender.spread = spread;
+      struct Piece {
+        const std::byte *begin, *end;
+      };
+      std::deque<Piece> underWay;
+      const std::byte* const memory = static_cast<std::byte*>(ring.memory.get());
+      for (int i = 0; i < 20'000; ++i) {
+        if (random() % 2 == 0 && !underWay.empty()) {
+          Received received;
+          ASSERT_TRUE(ring.receiver.peek(received));
+          ASSERT_EQ(received.data, underWay.front().begin);
+          ring.receiver.release();
+          underWay.pop_front();
+        } else if (ring.sender.reserve() != nullptr) {
+          const uint32_t most = random() % 2 == 0 ? kMost : 300;
+          const uint32_t length = kInlineBytes + 1 + static_cast<uint32_t>(random()) % (most - kInlineBytes);
+          const std::byte* begin = ring.sender.place(length);
+          const std::byte* end = begin + length;
+          ring.sender.publish(length, 0, 0);
+          ASSERT_TRUE(begin >= memory + ring.sender.shape.dataAt() &&
+                      end <= memory + ring.sender.shape.bytes());
+          for (const Piece& other : underWay) ASSERT_TRUE(end <= other.begin || other.end <= begin) << i;
+          underWay.push_back({begin, end});
+        }
+      }
+    }
+  }
+}
+
+// One message at a time: long ones go round in what they are to be spread over, short ones stay where they are,
+// also between long ones.
+TEST(SlotRing, LongMessagesGoRound) {
+  constexpr uint32_t kLength = 2 * kSpreadFrom, kLines = kLength / kCacheLine;
+  Ring ring({2, kLength, 1 << 20});
+  ring.sender.spread = 10 * kLines;
+  const auto pass = [&](uint32_t length) {
+    EXPECT_NE(ring.sender.reserve(), nullptr);
+    std::byte* place = ring.sender.place(length);
+    ring.sender.publish(length, 0, 0);
+    ring.receiver.release();
+    return place;
+  };
+  std::set<const std::byte*> places, shortOnes;
+  for (int i = 0; i < 50; ++i) {
+    places.insert(pass(kLength));
+    const std::byte* at = pass(kSpreadFrom - 1);
+    EXPECT_EQ(pass(100), at);
+    shortOnes.insert(at);
+  }
+  EXPECT_EQ(places.size(), 10u);
+  EXPECT_EQ(*places.rbegin() - *places.begin(), 9 * kLength);
+  EXPECT_EQ(shortOnes, places) << "they take no more memory";
+  ring.sender.spread = 0;
+  pass(kLength);
+  EXPECT_EQ(pass(kLength), *places.begin());
 }
 
 // A sender that lies about where its data is reads or shows nothing outside the ring.

@@ -30,7 +30,8 @@ enum Flag : uint8_t {
   kNoOffer = 32,   // the best transport can offer nothing
 };
 constexpr RingShape kRing{4, 256};
-constexpr size_t kRingBytes = ringMemoryBytes(kRing), kHeapBytes = size_t{256} << 20;
+constexpr RingShape kShmRing = shmRing(kRing);
+constexpr size_t kRingBytes = ringMemoryBytes(kShmRing), kHeapBytes = size_t{256} << 20;
 constexpr size_t kHeaderBytes = 128;  // of a message
 constexpr int kMostTurns = 5000;
 
@@ -186,7 +187,9 @@ class SetUp : ReadyHandler {
     int pair[2];
     require(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) == 0);
     called_ = Fd(pair[0]);
-    formatRing(std::memset(things_.ring.memory.get(), 0, kRingBytes), kRing, 0);
+    void* const ring = std::memset(things_.ring.memory.get(), 0, kShmRing.dataAt());  // no data comes
+    formatRing(ring, kShmRing, 0);
+    proofIn(ring, kShmRing) = {};
     Incoming incoming;
     incoming.hello.rank = 1;
     incoming.hello.setPayload(DataHello{1, 0, 0, 0, kRing.slots, kRing.slotBytes, 0, named_, 0});
@@ -208,7 +211,7 @@ class SetUp : ReadyHandler {
     const size_t at = kHeaderBytes + (has(kDials) ? offsetof(ShmAnswer, nonce) : offsetof(ShmOffer, nonce));
     void* const memory = has(kDials) ? offered_.get() : things_.ring.memory.get();
     if (memory == nullptr || bytes.size() < at + sizeof(Nonce)) return;
-    RingProof& proof = proofIn(memory, kRing);
+    RingProof& proof = proofIn(memory, kShmRing);
     std::memcpy(has(kDials) ? &proof.receiver : &proof.sender, bytes.data() + at, sizeof(Nonce));
   }
 

@@ -205,6 +205,7 @@ class UnixReceiver final : public UnixPath {
         end_(end),
         told_(end.next) {
     static_cast<RingEnd&>(producer_) = end;
+    producer_.releasedSeen = end.next;
   }
   bool drained() const override { return told_ == end_.next && !writing(); }
   void endReceiving() override {

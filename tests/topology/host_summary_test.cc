@@ -109,18 +109,23 @@ TEST_F(HostSummaryTest, ReadsACapturedServer) {
 }
 
 TEST_F(HostSummaryTest, TheLargestCacheTellsWhoSharesIt) {
-  EXPECT_EQ(largestCache(sources()).bytes, 48U << 10);
-  EXPECT_EQ(largestCache(sources()).cpus, 2);
+  EXPECT_EQ(cpuCaches(sources()).largest, 48U << 10);
+  EXPECT_EQ(cpuCaches(sources()).sharers, 2);
+  EXPECT_EQ(cpuCaches(sources()).second, 0U);
   const std::string at = "/sys/devices/system/cpu/cpu0/cache/index3/";
   write(at + "level", "3\n");
   write(at + "size", "32768K\n");
   write(at + "shared_cpu_list", "0-7,64-71\n");
-  EXPECT_EQ(largestCache(sources()).bytes, 32U << 20);
-  EXPECT_EQ(largestCache(sources()).cpus, 16);
+  const std::string second = "/sys/devices/system/cpu/cpu0/cache/index2/";
+  write(second + "level", "2\n");
+  write(second + "size", "1024K\n");
+  EXPECT_EQ(cpuCaches(sources()).largest, 32U << 20);
+  EXPECT_EQ(cpuCaches(sources()).sharers, 16);
+  EXPECT_EQ(cpuCaches(sources()).second, 1U << 20);
   HostSources nothing;
   nothing.root = "/nowhere";
-  EXPECT_EQ(largestCache(nothing).bytes, 0U);
-  EXPECT_EQ(largestCache(nothing).cpus, 1);
+  EXPECT_EQ(cpuCaches(nothing).largest, 0U);
+  EXPECT_EQ(cpuCaches(nothing).sharers, 1);
 }
 
 TEST_F(HostSummaryTest, TakesTheTightestLimitOfTheCgroupsAbove) {

@@ -149,7 +149,7 @@ TEST(Connector, RefusesMemoryThatIsNotWhatWasAgreedOn) {
   runTwo(
       allowing(true, true, true), false,
       [&](Party& party) -> std::string {
-        const size_t bytes = ringMemoryBytes({8, 4096});
+        const size_t bytes = ringMemoryBytes(shmRing({8, 4096}));
         Fd unsealed(memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING));
         PARTY_CHECK(ftruncate(unsealed.get(), static_cast<off_t>(bytes)) == 0);
         Result<SharedMemory> good = createShared("eccl-test", bytes),

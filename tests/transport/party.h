@@ -35,6 +35,7 @@ struct PartySetup {
   uint64_t first = 0;
   uint16_t epoch = 1;
   uint32_t directFrom = 1000;
+  uint64_t slotSpread = 20'000;  // half of what the slots hold
   transport::FaultPlan faults;
   bool faulty = false;
   Duration connectLimit = std::chrono::seconds(20);
@@ -101,6 +102,7 @@ class Party {
     };
     if (setup.faulty) choices.faults = &setup_.faults;
     connector = std::make_unique<transport::Connector>(choices, reactor);
+    connector->setLocalUse(setup.directFrom, setup.slotSpread);
     EXPECT_TRUE(reactor.watch(acceptor->fd(), EPOLLIN, &acceptorHandler_).ok());
     tellEndpoint();
     EXPECT_TRUE(reactor.watch(gate_.get(), EPOLLIN, &gateHandler_).ok());

@@ -158,6 +158,36 @@ TEST(SharedMemory, ConnectionsOfOnePeerShareTheirDescriptors) {
       });
 }
 
+// The first connection has all of what messages may be spread over, the next a half, then a third.
+TEST(SharedMemory, ConnectionsShareWhatMessagesAreSpreadOver) {
+  PartySetup setup;
+  setup.transports = {"shm"};
+  setup.slotSpread = 24'000;
+  runTwo(
+      setup, true,
+      [&](Party& party) -> std::string {
+        for (int16_t tag = 0; tag < 3; ++tag) {
+          CONNECT(connection, party.sending(tag));
+          PARTY_CHECK(connection->sendEnd.spread ==
+                      setup.slotSpread / static_cast<uint64_t>(tag + 1) / kCacheLine);
+          for (uint64_t page = 0; page < setup.slotSpread / (tag + 1u); page += 4096)
+            PARTY_CHECK(connection->sendEnd.data[page] == std::byte{0});
+        }
+        party.connector->setLocalUse(setup.directFrom, UINT64_MAX);
+        CONNECT(fourth, party.sending(3));
+        PARTY_CHECK(fourth->sendEnd.spread == kMostSlotSpread / 4 / kCacheLine);
+        party.signal();
+        return sendAll(party, *fourth, 10);
+      },
+      [](Party& party) -> std::string {
+        for (int16_t tag = 0; tag < 3; ++tag)
+          PARTY_CHECK(party.connect(party.receiving(tag))->state() == Connection::State::ready);
+        CONNECT(fourth, party.receiving(3));
+        PARTY_CHECK(party.await());
+        return receiveAll(party, *fourth, 10);
+      });
+}
+
 // What is allocated after the connection stands, beyond what the peer has mapped: by slots at first, then in
 // place.
 TEST(SharedMemory, MemoryAllocatedLaterIsShownToo) {

@@ -4,8 +4,8 @@
 // The way of a call: plan() binds it to a Plan, number() gives it its place in the order of calls, a stream
 // appends it, and the engine gets it. From its number on the other ranks count on the call: if it cannot be
 // made then, the communicator fails. A blocking call with nothing before it goes straight to the engine
-// (execute()). If one like it was made before, and nothing is before it in its stream, it may take the fast path
-// (repeat()).
+// (execute()). If one like it was made before, and nothing is before it in its stream, it may take the fast
+// path (repeat()).
 //
 // Files: communicator_init.cc makes communicators, communicator_calls.cc calls, communicator_report.cc tells of
 // their connections, communicator.cc has the rest.
@@ -212,10 +212,8 @@ class Communicator final : public transport::ControlHandler,
   // All ranks tell each other their endpoint, wire settings, host and placement; each makes the same tables
   // of it.
   Status exchange(InitTimes& times);
-  // How long waits spin before they yield: by ranks and cores of this machine.
-  void choosePace(const Placement& where);
-  // Which share of the largest cache this rank may count on.
-  void shareCache(const Placement& where);
+  // How long waits spin before they yield, and how caches are used: by ranks, cores and caches of this machine.
+  void shareMachine(const Placement& where);
   // Opens the engine with the transports that the settings allow.
   Status openEngine();
   // A connection that has passed the handshake goes to the control tree or to the engine.

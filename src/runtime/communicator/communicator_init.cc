@@ -218,8 +218,7 @@ Status Communicator::exchange(InitTimes& times) {
                                           : std::shared_ptr<const Placement>(hosts_, &where);
   ECCL_ASSIGN(selection_, Selection::agree(settings, rank_, std::move(placement), gather));
   times.passed("table");
-  choosePace(where);
-  shareCache(where);
+  shareMachine(where);
   PlanContext context;
   context.rank = rank_;
   context.ranks = ranks_;
@@ -237,21 +236,27 @@ Status Communicator::exchange(InitTimes& times) {
   return {};
 }
 
-/// Looking without yielding is free while every rank on this machine has a core to itself.
-void Communicator::choosePace(const Placement& where) {
+void Communicator::shareMachine(const Placement& where) {
+  static const topology::CpuCaches cache = topology::cpuCaches();
+  const Settings& settings = options_.settings;
+  const int machine = where.machine[static_cast<size_t>(rank_)];
+  // As if the ranks were spread over the caches evenly.
+  const double caches = static_cast<double>(sysconf(_SC_NPROCESSORS_ONLN)) / cache.sharers;
+  const auto share = static_cast<uint64_t>(static_cast<double>(cache.largest) /
+                                           std::max(1.0, where.ranksOf(machine) / caches));
+  if (share > 0) engine_.setCacheShare(share);
+  // Looking without yielding is free while every rank on this machine has a core to itself. Then, too, the
+  // peers' caches are others than this rank's.
   constexpr Duration kAlone = std::chrono::microseconds(50);
-  const bool alone = !where.oversubscribed(where.machine[static_cast<size_t>(rank_)]);
-  if (!alone) engine_.setDirectFrom(kOversubscribedDirectFrom);
-  if (alone && options_.settings.spinMicroseconds < 0) engine_.setSpin(kAlone);
-}
-
-/// As if the ranks were spread over the caches evenly.
-void Communicator::shareCache(const Placement& where) {
-  static const topology::SharedCache cache = topology::largestCache();
-  if (cache.bytes == 0) return;
-  const int here = where.ranksOf(where.machine[static_cast<size_t>(rank_)]);
-  const double caches = static_cast<double>(sysconf(_SC_NPROCESSORS_ONLN)) / cache.cpus;
-  engine_.setCacheShare(static_cast<size_t>(static_cast<double>(cache.bytes) / std::max(1.0, here / caches)));
+  const bool alone = !where.oversubscribed(machine);
+  if (alone && settings.spinMicroseconds < 0) engine_.setSpin(kAlone);
+  const uint64_t fits = std::min(2 * cache.second, share / 2);
+  const uint64_t spread = settings.slotSpread >= 0 ? static_cast<uint64_t>(settings.slotSpread)
+                          : alone                  ? fits
+                                                   : 0;
+  ECCL_INFO("%s: %s; long messages on this host go round in %llu KiB of shared memory", describe(rank_).c_str(),
+            alone ? "no core is shared" : "ranks share cores", static_cast<unsigned long long>(spread >> 10));
+  engine_.setLocalUse(alone ? kDirectFrom : kOversubscribedDirectFrom, spread);
 }
 
 void Communicator::onIncoming(transport::Incoming incoming) {

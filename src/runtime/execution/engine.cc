@@ -67,9 +67,9 @@ bool Engine::uses(int rank) const {
   });
 }
 
-void Engine::setDirectFrom(uint32_t bytes) {
+void Engine::setLocalUse(uint32_t directFrom, uint64_t slotSpread) {
   role_.take();
-  connector_->setDirectFrom(bytes);
+  connector_->setLocalUse(directFrom, slotSpread);
   role_.leave(left());
 }
 

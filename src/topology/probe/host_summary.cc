@@ -232,12 +232,15 @@ HostSummary readHost(const HostSources& sources) {
   return Reader(sources).read();
 }
 
-SharedCache largestCache(const HostSources& sources) {
-  SharedCache largest;
+CpuCaches cpuCaches(const HostSources& sources) {
+  CpuCaches found;
   for (const CacheLevel& cache : Reader(sources).caches()) {
-    if (cache.bytes > largest.bytes) largest = {cache.bytes, std::max<int>(1, cpusIn(cache.sharedBy).size())};
+    if (cache.level == 2 && cache.type != "Instruction") found.second = cache.bytes;
+    if (cache.bytes <= found.largest) continue;
+    found.largest = cache.bytes;
+    found.sharers = std::max<int>(1, cpusIn(cache.sharedBy).size());
   }
-  return largest;
+  return found;
 }
 
 double cpuQuota(const HostSources& sources) {

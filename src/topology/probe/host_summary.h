@@ -59,13 +59,14 @@ struct HostSources {
 
 /// Reads everything. Never fails as a whole. Takes some milliseconds; any thread.
 HostSummary readHost(const HostSources& sources = {});
-/// The largest cache of a CPU, and how many CPUs share it; 0 bytes and 1 CPU if unknown.
-struct SharedCache {
-  uint64_t bytes = 0;
-  int cpus = 1;
+/// The caches of a CPU, as far as they are known.
+struct CpuCaches {
+  uint64_t largest = 0;  ///< bytes
+  int sharers = 1;       ///< CPUs that share the largest one
+  uint64_t second = 0;   ///< bytes of the second level
 };
-/// See SharedCache. Reads little; any thread.
-SharedCache largestCache(const HostSources& sources = {});
+/// See CpuCaches. Reads little; any thread.
+CpuCaches cpuCaches(const HostSources& sources = {});
 /// The CPU time per time that the cgroup of this process grants; 0: no limit. Reads little; any thread.
 double cpuQuota(const HostSources& sources = {});
 /// The speed that a network interface says, in 10^6 bits per second; 0: it says none. Bonds and VLANs say that

@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "transport/connect/incoming_link.h"
 #include "transport/connect/outgoing_link.h"
+#include "transport/connect/transport_context.h"
 #include "transport/net/descriptors.h"
 #include "transport/net/log_limiter.h"
 
@@ -34,7 +35,6 @@ struct Connector::Implementation {
                 [this](Link& link, const std::string& reason) { broke(link, reason); }},
         threads(options.identity, reactor.sharedDoorbell()) {}
 
-  static TransportContext contextOf(const ConnectorOptions& options, Reactor& reactor);
   Link* make(const ConnectionId& id);
   std::string misfit(const Hello& caller) const;
   void adopt(const std::shared_ptr<ThreadCall>& call);
@@ -77,30 +77,15 @@ Connector::~Connector() {
   for (auto& [id, call] : implementation_->unaskedCalls) call->reply(ThreadCall::State::gone);
 }
 
-void Connector::setDirectFrom(uint32_t bytes) {
-  implementation_->context.transports.context().directFrom = bytes;
+void Connector::setLocalUse(uint32_t directFrom, uint64_t slotSpread) {
+  TransportContext& context = implementation_->context.transports.context();
+  context.directFrom = directFrom;
+  context.slotSpread = slotSpread;
 }
 
 Connection* Connector::get(const ConnectionId& id) {
   auto found = implementation_->links.find(id);
   return &(found != implementation_->links.end() ? found->second.get() : implementation_->make(id))->connection;
-}
-
-TransportContext Connector::Implementation::contextOf(const ConnectorOptions& options, Reactor& reactor) {
-  TransportContext context{.rank = options.rank};
-  context.reactor = &reactor;
-  context.system = options.system;
-  context.ring = options.ring;
-  context.firstMessage = options.firstMessage;
-  context.epoch = options.epoch;
-  context.allowDirect = options.allowDirect;
-  context.directFrom = options.directFrom;
-  context.zeroCopyFrom = options.zeroCopyFrom;
-  context.partBytes = options.partBytes;
-  context.bytesPerCall = options.faults != nullptr ? options.faults->bytesPerCall : SIZE_MAX;
-  context.endpoint = options.endpoint;
-  context.describe = options.describe ? options.describe : [](int rank) { return format("rank %d", rank); };
-  return context;
 }
 
 Link* Connector::Implementation::make(const ConnectionId& id) {

@@ -83,8 +83,8 @@ class Connector {
   Connector(ConnectorOptions options, Reactor& reactor);
   ~Connector();
 
-  /// Sets ConnectorOptions::directFrom for connections to come.
-  void setDirectFrom(uint32_t bytes);
+  /// Sets TransportContext::directFrom and slotSpread for connections to come.
+  void setLocalUse(uint32_t directFrom, uint64_t slotSpread);
   /// The connection of this name, made on first use; never null, and there as long as the Connector. See
   /// Connection::state(): it is usually still connecting.
   ///

@@ -69,7 +69,11 @@ struct SetupData {
   }
 };
 
-/// What a transport needs to know of its rank. Constant but for directFrom. Outlives the transport.
+/// The most that TransportContext::slotSpread is of use.
+inline constexpr uint64_t kMostSlotSpread = 8 << 20;
+
+/// What a transport needs to know of its rank. Constant but for directFrom and slotSpread. Outlives the
+/// transport.
 struct TransportContext {
   int rank = 0;
   Reactor* reactor = nullptr;
@@ -79,6 +83,7 @@ struct TransportContext {
   uint16_t epoch = 0;
   bool allowDirect = true;    // ranks of this host read and write each other's user memory
   uint32_t directFrom = 0;    // bytes from which they do; for connections to come
+  uint64_t slotSpread = 0;    // bytes of shared memory that its messages go round in; for connections to come
   uint32_t zeroCopyFrom = 0;  // bytes from which a socket sends straight from the user's memory
   uint32_t partBytes = 0;     // over several sockets, a message travels in parts of so many
   size_t bytesPerCall = 0;    // for tests: most bytes that one socket call moves; SIZE_MAX: no limit

@@ -8,6 +8,12 @@ namespace eccl::transport {
 
 extern const TransportEntry kShmTransport;
 
+/// The rings of processes that share memory: they have room for messages that are spread.
+constexpr RingShape shmRing(RingShape shape) {
+  shape.room = kMostSlotSpread;
+  return shape;
+}
+
 /// What is said when a connection is set up. Both nonces are also written into the memory, and read there by
 /// the other side, which proves that it is shared. Each side gives the heap from which its user memory comes,
 /// if it has one. It says how much of the other's heap it has mapped: so far references and offers may go.

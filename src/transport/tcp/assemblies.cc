@@ -4,7 +4,8 @@ namespace eccl::transport {
 
 Assemblies::Assemblies(ReceiveEnd& end)
     : end_(end), messages_(std::make_unique<Message[]>(end.shape.slots)), reclaimed_(end.next) {
-  for (uint32_t area = end.shape.slots; area > 0; --area) free_.push_back(area - 1);
+  const auto lines = static_cast<uint32_t>(end.shape.slotBytes / kCacheLine);
+  for (uint32_t slot = end.shape.slots; slot > 0; --slot) free_.push_back((slot - 1) * lines);
 }
 
 const char* Assemblies::faultOf(const TcpFrame& frame) const {

@@ -1,0 +1,154 @@
+// What lies in the memory of a ring of slots (program/slot_ring.h):
+//
+//   RingControl | PutOffer × 2 slots | Slot × slots | data
+//
+// The sender's and the receiver's words lie on different cache lines. Data too long for a slot's own line is
+// elsewhere in the ring, one message behind the other, where the sender puts it (SendEnd::place()).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "base/atomics.h"
+
+namespace eccl {
+
+inline constexpr size_t kCacheLine = 64;
+inline constexpr uint32_t kInlineBytes = 40;
+
+enum SlotFlag : uint16_t {
+  kSlotLast = 1,  // the last message of a stream
+  kSlotGet = 2,   // the data is at `offset` in the sender's window
+  kSlotPut = 4,   // the data is already where the receiver's offer said
+};
+
+/// The header of a message. Constant from when it is published until it is released.
+struct alignas(kCacheLine) Slot {
+  uint64_t sequence;
+  uint32_t length;     // bytes
+  uint32_t signature;  // of the call the message belongs to
+  uint16_t flags, epoch;
+  uint32_t area;  // where data too long for this line is: cache lines from where data begins
+  union {
+    std::byte inlineData[kInlineBytes];
+    uint64_t offset;
+  };
+};
+static_assert(sizeof(Slot) == kCacheLine);
+
+/// Where the receiver wants message number `sequence` - 1: at `offset` in its window. Length 0: in a slot.
+struct alignas(32) PutOffer {
+  uint64_t sequence, offset;
+  uint32_t length;
+};
+
+/// What a side says of user memory after the connection was set up; both only grow.
+struct HeapNews {
+  uint64_t used;    // bytes of its own heap in use: so many the other side should map
+  uint64_t mapped;  // bytes of the other side's heap that it has mapped: so far references and offers may go
+};
+
+/// What a side writes with each message lies apart from what it writes rarely and the other reads with each
+/// message: else every look would fetch a line that was just written.
+struct RingControl {
+  // Written by the sender, rarely.
+  alignas(kCacheLine) uint32_t senderAsleep;  // ring its doorbell when a slot is released
+  uint32_t senderPoison;                      // not 0: the sender has failed; nothing more will come
+  uint32_t senderProcessor;  // where it was when it last waited (processorHere()); 0: not known
+  HeapNews senderHeap;
+  // Written by the sender.
+  alignas(kCacheLine) uint32_t writing;  // so many moves of it write to memory that offers named
+  // Written by the receiver, rarely.
+  alignas(kCacheLine) uint32_t receiverAsleep;  // ring its doorbell when a message is published
+  uint32_t receiverPoison;                      // not 0: the receiver has failed; nothing more will be taken
+  uint32_t receiverEnded;                       // not 0: nothing more will be taken, and `released` is final
+  uint32_t receiverProcessor;                   // as senderProcessor
+  HeapNews receiverHeap;
+  // Written by the receiver.
+  alignas(kCacheLine) uint64_t released;
+  uint32_t reading;  // so many moves of it look at memory that references named
+};
+
+/// Parts of a window that others cannot get at any more, though the window stands: see SharedHeap::withdraw.
+struct Withdrawn {
+  struct Range {
+    uint64_t begin, end;
+  };
+  static constexpr uint32_t kKept = 64;
+  uint32_t count = 0;  // more than are kept: the whole window
+  Range ranges[kKept] = {};
+
+  /// Whether any of these bytes is withdrawn. Any thread.
+  ECCL_DEVICE bool touches(uint64_t offset, uint64_t length) const {
+    const uint32_t known = loadAcquire(&count);  // pairs with SharedHeap::withdraw
+    if (known > kKept) return true;
+    for (uint32_t i = 0; i < known; ++i) {
+      if (offset < ranges[i].end && ranges[i].begin < offset + length) return true;
+    }
+    return false;
+  }
+};
+
+/// Memory that references and offers count from, as this side has mapped it. Size 0: there is none.
+struct Window {
+  std::byte* base = nullptr;
+  uint64_t size = 0;
+  const Withdrawn* withdrawn = nullptr;  // null: nothing can be
+
+  /// Whether all of these bytes are in the window and the other side can get at them. Any numbers may be
+  /// asked for.
+  ECCL_DEVICE bool holds(uint64_t offset, uint64_t length) const {
+    return length <= size && offset <= size - length &&
+           (withdrawn == nullptr || !withdrawn->touches(offset, length));
+  }
+  // By numbers: base may be null, from which nothing can be counted.
+  ECCL_DEVICE uint64_t offsetOf(const std::byte* memory) const {
+    return reinterpret_cast<uintptr_t>(memory) - reinterpret_cast<uintptr_t>(base);
+  }
+  ECCL_DEVICE std::byte* at(uint64_t offset) const {
+    return reinterpret_cast<std::byte*>(reinterpret_cast<uintptr_t>(base) + offset);
+  }
+};
+/// All of this address space, by address. For threads of one process, and for paths that read and write
+/// memory on this side's behalf.
+inline constexpr Window kOwnAddressSpace{nullptr, UINT64_MAX};
+
+/// How large a ring is, and where its parts lie. The same on both sides.
+struct RingShape {
+  uint32_t slots = 0;      // a power of two
+  uint32_t slotBytes = 0;  // most data of a message, a multiple of the cache line
+  uint64_t room = 0;       // for data there is at least so much; no less than what the slots need
+  /// More than slots, so that a sender finds the offer for a message when it finds the slot for it free.
+  ECCL_DEVICE constexpr uint32_t offers() const { return 2 * slots; }
+  ECCL_DEVICE constexpr size_t offersAt() const { return sizeof(RingControl); }
+  ECCL_DEVICE constexpr size_t slotsAt() const {
+    return (offersAt() + offers() * sizeof(PutOffer) + kCacheLine - 1) / kCacheLine * kCacheLine;
+  }
+  ECCL_DEVICE constexpr size_t dataAt() const { return slotsAt() + slots * sizeof(Slot); }
+  /// What all slots together may hold.
+  ECCL_DEVICE constexpr uint64_t neededLines() const { return uint64_t{slots} * (slotBytes / kCacheLine); }
+  /// A power of two: within so much data begins. The last message may end behind it.
+  ECCL_DEVICE constexpr uint64_t areaLines() const {
+    uint64_t lines = 1;
+    while (lines < neededLines() || lines * kCacheLine < room) lines *= 2;
+    return lines;
+  }
+  ECCL_DEVICE constexpr size_t bytes() const { return dataAt() + areaLines() * kCacheLine + slotBytes; }
+};
+
+/// Prepares zeroed memory of shape.bytes(), aligned to a cache line. Messages are numbered from `first`.
+/// Once, before the other side sees the memory.
+inline void formatRing(void* memory, RingShape shape, uint64_t first) {
+  auto* bytes = static_cast<std::byte*>(memory);
+  reinterpret_cast<RingControl*>(bytes)->released = first;
+  for (uint32_t i = 0; i < shape.slots; ++i) {
+    uint64_t message = first + i;
+    auto* slot = reinterpret_cast<Slot*>(bytes + shape.slotsAt()) + (message & (shape.slots - 1));
+    slot->sequence = message + 1 - shape.slots;  // as if published one lap ago
+  }
+  for (uint32_t i = 0; i < shape.offers(); ++i)
+    reinterpret_cast<PutOffer*>(bytes + shape.offersAt())[i].sequence = first;
+}
+
+}  // namespace eccl

@@ -1,0 +1,78 @@
+// How much shared memory the messages of a process go round in, as the kernel sees it.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "support/processes.h"
+#include "topology/probe/host_summary.h"
+
+namespace eccl {
+namespace {
+
+/// KiB of rings that this process has touched.
+int touchedRings() {
+  std::ifstream maps("/proc/self/smaps");
+  int sum = 0;
+  bool ring = false;
+  for (std::string line; std::getline(maps, line);) {
+    std::istringstream words(line);
+    std::string first;
+    words >> first;
+    if (first.back() != ':') ring = line.find("eccl-ring") != std::string::npos;
+    int kib = 0;
+    if (ring && first == "Rss:" && words >> kib) sum += kib;
+  }
+  return sum;
+}
+
+/// KiB of each of `ranks` processes after a few short calls.
+std::vector<int> touchedBy(int ranks, const char* spread) {
+  auto outcomes = test::runProcesses(ranks, [&](int rank, test::Board& board, std::string& report) {
+    if (spread != nullptr) setenv("ECCL_SLOT_SPREAD", spread, 1);
+    setenv("ECCL_TRANSPORT", "shm", 1);
+    ecclComm_t comm = test::join(rank, ranks, board, report);
+    if (comm == nullptr) return 1;
+    std::vector<float> in(3000, 1), out(3000);
+    for (int i = 0; i < 5; ++i) {
+      if (ecclAllReduce(in.data(), out.data(), in.size(), ecclFloat, ecclSum, comm, nullptr) != ecclSuccess)
+        return 2;
+      if (out[2999] != static_cast<float>(ranks)) return 3;
+    }
+    report = std::to_string(touchedRings());
+    return ecclCommDestroy(comm) == ecclSuccess ? 0 : 4;
+  });
+  std::vector<int> touched;
+  for (const auto& outcome : outcomes) {
+    EXPECT_EQ(outcome.code, 0) << outcome.text;
+    touched.push_back(std::atoi(outcome.text.c_str()));
+  }
+  return touched;
+}
+
+TEST(SlotSpread, IsAsTheSettingSays) {
+  for (int kib : touchedBy(2, "4194304")) EXPECT_GE(kib, 4096);
+  for (int kib : touchedBy(2, "0")) {
+    EXPECT_GE(kib, 4);
+    EXPECT_LT(kib, 512);
+  }
+}
+
+// Where ranks have cores of their own: more than such a core's cache holds. Where they share them: nothing.
+TEST(SlotSpread, IsByTheCachesIfNotSet) {
+  const topology::CpuCaches caches = topology::cpuCaches();
+  const int cores = topology::readHost().usableCores();
+  if (cores >= 2 && caches.second > 0 && caches.largest > 8 * caches.second) {
+    for (int kib : touchedBy(2, nullptr)) EXPECT_GE(kib, static_cast<int>(2 * caches.second >> 10));
+  }
+  if (cores < 4) {
+    for (int kib : touchedBy(4, nullptr)) EXPECT_LT(kib, 1024);
+  }
+}
+
+}  // namespace
+}  // namespace eccl
