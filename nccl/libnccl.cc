@@ -93,30 +93,8 @@ EXPORT const char* pncclGetLastError(ncclComm_t comm) {
 // It does nothing in NCCL either, since 2.24.3.
 EXPORT void pncclResetDebugInit() {}
 
-// There are no parameters.
-EXPORT void pncclParamDumpAll() {}
-
-// One id is enough: ranks meet at its root, and then by a tree.
-EXPORT ncclResult_t pncclCommInitRankScalable(ncclComm_t* newcomm, int nranks, int myrank, int nId,
-                                              ncclUniqueId* commIds, ncclConfig_t* config) {
-  if (newcomm != nullptr) *newcomm = nullptr;
-  if (commIds == nullptr) return refuse(ncclInvalidArgument, "ncclCommInitRankScalable: commIds is NULL");
-  if (nId < 1 || nId > nranks)
-    return refuse(ncclInvalidArgument, "ncclCommInitRankScalable: nId is not between 1 and nranks");
-  return forward(ecclCommInitRankConfig, newcomm, nranks, commIds[0], myrank, config);
-}
-
-EXPORT ncclResult_t pncclCommMemStats(ncclComm_t comm, ncclCommMemStat_t stat, uint64_t* value) {
-  int device = 0;
-  if (const ncclResult_t result = forward(ecclCommCuDevice, comm, &device); result != ncclSuccess)
-    return result;
-  if (value == nullptr) return refuse(ncclInvalidArgument, "ncclCommMemStats: value is NULL");
-  if (stat < ncclStatGpuMemSuspend || stat > ncclStatGpuMemTotal)
-    return refuse(ncclInvalidArgument, "ncclCommMemStats: there is no such statistic; there are 0 to 3");
-  if (device >= 0)
-    return refuse(ncclInvalidUsage, "ncclCommMemStats: ECCL does not count the memory that it has on GPUs");
-  *value = 0;
-  return ncclSuccess;
+EXPORT void pncclParamDumpAll() {
+  ecclParamDumpAll();
 }
 
 // As NCCL where windows are not supported: success without one. Programs go on without.

@@ -54,6 +54,7 @@
 #define ECCL_ECCL_H_
 
 #include <limits.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -224,6 +225,11 @@ ECCL_API ecclResult_t ecclCommInitRank(ecclComm_t* comm, int nranks, ecclUniqueI
  * ecclInProgress at once, and *comm is usable when ecclCommGetAsyncError says ecclSuccess. */
 ECCL_API ecclResult_t ecclCommInitRankConfig(ecclComm_t* comm, int nranks, ecclUniqueId id, int rank,
                                              ecclConfig_t* config);
+/* As ecclCommInitRankConfig, for programs that make several ids (`nId`, from 1 to nranks): here one is enough,
+ * as ranks meet at its root and then by a tree, and the first counts. ecclInvalidArgument: ids is NULL, or nId
+ * is impossible. */
+ECCL_API ecclResult_t ecclCommInitRankScalable(ecclComm_t* comm, int nranks, int rank, int nId,
+                                               ecclUniqueId* ids, ecclConfig_t* config);
 /* Makes a communicator of `ndev` ranks (at least 1) in this process: comms[i] is rank i. `comms` has room for
  * ndev handles. Collectives on them take one thread per rank, or a group. `devlist` is accepted for
  * compatibility with NCCL, and may be NULL. */
@@ -250,6 +256,17 @@ ECCL_API ecclResult_t ecclCommFinalize(ecclComm_t comm);
 /* Waits for other calls under way on `comm`, finalizes if that was not done, and frees everything. The handle
  * is invalid afterwards, whatever is returned. Errors: those of ecclCommFinalize. */
 ECCL_API ecclResult_t ecclCommDestroy(ecclComm_t comm);
+#define ECCL_SUSPEND_MEM 0x01
+/* Gives back memory that is kept for calls to come: with ECCL_SUSPEND_MEM in `flags` (the only one; 0 gives
+ * back nothing) plans, and the pages of shared rings that this rank writes to. Until ecclCommResume calls on
+ * `comm` are ecclInvalidUsage, but for those that ask for its properties, and those that end it. Peers need not
+ * do the same: what they send waits. Local; does nothing if it is suspended already.
+ *
+ * ecclInvalidUsage: calls of this rank are under way; wait for them first. ecclInvalidArgument: unknown flags.
+ */
+ECCL_API ecclResult_t ecclCommSuspend(ecclComm_t comm, int flags);
+/* Ends what ecclCommSuspend began. The first calls take longer. Does nothing if it is not suspended. */
+ECCL_API ecclResult_t ecclCommResume(ecclComm_t comm);
 /* Ends every wait on this communicator within 100 ms, tells the other ranks, and frees everything. The other
  * ranks' calls fail with an error that names this rank. When it returns, no rank can change this rank's memory
  * any more. Meant to be called from any thread, while another is inside a collective. */
@@ -267,6 +284,44 @@ ECCL_API ecclResult_t ecclCommCount(ecclComm_t comm, int* count);
 ECCL_API ecclResult_t ecclCommUserRank(ecclComm_t comm, int* rank);
 /* *device = the number of the CUDA device that `comm` is for; -1: it is a host communicator. */
 ECCL_API ecclResult_t ecclCommCuDevice(ecclComm_t comm, int* device);
+
+/* What ecclCommQueryProperties says. Fill with ECCL_COMM_PROPERTIES_INITIALIZER. The layout is
+ * ncclCommProperties_t's; what is about code on GPUs that calls the library is 0, as there is none. */
+typedef struct ecclCommProperties_v23000 {
+  size_t size;          /* set by the initializer */
+  unsigned int magic;   /* set by the initializer */
+  unsigned int version; /* set by the initializer */
+  int rank;
+  int nRanks;
+  int cudaDev; /* as ecclCommCuDevice */
+  int nvmlDev; /* -1: not known */
+  bool deviceApiSupport;
+  bool multimemSupport;
+  int ginType;
+  int nLsaTeams; /* teams whose members' device code reads each other's memory: each rank is alone */
+  bool hostRmaSupport;
+  int railedGinType;
+} ecclCommProperties_t;
+
+#define ECCL_COMM_PROPERTIES_INITIALIZER \
+  { sizeof(ecclCommProperties_t), ECCL_CONFIG_MAGIC, ECCL_CONFIG_VERSION }
+
+/* Fills in as much of *properties as its `size` has room for. ecclInvalidArgument: it is NULL or was not filled
+ * with the initializer. Any thread. */
+ECCL_API ecclResult_t ecclCommQueryProperties(ecclComm_t comm, ecclCommProperties_t* properties);
+
+/* What ecclCommMemStats counts: bytes, but for the second. */
+typedef enum {
+  ecclStatGpuMemSuspend = 0,   /* GPU memory that ecclCommSuspend would give back */
+  ecclStatGpuMemSuspended = 1, /* 1: the communicator is suspended; 0: it is not */
+  ecclStatGpuMemPersist = 2,   /* GPU memory that it would not give back */
+  ecclStatGpuMemTotal = 3      /* all GPU memory of the communicator */
+} ecclCommMemStat_t;
+
+/* *value = the statistic. A host communicator has no GPU memory. ecclInvalidUsage: bytes of a GPU's
+ * communicator, which are not counted. ecclInvalidArgument: value is NULL, or there is no such statistic. Any
+ * thread. */
+ECCL_API ecclResult_t ecclCommMemStats(ecclComm_t comm, ecclCommMemStat_t stat, uint64_t* value);
 
 /* ---- Topology ----------------------------------------------------------------------------------- */
 
@@ -379,8 +434,8 @@ ECCL_API ecclResult_t ecclCommDeregister(ecclComm_t comm, void* handle);
 
 /* Host streams do on a CPU what CUDA streams do on a GPU: a collective with a stream returns when it is queued,
  * and operations of one stream complete in the order of their calls. A short call like one before looks for its
- * peers for a moment (50 us at most; 300 where ranks share cores), and is complete on return if they come. Threads
- * and communicators may share a stream. */
+ * peers for a moment (50 us at most; 300 where ranks share cores), and is complete on return if they come.
+ * Threads and communicators may share a stream. */
 ECCL_API ecclResult_t ecclStreamCreate(ecclStream_t* stream);
 /* Waits until everything queued before this call is complete. Returns the first error of it. NULL stands for
  * the calls that this thread made with a NULL stream on non-blocking communicators. For those of one
@@ -513,6 +568,40 @@ typedef struct ecclSimInfo_v22200 {
  * ends even if this is an error. ecclInvalidUsage: no group is open, an inner one would end, or the group makes
  * communicators. */
 ECCL_API ecclResult_t ecclGroupSimulateEnd(ecclSimInfo_t* simInfo);
+
+/* ---- Settings ----------------------------------------------------------------------------------- */
+
+/* What the settings (docs/settings.md) are in this process, by environment and files, as a communicator that is
+ * made now would read them. Keys are their names, "ECCL_ALGO", or NCCL's where the meaning is the same,
+ * "NCCL_SHM_DISABLE". Values are text; a secret is not shown. ecclInvalidArgument, of all of these: a pointer is NULL,
+ * there is no such setting, or the environment has a setting that is wrong. Any thread, but nobody changes the
+ * environment meanwhile. */
+
+/* Names a setting. Static; never freed. */
+typedef struct ecclParamHandle* ecclParamHandle_t;
+/* *handle = that of the setting `key`. */
+ECCL_API ecclResult_t ecclParamBind(ecclParamHandle_t* handle, const char* key);
+/* *value = the setting as a number. ecclInvalidArgument also: it is none, or too large for the type. */
+ECCL_API ecclResult_t ecclParamGetI8(ecclParamHandle_t handle, int8_t* value);
+ECCL_API ecclResult_t ecclParamGetI16(ecclParamHandle_t handle, int16_t* value);
+ECCL_API ecclResult_t ecclParamGetI32(ecclParamHandle_t handle, int32_t* value);
+ECCL_API ecclResult_t ecclParamGetI64(ecclParamHandle_t handle, int64_t* value);
+ECCL_API ecclResult_t ecclParamGetU8(ecclParamHandle_t handle, uint8_t* value);
+ECCL_API ecclResult_t ecclParamGetU16(ecclParamHandle_t handle, uint16_t* value);
+ECCL_API ecclResult_t ecclParamGetU32(ecclParamHandle_t handle, uint32_t* value);
+ECCL_API ecclResult_t ecclParamGetU64(ecclParamHandle_t handle, uint64_t* value);
+/* *value = the setting as text, valid until the next call of this function in this thread. */
+ECCL_API ecclResult_t ecclParamGetStr(ecclParamHandle_t handle, const char** value);
+/* Copies the text, without a NUL, to `value`, which has room for `most` bytes, and sets *length to its bytes.
+ * ecclInvalidArgument also: there is not so much room; *length says how much it takes. */
+ECCL_API ecclResult_t ecclParamGet(ecclParamHandle_t handle, void* value, int most, int* length);
+/* By its name: *value = the text, valid until the next call of this function in this thread; *length = its
+ * bytes, without the NUL. */
+ECCL_API ecclResult_t ecclParamGetParameter(const char* key, const char** value, int* length);
+/* *keys = the names of all settings, *number of them. Static. */
+ECCL_API ecclResult_t ecclParamGetAllParameterKeys(const char*** keys, int* number);
+/* Prints all settings to stdout, a line for each. */
+ECCL_API void ecclParamDumpAll(void);
 
 #ifdef __cplusplus
 }

@@ -8,6 +8,7 @@
 #define NCCL_H_
 
 #include <limits.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -174,6 +175,26 @@ typedef struct {
 
 typedef struct ncclParamHandle* ncclParamHandle_t;
 
+/* ecclCommProperties_t, field by field. */
+typedef struct ncclCommProperties {
+  size_t size;
+  unsigned int magic;
+  unsigned int version;
+  int rank;
+  int nRanks;
+  int cudaDev;
+  int nvmlDev;
+  bool deviceApiSupport;
+  bool multimemSupport;
+  int ginType;
+  int nLsaTeams;
+  bool hostRmaSupport;
+  int railedGinType;
+} ncclCommProperties_t;
+
+#define NCCL_COMM_PROPERTIES_INITIALIZER \
+  { sizeof(ncclCommProperties_t), 0xcafebeef, 23007 }
+
 /* Ranks rank0, rank0 + stride, ... of a communicator; `rank`: which of them this one is. */
 typedef struct ncclTeam {
   int nRanks;
@@ -182,7 +203,6 @@ typedef struct ncclTeam {
 } ncclTeam_t;
 
 /* Of NCCL's device API, which ECCL has not. */
-struct ncclCommProperties;
 struct ncclDevComm;
 struct ncclDevCommRequirements;
 struct ncclDevResourceRequirements;

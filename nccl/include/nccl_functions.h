@@ -1,8 +1,10 @@
-/* Every function of NCCL 2.30.7, for nccl.h, the library and its tests, each of which says what becomes of a line:
+/* Every function of NCCL 2.30.7, for nccl.h, the library and its tests, each of which says what becomes of a
+ * line:
  *
  *   TWIN(name, parameters, arguments)   passes its arguments on to eccl##name
  *   OWN(result, name, parameters)       is written for this library
- *   REFUSED(name, parameters, why)      returns ncclInvalidUsage; `why` is the sentence, after the function's name
+ *   REFUSED(name, parameters, why)      returns ncclInvalidUsage; `why` is the sentence, after the function's
+ * name
  *
  * No include guard: it is included once for each purpose. */
 
@@ -15,12 +17,12 @@ OWN(void, ResetDebugInit, (void))
 /* Communicators */
 TWIN(GetUniqueId, (ncclUniqueId * uniqueId), (uniqueId))
 TWIN(CommInitRank, (ncclComm_t * comm, int nranks, ncclUniqueId commId, int rank), (comm, nranks, commId, rank))
-TWIN(CommInitRankConfig,
-     (ncclComm_t * comm, int nranks, ncclUniqueId commId, int rank, ncclConfig_t* config),
+TWIN(CommInitRankConfig, (ncclComm_t * comm, int nranks, ncclUniqueId commId, int rank, ncclConfig_t* config),
      (comm, nranks, commId, rank, config))
 TWIN(CommInitAll, (ncclComm_t * comm, int ndev, const int* devlist), (comm, ndev, devlist))
-OWN(ncclResult_t, CommInitRankScalable,
-    (ncclComm_t * newcomm, int nranks, int myrank, int nId, ncclUniqueId* commIds, ncclConfig_t* config))
+TWIN(CommInitRankScalable,
+     (ncclComm_t * newcomm, int nranks, int myrank, int nId, ncclUniqueId* commIds, ncclConfig_t* config),
+     (newcomm, nranks, myrank, nId, commIds, config))
 TWIN(CommSplit, (ncclComm_t comm, int color, int key, ncclComm_t* newcomm, ncclConfig_t* config),
      (comm, color, key, newcomm, config))
 TWIN(CommFinalize, (ncclComm_t comm), (comm))
@@ -42,11 +44,10 @@ REFUSED(CommShrink,
         "ECCL's communicators cannot shrink; leave ranks out with ncclCommSplit, or make a new one")
 REFUSED(CommRevoke, (ncclComm_t comm, int revokeFlags),
         "ECCL's communicators cannot be revoked; end it with ncclCommAbort")
-REFUSED(CommSuspend, (ncclComm_t comm, int flags), "ECCL does not give memory back; end it with ncclCommDestroy")
-REFUSED(CommResume, (ncclComm_t comm), "no communicator of ECCL is suspended")
-OWN(ncclResult_t, CommMemStats, (ncclComm_t comm, ncclCommMemStat_t stat, uint64_t* value))
-REFUSED(CommQueryProperties, (ncclComm_t comm, struct ncclCommProperties* props),
-        "it describes NCCL's device API, which ECCL has not")
+TWIN(CommSuspend, (ncclComm_t comm, int flags), (comm, flags))
+TWIN(CommResume, (ncclComm_t comm), (comm))
+TWIN(CommMemStats, (ncclComm_t comm, ncclCommMemStat_t stat, uint64_t* value), (comm, stat, value))
+TWIN(CommQueryProperties, (ncclComm_t comm, ncclCommProperties_t* props), (comm, props))
 
 /* Memory */
 TWIN(MemAlloc, (void** ptr, size_t size), (ptr, size))
@@ -61,7 +62,8 @@ REFUSED(WinGetUserPtr, (ncclComm_t comm, ncclWindow_t win, void** outUserPtr),
 
 /* Operators */
 TWIN(RedOpCreatePreMulSum,
-     (ncclRedOp_t * op, void* scalar, ncclDataType_t datatype, ncclScalarResidence_t residence, ncclComm_t comm),
+     (ncclRedOp_t * op, void* scalar, ncclDataType_t datatype, ncclScalarResidence_t residence,
+      ncclComm_t comm),
      (op, scalar, datatype, residence, comm))
 TWIN(RedOpDestroy, (ncclRedOp_t op, ncclComm_t comm), (op, comm))
 
@@ -74,8 +76,7 @@ TWIN(Broadcast,
      (const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype, int root, ncclComm_t comm,
       cudaStream_t stream),
      (sendbuff, recvbuff, count, datatype, root, comm, stream))
-TWIN(Bcast,
-     (void* buff, size_t count, ncclDataType_t datatype, int root, ncclComm_t comm, cudaStream_t stream),
+TWIN(Bcast, (void* buff, size_t count, ncclDataType_t datatype, int root, ncclComm_t comm, cudaStream_t stream),
      (buff, count, datatype, root, comm, stream))
 TWIN(Reduce,
      (const void* sendbuff, void* recvbuff, size_t count, ncclDataType_t datatype, ncclRedOp_t op, int root,
@@ -125,21 +126,19 @@ TWIN(GroupEnd, (void), ())
 TWIN(GroupSimulateEnd, (ncclSimInfo_t * simInfo), (simInfo))
 
 /* Parameters */
-REFUSED(ParamBind, (ncclParamHandle_t * out, const char* key), "ECCL's settings are not NCCL's; eccl_info lists them")
-REFUSED(ParamGetI8, (ncclParamHandle_t h, int8_t* out), "no handle of a parameter can be had")
-REFUSED(ParamGetI16, (ncclParamHandle_t h, int16_t* out), "no handle of a parameter can be had")
-REFUSED(ParamGetI32, (ncclParamHandle_t h, int32_t* out), "no handle of a parameter can be had")
-REFUSED(ParamGetI64, (ncclParamHandle_t h, int64_t* out), "no handle of a parameter can be had")
-REFUSED(ParamGetU8, (ncclParamHandle_t h, uint8_t* out), "no handle of a parameter can be had")
-REFUSED(ParamGetU16, (ncclParamHandle_t h, uint16_t* out), "no handle of a parameter can be had")
-REFUSED(ParamGetU32, (ncclParamHandle_t h, uint32_t* out), "no handle of a parameter can be had")
-REFUSED(ParamGetU64, (ncclParamHandle_t h, uint64_t* out), "no handle of a parameter can be had")
-REFUSED(ParamGetStr, (ncclParamHandle_t h, const char** out), "no handle of a parameter can be had")
-REFUSED(ParamGet, (ncclParamHandle_t h, void* out, int maxLen, int* len), "no handle of a parameter can be had")
-REFUSED(ParamGetParameter, (const char* key, const char** value, int* valueLen),
-        "ECCL's settings are not NCCL's; eccl_info lists them")
-REFUSED(ParamGetAllParameterKeys, (const char*** table, int* tableLen),
-        "ECCL's settings are not NCCL's; eccl_info lists them")
+TWIN(ParamBind, (ncclParamHandle_t * out, const char* key), (out, key))
+TWIN(ParamGetI8, (ncclParamHandle_t h, int8_t* out), (h, out))
+TWIN(ParamGetI16, (ncclParamHandle_t h, int16_t* out), (h, out))
+TWIN(ParamGetI32, (ncclParamHandle_t h, int32_t* out), (h, out))
+TWIN(ParamGetI64, (ncclParamHandle_t h, int64_t* out), (h, out))
+TWIN(ParamGetU8, (ncclParamHandle_t h, uint8_t* out), (h, out))
+TWIN(ParamGetU16, (ncclParamHandle_t h, uint16_t* out), (h, out))
+TWIN(ParamGetU32, (ncclParamHandle_t h, uint32_t* out), (h, out))
+TWIN(ParamGetU64, (ncclParamHandle_t h, uint64_t* out), (h, out))
+TWIN(ParamGetStr, (ncclParamHandle_t h, const char** out), (h, out))
+TWIN(ParamGet, (ncclParamHandle_t h, void* out, int maxLen, int* len), (h, out, maxLen, len))
+TWIN(ParamGetParameter, (const char* key, const char** value, int* valueLen), (key, value, valueLen))
+TWIN(ParamGetAllParameterKeys, (const char*** table, int* tableLen), (table, tableLen))
 OWN(void, ParamDumpAll, (void))
 
 /* What belongs to device code */
@@ -154,7 +153,8 @@ OWN(int, TeamRankToWorld, (ncclComm_t comm, ncclTeam_t team, int rank))
 OWN(int, TeamRankToLsa, (ncclComm_t comm, ncclTeam_t team, int rank))
 OWN(int, LLA2ACalcSlots, (int maxElts, int maxEltSize))
 REFUSED(LLA2ACreateRequirement,
-        (int nBlocks, int nSlots, struct ncclLLA2AHandle* outHandle, struct ncclDevResourceRequirements* outReq),
+        (int nBlocks, int nSlots, struct ncclLLA2AHandle* outHandle,
+         struct ncclDevResourceRequirements* outReq),
         "ECCL has no device API")
 REFUSED(LsaBarrierCreateRequirement,
         (ncclTeam_t team, int nBarriers, struct ncclLsaBarrierHandle* outHandle,
@@ -172,9 +172,11 @@ REFUSED(GinInboxA2ACreateRequirement,
         (ncclTeam_t peers, int nBlocks, int size_log2, struct ncclGinInboxA2AHandle* outHandle,
          struct ncclDevResourceRequirements* outReq),
         "ECCL has no device API")
-REFUSED(GetLsaMultimemDevicePointer, (ncclWindow_t window, size_t offset, void** outPtr), "ECCL has no device API")
+REFUSED(GetLsaMultimemDevicePointer, (ncclWindow_t window, size_t offset, void** outPtr),
+        "ECCL has no device API")
 REFUSED(GetMultimemDevicePointer,
-        (ncclWindow_t window, size_t offset, ncclMultimemHandle_t multimem, void** outPtr), "ECCL has no device API")
+        (ncclWindow_t window, size_t offset, ncclMultimemHandle_t multimem, void** outPtr),
+        "ECCL has no device API")
 REFUSED(GetLsaDevicePointer, (ncclWindow_t window, size_t offset, int lsaRank, void** outPtr),
         "ECCL has no device API")
 REFUSED(GetPeerDevicePointer, (ncclWindow_t window, size_t offset, int peer, void** outPtr),

@@ -35,6 +35,19 @@ check(len(table) == len(set(table)), "a function is listed twice")
 wanted = names(os.path.join(SOURCE, "tests", "api", "nccl", "nccl-2.30.7.txt"))
 check(set(table) == wanted, "the table is not NCCL's: %s" % (set(table) ^ wanted))
 
+# What has a meaning on a host is in both APIs. What only one of them has is listed here.
+ONLY_NCCL = """ResetDebugInit CommGetUniqueId CommGrow CommShrink CommRevoke CommWindowRegister CommWindowDeregister
+    WinGetUserPtr PutSignal Signal WaitSignal DevCommCreate DevCommDestroy TeamWorld TeamLsa TeamRail TeamRankToWorld
+    TeamRankToLsa LLA2ACalcSlots LLA2ACreateRequirement LsaBarrierCreateRequirement GinBarrierCreateRequirement
+    GinOutboxCreateRequirement GinInboxA2ACreateRequirement GetLsaMultimemDevicePointer GetMultimemDevicePointer
+    GetLsaDevicePointer GetPeerDevicePointer""".split()
+ONLY_ECCL = """AllGatherv AlltoAllv Barrier CommGetConnections CommSynchronize CostEstimate ReduceScatterv StreamCreate
+    StreamDestroy StreamQuery StreamSynchronize TopologyExport""".split()
+with open(os.path.join(SOURCE, "include", "eccl", "eccl.h")) as file:
+    eccl = set(re.findall(r"^ECCL_API [^(]*?\beccl(\w+)\(", file.read(), flags=re.M))
+drifted = {name[4:] for name in table} - set(ONLY_NCCL) ^ eccl - set(ONLY_ECCL)
+check(len(eccl) > 50 and not drifted, "eccl.h and nccl.h have drifted apart: %s" % sorted(drifted))
+
 shown = {}
 for line in lines("nm", "-D", "--defined-only", LIBRARY):
     _, kind, name = line.split()

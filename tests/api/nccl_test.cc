@@ -1,7 +1,9 @@
 // libnccl.so.2, as a program for NCCL uses it.
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <string>
 #include <vector>
@@ -42,6 +44,19 @@ CONFIG_FIELD(graphUsageMode, 80)
 CONFIG_FIELD(numRmaCtx, 84)
 CONFIG_FIELD(maxP2pPeers, 88)
 CONFIG_FIELD(graphStreamOrdering, 92)
+#define PROPERTY(name, at) \
+  static_assert(offsetof(ncclCommProperties_t, name) == (at) && offsetof(ecclCommProperties_t, name) == (at));
+static_assert(sizeof(ncclCommProperties_t) == 56 && sizeof(ecclCommProperties_t) == 56);
+PROPERTY(rank, 16)
+PROPERTY(nRanks, 20)
+PROPERTY(cudaDev, 24)
+PROPERTY(nvmlDev, 28)
+PROPERTY(deviceApiSupport, 32)
+PROPERTY(multimemSupport, 33)
+PROPERTY(ginType, 36)
+PROPERTY(nLsaTeams, 40)
+PROPERTY(hostRmaSupport, 44)
+PROPERTY(railedGinType, 48)
 static_assert(sizeof(ncclSimInfo_t) == 24 && offsetof(ncclSimInfo_t, estimatedTime) == 16);
 static_assert(sizeof(ncclWaitSignalDesc_t) == 16 && sizeof(ncclTeam_t) == 12);
 static_assert(NCCL_VERSION_CODE == NCCL_VERSION(2, 27, 7) && NCCL_VERSION(2, 8, 4) == 2804);
@@ -245,6 +260,44 @@ TEST_F(NcclPair, QuestionsAboutIt) {
   EXPECT_EQ(value, 1u);
 }
 
+TEST_F(NcclPair, Properties) {
+  // What a program of 2.29.3 has room for, and no byte more.
+  for (const size_t size : {offsetof(ncclCommProperties_t, nLsaTeams), sizeof(ncclCommProperties_t)}) {
+    ncclCommProperties_t found = NCCL_COMM_PROPERTIES_INITIALIZER;
+    std::memset(&found.rank, 0x55, sizeof found - offsetof(ncclCommProperties_t, rank));
+    found.size = size;
+    EXPECT_EQ(ncclCommQueryProperties(comms[1], &found), ncclSuccess) << ncclGetLastError(comms[1]);
+    EXPECT_EQ(found.size, size);
+    EXPECT_EQ(found.rank, 1);
+    EXPECT_EQ(found.nRanks, 2);
+    EXPECT_EQ(found.cudaDev, -1);
+    EXPECT_EQ(found.nvmlDev, -1);
+    EXPECT_FALSE(found.deviceApiSupport || found.multimemSupport);
+    EXPECT_EQ(found.ginType, 0);
+    EXPECT_EQ(found.nLsaTeams, size == sizeof found ? 2 : 0x55555555);
+    EXPECT_EQ(found.railedGinType, size == sizeof found ? 0 : 0x55555555);
+  }
+  ncclCommProperties_t wrong = NCCL_COMM_PROPERTIES_INITIALIZER, shorter = NCCL_COMM_PROPERTIES_INITIALIZER;
+  wrong.magic = 0;
+  shorter.size = 16;
+  EXPECT_EQ(ncclCommQueryProperties(comms[0], &wrong), ncclInvalidArgument);
+  EXPECT_EQ(ncclCommQueryProperties(comms[0], &shorter), ncclInvalidArgument);
+  EXPECT_EQ(ncclCommQueryProperties(comms[0], nullptr), ncclInvalidArgument);
+  EXPECT_EQ(ncclCommQueryProperties(nullptr, &wrong), ncclInvalidArgument);
+}
+
+TEST_F(NcclPair, SuspendAndResume) {
+  uint64_t is = 7;
+  EXPECT_EQ(ncclCommSuspend(comms[0], NCCL_SUSPEND_MEM), ncclSuccess) << ncclGetLastError(comms[0]);
+  EXPECT_EQ(ncclCommMemStats(comms[0], ncclStatGpuMemSuspended, &is), ncclSuccess);
+  EXPECT_EQ(is, 1u);
+  float data = 1;
+  EXPECT_EQ(ncclSend(&data, 1, ncclFloat, 1, comms[0], nullptr), ncclInvalidUsage);
+  EXPECT_EQ(ncclCommResume(comms[0]), ncclSuccess);
+  EXPECT_EQ(ncclCommMemStats(comms[0], ncclStatGpuMemSuspended, &is), ncclSuccess);
+  EXPECT_EQ(is, 0u);
+}
+
 TEST_F(NcclPair, Teams) {
   const ncclTeam_t world = ncclTeamWorld(comms[1]), lsa = ncclTeamLsa(comms[1]), rail = ncclTeamRail(comms[1]);
   EXPECT_EQ(world.nRanks, 2);
@@ -295,6 +348,60 @@ TEST(Nccl, ConfigsOfOtherVersions) {
   ncclComm_t comm = nullptr;
   ASSERT_EQ(ncclGetUniqueId(&id), ncclSuccess);
   EXPECT_EQ(ncclCommInitRankConfig(&comm, 1, id, 0, &wrong), ncclInvalidArgument);
+}
+
+// Of every level that programs were compiled with: as many bytes as it has are read, and no field that it has
+// not.
+TEST(Nccl, ConfigsOfEveryLevel) {
+  const struct {
+    unsigned version;
+    size_t size;
+  } levels[] = {{21403, 24}, {21701, 40}, {21801, 48}, {22505, 48}, {22703, 72},
+                {22809, 80}, {22907, 88}, {23003, 96}, {23007, 96}};
+  const auto make = [](const ncclConfig_t* config) {
+    ncclUniqueId id;
+    ncclComm_t comm = nullptr;
+    EXPECT_EQ(ncclGetUniqueId(&id), ncclSuccess);
+    const ncclResult_t result = ncclCommInitRankConfig(&comm, 1, id, 0, const_cast<ncclConfig_t*>(config));
+    if (comm != nullptr) { EXPECT_EQ(ncclCommAbort(comm), ncclSuccess); }
+    return result;
+  };
+  for (const auto& level : levels) {
+    SCOPED_TRACE(level.version);
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    config.size = level.size;
+    config.version = level.version;
+    // Exactly so long, so that AddressSanitizer sees who reads more.
+    const auto made = [&] {
+      std::vector<char> bytes(level.size);
+      std::memcpy(bytes.data(), &config, level.size);
+      return make(reinterpret_cast<ncclConfig_t*>(bytes.data()));
+    };
+    EXPECT_EQ(made(), ncclSuccess) << ncclGetLastError(nullptr);
+    config.maxCTAs = -5;  // since 2.17
+    EXPECT_EQ(made(), level.version < 21700 ? ncclSuccess : ncclInvalidArgument);
+    config.maxCTAs = NCCL_CONFIG_UNDEF_INT;
+    config.netName = "pigeon";
+    EXPECT_EQ(made(), level.version < 21700 ? ncclSuccess : ncclInvalidUsage);
+    config.netName = nullptr;
+    config.blocking = 2;
+    EXPECT_EQ(made(), ncclInvalidArgument);
+  }
+  // Sizes that no version had: what is there in part is not there.
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.netName = config.commName = "socket";
+  for (size_t size = 0; size < sizeof config; ++size) {
+    std::vector<char> bytes(std::max<size_t>(size, 16));
+    config.size = size;
+    std::memcpy(bytes.data(), &config, bytes.size());
+    EXPECT_EQ(make(reinterpret_cast<ncclConfig_t*>(bytes.data())),
+              size < 20 ? ncclInvalidArgument : ncclSuccess)
+        << size;
+  }
+  for (const size_t size : {size_t{1} << 40, SIZE_MAX}) {
+    config.size = size;
+    EXPECT_EQ(make(&config), ncclSuccess) << "of a version to come";
+  }
 }
 
 TEST(Nccl, OfSeveralIdsTheFirstCounts) {

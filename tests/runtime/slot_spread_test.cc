@@ -3,32 +3,15 @@
 #include <unistd.h>
 
 #include <cstdlib>
-#include <fstream>
-#include <sstream>
 #include <string>
 #include <vector>
 
 #include "support/processes.h"
+#include "support/touched_memory.h"
 #include "topology/probe/host_summary.h"
 
 namespace eccl {
 namespace {
-
-/// KiB of rings that this process has touched.
-int touchedRings() {
-  std::ifstream maps("/proc/self/smaps");
-  int sum = 0;
-  bool ring = false;
-  for (std::string line; std::getline(maps, line);) {
-    std::istringstream words(line);
-    std::string first;
-    words >> first;
-    if (first.back() != ':') ring = line.find("eccl-ring") != std::string::npos;
-    int kib = 0;
-    if (ring && first == "Rss:" && words >> kib) sum += kib;
-  }
-  return sum;
-}
 
 /// KiB of each of `ranks` processes after a few short calls.
 std::vector<int> touchedBy(int ranks, const char* spread) {
@@ -43,7 +26,7 @@ std::vector<int> touchedBy(int ranks, const char* spread) {
         return 2;
       if (out[2999] != static_cast<float>(ranks)) return 3;
     }
-    report = std::to_string(touchedRings());
+    report = std::to_string(test::touchedKiB("eccl-ring"));
     return ecclCommDestroy(comm) == ecclSuccess ? 0 : 4;
   });
   std::vector<int> touched;

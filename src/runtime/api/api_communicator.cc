@@ -171,19 +171,6 @@ Status splitComm(ecclComm_t comm, CommunicatorUse& use, int color, int key, eccl
   return use->jobs.start([abstain] { guarded("ecclCommSplit", abstain).ignore(); });  // logged
 }
 
-Status exportTopology(const Communicator& communicator, char* text, size_t* size) {
-  if (size == nullptr) return Status::error(Code::invalidArgument, "ecclTopologyExport: size is NULL");
-  ECCL_TRY(communicator.usable());
-  ECCL_ASSIGN(const std::string json, communicator.topology());
-  const size_t has = std::exchange(*size, json.size() + 1);
-  if (text == nullptr) return {};
-  if (has < *size)
-    return Status::error(Code::invalidArgument, "ecclTopologyExport: the text needs %zu bytes, not %zu", *size,
-                         has);
-  std::memcpy(text, json.c_str(), *size);
-  return {};
-}
-
 Status finalizeComm(CommunicatorUse& use) {
   Communicator& communicator = *use->communicator;
   if (communicator.options().blocking) return communicator.finalize();
@@ -244,6 +231,23 @@ ecclResult_t ecclCommInitRankConfig(ecclComm_t* comm, int nranks, ecclUniqueId i
   });
 }
 
+ecclResult_t ecclCommInitRankScalable(ecclComm_t* comm, int nranks, int rank, int nId, ecclUniqueId* ids,
+                                      ecclConfig_t* config) {
+  return apiCall("ecclCommInitRankScalable", [&] {
+    const Status status = guarded("ecclCommInitRankScalable", [&]() -> Status {
+      if (comm != nullptr) *comm = nullptr;
+      if (ids == nullptr) return Status::error(Code::invalidArgument, "ecclCommInitRankScalable: ids is NULL");
+      if (nId < 1 || nId > nranks) {
+        return Status::error(Code::invalidArgument,
+                             "ecclCommInitRankScalable: nId is %d; it is 1 to nranks (%d)", nId, nranks);
+      }
+      return initRank(comm, nranks, ids[0], rank, config, -1);
+    });
+    Group::ofThisThread().judge(status);
+    return status;
+  });
+}
+
 ecclResult_t ecclCommInitAll(ecclComm_t* comms, int ndev, const int* devlist) {
   return apiCall("ecclCommInitAll", [&] { return initAll(comms, ndev, devlist); });
 }
@@ -285,36 +289,18 @@ ecclResult_t ecclCommGetAsyncError(ecclComm_t comm, ecclResult_t* asyncError) {
   });
 }
 
-ecclResult_t ecclCommCount(ecclComm_t comm, int* count) {
-  return apiCall("ecclCommCount", comm, [&](CommunicatorUse& use) -> Status {
-    if (count == nullptr) return Status::error(Code::invalidArgument, "ecclCommCount: count is NULL");
-    ECCL_TRY(use->communicator->usable());
-    *count = use->communicator->ranks();
-    return {};
+ecclResult_t ecclCommSuspend(ecclComm_t comm, int flags) {
+  return apiCall("ecclCommSuspend", comm, [&](CommunicatorUse& use) -> Status {
+    if ((flags & ~ECCL_SUSPEND_MEM) != 0) {
+      return Status::error(Code::invalidArgument,
+                           "ecclCommSuspend: flags are %#x; there is ECCL_SUSPEND_MEM (%#x)",
+                           static_cast<unsigned>(flags), ECCL_SUSPEND_MEM);
+    }
+    return flags == 0 ? use->communicator->made() : use->communicator->suspend();
   });
 }
-
-ecclResult_t ecclCommCuDevice(ecclComm_t comm, int* device) {
-  return apiCall("ecclCommCuDevice", comm, [&](CommunicatorUse& use) -> Status {
-    if (device == nullptr) return Status::error(Code::invalidArgument, "ecclCommCuDevice: device is NULL");
-    ECCL_TRY(use->communicator->usable());
-    *device = use->communicator->device() != nullptr ? use->communicator->device()->number() : -1;
-    return {};
-  });
-}
-
-ecclResult_t ecclCommUserRank(ecclComm_t comm, int* rank) {
-  return apiCall("ecclCommUserRank", comm, [&](CommunicatorUse& use) -> Status {
-    if (rank == nullptr) return Status::error(Code::invalidArgument, "ecclCommUserRank: rank is NULL");
-    ECCL_TRY(use->communicator->usable());
-    *rank = use->communicator->rank();
-    return {};
-  });
-}
-
-ecclResult_t ecclTopologyExport(ecclComm_t comm, char* text, size_t* size) {
-  return apiCall("ecclTopologyExport", comm,
-                 [&](CommunicatorUse& use) { return exportTopology(*use->communicator, text, size); });
+ecclResult_t ecclCommResume(ecclComm_t comm) {
+  return apiCall("ecclCommResume", comm, [](CommunicatorUse& use) { return use->communicator->resume(); });
 }
 
 ecclResult_t ecclRedOpCreatePreMulSum(ecclRedOp_t* op, void* scalar, ecclDataType_t datatype,

@@ -99,6 +99,9 @@ Result<CommunicatorOptions> optionsFrom(const ecclConfig_t* config, const char* 
                            function);
     }
     std::memcpy(&mine, config, std::min(config->size, sizeof mine));
+    // No pointer of which only a part was there.
+    if (config->size < offsetof(ecclConfig_t, splitShare)) mine.netName = nullptr;
+    if (config->size < offsetof(ecclConfig_t, collnetEnable)) mine.commName = nullptr;
     auto given = [](int value) { return value != ECCL_CONFIG_UNDEF_INT; };
     // A field means something only if the caller's version already had it (NCCL's rule;
     // docs: 2.14, 2.17, 2.18).

@@ -1,5 +1,5 @@
-// A communicator at work: states, faults, finalizing, aborting and operators. The making of communicators and that
-// of calls have files of their own.
+// A communicator at work: states, faults, finalizing, aborting and operators. The making of communicators and
+// that of calls have files of their own.
 #include "runtime/communicator/communicator.h"
 
 #include "algorithms/builder/collective.h"
@@ -68,10 +68,16 @@ Status Communicator::asyncStatus() const {
   }
 }
 
+Status Communicator::made() const {
+  return state() == State::suspended ? Status() : usable();
+}
+
 Status Communicator::usable() const {
   switch (state()) {
     case State::ready:
       return {};
+    case State::suspended:
+      return Status::error(Code::invalidUsage, "the communicator is suspended; call ecclCommResume first");
     case State::initialising:
       return Status::error(
           Code::invalidUsage,
@@ -89,8 +95,31 @@ Result<std::string> Communicator::topology() const {
   return topology::toJson(cluster);
 }
 
+Status Communicator::suspend() {
+  State expected = State::ready;
+  // From here on no call is let in; those that were before are under way.
+  if (!state_.compare_exchange_strong(expected, State::suspended, std::memory_order_acq_rel)) return made();
+  if (!engine_.rest()) {
+    resume().ignore();  // nothing else but a fault can have happened meanwhile
+    return Status::error(
+        Code::invalidUsage,
+        "ecclCommSuspend: calls of rank %d are under way on the communicator; wait for them first", rank_);
+  }
+  std::lock_guard lock(calls_);
+  spare_.reset();
+  planner_->forget();
+  return {};
+}
+
+Status Communicator::resume() {
+  State expected = State::suspended;
+  state_.compare_exchange_strong(expected, State::ready, std::memory_order_acq_rel);
+  return usable();
+}
+
 Status Communicator::finalize() {
   if (state() == State::finalised) return {};
+  if (state() == State::suspended) ECCL_TRY(resume());
   State expected = State::ready;
   if (!state_.compare_exchange_strong(expected, State::finalising, std::memory_order_acq_rel)) return usable();
   // Peers take what was sent, or say that they will not, or leave, or die: each of these ends the wait.
@@ -104,7 +133,7 @@ Status Communicator::finalize() {
 
 Status Communicator::destroy() {
   Status status;
-  if (state() == State::ready) status = finalize();
+  if (state() == State::ready || state() == State::suspended) status = finalize();
   if (ended_) return status;
   ended_ = true;
   if (!options_.settings.connectionsDump.empty() && state() == State::finalised) {

@@ -67,7 +67,7 @@ class Communicator final : public transport::ControlHandler,
  public:
   /// initialising → ready → finalising → finalised, or failed from any but the last. failed and finalised are
   /// final.
-  enum class State : uint8_t { initialising, ready, finalising, finalised, failed };
+  enum class State : uint8_t { initialising, ready, suspended, finalising, finalised, failed };
 
   explicit Communicator(CommunicatorOptions options);
   ~Communicator() override;
@@ -107,6 +107,13 @@ class Communicator final : public transport::ControlHandler,
   Status asyncStatus() const;
   /// ok, or why a call cannot be made now. Cheap.
   Status usable() const;
+  /// The same, but a suspended one is as good.
+  Status made() const;
+  /// Lets no call in until resume(), and gives back what is kept for calls. Error: invalidUsage if calls are
+  /// under way, or made()'s. Any thread.
+  Status suspend();
+  /// After suspend(), or when it is usable. Error: usable()'s. Any thread.
+  Status resume();
 
   /// Makes Runs of validated calls, in order: one for each call, with the streams in which it has its place,
   /// at least one. Without effect on the other ranks or the order of calls. Error: a call that cannot be

@@ -291,6 +291,22 @@ bool Engine::drain(std::vector<transport::Untaken>* lost) {
   return drained;
 }
 
+bool Engine::rest() {
+  role_.take();
+  bool idle = false;
+  asDriver([&] {
+    drive();  // takes what others have queued
+    idle = active_.empty() && pending_.empty();
+    if (!idle) return;
+    repeatable_.clear();
+    connector_->forEach([](transport::Connection& connection) {
+      if (connection.path() != nullptr) connection.path()->giveBack();
+    });
+  });
+  role_.leave(left());
+  return idle;
+}
+
 bool Engine::serve() {
   if (!role_.takeForService(failing(), &serveDeadline_)) return false;  // whoever drives minds the time
   asDriver([&] {

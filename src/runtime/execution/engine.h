@@ -129,6 +129,10 @@ class Engine : DriverRole::Bells {
   /// more: *lost says what. False: the engine has failed. No Run may be submitted any more. Any thread.
   bool drain(std::vector<transport::Untaken>* lost);
 
+  /// Gives back what is kept for calls to come: their plans, and the pages of rings that this rank writes to.
+  /// False: a Run is under way, and nothing was given back. Any thread.
+  bool rest();
+
   /// An authenticated data connection. Any thread.
   void adopt(transport::Incoming incoming);
   /// See Connector::hearFlows(). Any thread.

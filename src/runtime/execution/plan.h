@@ -78,6 +78,11 @@ class Planner {
   /// The plan for a validated call; from the cache when the call is like one before. Errors: invalidUsage if
   /// ECCL_SLOTS or ECCL_SLOT_BYTES is too small for the schedule, internal if the verifier refutes it.
   Result<std::shared_ptr<Plan>> plan(const Call& call);
+  /// Keeps none of them any more. Those in use live on.
+  void forget() {
+    plans_.clear();
+    programs_.clear();
+  }
   /// Plans that are kept. More shapes are rare: then all go, and those in use live on.
   static constexpr size_t kCached = 1024;
 

@@ -100,6 +100,8 @@ class Path {
   /// once more. It calls afterSleep() when it is awake.
   virtual void beforeSleep() {}
   virtual void afterSleep() {}
+  /// Sender: gives back the memory that data of messages was in, if none is under way.
+  virtual void giveBack() {}
   /// Sender: every published message has been released by the receiver. Receiver: the sender has been told of
   /// every release.
   virtual bool drained() const = 0;

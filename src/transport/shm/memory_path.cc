@@ -3,7 +3,9 @@
 #include "transport/shm/memory_path.h"
 
 #include <sched.h>
+#include <sys/mman.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <utility>
@@ -100,6 +102,18 @@ void MemoryPath::beforeSleep() {
 
 void MemoryPath::afterSleep() {
   storeRelease(sendEnd_ != nullptr ? &control_->senderAsleep : &control_->receiverAsleep, 0u);
+}
+
+// The pages of a file go with it, those of threads with the mapping.
+void MemoryPath::giveBack() {
+  if (sendEnd_ == nullptr || !drained()) return;
+  const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE)),
+             data = reinterpret_cast<uintptr_t>(sendEnd_->data);
+  const uintptr_t begin = (data + page - 1) / page * page;
+  const uintptr_t end = (data + (sendEnd_->lastLine + 1) * kCacheLine) / page * page;
+  if (end <= begin) return;
+  void* const pages = reinterpret_cast<void*>(begin);
+  if (madvise(pages, end - begin, MADV_REMOVE) != 0) madvise(pages, end - begin, MADV_DONTNEED);
 }
 
 bool MemoryPath::drained() const {

@@ -32,6 +32,7 @@ class MemoryPath final : public Path {
   bool waitsOn(uint32_t processor) override;
   void beforeSleep() override;
   void afterSleep() override;
+  void giveBack() override;
   bool drained() const override;
   void endReceiving() override { receiveEnd_->end(); }  // a sender that cares looks now and then
   void poison() override;
