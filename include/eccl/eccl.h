@@ -257,13 +257,13 @@ ECCL_API ecclResult_t ecclCommFinalize(ecclComm_t comm);
  * is invalid afterwards, whatever is returned. Errors: those of ecclCommFinalize. */
 ECCL_API ecclResult_t ecclCommDestroy(ecclComm_t comm);
 #define ECCL_SUSPEND_MEM 0x01
-/* Gives back memory that is kept for calls to come: with ECCL_SUSPEND_MEM in `flags` (the only one; 0 gives
- * back nothing) plans, and the pages of shared rings that this rank writes to. Until ecclCommResume calls on
- * `comm` are ecclInvalidUsage, but for those that ask for its properties, and those that end it. Peers need not
- * do the same: what they send waits. Local; does nothing if it is suspended already.
+/* Gives back memory that is kept for calls to come: with ECCL_SUSPEND_MEM in `flags` (the only one; 0 gives back
+ * nothing) plans, and the pages of shared rings that this rank writes to and whose messages peers have taken.
+ * Until ecclCommResume calls that move data, splits and new operators are ecclInvalidUsage on `comm`; one that
+ * another thread makes at the same moment may still be let in. Peers need not do the same: what they send waits.
+ * Local; does nothing if it is suspended already. Any thread.
  *
- * ecclInvalidUsage: calls of this rank are under way; wait for them first. ecclInvalidArgument: unknown flags.
- */
+ * ecclInvalidUsage: calls of this rank are under way; wait for them first. ecclInvalidArgument: unknown flags. */
 ECCL_API ecclResult_t ecclCommSuspend(ecclComm_t comm, int flags);
 /* Ends what ecclCommSuspend began. The first calls take longer. Does nothing if it is not suspended. */
 ECCL_API ecclResult_t ecclCommResume(ecclComm_t comm);
@@ -598,7 +598,8 @@ ECCL_API ecclResult_t ecclParamGet(ecclParamHandle_t handle, void* value, int mo
 /* By its name: *value = the text, valid until the next call of this function in this thread; *length = its
  * bytes, without the NUL. */
 ECCL_API ecclResult_t ecclParamGetParameter(const char* key, const char** value, int* length);
-/* *keys = the names of all settings, *number of them. Static. */
+/* *keys = the names of all settings, *number of them. The table is valid until the next call of this function in
+ * this thread, and while the thread is there. */
 ECCL_API ecclResult_t ecclParamGetAllParameterKeys(const char*** keys, int* number);
 /* Prints all settings to stdout, a line for each. */
 ECCL_API void ecclParamDumpAll(void);

@@ -49,7 +49,8 @@ constexpr Row kRows[] = {
      1 << 26,
      Rule::lines},
     {{"SLOT_SPREAD", nullptr, false, "-1..8388608 bytes",
-      "Shared memory that messages of a page or more go round in; -1: twice the core's own cache."},
+      "Shared memory that long messages go round in, among connections; -1: by caches, 0 where ranks share "
+      "cores."},
      &Settings::slotSpread,
      -1,
      8 << 20},

@@ -88,10 +88,11 @@ struct SendEnd : RingEnd {
   uint64_t releasedSeen = 0;  // at least this many are released
   uint64_t lastGet = 0;       // one past the last message that was a reference, if any was
   bool anyGet = false;
-  uint64_t line = 0;    // where data begins behind the last
-  uint64_t turn = 0;    // where it begins when nothing is under way: behind the last that was long
-  uint64_t spread = 0;  // over so many lines long messages are spread, though the first ones are free again
-  uint32_t most = 0;    // messages on their way at once: as many as slots, or fewer (Path::limitAhead())
+  uint64_t line = 0;  // where data begins behind the last
+  uint64_t turn = 0;  // where it begins when nothing is under way: behind the last that was long
+  uint64_t spread =
+      0;  // over so many lines long messages are spread, though the first ones are free; <= lastLine + 1
+  uint32_t most = 0;  // messages on their way at once: as many as slots, or fewer (Path::limitAhead())
 
   /// The slot of the coming message, or nullptr while all are in use. Takes nothing: publish(), or `ahead`,
   /// does.

@@ -16,6 +16,11 @@ using ::testing::StartsWith;
 
 class Params : public testing::Test {
  protected:
+  // Whatever the caller of the tests has set.
+  void SetUp() override {
+    TearDown();
+    setenv("ECCL_CONF_FILE", "/dev/null", 1);
+  }
   void TearDown() override {
     for (const char* name : {"ECCL_SLOTS", "ECCL_ALGO", "ECCL_COMM_SECRET", "NCCL_SHM_DISABLE", "ECCL_SPIN_US"})
       unsetenv(name);

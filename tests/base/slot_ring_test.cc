@@ -259,8 +259,9 @@ TEST(SlotRing, DataUnderWayNeverOverlaps) {
   constexpr uint32_t kMost = 3 * kSpreadFrom;
   std::mt19937 random(7);
   for (uint64_t room : {0, 1 << 18}) {
-    for (uint64_t spread : {0, 300, 2000, 1 << 20}) {
+    for (uint64_t spread : {0, 300, 500, 1024, 4000}) {
       SCOPED_TRACE(testing::Message() << "room " << room << ", spread " << spread);
+      if (spread > RingShape{4, kMost, room}.areaLines()) continue;
       Ring ring({4, kMost, room}, ~uint64_t{0} - 50);
       ring.sender.spread = spread;
       struct Piece {

@@ -174,11 +174,14 @@ Status splitComm(ecclComm_t comm, CommunicatorUse& use, int color, int key, eccl
 Status finalizeComm(CommunicatorUse& use) {
   Communicator& communicator = *use->communicator;
   if (communicator.options().blocking) return communicator.finalize();
-  ECCL_TRY(communicator.usable());
-  ECCL_TRY(use->jobs.start([&communicator] {
-    const Status status = guarded("ecclCommFinalize", [&] { return communicator.finalize(); });
+  // Here, so that who polls does not find it usable before the thread has begun.
+  ECCL_TRY(communicator.made());
+  ECCL_TRY(communicator.beginFinalize());
+  const Status started = use->jobs.start([&communicator] {
+    const Status status = guarded("ecclCommFinalize", [&] { return communicator.finishFinalize(); });
     if (!status.ok()) communicator.fault(status, false);  // told by asyncStatus()
-  }));
+  });
+  if (!started.ok()) return communicator.finishFinalize();  // then in this one
   return Status::error(Code::inProgress, "finalizing; poll ecclCommGetAsyncError");
 }
 

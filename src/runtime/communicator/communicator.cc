@@ -96,11 +96,14 @@ Result<std::string> Communicator::topology() const {
 }
 
 Status Communicator::suspend() {
+  std::lock_guard suspending(suspending_);
   State expected = State::ready;
-  // From here on no call is let in; those that were before are under way.
+  // From here on no call is let in, but for those that have looked at the state already.
   if (!state_.compare_exchange_strong(expected, State::suspended, std::memory_order_acq_rel)) return made();
   if (!engine_.rest()) {
-    resume().ignore();  // nothing else but a fault can have happened meanwhile
+    expected = State::suspended;
+    state_.compare_exchange_strong(expected, State::ready, std::memory_order_acq_rel);
+    ECCL_TRY(usable());
     return Status::error(
         Code::invalidUsage,
         "ecclCommSuspend: calls of rank %d are under way on the communicator; wait for them first", rank_);
@@ -108,27 +111,37 @@ Status Communicator::suspend() {
   std::lock_guard lock(calls_);
   spare_.reset();
   planner_->forget();
-  return {};
+  return made();
 }
 
 Status Communicator::resume() {
+  std::lock_guard suspending(suspending_);
   State expected = State::suspended;
   state_.compare_exchange_strong(expected, State::ready, std::memory_order_acq_rel);
   return usable();
 }
 
-Status Communicator::finalize() {
-  if (state() == State::finalised) return {};
+Status Communicator::beginFinalize() {
   if (state() == State::suspended) ECCL_TRY(resume());
   State expected = State::ready;
   if (!state_.compare_exchange_strong(expected, State::finalising, std::memory_order_acq_rel)) return usable();
+  return {};
+}
+
+Status Communicator::finishFinalize() {
   // Peers take what was sent, or say that they will not, or leave, or die: each of these ends the wait.
   std::vector<transport::Untaken> lost;
   if (!engine_.drain(&lost)) return asyncStatus();
-  expected = State::finalising;
+  State expected = State::finalising;
   state_.compare_exchange_strong(expected, State::finalised);
   ECCL_TRY(asyncStatus());
   return lost.empty() ? Status() : logged(diagnosis_.lostMessages(lost));
+}
+
+Status Communicator::finalize() {
+  if (state() == State::finalised) return {};
+  ECCL_TRY(beginFinalize());
+  return finishFinalize();
 }
 
 Status Communicator::destroy() {

@@ -150,6 +150,10 @@ class Communicator final : public transport::ControlHandler,
   /// Error (remote): they never will take some of it, as they have left or been finalized; the communicator
   /// is finalized all the same. Again: ok.
   Status finalize();
+  /// Its two halves. After the first no call is let in, and asyncStatus() says inProgress; if that succeeded,
+  /// the second is to follow, in any thread.
+  Status beginFinalize();
+  Status finishFinalize();
   /// Finalizes if it is ready, tells the peers that this rank leaves, and stops. The object is dead
   /// afterwards. Returns finalize()'s error. Again without effect.
   Status destroy();
@@ -257,6 +261,7 @@ class Communicator final : public transport::ControlHandler,
   std::shared_ptr<const RankHosts> hosts_;    // likewise; a child's before it meets its ranks, from its parent
 
   std::atomic<State> state_{State::initialising};
+  std::mutex suspending_;             // one thread suspends or resumes
   std::atomic<bool> running_{false};  // control tree, engine and service thread are there, and rank_ is known
   std::atomic<bool> introduced_{false};  // every rank has: met_ is there
   std::atomic<bool> abort_{false};

@@ -241,7 +241,7 @@ void Communicator::shareMachine(const Placement& where) {
   const Settings& settings = options_.settings;
   const int machine = where.machine[static_cast<size_t>(rank_)];
   // As if the ranks were spread over the caches evenly.
-  const double caches = static_cast<double>(sysconf(_SC_NPROCESSORS_ONLN)) / cache.sharers;
+  const double caches = std::max(1.0, static_cast<double>(sysconf(_SC_NPROCESSORS_ONLN)) / cache.sharers);
   const auto share = static_cast<uint64_t>(static_cast<double>(cache.largest) /
                                            std::max(1.0, where.ranksOf(machine) / caches));
   if (share > 0) engine_.setCacheShare(share);

@@ -158,7 +158,6 @@ void Engine::failActive() {
 void Engine::takeQueued() {
   Inbox inbox;
   role_.takeNews([&] { std::swap(inbox, inbox_); });
-  answer(inbox.questions);
   const Status taken = guarded("taking up calls", [&] {
     for (int rank : inbox.leaving) connector_->expectEnd(rank);
     for (auto& [origin, message] : inbox.flows) connector_->hearFlows(origin, message);
@@ -179,11 +178,13 @@ void Engine::takeQueued() {
     }
     return Status();
   });
-  if (taken.ok()) return;
-  handler_.onDriverFailed(taken);
-  for (auto* list : {&inbox.released, &inbox.queued}) {
-    for (auto& run : *list) complete(*run, taken);  // some are in no list
+  if (!taken.ok()) {
+    handler_.onDriverFailed(taken);
+    for (auto* list : {&inbox.released, &inbox.queued}) {
+      for (auto& run : *list) complete(*run, taken);  // some are in no list
+    }
   }
+  answer(inbox.questions);  // of the state with all that was brought
 }
 
 void Engine::complete(Run& run, Status status) {
@@ -289,22 +290,6 @@ bool Engine::drain(std::vector<transport::Untaken>* lost) {
   });
   role_.leave(left());
   return drained;
-}
-
-bool Engine::rest() {
-  role_.take();
-  bool idle = false;
-  asDriver([&] {
-    drive();  // takes what others have queued
-    idle = active_.empty() && pending_.empty();
-    if (!idle) return;
-    repeatable_.clear();
-    connector_->forEach([](transport::Connection& connection) {
-      if (connection.path() != nullptr) connection.path()->giveBack();
-    });
-  });
-  role_.leave(left());
-  return idle;
 }
 
 bool Engine::serve() {

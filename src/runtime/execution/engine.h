@@ -129,8 +129,9 @@ class Engine : DriverRole::Bells {
   /// more: *lost says what. False: the engine has failed. No Run may be submitted any more. Any thread.
   bool drain(std::vector<transport::Untaken>* lost);
 
-  /// Gives back what is kept for calls to come: their plans, and the pages of rings that this rank writes to.
-  /// False: a Run is under way, and nothing was given back. Any thread.
+  /// Gives back what is kept for calls to come: their plans, and the pages of rings that this rank writes to
+  /// and whose messages have been taken. False: a Run is under way, or the engine has failed, and nothing was
+  /// given back. Asked of whoever drives, as reports(). Any thread but the driver.
   bool rest();
 
   /// An authenticated data connection. Any thread.
@@ -205,6 +206,7 @@ class Engine : DriverRole::Bells {
   void failActive();
   std::vector<transport::ConnectionReport> lookAtConnections();
   struct Question;
+  Status ask(std::function<void()> look);
   void answer(std::vector<std::shared_ptr<Question>>& questions) noexcept;
   void stopExecutors();
   bool failing() const { return failing_.load(); }  // pairs with fail()

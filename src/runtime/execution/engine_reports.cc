@@ -1,4 +1,4 @@
-// What others ask of the connections, which only the driver may look at.
+// What others ask of the driver, as only it may look at connections and Runs.
 
 #include <utility>
 
@@ -9,11 +9,14 @@ namespace eccl::runtime {
 /// Brought by a thread that waits until it is done.
 struct Engine::Question {
   std::atomic<bool> done{false};
-  Result<std::vector<transport::ConnectionReport>> reports = Status::error(Code::internal, "not answered");
+  std::function<void()> look;
+  Status status;
 };
 
-Result<std::vector<transport::ConnectionReport>> Engine::reports() {
+// Whoever drives is woken for it; else this thread does.
+Status Engine::ask(std::function<void()> look) {
   const auto question = std::make_shared<Question>();
+  question->look = std::move(look);
   role_.announce([&] { inbox_.questions.push_back(question); });
   for (bool drives = role_.wait(question->done); drives; drives = role_.await(question->done)) {
     asDriver([&] {
@@ -21,7 +24,21 @@ Result<std::vector<transport::ConnectionReport>> Engine::reports() {
     });
     if (role_.giveBack(left(), question->done)) break;
   }
-  return std::move(question->reports);
+  return question->status;
+}
+
+// That there is no memory for an answer is no failure of the communicator.
+void Engine::answer(std::vector<std::shared_ptr<Question>>& questions) noexcept {
+  for (const auto& question : questions) {
+    question->status = guarded("answering another thread", [&] { return question->look(), Status(); });
+    role_.finish([&] { question->done.store(true, std::memory_order_release); });
+  }
+}
+
+Result<std::vector<transport::ConnectionReport>> Engine::reports() {
+  std::vector<transport::ConnectionReport> reports;
+  ECCL_TRY(ask([&] { reports = lookAtConnections(); }));
+  return reports;
 }
 
 std::vector<transport::ConnectionReport> Engine::lookAtConnections() {
@@ -30,16 +47,17 @@ std::vector<transport::ConnectionReport> Engine::lookAtConnections() {
   return reports;
 }
 
-// That there is no memory for an answer is no failure of the communicator.
-void Engine::answer(std::vector<std::shared_ptr<Question>>& questions) noexcept {
-  for (const auto& question : questions) {
-    const Status status = guarded("reporting connections", [&] {
-      question->reports = lookAtConnections();
-      return Status();
+bool Engine::rest() {
+  bool idle = false;
+  const Status asked = ask([&] {
+    idle = !failing() && active_.empty() && pending_.empty();
+    if (!idle) return;
+    repeatable_.clear();
+    connector_->forEach([](transport::Connection& connection) {
+      if (connection.path() != nullptr) connection.path()->giveBack();
     });
-    if (!status.ok()) question->reports = status;
-    role_.finish([&] { question->done.store(true, std::memory_order_release); });
-  }
+  });
+  return asked.ok() && idle;
 }
 
 }  // namespace eccl::runtime

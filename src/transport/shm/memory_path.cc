@@ -110,7 +110,8 @@ void MemoryPath::giveBack() {
   const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE)),
              data = reinterpret_cast<uintptr_t>(sendEnd_->data);
   const uintptr_t begin = (data + page - 1) / page * page;
-  const uintptr_t end = (data + (sendEnd_->lastLine + 1) * kCacheLine) / page * page;
+  const uintptr_t end =
+      (data + (sendEnd_->lastLine + 1) * kCacheLine + sendEnd_->shape.slotBytes) / page * page;
   if (end <= begin) return;
   void* const pages = reinterpret_cast<void*>(begin);
   if (madvise(pages, end - begin, MADV_REMOVE) != 0) madvise(pages, end - begin, MADV_DONTNEED);
