@@ -259,9 +259,9 @@ ECCL_API ecclResult_t ecclCommDestroy(ecclComm_t comm);
 #define ECCL_SUSPEND_MEM 0x01
 /* Gives back memory that is kept for calls to come: with ECCL_SUSPEND_MEM in `flags` (the only one; 0 gives back
  * nothing) plans, and the pages of shared rings that this rank writes to and whose messages peers have taken.
- * Until ecclCommResume calls that move data, splits and new operators are ecclInvalidUsage on `comm`; one that
- * another thread makes at the same moment may still be let in. Peers need not do the same: what they send waits.
- * Local; does nothing if it is suspended already. Any thread.
+ * Until ecclCommResume only what asks about `comm` or ends it is allowed; collectives, splits and the like are
+ * ecclInvalidUsage. A call that another thread makes at the same moment may still be let in. Peers need not do
+ * the same: what they send waits. Local; does nothing if it is suspended already. Any thread.
  *
  * ecclInvalidUsage: calls of this rank are under way; wait for them first. ecclInvalidArgument: unknown flags. */
 ECCL_API ecclResult_t ecclCommSuspend(ecclComm_t comm, int flags);

@@ -49,8 +49,8 @@ constexpr Row kRows[] = {
      1 << 26,
      Rule::lines},
     {{"SLOT_SPREAD", nullptr, false, "-1..8388608 bytes",
-      "Shared memory that long messages go round in, among connections; -1: by caches, 0 where ranks share "
-      "cores."},
+      "Bytes of shared memory that a rank's long messages go round in; -1: by caches, 0 where cores are "
+      "shared."},
      &Settings::slotSpread,
      -1,
      8 << 20},

@@ -24,8 +24,8 @@
 
 namespace eccl {
 
-/// Data of at least so many bytes is spread over the ring (SendEnd::spread). A page: shorter messages took as
-/// long, or longer, in memory that was used the last time before others (AMD EPYC, November 2026).
+/// Messages of at least so many bytes are spread over the ring (SendEnd::spread). Shorter ones took as long, or
+/// longer, if they were spread (AMD EPYC, November 2026).
 inline constexpr uint32_t kSpreadFrom = 4096;
 
 /// What both ends have in common. Plain data; the memory that it points to is the path's.

@@ -39,14 +39,11 @@ Result<const SettingInfo*> settingOf(const char* function, ecclParamHandle_t han
   return unknown(function, "the handle");
 }
 
-/// As the environment and the files say now.
+/// As the environment and the files say now. `info`: of settingTable().
 Result<std::string> valueOf(const SettingInfo& info) {
-  std::vector<SettingValue> values;
+  std::vector<SettingValue> values;  // in the order of the table
   ECCL_TRY(loadSettings(&values).status());
-  for (SettingValue& each : values) {
-    if (std::strcmp(each.info->name, info.name) == 0) return std::move(each.value);
-  }
-  return unknown("ecclParam", info.name);
+  return std::move(values[static_cast<size_t>(&info - settingTable().data())].value);
 }
 
 /// The body of a function with a handle or a key, and something to write: `use` gets the value.
@@ -54,8 +51,7 @@ template <class Name, class Use>
 ecclResult_t read(const char* function, Name name, const void* to, Use&& use) {
   return apiCall(function, [&]() -> Status {
     ECCL_ASSIGN(const SettingInfo* info, settingOf(function, name));
-    if (to == nullptr)
-      return Status::error(Code::invalidArgument, "%s: what is to be written to is NULL", function);
+    if (to == nullptr) return Status::error(Code::invalidArgument, "%s: value is NULL", function);
     ECCL_ASSIGN(std::string value, valueOf(*info));
     return use(*info, std::move(value));
   });

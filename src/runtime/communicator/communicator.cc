@@ -77,7 +77,8 @@ Status Communicator::usable() const {
     case State::ready:
       return {};
     case State::suspended:
-      return Status::error(Code::invalidUsage, "the communicator is suspended; call ecclCommResume first");
+      return Status::error(Code::invalidUsage,
+                           "rank %d has suspended the communicator; call ecclCommResume first", rank_);
     case State::initialising:
       return Status::error(
           Code::invalidUsage,

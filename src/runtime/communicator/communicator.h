@@ -65,8 +65,8 @@ class Communicator final : public transport::ControlHandler,
                            public DiagnosisHandler,
                            public std::enable_shared_from_this<Communicator> {
  public:
-  /// initialising → ready → finalising → finalised, or failed from any but the last. failed and finalised are
-  /// final.
+  /// initialising → ready → finalising → finalised, or failed from any but the last; ready → suspended and back.
+  /// failed and finalised are final.
   enum class State : uint8_t { initialising, ready, suspended, finalising, finalised, failed };
 
   explicit Communicator(CommunicatorOptions options);

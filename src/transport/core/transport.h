@@ -90,10 +90,14 @@ struct TransportContext {
   std::function<const Endpoint&(int rank)> endpoint;  // valid as long as the communicator
   std::function<std::string(int rank)> describe;      // "rank 3 (host pid 12)", for messages
 
-  /// The ring in `memory`, as the end of a connection sees it.
+  /// The ring in `memory`, of this shape or of `ring`, as the end of a connection sees it.
+  template <class End>
+  void attach(End& end, void* memory, const RingShape& shape) const {
+    attachRing(end, memory, shape, firstMessage, epoch);
+  }
   template <class End>
   void attach(End& end, void* memory) const {
-    attachRing(end, memory, ring, firstMessage, epoch);
+    attach(end, memory, ring);
   }
   /// "rank 0 (...) to rank 1 (...), channel 2, tag 3".
   std::string text(const ConnectionId& id) const {

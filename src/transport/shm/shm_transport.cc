@@ -108,10 +108,6 @@ struct ShmSide {
     mine = SharedHeap::ofThisProcess().window();
     mine.size = std::min(mine.size, mapped);
   }
-  template <class End>
-  void attach(End& end) const {
-    attachRing(end, memory.get(), shmRing(context.ring), context.firstMessage, context.epoch);
-  }
   /// One of the two ends is not null. It is attached.
   std::unique_ptr<Path> open(SendEnd* send, ReceiveEnd* receive, Fd doorbell) {
     if (send != nullptr) rank.spread.give(*send, context.slotSpread);
@@ -159,7 +155,7 @@ class OfferedRing final : public Offer {
     return {};
   }
   Result<std::unique_ptr<Path>> open(SendEnd& end, Opening) override {
-    side_.attach(end);
+    side_.context.attach(end, side_.memory.get(), shmRing(side_.context.ring));
     return side_.open(&end, nullptr, std::move(doorbell_));
   }
 
@@ -206,7 +202,7 @@ class AcceptedRing final : public Acceptance {
     return {};
   }
   Result<std::unique_ptr<Path>> open(ReceiveEnd& end, Opening) override {
-    side_.attach(end);
+    side_.context.attach(end, side_.memory.get(), shmRing(side_.context.ring));
     return side_.open(nullptr, &end, std::move(doorbell_));
   }
 
