@@ -86,9 +86,10 @@ ECCL_DEVICE constexpr Delivery deliveryOf(const Outgoing& message, const End& en
   return message.length <= kInlineBytes ? Delivery::inlined : Delivery::slot;
 }
 
-/// Which messages of a move, by destination, are not copied into slots.
+/// How the messages of a move go, by destination. What is in neither of the first two is copied into a slot.
 struct Passed {
   uint8_t gets = 0, puts = 0;
+  uint8_t timed = 0;  ///< the receiver is told how long it took
 };
 
 /// When a receiver offers memory for a message.

@@ -19,6 +19,7 @@
 #pragma once
 
 #include "program/offers.h"
+#include "program/submit.h"
 
 namespace eccl {
 
@@ -35,21 +36,6 @@ enum class MoveState : uint8_t { pending, complete, failed };
 // device, commit() publishes its messages and releases what it took, and next() goes on to the one after it.
 // With a device that runs later settle() commits.
 namespace interpreter {
-
-/// What resolve() says of the next move. skip: there is nothing to do for it in this tile. failed: the lane
-/// has its fault.
-enum class Readiness : uint8_t { ready, blocked, skip, failed };
-
-/// Notes the fault in the lane. `connection`: an index of Program::connections; -1 if the fault is this
-/// rank's own.
-ECCL_DEVICE inline Readiness fail(LaneState& lane, LaneFault fault, int32_t connection, uint64_t expected,
-                                  uint64_t found) {
-  lane.fault = fault;
-  lane.faultConnection = connection;
-  lane.expected = expected;
-  lane.found = found;
-  return Readiness::failed;
-}
 
 /// Compares a message that was peeked at with what the move expects. ready, or failed with the fault noted.
 ECCL_DEVICE inline Readiness checkReceived(const RunView& run, LaneState& lane, int32_t connection,
@@ -71,19 +57,6 @@ ECCL_DEVICE inline Readiness checkReceived(const RunView& run, LaneState& lane, 
       return fail(lane, fault, connection, end.theirs.size, received.offset);
   }
 }
-
-/// The memory that a move's messages are made of, to be called where isItsSource().
-struct SourceOf {
-  const RunView& run;
-  const Step& step;
-  const Resolved& move;
-  uint64_t tile;
-
-  ECCL_DEVICE std::byte* operator()() const {
-    const Slice slice = run.plan->partition.slice(move.elements, move.part, tile);
-    return memoryAt(run, run.plan->operands[step.firstOperand], move.extent[0], move.part, slice);
-  }
-};
 
 /// Finds the operands of the lane's next move, and whether it can be made now. Changes no connection, except
 /// that it may offer memory for a message that is not there yet.
@@ -140,59 +113,6 @@ ECCL_DEVICE inline Readiness resolve(const RunView& run, LaneState& lane, const 
     blocked = true;
   }
   return blocked ? Readiness::blocked : Readiness::ready;
-}
-
-/// Hands the move to the device, as one task for each contiguous piece. There is no task where references say
-/// it all. Decides how its messages go, which `submitted` remembers. Adds the bytes of the device's work to
-/// *bytes. False: the device refuses, and the fault is noted.
-template <class Device>
-ECCL_DEVICE bool submit(const RunView& run, int32_t laneIndex, const Step& step, const Resolved& move,
-                        Device& device, SubmittedMove& submitted, uint64_t* bytes) {
-  const PlanView& plan = *run.plan;
-  LaneState& lane = run.lanes[laneIndex];
-  std::byte* messages[kMaxOperands];
-  submitted.passed = placeMessages(move.ends, outgoing(plan, step, move, run.scales),
-                                   SourceOf{run, step, move, lane.tile}, messages);
-  const Operand* operands = plan.operands + step.firstOperand;
-  bool whole = onePiece(plan, move);
-  int32_t pieces = whole ? 1 : move.count;
-  uint64_t messageAt = 0;  // bytes into messages
-  for (int32_t j = 0; j < pieces; ++j) {
-    Slice slice = plan.partition.slice(move.elements, move.part + j, lane.tile);
-    MoveTask task;
-    task.elements = whole ? move.length / plan.elementBytes : slice.size();
-    task.post = step.post;
-    uint64_t part = static_cast<uint64_t>(move.part + j);
-    for (int i = 0; i < step.destinations; ++i) {
-      const Operand& operand = operands[step.sources + i];
-      if (operand.space != Space::connection) {
-        if (operand.space != Space::scratch) task.userMask |= static_cast<uint8_t>(1u << task.destinations);
-        task.destination[task.destinations++] =
-            memoryAt(run, operand, move.extent[step.sources + i], part, slice);
-        continue;
-      }
-      if ((submitted.passed.puts >> i & 1) != 0) task.userMask |= static_cast<uint8_t>(1u << task.destinations);
-      if (messages[i] != nullptr) task.destination[task.destinations++] = messages[i] + messageAt;
-    }
-    for (int i = 0; i < step.sources; ++i) {
-      const Operand& operand = operands[i];
-      const std::byte* written = task.destination[0];  // only whole messages for memory are offered a place
-      task.source[i] = operand.space != Space::connection
-                           ? memoryAt(run, operand, move.extent[i], part, slice)
-                           : dataOf(*move.ends.from[i], move.received[i], messageAt, written);
-      if (operand.pre) task.preMask |= static_cast<uint8_t>(1u << i);
-    }
-    task.sources = step.sources;
-    messageAt += slice.size() * plan.elementBytes;
-    if (task.elements == 0 || task.destinations == 0) continue;
-    if (!device.submit(laneIndex, task)) {
-      fail(lane, LaneFault::device, -1, 0, 0);
-      return false;
-    }
-    ++submitted.tasks;
-    *bytes += task.elements * plan.elementBytes;
-  }
-  return true;
 }
 
 /// Streams: remembers what goes on in the next tile and what is over, so that the next moves of the lane are

@@ -43,7 +43,8 @@ ECCL_DEVICE inline LaneFault faultOf(const ReceiveEnd& end, const Received& rece
   if (received.length != length || received.length > end.shape.slotBytes ||
       ((received.flags & kSlotLast) != 0) != last)
     return LaneFault::length;
-  if ((received.flags & kSlotGet) != 0 && !end.theirs.holds(received.offset, received.length))
+  if ((received.flags & kSlotGet) != 0 && !end.isInProcess(received) &&
+      !end.theirs.holds(received.offset, received.length))
     return LaneFault::window;
   if ((received.flags & kSlotPut) != 0 && !end.offered()) return LaneFault::window;
   return LaneFault::none;
@@ -67,7 +68,11 @@ struct LiveEnd {
     if (place != nullptr) return Offered::memory;
     return end.mayBeOffered(length) ? Offered::notYet : Offered::no;
   }
-  ECCL_DEVICE bool shown() const { return end.reaches(source(), length, &offset); }
+  // An offered place is better than a read by the kernel, if there is one.
+  ECCL_DEVICE bool shown() const {
+    const std::byte* memory = source();
+    return end.reaches(memory, length, &offset) || (place == nullptr && end.lends(memory, length, &offset));
+  }
 };
 
 /// Whether destination `i`, a connection, can take its message now: there is a slot. `patient`: nor is a
@@ -95,8 +100,11 @@ ECCL_DEVICE Passed placeMessages(const MoveEnds& ends, Outgoing message, const S
     message.placed = (ends.placed & bit) != 0;
     const LiveEnd live(*end, source, message.length);
     const Delivery how = deliveryOf(message, live);
+    if (how != Delivery::put && end->samples(message.length) && isItsSource(message)) passed.timed |= bit;
     if (how == Delivery::get) {
-      end->reserve()->offset = live.offset;
+      Slot& slot = *end->reserve();
+      slot.offset = live.offset;
+      slot.sent.done = 0;
       passed.gets |= bit;
     } else if (how == Delivery::put && end->beginWriting()) {
       passed.puts |= bit;

@@ -18,6 +18,21 @@ struct Resolved {
   uint8_t* relayed = nullptr;  // streams: to be set when a relay has passed the last message on
 };
 
+/// What resolve() says of the next move. skip: there is nothing to do for it in this tile. failed: the lane
+/// has its fault.
+enum class Readiness : uint8_t { ready, blocked, skip, failed };
+
+/// Notes the fault in the lane. `connection`: an index of Program::connections; -1 if the fault is this
+/// rank's own.
+ECCL_DEVICE inline Readiness fail(LaneState& lane, LaneFault fault, int32_t connection, uint64_t expected,
+                                  uint64_t found) {
+  lane.fault = fault;
+  lane.faultConnection = connection;
+  lane.expected = expected;
+  lane.found = found;
+  return Readiness::failed;
+}
+
 /// Contiguous in memory: a single part, or all of them because one tile covers every part.
 ECCL_DEVICE inline bool onePiece(const PlanView& plan, const Resolved& move) {
   return plan.partition.adjoin(move.elements, move.count, move.scratch);
@@ -39,6 +54,19 @@ ECCL_DEVICE inline std::byte* memoryAt(const RunView& run, const Operand& operan
   const uint64_t within = operand.space == Space::scratch ? part * plan.partition.tile : slice.begin;
   return run.buffers[static_cast<int>(operand.space)] + (extent.offset + within) * plan.elementBytes;
 }
+
+/// The memory that a move's messages are made of, to be called where isItsSource().
+struct SourceOf {
+  const RunView& run;
+  const Step& step;
+  const Resolved& move;
+  uint64_t tile;
+
+  ECCL_DEVICE std::byte* operator()() const {
+    const Slice slice = run.plan->partition.slice(move.elements, move.part, tile);
+    return memoryAt(run, run.plan->operands[step.firstOperand], move.extent[0], move.part, slice);
+  }
+};
 
 /// What the memory operands say about the move: its extents, parts and elements. False if all operands are
 /// messages, as in a relay: then only a message tells.

@@ -19,9 +19,12 @@ inline constexpr uint32_t kInlineBytes = 40;
 
 enum SlotFlag : uint16_t {
   kSlotLast = 1,  // the last message of a stream
-  kSlotGet = 2,   // the data is at `offset` in the sender's window
+  kSlotGet = 2,   // the data is at `offset` in the sender's window, or process (kInProcess)
   kSlotPut = 4,   // the data is already where the receiver's offer said
 };
+
+/// In the offset of a reference: the rest is an address in the sender's process (program/remote_reads.h).
+inline constexpr uint64_t kInProcess = uint64_t{1} << 63;
 
 /// The header of a message. Constant from when it is published until it is released.
 struct alignas(kCacheLine) Slot {
@@ -32,7 +35,11 @@ struct alignas(kCacheLine) Slot {
   uint32_t area;  // where data too long for this line is: cache lines from where data begins
   union {
     std::byte inlineData[kInlineBytes];
-    uint64_t offset;
+    uint64_t offset;  // of a reference
+    struct {
+      uint64_t offset, begun,
+          done;  // when the sender was about to copy or to refer, by ticks(); done 0: not known
+    } sent;      // what is not in this line
   };
 };
 static_assert(sizeof(Slot) == kCacheLine);
@@ -64,6 +71,7 @@ struct RingControl {
   uint32_t receiverPoison;                      // not 0: the receiver has failed; nothing more will be taken
   uint32_t receiverEnded;                       // not 0: nothing more will be taken, and `released` is final
   uint32_t receiverProcessor;                   // as senderProcessor
+  uint32_t receiverReads;                       // what it would rather read itself: ReadChoice::wanted()
   HeapNews receiverHeap;
   // Written by the receiver.
   alignas(kCacheLine) uint64_t released;

@@ -20,6 +20,7 @@
 // the two ends in different threads or processes.
 #pragma once
 
+#include "program/read_choice.h"
 #include "program/ring_layout.h"
 
 namespace eccl {
@@ -27,6 +28,8 @@ namespace eccl {
 /// Messages of at least so many bytes are spread over the ring (SendEnd::spread). Shorter ones took as long, or
 /// longer, if they were spread (AMD EPYC, November 2026).
 inline constexpr uint32_t kSpreadFrom = 4096;
+
+class RemoteReads;
 
 /// What both ends have in common. Plain data; the memory that it points to is the path's.
 struct RingEnd {
@@ -93,6 +96,9 @@ struct SendEnd : RingEnd {
   uint64_t spread =
       0;  // over so many lines long messages are spread, though the first ones are free; <= lastLine + 1
   uint32_t most = 0;  // messages on their way at once: as many as slots, or fewer (Path::limitAhead())
+  /// Whether other processes can read the mapping of this one that `memory` is in by the kernel. Asked where
+  /// the receiver wants to. Null: it does not. For the host.
+  bool (*legible)(const std::byte* memory) = nullptr;
 
   /// The slot of the coming message, or nullptr while all are in use. Takes nothing: publish(), or `ahead`,
   /// does.
@@ -120,6 +126,7 @@ struct SendEnd : RingEnd {
       else if (idle)
         turn = begin;
       at.area = static_cast<uint32_t>(begin);
+      at.sent.done = 0;
     }
     return dataOf(at, length);
   }
@@ -148,6 +155,22 @@ struct SendEnd : RingEnd {
     *offset = mine.offsetOf(memory);
     return length >= directFrom && mine.holds(*offset, length);
   }
+  /// Whether the receiver is to read `length` bytes from `memory` on from this process; *offset: for the slot.
+  ECCL_DEVICE bool lends([[maybe_unused]] const std::byte* memory, [[maybe_unused]] uint32_t length,
+                         [[maybe_unused]] uint64_t* offset) const {
+#if !defined(__CUDA_ARCH__)
+    if (legible != nullptr && length >= directFrom && length > kInlineBytes &&
+        (loadRelaxed(&control->receiverReads) >> sizeClassOf(length) & 1) != 0 && legible(memory)) {
+      *offset = reinterpret_cast<uintptr_t>(memory) | kInProcess;
+      return true;
+    }
+#endif
+    return false;
+  }
+  /// Whether the receiver is to be told how long the coming message, of `length` bytes, took: some are enough.
+  ECCL_DEVICE bool samples(uint32_t length) const {
+    return length >= kReadFrom && legible != nullptr && (coming() & 3) == 0;
+  }
   /// Where the receiver wants the coming message, of `length` bytes; nullptr: in a slot.
   ECCL_DEVICE std::byte* offered(uint32_t length) const {
     const PutOffer& at = offers[coming() & (shape.offers() - 1)];
@@ -170,8 +193,12 @@ struct SendEnd : RingEnd {
     endWriting();  // the receiver waits for it
     return false;
   }
-  ECCL_DEVICE void endWriting() { storeRelease(&control->writing, busy -= busy > 0); }
-  ECCL_DEVICE bool poisoned() const { return loadRelaxed(&control->receiverPoison) != 0; }
+  ECCL_DEVICE void endWriting() {
+    storeRelease(&control->writing, busy -= busy > 0);
+  }
+  ECCL_DEVICE bool poisoned() const {
+    return loadRelaxed(&control->receiverPoison) != 0;
+  }
   /// How many published messages the receiver has not released. *final: it never will, as it has ended or
   /// failed.
   ECCL_DEVICE uint64_t untaken(bool* final) const {
@@ -198,12 +225,17 @@ struct Received {
 /// The receiver's end. For each message: peek() until it is there, use its data, and release(). Memory for
 /// messages to come may be offered before by offer().
 struct ReceiveEnd : RingEnd {
-  uint64_t considered = 0;  // messages before this one have been considered for an offer
+  uint64_t considered = 0;        // messages before this one have been considered for an offer
+  uint64_t missed = 0;            // one past the message that was last looked for and not there
+  RemoteReads* remote = nullptr;  // the path's; null: the sender's process cannot be read
 
   /// Copies the coming message's header. False while there is none.
-  ECCL_DEVICE bool peek(Received& received) const {
+  ECCL_DEVICE bool peek(Received& received) {
     Slot* at = slot(coming());
-    if (loadAcquire(&at->sequence) != coming() + 1) return false;  // pairs with SendEnd::publish
+    if (loadAcquire(&at->sequence) != coming() + 1) {  // pairs with SendEnd::publish
+      missed = coming() + 1;
+      return false;
+    }
     received.length = at->length;
     received.signature = at->signature;
     received.flags = at->flags;
@@ -249,6 +281,11 @@ struct ReceiveEnd : RingEnd {
   }
   /// Whether offer() has been called for it.
   ECCL_DEVICE bool answered() const { return offers[coming() & (shape.offers() - 1)].sequence == coming() + 1; }
+
+  /// Whether this is a reference to memory that is to be read from the sender's process, and can be.
+  ECCL_DEVICE bool isInProcess(const Received& received) const {
+    return remote != nullptr && (received.flags & kSlotGet) != 0 && (received.offset & kInProcess) != 0;
+  }
 
   /// Brackets every use of referenced memory, for each move. False: the sender has revoked its references,
   /// and there is nothing to end. If it does so meanwhile, endReading() is false: what was read may be

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "support/mapped_memory.h"
 #include "support/processes.h"
-#include "support/touched_memory.h"
 #include "topology/probe/host_summary.h"
 
 namespace eccl {

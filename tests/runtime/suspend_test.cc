@@ -8,8 +8,8 @@
 #include <thread>
 #include <vector>
 
+#include "support/mapped_memory.h"
 #include "support/processes.h"
-#include "support/touched_memory.h"
 
 namespace eccl {
 namespace {

@@ -167,6 +167,7 @@ Status Communicator::openEngine() {
   }
   ECCL_ASSIGN(options.transports, logged(transport::chooseTransports(settings)));
   options.allowDirect = !settings.p2pDisable;
+  options.singleCopy = settings.singleCopy;
   options.describe = [this](int rank) { return describe(rank); };
   options.endpoint = [this](int rank) -> const transport::Endpoint& {
     return met_->endpoints[static_cast<size_t>(rank)];

@@ -6,6 +6,7 @@
 
 #include "algorithms/builder/collective.h"
 #include "program/offers.h"
+#include "program/remote_reads.h"
 #include "runtime/execution/plan.h"
 #include "runtime/execution/run.h"
 
@@ -144,10 +145,20 @@ FastPath::Answer FastPath::make(Move& move, bool patient) {
   kernels::ReduceTask& task = move.task;
   task.destinations = 0;
   std::byte* messages[kMaxOperands];
+  interpreter::TimedMove timed(ends, received, outgoing.length);
   const Passed passed = interpreter::placeMessages(ends, outgoing, source, messages);
   for (int i = 0; i < ends.destinations; ++i) {
     std::byte* to = ends.to[i] != nullptr ? messages[i] : memory(move.destinations[i]);
     if (to != nullptr) task.destination[task.destinations++] = to;
+  }
+  if (const uint8_t which = interpreter::inProcesses(ends, received, reads); which != 0) {
+    LaneFault fault;
+    auto* const whole = static_cast<std::byte*>(task.destinations > 0 ? task.destination[0] : nullptr);
+    if (interpreter::readSources(ends, received, which, whole, &fault) >= 0) {
+      interpreter::endReading(ends, reads);
+      interpreter::abandon(ends, passed);
+      return Answer::unusual;
+    }
   }
   for (int i = 0; i < ends.sources; ++i) {
     task.source[i] = ends.from[i] != nullptr ? interpreter::dataOf(*ends.from[i], received[i], 0,
@@ -155,6 +166,7 @@ FastPath::Answer FastPath::make(Move& move, bool patient) {
                                              : memory(move.sources[i]);
   }
   if (task.destinations > 0 && task.count > 0) kernels::reduce(task);
+  timed.complete(passed);
 
   if (interpreter::endReading(ends, reads) >= 0) {
     interpreter::abandon(ends, passed);

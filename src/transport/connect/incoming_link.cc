@@ -17,6 +17,7 @@ bool IncomingLink::adopt(Incoming& incoming) {
   if (socket_.fd() >= 0) lose("the peer calls anew");
   socket_ = SetupSocket(std::move(incoming.socket));
   local_ = incoming.viaUnix;
+  caller_ = incoming.pid;
   const uint16_t named = incoming.hello.payloadAs<DataHello>().transport;
   if (Status status = context_.reactor.watch(socket_.fd(), EPOLLIN, this); !status.ok()) {
     lose(status.message());
@@ -81,6 +82,7 @@ void IncomingLink::takeOffer(size_t index, SetupMessage& offer) {
   } else if (context_.transports.entry(index).reach != (local_ ? Reach::host : Reach::network)) {
     status = Status::error(Code::remote, "the sender's offer makes no sense over this socket");
   } else {
+    offer.data.process = caller_;
     SetupMessage answer = saying(SetupKind::accepted, "");
     Result<std::unique_ptr<Acceptance>> acceptance = accept(index, offer.data, &answer.data);
     status = acceptance.status();

@@ -31,6 +31,7 @@ class IncomingLink final : public Link {
   void lose(const std::string& why);
 
   bool local_ = false;  // socket_ is AF_UNIX
+  int32_t caller_ = 0;  // Incoming::pid
   std::unique_ptr<Acceptance> acceptance_;
 };
 

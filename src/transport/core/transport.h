@@ -49,6 +49,7 @@ struct SetupData {
   std::vector<Fd> descriptors;   ///< Reach::host: passed to the peer, or received from it
   std::vector<int> lent;         ///< Reach::host: passed after those; they stay the transport's
   std::shared_ptr<void> object;  ///< Reach::process
+  int32_t process = 0;           ///< Reach::host: whose offer it is, by the kernel; 0: not known
 
   /// A message without content is the last word; see the head of this file.
   bool empty() const { return bytes.empty() && descriptors.empty() && lent.empty() && object == nullptr; }
@@ -83,6 +84,7 @@ struct TransportContext {
   uint16_t epoch = 0;
   bool allowDirect = true;    // ranks of this host read and write each other's user memory
   uint32_t directFrom = 0;    // bytes from which they do; for connections to come
+  int64_t singleCopy = -1;    // bytes from which they read plain memory; 0: never; -1: as measured
   uint64_t slotSpread = 0;    // bytes of shared memory that its messages go round in; for connections to come
   uint32_t zeroCopyFrom = 0;  // bytes from which a socket sends straight from the user's memory
   uint32_t partBytes = 0;     // over several sockets, a message travels in parts of so many

@@ -40,6 +40,12 @@ MemoryPath::MemoryPath(const char* name, RingMemory memory, PeerHeap peerHeap, S
 
 MemoryPath::~MemoryPath() {
   poison();
+  if (receiveEnd_ != nullptr) receiveEnd_->remote = nullptr;
+}
+
+void MemoryPath::readFrom(std::unique_ptr<RemoteReads> process) {
+  process_ = std::move(process);
+  receiveEnd_->remote = process_.get();
 }
 
 void MemoryPath::kick() {

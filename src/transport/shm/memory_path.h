@@ -3,6 +3,7 @@
 
 #include <memory>
 
+#include "program/remote_reads.h"
 #include "transport/core/connection.h"
 #include "transport/net/fd.h"
 #include "transport/shm/shared_heap.h"
@@ -24,6 +25,9 @@ class MemoryPath final : public Path {
              std::shared_ptr<Fd> doorbell);
   /// Poisons: whoever is still there must not wait for this side.
   ~MemoryPath() override;
+
+  /// Receiver: messages may be read from the sender's process.
+  void readFrom(std::unique_ptr<RemoteReads> process);
 
   const char* name() const override { return name_; }
   bool inMemory() const override { return true; }
@@ -54,7 +58,8 @@ class MemoryPath final : public Path {
   ReceiveEnd* const receiveEnd_;
   RingControl* const control_;
   HeapNews *const myNews_, *const theirNews_;
-  const bool showsHeap_;          // and not the whole address space, as threads do
+  const bool showsHeap_;  // and not the whole address space, as threads do
+  std::unique_ptr<RemoteReads> process_;
   std::shared_ptr<Fd> doorbell_;  // null in a forked child
   uint64_t kicked_;               // what `next` was when the peer was last looked after
   bool poisoned_ = false;

@@ -72,6 +72,8 @@ class SlotSpread {
 struct ShmRank {
   Doorbells doorbells;
   SlotSpread spread;
+  RingMemory aside;  // for messages that are read from processes: a place for each source of a move
+  bool saidUnreadable = false;
 };
 
 /// What both sides of a set-up do.
@@ -80,8 +82,9 @@ struct ShmSide {
   ShmRank& rank;
   const ConnectionId id;
   RingMemory memory;
-  PeerHeap theirs;  // what this side can get at
-  Window mine;      // what the peer can get at
+  PeerHeap theirs;                         // what this side can get at
+  Window mine;                             // what the peer can get at
+  std::unique_ptr<ProcessMemory> process;  // the receiver's: of the sender
 
   int peer() const { return id.from == context.rank ? id.to : id.from; }
   /// Adds this process's heap to what the peer is given.
@@ -108,6 +111,29 @@ struct ShmSide {
     mine = SharedHeap::ofThisProcess().window();
     mine.size = std::min(mine.size, mapped);
   }
+  /// Finds out whether the sender's process can be read. What cannot travels in slots.
+  void lookInto(int32_t pid, const ProcessMark& mark) {
+    if (!context.allowDirect || context.singleCopy == 0) return;
+    Status status;
+    if (rank.aside == nullptr) {
+      Result<RingMemory> aside = mapPrivate(size_t{context.ring.slotBytes} * kMaxOperands);
+      if (aside.ok()) rank.aside = aside.take();
+      status = aside.status();
+    }
+    if (status.ok()) {
+      process =
+          std::make_unique<ProcessMemory>(pid, mark, rank.aside, context.ring.slotBytes, context.singleCopy);
+      status = process->check();
+    }
+    if (status.ok()) {  // the sender finds it with the answer
+      static_cast<RingControl*>(memory.get())->receiverReads = process->choice.wanted();
+      return;
+    }
+    process = nullptr;
+    if (std::exchange(rank.saidUnreadable, true)) return;
+    ECCL_INFO("%s: plain memory goes through slots, with two copies: %s", context.text(id).c_str(),
+              status.message().c_str());
+  }
   /// One of the two ends is not null. It is attached.
   std::unique_ptr<Path> open(SendEnd* send, ReceiveEnd* receive, Fd doorbell) {
     if (send != nullptr) rank.spread.give(*send, context.slotSpread);
@@ -115,9 +141,12 @@ struct ShmSide {
     end.mine = mine;
     end.theirs = theirs.window;
     end.directFrom = context.directFrom;
-    return std::make_unique<MemoryPath>(
+    if (send != nullptr && context.allowDirect && context.singleCopy != 0) send->legible = legibleToOthers;
+    auto path = std::make_unique<MemoryPath>(
         "shm", memory, theirs, send, receive,
         rank.doorbells.of(peer(), context.endpoint(peer()).identity, std::move(doorbell)));
+    if (process != nullptr) path->readFrom(std::move(process));
+    return path;
   }
 };
 
@@ -140,6 +169,7 @@ class OfferedRing final : public Offer {
     offer->descriptors.push_back(std::move(shared.fd));
     offer->lent.push_back(context.reactor->doorbell());
     message.heap = side_.giveHeap(*offer);
+    if (context.allowDirect) message.process = markOfThisProcess(*context.system);
     offer->set(message);
     return {};
   }
@@ -189,6 +219,7 @@ class AcceptedRing final : public Acceptance {
     side_.context.system->random(message.nonce.data(), message.nonce.size());
     proofIn(side_.memory.get(), shape).receiver = message.nonce;
     message.mapped = side_.takeHeap(offer->heap, data);
+    side_.lookInto(data.process, offer->process);
     answer->lent.push_back(side_.context.reactor->doorbell());
     message.heap = side_.giveHeap(*answer);
     answer->set(message);
@@ -215,13 +246,13 @@ class ShmTransport final : public Transport {
  public:
   explicit ShmTransport(const TransportContext& context) : context_(context) {}
   Result<std::unique_ptr<Offer>> offer(const ConnectionId& id, SetupData* offer) override {
-    auto made = std::make_unique<OfferedRing>(ShmSide{context_, rank_, id, {}, {}, {}});
+    auto made = std::make_unique<OfferedRing>(ShmSide{context_, rank_, id, {}, {}, {}, {}});
     ECCL_TRY(made->make(offer));
     return std::unique_ptr<Offer>(std::move(made));
   }
   Result<std::unique_ptr<Acceptance>> accept(const ConnectionId& id, SetupData& offer,
                                              SetupData* answer) override {
-    auto made = std::make_unique<AcceptedRing>(ShmSide{context_, rank_, id, {}, {}, {}});
+    auto made = std::make_unique<AcceptedRing>(ShmSide{context_, rank_, id, {}, {}, {}, {}});
     ECCL_TRY(made->take(offer, answer));
     return std::unique_ptr<Acceptance>(std::move(made));
   }

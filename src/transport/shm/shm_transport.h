@@ -3,6 +3,7 @@
 
 #include "transport/core/ring_memory.h"
 #include "transport/core/transport.h"
+#include "transport/shm/process_memory.h"
 
 namespace eccl::transport {
 
@@ -26,6 +27,7 @@ struct ShmOffer {  // with ring, doorbell [, heap]
   uint64_t bytes = 0;
   Nonce nonce{};
   ShmHeap heap;
+  ProcessMark process;  // for who reads plain memory
 };
 struct ShmAnswer {  // with doorbell [, heap]
   Nonce nonce{};

@@ -1,6 +1,7 @@
-// How much of its mapped memory this process has touched, as the kernel sees it.
+// The mapped memory of this process, as the kernel sees it.
 #pragma once
 
+#include <cstdint>
 #include <fstream>
 #include <sstream>
 #include <string>
@@ -21,6 +22,16 @@ inline int touchedKiB(const std::string& name) {
     if (counts && first == "Rss:" && words >> kib) sum += kib;
   }
   return sum;
+}
+
+/// Where the first mapping of this name begins; null if there is none.
+inline const void* beginOfMapping(const std::string& name) {
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; std::getline(maps, line);) {
+    if (line.find(name) != std::string::npos)
+      return reinterpret_cast<const void*>(static_cast<uintptr_t>(std::stoull(line, nullptr, 16)));
+  }
+  return nullptr;
 }
 
 }  // namespace eccl::test
