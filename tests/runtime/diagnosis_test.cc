@@ -69,30 +69,29 @@ TEST_F(BrokenConnection, OfACallBecomesTheFaultSoon) {
 }
 
 TEST_F(BrokenConnection, OfAnIdlePeerIsNoNewsIfItsWordOfLeavingIsLate) {
-  diagnosis_.onPeerGone(20, "it is gone", false);
+  diagnosis_.onPeerGone(20, "it is gone");
   EXPECT_THAT(after(4999ms), IsEmpty());
   diagnosis_.onLeft(20);
   EXPECT_THAT(after(1min), IsEmpty());
 }
 
 TEST_F(BrokenConnection, OfAnIdlePeerBecomesTheFaultLater) {
-  diagnosis_.onPeerGone(20, "it is gone", false);
-  diagnosis_.onPeerGone(13, "it is gone, too", false);
+  diagnosis_.onPeerGone(20, "it is gone");
+  diagnosis_.onPeerGone(13, "it is gone, too");
   diagnosis_.onLeft(20);
   diagnosis_.onLeft(3);
   EXPECT_THAT(after(5s), ElementsAre(HasSubstr("rank 13 failed: it is gone, too (seen by rank 12)")));
 }
 
-TEST_F(BrokenConnection, OfAPeerThatACallUsesBecomesTheFaultSoonUnlessItLeaves) {
-  diagnosis_.onPeerGone(20, "it is gone", true);
-  diagnosis_.onPeerGone(13, "it is gone, too", true);
-  diagnosis_.onLeft(20);
-  EXPECT_THAT(after(299ms), IsEmpty());
-  EXPECT_THAT(after(1ms), ElementsAre(HasSubstr("rank 13 failed: it is gone, too")));
+TEST_F(BrokenConnection, OfACallIsToldOnceThoughThePeerIsGoneToo) {
+  runtime::Run run;
+  diagnosis_.onPeerGone(20, "it is gone");
+  diagnosis_.onPeerFailed(run, 20, "it is gone");
+  EXPECT_THAT(after(300ms), ElementsAre(HasSubstr("rank 20 failed during")));
 }
 
 TEST_F(BrokenConnection, OfAnIdlePeerIsNoNewsIfItsWordOfLeavingCannotArrive) {
-  diagnosis_.onPeerGone(20, "it is gone", false);
+  diagnosis_.onPeerGone(20, "it is gone");
   diagnosis_.onLeft(2);  // it would have passed on what 20 says
   EXPECT_THAT(after(5s), IsEmpty());
 }

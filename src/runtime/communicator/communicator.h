@@ -196,8 +196,8 @@ class Communicator final : public transport::ControlHandler,
   void onPeerFailed(Run& run, int peer, const std::string& reason) override {
     diagnosis_.onPeerFailed(run, peer, reason);
   }
-  void onPeerGone(int peer, const std::string& reason, bool used) override {
-    diagnosis_.onPeerGone(peer, reason, used);
+  void onPeerGone(int peer, const std::string& reason) override {
+    diagnosis_.onPeerGone(peer, reason);
   }
   void onStall(Run& run, Duration stalled, const std::vector<int>& peers) override {
     diagnosis_.onStall(run, stalled, peers);

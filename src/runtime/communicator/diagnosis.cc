@@ -106,11 +106,13 @@ void Diagnosis::onPeerFailed(const Run& run, int peer, const std::string& reason
                         handler_.describe(peer).c_str(), run.record.text().c_str(), reason.c_str(), rank_));
 }
 
-void Diagnosis::onPeerGone(int peer, const std::string& reason, bool used) {
+// A Run may be under way that has a connection with the peer. The peer may have left when it had done its part,
+// and its word may be late; a Run that needs it says so by onPeerFailed().
+void Diagnosis::onPeerGone(int peer, const std::string& reason) {
   Status why = Status::error(Code::remote, "%s failed: %s (seen by rank %d)", handler_.describe(peer).c_str(),
                              reason.c_str(), rank_);
   std::lock_guard lock(mutex_);
-  idle_.emplace(peer, Suspicion{system_.now() + (used ? kGrace : idleGrace_), std::move(why)});
+  idle_.emplace(peer, Suspicion{system_.now() + idleGrace_, std::move(why)});
 }
 
 void Diagnosis::suspect(Status status) {

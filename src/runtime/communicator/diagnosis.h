@@ -61,7 +61,7 @@ class Diagnosis {
   /// See EngineHandler. By the driver.
   void onMismatch(Run& run, int peer, const LaneState& lane);
   void onPeerFailed(const Run& run, int peer, const std::string& reason);
-  void onPeerGone(int peer, const std::string& reason, bool used);
+  void onPeerGone(int peer, const std::string& reason);
   void onStall(Run& run, Duration stalled, const std::vector<int>& peers);
   /// To be called at least every 100 ms, by one thread: a symptom that has waited long enough without a cause
   /// becomes the fault.

@@ -48,7 +48,7 @@ Status Engine::open(transport::ConnectorOptions connectorOptions, const std::opt
   ECCL_TRY(executors_.open(ring, device));
   if (device) role_.servePromptly();
   connectorOptions.onBroken = [this](int rank, const std::string& reason) {
-    handler_.onPeerGone(rank, reason, uses(rank));
+    handler_.onPeerGone(rank, reason);
   };
   connectorOptions.onRailLost = [this](const std::string& what) {
     handler_.onDriverFailed(Status::error(
@@ -56,15 +56,6 @@ Status Engine::open(transport::ConnectorOptions connectorOptions, const std::opt
   };
   connector_ = std::make_unique<transport::Connector>(std::move(connectorOptions), reactor_);
   return {};
-}
-
-// By the driver: a Run has a connection with the rank, and may or may not need it any more.
-bool Engine::uses(int rank) const {
-  return std::any_of(active_.begin(), active_.end(), [rank](const auto& run) {
-    const auto& connections = run->plan->connections;
-    return std::any_of(connections.begin(), connections.end(),
-                       [rank](const transport::Connection* connection) { return connection->peer() == rank; });
-  });
 }
 
 void Engine::setLocalUse(uint32_t directFrom, uint64_t slotSpread) {

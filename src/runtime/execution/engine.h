@@ -39,8 +39,8 @@ class EngineHandler {
   /// A lane found its peer failed or unreachable. The Run does not go on, and may be told of again until it is
   /// ended by Engine::fail().
   virtual void onPeerFailed(Run& run, int peer, const std::string& reason) = 0;
-  /// A connection did, for which no lane waited. `used`: a Run has one with that rank.
-  virtual void onPeerGone(int peer, const std::string& reason, bool used) = 0;
+  /// A connection did, for which no lane waited.
+  virtual void onPeerGone(int peer, const std::string& reason) = 0;
   /// Nothing has moved in `run` for `stalled`; `peers` are those it waits for.
   virtual void onStall(Run& run, Duration stalled, const std::vector<int>& peers) = 0;
   /// The driver could not go on, for want of memory or by a defect, or a device has failed, or a rail. To be
@@ -174,7 +174,6 @@ class Engine : DriverRole::Bells {
     if (!status.ok()) handler_.onDriverFailed(status);
     if (failing()) failActive();
   }
-  bool uses(int rank) const;
   void takeQueued();
   void admit(Run& run);
   Status begin(Run& run);
