@@ -84,11 +84,13 @@ void Engine::startLane(Run& run, int lane) {
   }
   for (int c : run.plan->laneConnections[static_cast<size_t>(lane)]) {
     transport::Connection& connection = *run.plan->connections[static_cast<size_t>(c)];
-    if (connection.state() == transport::Connection::State::failed)
-      return handler_.onPeerFailed(run, connection.peer(), connection.failure().message());
-    if (connection.state() != transport::Connection::State::ready ||
-        !connection.serves(run.tickets[static_cast<size_t>(c)]))
+    // With a path the lane takes what the peer has left there, and sees the poison word where that is not enough.
+    if (connection.path() == nullptr) {
+      if (connection.state() == transport::Connection::State::failed)
+        handler_.onPeerFailed(run, connection.peer(), connection.failure().message());
       return;
+    }
+    if (!connection.serves(run.tickets[static_cast<size_t>(c)])) return;
   }
   limitAhead(run, lane, run.plan->mostAhead);
   run.phases[static_cast<size_t>(lane)] = Run::LanePhase::running;
@@ -169,11 +171,13 @@ void Engine::finishMoves(Run& run, int lane) {
 void Engine::laneFailed(Run& run, int lane) {
   const LaneState& state = run.lanes[static_cast<size_t>(lane)];
   if (state.fault == LaneFault::device) return handler_.onDriverFailed(run.executor->failure(run));
-  const int peer = run.program->connections[static_cast<size_t>(state.faultConnection)].peer;
+  const auto at = static_cast<size_t>(state.faultConnection);
+  const int peer = run.program->connections[at].peer;
   if (state.fault == LaneFault::signature || state.fault == LaneFault::length) {
     handler_.onMismatch(run, peer, state);
   } else if (state.fault == LaneFault::poisoned) {
-    handler_.onPeerFailed(run, peer, "it has failed or aborted");
+    const std::string& why = run.plan->connections[at]->failure().message();
+    handler_.onPeerFailed(run, peer, why.empty() ? "it has failed or aborted" : why);
   } else {
     handler_.onPeerFailed(run, peer,
                           state.fault == LaneFault::epoch
