@@ -1,6 +1,7 @@
 // The engine's work on Runs: how they begin, and how their lanes advance.
 
 #include <algorithm>
+#include <string>
 #include <utility>
 
 #include "program/interpreter.h"
@@ -11,6 +12,13 @@ namespace {
 
 /// Moves of one lane before the next lane gets its turn.
 constexpr int kBudget = 16;
+
+/// What this rank knows of the peer at one of the program's connections, whose poison word is set.
+std::string whyPoisoned(const Run& run, int connection) {
+  std::string known;  // the connections of a carried Run are its executor's
+  if (!run.carried) known = run.plan->connections[static_cast<size_t>(connection)]->failure().message();
+  return known.empty() ? "it has failed or aborted" : known;
+}
 
 }  // namespace
 
@@ -84,7 +92,7 @@ void Engine::startLane(Run& run, int lane) {
   }
   for (int c : run.plan->laneConnections[static_cast<size_t>(lane)]) {
     transport::Connection& connection = *run.plan->connections[static_cast<size_t>(c)];
-    // With a path the lane takes what the peer has left there, and sees the poison word where that is not enough.
+    // A failed connection may have a path: the lane takes what the peer left there, and fails if it needs more.
     if (connection.path() == nullptr) {
       if (connection.state() == transport::Connection::State::failed)
         handler_.onPeerFailed(run, connection.peer(), connection.failure().message());
@@ -133,9 +141,7 @@ bool Engine::advanceLane(Run& run, int lane) {
     for (int c : connections) {
       transport::Connection& connection = *run.plan->connections[static_cast<size_t>(c)];
       if (!connection.sends() || connection.sendEnd.released(run.drains[static_cast<size_t>(c)])) continue;
-      if (connection.sendEnd.poisoned()) {
-        handler_.onPeerFailed(run, connection.peer(), "it has failed or aborted");
-      }
+      if (connection.sendEnd.poisoned()) { handler_.onPeerFailed(run, connection.peer(), whyPoisoned(run, c)); }
       return moved;
     }
     phase = Run::LanePhase::complete;
@@ -171,13 +177,11 @@ void Engine::finishMoves(Run& run, int lane) {
 void Engine::laneFailed(Run& run, int lane) {
   const LaneState& state = run.lanes[static_cast<size_t>(lane)];
   if (state.fault == LaneFault::device) return handler_.onDriverFailed(run.executor->failure(run));
-  const auto at = static_cast<size_t>(state.faultConnection);
-  const int peer = run.program->connections[at].peer;
+  const int peer = run.program->connections[static_cast<size_t>(state.faultConnection)].peer;
   if (state.fault == LaneFault::signature || state.fault == LaneFault::length) {
     handler_.onMismatch(run, peer, state);
   } else if (state.fault == LaneFault::poisoned) {
-    const std::string& why = run.plan->connections[at]->failure().message();
-    handler_.onPeerFailed(run, peer, why.empty() ? "it has failed or aborted" : why);
+    handler_.onPeerFailed(run, peer, whyPoisoned(run, state.faultConnection));
   } else {
     handler_.onPeerFailed(run, peer,
                           state.fault == LaneFault::epoch
