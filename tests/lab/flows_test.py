@@ -1,4 +1,4 @@
-"""Flows on a fabric with several paths: they are spread over all spines, again when a spine is gone, and by trial where
+"""Flows on a fabric with several paths: they are spread over all spines, again when a spine is gone or back, and by trial where
 no router says anything.
 
 Arguments: the name of a test, the folder of the perf tools, and the program eccl_topo.
@@ -95,20 +95,22 @@ def a_spine_is_gone():
                 eventually(lambda: len(placed(everything(folder))) == ACROSS, "all flows are placed", 60)
                 before = everything(folder)
                 gone = {way[0] for way in placed(before).values()}
-                lab("fault", "down", "spine1")
 
-                def again():
-                    """Off the lost spine, and the last flow has moved: each rank moves its own in its own time."""
+                def anew(spines):
+                    """All flows use that many spines, and the last has moved: each rank moves its own in its own time."""
                     ways = placed(everything(folder))
-                    if len({way[0] for way in ways.values()}) != 2 * (SPINES - 1):
+                    if len({way[0] for way in ways.values()}) != 2 * spines:
                         return False
                     time.sleep(2)
                     return placed(everything(folder)) == ways and len(ways) == ACROSS
-                begun = time.monotonic()
-                eventually(again, "flows are placed on the spines that are left", 30)
-                print("placed anew within %.2f s" % (time.monotonic() - begun))
-                check(ranks.poll() is None, "the job ended", everything(folder))
-                check_spread(placed(everything(folder)), SPINES - 1, everything(folder))
+
+                for fault, spines in (("down", SPINES - 1), ("clear", SPINES)):  # nothing is lost when it comes back
+                    lab("fault", fault, "spine1")
+                    begun = time.monotonic()
+                    eventually(lambda: anew(spines), "flows are placed on %d spines" % spines, 30)
+                    print("placed anew within %.2f s" % (time.monotonic() - begun))
+                    check(ranks.poll() is None, "the job ended", everything(folder))
+                    check_spread(placed(everything(folder)), spines, everything(folder))
                 check(len(gone) == 2 * SPINES, "before, flows used %s" % gone, before)
             finally:
                 ranks.terminate()

@@ -11,6 +11,9 @@ constexpr Duration kTurnRest = std::chrono::milliseconds(5), kDescriptorsRest = 
 /// Packets are lost all the time on a busy network. Where they were and the ways were the same, the next look
 /// is later.
 constexpr Duration kFirstRest = std::chrono::milliseconds(250), kLongestRest = std::chrono::seconds(2);
+/// Where something is sent and nothing is lost, the next look is later by this: a router may have gone while
+/// nothing was in its queues, or come back.
+constexpr Duration kLosslessRest = std::chrono::seconds(5);
 /// So many ports are traced again: if a router is gone, one of them has gone through it, or goes now where that
 /// one's flows went.
 constexpr size_t kTracedAgain = 4;
@@ -207,16 +210,16 @@ void FlowPlacing::joined(const Status& status) {
   for (const FlowWay& way : flow.ways)
     if (status.ok() && way.port == flow.wanted)
       ECCL_INFO("%s goes from port %u by %s", text().c_str(), way.port, routersOf(way).c_str());
-  losses_ = losses();
+  carried_ = carried();
   traceRest_ = kFirstRest;
   nextTrace_ = context_.options.system->now() + traceRest_;
   next();
 }
 
-uint64_t FlowPlacing::losses() const {
-  uint64_t packets = 0;
-  for (const SocketReport& one : connection_.path()->sockets()) packets += one.retransmitted;
-  return packets;
+SocketReport FlowPlacing::carried() const {
+  SocketReport all;
+  for (const SocketReport& one : connection_.path()->sockets()) all.add(one);
+  return all;
 }
 
 void FlowPlacing::look() {
@@ -230,9 +233,11 @@ void FlowPlacing::look() {
   }
   const TimePoint now = context_.options.system->now();
   if (traceable == flows_.size() || now < nextTrace_) return;
-  const uint64_t lost = losses();
-  if (lost == losses_ || !context_.flows.mayTrace(now)) return;
-  losses_ = lost;
+  const SocketReport carried = this->carried();
+  const bool lost = carried.retransmitted != carried_.retransmitted;
+  const bool sent = carried.sentBytes != carried_.sentBytes && now >= nextTrace_ + kLosslessRest;
+  if ((!lost && !sent) || !context_.flows.mayTrace(now)) return;
+  carried_ = carried;
   begin(State::tracing, traceable);
 }
 

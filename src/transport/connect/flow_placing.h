@@ -12,9 +12,9 @@
 namespace eccl::transport {
 
 /// For each flow (FlowSockets): finds out by which routers it would go from some source ports (FlowProbe), asks
-/// rank 0 which of them to take, and opens a further socket from that port. When packets are lost, the ports
-/// that were not taken are traced again. If they have other ways than before, the network has, and rank 0 has
-/// all ranks begin anew.
+/// rank 0 which of them to take, and opens a further socket from that port. When packets are lost, and now and
+/// then while something is sent, the ports that were not taken are traced again. If they have other ways than
+/// before, the network has, and rank 0 has all ranks begin anew.
 ///
 /// Where there are routers that say nothing, flows are moved by trial (FlowTrial). A flow of which neither can
 /// be had keeps the socket it has.
@@ -60,7 +60,7 @@ class FlowPlacing final : public FlowOwner, public ReadyHandler {
   void probed();
   void joined(const Status& status);
   void traced();
-  uint64_t losses() const;
+  SocketReport carried() const;
   std::string text() const;
 
   LinkContext& context_;
@@ -75,7 +75,7 @@ class FlowPlacing final : public FlowOwner, public ReadyHandler {
   bool again_ = false;  // to begin anew
   TimePoint until_{};   // when a probe may be begun
   std::unique_ptr<FlowProbe> probe_;
-  uint64_t losses_ = 0;  // packets, as of the latest look
+  SocketReport carried_;  // by all sockets, as of the latest look
   TimePoint nextTrace_{};
   Duration traceRest_;
 };
