@@ -115,6 +115,14 @@ ECCL_DEVICE inline T loadFenced(T* word) {
 #endif
 }
 
+/// Makes a full barrier of a sequentially consistent store of this thread, to a std::atomic, just before. On x86
+/// that is one already.
+inline void fenceAfterStore() {
+#if !defined(__x86_64__)
+  fullFence();
+#endif
+}
+
 /// The number of the processor that this thread runs on, from 1. It may run on another one at once.
 inline uint32_t processorHere() {
   return static_cast<uint32_t>(sched_getcpu()) + 1;

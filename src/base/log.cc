@@ -51,9 +51,9 @@ int openSink() {
 
 }  // namespace
 
-bool logEnabled(LogLevel level) {
+LogLevel logLevel() {
   static const LogLevel enabled = levelFromEnvironment();
-  return level <= enabled && level != LogLevel::none;
+  return enabled;
 }
 
 void log(LogLevel level, const char* fmt, ...) {

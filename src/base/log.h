@@ -19,8 +19,13 @@ namespace eccl {
 /// job is slow or starts badly. trace: single events.
 enum class LogLevel : uint8_t { none, warn, info, trace };
 
+/// The most that is written, by the environment when it is first asked for. Any thread.
+LogLevel logLevel();
 /// Whether lines of this level are written. Cheap: ask before making an expensive line.
-bool logEnabled(LogLevel level);
+inline bool logEnabled(LogLevel level) {
+  static const LogLevel enabled = logLevel();
+  return level <= enabled && level != LogLevel::none;
+}
 /// Writes one line, "eccl <level> <host>:<pid>:<tid> <text>", by one write(2), so that lines of several
 /// threads do not mix. Characters that a terminal would act on are shown as codes (base/printable.h); line
 /// breaks and tabs stay. Nothing happens where the level is not written. Throws bad_alloc only.

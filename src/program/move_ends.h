@@ -80,7 +80,7 @@ struct LiveEnd {
 template <class Source>
 ECCL_DEVICE bool canSend(const MoveEnds& ends, int i, Outgoing message, const Source& source, bool patient) {
   SendEnd& end = *ends.to[i];
-  if (end.reserve() == nullptr) return false;
+  if (end.reserve(message.length) == nullptr) return false;
   message.placed = (ends.placed >> i & 1) != 0;
   return !patient || !awaitsOffer(message, LiveEnd(end, source, message.length));
 }
@@ -102,7 +102,7 @@ ECCL_DEVICE Passed placeMessages(const MoveEnds& ends, Outgoing message, const S
     const Delivery how = deliveryOf(message, live);
     if (how != Delivery::put && end->samples(message.length) && isItsSource(message)) passed.timed |= bit;
     if (how == Delivery::get) {
-      Slot& slot = *end->reserve();
+      Slot& slot = *end->slot(end->coming());
       slot.offset = live.offset;
       slot.sent.done = 0;
       passed.gets |= bit;

@@ -1,8 +1,9 @@
 // What lies in the memory of a ring of slots (program/slot_ring.h):
 //
-//   RingControl | PutOffer × 2 slots | Slot × slots | data
+//   RingControl | PutOffer × 2 slots | (Slot | short data) × slots | data
 //
-// The sender's and the receiver's words lie on different cache lines. Data too long for a slot's own line is
+// The sender's and the receiver's words lie on different cache lines. Data too long for a slot's own line lies
+// behind that line if it is short, where the processor fetches it with the line; that of long messages is
 // elsewhere in the ring, one message behind the other, where the sender puts it (SendEnd::place()).
 #pragma once
 
@@ -32,7 +33,7 @@ struct alignas(kCacheLine) Slot {
   uint32_t length;     // bytes
   uint32_t signature;  // of the call the message belongs to
   uint16_t flags, epoch;
-  uint32_t area;  // where data too long for this line is: cache lines from where data begins
+  uint32_t area;  // where the data of a long message is: cache lines from where data begins
   union {
     std::byte inlineData[kInlineBytes];
     uint64_t offset;  // of a reference
@@ -124,18 +125,24 @@ inline constexpr Window kOwnAddressSpace{nullptr, UINT64_MAX};
 
 /// How large a ring is, and where its parts lie. The same on both sides.
 struct RingShape {
-  uint32_t slots = 0;      // a power of two
-  uint32_t slotBytes = 0;  // most data of a message, a multiple of the cache line
-  uint64_t room = 0;       // for data there is at least so much; no less than what the slots need
+  uint32_t slots = 0;       // a power of two
+  uint32_t slotBytes = 0;   // most data of a message, a multiple of the cache line
+  uint64_t room = 0;        // for data there is at least so much; no less than what is needed
+  uint32_t shortBytes = 0;  // so much data has its place behind its slot, a multiple of the cache line
+  uint32_t longOnes = 0;    // so many messages may be longer at once, kMostLimited at most; 0: all
+  static constexpr uint32_t kMostLimited = 32;
   /// More than slots, so that a sender finds the offer for a message when it finds the slot for it free.
   ECCL_DEVICE constexpr uint32_t offers() const { return 2 * slots; }
   ECCL_DEVICE constexpr size_t offersAt() const { return sizeof(RingControl); }
   ECCL_DEVICE constexpr size_t slotsAt() const {
     return (offersAt() + offers() * sizeof(PutOffer) + kCacheLine - 1) / kCacheLine * kCacheLine;
   }
-  ECCL_DEVICE constexpr size_t dataAt() const { return slotsAt() + slots * sizeof(Slot); }
-  /// What all slots together may hold.
-  ECCL_DEVICE constexpr uint64_t neededLines() const { return uint64_t{slots} * (slotBytes / kCacheLine); }
+  ECCL_DEVICE constexpr size_t slotStride() const { return sizeof(Slot) + shortBytes; }
+  ECCL_DEVICE constexpr size_t dataAt() const { return slotsAt() + slots * slotStride(); }
+  /// What all long messages together may hold.
+  ECCL_DEVICE constexpr uint64_t neededLines() const {
+    return uint64_t{longOnes > 0 ? longOnes : slots} * (slotBytes / kCacheLine);
+  }
   /// A power of two: within so much data begins. The last message may end behind it.
   ECCL_DEVICE constexpr uint64_t areaLines() const {
     uint64_t lines = 1;
@@ -152,7 +159,8 @@ inline void formatRing(void* memory, RingShape shape, uint64_t first) {
   reinterpret_cast<RingControl*>(bytes)->released = first;
   for (uint32_t i = 0; i < shape.slots; ++i) {
     uint64_t message = first + i;
-    auto* slot = reinterpret_cast<Slot*>(bytes + shape.slotsAt()) + (message & (shape.slots - 1));
+    auto* slot =
+        reinterpret_cast<Slot*>(bytes + shape.slotsAt() + (message & (shape.slots - 1)) * shape.slotStride());
     slot->sequence = message + 1 - shape.slots;  // as if published one lap ago
   }
   for (uint32_t i = 0; i < shape.offers(); ++i)

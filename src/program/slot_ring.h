@@ -35,9 +35,9 @@ class RemoteReads;
 struct RingEnd {
   RingControl* control = nullptr;
   PutOffer* offers = nullptr;
-  Slot* slots = nullptr;
-  std::byte* data = nullptr;
-  uint64_t lastLine = 0;  // of those where data may begin
+  std::byte* slots = nullptr;
+  std::byte* data = nullptr;  // of long messages
+  uint64_t lastLine = 0;      // of those where data may begin
   RingShape shape;
   uint64_t next = 0;   // messages this end has published, or taken
   uint64_t first = 0;  // where `next` began
@@ -53,7 +53,9 @@ struct RingEnd {
 
   /// The number of the message that the next move to come is about.
   ECCL_DEVICE uint64_t coming() const { return next + ahead; }
-  ECCL_DEVICE Slot* slot(uint64_t message) const { return slots + (message & (shape.slots - 1)); }
+  ECCL_DEVICE Slot* slot(uint64_t message) const {
+    return reinterpret_cast<Slot*>(slots + (message & (shape.slots - 1)) * shape.slotStride());
+  }
   /// Writes the header of a message whose payload is where it belongs: the receiver finds it when it has come
   /// to it. Messages may be filled in any order.
   ECCL_DEVICE void fill(uint64_t message, uint32_t length, uint16_t flags, uint32_t signature,
@@ -67,7 +69,9 @@ struct RingEnd {
   }
   /// Where `length` bytes of data of a slot are. Whatever it says, that is within the ring.
   ECCL_DEVICE std::byte* dataOf(Slot& at, uint32_t length) const {
-    return length <= kInlineBytes ? at.inlineData : data + (at.area & lastLine) * kCacheLine;
+    if (length <= kInlineBytes) return at.inlineData;
+    if (length <= shape.shortBytes) return reinterpret_cast<std::byte*>(&at + 1);
+    return data + (at.area & lastLine) * kCacheLine;
   }
 };
 
@@ -77,7 +81,7 @@ inline void attachRing(RingEnd& end, void* memory, RingShape shape, uint64_t fir
   auto* bytes = static_cast<std::byte*>(memory);
   end.control = reinterpret_cast<RingControl*>(bytes);
   end.offers = reinterpret_cast<PutOffer*>(bytes + shape.offersAt());
-  end.slots = reinterpret_cast<Slot*>(bytes + shape.slotsAt());
+  end.slots = bytes + shape.slotsAt();
   end.data = bytes + shape.dataAt();
   end.lastLine = shape.areaLines() - 1;
   end.shape = shape;
@@ -91,41 +95,52 @@ struct SendEnd : RingEnd {
   uint64_t releasedSeen = 0;  // at least this many are released
   uint64_t lastGet = 0;       // one past the last message that was a reference, if any was
   bool anyGet = false;
-  uint64_t line = 0;  // where data begins behind the last
-  uint64_t turn = 0;  // where it begins when nothing is under way: behind the last that was long
-  uint64_t spread =
-      0;  // over so many lines long messages are spread, though the first ones are free; <= lastLine + 1
+  uint64_t line = 0;      // where data begins behind the last
+  uint64_t turn = 0;      // where it begins when nothing is under way: behind the last that was to be spread
+  uint64_t spread = 0;    // over so many lines, though the first ones are free; <= lastLine + 1
+  uint64_t longOnes = 0;  // long messages that were published
+  /// Their numbers, the last ones; by RingShape::longOnes no more have to be known.
+  uint64_t longAt[RingShape::kMostLimited];
   uint32_t most = 0;  // messages on their way at once: as many as slots, or fewer (Path::limitAhead())
   /// Whether other processes can read the mapping of this one that `memory` is in by the kernel. Asked where
   /// the receiver wants to. Null: it does not. For the host.
   bool (*legible)(const std::byte* memory) = nullptr;
 
-  /// The slot of the coming message, or nullptr while all are in use. Takes nothing: publish(), or `ahead`,
-  /// does.
-  ECCL_DEVICE Slot* reserve() {
+  /// The slot of the coming message, of `length` bytes or of any length, or nullptr while all are in use. Takes
+  /// nothing: publish(), or `ahead`, does.
+  ECCL_DEVICE Slot* reserve(uint32_t length = UINT32_MAX) {
     if (coming() - releasedSeen >= most) {
       releasedSeen = loadAcquire(&control->released);  // pairs with ReceiveEnd::release
       if (coming() - releasedSeen >= most) return nullptr;
     }
+    if (length > shape.shortBytes && shape.longOnes > 0 && !hasLongRoom()) return nullptr;
     return slot(coming());
   }
+  /// Whether one more long message may be on its way. Of those under way it does not matter how long they are.
+  ECCL_DEVICE bool hasLongRoom() {
+    if (ahead >= shape.longOnes) return false;
+    const uint64_t others = shape.longOnes - ahead;
+    return longOnes < others || released(longAt[(longOnes - others) % RingShape::kMostLimited] + 1);
+  }
 
-  /// Where `length` bytes of data of the reserved slot go; once for each message. One behind the other, and
-  /// from the beginning again when as much as all slots may hold lies behind, so that what is under way is not
-  /// met. When nothing is under way, short messages go to the same place, and long ones round in `spread`
-  /// lines.
+  /// Where `length` bytes of data of the reserved slot go; once for each message. Long ones lie one behind the
+  /// other, and from the beginning again when as much as all of them may hold lies behind, so that what is
+  /// under way is not met. When nothing is under way those of less than kSpreadFrom go to the same place, and
+  /// the others round in `spread` lines.
   ECCL_DEVICE std::byte* place(uint32_t length) {
     Slot& at = *slot(coming());
     if (length > kInlineBytes) {
-      const bool idle = released(coming());
-      uint64_t begin = idle ? turn : line;
-      if (begin >= spread && (idle || begin >= shape.neededLines())) begin = 0;
-      line = begin + (length + kCacheLine - 1) / kCacheLine;
-      if (length >= kSpreadFrom)
-        turn = line;
-      else if (idle)
-        turn = begin;
-      at.area = static_cast<uint32_t>(begin);
+      if (length > shape.shortBytes) {
+        const bool idle = released(coming());
+        uint64_t begin = idle ? turn : line;
+        if (begin >= spread && (idle || begin >= shape.neededLines())) begin = 0;
+        line = begin + (length + kCacheLine - 1) / kCacheLine;
+        if (length >= kSpreadFrom)
+          turn = line;
+        else if (idle)
+          turn = begin;
+        at.area = static_cast<uint32_t>(begin);
+      }
       at.sent.done = 0;
     }
     return dataOf(at, length);
@@ -139,11 +154,25 @@ struct SendEnd : RingEnd {
     }
     bytes += length;
     const uint64_t message = next++;
+    if (length > shape.shortBytes) longAt[longOnes++ % RingShape::kMostLimited] = message;
     fill(message, length, flags, signature, epoch);
+  }
+  /// Has the memory of the next message, if that is as short as this one, come to this core: to write it then
+  /// takes no turn. Not the header, at which the receiver looks meanwhile. Worth it where more is about to be
+  /// sent; where an answer is waited for, it took longer (256 B on an AMD EPYC, November 2026: Broadcast 0.16
+  /// us instead of 0.21, half a round trip 0.20 instead of 0.18).
+  void takeNext(uint32_t length) const {
+#if defined(__x86_64__)
+    if (length <= kInlineBytes || length > shape.shortBytes) return;
+    const auto* at = reinterpret_cast<const std::byte*>(slot(next) + 1);
+    for (uint32_t line = 0; line < length; line += kCacheLine) asm volatile("prefetchw %0" ::"m"(at[line]));
+#endif
   }
 
   /// True when no message refers to this side's memory any more.
-  ECCL_DEVICE bool getsReleased() { return !anyGet || released(lastGet); }
+  ECCL_DEVICE bool getsReleased() {
+    return !anyGet || released(lastGet);
+  }
   /// Whether messages before number `end` have been released.
   ECCL_DEVICE bool released(uint64_t end) {
     if (static_cast<int64_t>(releasedSeen - end) >= 0) return true;
@@ -245,12 +274,30 @@ struct ReceiveEnd : RingEnd {
     return true;
   }
 
-  /// Returns the slot of the oldest message peeked at.
-  ECCL_DEVICE void release() {
-    bytes += slot(next)->length;
+  /// Whether peek() would find a message. Cheap.
+  ECCL_DEVICE bool hasCome() const { return loadRelaxed(&slot(coming())->sequence) == coming() + 1; }
+  /// peek() for a message whose header is known but for its coming: `length` bytes in its slot, the last of its
+  /// call. `other`: it is not that one.
+  enum class Expected : uint8_t { none, there, other };
+  ECCL_DEVICE Expected peek(uint32_t length, uint32_t signature, const std::byte** its) {
+    Slot& at = *slot(coming());
+    if (loadAcquire(&at.sequence) != coming() + 1) {  // pairs with SendEnd::publish
+      missed = coming() + 1;
+      return Expected::none;
+    }
+    const bool expected =
+        at.length == length && at.signature == signature && at.flags == kSlotLast && at.epoch == epoch;
+    *its = dataOf(at, length);
+    return expected ? Expected::there : Expected::other;
+  }
+
+  /// Returns the slot of the oldest message peeked at, whose header said `length`.
+  ECCL_DEVICE void release(uint32_t length) {
+    bytes += length;
     ++next;
     storeRelease(&control->released, next);  // pairs with SendEnd::reserve
   }
+  ECCL_DEVICE void release() { release(slot(next)->length); }
 
   /// Tells the sender that nothing more will be taken. After the last release().
   ECCL_DEVICE void end() { storeRelease(&control->receiverEnded, 1u); }

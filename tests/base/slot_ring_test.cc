@@ -48,6 +48,80 @@ TEST(SlotRing, SeparatesTheWordsOfTheTwoSides) {
   EXPECT_EQ(shape.bytes(), shape.dataAt() + 4 * 128 + 128);
   EXPECT_EQ((RingShape{4, 128, 5000}).bytes(), shape.dataAt() + 8192 + 128);
   EXPECT_EQ((RingShape{4, 192}).bytes(), shape.dataAt() + 1024 + 192);
+  // Short data behind each slot; room for as many long messages as there may be.
+  const RingShape both{16, 4096, 0, 512, 2};
+  EXPECT_EQ(both.dataAt(), both.slotsAt() + 16 * (sizeof(Slot) + 512));
+  EXPECT_EQ(both.bytes(), both.dataAt() + 2 * 4096 + 4096);
+}
+
+// Of long messages few are on their way, and of all as many as there are slots.
+TEST(SlotRing, FewLongMessagesAndManyShortOnes) {
+  constexpr uint32_t kShort = 128, kLong = 129;
+  Ring ring({8, 256, 0, kShort, 2}, ~uint64_t{0} - 4);
+  SendEnd& end = ring.sender;
+  const auto send = [&](uint32_t length) {
+    if (end.reserve(length) == nullptr) return false;
+    end.place(length);
+    end.publish(length, 0, 0);
+    return true;
+  };
+  for (int lap = 0; lap < 40; ++lap) {
+    SCOPED_TRACE(lap);
+    EXPECT_TRUE(send(kLong));
+    EXPECT_TRUE(send(kShort));
+    end.ahead = 1;  // a move under way counts as long
+    EXPECT_EQ(end.reserve(kLong), nullptr);
+    EXPECT_NE(end.reserve(kShort), nullptr);
+    end.ahead = 2;
+    EXPECT_EQ(end.reserve(kLong), nullptr);
+    end.ahead = 0;
+    EXPECT_TRUE(send(kLong));
+    EXPECT_FALSE(send(kLong));
+    EXPECT_EQ(end.reserve(), nullptr) << "of any length";
+    for (int i = 0; i < 5; ++i) EXPECT_TRUE(send(i % 2 == 0 ? kShort : 1));
+    EXPECT_FALSE(send(1));
+    ring.receiver.release();
+    EXPECT_TRUE(send(kLong)) << "the first was long";
+    ring.receiver.release();
+    EXPECT_FALSE(send(kLong)) << "that was a short one";
+    EXPECT_TRUE(send(1));
+    for (int i = 0; i < 8; ++i) ring.receiver.release();
+  }
+}
+
+// What a receiver expects of a message's header is compared as a whole.
+TEST(SlotRing, TellsTheExpectedMessageFromOthers) {
+  using Expected = ReceiveEnd::Expected;
+  for (uint32_t length : {0u, kInlineBytes, kInlineBytes + 1, 128u}) {
+    SCOPED_TRACE(length);
+    Ring ring({4, 128, 0, 128, 2}, 5, 9);
+    const std::byte* data = nullptr;
+    const auto look = [&](uint32_t itsLength, uint32_t signature) {
+      return ring.receiver.peek(itsLength, signature, &data);
+    };
+    EXPECT_EQ(look(length, 3), Expected::none);
+    EXPECT_FALSE(ring.receiver.hasCome());
+    ASSERT_NE(ring.sender.reserve(length), nullptr);
+    std::byte* const place = ring.sender.place(length);
+    ring.sender.publish(length, kSlotLast, 3);
+    EXPECT_TRUE(ring.receiver.hasCome());
+    EXPECT_EQ(look(length, 3), Expected::there);
+    EXPECT_EQ(data, place);
+    EXPECT_EQ(look(length + 1, 3), Expected::other);
+    EXPECT_EQ(look(length, 4), Expected::other);
+    Slot& slot = *ring.sender.slot(5);
+    for (uint16_t flags : {0, kSlotLast | kSlotGet, kSlotLast | kSlotPut}) {
+      slot.flags = flags;
+      EXPECT_EQ(look(length, 3), Expected::other);
+    }
+    slot.flags = kSlotLast;
+    slot.epoch = 8;
+    EXPECT_EQ(look(length, 3), Expected::other);
+    slot.epoch = 9;
+    ring.receiver.release(length);
+    EXPECT_EQ(look(length, 3), Expected::none);
+    EXPECT_EQ(ring.receiver.bytes, length);
+  }
 }
 
 TEST(SlotRing, IsEmptyThenFullThenEmptyAtEveryStart) {
@@ -260,32 +334,39 @@ TEST(SlotRing, DataUnderWayNeverOverlaps) {
   std::mt19937 random(7);
   for (uint64_t room : {0, 1 << 18}) {
     for (uint64_t spread : {0, 300, 500, 1024, 4000}) {
-      SCOPED_TRACE(testing::Message() << "room " << room << ", spread " << spread);
-      if (spread > RingShape{4, kMost, room}.areaLines()) continue;
-      Ring ring({4, kMost, room}, ~uint64_t{0} - 50);
-      ring.sender.spread = spread;
-      struct Piece {
-        const std::byte *begin, *end;
-      };
-      std::deque<Piece> underWay;
-      const std::byte* const memory = static_cast<std::byte*>(ring.memory.get());
-      for (int i = 0; i < 20'000; ++i) {
-        if (random() % 2 == 0 && !underWay.empty()) {
-          Received received;
-          ASSERT_TRUE(ring.receiver.peek(received));
-          ASSERT_EQ(received.data, underWay.front().begin);
-          ring.receiver.release();
-          underWay.pop_front();
-        } else if (ring.sender.reserve() != nullptr) {
-          const uint32_t most = random() % 2 == 0 ? kMost : 300;
-          const uint32_t length = kInlineBytes + 1 + static_cast<uint32_t>(random()) % (most - kInlineBytes);
-          const std::byte* begin = ring.sender.place(length);
-          const std::byte* end = begin + length;
-          ring.sender.publish(length, 0, 0);
-          ASSERT_TRUE(begin >= memory + ring.sender.shape.dataAt() &&
-                      end <= memory + ring.sender.shape.bytes());
-          for (const Piece& other : underWay) ASSERT_TRUE(end <= other.begin || other.end <= begin) << i;
-          underWay.push_back({begin, end});
+      for (uint32_t few : {0, 4}) {
+        SCOPED_TRACE(testing::Message() << "room " << room << ", spread " << spread << ", few " << few);
+        const RingShape shape = few > 0 ? RingShape{32, kMost, room, 256, few} : RingShape{4, kMost, room};
+        if (spread > shape.areaLines()) continue;
+        Ring ring(shape, ~uint64_t{0} - 50);
+        ring.sender.spread = spread;
+        struct Piece {
+          const std::byte *begin, *end;
+        };
+        std::deque<Piece> underWay;
+        const std::byte* const memory = static_cast<std::byte*>(ring.memory.get());
+        for (int i = 0; i < 20'000; ++i) {
+          if (random() % 2 == 0 && !underWay.empty()) {
+            Received received;
+            ASSERT_TRUE(ring.receiver.peek(received));
+            ASSERT_EQ(received.data, underWay.front().begin);
+            ring.receiver.release();
+            underWay.pop_front();
+          } else {
+            const uint32_t most = random() % 2 == 0 ? kMost : 300;
+            const uint32_t length = kInlineBytes + 1 + static_cast<uint32_t>(random()) % (most - kInlineBytes);
+            if (ring.sender.reserve(length) == nullptr) continue;
+            const std::byte* begin = ring.sender.place(length);
+            const std::byte* end = begin + length;
+            ring.sender.publish(length, 0, 0);
+            ASSERT_TRUE(begin >= memory + shape.slotsAt() && end <= memory + shape.bytes());
+            for (const Piece& other : underWay) ASSERT_TRUE(end <= other.begin || other.end <= begin) << i;
+            for (uint64_t k = 0; k < shape.slots; ++k) {
+              const auto* header = reinterpret_cast<const std::byte*>(ring.sender.slot(k));
+              ASSERT_TRUE(end <= header || header + sizeof(Slot) <= begin) << i;
+            }
+            underWay.push_back({begin, end});
+          }
         }
       }
     }

@@ -1,8 +1,10 @@
 // Calls made again and again, which skip what has been done before.
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -202,6 +204,80 @@ TEST(FastPath, AreCheckedLikeOthers) {
     // Refused calls have no number: the others do not wait for them.
     if (ecclAlltoAll(in.data(), out.data(), 8, ecclFloat, comm, nullptr) != ecclSuccess) return 7;
     return ecclCommDestroy(comm) == ecclSuccess ? 0 : 8;
+  });
+  for (auto& outcome : outcomes) EXPECT_EQ(outcome.code, 0) << outcome.text;
+}
+
+// Short messages of every length, to one receiver and to several, arrive as they are and nowhere else.
+TEST(FastPath, BringsEveryLength) {
+  constexpr int kRanks = 3;
+  constexpr size_t kMost = 1100, kGuard = 64;
+  auto outcomes = test::runProcesses(kRanks, [](int rank, test::Board& board, std::string& report) {
+    setenv("ECCL_TRANSPORT", "shm", 1);
+    ecclComm_t comm = test::join(rank, kRanks, board, report);
+    if (comm == nullptr) return 2;
+    std::vector<uint8_t> in(kMost), out(kMost + 2 * kGuard);
+    for (size_t length = 1; length <= kMost; length += length < 150 ? 1 : 13) {
+      for (int time = 0; time < 4; ++time) {
+        for (size_t i = 0; i < length; ++i)
+          in[i] = static_cast<uint8_t>(length * 7 + i * 3 + static_cast<size_t>(time));
+        std::fill(out.begin(), out.end(), 0xee);
+        uint8_t* const to = out.data() + kGuard;
+        const ecclResult_t result = time % 2 == 0
+                                        ? ecclBroadcast(in.data(), to, length, ecclUint8, 0, comm, nullptr)
+                                    : rank == 0 ? ecclSend(in.data(), length, ecclUint8, 1, comm, nullptr)
+                                    : rank == 1 ? ecclRecv(to, length, ecclUint8, 0, comm, nullptr)
+                                                : ecclSuccess;
+        if (result != ecclSuccess) return 3;
+        const bool gets = time % 2 == 0 || rank == 1;
+        for (size_t i = 0; i < out.size(); ++i) {
+          const bool inside = gets && i >= kGuard && i < kGuard + length;
+          if (out[i] == (inside ? in[i - kGuard] : 0xee)) continue;
+          report = "length " + std::to_string(length) + ", byte " + std::to_string(i);
+          return 4;
+        }
+      }
+    }
+    return ecclCommDestroy(comm) == ecclSuccess ? 0 : 5;
+  });
+  for (auto& outcome : outcomes) EXPECT_EQ(outcome.code, 0) << outcome.text;
+}
+
+// A rank that sleeps in a call is woken by short ones: without, each round took the 100 ms after which a
+// sleeper looks by itself.
+TEST(FastPath, WakesThoseWhoSleep) {
+  constexpr int kRounds = 40;
+  auto outcomes = test::runProcesses(2, [&](int rank, test::Board& board, std::string& report) {
+    setenv("ECCL_TRANSPORT", "shm", 1);
+    ecclComm_t comm = test::join(rank, 2, board, report);
+    if (comm == nullptr) return 2;
+    float in = 1, out = 0;
+    const auto begun = std::chrono::steady_clock::now();
+    for (int i = 0; i < kRounds; ++i) {
+      if (rank == i % 2) usleep(3000);
+      if (ecclAllReduce(&in, &out, 1, ecclFloat, ecclSum, comm, nullptr) != ecclSuccess || out != 2) return 3;
+    }
+    const auto took = std::chrono::steady_clock::now() - begun;
+    if (took > kRounds * std::chrono::milliseconds(50)) return 4;
+    return ecclCommDestroy(comm) == ecclSuccess ? 0 : 5;
+  });
+  for (auto& outcome : outcomes) EXPECT_EQ(outcome.code, 0) << outcome.text;
+}
+
+// A datatype that is none is refused, also where its lowest byte is that of calls before.
+TEST(FastPath, LooksAtTheWholeDatatype) {
+  auto outcomes = test::runProcesses(2, [](int rank, test::Board& board, std::string& report) {
+    ecclComm_t comm = test::join(rank, 2, board, report);
+    if (comm == nullptr) return 2;
+    char in = 1, out = 0;
+    const auto sum = [&](int type) {
+      return ecclAllReduce(&in, &out, 1, static_cast<ecclDataType_t>(type), ecclSum, comm, nullptr);
+    };
+    for (int i = 0; i < 3; ++i)
+      if (sum(ecclInt8) != ecclSuccess) return 3;
+    for (int type : {256 + ecclInt8, -256 + ecclInt8, -1, static_cast<int>(ecclNumTypes)})
+      if (sum(type) != ecclInvalidArgument) return 4;
+    return sum(ecclInt8) == ecclSuccess && ecclCommDestroy(comm) == ecclSuccess ? 0 : 5;
   });
   for (auto& outcome : outcomes) EXPECT_EQ(outcome.code, 0) << outcome.text;
 }

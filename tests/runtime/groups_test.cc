@@ -101,6 +101,74 @@ TEST_F(Groups, SendsAndReceivesGoOnTogether) {
 }
 
 // Several collectives in one group, of different kinds and sizes, some sharing connections.
+// Of a call on the communicator and stream of the call before little is looked up. It is checked like the
+// first.
+TEST_F(Groups, AnotherCallIsCheckedLikeTheFirst) {
+  float out[8] = {}, in[8] = {};
+  ecclStream_t ended = nullptr;
+  ASSERT_EQ(ecclStreamCreate(&ended), ecclSuccess);
+  const auto send = [&](int type, const void* from, size_t count, int peer, ecclStream_t stream) {
+    return ecclSend(from, count, static_cast<ecclDataType_t>(type), peer, comms_[0], stream);
+  };
+  const auto refused = [&](const char* what, const auto& call) {
+    SCOPED_TRACE(what);
+    ASSERT_EQ(ecclGroupStart(), ecclSuccess);
+    EXPECT_EQ(send(ecclFloat, out, 1, 1, ended), ecclSuccess);
+    EXPECT_EQ(send(ecclFloat, out, 1, 1, ended), ecclSuccess);
+    EXPECT_EQ(call(), ecclInvalidArgument);
+    EXPECT_EQ(ecclGroupEnd(), ecclInvalidArgument);
+  };
+  refused("datatype", [&] { return send(99, out, 1, 1, ended); });
+  refused("peer", [&] { return send(ecclFloat, out, 1, kRanks, ended); });
+  refused("negative peer", [&] { return send(ecclFloat, out, 1, -1, ended); });
+  refused("buffer", [&] { return send(ecclFloat, nullptr, 1, 1, ended); });
+  refused("count", [&] { return send(ecclFloat, out, SIZE_MAX / 2, 1, ended); });
+  refused("communicator", [&] { return ecclSend(out, 1, ecclFloat, 1, nullptr, ended); });
+  refused("stream", [&] {
+    EXPECT_EQ(ecclStreamDestroy(ended), ecclSuccess);
+    return send(ecclFloat, out, 1, 1, ended);
+  });
+  // None was made. Those of a good group are, whatever the streams and communicators are in turn; nothing is
+  // also sent by a NULL buffer.
+  ASSERT_EQ(ecclGroupStart(), ecclSuccess);
+  for (int i = 0; i < 8; ++i) {
+    out[i] = static_cast<float>(i);
+    EXPECT_EQ(ecclSend(out + i, 1, ecclFloat, 1, comms_[0], streams_[i % 2]), ecclSuccess);
+    EXPECT_EQ(ecclSend(nullptr, 0, ecclFloat, 1, comms_[0], streams_[i % 2]), ecclSuccess);
+    if (i % 3 != 0) continue;
+    EXPECT_EQ(ecclSend(out + i, 1, ecclFloat, 2, comms_[0], streams_[0]), ecclSuccess);
+  }
+  ASSERT_EQ(ecclGroupEnd(), ecclSuccess) << ecclGetLastError(nullptr);
+  float others[3] = {};
+  ASSERT_EQ(ecclGroupStart(), ecclSuccess);
+  for (int i = 0; i < 8; ++i) {
+    EXPECT_EQ(ecclRecv(in + i, 1, ecclFloat, 0, comms_[1], streams_[2]), ecclSuccess);
+    EXPECT_EQ(ecclRecv(nullptr, 0, ecclFloat, 0, comms_[1], streams_[2]), ecclSuccess);
+  }
+  for (float& other : others) EXPECT_EQ(ecclRecv(&other, 1, ecclFloat, 0, comms_[2], streams_[3]), ecclSuccess);
+  ASSERT_EQ(ecclGroupEnd(), ecclSuccess) << ecclGetLastError(nullptr);
+  synchronize();
+  for (int i = 0; i < 8; ++i) EXPECT_EQ(in[i], static_cast<float>(i));
+  EXPECT_EQ(std::vector<float>(others, others + 3), (std::vector<float>{0, 3, 6}));
+}
+
+// A communicator that ends while a group is open is found out when the group ends, if not before.
+TEST_F(Groups, ACommunicatorMayEndInAnOpenGroup) {
+  float data = 0;
+  for (const bool another : {false, true}) {
+    SCOPED_TRACE(another);
+    ecclComm_t comms[2];
+    ASSERT_EQ(ecclCommInitAll(comms, 2, nullptr), ecclSuccess);
+    const auto send = [&] { return ecclSend(&data, 1, ecclFloat, 1, comms[0], streams_[0]); };
+    ASSERT_EQ(ecclGroupStart(), ecclSuccess);
+    ASSERT_EQ(send(), ecclSuccess);
+    std::thread([&] { EXPECT_EQ(ecclCommAbort(comms[0]), ecclSuccess); }).join();
+    if (another) { EXPECT_EQ(send(), ecclInvalidArgument); }
+    EXPECT_EQ(ecclGroupEnd(), ecclInvalidArgument);
+    EXPECT_EQ(ecclCommAbort(comms[1]), ecclSuccess);
+  }
+}
+
 TEST_F(Groups, CollectivesOfOneGroup) {
   constexpr int kCalls = 6;
   std::vector<std::vector<std::vector<int>>> data(kRanks, std::vector<std::vector<int>>(kCalls));

@@ -83,23 +83,26 @@ TEST_P(Paths, CountersMayWrap) {
 }
 
 // A slot comes back when the receiver releases it, not when it has arrived or been looked at.
-TEST_P(PathsInWeather, FullRingHoldsTheSenderBack) {
-  PartySetup setup = setupFor(way(), weather());
+/// `length`: of the messages, for a ring with slots of so many bytes.
+void fillRing(PartySetup setup, bool fork, uint32_t (*length)(const RingShape&)) {
   setup.faults.stallFor = {};
   runTwo(
-      setup, forks(way()),
+      setup, fork,
       [&](Party& party) -> std::string {
         CONNECT(connection, party.sending());
         SendEnd& end = connection->sendEnd;
-        std::vector<std::byte> bytes = content(10, end.shape.slotBytes);
-        for (uint32_t i = 0; i < end.shape.slots; ++i) PARTY_CHECK(trySend(end, bytes, 1));
+        const std::vector<std::byte> bytes(length(end.shape), std::byte{7});
+        const auto size = static_cast<uint32_t>(bytes.size());
+        const bool few = size > end.shape.shortBytes && end.shape.longOnes > 0;
+        const uint32_t most = few ? end.shape.longOnes : end.shape.slots;
+        for (uint32_t i = 0; i < most; ++i) PARTY_CHECK(trySend(end, bytes, 1));
         PARTY_CHECK(!trySend(end, bytes, 1));
         PARTY_CHECK(party.await());  // the receiver has seen the first
-        PARTY_CHECK(!party.until([&] { return end.reserve() != nullptr; }, std::chrono::milliseconds(30)));
+        PARTY_CHECK(!party.until([&] { return end.reserve(size) != nullptr; }, std::chrono::milliseconds(30)));
         PARTY_CHECK(!connection->path()->drained());
         party.signal();
-        PARTY_CHECK(party.until([&] { return end.reserve() != nullptr; }));
-        PARTY_CHECK(end.next - end.releasedSeen == end.shape.slots - 1);
+        PARTY_CHECK(party.until([&] { return end.reserve(size) != nullptr; }));
+        PARTY_CHECK(end.next - end.releasedSeen == most - 1);
         PARTY_CHECK(trySend(end, bytes, 1));
         PARTY_CHECK(!trySend(end, bytes, 1));
         PARTY_CHECK(party.await());
@@ -119,6 +122,14 @@ TEST_P(PathsInWeather, FullRingHoldsTheSenderBack) {
         PARTY_CHECK(party.until([&] { return connection->path()->drained(); }));
         return "";
       });
+}
+
+TEST_P(PathsInWeather, FullRingHoldsTheSenderBack) {
+  fillRing(setupFor(way(), weather()), forks(way()), [](const RingShape& shape) { return shape.slotBytes; });
+}
+
+TEST_P(PathsInWeather, FullRingOfShortMessagesHoldsTheSenderBack) {
+  fillRing(setupFor(way(), weather()), forks(way()), [](const RingShape&) { return 8u; });
 }
 
 // Whatever a reference names stays in use until released, although all its bytes may have been sent long ago.

@@ -35,10 +35,10 @@ inline std::vector<std::byte> content(uint64_t k, uint32_t slotBytes) {
 /// Publishes if there is a slot. By reference or to offered memory where the path allows and `bytes` are long
 /// enough.
 inline bool trySend(SendEnd& end, std::span<const std::byte> bytes, uint32_t signature, bool last = false) {
-  Slot* slot = end.reserve();
+  const auto length = static_cast<uint32_t>(bytes.size());
+  Slot* slot = end.reserve(length);
   if (slot == nullptr) return false;
   uint16_t flags = last ? kSlotLast : 0;
-  const auto length = static_cast<uint32_t>(bytes.size());
   if (uint64_t offset; end.reaches(bytes.data(), length, &offset)) {
     slot->offset = offset;
     flags |= kSlotGet;

@@ -30,6 +30,14 @@ Status checkTypes(const char* function, int datatype, int op, const Communicator
   return {};
 }
 
+/// Makes a call outside of a group that is like one before. False: it has to go the whole way.
+bool again(const PlainCall& call, const CommunicatorUse& use, ecclStream_t stream, Status* status) {
+  if (!use) return false;
+  if (stream == nullptr) return use->communicator->repeat(call, nullptr, status);
+  const auto live = Process::get().streams.find(stream);
+  return live && use->communicator->repeat(call, &*live, status);
+}
+
 /// What every collective call does: find the objects, check, and hand over. `fill` completes the call, knowing
 /// the ranks.
 template <class Fill>
@@ -37,17 +45,24 @@ ecclResult_t make(Collective collective, const void* send, void* receive, size_t
                   int root, ecclComm_t comm, ecclStream_t stream, Fill&& fill) {
   const char* function = apiNameOf(collective);
   Group& group = Group::ofThisThread();
+  if (op >= 0 && op < ecclNumOps && datatype >= 0 && datatype < ecclNumTypes) {
+    const CallKey key{count, collective, static_cast<DataType>(datatype), static_cast<RedOp>(op), root};
+    const PlainCall call{key, send, receive};
+    CommunicatorUse use;
+    bool made = false;
+    Status status = guarded(function, [&] {
+      Status its;
+      made = group.open() ? group.addAnother(comm, stream, call)
+                          : again(call, use = liveCommunicator(comm), stream, &its);
+      return its;
+    });
+    if (made || !status.ok()) {
+      group.judge(status);
+      return report(status, use ? &*use : nullptr);
+    }
+  }
   const auto run = [&](CommunicatorUse& use) -> Status {
     Communicator& communicator = *use->communicator;
-    if (!group.open() && op >= 0 && op < ecclNumOps) {
-      const CallKey key{count, collective, static_cast<DataType>(datatype), static_cast<RedOp>(op), root};
-      auto live = HandleTable<Stream>::Use();
-      if (stream != nullptr) live = Process::get().streams.find(stream);
-      if (stream == nullptr || live) {
-        auto made = communicator.repeat(key, send, receive, live ? &*live : nullptr);
-        if (made) return *std::move(made);
-      }
-    }
     std::shared_ptr<Stream> queue;
     ECCL_TRY(communicator.usable());
     ECCL_ASSIGN(queue, streamFor(communicator, stream, function));
@@ -60,7 +75,7 @@ ecclResult_t make(Collective collective, const void* send, void* receive, size_t
     ECCL_TRY(checkTypes(function, datatype, op, communicator, call));
     ECCL_TRY(fill(call, communicator));
     ECCL_TRY(validate(call, communicator.rank(), communicator.ranks()));
-    return group.add(comm, use, std::move(queue), std::move(call));
+    return group.add(comm, use, stream, std::move(queue), std::move(call));
   };
   return groupCall(function, comm, run);
 }

@@ -8,9 +8,13 @@
 #include "base/log.h"
 #include "base/per_thread.h"
 #include "base/system.h"
+#include "runtime/api/process.h"
 
 namespace eccl::runtime {
 namespace {
+
+/// More elements than any buffer has are counted by validate().
+constexpr size_t kAnotherMost = size_t{1} << 48;
 
 /// Calls of one communicator, in their order.
 struct Calls {
@@ -80,21 +84,39 @@ Group& Group::ofThisThread() {
   return PerThread<Group>::get();
 }
 
-Status Group::add(ecclComm_t comm, const CommunicatorUse& use, std::shared_ptr<Stream> stream, Call call) {
+Status Group::add(ecclComm_t comm, const CommunicatorUse& use, ecclStream_t handle,
+                  std::shared_ptr<Stream> stream, Call call) {
   Communicator& communicator = *use->communicator;
   const bool nullStream = stream == nullptr;
   if (nullStream) stream = communicator.defaultStream();
-  const bool toSelf = call.pointToPoint() && call.root == communicator.rank();
-  if (open() || toSelf) {
-    std::vector<Entry> one;
-    auto& entries = open() ? entries_ : one;
-    entries.push_back({comm, std::move(stream), nullStream, std::move(call)});
-    return open() ? Status() : issue(std::move(one));
+  if (open()) {
+    calls_.add(comm, stream, nullStream, std::move(call));
+    last_ = {communicator.device() == nullptr ? comm : nullptr, handle, communicator.ranks()};
+    return {};
+  }
+  if (call.pointToPoint() && call.root == communicator.rank()) {
+    GroupCalls one;
+    one.add(comm, stream, nullStream, std::move(call));
+    return issue(one);
   }
   if (nullStream && communicator.options().blocking && stream->idle())
     return communicator.execute(std::move(call));
   ECCL_TRY(communicator.enqueue(std::move(call), *stream));
   return nullStream ? afterNullStream(communicator) : Status();
+}
+
+// What is not valid is worded by those who look at it properly. Whether the communicator can still be used is
+// asked when the group ends.
+bool Group::addAnother(ecclComm_t comm, ecclStream_t stream, const PlainCall& call) {
+  const CallKey& key = call.key;
+  const void* const buffer = key.collective == Collective::send ? call.send : call.receive;
+  if (comm == nullptr || comm != last_.comm || stream != last_.stream || !isPointToPoint(key.collective) ||
+      buffer == nullptr || key.count > kAnotherMost || key.root < 0 || key.root >= last_.ranks)
+    return false;
+  Process& process = Process::get();
+  if (!process.communicators.holds(comm) || (stream != nullptr && !process.streams.holds(stream))) return false;
+  calls_.addAnother(call);
+  return true;
 }
 
 Status Group::addJob(Job job) {
@@ -112,17 +134,17 @@ Status Group::end() {
     return Status::error(Code::invalidUsage, "ecclGroupEnd without ecclGroupStart in this thread");
   }
   if (--depth_ > 0) return {};
-  auto entries = std::move(entries_);
-  auto jobs = std::move(jobs_);
-  Status error = std::exchange(error_, Status());
-  entries_.clear();
-  jobs_.clear();
-  if (!error.ok()) {
-    for (const Job& job : jobs) job(error).ignore();  // it answers with the same
-    return error;
+  last_ = {};
+  const std::vector<Job> jobs = std::exchange(jobs_, {});
+  Status result = std::exchange(error_, Status());
+  if (!result.ok()) {
+    for (const Job& job : jobs) job(result).ignore();  // it answers with the same
+  } else {
+    if (!jobs.empty()) result = runJobs(jobs);
+    if (result.ok()) result = guarded("ecclGroupEnd", [this] { return issue(calls_); });
   }
-  ECCL_TRY(runJobs(jobs));
-  return issue(std::move(entries));
+  calls_.clear();
+  return result;
 }
 
 /// Collectives of a communicator come one after the other; its sends and receives go on at the same time; so do
@@ -134,7 +156,8 @@ Status Group::simulateEnd(double* microseconds) {
   if (--depth_ > 0)
     return Status::error(Code::invalidUsage,
                          "ecclGroupSimulateEnd ends an inner group; only the outermost can be simulated");
-  const auto entries = std::exchange(entries_, {});
+  last_ = {};
+  const GroupCalls calls = std::exchange(calls_, {});
   const auto jobs = std::exchange(jobs_, {});
   Status error = std::exchange(error_, Status());
   if (error.ok() && !jobs.empty())
@@ -145,13 +168,15 @@ Status Group::simulateEnd(double* microseconds) {
     double collectives = 0, sends = 0, receives = 0;
   };
   std::map<ecclComm_t, Sums> sums;
-  for (const Entry& entry : entries) {
-    ECCL_ASSIGN(const CommunicatorUse use, communicatorOf(entry.comm, "ecclGroupSimulateEnd"));
-    ECCL_ASSIGN(const double time, use->communicator->estimator().estimate(entry.call));
-    Sums& its = sums[entry.comm];
-    (entry.call.collective == Collective::send      ? its.sends
-     : entry.call.collective == Collective::receive ? its.receives
-                                                    : its.collectives) += time;
+  for (size_t i = 0; i < calls.size(); ++i) {
+    const ecclComm_t comm = calls.place(i).comm;
+    const Call call = calls.call(i);
+    ECCL_ASSIGN(const CommunicatorUse use, communicatorOf(comm, "ecclGroupSimulateEnd"));
+    ECCL_ASSIGN(const double time, use->communicator->estimator().estimate(call));
+    Sums& its = sums[comm];
+    (call.collective == Collective::send      ? its.sends
+     : call.collective == Collective::receive ? its.receives
+                                              : its.collectives) += time;
   }
   *microseconds = 0;
   for (const auto& [comm, its] : sums)
@@ -187,34 +212,31 @@ Status Group::runJobs(const std::vector<Job>& jobs) {
 }
 
 // Sends and Recvs of one communicator like ones before take the fast path together.
-std::optional<Status> Group::repeat(const std::vector<Entry>& entries) {
-  if (entries.empty()) return std::nullopt;
-  const auto use = communicatorOf(entries.front().comm, "ecclGroupEnd");
-  if (!use.ok()) return std::nullopt;  // said by issue()
-  Communicator& communicator = *(*use)->communicator;
-  const Stream* idle = nullptr;
-  bool waits = communicator.options().blocking;
-  std::vector<const Call*> calls;
-  calls.reserve(entries.size());
-  for (const Entry& entry : entries) {
-    const Call& call = entry.call;
-    if (entry.comm != entries.front().comm || !call.pointToPoint() || call.root == communicator.rank())
+std::optional<Status> Group::repeat(const GroupCalls& group) {
+  if (group.empty()) return std::nullopt;
+  const ecclComm_t comm = group.place(0).comm;
+  const CommunicatorUse use = liveCommunicator(comm);
+  if (!use) return std::nullopt;  // said by issue()
+  Communicator& communicator = *use->communicator;
+  bool blocks = communicator.options().blocking, used = false;
+  for (size_t i = 0; i < group.size(); ++i) {
+    const CallKey& key = group.plain()[i].key;
+    if (group.place(i).comm != comm || !isPointToPoint(key.collective) || key.root == communicator.rank())
       return std::nullopt;
-    if (entry.stream.get() != idle && !entry.stream->idle()) communicator.catchUp();
-    if (entry.stream.get() != idle && !entry.stream->idle()) return std::nullopt;
-    idle = entry.stream.get();
-    waits &= entry.nullStream;
-    calls.push_back(&call);
+    blocks &= group.place(i).nullStream;
+    used |= group.place(i).nullStream;
   }
-  auto made = communicator.repeat(calls, waits, [&](std::span<const std::shared_ptr<Run>> runs) {
+  for (const auto& stream : group.streams()) {
+    if (!stream->idle()) communicator.catchUp();
+    if (!stream->idle()) return std::nullopt;
+  }
+  auto made = communicator.repeat(group.plain(), blocks, [&](std::span<const std::shared_ptr<Run>> runs) {
     Batches batches;
     for (size_t i = 0; i < runs.size(); ++i) {
-      if (runs[i] != nullptr) addTo(batches, entries[i].stream, communicator.itemOf(runs[i]));
+      if (runs[i] != nullptr) addTo(batches, group.streamOf(i), communicator.itemOf(runs[i]));
     }
     return append(batches);
   });
-  const bool used =
-      std::any_of(entries.begin(), entries.end(), [](const Entry& entry) { return entry.nullStream; });
   if (!made || !used) return made;
   Status status = afterNullStream(communicator);
   return made->ok() ? status : *made;
@@ -225,18 +247,19 @@ std::optional<Status> Group::repeat(const std::vector<Entry>& entries) {
 // their streams: the same order as on the other ranks. Streams give all calls that the group puts into them one
 // place. Then the engines get the calls, again in their order; those whose place is not the first wait in the
 // engine.
-Status Group::issue(std::vector<Entry> entries) {
-  if (auto made = repeat(entries)) return *std::move(made);
+Status Group::issue(const GroupCalls& group) {
+  if (auto made = repeat(group)) return *std::move(made);
   std::vector<Calls> all;
   std::map<ecclComm_t, size_t> known;
-  for (Entry& entry : entries) {
-    const auto [at, isNew] = known.emplace(entry.comm, all.size());
+  for (size_t i = 0; i < group.size(); ++i) {
+    const ecclComm_t comm = group.place(i).comm;
+    const auto [at, isNew] = known.emplace(comm, all.size());
     if (isNew) {
-      ECCL_ASSIGN(CommunicatorUse use, communicatorOf(entry.comm, "ecclGroupEnd"));
+      ECCL_ASSIGN(CommunicatorUse use, communicatorOf(comm, "ecclGroupEnd"));
       all.push_back({std::move(use), {}, {}});
     }
-    all[at->second].calls.push_back(std::move(entry.call));
-    all[at->second].streams.push_back({entry.stream});
+    all[at->second].calls.push_back(group.call(i));
+    all[at->second].streams.push_back({group.streamOf(i)});
   }
   std::vector<std::vector<StreamItem>> items(all.size());
   Batches batches;
@@ -265,9 +288,9 @@ Status Group::issue(std::vector<Entry> entries) {
   }
   for (size_t i = 0; i < all.size(); ++i) {
     const Communicator& communicator = *all[i].use->communicator;
-    const bool used = std::any_of(entries.begin(), entries.end(), [&](const Entry& entry) {
-      return entry.nullStream && entry.stream == communicator.defaultStream();
-    });
+    bool used = false;
+    for (size_t call = 0; call < group.size(); ++call)
+      used |= group.place(call).nullStream && group.streamOf(call) == communicator.defaultStream();
     if (!used) continue;
     Status status = afterNullStream(communicator);
     if (first.ok()) first = std::move(status);

@@ -13,7 +13,7 @@
 #include <optional>
 #include <vector>
 
-#include "runtime/api/handles.h"
+#include "runtime/api/group_calls.h"
 
 namespace eccl::runtime {
 
@@ -39,7 +39,12 @@ class Group {
   /// Adds a validated call on a communicator. `stream`: null is the NULL stream. Outside a group the call is
   /// issued at once, and with the NULL stream on a blocking communicator it is complete on return. An error
   /// there is the call's.
-  Status add(ecclComm_t comm, const CommunicatorUse& use, std::shared_ptr<Stream> stream, Call call);
+  /// `handle`: of the stream.
+  Status add(ecclComm_t comm, const CommunicatorUse& use, ecclStream_t handle, std::shared_ptr<Stream> stream,
+             Call call);
+  /// Adds a Send or Recv to an open group if it is valid, and on the communicator and stream of the call
+  /// before: little is left to look up then. False: it has to go the whole way. May throw bad_alloc.
+  bool addAnother(ecclComm_t comm, ecclStream_t stream, const PlainCall& call);
   /// Something that blocks until other ranks do the same (init, split). In a group all of them run side by
   /// side. `refused` is ok; if not, the group will issue nothing and the job is only to clean up.
   using Job = std::function<Status(const Status& refused)>;
@@ -49,20 +54,20 @@ class Group {
   void judge(const Status& status) noexcept;
 
  private:
-  struct Entry {
-    ecclComm_t comm;
-    std::shared_ptr<Stream> stream;
-    bool nullStream;
-    Call call;
-  };
-  static Status issue(std::vector<Entry> entries);
-  static std::optional<Status> repeat(const std::vector<Entry>& entries);
+  static Status issue(const GroupCalls& group);
+  static std::optional<Status> repeat(const GroupCalls& group);
   static Status runJobs(const std::vector<Job>& jobs);
 
   int depth_ = 0;
   Status error_;
-  std::vector<Entry> entries_;
+  GroupCalls calls_;
   std::vector<Job> jobs_;
+  /// Of the last call in the open group, if it is of a host's communicator.
+  struct {
+    ecclComm_t comm = nullptr;
+    ecclStream_t stream = nullptr;
+    int ranks = 0;
+  } last_;
 };
 
 /// apiCall() for calls that a group collects.

@@ -99,6 +99,13 @@ class HandleTable {
   /// As find(), for one caller only: nobody finds the object afterwards.
   Use take(const void* handle) { return enter(handle, kEnded); }
 
+  /// Whether find() would find an object now. Keeps nothing alive.
+  bool holds(const void* handle) const {
+    const Place* place = placeOf(handle);
+    if (place == nullptr) return false;
+    const uint64_t state = place->state.load(std::memory_order_acquire);
+    return state >> 32 == useOf(handle) && (state & kEnded) == 0;
+  }
   /// For a handle that is not found: whether it was given out and has been taken out since.
   bool existed(const void* handle) const {
     const Place* place = placeOf(handle);

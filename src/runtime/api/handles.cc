@@ -52,6 +52,12 @@ ecclResult_t report(const Status& status, ApiCommunicator* communicator) noexcep
   return static_cast<ecclResult_t>(status.code());
 }
 
+CommunicatorUse liveCommunicator(ecclComm_t comm) {
+  CommunicatorUse use = Process::get().communicators.find(comm);
+  if (use && use->communicator->inherited()) return {};
+  return use;
+}
+
 Result<CommunicatorUse> communicatorOf(ecclComm_t comm, const char* function, bool take) {
   if (comm == nullptr) return Status::error(Code::invalidArgument, "%s: comm is NULL", function);
   auto& table = Process::get().communicators;

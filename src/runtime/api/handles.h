@@ -35,7 +35,9 @@ struct Registration {
   Window memory;
 };
 
-/// The communicator behind a handle. `take`: nobody else finds it from now on. Errors name the API function
+/// The communicator behind a handle; empty if there is none that can be used here.
+CommunicatorUse liveCommunicator(ecclComm_t comm);
+/// The same. `take`: nobody else finds it from now on. Errors name the API function
 /// `function` and say why the handle is no good: invalidArgument if it is none or not any more, invalidUsage
 /// in a forked child. Not logged.
 Result<CommunicatorUse> communicatorOf(ecclComm_t comm, const char* function, bool take = false);

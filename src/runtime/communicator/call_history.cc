@@ -16,17 +16,10 @@ std::optional<CallRecord> CallHistory::last(uint64_t scope) const {
   return at->second.calls[(at->second.next - 1) % kKept];
 }
 
-// Under the mutex. A program talks to the same few ranks again and again.
-CallHistory::Scope& CallHistory::scopeOf(uint64_t scope) {
-  Recent& recent = recent_[(scope ^ scope >> 32) % recent_.size()];
-  if (recent.scope == nullptr || recent.number != scope) recent = {scope, &scopes_[scope]};
-  return *recent.scope;
-}
-
-std::optional<Mismatch> CallHistory::add(CallRecord& mine) {
+std::optional<Mismatch> CallHistory::add(CallRecord& mine, uint64_t shape) {
   std::lock_guard lock(mutex_);
   Scope& scope = scopeOf(mine.scope);
-  mine.number(scope.next++);
+  mine.number(shape, scope.next++);
   if (scope.calls.size() < kKept)
     scope.calls.push_back(mine);
   else

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/short_lock.h"
 #include "runtime/execution/call.h"
 
 namespace eccl::runtime {
@@ -30,9 +31,9 @@ class CallHistory {
   uint64_t next(uint64_t scope) const;
   /// The last call of this scope, if there was one.
   std::optional<CallRecord> last(uint64_t scope) const;
-  /// Numbers a call that is being made, and remembers it. `mine` gets its number and signature. Returns a
-  /// mismatch if another rank has already told of another call under that number.
-  std::optional<Mismatch> add(CallRecord& mine);
+  /// Numbers a call that is being made, and remembers it. `mine`, of that shape(), gets its number and
+  /// signature. Returns a mismatch if another rank has already told of another call under that number.
+  std::optional<Mismatch> add(CallRecord& mine, uint64_t shape);
   /// Compares another rank's call with this rank's. Returns a mismatch if this rank made another one.
   /// *reached is false if this rank has not got that far; the record is then kept, the latest of each rank in
   /// a scope. A call that is forgotten, as 256 have followed it, fits anything.
@@ -45,15 +46,19 @@ class CallHistory {
     std::vector<CallRecord> calls;                  // the last ones, number k at k modulo kKept
     std::vector<std::pair<int, CallRecord>> early;  // of others, for numbers not reached
   };
-  Scope& scopeOf(uint64_t scope);
+  Scope& scopeOf(uint64_t scope) {
+    Recent& recent = recent_[(scope ^ scope >> 32) % recent_.size()];
+    if (recent.scope == nullptr || recent.number != scope) recent = {scope, &scopes_[scope]};
+    return *recent.scope;
+  }
 
-  mutable std::mutex mutex_;
+  mutable ShortLock mutex_;
   std::unordered_map<uint64_t, Scope> scopes_;
   struct Recent {
     uint64_t number = 0;
     Scope* scope = nullptr;
   };
-  std::array<Recent, 8> recent_;  // looked up last
+  std::array<Recent, 8> recent_;  // looked up last: a program talks to the same few ranks again and again
 };
 
 }  // namespace eccl::runtime

@@ -65,8 +65,8 @@ class Communicator final : public transport::ControlHandler,
                            public DiagnosisHandler,
                            public std::enable_shared_from_this<Communicator> {
  public:
-  /// initialising → ready → finalising → finalised, or failed from any but the last; ready → suspended and back.
-  /// failed and finalised are final.
+  /// initialising → ready → finalising → finalised, or failed from any but the last; ready → suspended and
+  /// back. failed and finalised are final.
   enum class State : uint8_t { initialising, ready, suspended, finalising, finalised, failed };
 
   explicit Communicator(CommunicatorOptions options);
@@ -132,13 +132,13 @@ class Communicator final : public transport::ControlHandler,
   Status execute(Call call);
   /// As execute(), or as enqueue() into `queue`, for a call like one before, where it can take the fast path:
   /// nothing is checked or planned anew. A queued call may be complete on return, if its peers come in step.
-  /// Returns nothing if the call has to go through those.
-  std::optional<Status> repeat(const CallKey& key, const void* send, void* receive, Stream* queue);
+  /// True: *status, which was ok, is how it went. False: the call has to go through those.
+  bool repeat(const PlainCall& call, Stream* queue, Status* status);
   /// The same for validated Sends and Recvs with other ranks, which go on together, whatever their number.
   /// Those that are not complete on return have been put into streams by `append`, in their order; null for the
   /// others. Nothing is under way in those streams. `waits`: the caller will wait for all.
   using Append = std::function<Status(std::span<const std::shared_ptr<Run>>)>;
-  std::optional<Status> repeat(std::span<const Call* const> calls, bool waits, const Append& append);
+  std::optional<Status> repeat(std::span<const PlainCall> calls, bool waits, const Append& append);
   /// See Engine::catchUp().
   void catchUp() { engine_.catchUp(); }
   StreamItem itemOf(std::shared_ptr<Run> run) { return {shared_from_this(), &engine_, std::move(run)}; }
@@ -196,9 +196,7 @@ class Communicator final : public transport::ControlHandler,
   void onPeerFailed(Run& run, int peer, const std::string& reason) override {
     diagnosis_.onPeerFailed(run, peer, reason);
   }
-  void onPeerGone(int peer, const std::string& reason) override {
-    diagnosis_.onPeerGone(peer, reason);
-  }
+  void onPeerGone(int peer, const std::string& reason) override { diagnosis_.onPeerGone(peer, reason); }
   void onStall(Run& run, Duration stalled, const std::vector<int>& peers) override {
     diagnosis_.onStall(run, stalled, peers);
   }
@@ -234,7 +232,7 @@ class Communicator final : public transport::ControlHandler,
   // Gives a planned Run its number in the order of calls, and remembers the call.
   Status number(Run& run);
   // Remembers a call for the mismatch check. An error if another rank has told of a different call.
-  Status remember(CallRecord& record, const Plan& plan, const char* way);
+  Status remember(CallRecord& record, uint64_t shape, const Plan& plan, const char* way);
   void goOn(Run& run, const std::shared_ptr<Plan>& plan, const CallRecord& record, Call call, bool waits);
   // The Run of the last blocking call for use again, or a new one.
   std::shared_ptr<Run> spareRun();

@@ -31,11 +31,11 @@ Status Communicator::plan(Run& run, Call call, bool callerBlocked) {
 // A copy to oneself has no other end that could disagree.
 Status Communicator::number(Run& run) {
   const bool local = run.call.pointToPoint() && run.call.root == rank_;
-  return local ? Status() : remember(run.record, *run.plan, "");
+  return local ? Status() : remember(run.record, run.record.shape(), *run.plan, "");
 }
 
-Status Communicator::remember(CallRecord& record, const Plan& plan, const char* way) {
-  if (!diagnosis_.remember(record)) return asyncStatus();
+Status Communicator::remember(CallRecord& record, uint64_t shape, const Plan& plan, const char* way) {
+  if (!diagnosis_.remember(record, shape)) return asyncStatus();
   ECCL_TRACE("%s: %s number %llu by %s%s", options_.name.c_str(), record.text().c_str(),
              static_cast<unsigned long long>(record.sequence), plan.algorithm, way);
   return {};
@@ -121,8 +121,7 @@ void Communicator::goOn(Run& run, const std::shared_ptr<Plan>& plan, const CallR
   run.call = std::move(call);
 }
 
-std::optional<Status> Communicator::repeat(std::span<const Call* const> calls, bool waits,
-                                           const Append& append) {
+std::optional<Status> Communicator::repeat(std::span<const PlainCall> calls, bool waits, const Append& append) {
   if (state() != State::ready || device() != nullptr) return std::nullopt;
   FastGroup* const group = engine_.claim(calls);
   if (group == nullptr) return std::nullopt;
@@ -137,7 +136,7 @@ std::optional<Status> Communicator::repeat(std::span<const Call* const> calls, b
   // From their numbers on the other ranks count on the calls.
   Status status = guarded("ecclGroupEnd", [&]() -> Status {
     for (FastGroup::Member& member : group->members())
-      ECCL_TRY(remember(member.record, **member.plan, ", fast path"));
+      ECCL_TRY(remember(member.record, (*member.plan)->fastPath()->shape(), **member.plan, ", fast path"));
     return {};
   });
   if (!status.ok()) {
@@ -153,7 +152,7 @@ std::optional<Status> Communicator::repeat(std::span<const Call* const> calls, b
       const FastGroup::Member& member = group->members()[i];
       if (member.complete) continue;
       runs[i] = std::make_shared<Run>();
-      goOn(*runs[i], *member.plan, member.record, *calls[i], waits);
+      goOn(*runs[i], *member.plan, member.record, calls[i].call(), waits);
       runs[i]->holds = 1;
     }
     return append(runs);
@@ -170,59 +169,50 @@ std::optional<Status> Communicator::repeat(std::span<const Call* const> calls, b
   return status;
 }
 
-std::optional<Status> Communicator::repeat(const CallKey& key, const void* send, void* receive, Stream* queue) {
+bool Communicator::repeat(const PlainCall& call, Stream* queue, Status* status) {
   const bool waits = queue == nullptr;
   Stream& stream = waits ? *defaultStream_ : *queue;
-  if (state() != State::ready || device() != nullptr || (waits && !options_.blocking)) return std::nullopt;
+  if (state() != State::ready || device() != nullptr || (waits && !options_.blocking)) return false;
   if (!stream.idle()) engine_.catchUp();
-  if (!stream.idle()) return std::nullopt;
-  const std::shared_ptr<Plan>* plan = engine_.claim(key);
-  if (plan == nullptr) return std::nullopt;
+  if (!stream.idle()) return false;
+  const std::shared_ptr<Plan>* plan = engine_.claim(call.key);
+  if (plan == nullptr) return false;
   FastPath& fastPath = *(*plan)->fastPath();
   // Now nobody can finish finalizing.
-  const bool usable = state() == State::ready && engine_.executors().onHost(send, receive);
-  if (!usable || !fastPath.accepts(send, receive)) {
+  const bool usable = state() == State::ready && engine_.executors().onHost(call.send, call.receive);
+  if (!usable || !fastPath.accepts(call.send, call.receive)) {
     engine_.leave();
-    return std::nullopt;
+    return false;
   }
   // From its number on the other ranks count on the call.
   CallRecord record = fastPath.record();
-  const char* const name = apiNameOf(key.collective);
-  Status status = guarded(name, [&] { return remember(record, **plan, ", fast path"); });
-  if (!status.ok()) {
+  const char* const name = apiNameOf(call.key.collective);
+  *status = guarded(name, [&] { return remember(record, fastPath.shape(), **plan, ", fast path"); });
+  if (!status->ok()) {
     engine_.leave();
-    fault(status, true);
-    return status;
+    fault(*status, true);
+    return true;
   }
-  fastPath.begin(send, receive, record.signature);
-  if (engine_.drive(fastPath, !waits)) return Status();
+  fastPath.begin(call.send, call.receive, record.signature);
+  if (engine_.drive(fastPath, !waits)) return true;
   std::shared_ptr<Run> run;
-  status = guarded(name, [&]() -> Status {
+  *status = guarded(name, [&]() -> Status {
     run = std::make_shared<Run>();
-    Call call;
-    call.collective = key.collective;
-    call.send = send;
-    call.receive = receive;
-    call.count = key.count;
-    call.type = key.type;
-    call.op = key.op;
-    call.root = key.root;
-    goOn(*run, *plan, record, std::move(call), waits);
+    goOn(*run, *plan, record, call.call(), waits);
     run->holds = waits ? 0 : 1;
     return waits ? Status() : stream.append({itemOf(run)});
   });
-  if (!status.ok()) {
+  if (!status->ok()) {
     engine_.leave();
-    fault(status, true);
-    if (run != nullptr) engine_.reject(*run, status);
-    return status;
-  }
-  if (!waits) {
+    fault(*status, true);
+    if (run != nullptr) engine_.reject(*run, *status);
+  } else if (!waits) {
     engine_.submit(run, fastPath);
-    return Status();
+  } else {
+    engine_.execute(run, fastPath);
+    *status = run->status;
   }
-  engine_.execute(run, fastPath);
-  return run->status;
+  return true;
 }
 
 }  // namespace eccl::runtime

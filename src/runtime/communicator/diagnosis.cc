@@ -37,12 +37,6 @@ bool needsEverybody(const CallRecord& record) {
 
 }  // namespace
 
-bool Diagnosis::remember(CallRecord& record) {
-  const auto mismatch = history_.add(record);
-  if (mismatch) tellMismatch(*mismatch);
-  return !mismatch;
-}
-
 void Diagnosis::onComparison(int origin, std::string_view payload) {
   transport::ByteReader reader(payload);
   const auto other = reader.get<Comparison>();

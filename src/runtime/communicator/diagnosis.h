@@ -51,9 +51,13 @@ class Diagnosis {
     idleGrace_ = idleGrace;
   }
 
-  /// Numbers a call that is being made. False: another rank has made a different one; fault() has been
-  /// called.
-  bool remember(CallRecord& record);
+  /// Numbers a call of that shape that is being made. False: another rank has made a different one; fault() has
+  /// been called.
+  bool remember(CallRecord& record, uint64_t shape) {
+    const auto mismatch = history_.add(record, shape);
+    if (mismatch) tellMismatch(*mismatch);
+    return !mismatch;
+  }
   /// What a peer's sendComparison() says. A payload that makes no sense is ignored.
   void onComparison(int origin, std::string_view payload);
   /// The rank has left in order: that its connections break is no news, but a call that waits for it fails.

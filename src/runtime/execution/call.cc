@@ -9,28 +9,11 @@
 namespace eccl::runtime {
 namespace {
 
-/// FNV-1a's scheme over 64-bit words at once, each mixed down before the next; folded to 32 bits, never 0.
-/// (G. Fowler, L. C. Noll, K.-P. Vo; the mixing step is that of MurmurHash3's finalizer, A. Appleby.)
-class Hash {
- public:
-  Hash& add(uint64_t word) {
-    state_ = (state_ ^ word) * 0xff51afd7ed558ccdull;
-    state_ ^= state_ >> 33;
-    return *this;
-  }
-  uint32_t value() const {
-    uint32_t folded = static_cast<uint32_t>(state_ ^ state_ >> 32);
-    return folded != 0 ? folded : 1;
-  }
-
- private:
-  uint64_t state_ = 0xcbf29ce484222325ull;
-};
-
 uint32_t hashCounts(const std::vector<size_t>& counts) {
-  Hash hash;
-  for (size_t count : counts) hash.add(count);
-  return hash.value();
+  uint64_t hash = kEmptyHash;
+  for (size_t count : counts) hash = mixed(hash, count);
+  const auto folded = static_cast<uint32_t>(hash ^ hash >> 32);
+  return folded != 0 ? folded : 1;
 }
 
 // Whether `count` per block, in a buffer of `blocks`, is more than any address space could hold.
@@ -64,6 +47,18 @@ bool allZero(const std::vector<size_t>& counts) {
 
 }  // namespace
 
+Call PlainCall::call() const {
+  Call call;
+  call.collective = key.collective;
+  call.send = send;
+  call.receive = receive;
+  call.count = key.count;
+  call.type = key.type;
+  call.op = key.op;
+  call.root = key.root;
+  return call;
+}
+
 kernels::Scale PreMul::scale() const {
   const void* from = scalar != nullptr ? scalar : immediate;
   return visitElement(type, [from]<class E>(std::type_identity<E>) {
@@ -93,14 +88,12 @@ std::string CallRecord::text() const {
   return text + ")";
 }
 
-void CallRecord::number(uint64_t ofScope) {
-  sequence = ofScope;
+uint64_t CallRecord::shape() const {
   // Send and Recv of one pair agree; so does what all ranks of a collective know alike.
   const uint64_t what = scope != 0 ? scope
                                    : static_cast<uint64_t>(static_cast<uint32_t>(root)) << 32 |
                                          static_cast<uint32_t>(collective) << 8 | op;
-  signature =
-      Hash().add(what).add(static_cast<uint64_t>(countsHash) << 8 | type).add(count).add(sequence).value();
+  return mixed(mixed(mixed(kEmptyHash, what), static_cast<uint64_t>(countsHash) << 8 | type), count);
 }
 
 CallRecord recordOf(const Call& call, int rank) {
@@ -123,7 +116,7 @@ CallRecord recordOf(const Call& call, int rank) {
     record.scope = call.collective == Collective::send ? CallRecord::pairScope(rank, call.root)
                                                        : CallRecord::pairScope(call.root, rank);
   }
-  record.number(0);
+  record.number(record.shape(), 0);
   return record;
 }
 

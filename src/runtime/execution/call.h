@@ -41,6 +41,19 @@ struct CallKeyHash {
   }
 };
 
+constexpr bool isPointToPoint(Collective collective) {
+  return collective == Collective::send || collective == Collective::receive;
+}
+
+struct Call;
+/// A call that has neither tables nor a scalar, as most: a key, and the caller's buffers. A value.
+struct PlainCall {
+  CallKey key;
+  const void* send = nullptr;
+  void* receive = nullptr;
+  Call call() const;
+};
+
 /// A call of the user. A value, but the buffers are the caller's, and stay valid and untouched until it is
 /// complete. Nothing in it is checked before validate().
 struct Call {
@@ -59,9 +72,18 @@ struct Call {
     return collective == Collective::allToAllv || collective == Collective::allGatherv ||
            collective == Collective::reduceScatterv;
   }
+  bool isPlain() const { return !varies() && op != RedOp::preMulSum; }
   CallKey key() const { return {count, collective, type, op, root}; }
-  bool pointToPoint() const { return collective == Collective::send || collective == Collective::receive; }
+  bool pointToPoint() const { return isPointToPoint(collective); }
 };
+
+/// A step of FNV-1a's scheme over 64-bit words at once, each mixed down before the next. (G. Fowler, L. C.
+/// Noll, K.-P. Vo; the mixing step is that of MurmurHash3's finalizer, A. Appleby.)
+constexpr uint64_t mixed(uint64_t hash, uint64_t word) {
+  hash = (hash ^ word) * 0xff51afd7ed558ccdull;
+  return hash ^ hash >> 33;
+}
+inline constexpr uint64_t kEmptyHash = 0xcbf29ce484222325ull;
 
 /// What other ranks are told about a call. Plain data, sent as it lies; one that came from a peer may hold
 /// anything.
@@ -75,9 +97,16 @@ struct CallRecord {
   uint8_t callerBlocked = 0;  // the thread that made the call waits for it
   uint32_t countsHash = 0;    // v calls whose counts all ranks know
 
-  /// Gives the call its number, and the signature that follows from that and from what all its ranks know
-  /// alike. Signatures of different calls differ with high probability. Never 0.
-  void number(uint64_t ofScope);
+  /// What all ranks of the call know alike, but for its number, as a hash.
+  uint64_t shape() const;
+  /// Gives the call, which is of that shape, its number, and the signature that follows from both. Signatures
+  /// of different calls differ with high probability. Never 0.
+  void number(uint64_t ofShape, uint64_t ofScope) {
+    sequence = ofScope;
+    const uint64_t hash = mixed(ofShape, ofScope);
+    signature = static_cast<uint32_t>(hash ^ hash >> 32);
+    if (signature == 0) signature = 1;
+  }
   /// The scope of what `from` sends to `to`. Never 0.
   static uint64_t pairScope(int from, int to) {
     return (static_cast<uint64_t>(from) + 1) << 32 | static_cast<uint32_t>(to);

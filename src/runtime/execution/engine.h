@@ -13,6 +13,7 @@
 // When all lanes are complete, its status is set, onDone is called, and threads that wait for it wake up.
 #pragma once
 
+#include <array>
 #include <functional>
 #include <memory>
 #include <span>
@@ -107,7 +108,10 @@ class Engine : DriverRole::Bells {
     disarm();
     if (!calls.run(manner(queued), *options_.system, [this] { return failing() || role_.news(); }))
       return false;
+    const FastPath::Wakes wakes = calls.wakes();  // the plan may go with the role
     role_.leave(left());
+    fenceAfterStore();
+    wakes.now();
     return true;
   }
   /// After drive() said false: goes on with the call as `run` until it is done, and gives up the role.
@@ -116,7 +120,7 @@ class Engine : DriverRole::Bells {
   void submit(const std::shared_ptr<Run>& run, const FastPath& call);
   /// As claim(), of Sends and Recvs with other ranks that are made together. Null: one of them has no FastPath,
   /// they are too many, or there is no memory.
-  FastGroup* claim(std::span<const Call* const> calls);
+  FastGroup* claim(std::span<const PlainCall> calls);
   /// After drive() said false: goes on with each member that is not complete as the Run of that index. `waits`:
   /// until they are done, as execute(); else as submit().
   void goOn(std::span<const std::shared_ptr<Run>> runs, FastGroup& group, bool waits);
@@ -166,6 +170,8 @@ class Engine : DriverRole::Bells {
   void closeAfterFork();
 
  private:
+  const std::shared_ptr<Plan>* repeatable(const CallKey& key);
+  void forgetRepeatable();
   bool drive();  // one pass; true if anything moved
   /// Whatever goes wrong in `body`, the driver's role can be given up afterwards.
   template <class Body>
@@ -251,6 +257,11 @@ class Engine : DriverRole::Bells {
 
   // The driver's.
   std::unordered_map<CallKey, std::shared_ptr<Plan>, CallKeyHash> repeatable_;  // plans that have a FastPath
+  struct Recent {
+    CallKey key;
+    const std::shared_ptr<Plan>* plan = nullptr;  // in repeatable_
+  };
+  std::array<Recent, 8> recent_;  // looked up last
   FastGroup group_;
   bool peersCame_ = true;  // when calls that are queued were last looked at
   StallWatch stalls_;

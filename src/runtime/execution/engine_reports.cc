@@ -52,7 +52,7 @@ bool Engine::rest() {
   const Status asked = ask([&] {
     idle = !failing() && active_.empty() && pending_.empty();
     if (!idle) return;
-    repeatable_.clear();
+    forgetRepeatable();
     connector_->forEach([](transport::Connection& connection) {
       if (connection.path() != nullptr) connection.path()->giveBack();
     });

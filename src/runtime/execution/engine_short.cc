@@ -5,10 +5,11 @@
 namespace eccl::runtime {
 namespace {
 
-/// A thread that queues calls goes on with those before for so long at most: some short ones. Peers that do the same
-/// meet it there; did it not wait at all, what is queued would never become less. Where nothing moved the last time
-/// it looks once.
+/// A thread that queues calls goes on with those before for so long at most: some short ones. Peers that do the
+/// same meet it there; did it not wait at all, what is queued would never become less. Where nothing moved the
+/// last time it looks once.
 constexpr Duration kCatchUp = std::chrono::microseconds(50);
+constexpr int kLooksForRole = 100;  // some microseconds
 
 }  // namespace
 
@@ -17,7 +18,7 @@ void Engine::prepare(Run& run) {
   if (run.executor != &executors_.host()) return;
   guarded("preparing a call", [&] {
     if (!run.plan->prepare(run.call, run.record)) return Status();
-    if (repeatable_.size() >= Planner::kCached) repeatable_.clear();
+    if (repeatable_.size() >= Planner::kCached) forgetRepeatable();
     repeatable_[run.call.key()] = run.plan;
     return Status();
   }).ignore();
@@ -58,10 +59,25 @@ void Engine::execute(const std::shared_ptr<Run>& run) {
 
 const std::shared_ptr<Plan>* Engine::claim(const CallKey& key) {
   if (!role_.claim()) return nullptr;
+  const std::shared_ptr<Plan>* const found = repeatable(key);
+  if (found == nullptr) leave();
+  return found;
+}
+
+// By the driver. A program makes the same few calls again and again.
+const std::shared_ptr<Plan>* Engine::repeatable(const CallKey& key) {
+  const auto what = static_cast<uint64_t>(key.collective) ^ static_cast<uint64_t>(key.root) ^ key.count;
+  Recent& recent = recent_[what % recent_.size()];
+  if (recent.plan != nullptr && recent.key == key) return recent.plan;
   const auto found = repeatable_.find(key);
-  if (found != repeatable_.end()) return &found->second;
-  leave();
-  return nullptr;
+  if (found == repeatable_.end()) return nullptr;
+  recent = {key, &found->second};
+  return recent.plan;
+}
+
+void Engine::forgetRepeatable() {
+  repeatable_.clear();
+  recent_ = {};
 }
 
 void Engine::execute(const std::shared_ptr<Run>& run, const FastPath& call) {
@@ -75,14 +91,16 @@ void Engine::submit(const std::shared_ptr<Run>& run, const FastPath& call) {
   leaveToCaller();
 }
 
-FastGroup* Engine::claim(std::span<const Call* const> calls) {
+FastGroup* Engine::claim(std::span<const PlainCall> calls) {
   if (!role_.claim()) return nullptr;
   group_.clear();
   bool fits = true;
   const Status status = guarded("a group", [&] {
+    const CallKey* key = nullptr;
+    const std::shared_ptr<Plan>* plan = nullptr;
     for (size_t i = 0; i < calls.size() && fits; ++i) {
-      const auto found = repeatable_.find(calls[i]->key());
-      fits = found != repeatable_.end() && group_.add(found->second, *calls[i]);
+      if (key == nullptr || !(*key == calls[i].key)) plan = repeatable(*(key = &calls[i].key));
+      fits = plan != nullptr && group_.add(*plan, calls[i]);
     }
     return Status();
   });
@@ -104,7 +122,15 @@ void Engine::goOn(std::span<const std::shared_ptr<Run>> runs, FastGroup& group, 
 }
 
 void Engine::catchUp() {
-  if (longRuns_.load(std::memory_order_relaxed) > 0 || !role_.takeIfFree()) return;
+  if (longRuns_.load(std::memory_order_relaxed) > 0) return;
+  // The service thread gives the role up after each look. Were it not waited for, a thread that makes calls
+  // faster than that one goes on with them would leave all to it for good.
+  bool driver = role_.takeIfFree();
+  for (int i = 0; i < kLooksForRole && !driver; ++i) {
+    relaxProcessor();
+    driver = role_.takeIfFree();
+  }
+  if (!driver) return;
   asDriver([&] {
     disarm();
     const TimePoint until = options_.system->now() + kCatchUp;
@@ -118,7 +144,7 @@ void Engine::catchUp() {
       }
       looks.count();
       if (left() == DriverRole::Left::nothing || looks.over() || (!moved && !peersCame_)) break;
-      looks.rest();
+      looks.rest(nullptr);
     }
     peersCame_ = moved;
   });

@@ -13,7 +13,7 @@ void FastGroup::clear() {
   polled_ = 0;
 }
 
-bool FastGroup::add(const std::shared_ptr<Plan>& plan, const Call& call) {
+bool FastGroup::add(const std::shared_ptr<Plan>& plan, const PlainCall& call) {
   const size_t index = members_.size();
   FastPath* const path = plan->fastPath();
   members_.push_back({&plan, call.send, call.receive, path->record()});
@@ -30,17 +30,21 @@ bool FastGroup::add(const std::shared_ptr<Plan>& plan, const Call& call) {
   return true;
 }
 
-// Makes every move that can be made. False: one is unusual.
-bool FastGroup::advance(bool patient, bool* moved) {
+// Makes every move that can be made. False: one is unusual. *awaited: an end at which a message is waited for.
+bool FastGroup::advance(bool patient, bool* moved, const ReceiveEnd** awaited) {
   for (Queue& queue : queues_) {
     while (queue.at != kNone) {
       Member& member = members_[queue.at];
       FastPath& path = *(*member.plan)->fastPath();
-      path.begin(member.send, member.receive, member.record.signature);
-      if (path.advance(patient) == FastPath::Answer::unusual) return false;
-      const FastPath::MovesOfLane& lane = path.lanes_.front();
-      if (lane.at < lane.end) break;
+      const FastPath::Answer answer =
+          path.makeOnly(member.send, member.receive, member.record.signature, patient);
+      if (answer == FastPath::Answer::unusual) return false;
+      if (answer == FastPath::Answer::blocked) {
+        *awaited = path.awaited_;
+        break;
+      }
       *moved = member.made = true;
+      if (queue.connection->sends()) queue.connection->sendEnd.takeNext(path.moves_.front().outgoing.length);
       queue.at = member.next;
     }
   }
@@ -69,7 +73,8 @@ bool FastGroup::run(FastLooks::Manner manner, System& system, const std::functio
   every([&](const FastPath& path) { sockets |= !path.sockets_.empty(); });
   for (FastLooks looks(manner, sockets, system);;) {
     bool moved = false;
-    const bool usual = advance(looks.patient(), &moved);
+    const ReceiveEnd* awaited = nullptr;
+    const bool usual = advance(looks.patient(), &moved, &awaited);
     const bool allMade = made();
     all = allMade && read();
     if (all) break;
@@ -87,7 +92,7 @@ bool FastGroup::run(FastLooks::Manner manner, System& system, const std::functio
     }
     if (!usual || looks.over() || stop()) break;
     every([](const FastPath& path) { path.pollSockets(); });
-    looks.rest();
+    looks.rest(awaited);
   }
   kick();
   for (const Queue& queue : queues_) {

@@ -29,12 +29,13 @@ class FastGroup {
   };
 
   void clear();
-  /// A validated Send or Recv with another rank, by the FastPath of `plan`. False: there are too many
+  /// A valid Send or Recv with another rank, by the FastPath of `plan`. False: there are too many
   /// connections for it, or too many that are polled. May throw bad_alloc.
-  bool add(const std::shared_ptr<Plan>& plan, const Call& call);
+  bool add(const std::shared_ptr<Plan>& plan, const PlainCall& call);
   std::vector<Member>& members() { return members_; }
-  /// As FastPath::run(), of all members, which are numbered. True: all are complete.
+  /// As FastPath::run(), of all members, which are numbered. True: all are complete, and peers are woken.
   bool run(FastLooks::Manner manner, System& system, const std::function<bool()>& stop);
+  FastPath::Wakes wakes() const { return {}; }
   /// As FastPath::handOver(), of a member that is not complete.
   void handOver(const Member& member, Run& run) const;
 
@@ -45,7 +46,7 @@ class FastGroup {
     size_t first, at, last;  // members; at: the first that is not made
     bool read() const { return !connection->sends() || connection->sendEnd.getsReleased(); }
   };
-  bool advance(bool patient, bool* moved);
+  bool advance(bool patient, bool* moved, const ReceiveEnd** awaited);
   bool made() const;
   bool read() const;
   void kick() const;

@@ -3,6 +3,7 @@
 #include "runtime/execution/fast_path.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "algorithms/builder/collective.h"
 #include "program/offers.h"
@@ -11,6 +12,38 @@
 #include "runtime/execution/run.h"
 
 namespace eccl::runtime {
+namespace {
+
+/// Whether messages of so many bytes go in slots at all these ends, whatever their state: by deliveryOf(), and
+/// none is timed.
+bool isShort(const interpreter::MoveEnds& ends, uint32_t length) {
+  bool fits = length < kReadFrom;
+  for (int i = 0; i < ends.sources; ++i)
+    fits &= ends.from[i] == nullptr ||
+            (length < ends.from[i]->directFrom && length <= ends.from[i]->shape.slotBytes);
+  for (int i = 0; i < ends.destinations; ++i) fits &= ends.to[i] == nullptr || length < ends.to[i]->directFrom;
+  return fits;
+}
+
+/// Few bytes without a call. What is written twice is written alike.
+void copyFew(std::byte* to, const std::byte* from, size_t bytes) {
+  if (bytes > 64) {
+    std::memcpy(to, from, bytes);
+  } else if (bytes >= 16) {
+    for (size_t at = 0; at + 16 < bytes; at += 16) std::memcpy(to + at, from + at, 16);
+    std::memcpy(to + bytes - 16, from + bytes - 16, 16);
+  } else if (bytes >= 8) {
+    std::memcpy(to, from, 8);
+    std::memcpy(to + bytes - 8, from + bytes - 8, 8);
+  } else if (bytes >= 4) {
+    std::memcpy(to, from, 4);
+    std::memcpy(to + bytes - 4, from + bytes - 4, 4);
+  } else {
+    for (size_t i = 0; i < bytes; ++i) to[i] = from[i];
+  }
+}
+
+}  // namespace
 
 std::unique_ptr<FastPath> FastPath::of(const Call& call, const Plan& plan, const CallRecord& record) {
   const PlanView& view = plan.view;
@@ -33,7 +66,13 @@ std::unique_ptr<FastPath> FastPath::of(const Call& call, const Plan& plan, const
   }
   const algorithms::CollectiveShape shape{call.collective, plan.program->ranks, call.root};
   made->record_ = record;
+  made->shape_ = record.shape();
+  made->sendsOn_ = !call.pointToPoint();
   made->connections_ = plan.connections;
+  if (made->isShort_ && made->sockets_.empty() && plan.connections.size() <= Wakes::kMost) {
+    for (const transport::Connection* connection : plan.connections)
+      made->wakes_.paths_[made->wakes_.count_++] = connection->path();
+  }
   made->needsSend_ = call.count > 0 && shape.input(plan.program->rank).number > 0;
   made->needsReceive_ = call.count > 0 && shape.output(plan.program->rank).number > 0;
   made->needsTwo_ = call.collective == Collective::allToAll && made->needsSend_;
@@ -89,6 +128,9 @@ bool FastPath::addMove(const Call& call, const Plan& plan, const Step& step, int
   move.outgoing = interpreter::outgoing(view, step, resolved, scales);
   move.step = stepIndex;
   move.repeat = repeat;
+  move.isShort = isShort(move.ends, resolved.length);
+  move.isCopy = kernels::isCopy(move.task);
+  isShort_ &= move.isShort;
   for (int i = 0; i < step.sources; ++i) {
     ReceiveEnd* from = move.ends.from[i];
     if (from == nullptr) continue;
@@ -127,6 +169,7 @@ FastPath::Answer FastPath::make(Move& move, bool patient) {
     ReceiveEnd* from = ends.from[i];
     if (from == nullptr) continue;
     if (!from->peek(received[i])) {
+      awaited_ = from;
       if (move.offers && !from->answered())
         from->offer(from->next, memory(move.destinations[0]), outgoing.length);
       return Answer::blocked;
@@ -176,11 +219,57 @@ FastPath::Answer FastPath::make(Move& move, bool patient) {
   return Answer::moved;
 }
 
+// As make(), step by step. Short messages refer to nothing and are offered nothing, so what is left is to look
+// for the slots, work, and publish.
+FastPath::Answer FastPath::makeShort(Move& move) {
+  const interpreter::MoveEnds& ends = move.ends;
+  const uint32_t length = move.outgoing.length;
+  kernels::ReduceTask& task = move.task;
+  for (int i = 0; i < ends.sources; ++i) {
+    ReceiveEnd* from = ends.from[i];
+    if (from == nullptr) {
+      task.source[i] = memory(move.sources[i]);
+      continue;
+    }
+    const std::byte* data;
+    const ReceiveEnd::Expected found = from->peek(length, signature_, &data);
+    if (found == ReceiveEnd::Expected::none) {
+      awaited_ = from;
+      return Answer::blocked;
+    }
+    if (found == ReceiveEnd::Expected::other) return Answer::unusual;
+    task.source[i] = data;
+  }
+  for (int i = 0; i < ends.destinations; ++i)
+    if (ends.to[i] != nullptr && ends.to[i]->reserve(length) == nullptr) return Answer::blocked;
+  for (int i = 0; i < ends.destinations; ++i)
+    task.destination[i] = ends.to[i] != nullptr ? ends.to[i]->place(length) : memory(move.destinations[i]);
+  task.destinations = ends.destinations;
+  if (!move.isCopy) {
+    if (task.count > 0) kernels::reduce(task);
+  } else {
+    for (int i = 0; i < ends.destinations; ++i) {
+      auto* to = static_cast<std::byte*>(task.destination[i]);
+      auto* from = static_cast<const std::byte*>(task.source[0]);
+      if (to != from) copyFew(to, from, length);
+    }
+  }
+  for (int i = 0; i < ends.destinations; ++i) {
+    if (ends.to[i] == nullptr) continue;
+    ends.to[i]->publish(length, kSlotLast, signature_);
+    if (sendsOn_) ends.to[i]->takeNext(length);
+  }
+  for (int i = 0; i < ends.sources; ++i)
+    if (ends.from[i] != nullptr) ends.from[i]->release(length);
+  return Answer::moved;
+}
+
 FastPath::Answer FastPath::advance(bool patient) {
   bool moved = false, made = true;
   for (MovesOfLane& lane : lanes_) {
     for (; lane.at < lane.end; ++lane.at) {
-      const Answer answer = make(moves_[lane.at], patient);
+      Move& move = moves_[lane.at];
+      const Answer answer = move.isShort ? makeShort(move) : make(move, patient);
       if (answer == Answer::unusual) return answer;
       if (answer == Answer::blocked) break;
       moved = true;
@@ -188,7 +277,8 @@ FastPath::Answer FastPath::advance(bool patient) {
     made &= lane.at == lane.end;
   }
   bool complete = made;
-  for (size_t c = 0; complete && c < connections_.size(); ++c)
+  // Short messages refer to nothing, and the calls before have ended.
+  for (size_t c = 0; complete && !isShort_ && c < connections_.size(); ++c)
     complete = !connections_[c]->sends() || connections_[c]->sendEnd.getsReleased();
   if (complete) return Answer::done;
   if (moved) return Answer::moved;

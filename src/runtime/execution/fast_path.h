@@ -58,15 +58,17 @@ class FastLooks {
     if (until_ == TimePoint()) until_ = now + (manner_.spins ? kQueuedSpinning : kQueuedYielding);
     return now > until_;
   }
-  /// Before the next look.
-  void rest() const {
-    if (!manner_.spins)
-      system_.yield();
-    else if (!sockets_)
-      relaxProcessor();
+  /// Before the next look. `awaited`: an end at which a message is waited for, if it is one. Looking at one
+  /// line takes less time than looking at all that there is, so what comes there is seen at once.
+  void rest(const ReceiveEnd* awaited) const {
+    if (!manner_.spins) return system_.yield();
+    if (sockets_) return;
+    for (int i = 0; i < kGlances && awaited != nullptr && !awaited->hasCome(); ++i) relaxProcessor();
+    if (awaited == nullptr) relaxProcessor();
   }
 
  private:
+  static constexpr int kGlances = 8;
   /// 20 to 50 us of spinning, or some yields.
   static constexpr int kLooks = 500, kLooksAtSockets = 60, kYields = 20;
   /// Of queued calls a fraction of the spinning, and not longer than that in all: peers that call in step come
@@ -97,16 +99,32 @@ class FastPath {
 
   /// The call's record, to be numbered.
   const CallRecord& record() const { return record_; }
+  uint64_t shape() const { return shape_; }
   /// Whether these buffers may be passed without validate(). Any thread.
   bool accepts(const void* send, const void* receive) const;
 
   /// Starts anew, with host buffers that it accepts(), and offers memory to peers. `signature` is that of the
   /// record, which has been numbered.
   void begin(const void* send, void* receive, uint32_t signature);
-  /// Advances until the call is complete (true). False: it takes long, is unusual, or `stop()` says so. Peers
-  /// have been told of all that was done, and handOver() goes on from there.
+  /// Advances until the call is complete (true); wakes() is left to do. False: it takes long, is unusual, or
+  /// `stop()` says so. Peers have been told of all that was done, and handOver() goes on from there.
   template <class Stop>
   bool run(FastLooks::Manner manner, System& system, const Stop& stop);
+  /// What remains of run() after a full barrier, which those that are told need not have come before: wakes
+  /// peers that sleep. It stays when the plan has gone.
+  class Wakes {
+   public:
+    void now() const {
+      for (int i = 0; i < count_; ++i) paths_[i]->wake();
+    }
+
+   private:
+    friend class FastPath;
+    static constexpr size_t kMost = 4;
+    transport::Path* paths_[kMost];
+    int count_ = 0;
+  };
+  const Wakes& wakes() const { return wakes_; }
   /// Brings `run`, an execution of the same plan and buffers that has just begun, to where this one is.
   void handOver(Run& run) const;
 
@@ -121,7 +139,9 @@ class FastPath {
     interpreter::MoveEnds ends;
     Place sources[kMaxOperands], destinations[kMaxOperands];  // where there is no end
     Outgoing outgoing;
-    bool offers;  // the first destination, to the sender of the only source
+    bool offers;   // the first destination, to the sender of the only source
+    bool isShort;  // its messages go in slots, whatever the state of the ends
+    bool isCopy;   // of its only source
     int32_t step, repeat;
   };
   struct MovesOfLane {
@@ -147,7 +167,19 @@ class FastPath {
   /// `unusual` is for the interpreter, which will find the same. `patient`: places for long messages are worth
   /// waiting for.
   Answer advance(bool patient);
+  /// begin() and advance(), of a Send or Recv: it has one move.
+  Answer makeOnly(const void* send, void* receive, uint32_t signature, bool patient) {
+    begin(send, receive, signature);
+    awaited_ = nullptr;
+    MovesOfLane& lane = lanes_.front();
+    if (lane.begin == lane.end) return Answer::moved;  // there is nothing to send
+    const Answer answer = moves_[0].isShort ? makeShort(moves_[0]) : make(moves_[0], patient);
+    lane.at += answer == Answer::moved;
+    return answer;
+  }
   Answer make(Move& move, bool patient);
+  /// The same for one that isShort: what is known of that is not asked.
+  Answer makeShort(Move& move);
   /// Makes peers that sleep notice.
   void kick() const;
   /// Tells peers where this thread waits. True: one of them was last seen waiting on the same processor.
@@ -165,6 +197,7 @@ class FastPath {
   }
 
   CallRecord record_;
+  uint64_t shape_ = 0;  // its
   bool needsSend_ = false, needsReceive_ = false, needsTwo_ = false;
   std::vector<MovesOfLane> lanes_;
   std::vector<Move> moves_;
@@ -173,11 +206,16 @@ class FastPath {
   std::vector<transport::Path*> sockets_;  // those of the connections that are not in memory
   std::byte* buffers_[kMemorySpaces] = {};
   uint32_t signature_ = 0;
+  const ReceiveEnd* awaited_ = nullptr;  // where advance() found no message
+  bool sendsOn_ = false;                 // who sends here is about to send more, not to wait for an answer
+  bool isShort_ = true;                  // every move is
+  Wakes wakes_;                          // of one that isShort_ and has few paths, all in memory
 };
 
 template <class Stop>
 bool FastPath::run(FastLooks::Manner manner, System& system, const Stop& stop) {
   for (FastLooks looks(manner, !sockets_.empty(), system);;) {
+    awaited_ = nullptr;
     const Answer answer = advance(looks.patient());
     if (answer == Answer::done) break;
     if (answer == Answer::moved) {
@@ -195,8 +233,9 @@ bool FastPath::run(FastLooks::Manner manner, System& system, const Stop& stop) {
       return false;
     }
     pollSockets();
-    looks.rest();
+    looks.rest(awaited_);
   }
+  if (wakes_.count_ > 0) return true;
   kick();
   settleSockets();
   return true;

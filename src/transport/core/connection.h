@@ -55,6 +55,9 @@ class Path {
   virtual void kick() = 0;
   /// The same after a full barrier that came after what the lane did.
   virtual void kickAfterBarrier() { kick(); }
+  /// Of a path inMemory(), after such a barrier: wakes the other side if it sleeps, and tells it nothing else. Any
+  /// thread.
+  virtual void wake() {}
   /// This side waits, on `processor` (processorHere()). True: the other side did so there when it last waited;
   /// it may want to run there now.
   virtual bool waitsOn(uint32_t /*processor*/) { return false; }

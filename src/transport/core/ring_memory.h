@@ -14,6 +14,17 @@ namespace eccl::transport {
 
 using Nonce = std::array<uint8_t, 16>;
 
+/// Rings that both sides look at have more slots than asked for, and place for short messages beside each: a
+/// sender that need not wait for releases does not take turns with the receiver.
+constexpr RingShape withShortSlots(RingShape shape) {
+  constexpr uint32_t kShortOnes = 32, kShortBytes = 512;
+  shape.shortBytes = shape.slotBytes < kShortBytes ? shape.slotBytes : kShortBytes;
+  if (shape.slots > RingShape::kMostLimited) return shape;
+  shape.longOnes = shape.slots;
+  shape.slots = kShortOnes;
+  return shape;
+}
+
 /// Behind the ring: what each side writes to prove that it sees the same memory as the other.
 struct RingProof {
   Nonce sender, receiver;

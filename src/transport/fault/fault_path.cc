@@ -48,9 +48,9 @@ void FaultPath::moveMessages(TimePoint now) {
       return onCut_(
           format("cut on purpose after %llu messages", static_cast<unsigned long long>(plan_.cutAfter)));
     }
-    Slot* to = inner_.reserve();
-    if (to == nullptr) return;
     Slot* from = outer_.slot(message);
+    Slot* to = inner_.reserve(from->length);
+    if (to == nullptr) return;
     std::memcpy(to->inlineData, from->inlineData, sizeof to->inlineData);  // or the offset of a reference
     if ((from->flags & kSlotGet) == 0 && from->length > kInlineBytes)
       std::memcpy(inner_.place(from->length), outer_.dataOf(*from, from->length), from->length);

@@ -58,10 +58,13 @@ void MemoryPath::kickAfterBarrier() {
   const uint64_t next = end().next;
   if (next == kicked_) return;
   kicked_ = next;
-  uint32_t* asleep = sendEnd_ != nullptr ? &control_->receiverAsleep : &control_->senderAsleep;
-  const bool sleeps = loadRelaxed(asleep) != 0;
   if (heapHasNews()) shareHeap();
-  if (!sleeps) return;
+  wake();
+}
+
+void MemoryPath::wake() {
+  uint32_t* asleep = sendEnd_ != nullptr ? &control_->receiverAsleep : &control_->senderAsleep;
+  if (loadRelaxed(asleep) == 0) return;
   // Lowered so that one sleep is rung for once. If the peer has raised it anew meanwhile, the ring that follows
   // wakes that sleep too.
   storeRelease(asleep, 0u);

@@ -33,6 +33,7 @@ class MemoryPath final : public Path {
   bool inMemory() const override { return true; }
   void kick() override;
   void kickAfterBarrier() override;
+  void wake() override;
   bool waitsOn(uint32_t processor) override;
   void beforeSleep() override;
   void afterSleep() override;

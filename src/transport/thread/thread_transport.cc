@@ -38,7 +38,7 @@ class ThreadOffer final : public Offer {
     return {};
   }
   Result<std::unique_ptr<Path>> open(SendEnd& end, Opening) override {
-    context_.attach(end, ring_->memory.get());
+    context_.attach(end, ring_->memory.get(), withShortSlots(context_.ring));
     std::unique_ptr<Path> path = makePath(context_, *ring_, &end, nullptr);
     opened_ = true;
     return path;
@@ -56,7 +56,7 @@ class ThreadAcceptance final : public Acceptance {
       : context_(context), ring_(std::move(ring)) {}
   Status onConfirmation(SetupData&) override { return {}; }
   Result<std::unique_ptr<Path>> open(ReceiveEnd& end, Opening) override {
-    context_.attach(end, ring_->memory.get());
+    context_.attach(end, ring_->memory.get(), withShortSlots(context_.ring));
     return makePath(context_, *ring_, nullptr, &end);
   }
 
@@ -70,9 +70,10 @@ class ThreadTransport final : public Transport {
   explicit ThreadTransport(const TransportContext& context) : context_(context) {}
 
   Result<std::unique_ptr<Offer>> offer(const ConnectionId&, SetupData* offer) override {
+    const RingShape shape = withShortSlots(context_.ring);
     auto ring = std::make_shared<ThreadRing>();
-    ECCL_ASSIGN(ring->memory, mapPrivate(ringMemoryBytes(context_.ring)));
-    formatRing(ring->memory.get(), context_.ring, context_.firstMessage);
+    ECCL_ASSIGN(ring->memory, mapPrivate(ringMemoryBytes(shape)));
+    formatRing(ring->memory.get(), shape, context_.firstMessage);
     ring->senderDirect = context_.allowDirect;
     ring->senderBell = context_.reactor->sharedDoorbell();
     offer->object = ring;

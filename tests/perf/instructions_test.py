@@ -1,0 +1,24 @@
+#!/usr/bin/env python3
+"""What short calls cost has limits: instructions_test.py <repository> <call_cost>.
+
+Instructions, not time, so that the test says the same on every machine. The limits are about a quarter above what GCC 12
+needs (November 2026)."""
+
+import shutil
+import subprocess
+import sys
+
+REPOSITORY, PROGRAM = sys.argv[1:]
+LIMITS = {"send_recv:8": 2400, "broadcast:256": 2600, "group:8": 2100}
+
+if not shutil.which("valgrind"):
+    print("skipped: valgrind, which counts instructions, is not here")
+    sys.exit()
+output = subprocess.run([REPOSITORY + "/perf/micro/instructions", PROGRAM, *LIMITS], stdout=subprocess.PIPE, text=True, check=True).stdout
+print(output)
+counts = {line.split()[0]: float(line.split()[1]) for line in output.splitlines()}
+if set(counts) != set(LIMITS):
+    sys.exit("FAILED: not everything was counted")
+for case, limit in LIMITS.items():
+    if not 100 < counts[case] <= limit:
+        sys.exit("FAILED: %s takes %.0f instructions a message, its limit is %d" % (case, counts[case], limit))
