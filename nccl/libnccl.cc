@@ -1,5 +1,7 @@
 // The functions of libnccl.so.2 (nccl_functions.h). Each is `pncclX`, and `ncclX` is a weak name for it, so
 // that a tool can take the place of the one and call the other.
+#include <cstdarg>
+#include <cstdio>
 #include <cstring>
 #include <type_traits>
 
@@ -13,9 +15,10 @@ namespace {
 // The level of the functions that are here.
 constexpr int kVersion = 23007;
 
-/// The sentence of this thread's latest failure, if it is of a function that is written here; else null, and
-/// ECCL has it.
-thread_local const char* failureHere = nullptr;
+/// This thread's latest failure: whether it is of a function that is written here, and its sentence. Else ECCL
+/// has it.
+thread_local bool failedHere = false;
+thread_local char sentence[512];
 
 /// The same value in ECCL's type: both have the same layout, which the tests compare.
 template <class To, class From>
@@ -58,12 +61,25 @@ ncclResult_t forward(ecclResult_t (*function)(Parameters...), Arguments... argum
     (settle(comm, &arguments), ...);
   }
   const ecclResult_t result = function(as<Parameters>(arguments)...);
-  if (result != ecclSuccess && result != ecclInProgress) failureHere = nullptr;
+  if (result != ecclSuccess && result != ecclInProgress) failedHere = false;
   return static_cast<ncclResult_t>(result);
 }
 
-ncclResult_t refuse(ncclResult_t code, const char* sentence) {
-  failureHere = sentence;
+/// Fails with a sentence: the function, which rank it is if `comm` is a communicator, and `why`.
+__attribute__((format(printf, 4, 5))) ncclResult_t refuse(ncclResult_t code, const char* function,
+                                                          ncclComm_t comm, const char* why, ...) {
+  int rank = 0, ranks = 0;
+  char who[48] = "";
+  if (comm != nullptr && ecclCommUserRank(as<ecclComm_t>(comm), &rank) == ecclSuccess &&
+      ecclCommCount(as<ecclComm_t>(comm), &ranks) == ecclSuccess)
+    std::snprintf(who, sizeof who, "rank %d of %d: ", rank, ranks);
+  char what[384];
+  va_list arguments;
+  va_start(arguments, why);
+  std::vsnprintf(what, sizeof what, why, arguments);
+  va_end(arguments);
+  std::snprintf(sentence, sizeof sentence, "%s: %s%s", function, who, what);
+  failedHere = true;
   return code;
 }
 
@@ -74,10 +90,21 @@ ncclResult_t describe(ncclComm_t comm, ncclTeam_t* world) {
   return result == ncclSuccess ? forward(ecclCommUserRank, comm, &world->rank) : result;
 }
 
+/// The same for `function`, which the sentence names instead of ECCL's.
+ncclResult_t needCommunicator(const char* function, ncclComm_t comm) {
+  ncclTeam_t world;
+  const ncclResult_t result = describe(comm, &world);
+  if (result == ncclSuccess || result == ncclInProgress) return result;
+  constexpr char kAsked[] = "ecclCommCount: ";
+  const char* why = ecclGetLastError(nullptr);
+  if (std::strncmp(why, kAsked, sizeof kAsked - 1) == 0) why += sizeof kAsked - 1;
+  return refuse(result, function, nullptr, "%s", why);
+}
+
 }  // namespace
 
 EXPORT ncclResult_t pncclGetVersion(int* version) {
-  if (version == nullptr) return refuse(ncclInvalidArgument, "ncclGetVersion: version is NULL");
+  if (version == nullptr) return refuse(ncclInvalidArgument, "ncclGetVersion", nullptr, "version is NULL");
   *version = kVersion;
   return ncclSuccess;
 }
@@ -87,7 +114,7 @@ EXPORT const char* pncclGetErrorString(ncclResult_t result) {
 }
 
 EXPORT const char* pncclGetLastError(ncclComm_t comm) {
-  return failureHere != nullptr ? failureHere : ecclGetLastError(as<ecclComm_t>(comm));
+  return failedHere ? sentence : ecclGetLastError(as<ecclComm_t>(comm));
 }
 
 // It does nothing in NCCL either, since 2.24.3.
@@ -99,18 +126,20 @@ EXPORT void pncclParamDumpAll() {
 
 // As NCCL where windows are not supported: success without one. Programs go on without.
 EXPORT ncclResult_t pncclCommWindowRegister(ncclComm_t comm, void*, size_t, ncclWindow_t* win, int) {
-  ncclTeam_t world;
-  if (const ncclResult_t result = describe(comm, &world); result != ncclSuccess) return result;
-  if (win == nullptr) return refuse(ncclInvalidArgument, "ncclCommWindowRegister: win is NULL");
+  const char* const function = "ncclCommWindowRegister";
+  if (const ncclResult_t result = needCommunicator(function, comm); result != ncclSuccess) return result;
+  if (win == nullptr) return refuse(ncclInvalidArgument, function, comm, "win is NULL");
   *win = nullptr;
   return ncclSuccess;
 }
 
 EXPORT ncclResult_t pncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t win) {
-  ncclTeam_t world;
-  if (const ncclResult_t result = describe(comm, &world); result != ncclSuccess) return result;
+  const char* const function = "ncclCommWindowDeregister";
+  if (const ncclResult_t result = needCommunicator(function, comm); result != ncclSuccess) return result;
   if (win == nullptr) return ncclSuccess;
-  return refuse(ncclInvalidArgument, "ncclCommWindowDeregister: ECCL has no windows; win is NULL or wrong");
+  return refuse(ncclInvalidArgument, function, comm,
+                "win is %p; ECCL has no windows, so pass the NULL that ncclCommWindowRegister gave",
+                static_cast<void*>(win));
 }
 
 EXPORT ncclTeam_t pncclTeamWorld(ncclComm_t comm) {
@@ -141,6 +170,9 @@ EXPORT int pncclLLA2ACalcSlots(int, int) {
   return 0;
 }
 
+// What a function that is refused calls `comm` where it has no parameter of that name.
+static constexpr ncclComm_t comm = nullptr;
+
 #define WEAK(result, name, parameters) \
   EXPORT __attribute__((weak, alias("pnccl" #name))) result nccl##name parameters;
 #define OWN(result, name, parameters) WEAK(result, name, parameters)
@@ -150,10 +182,10 @@ EXPORT int pncclLLA2ACalcSlots(int, int) {
   }                                                      \
   WEAK(ncclResult_t, name, parameters)
 #define TWIN_ARGUMENTS(...) __VA_OPT__(, ) __VA_ARGS__
-#define REFUSED(name, parameters, why)                      \
-  EXPORT ncclResult_t pnccl##name parameters {              \
-    return refuse(ncclInvalidUsage, "nccl" #name ": " why); \
-  }                                                         \
+#define REFUSED(name, parameters, why)                              \
+  EXPORT ncclResult_t pnccl##name parameters {                      \
+    return refuse(ncclInvalidUsage, "nccl" #name, comm, "%s", why); \
+  }                                                                 \
   WEAK(ncclResult_t, name, parameters)
 
 #pragma GCC diagnostic ignored "-Wunused-parameter"  // functions that are refused read none

@@ -324,6 +324,28 @@ TEST_F(NcclPair, ThereAreNoWindowsAndProgramsGoOnWithout) {
   EXPECT_EQ(ncclCommWindowDeregister(comms[0], reinterpret_cast<ncclWindow_t>(data)), ncclInvalidArgument);
 }
 
+TEST_F(NcclPair, WhatFailsHereNamesFunctionRankAndValue) {
+  EXPECT_EQ(ncclCommRevoke(comms[1], 0), ncclInvalidUsage);
+  EXPECT_THAT(ncclGetLastError(nullptr), StartsWith("ncclCommRevoke: rank 1 of 2: ECCL's communicators"));
+  EXPECT_EQ(ncclSignal(0, 0, 0, 0, comms[0], nullptr), ncclInvalidUsage);
+  EXPECT_THAT(ncclGetLastError(nullptr), StartsWith("ncclSignal: rank 0 of 2: ECCL has no one-sided calls"));
+  EXPECT_EQ(ncclCommWindowDeregister(comms[1], reinterpret_cast<ncclWindow_t>(0x1230)), ncclInvalidArgument);
+  EXPECT_THAT(ncclGetLastError(nullptr), StartsWith("ncclCommWindowDeregister: rank 1 of 2: win is 0x1230;"));
+  EXPECT_EQ(ncclCommWindowRegister(comms[1], nullptr, 0, nullptr, 0), ncclInvalidArgument);
+  EXPECT_STREQ(ncclGetLastError(nullptr), "ncclCommWindowRegister: rank 1 of 2: win is NULL");
+  EXPECT_EQ(ncclCommWindowDeregister(nullptr, nullptr), ncclInvalidArgument);
+  EXPECT_STREQ(ncclGetLastError(nullptr), "ncclCommWindowDeregister: comm is NULL");
+  EXPECT_EQ(ncclGetVersion(nullptr), ncclInvalidArgument);
+  EXPECT_STREQ(ncclGetLastError(nullptr), "ncclGetVersion: version is NULL");
+}
+
+// A handle that is none is refused by the function's name alone.
+TEST(Nccl, WhatIsRefusedLooksAtNoCommunicatorThatIsNotThere) {
+  char none[64] = {};
+  EXPECT_EQ(ncclCommRevoke(reinterpret_cast<ncclComm_t>(none), 0), ncclInvalidUsage);
+  EXPECT_THAT(ncclGetLastError(nullptr), StartsWith("ncclCommRevoke: ECCL's communicators"));
+}
+
 // A program of 2.28 passes 80 bytes; one that is newer than this library, more.
 TEST(Nccl, ConfigsOfOtherVersions) {
   struct {
