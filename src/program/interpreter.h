@@ -213,12 +213,17 @@ void forAwaited(const RunView& run, int32_t laneIndex, Visit&& visit) {
   const Step& step = plan.steps[plan.lanes[laneIndex].firstStep + lane.step];
   if (!lane.entered && !waitOver(run, lane, step)) return;
   const Operand* operands = plan.operands + step.firstOperand;
+  Resolved move;
+  // Of a relay only the message says how long it is.
+  const uint32_t length = identify(plan, lane, step, move)
+                              ? static_cast<uint32_t>(lengthOf(plan, move, lane.tile))
+                              : UINT32_MAX;
   for (int i = 0; i < step.sources + step.destinations; ++i) {
     if (operands[i].space != Space::connection) continue;
     const int32_t connection = operands[i].index.at(lane.repeat);
     Received received;
     if (i < step.sources ? !plan.receivers[connection]->peek(received)
-                         : plan.senders[connection]->reserve() == nullptr)
+                         : plan.senders[connection]->reserve(length) == nullptr)
       visit(connection);
   }
 }

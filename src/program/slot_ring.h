@@ -98,7 +98,7 @@ struct SendEnd : RingEnd {
   uint64_t line = 0;      // where data begins behind the last
   uint64_t turn = 0;      // where it begins when nothing is under way: behind the last that was to be spread
   uint64_t spread = 0;    // over so many lines, though the first ones are free; <= lastLine + 1
-  uint64_t longOnes = 0;  // long messages that were published
+  uint64_t longSent = 0;  // long messages that were published
   /// Their numbers, the last ones; by RingShape::longOnes no more have to be known.
   uint64_t longAt[RingShape::kMostLimited];
   uint32_t most = 0;  // messages on their way at once: as many as slots, or fewer (Path::limitAhead())
@@ -120,7 +120,7 @@ struct SendEnd : RingEnd {
   ECCL_DEVICE bool hasLongRoom() {
     if (ahead >= shape.longOnes) return false;
     const uint64_t others = shape.longOnes - ahead;
-    return longOnes < others || released(longAt[(longOnes - others) % RingShape::kMostLimited] + 1);
+    return longSent < others || released(longAt[(longSent - others) % RingShape::kMostLimited] + 1);
   }
 
   /// Where `length` bytes of data of the reserved slot go; once for each message. Long ones lie one behind the
@@ -154,7 +154,7 @@ struct SendEnd : RingEnd {
     }
     bytes += length;
     const uint64_t message = next++;
-    if (length > shape.shortBytes) longAt[longOnes++ % RingShape::kMostLimited] = message;
+    if (length > shape.shortBytes) longAt[longSent++ % RingShape::kMostLimited] = message;
     fill(message, length, flags, signature, epoch);
   }
   /// Has the memory of the next message, if that is as short as this one, come to this core: to write it then

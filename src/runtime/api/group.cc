@@ -136,13 +136,15 @@ Status Group::end() {
   if (--depth_ > 0) return {};
   last_ = {};
   const std::vector<Job> jobs = std::exchange(jobs_, {});
-  Status result = std::exchange(error_, Status());
-  if (!result.ok()) {
-    for (const Job& job : jobs) job(result).ignore();  // it answers with the same
-  } else {
-    if (!jobs.empty()) result = runJobs(jobs);
-    if (result.ok()) result = guarded("ecclGroupEnd", [this] { return issue(calls_); });
-  }
+  const Status error = std::exchange(error_, Status());
+  const Status result = guarded("ecclGroupEnd", [&]() -> Status {
+    if (error.ok()) {
+      if (!jobs.empty()) ECCL_TRY(runJobs(jobs));
+      return issue(calls_);
+    }
+    for (const Job& job : jobs) job(error).ignore();  // it answers with the same
+    return error;
+  });
   calls_.clear();
   return result;
 }

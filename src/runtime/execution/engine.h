@@ -106,8 +106,14 @@ class Engine : DriverRole::Bells {
   template <class Prepared>  // FastPath, or FastGroup: then it is all its members
   bool drive(Prepared& calls, bool queued) {
     disarm();
-    if (!calls.run(manner(queued), *options_.system, [this] { return failing() || role_.news(); }))
-      return false;
+    bool complete = false;
+    const auto stop = [this] { return failing() || role_.news(); };
+    const Status status = guarded("moving data", [&] {
+      complete = calls.run(manner(queued), *options_.system, stop);
+      return Status();
+    });
+    if (!status.ok()) handler_.onDriverFailed(status);  // so the Run that goes on ends
+    if (!complete) return false;
     const FastPath::Wakes wakes = calls.wakes();  // the plan may go with the role
     role_.leave(left());
     fenceAfterStore();

@@ -126,9 +126,9 @@ void Engine::catchUp() {
   // The service thread gives the role up after each look. Were it not waited for, a thread that makes calls
   // faster than that one goes on with them would leave all to it for good.
   bool driver = role_.takeIfFree();
-  for (int i = 0; i < kLooksForRole && !driver; ++i) {
+  for (int i = 0; i < kLooksForRole && !driver && !role_.awaited(); ++i) {
     relaxProcessor();
-    driver = role_.takeIfFree();
+    driver = role_.state() == DriverRole::State::free && role_.takeIfFree();
   }
   if (!driver) return;
   asDriver([&] {

@@ -16,6 +16,7 @@ void FastGroup::clear() {
 bool FastGroup::add(const std::shared_ptr<Plan>& plan, const PlainCall& call) {
   const size_t index = members_.size();
   FastPath* const path = plan->fastPath();
+  if (path->moves_.size() != 1) return false;
   members_.push_back({&plan, call.send, call.receive, path->record()});
   transport::Connection* const connection = path->connections_.front();
   const auto its = std::find_if(queues_.begin(), queues_.end(),

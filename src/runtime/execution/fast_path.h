@@ -44,33 +44,40 @@ class FastLooks {
         most_(!manner.spins ? kYields
                             : (sockets ? kLooksAtSockets : kLooks) / (manner.queued ? kQueuedFraction : 1)) {}
   /// Something has moved.
-  void restart() { made_ = 0; }
+  void restart() { made_ = nextClock_ = 0; }
   /// Peers may need this processor.
   void yieldFromNowOn() { manner_.spins = false; }
   /// Places for long messages are worth waiting for.
   bool patient() const { return made_ < (manner_.spins ? kPatientLooks : kPatientYields); }
   /// Nothing has moved. True: now peers that sleep are to be woken, and are told where this thread waits.
-  bool count() { return ++made_ == (manner_.spins ? kLooksBeforeKick : 1); }
+  bool count() {
+    const int before = made_, kick = manner_.spins ? kLooksBeforeKick : 1;
+    made_ += weight_;
+    return before < kick && made_ >= kick;
+  }
   bool over() {
-    if (made_ > most_ || !manner_.queued || (manner_.spins && made_ % kLooksPerClock != 0))
-      return made_ > most_;
+    if (made_ > most_ || !manner_.queued || (manner_.spins && made_ < nextClock_)) return made_ > most_;
+    nextClock_ = made_ + kLooksPerClock;
     const TimePoint now = system_.now();
     if (until_ == TimePoint()) until_ = now + (manner_.spins ? kQueuedSpinning : kQueuedYielding);
     return now > until_;
   }
   /// Before the next look. `awaited`: an end at which a message is waited for, if it is one. Looking at one
   /// line takes less time than looking at all that there is, so what comes there is seen at once.
-  void rest(const ReceiveEnd* awaited) const {
+  void rest(const ReceiveEnd* awaited) {
+    weight_ = 1;
     if (!manner_.spins) return system_.yield();
     if (sockets_) return;
-    for (int i = 0; i < kGlances && awaited != nullptr && !awaited->hasCome(); ++i) relaxProcessor();
-    if (awaited == nullptr) relaxProcessor();
+    if (awaited == nullptr) return relaxProcessor();
+    weight_ = kGlances;
+    for (int i = 0; i < kGlances && !awaited->hasCome(); ++i) relaxProcessor();
   }
 
  private:
+  /// So many looks at one line count as as many looks at all.
   static constexpr int kGlances = 8;
   /// 20 to 50 us of spinning, or some yields.
-  static constexpr int kLooks = 500, kLooksAtSockets = 60, kYields = 20;
+  static constexpr int kLooks = 1000, kLooksAtSockets = 60, kYields = 20;
   /// Of queued calls a fraction of the spinning, and not longer than that in all: peers that call in step come
   /// within that, and one that is late must not hold up what the caller does meanwhile. Peers without a core of
   /// their own need turns of it, and a thread that computes there takes one of milliseconds: then it is over.
@@ -86,6 +93,8 @@ class FastLooks {
   bool sockets_;
   System& system_;
   int most_, made_ = 0;
+  int weight_ = 1;     // of the next look
+  int nextClock_ = 0;  // what `made_` is when the time is asked for
   TimePoint until_{};
 };
 
@@ -172,7 +181,6 @@ class FastPath {
     begin(send, receive, signature);
     awaited_ = nullptr;
     MovesOfLane& lane = lanes_.front();
-    if (lane.begin == lane.end) return Answer::moved;  // there is nothing to send
     const Answer answer = moves_[0].isShort ? makeShort(moves_[0]) : make(moves_[0], patient);
     lane.at += answer == Answer::moved;
     return answer;
