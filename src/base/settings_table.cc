@@ -39,7 +39,7 @@ constexpr Row kRows[] = {
       "1: results do not depend on where ranks run; algorithms for one host only are not chosen."},
      &Settings::deterministic},
     {{"SLOTS", nullptr, true, "2..1024, a power of two",
-      "Messages in flight per connection. On one host 32 or more may be, of which so many longer than 512 bytes."},
+      "Messages in flight per connection. On one host 32 or more may be, of which so many longer than 1 KiB."},
      &Settings::slots,
      2,
      1024,

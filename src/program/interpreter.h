@@ -215,9 +215,8 @@ void forAwaited(const RunView& run, int32_t laneIndex, Visit&& visit) {
   const Operand* operands = plan.operands + step.firstOperand;
   Resolved move;
   // Of a relay only the message says how long it is.
-  const uint32_t length = identify(plan, lane, step, move)
-                              ? static_cast<uint32_t>(lengthOf(plan, move, lane.tile))
-                              : UINT32_MAX;
+  const uint32_t length =
+      identify(plan, lane, step, move) ? static_cast<uint32_t>(lengthOf(plan, move, lane.tile)) : UINT32_MAX;
   for (int i = 0; i < step.sources + step.destinations; ++i) {
     if (operands[i].space != Space::connection) continue;
     const int32_t connection = operands[i].index.at(lane.repeat);

@@ -85,7 +85,7 @@ class FastLooks {
   static constexpr Duration kQueuedSpinning = std::chrono::microseconds(50),
                             kQueuedYielding = std::chrono::microseconds(300);
   /// Peers that do not sleep see a message after less; the fence it takes to find out whether they do can wait.
-  static constexpr int kLooksBeforeKick = 8;
+  static constexpr int kLooksBeforeKick = 40;
   /// So long is a place for a long message waited for (some microseconds).
   static constexpr int kPatientLooks = 100, kPatientYields = 4;
 

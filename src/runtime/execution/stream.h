@@ -23,7 +23,8 @@ struct StreamItem {
 };
 
 /// A queue of batches. The Runs of a batch go on together; the next batch begins when all are done. Semantics
-/// of a CUDA stream: order is that of the calls. Calls queue; a short one on an idle stream may be made at once.
+/// of a CUDA stream: order is that of the calls. Calls queue; a short one on an idle stream may be made at
+/// once.
 ///
 /// Owner: the handle, or the communicator for its default stream; kept alive by the Runs in it. Any thread.
 /// Failure: the first error of a Run is kept until synchronize() or query() tells it; the Runs behind it go

@@ -15,9 +15,11 @@ namespace eccl::transport {
 using Nonce = std::array<uint8_t, 16>;
 
 /// Rings that both sides look at have more slots than asked for, and place for short messages beside each: a
-/// sender that need not wait for releases does not take turns with the receiver.
+/// sender that need not wait for releases does not take turns with the receiver. Were there less place than 1
+/// KiB, the processor would fetch what the receiver has of the next slot, too: Broadcast of 256 B took 0.21 us
+/// instead of 0.16 with 512 B, and of 8 B 0.02 us more with slots side by side (AMD EPYC, November 2026).
 constexpr RingShape withShortSlots(RingShape shape) {
-  constexpr uint32_t kShortOnes = 32, kShortBytes = 512;
+  constexpr uint32_t kShortOnes = 32, kShortBytes = 1024;
   shape.shortBytes = shape.slotBytes < kShortBytes ? shape.slotBytes : kShortBytes;
   if (shape.slots > RingShape::kMostLimited) return shape;
   shape.longOnes = shape.slots;
