@@ -119,8 +119,8 @@ class FastPath {
   /// `stop()` says so. Peers have been told of all that was done, and handOver() goes on from there.
   template <class Stop>
   bool run(FastLooks::Manner manner, System& system, const Stop& stop);
-  /// What remains of run() after a full barrier, which those that are told need not have come before: wakes
-  /// peers that sleep. It stays when the plan has gone.
+  /// What run() leaves to be done after the next full barrier: waking peers that sleep. A copy is valid when
+  /// the plan is gone.
   class Wakes {
    public:
     void now() const {
