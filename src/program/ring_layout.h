@@ -99,15 +99,26 @@ struct Withdrawn {
   }
 };
 
+/// Which memory of this process a device can get at, by address. Any thread.
+class Reachable {
+ public:
+  virtual ~Reachable() = default;
+  virtual bool holds(uint64_t address, uint64_t length) const = 0;
+};
+
 /// Memory that references and offers count from, as this side has mapped it. Size 0: there is none.
 struct Window {
   std::byte* base = nullptr;
   uint64_t size = 0;
   const Withdrawn* withdrawn = nullptr;  // null: nothing can be
+  const Reachable* reachable = nullptr;  // what of the address space; null: all of it
 
   /// Whether all of these bytes are in the window and the other side can get at them. Any numbers may be
   /// asked for.
   ECCL_DEVICE bool holds(uint64_t offset, uint64_t length) const {
+#if !defined(__CUDA_ARCH__)  // what is mapped to a device has none
+    if (reachable != nullptr && !reachable->holds(offset, length)) return false;
+#endif
     return length <= size && offset <= size - length &&
            (withdrawn == nullptr || !withdrawn->touches(offset, length));
   }

@@ -85,7 +85,7 @@ TEST(ConnectionReport, TheTwoEndsOfASocketAgree) {
   EXPECT_EQ(from.ends.local, to.ends.remote);
   EXPECT_EQ(from.ends.remote, to.ends.local);
   // All of it has been taken, so all has been acknowledged, but for a delayed acknowledgement; one for the SYN.
-  EXPECT_GE(to.receivedBytes, bytesOf(setup, kMessages) + kMessages * sizeof(TcpFrame));
+  EXPECT_GE(to.receivedBytes, bytesOf(setup, kMessages) + kMessages * sizeof(MessageFrame));
   EXPECT_LE(from.sentBytes, to.receivedBytes + 1);
   EXPECT_EQ(from.sentBytes + from.waitingBytes, to.receivedBytes + (from.sentBytes > to.receivedBytes));
   EXPECT_GT(from.roundTripMicroseconds, 0u);

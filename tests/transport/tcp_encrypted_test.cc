@@ -23,7 +23,7 @@ class EncryptedTcp : public ::testing::Test {
 // More than one turn takes: the rest is then in OpenSSL's buffer, and the socket is empty.
 TEST_F(EncryptedTcp, ReceivesWhatIsLeftOfALongTurn) {
   Receiving wire(SIZE_MAX, 0, System::real(), 1, 64, true);
-  const TcpFrame ask = word(FrameKind::ask, 0);
+  const MessageFrame ask = word(FrameKind::ask, 0);
   std::string bytes;
   for (int i = 0; i < 2100; ++i) bytes.append(bytesOf(ask));
   bytes.append(bytesOf(message(0, 8))).append("8 bytes.");

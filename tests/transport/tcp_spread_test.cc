@@ -21,7 +21,7 @@ std::string payload(uint64_t number, uint32_t from, uint32_t count) {
 }
 
 std::string part(uint64_t number, uint32_t length, uint32_t from, uint32_t count) {
-  TcpFrame frame = message(number, length);
+  MessageFrame frame = message(number, length);
   frame.offset = from;
   frame.bytes = count;
   return std::string(reinterpret_cast<const char*>(&frame), sizeof frame) + payload(number, from, count);
@@ -42,7 +42,7 @@ struct Sent {
 Sent partsOf(const std::string& stream) {
   Sent sent;
   for (size_t at = 0; at < stream.size();) {
-    TcpFrame frame;
+    MessageFrame frame;
     std::memcpy(&frame, stream.data() + at, sizeof frame);
     at += sizeof frame;
     EXPECT_EQ(stream.substr(at, frame.bytes), payload(frame.sequence, frame.offset, frame.bytes));
@@ -151,7 +151,7 @@ TEST(TcpSender, SpreadsLongMessagesAndKeepsShortOnesTogether) {
     publish(wire.end, 256);
     wire.path->kick();
     for (size_t socket : {0, 1}) bytes[socket] += partsOf(wire.take(socket)).bytes;
-    const TcpFrame credit = creditOf(k + 1);
+    const MessageFrame credit = creditOf(k + 1);
     wire.put(credit);
   }
   EXPECT_EQ(bytes[0], bytes[1]);
@@ -226,8 +226,8 @@ TEST(TcpSender, ClosesSparedSocketsAndUsesTheirNumbersAgain) {
   wire.path->preferSockets([&](const SocketEnds&) { return next++ != 1; });
   wire.path->closeSpareSockets();
   const std::string last = wire.take(1);
-  ASSERT_EQ(last.size(), sizeof(TcpFrame));
-  EXPECT_EQ(reinterpret_cast<const TcpFrame*>(last.data())->kind, FrameKind::leave);
+  ASSERT_EQ(last.size(), sizeof(MessageFrame));
+  EXPECT_EQ(reinterpret_cast<const MessageFrame*>(last.data())->kind, FrameKind::leave);
   char byte;
   EXPECT_EQ(read(wire.peers[1].get(), &byte, 1), 0) << "it is still open";
   const std::vector<SocketReport> reports = wire.path->sockets();
@@ -256,7 +256,7 @@ TEST(TcpSender, KeepsTheFirstSocketAndThoseThatAreNeeded) {
   wire.path->closeSpareSockets();
   EXPECT_EQ(wire.take(0), "");
   EXPECT_EQ(wire.take(1), "");
-  EXPECT_EQ(wire.take(2).size(), sizeof(TcpFrame));
+  EXPECT_EQ(wire.take(2).size(), sizeof(MessageFrame));
   for (uint64_t k = 0; k < kShape.slots; ++k) {
     publish(wire.end, 256);
     wire.path->kick();
@@ -284,7 +284,7 @@ TEST(TcpSender, DoesNotCloseASocketInWhichSomethingWaits) {
   EXPECT_EQ(wire.take(1), "");
   system.waits = 0;
   wire.path->closeSpareSockets();
-  EXPECT_EQ(wire.take(1).size(), sizeof(TcpFrame));
+  EXPECT_EQ(wire.take(1).size(), sizeof(MessageFrame));
 }
 
 // Of one that takes seven bytes at a time: the frame goes on where it was cut, whatever is wanted meanwhile.
@@ -300,19 +300,19 @@ TEST(TcpSender, ASocketThatIsBeingLeftIsNeverUsedAgain) {
   for (int i = 0; i < 8; ++i) wire.path->closeSpareSockets();
   EXPECT_EQ(wire.path->sockets().size(), 2u);
   const std::string last = wire.take(1);
-  ASSERT_EQ(last.size(), sizeof(TcpFrame));
-  EXPECT_EQ(reinterpret_cast<const TcpFrame*>(last.data())->kind, FrameKind::leave);
+  ASSERT_EQ(last.size(), sizeof(MessageFrame));
+  EXPECT_EQ(reinterpret_cast<const MessageFrame*>(last.data())->kind, FrameKind::leave);
   publish(wire.end, 256);
   for (int i = 0; i < 100; ++i) {
     wire.path->kick();
     while (wire.reactor.poll(Duration::zero())) {}
   }
-  EXPECT_EQ(wire.take(0).size(), 256 + sizeof(TcpFrame)) << "one socket carries whole messages";
+  EXPECT_EQ(wire.take(0).size(), 256 + sizeof(MessageFrame)) << "one socket carries whole messages";
 }
 
 TEST(TcpReceiver, ClosesASocketThatTheSenderLeaves) {
   Receiving wire(SIZE_MAX, 0, System::real(), 3);
-  const TcpFrame leave = word(FrameKind::leave);
+  const MessageFrame leave = word(FrameKind::leave);
   const std::string first = part(0, 200, 0, 100), rest = part(0, 200, 100, 100);
   wire.put(first.data(), first.size(), 1);
   wire.put(&leave, sizeof leave, 1);
@@ -424,14 +424,14 @@ TEST(TcpSender, TakesCreditsAfterAnotherSocketHasEnded) {
 // The last words come over another socket than the one that ends first.
 TEST(TcpPath, PoisonCountsWhicheverSocketEndsFirst) {
   Receiving receiver(SIZE_MAX, 0, System::real(), 2);
-  const TcpFrame poison = word(FrameKind::poison, 0);
+  const MessageFrame poison = word(FrameKind::poison, 0);
   ASSERT_EQ(write(receiver.peers[0].get(), &poison, sizeof poison), static_cast<ssize_t>(sizeof poison));
   receiver.peers[1].reset();
   while (receiver.reactor.poll(Duration::zero())) {}
   EXPECT_TRUE(receiver.end.poisoned());
   EXPECT_EQ(receiver.breaks, 0);
   Sending sender(SIZE_MAX, 0, System::real(), 2);
-  const TcpFrame words = creditOf(0, FrameKind::poison);
+  const MessageFrame words = creditOf(0, FrameKind::poison);
   ASSERT_EQ(write(sender.peers[0].get(), &words, sizeof words), static_cast<ssize_t>(sizeof words));
   sender.peers[1].reset();
   while (sender.reactor.poll(Duration::zero())) {}
@@ -444,8 +444,8 @@ TEST(TcpPath, PoisonGoesOverEverySocket) {
   sender.path->poison();
   for (size_t socket : {0, 1}) {
     const std::string words = sender.take(socket);
-    ASSERT_EQ(words.size(), sizeof(TcpFrame));
-    EXPECT_EQ(reinterpret_cast<const TcpFrame*>(words.data())->kind, FrameKind::poison);
+    ASSERT_EQ(words.size(), sizeof(MessageFrame));
+    EXPECT_EQ(reinterpret_cast<const MessageFrame*>(words.data())->kind, FrameKind::poison);
   }
 }
 

@@ -14,27 +14,27 @@ using ::testing::HasSubstr;
 TEST(TcpReceiver, RefusesFramesThatCannotBe) {
   struct Case {
     const char* why;
-    TcpFrame frame;
+    MessageFrame frame;
   };
-  const TcpFrame good = message(0, 8);
+  const MessageFrame good = message(0, 8);
   auto with = [&](auto change) {
-    TcpFrame frame = good;
+    MessageFrame frame = good;
     change(frame);
     return frame;
   };
   for (const Case& each :
-       {Case{"exceeds the credits", with([](TcpFrame& f) { f.sequence = kShape.slots; })},
-        Case{"exceeds the credits", with([](TcpFrame& f) { f.sequence = ~0ull; })},
-        Case{"no such part", with([](TcpFrame& f) { f.offset = 1; })},
-        Case{"no such part", with([](TcpFrame& f) { f.bytes = 9; })},
-        Case{"no such part", with([](TcpFrame& f) { f.offset = 9, f.bytes = UINT32_MAX; })},
-        Case{"no such part", with([](TcpFrame& f) { f.bytes = 0; })},
-        Case{"longer than a slot", with([](TcpFrame& f) { f.length = kShape.slotBytes + 1; })},
-        Case{"longer than a slot", with([](TcpFrame& f) { f.length = UINT32_MAX; })},
-        Case{"kind is unknown", with([](TcpFrame& f) { f.kind = FrameKind::credit; })},
-        Case{"kind is unknown", with([](TcpFrame& f) { f.kind = static_cast<FrameKind>(0x1000000); })},
-        Case{"flags are unknown", with([](TcpFrame& f) { f.flags = kSlotGet; })},
-        Case{"flags are unknown", with([](TcpFrame& f) { f.flags = kSlotPut; })}}) {
+       {Case{"exceeds the credits", with([](MessageFrame& f) { f.sequence = kShape.slots; })},
+        Case{"exceeds the credits", with([](MessageFrame& f) { f.sequence = ~0ull; })},
+        Case{"no such part", with([](MessageFrame& f) { f.offset = 1; })},
+        Case{"no such part", with([](MessageFrame& f) { f.bytes = 9; })},
+        Case{"no such part", with([](MessageFrame& f) { f.offset = 9, f.bytes = UINT32_MAX; })},
+        Case{"no such part", with([](MessageFrame& f) { f.bytes = 0; })},
+        Case{"longer than a slot", with([](MessageFrame& f) { f.length = kShape.slotBytes + 1; })},
+        Case{"longer than a slot", with([](MessageFrame& f) { f.length = UINT32_MAX; })},
+        Case{"kind is unknown", with([](MessageFrame& f) { f.kind = FrameKind::credit; })},
+        Case{"kind is unknown", with([](MessageFrame& f) { f.kind = static_cast<FrameKind>(0x1000000); })},
+        Case{"flags are unknown", with([](MessageFrame& f) { f.flags = kSlotGet; })},
+        Case{"flags are unknown", with([](MessageFrame& f) { f.flags = kSlotPut; })}}) {
     Receiving wire;
     wire.put(each.frame);
     EXPECT_EQ(wire.breaks, 1) << each.why;
@@ -65,7 +65,7 @@ TEST(TcpReceiver, TakesBytesInPiecesOfAnySize) {
   std::string stream;
   for (uint64_t k = 0; k < kShape.slots; ++k) {
     const uint32_t lengths[] = {0, kInlineBytes, kInlineBytes + 1, kShape.slotBytes};
-    const TcpFrame frame = message(k, lengths[k]);
+    const MessageFrame frame = message(k, lengths[k]);
     stream.append(reinterpret_cast<const char*>(&frame), sizeof frame);
     stream.append(lengths[k], static_cast<char>('a' + k));
   }
@@ -99,14 +99,14 @@ TEST(TcpReceiver, TellsReleasesInBulkUnlessIdle) {
   wire.end.release();
   wire.path->kick();  // half of the slots
   std::string credit = wire.take();
-  ASSERT_EQ(credit.size(), sizeof(TcpFrame));
-  EXPECT_EQ(reinterpret_cast<const TcpFrame*>(credit.data())->released, 2u);
+  ASSERT_EQ(credit.size(), sizeof(MessageFrame));
+  EXPECT_EQ(reinterpret_cast<const MessageFrame*>(credit.data())->released, 2u);
   EXPECT_TRUE(wire.path->drained());
   wire.end.release();
   wire.path->flush();
   credit = wire.take();
-  ASSERT_EQ(credit.size(), sizeof(TcpFrame));
-  EXPECT_EQ(reinterpret_cast<const TcpFrame*>(credit.data())->released, 3u);
+  ASSERT_EQ(credit.size(), sizeof(MessageFrame));
+  EXPECT_EQ(reinterpret_cast<const MessageFrame*>(credit.data())->released, 3u);
   wire.path->flush();
   EXPECT_EQ(wire.take(), "");
 }
@@ -114,7 +114,7 @@ TEST(TcpReceiver, TellsReleasesInBulkUnlessIdle) {
 // A sender that waits for no credit can send on: half of the slots are free.
 TEST(TcpReceiver, SettlesOnlyWhatTheSenderWaitsFor) {
   Receiving wire;
-  TcpFrame wanted = message(1, 0);
+  MessageFrame wanted = message(1, 0);
   wanted.flags |= kWantsCredit;
   wire.put(message(0, 0));
   wire.end.release();
@@ -122,15 +122,15 @@ TEST(TcpReceiver, SettlesOnlyWhatTheSenderWaitsFor) {
   EXPECT_EQ(wire.take(), "");
   wire.put(wanted);
   wire.path->settle();  // what has been released is told, the message itself still wanted
-  EXPECT_EQ(wire.take().size(), sizeof(TcpFrame));
+  EXPECT_EQ(wire.take().size(), sizeof(MessageFrame));
   Received received;
   ASSERT_TRUE(wire.end.peek(received));
   EXPECT_EQ(received.flags, kSlotLast);
   wire.end.release();
   wire.path->settle();
   const std::string credit = wire.take();
-  ASSERT_EQ(credit.size(), sizeof(TcpFrame));
-  EXPECT_EQ(reinterpret_cast<const TcpFrame*>(credit.data())->released, 2u);
+  ASSERT_EQ(credit.size(), sizeof(MessageFrame));
+  EXPECT_EQ(reinterpret_cast<const MessageFrame*>(credit.data())->released, 2u);
   wire.put(message(2, 0));
   wire.end.release();
   wire.path->settle();
@@ -144,19 +144,19 @@ TEST(TcpReceiver, HoldsNothingBackFromASenderThatAsks) {
   wire.put(message(1, 0));
   wire.put(word(FrameKind::ask, 2));
   std::string credit = wire.take();
-  ASSERT_EQ(credit.size(), sizeof(TcpFrame));
-  EXPECT_EQ(reinterpret_cast<const TcpFrame*>(credit.data())->released, 1u);
+  ASSERT_EQ(credit.size(), sizeof(MessageFrame));
+  EXPECT_EQ(reinterpret_cast<const MessageFrame*>(credit.data())->released, 1u);
   wire.end.release();
   wire.path->kick();
   credit = wire.take();
-  ASSERT_EQ(credit.size(), sizeof(TcpFrame));
-  EXPECT_EQ(reinterpret_cast<const TcpFrame*>(credit.data())->released, 2u);
+  ASSERT_EQ(credit.size(), sizeof(MessageFrame));
+  EXPECT_EQ(reinterpret_cast<const MessageFrame*>(credit.data())->released, 2u);
   EXPECT_EQ(wire.breaks, 0);
 }
 
 TEST(TcpReceiver, HoldsNothingBackThatTheSenderWantsSoon) {
   Receiving wire;
-  TcpFrame wanted = message(0, 0);
+  MessageFrame wanted = message(0, 0);
   wanted.flags |= kWantsCreditSoon;
   wire.put(wanted);
   Received received;
@@ -167,8 +167,8 @@ TEST(TcpReceiver, HoldsNothingBackThatTheSenderWantsSoon) {
   wire.end.release();
   wire.path->kick();
   const std::string credit = wire.take();
-  ASSERT_EQ(credit.size(), sizeof(TcpFrame));
-  EXPECT_EQ(reinterpret_cast<const TcpFrame*>(credit.data())->released, 1u);
+  ASSERT_EQ(credit.size(), sizeof(MessageFrame));
+  EXPECT_EQ(reinterpret_cast<const MessageFrame*>(credit.data())->released, 1u);
   wire.put(message(1, 0));  // held back as ever
   wire.end.release();
   wire.path->kick();
@@ -185,10 +185,10 @@ TEST(TcpSender, KeepsAsFewMessagesOnTheirWayAsItIsTold) {
   EXPECT_EQ(wire.end.reserve(), nullptr);
   wire.path->kick();
   const std::string sent = wire.take();
-  ASSERT_EQ(sent.size(), 2 * sizeof(TcpFrame));
+  ASSERT_EQ(sent.size(), 2 * sizeof(MessageFrame));
   for (size_t k = 0; k < 2; ++k)
-    EXPECT_TRUE((reinterpret_cast<const TcpFrame*>(sent.data())[k].flags & kWantsCreditSoon) != 0);
-  const TcpFrame credit = creditOf(1);
+    EXPECT_TRUE((reinterpret_cast<const MessageFrame*>(sent.data())[k].flags & kWantsCreditSoon) != 0);
+  const MessageFrame credit = creditOf(1);
   ASSERT_EQ(write(wire.peers[0].get(), &credit, sizeof credit), static_cast<ssize_t>(sizeof credit));
   wire.path->poll();  // looks, as no slot is to be had
   EXPECT_NE(wire.end.reserve(), nullptr);
@@ -200,8 +200,8 @@ TEST(TcpSender, KeepsAsFewMessagesOnTheirWayAsItIsTold) {
   EXPECT_EQ(wire.end.reserve(), nullptr);
   wire.path->kick();
   const std::string more = wire.take();
-  ASSERT_EQ(more.size(), 3 * sizeof(TcpFrame));
-  EXPECT_EQ(reinterpret_cast<const TcpFrame*>(more.data())->flags & kWantsCreditSoon, 0);
+  ASSERT_EQ(more.size(), 3 * sizeof(MessageFrame));
+  EXPECT_EQ(reinterpret_cast<const MessageFrame*>(more.data())->flags & kWantsCreditSoon, 0);
   wire.path->limitAhead(2);  // fewer than are on their way
   EXPECT_EQ(wire.end.reserve(), nullptr);
 }
@@ -209,7 +209,7 @@ TEST(TcpSender, KeepsAsFewMessagesOnTheirWayAsItIsTold) {
 // For a driver that spins: without the reactor.
 TEST(TcpReceiver, PollTakesWhatHasCome) {
   Receiving wire;
-  const TcpFrame frame = message(0, 0);
+  const MessageFrame frame = message(0, 0);
   Received received;
   wire.path->poll();
   EXPECT_FALSE(wire.end.peek(received));
@@ -229,8 +229,8 @@ TEST(TcpReceiver, CutsCreditsWhereTheSocketDoes) {
   wire.path->flush();
   EXPECT_FALSE(wire.path->drained());
   const std::string credit = wire.take();
-  ASSERT_EQ(credit.size(), sizeof(TcpFrame));
-  EXPECT_EQ(reinterpret_cast<const TcpFrame*>(credit.data())->released, 1u);
+  ASSERT_EQ(credit.size(), sizeof(MessageFrame));
+  EXPECT_EQ(reinterpret_cast<const MessageFrame*>(credit.data())->released, 1u);
   EXPECT_TRUE(wire.path->drained());
 }
 
@@ -251,7 +251,7 @@ TEST(TcpReceiver, ACreditThatCannotBeSentIsABreak) {
     Receiving wire(SIZE_MAX, 0, system);
     wire.put(message(0, 0));
     wire.end.release();
-    const TcpFrame poison = word(FrameKind::poison, 1);
+    const MessageFrame poison = word(FrameKind::poison, 1);
     const size_t last = poisoned ? sizeof poison : 0;
     ASSERT_EQ(write(wire.peers[0].get(), &poison, last), static_cast<ssize_t>(last));
     wire.path->flush();
@@ -267,7 +267,7 @@ TEST(TcpReceiver, ACreditAskedForThatCannotBeSentIsThatBreak) {
   Receiving wire(SIZE_MAX, 0, system);
   wire.put(message(0, 0));
   wire.end.release();
-  const TcpFrame both[] = {message(1, 0), word(FrameKind::ask, 2)};
+  const MessageFrame both[] = {message(1, 0), word(FrameKind::ask, 2)};
   wire.put(both);
   EXPECT_EQ(wire.breaks, 1);
   EXPECT_THAT(wire.reason, HasSubstr("sending to it failed: No buffer space"));
@@ -299,8 +299,8 @@ TEST(TcpReceiver, WritesNothingIntoOfferedMemoryAfterPoison) {
   munmap(memory, 4096);
   wire.put(half.data(), half.size());  // would end the process if it were written
   const std::string said = wire.take();
-  ASSERT_EQ(said.size(), sizeof(TcpFrame));
-  EXPECT_EQ(reinterpret_cast<const TcpFrame*>(said.data())->kind, FrameKind::poison);
+  ASSERT_EQ(said.size(), sizeof(MessageFrame));
+  EXPECT_EQ(reinterpret_cast<const MessageFrame*>(said.data())->kind, FrameKind::poison);
   EXPECT_EQ(wire.breaks, 0);
 }
 
@@ -327,8 +327,8 @@ TEST(TcpReceiver, PoisonInBandIsNotABreak) {
 }
 
 TEST(TcpSender, RefusesCreditsThatCannotBe) {
-  for (const TcpFrame& credit :
-       {creditOf(3), creditOf(~0ull), TcpFrame{.released = 1, .length = 1, .kind = FrameKind::credit},
+  for (const MessageFrame& credit :
+       {creditOf(3), creditOf(~0ull), MessageFrame{.released = 1, .length = 1, .kind = FrameKind::credit},
         creditOf(1, FrameKind::message), creditOf(1, static_cast<FrameKind>(9))}) {
     Sending wire;
     for (int i = 0; i < 2; ++i) {
@@ -361,8 +361,8 @@ TEST(TcpSender, SendsReferencesFromWhereTheyLieAndWantsCreditForThem) {
   ASSERT_TRUE(trySend(wire.end, bytes, 5, true));
   wire.path->kick();
   const std::string stream = wire.take();
-  ASSERT_EQ(stream.size(), sizeof(TcpFrame) + 100);
-  TcpFrame frame;
+  ASSERT_EQ(stream.size(), sizeof(MessageFrame) + 100);
+  MessageFrame frame;
   std::memcpy(&frame, stream.data(), sizeof frame);
   EXPECT_EQ(frame.flags, kSlotLast | kWantsCredit);
   EXPECT_EQ(frame.length, 100u);
@@ -375,7 +375,7 @@ TEST(TcpSender, SendsReferencesFromWhereTheyLieAndWantsCreditForThem) {
 // Credits are read where something waits for them: a full ring, or the user's memory.
 TEST(TcpSender, PollReadsCreditsThatAreWaitedFor) {
   Sending wire;
-  const TcpFrame credit = creditOf(1);
+  const MessageFrame credit = creditOf(1);
   wire.end.publish(0, 0, 0);
   wire.path->kick();
   ASSERT_EQ(write(wire.peers[0].get(), &credit, sizeof credit), static_cast<ssize_t>(sizeof credit));
@@ -388,7 +388,7 @@ TEST(TcpSender, PollReadsCreditsThatAreWaitedFor) {
   wire.end.publish(0, kSlotGet, 0);
   EXPECT_FALSE(wire.end.getsReleased());
   wire.path->kick();
-  const TcpFrame all = creditOf(kShape.slots + 1);
+  const MessageFrame all = creditOf(kShape.slots + 1);
   ASSERT_EQ(write(wire.peers[0].get(), &all, sizeof all), static_cast<ssize_t>(sizeof all));
   wire.path->poll();
   EXPECT_TRUE(wire.end.getsReleased());
@@ -404,8 +404,8 @@ TEST(TcpSender, AsksForReleasesAfterItsMessages) {
     wire.path->askForReleases();
     std::string stream;
     for (std::string more; !(more = wire.take()).empty();) stream += more;
-    ASSERT_EQ(stream.size(), 3 * sizeof(TcpFrame));
-    TcpFrame last;
+    ASSERT_EQ(stream.size(), 3 * sizeof(MessageFrame));
+    MessageFrame last;
     std::memcpy(&last, stream.data() + 2 * sizeof last, sizeof last);
     EXPECT_EQ(last.kind, FrameKind::ask);
     EXPECT_EQ(last.sequence, 2u);
@@ -446,15 +446,15 @@ TEST(TcpSender, GivesWayWhileTheSocketIsFull) {
   for (uint64_t sent = 0, credited = 0; sent < 2000; ++sent) {
     while (!trySend(wire.end, bytes, static_cast<uint32_t>(sent))) {
       stream += wire.take();
-      const uint64_t whole = stream.size() / (sizeof(TcpFrame) + bytes.size());
+      const uint64_t whole = stream.size() / (sizeof(MessageFrame) + bytes.size());
       if (whole > credited) wire.put(creditOf(credited = whole));
     }
     wire.path->kick();
   }
   for (std::string more; !(more = wire.take()).empty();) stream += more;
-  ASSERT_EQ(stream.size(), 2000 * (sizeof(TcpFrame) + bytes.size()));
+  ASSERT_EQ(stream.size(), 2000 * (sizeof(MessageFrame) + bytes.size()));
   for (uint64_t k = 0; k < 2000; ++k) {
-    TcpFrame frame;
+    MessageFrame frame;
     std::memcpy(&frame, stream.data() + k * (sizeof frame + bytes.size()), sizeof frame);
     ASSERT_EQ(frame.sequence, k);
     ASSERT_EQ(frame.signature, k);
@@ -473,7 +473,7 @@ TEST(TcpSender, PoisonInBandIsNotABreak) {
 
 TEST(TcpSender, HearsThePeersLastWordsBeforeTheBreak) {
   Sending wire;
-  const TcpFrame poison = creditOf(0, FrameKind::poison);
+  const MessageFrame poison = creditOf(0, FrameKind::poison);
   ASSERT_EQ(write(wire.peers[0].get(), &poison, sizeof poison), static_cast<ssize_t>(sizeof poison));
   wire.peers[0].reset();
   wire.end.publish(0, 0, 0);

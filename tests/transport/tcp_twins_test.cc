@@ -201,7 +201,7 @@ TEST(TcpTwins, TakeTheLastCreditsWhenOneIsGone) {
 
 TEST(TcpTwins, TakeNoCreditForWhatWasNotSent) {
   Receiving wire;
-  TcpFrame frame = message(0, 0);
+  MessageFrame frame = message(0, 0);
   frame.flags |= kTells;
   frame.released = 5;
   wire.put(frame);  // it has no twin, which could tell

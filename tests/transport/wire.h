@@ -67,8 +67,8 @@ struct Wire {
     ASSERT_EQ(write(peers[socket].get(), bytes, count), static_cast<ssize_t>(count));
     while (reactor.poll(Duration::zero())) {}
   }
-  template <class TcpFrame>
-  void put(const TcpFrame& frame) {
+  template <class MessageFrame>
+  void put(const MessageFrame& frame) {
     put(&frame, sizeof frame);
   }
   std::string take(size_t socket = 0) {
@@ -91,17 +91,17 @@ using Receiving = Wire<TcpReceiver, ReceiveEnd>;
 using Sending = Wire<TcpSender, SendEnd>;
 
 /// The frame of a whole message.
-inline TcpFrame message(uint64_t sequence, uint32_t length) {
+inline MessageFrame message(uint64_t sequence, uint32_t length) {
   return {sequence, 0, length, 0, length, 77, kSlotLast, 3, FrameKind::message};
 }
 
 /// A frame of a receiver.
-inline TcpFrame creditOf(uint64_t released, FrameKind kind = FrameKind::credit) {
+inline MessageFrame creditOf(uint64_t released, FrameKind kind = FrameKind::credit) {
   return {.released = released, .kind = kind};
 }
 
 /// A frame of a sender that is no message.
-inline TcpFrame word(FrameKind kind, uint64_t sequence = 0) {
+inline MessageFrame word(FrameKind kind, uint64_t sequence = 0) {
   return {.sequence = sequence, .kind = kind};
 }
 

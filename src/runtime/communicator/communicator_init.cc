@@ -169,6 +169,7 @@ Status Communicator::openEngine() {
   options.allowDirect = !settings.p2pDisable;
   options.singleCopy = settings.singleCopy;
   options.describe = [this](int rank) { return describe(rank); };
+  options.setting = [this](std::string_view name) { return options_.settings.valueOf(name); };
   options.endpoint = [this](int rank) -> const transport::Endpoint& {
     return met_->endpoints[static_cast<size_t>(rank)];
   };

@@ -59,6 +59,8 @@ struct ConnectorOptions {
   System* system = &System::real();
   /// "rank 3 (host pid 12)", for messages.
   std::function<std::string(int rank)> describe;
+  /// TransportContext's; not set: all settings are empty.
+  std::function<std::string(std::string_view name)> setting;
   /// Where a rank's Acceptor is.
   std::function<const Endpoint&(int rank)> endpoint;
   /// A peer's socket broke, or it was found dead, outside any orderly end. Once per rank; logged (INFO). It

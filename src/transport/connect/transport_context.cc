@@ -19,6 +19,7 @@ TransportContext contextOf(const ConnectorOptions& options, Reactor& reactor) {
   context.bytesPerCall = options.faults != nullptr ? options.faults->bytesPerCall : SIZE_MAX;
   context.endpoint = options.endpoint;
   context.describe = options.describe ? options.describe : [](int rank) { return format("rank %d", rank); };
+  context.setting = options.setting ? options.setting : [](std::string_view) { return std::string(); };
   return context;
 }
 

@@ -23,8 +23,10 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "base/settings.h"
 #include "base/system.h"
 #include "transport/core/connection.h"
 #include "transport/core/reactor.h"
@@ -91,6 +93,8 @@ struct TransportContext {
   size_t bytesPerCall = 0;    // for tests: most bytes that one socket call moves; SIZE_MAX: no limit
   std::function<const Endpoint&(int rank)> endpoint;  // valid as long as the communicator
   std::function<std::string(int rank)> describe;      // "rank 3 (host pid 12)", for messages
+  /// A setting as text, by its name in the table, without ECCL_: Settings::valueOf().
+  std::function<std::string(std::string_view name)> setting;
 
   /// The ring in `memory`, of this shape or of `ring`, as the end of a connection sees it.
   template <class End>
@@ -191,6 +195,8 @@ struct TransportEntry {
   /// `context` outlives what is made. An error says what is missing on this host; the transport is then not
   /// used.
   Result<std::unique_ptr<Transport>> (*make)(const TransportContext& context);
+  /// For people, a line each: what it would use on this host, and what not, and why. nullptr: nothing to say.
+  std::vector<std::string> (*report)(const Settings& settings) = nullptr;
 };
 
 /// Which transports a communicator may use.

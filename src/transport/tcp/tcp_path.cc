@@ -10,7 +10,7 @@
 
 #include "transport/net/rails.h"
 #include "transport/net/socket_ends.h"
-#include "transport/tcp/frames.h"
+#include "transport/messages/message_frame.h"
 
 namespace eccl::transport {
 namespace {
@@ -131,8 +131,8 @@ ssize_t TcpPath::send(size_t subflow, iovec* parts, int count) {
   return sent < 0 && isTransient(errno) ? 0 : sent;
 }
 
-bool TcpPath::sendRest(size_t subflow, const TcpFrame& frame, size_t* left) {
-  auto* const end = reinterpret_cast<std::byte*>(const_cast<TcpFrame*>(&frame + 1));
+bool TcpPath::sendRest(size_t subflow, const MessageFrame& frame, size_t* left) {
+  auto* const end = reinterpret_cast<std::byte*>(const_cast<MessageFrame*>(&frame + 1));
   iovec part{end - *left, *left};
   const ssize_t sent = send(subflow, &part, 1);
   if (sent > 0) *left -= static_cast<size_t>(sent);

@@ -17,7 +17,7 @@ namespace eccl::transport {
 
 class TcpReceiver;
 class TcpSender;
-struct TcpFrame;
+struct MessageFrame;
 
 /// The ends of twins (see TcpPath) at one rank, as far as they are there.
 struct Twins {
@@ -74,7 +74,7 @@ class TcpPath : public Path {
   ssize_t send(size_t subflow, iovec* parts, int count);
   static constexpr ssize_t kClosed = -2;
   /// Sends of a frame the last *left bytes, and takes those that went off it. False: broken, errno says why.
-  bool sendRest(size_t subflow, const TcpFrame& frame, size_t* left);
+  bool sendRest(size_t subflow, const MessageFrame& frame, size_t* left);
   /// Bytes moved; 0: not now; less: broken, *why says how; kClosed: by the peer.
   ssize_t receive(size_t subflow, iovec* parts, int count, std::string* why);
   /// Something may have come that no event tells of: see Stream::pending().

@@ -96,7 +96,7 @@ void TcpReceiver::takeStage(Inbox& inbox) {
       at += here;
       continue;
     }
-    TcpFrame frame;
+    MessageFrame frame;
     if (static_cast<size_t>(stop - at) < sizeof frame) break;
     std::memcpy(&frame, at, sizeof frame);
     at += sizeof frame;
@@ -104,19 +104,18 @@ void TcpReceiver::takeStage(Inbox& inbox) {
       inbox.leaves = true;
       break;
     }
-    if (frame.kind == FrameKind::ask && frame.sequence - end_.next <= end_.shape.slots && frame.length == 0)
-      asked_ = true;
-    else if (inbox.twin != nullptr && frame.kind != FrameKind::message ? !inbox.twin->take(frame)
+    if (frame.kind == FrameKind::ask && credits_.onAsk(frame)) continue;
+    if (inbox.twin != nullptr && frame.kind != FrameKind::message ? !inbox.twin->take(frame)
                                                                        : !begin(inbox, frame))
       break;
   }
   inbox.staged = static_cast<size_t>(stop - at);
   if (at != inbox.stage) std::memmove(inbox.stage, at, inbox.staged);
-  if (asked_) flush();  // now: if it fails, what the sender said last is read into the stage
+  if (credits_.asked()) flush();  // now: if it fails, what the sender said last is read into the stage
 }
 
 // Checks a frame and decides where its payload goes.
-bool TcpReceiver::begin(Inbox& inbox, const TcpFrame& frame) {
+bool TcpReceiver::begin(Inbox& inbox, const MessageFrame& frame) {
   if (frame.kind == FrameKind::poison) {
     lookAtTwin();  // what it sent before that counts
     onPeerPoison();
@@ -133,10 +132,7 @@ bool TcpReceiver::begin(Inbox& inbox, const TcpFrame& frame) {
                frame.length, end_.shape.slotBytes));
     return false;
   }
-  if ((frame.flags & kWantsCredit) != 0 && static_cast<int64_t>(frame.sequence + 1 - wanted_) > 0)
-    wanted_ = frame.sequence + 1;
-  if ((frame.flags & kWantsCreditSoon) != 0 && static_cast<int64_t>(frame.sequence + 1 - wantedSoon_) > 0)
-    wantedSoon_ = frame.sequence + 1;
+  credits_.onMessage(frame);
   if ((frame.flags & kTells) != 0 && twins_->sender != nullptr && !twins_->sender->release(frame)) return false;
   inbox.message = message;
   inbox.target = message->data + frame.offset;
@@ -158,18 +154,15 @@ void TcpReceiver::poll() {
 }
 
 void TcpReceiver::kick() {
-  // Half a ring's worth at once: fewer small packets, and the sender never runs dry.
-  const bool soon = asked_ || static_cast<int64_t>(wantedSoon_ - told_) > 0;
-  if (end_.next - told_ >= (soon ? 1 : std::max(1u, end_.shape.slots / 2))) sendCredit();
+  if (credits_.due()) sendCredit();
 }
 
-// A sender that waits for no credit sends on: half a ring at least is free.
 void TcpReceiver::settle() {
-  if (static_cast<int64_t>(wanted_ - told_) > 0) flush();
+  if (credits_.awaited()) sendCredit();
 }
 
 void TcpReceiver::flush() {
-  if (end_.next != told_) sendCredit();
+  if (credits_.owed()) sendCredit();
 }
 
 // Tells all releases up to now, unless the end of an earlier credit is still to go: then that first.
@@ -177,12 +170,9 @@ void TcpReceiver::sendCredit() {
   const TcpSender* const twin = twins_->sender;
   if (!live()) return;
   if (twin != nullptr && twin->ridesInPart()) return watchFirst();  // it goes on when there is room
-  while (creditLeft_ > 0 || end_.next != told_ || ends_) {
+  while (creditLeft_ > 0 || credits_.owed()) {
     if (creditLeft_ == 0) {
-      told_ = end_.next;
-      credit_ = {};
-      credit_.kind = std::exchange(ends_, false) ? FrameKind::end : FrameKind::credit;
-      credit_.released = told_;
+      credit_ = credits_.take();
       creditLeft_ = sizeof credit_;
     }
     if (!sendRest(0, credit_, &creditLeft_)) return sendingFailed(errno);
@@ -206,13 +196,13 @@ void TcpReceiver::sendingFailed(int error) {
 }
 
 void TcpReceiver::endReceiving() {
-  ends_ = true;
+  credits_.end();
   sendCredit();
 }
 
 void TcpReceiver::poison() {
   if (!live()) return;
-  TcpFrame frame{};
+  MessageFrame frame{};
   frame.kind = FrameKind::poison;
   iovec part{&frame, sizeof frame};
   const bool amid = creditLeft_ > 0 || (twins_->sender != nullptr && twins_->sender->ridesInPart());

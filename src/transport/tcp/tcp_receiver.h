@@ -1,8 +1,9 @@
 // The receiving end of a TCP connection.
 #pragma once
 
-#include "transport/tcp/assemblies.h"
-#include "transport/tcp/frames.h"
+#include "transport/messages/assemblies.h"
+#include "transport/messages/credits.h"
+#include "transport/messages/message_frame.h"
 #include "transport/tcp/tcp_path.h"
 
 namespace eccl::transport {
@@ -11,9 +12,7 @@ namespace eccl::transport {
 /// sender credits for what was released. Owner, threads, failure: see TcpPath.
 ///
 /// One system call reads the rest of the current payload into its place and whatever follows into a small
-/// stage, so that a large message costs one call and many small ones share one. Credits are held back until
-/// half a ring is released, or flush(); those that the sender waits for, until settle(); none that it waits for
-/// soon, and none after it asked.
+/// stage, so that a large message costs one call and many small ones share one.
 class TcpReceiver final : public TcpPath {
  public:
   /// `end` is attached to the Wiring's memory and outlives the path.
@@ -21,9 +20,7 @@ class TcpReceiver final : public TcpPath {
       : TcpPath(std::move(wiring), &end.control->senderPoison),
         end_(end),
         assemblies_(end),
-        told_(end.next),
-        wanted_(end.next),
-        wantedSoon_(end.next) {
+        credits_(end) {
     twins_->receiver = this;
   }
   ~TcpReceiver() override { twins_->receiver = nullptr; }
@@ -32,7 +29,7 @@ class TcpReceiver final : public TcpPath {
   void poll() override;
   void settle() override;
   void flush() override;
-  bool drained() const override { return told_ == end_.next && creditLeft_ == 0 && !ends_; }
+  bool drained() const override { return !credits_.owed() && creditLeft_ == 0; }
   void endReceiving() override;
   void poison() override;
 
@@ -42,7 +39,7 @@ class TcpReceiver final : public TcpPath {
   /// broken, *why says how.
   bool receiveOver(TcpSender& twin, std::string_view begun, std::string* why);
   /// What the twin tells of releases with the message that it is about to send.
-  uint64_t tell() { return told_ = end_.next; }
+  uint64_t tell() { return credits_.tell(); }
   /// Whether messages of the twin may go over the first socket: no credit has been sent in part.
   bool carries() const { return live() && creditLeft_ == 0; }
   /// Has the reactor tell of the first socket: what comes, and room if a credit or the twin's messages wait.
@@ -61,7 +58,7 @@ class TcpReceiver final : public TcpPath {
     size_t staged = 0;
     TcpSender* twin = nullptr;  // whose socket it is, and whose credits come with the messages
     bool leaves = false;        // nothing more will come over it
-    alignas(TcpFrame) std::byte stage[kStage];
+    alignas(MessageFrame) std::byte stage[kStage];
 
     void take(Assemblies& assemblies, uint32_t bytes);
   };
@@ -72,7 +69,7 @@ class TcpReceiver final : public TcpPath {
   bool lookAtTwin();
   bool read(Inbox& inbox, TcpPath& over, size_t subflow, std::string* why);
   void takeStage(Inbox& inbox);
-  bool begin(Inbox& inbox, const TcpFrame& frame);
+  bool begin(Inbox& inbox, const MessageFrame& frame);
   void sendCredit();
 
   ReceiveEnd& end_;
@@ -81,13 +78,9 @@ class TcpReceiver final : public TcpPath {
   Inbox twinsInbox_;           // of the twin's first socket
   unsigned polls_ = 0;   // the first socket is looked at in some of them, where most comes over the twin's
   size_t polled_ = 0;    // the socket besides the first that was looked at last
-  uint64_t told_;        // releases the sender knows of, or will from `credit_`
-  uint64_t wanted_;      // the sender waits for the releases before this one
-  uint64_t wantedSoon_;  // the sender waits for each release before this one
-  bool asked_ = false;   // nothing is held back any more
-  TcpFrame credit_{};
+  CreditsDue credits_;
+  MessageFrame credit_{};  // the last that was taken from there
   size_t creditLeft_ = 0;  // bytes of credit_ not yet sent
-  bool ends_ = false;      // the next credit is the last
   bool failing_ = false;   // the connection is about to be broken off
 };
 

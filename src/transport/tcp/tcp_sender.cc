@@ -13,11 +13,6 @@ namespace {
 /// acknowledges at once, so that nothing is gained where acknowledgements could travel with messages.
 constexpr uint32_t kOnePacket = 1024;
 
-void* payloadOf(const SendEnd& end, Slot& slot) {
-  if ((slot.flags & kSlotGet) != 0) return reinterpret_cast<void*>(slot.offset);
-  return end.dataOf(slot, slot.length);
-}
-
 // Leaves out the first `bytes` bytes.
 void skip(iovec* parts, size_t bytes) {
   for (; bytes > 0; ++parts) {
@@ -66,7 +61,7 @@ void TcpSender::closeSpareSockets() {
     if (!isOpen(i) || box.takesLong || box.count > 0) continue;
     if (!isAside(i)) {
       if (box.leaveLeft == 0 && loadOf(i) > 0) continue;
-      if (box.leaveLeft == 0) box.leaveLeft = sizeof(TcpFrame);
+      if (box.leaveLeft == 0) box.leaveLeft = sizeof(MessageFrame);
       if (!sendRest(i, {.kind = FrameKind::leave}, &box.leaveLeft)) return sendingFailed(i, errno);
       if (box.leaveLeft > 0) continue;
     }
@@ -161,25 +156,18 @@ TcpSender::Outbox* TcpSender::chooseFor(uint32_t length) {
 // Headers are made anew for every call: slots keep their content until their credit comes, so a part cut short
 // is continued from there. False: the connection is broken.
 bool TcpSender::sendFrom(Outbox& box, size_t subflow) {
-  TcpFrame frames[kBatch];
+  MessageFrame frames[kBatch];
   iovec parts[2 * kBatch];
   size_t asked = 0;
   for (size_t i = 0; i < box.count; ++i) {
     const Part& part = box.parts[i];
-    Slot& slot = *end_.slot(part.message);
-    const int wants = ((slot.flags & kSlotGet) != 0 ? kWantsCredit : 0) |
-                      (end_.most < end_.shape.slots ? kWantsCreditSoon : 0) | (part.tells ? kTells : 0);
-    frames[i] = {part.message,
-                 part.released,
-                 slot.length,
-                 part.offset,
-                 part.bytes,
-                 slot.signature,
-                 static_cast<uint16_t>((slot.flags & kSlotFlags) | wants),
-                 slot.epoch,
-                 FrameKind::message};
+    MessageFrame& frame = frames[i] = frameOf(end_, part.message);
+    frame.offset = part.offset;
+    frame.bytes = part.bytes;
+    frame.released = part.released;
+    if (part.tells) frame.flags |= kTells;
     parts[2 * i] = {&frames[i], sizeof frames[i]};
-    parts[2 * i + 1] = {static_cast<std::byte*>(payloadOf(end_, slot)) + part.offset, part.bytes};
+    parts[2 * i + 1] = {payloadOf(end_, *end_.slot(part.message)) + part.offset, part.bytes};
     asked += sizeof frames[i] + part.bytes;
   }
   skip(parts, box.partial);
@@ -191,8 +179,8 @@ bool TcpSender::sendFrom(Outbox& box, size_t subflow) {
   if (sent < 0) return rides ? twin->sendingFailed(errno) : sendingFailed(subflow, errno), false;
   box.partial += static_cast<size_t>(sent);
   size_t whole = 0;
-  for (; whole < box.count && box.partial >= sizeof(TcpFrame) + box.parts[whole].bytes; ++whole)
-    box.partial -= sizeof(TcpFrame) + box.parts[whole].bytes;
+  for (; whole < box.count && box.partial >= sizeof(MessageFrame) + box.parts[whole].bytes; ++whole)
+    box.partial -= sizeof(MessageFrame) + box.parts[whole].bytes;
   std::copy(box.parts + whole, box.parts + box.count, box.parts);
   box.count -= whole;
   box.blocked = static_cast<size_t>(sent) < asked;
@@ -222,7 +210,7 @@ void TcpSender::sendingFailed(size_t subflow, int error) {
 void TcpSender::sendAsk() {
   Outbox& box = outboxes_[0];
   if (box.blocked || box.count > 0) return;
-  const TcpFrame frame{message_, 0, 0, 0, 0, 0, 0, 0, FrameKind::ask};
+  const MessageFrame frame{message_, 0, 0, 0, 0, 0, 0, 0, FrameKind::ask};
   if (!sendRest(0, frame, &askLeft_)) return sendingFailed(0, errno);
   box.blocked = askLeft_ > 0;
   watchFor(0, box.blocked ? EPOLLIN | EPOLLOUT : EPOLLIN);
@@ -230,7 +218,7 @@ void TcpSender::sendAsk() {
 
 void TcpSender::askForReleases() {
   if (!live() || drained() || askLeft_ > 0) return;
-  askLeft_ = sizeof(TcpFrame);
+  askLeft_ = sizeof(MessageFrame);
   sendMessages();
 }
 
@@ -266,13 +254,13 @@ void TcpSender::receiveCredits(size_t subflow) {
     return breakOff(subflow, why);
   }
   box.creditBytes += static_cast<size_t>(got);
-  const size_t count = box.creditBytes / sizeof(TcpFrame);
+  const size_t count = box.creditBytes / sizeof(MessageFrame);
   for (size_t i = 0; i < count; ++i) {
     // Over the others only poison can come.
-    const TcpFrame& frame = box.credits[i];
+    const MessageFrame& frame = box.credits[i];
     if (subflow == 0 || frame.kind == FrameKind::poison ? !take(frame) : !refuse(frame)) return;
   }
-  box.creditBytes -= count * sizeof(TcpFrame);
+  box.creditBytes -= count * sizeof(MessageFrame);
   std::memmove(box.credits, box.credits + count, box.creditBytes);
   if (static_cast<size_t>(got) == asked && pending(subflow)) receiveCredits(subflow);
 }
@@ -288,30 +276,25 @@ uint64_t TcpSender::sentWhole() const {
   return whole;
 }
 
-bool TcpSender::take(const TcpFrame& frame) {
+bool TcpSender::take(const MessageFrame& frame) {
   if (frame.kind == FrameKind::poison) {
     onPeerPoison();
     return false;
   }
-  const bool ends = frame.kind == FrameKind::end;
-  if ((frame.kind != FrameKind::credit && !ends) || frame.length != 0 || frame.bytes != 0) return refuse(frame);
-  if (!release(frame)) return false;
-  if (ends) storeRelease(&end_.control->receiverEnded, 1u);  // pairs with SendEnd::untaken
-  return true;
+  return takeCredit(end_, frame, sentWhole(), creditOrder()) || refuse(frame);
 }
 
-// Only messages that were sent whole can have been released. Of twins, credits come over two sockets, one of
-// which is looked at rarely: an earlier credit may come much later.
-bool TcpSender::release(const TcpFrame& frame) {
-  const uint64_t released = end_.control->released, more = frame.released - released;
-  if (twins_->receiver != nullptr && static_cast<int64_t>(more) <= 0) return true;
-  if (more > sentWhole() - released) return refuse(frame);
-  storeRelease(&end_.control->released, frame.released);  // pairs with SendEnd::reserve
-  return true;
+bool TcpSender::release(const MessageFrame& frame) {
+  return takeReleases(end_, frame.released, sentWhole(), creditOrder()) || refuse(frame);
+}
+
+// Of twins, credits come over two sockets, one of which is looked at rarely: an earlier one may come much later.
+CreditOrder TcpSender::creditOrder() const {
+  return twins_->receiver != nullptr ? CreditOrder::any : CreditOrder::asSent;
 }
 
 /// Breaks the connection: the frame cannot be.
-bool TcpSender::refuse(const TcpFrame& frame) {
+bool TcpSender::refuse(const MessageFrame& frame) {
   breakOff(
       format("it sent a credit that cannot be (kind %u, %llu messages released of %llu sent); is it another "
              "version of ECCL?",
@@ -322,7 +305,7 @@ bool TcpSender::refuse(const TcpFrame& frame) {
 
 void TcpSender::poison() {
   if (!live()) return;
-  TcpFrame frame{message_, 0, 0, 0, 0, 0, 0, 0, FrameKind::poison};
+  MessageFrame frame{message_, 0, 0, 0, 0, 0, 0, 0, FrameKind::poison};
   // Best effort: in the middle of a frame there is no place for it, and the peer sees the stream end instead.
   for (size_t i = 0; i < subflows(); ++i) {
     iovec part{&frame, sizeof frame};

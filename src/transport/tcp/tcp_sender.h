@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "transport/tcp/frames.h"
+#include "transport/messages/credits.h"
 #include "transport/tcp/tcp_path.h"
 
 namespace eccl::transport {
@@ -39,9 +39,9 @@ class TcpSender final : public TcpPath {
   /// Looks for what has come over the first socket.
   void look() { receiveCredits(0); }
   /// A credit of the receiver, or its last words. False: the connection is broken or poisoned.
-  bool take(const TcpFrame& credit);
+  bool take(const MessageFrame& credit);
   /// Messages that were released; false: that cannot be, and the connection is broken.
-  bool release(const TcpFrame& frame);
+  bool release(const MessageFrame& frame);
   /// Short messages go over the twin's socket: whether one has been sent in part, or waits for room.
   bool ridesInPart() const { return ride_.partial > 0; }
   bool rideWaits() const { return live() && ride_.count > 0; }
@@ -69,7 +69,7 @@ class TcpSender final : public TcpPath {
     size_t leaveLeft = 0;   // bytes of its last frame, if that was begun
     double share = 1;       // of the bytes that go over all, in proportion
     double given = 0;       // bytes of payload, ever; of one that joins later as if it had been there
-    TcpFrame credits[4];
+    MessageFrame credits[4];
     size_t creditBytes = 0;  // in credits
   };
 
@@ -87,7 +87,8 @@ class TcpSender final : public TcpPath {
   void sendingFailed(size_t subflow, int error);
   void receiveCredits(size_t subflow);
   uint64_t sentWhole() const;
-  bool refuse(const TcpFrame& frame);
+  CreditOrder creditOrder() const;
+  bool refuse(const MessageFrame& frame);
 
   SendEnd& end_;
   std::deque<Outbox> outboxes_;  // by subflow

@@ -4,7 +4,7 @@
 #include <memory>
 #include <vector>
 
-#include "transport/tcp/frames.h"
+#include "transport/messages/message_frame.h"
 
 namespace eccl::transport {
 
@@ -16,7 +16,7 @@ class Assemblies {
     uint64_t number = 0;
     bool begun = false;
     uint16_t placed = 0;  // kSlotPut if `data` is the user's memory
-    TcpFrame frame{};     // of its first part to come
+    MessageFrame frame{};     // of its first part to come
     std::byte* data = nullptr;
     uint32_t missing = 0;    // bytes that have not come
     uint32_t unclaimed = 0;  // bytes of which no frame has come
@@ -26,12 +26,12 @@ class Assemblies {
   explicit Assemblies(ReceiveEnd& end);
   /// The message that a part belongs to; the first part decides where the payload goes: to memory that is
   /// offered for it, else into a slot. nullptr: there cannot be such a part, and *wrong says why.
-  Message* begin(const TcpFrame& frame, const char** wrong);
+  Message* begin(const MessageFrame& frame, const char** wrong);
   /// `bytes` more of it are where they belong. Publishes the message with the last of them.
   void add(Message& message, uint32_t bytes);
 
  private:
-  const char* faultOf(const TcpFrame& frame) const;
+  const char* faultOf(const MessageFrame& frame) const;
   std::byte* place(uint64_t number, uint32_t length);
   void reclaim();
 

@@ -1,4 +1,4 @@
-#include "transport/tcp/assemblies.h"
+#include "transport/messages/assemblies.h"
 
 namespace eccl::transport {
 
@@ -8,7 +8,7 @@ Assemblies::Assemblies(ReceiveEnd& end)
   for (uint32_t slot = end.shape.slots; slot > 0; --slot) free_.push_back((slot - 1) * lines);
 }
 
-const char* Assemblies::faultOf(const TcpFrame& frame) const {
+const char* Assemblies::faultOf(const MessageFrame& frame) const {
   const Message& message = messages_[frame.sequence & (end_.shape.slots - 1)];
   const bool begun = message.begun && message.number == frame.sequence;
   if (frame.kind != FrameKind::message) return "its kind is unknown";
@@ -24,7 +24,7 @@ const char* Assemblies::faultOf(const TcpFrame& frame) const {
   return nullptr;
 }
 
-Assemblies::Message* Assemblies::begin(const TcpFrame& frame, const char** wrong) {
+Assemblies::Message* Assemblies::begin(const MessageFrame& frame, const char** wrong) {
   if ((*wrong = faultOf(frame)) != nullptr) return nullptr;
   Message& message = messages_[frame.sequence & (end_.shape.slots - 1)];
   if (message.begun && message.number == frame.sequence) {
@@ -61,7 +61,7 @@ void Assemblies::reclaim() {
 void Assemblies::add(Message& message, uint32_t bytes) {
   message.missing -= bytes;
   if (message.missing > 0) return;
-  const TcpFrame& frame = message.frame;
+  const MessageFrame& frame = message.frame;
   // The epoch is the sender's, for the lane to judge.
   end_.fill(message.number, frame.length, (frame.flags & kSlotFlags) | message.placed, frame.signature,
             frame.epoch);

@@ -1,4 +1,6 @@
-// What a TCP connection carries once it is set up. Little-endian, as it lies in memory.
+// How a path that moves messages between two private rings describes them to the other side: the header of each
+// message, and what the receiver says of releases. Little-endian, as it lies in memory. TCP sends it before the
+// data; other transports as they send headers.
 #pragma once
 
 #include <cstdint>
@@ -9,10 +11,9 @@ namespace eccl::transport {
 
 enum class FrameKind : uint32_t { message = 0, poison = 1, credit = 2, end = 3, ask = 4, leave = 5 };
 
-/// A message travels in one part or several, each with a frame of its own and over any of the sockets. `bytes`
-/// bytes of payload follow: those from `offset` on. Credits go the other way, over the first
-/// socket, or with messages (kTells).
-struct TcpFrame {
+/// A message travels in one part or several, each with a frame of its own. `bytes` bytes of payload belong to it:
+/// those from `offset` on. Credits go the other way, or with messages (kTells).
+struct MessageFrame {
   uint64_t sequence;  // message, ask: number of the message
   uint64_t released;  // credit, end, and messages with kTells: messages released so far; cumulative, so that
                       // several credits may be merged into one
@@ -21,10 +22,10 @@ struct TcpFrame {
   uint32_t signature;
   uint16_t flags, epoch;
   /// ask: for a credit for all that has been released, and will be; end: the last credit, nothing more will be
-  /// taken; leave: the last frame over this socket, which is not the first.
+  /// taken; leave: the last frame over this socket, which is not the first of several.
   FrameKind kind;
 };
-static_assert(sizeof(TcpFrame) == 40);
+static_assert(sizeof(MessageFrame) == 40);
 
 /// The flags that a message keeps on the wire: those that mean something outside the sender's memory.
 inline constexpr uint16_t kSlotFlags = kSlotLast;
@@ -36,5 +37,26 @@ inline constexpr uint16_t kWantsCreditSoon = 1 << 14;
 /// On the wire alone: `released` is a credit for the messages that come the other way.
 inline constexpr uint16_t kTells = 1 << 13;
 inline constexpr uint16_t kWireFlags = kSlotFlags | kWantsCredit | kWantsCreditSoon | kTells;
+
+/// The frame of a published message as a whole.
+inline MessageFrame frameOf(const SendEnd& end, uint64_t message) {
+  const Slot& slot = *end.slot(message);
+  const int wants = ((slot.flags & kSlotGet) != 0 ? kWantsCredit : 0) |
+                    (end.most < end.shape.slots ? kWantsCreditSoon : 0);
+  return {message,
+          0,
+          slot.length,
+          0,
+          slot.length,
+          slot.signature,
+          static_cast<uint16_t>((slot.flags & kSlotFlags) | wants),
+          slot.epoch,
+          FrameKind::message};
+}
+/// Where its data is: in its slot, or in the user's memory (kOwnAddressSpace).
+inline std::byte* payloadOf(const SendEnd& end, Slot& slot) {
+  if ((slot.flags & kSlotGet) != 0) return kOwnAddressSpace.at(slot.offset);
+  return end.dataOf(slot, slot.length);
+}
 
 }  // namespace eccl::transport
