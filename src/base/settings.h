@@ -61,6 +61,14 @@ struct Settings {
   int64_t singleCopy = -1;       // ECCL_SINGLE_COPY: bytes from which peers' plain memory is read; -1: measured
   std::string transport;         // ECCL_TRANSPORT: comma list of names; empty: all
   std::string transportModules;  // ECCL_TRANSPORT_MODULES: comma list of files
+  bool ibDisable = false;        // ECCL_IB_DISABLE: no RDMA by verbs
+  std::string ibHca;             // ECCL_IB_HCA: which devices and ports
+  int64_t ibGidIndex = -1;       // ECCL_IB_GID_INDEX; -1: chosen
+  int64_t ibTrafficClass = 0;    // ECCL_IB_TC
+  int64_t ibServiceLevel = 0;    // ECCL_IB_SL
+  int64_t ibTimeout = 18;        // ECCL_IB_TIMEOUT: 4.096 us * 2^it
+  int64_t ibRetries = 7;         // ECCL_IB_RETRY_CNT
+  int64_t ibPkey = 0;            // ECCL_IB_PKEY: its index
   std::string topoFile;          // ECCL_TOPO_FILE: this host, instead of looking at the machine
   std::string topoDumpFile;      // ECCL_TOPO_DUMP_FILE
   int64_t topoDumpRank = 0;      // ECCL_TOPO_DUMP_FILE_RANK

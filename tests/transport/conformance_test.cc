@@ -142,7 +142,7 @@ TEST_P(Paths, ReferencesCompleteWithTheirRelease) {
         CONNECT(connection, party.sending());
         SendEnd& end = connection->sendEnd;
         PARTY_CHECK(end.getsReleased());
-        HeapMemory memory(setup.directFrom, std::byte{42});
+        RegisteredMemory memory(party, setup.directFrom, std::byte{42});
         PARTY_CHECK(trySend(end, memory.bytes(), 1));
         PARTY_CHECK(party.await());  // it was seen, not released
         PARTY_CHECK(!party.until([&] { return end.getsReleased(); }, std::chrono::milliseconds(30)));
@@ -198,7 +198,7 @@ TEST_P(PathsInWeather, OffersPlaceMessages) {
         const bool referring = way().transport->reach == Reach::process;
         const bool placing = !connection->path()->inMemory() || (!referring && !setup.faulty);
         for (uint8_t k = 0; k < 30; ++k) {
-          HeapMemory memory(201, std::byte{0xee});
+          RegisteredMemory memory(party, 201, std::byte{0xee});
           const bool fits = k % 3 != 0;
           end.offer(end.next, memory.data(), fits ? 200 : 201);
           party.signal();

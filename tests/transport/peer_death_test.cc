@@ -76,6 +76,8 @@ void killRankOne(const Way& way, Child child) {
 /// Every transport between processes: threads of one process die together.
 std::vector<Way> betweenProcesses() {
   std::vector<Way> ways = everyWay();
+  // Over the network the other process may be anywhere, so each of these ways is there once.
+  std::erase_if(ways, [](const Way& way) { return way.forks && way.transport->reach == Reach::network; });
   for (Way& way : ways) way.forks = way.forks || way.transport->reach == Reach::network;
   std::erase_if(ways, [](const Way& way) { return !way.forks; });
   return ways;

@@ -90,6 +90,18 @@ class HeapMemory {
   const size_t bytes_;
 };
 
+/// The same, registered with the transports of a party.
+class RegisteredMemory : public HeapMemory {
+ public:
+  RegisteredMemory(Party& party, size_t bytes, std::byte value) : HeapMemory(bytes, value), party_(party) {
+    party_.connector->registerMemory({data(), bytes});
+  }
+  ~RegisteredMemory() { party_.connector->deregisterMemory({data(), bytes().size()}); }
+
+ private:
+  Party& party_;
+};
+
 /// Sends messages [0, count) as content() makes them, and waits until all are released.
 inline std::string sendAll(Party& party, transport::Connection& connection, uint64_t count) {
   SendEnd& end = connection.sendEnd;

@@ -6,6 +6,7 @@
 #include <tuple>
 #include <vector>
 
+#include "base/tokens.h"
 #include "support/modules.h"
 #include "transport/traffic.h"
 
@@ -19,17 +20,25 @@ struct Way {
 };
 enum class Weather { bare, delay, partial, stall, spread, encrypted, encryptedPartial, encryptedSpread };
 
-/// Every registered transport, a module among them, as far apart as it reaches.
+/// Every registered transport, a module among them, as far apart as it reaches. Those that need a device are there
+/// if ECCL_TEST_MODULES names their modules, as the tests on such a device do.
 inline std::vector<Way> everyWay() {
-  if (const Status opened = transport::openTransportModule(test::transportModule("unix")); !opened.ok()) {
-    fprintf(stderr, "%s\n", opened.message().c_str());
-    abort();
+  std::vector<std::string> modules = {test::transportModule("unix")};
+  if (const char* further = getenv("ECCL_TEST_MODULES"))
+    for (const std::string& each : itemsOf(further)) modules.push_back(each);
+  for (const std::string& each : modules) {
+    if (const Status opened = transport::openTransportModule(each); !opened.ok()) {
+      fprintf(stderr, "%s\n", opened.message().c_str());
+      abort();
+    }
   }
   std::vector<Way> ways;
   for (const transport::TransportEntry* entry : transport::knownTransports()) {
     ways.push_back({entry, false, AF_INET});
     if (entry->reach == transport::Reach::host) ways.push_back({entry, true, AF_INET});
-    if (entry->reach == transport::Reach::network) ways.push_back({entry, false, AF_INET6});
+    if (entry->reach != transport::Reach::network) continue;
+    ways.push_back({entry, false, AF_INET6});
+    if (!transport::moduleFileOf(*entry).empty()) ways.push_back({entry, true, AF_INET});
   }
   return ways;
 }

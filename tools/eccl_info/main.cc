@@ -42,6 +42,7 @@ std::string missingFor(const eccl::transport::TransportEntry& entry, const eccl:
   context.ring = {static_cast<uint32_t>(settings.slots), static_cast<uint32_t>(settings.slotBytes)};
   context.endpoint = [&](int) -> const Endpoint& { return here; };
   context.describe = [](int) { return std::string("eccl_info"); };
+  context.setting = [&](std::string_view name) { return settings.valueOf(name); };
   return entry.make(context).status().message();
 }
 
@@ -58,6 +59,8 @@ int printTransports() {
     std::printf("transport %s, priority %d, %s; %s\n", entry->name, entry->priority,
                 file.empty() ? "built in" : ("module " + file).c_str(),
                 why.empty() ? "usable" : ("not usable: " + why).c_str());
+    if (entry->report == nullptr) continue;
+    for (const std::string& line : entry->report(*settings)) std::printf("  %s\n", line.c_str());
   }
   for (const eccl::Status& why : unusable) std::printf("transport not usable: %s\n", why.message().c_str());
   return choice.ok() ? 0 : refused(choice.status());

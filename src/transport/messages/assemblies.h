@@ -15,8 +15,8 @@ class Assemblies {
   struct Message {
     uint64_t number = 0;
     bool begun = false;
-    uint16_t placed = 0;  // kSlotPut if `data` is the user's memory
-    MessageFrame frame{};     // of its first part to come
+    uint16_t placed = 0;   // kSlotPut if `data` is the user's memory
+    MessageFrame frame{};  // of its first part to come
     std::byte* data = nullptr;
     uint32_t missing = 0;    // bytes that have not come
     uint32_t unclaimed = 0;  // bytes of which no frame has come

@@ -46,8 +46,8 @@ class CreditsDue {
 /// How the receiver's words may come: as they were sent, or an earlier one behind a later one.
 enum class CreditOrder : uint8_t { asSent, any };
 
-/// Messages before number `released` were released, says the receiver. `sent`: messages before this one have been
-/// sent. False: that cannot be, and nothing is changed.
+/// Messages before number `released` were released, says the receiver. `sent`: messages before this one have
+/// been sent. False: that cannot be, and nothing is changed.
 bool takeReleases(SendEnd& end, uint64_t released, uint64_t sent, CreditOrder order);
 /// The same of a frame, which may be the last.
 bool takeCredit(SendEnd& end, const MessageFrame& credit, uint64_t sent, CreditOrder order);

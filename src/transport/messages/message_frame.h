@@ -9,10 +9,10 @@
 
 namespace eccl::transport {
 
-enum class FrameKind : uint32_t { message = 0, poison = 1, credit = 2, end = 3, ask = 4, leave = 5 };
+enum class FrameKind : uint32_t { message = 0, poison = 1, credit = 2, end = 3, ask = 4, leave = 5, grant = 6 };
 
-/// A message travels in one part or several, each with a frame of its own. `bytes` bytes of payload belong to it:
-/// those from `offset` on. Credits go the other way, or with messages (kTells).
+/// A message travels in one part or several, each with a frame of its own. `bytes` bytes of payload belong to
+/// it: those from `offset` on. Credits go the other way, or with messages (kTells).
 struct MessageFrame {
   uint64_t sequence;  // message, ask: number of the message
   uint64_t released;  // credit, end, and messages with kTells: messages released so far; cumulative, so that
@@ -22,7 +22,8 @@ struct MessageFrame {
   uint32_t signature;
   uint16_t flags, epoch;
   /// ask: for a credit for all that has been released, and will be; end: the last credit, nothing more will be
-  /// taken; leave: the last frame over this socket, which is not the first of several.
+  /// taken; leave: the last frame over this socket, which is not the first of several; grant: message number
+  /// `sequence` may be written to the receiver's memory.
   FrameKind kind;
 };
 static_assert(sizeof(MessageFrame) == 40);
@@ -41,8 +42,8 @@ inline constexpr uint16_t kWireFlags = kSlotFlags | kWantsCredit | kWantsCreditS
 /// The frame of a published message as a whole.
 inline MessageFrame frameOf(const SendEnd& end, uint64_t message) {
   const Slot& slot = *end.slot(message);
-  const int wants = ((slot.flags & kSlotGet) != 0 ? kWantsCredit : 0) |
-                    (end.most < end.shape.slots ? kWantsCreditSoon : 0);
+  const int wants =
+      ((slot.flags & kSlotGet) != 0 ? kWantsCredit : 0) | (end.most < end.shape.slots ? kWantsCreditSoon : 0);
   return {message,
           0,
           slot.length,

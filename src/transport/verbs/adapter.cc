@@ -1,0 +1,88 @@
+#include "transport/verbs/adapter.h"
+
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+namespace eccl::transport::verbs {
+namespace {
+
+std::string limitOnLockedMemory() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_MEMLOCK, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return "";
+  return format(
+      "; this process may lock %llu bytes: raise the limit (ulimit -l unlimited, LimitMEMLOCK=infinity "
+      "for a service, --ulimit memlock=-1 for a container)",
+      static_cast<unsigned long long>(limit.rlim_cur));
+}
+
+}  // namespace
+
+// The device may write in any order, which is faster on many hosts: all that is read here has been told of by a
+// completion, which comes after what it tells of.
+Result<MemoryHandle> registerWith(ibv_pd* domain, void* memory, size_t bytes, int access) {
+  MemoryHandle handle(ibv_reg_mr(domain, memory, bytes, access | IBV_ACCESS_RELAXED_ORDERING));
+  if (handle == nullptr) handle.reset(ibv_reg_mr(domain, memory, bytes, access));
+  if (handle == nullptr) {
+    const int error = errno;
+    return Status::fromErrno(error, "%s cannot register %zu bytes of memory%s",
+                             ibv_get_device_name(domain->context->device), bytes,
+                             error == ENOMEM || error == EPERM ? limitOnLockedMemory().c_str() : "");
+  }
+  return handle;
+}
+
+Adapter::Adapter(ContextHandle context, std::vector<Port> ports, Reactor& reactor)
+    : context_(std::move(context)),
+      ports_(std::move(ports)),
+      completions_(context_.get(), reactor),
+      events_(context_.get(), reactor, [this](DeviceEvents::Kind kind, uint8_t port, const std::string& what) {
+        onEvent(kind, port, what);
+      }) {}
+
+Result<std::unique_ptr<Adapter>> Adapter::open(ContextHandle context, std::vector<Port> ports,
+                                               Reactor& reactor) {
+  std::unique_ptr<Adapter> adapter(new Adapter(std::move(context), std::move(ports), reactor));
+  adapter->domain_.reset(ibv_alloc_pd(adapter->context()));
+  if (adapter->domain_ == nullptr) return Status::fromErrno(errno, "the device gives no protection domain");
+  ECCL_TRY(adapter->completions_.open());
+  ECCL_TRY(adapter->events_.open());
+  return adapter;
+}
+
+void Adapter::onEvent(DeviceEvents::Kind kind, uint8_t port, const std::string& what) {
+  const std::string device = ibv_get_device_name(context_->device);
+  const auto stillHas = [this, port, &device](const Gid& used) {
+    std::string why;
+    const std::optional<Port> now = readPort(context(), device, port, &why);
+    if (!now.has_value()) return false;
+    for (const Gid& gid : now->gids) {
+      if (gid.index == used.index && std::memcmp(&gid.raw, &used.raw, sizeof used.raw) == 0) return true;
+    }
+    return !now->ethernet;
+  };
+  const std::set<PortUser*> users = users_;  // those who are told may have others leave
+  for (PortUser* user : users) {
+    if (users_.count(user) == 0 || (kind != DeviceEvents::Kind::deviceLost && user->port() != port)) continue;
+    if (kind == DeviceEvents::Kind::gidsChanged && stillHas(user->gid())) continue;
+    const std::string name = port > 0 ? format("port %u of the RDMA device %s", port, device.c_str())
+                                      : format("the RDMA device %s", device.c_str());
+    const std::string lost =
+        kind == DeviceEvents::Kind::gidsChanged ? format(", %s is no more", textOf(user->gid()).c_str()) : "";
+    user->onPortLost(format("%s of this host: %s%s", name.c_str(), what.c_str(), lost.c_str()));
+  }
+}
+
+// The parent's objects are in these files as long as anybody has them open.
+void Adapter::closeAfterFork() {
+  completions_.closeAfterFork();
+  if (context_ == nullptr) return;
+  close(context_->cmd_fd);
+  close(context_->async_fd);
+  domain_.release();
+  context_.release();
+}
+
+}  // namespace eccl::transport::verbs

@@ -1,0 +1,60 @@
+// An RDMA device that a rank has opened.
+#pragma once
+
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "transport/verbs/completion_queues.h"
+#include "transport/verbs/device_events.h"
+#include "transport/verbs/handles.h"
+#include "transport/verbs/ports.h"
+
+namespace eccl::transport::verbs {
+
+/// What can happen to a user of a port.
+class PortUser {
+ public:
+  virtual ~PortUser() = default;
+  /// The GID that it uses.
+  virtual const Gid& gid() const = 0;
+  virtual uint8_t port() const = 0;
+  /// Nothing over the port goes on: "rxea:1 (RDMA): port error". May not end the user.
+  virtual void onPortLost(const std::string& why) = 0;
+};
+
+/// Memory that a device may read, or that peers may write to, as `access` says. Error (system): names size,
+/// device and limit. Not logged.
+Result<MemoryHandle> registerWith(ibv_pd* domain, void* memory, size_t bytes, int access);
+
+/// Context, protection domain and completions of one device. Owner: the VerbsTransport. Threads: the driver's.
+class Adapter {
+ public:
+  /// `ports`: those that are to be used. Error (system): what the device refuses. Not logged.
+  static Result<std::unique_ptr<Adapter>> open(ContextHandle context, std::vector<Port> ports,
+                                               Reactor& reactor);
+  const std::vector<Port>& ports() const { return ports_; }
+  ibv_context* context() const { return context_.get(); }
+  ibv_pd* domain() const { return domain_.get(); }
+  CompletionQueues& completions() { return completions_; }
+  void join(PortUser* user) { users_.insert(user); }
+  void leave(PortUser* user) { users_.erase(user); }
+  /// What is left of the time for which paths wait until their last words have gone, all together.
+  Duration forLastWords = std::chrono::milliseconds(300);
+  void closeAfterFork();
+
+ private:
+  Adapter(ContextHandle context, std::vector<Port> ports, Reactor& reactor);
+  void onEvent(DeviceEvents::Kind kind, uint8_t port, const std::string& what);
+
+  ContextHandle context_;
+  const std::vector<Port> ports_;
+  DomainHandle domain_;
+  CompletionQueues completions_;
+  DeviceEvents events_;
+  std::set<PortUser*> users_;
+};
+
+}  // namespace eccl::transport::verbs

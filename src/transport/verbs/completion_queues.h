@@ -1,0 +1,61 @@
+// What the device has done: one look serves all connections of a rank.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "transport/core/reactor.h"
+#include "transport/verbs/handles.h"
+
+namespace eccl::transport::verbs {
+
+/// Told of its work requests. The upper half of their numbers (wr_id) is what join() gave.
+class CompletionUser {
+ public:
+  virtual ~CompletionUser() = default;
+  virtual void onCompletion(const ibv_wc& completion) = 0;
+};
+
+/// The completion queues of a device, which grow in number with the connections, and their channel, over which
+/// a sleeping driver is woken. Owner: the Adapter. Threads: the driver's.
+class CompletionQueues final : public ReadyHandler {
+ public:
+  CompletionQueues(ibv_context* context, Reactor& reactor) : context_(context), reactor_(reactor) {}
+  ~CompletionQueues() override;
+  /// Once, before the rest. Error (system): the device gives no channel. Not logged.
+  Status open();
+  /// A queue that holds `entries` more completions, for the requests of `user`, whose number is *number. Error
+  /// (system): the device has no more. Not logged.
+  Result<ibv_cq*> join(uint32_t entries, CompletionUser* user, uint32_t* number);
+  /// The user is told nothing more. After its queue pair is destroyed.
+  void leave(uint32_t number);
+  /// Tells users what has been done. True: something had. Users may join and leave meanwhile.
+  bool poll();
+  /// The driver is about to sleep: what is done from now on makes the reactor wake it.
+  void arm();
+  void onReady(uint32_t events) override;
+  void closeAfterFork();
+
+ private:
+  struct Queue {
+    CompletionHandle queue;
+    uint32_t capacity = 0, taken = 0;
+    uint32_t left = 0;  // of users that have left, whose completions may still be in it
+    unsigned unacknowledged = 0;
+  };
+  struct User {
+    CompletionUser* user;
+    size_t queue;
+    uint32_t entries;
+  };
+  Result<size_t> queueFor(uint32_t entries);
+
+  ibv_context* const context_;
+  Reactor& reactor_;
+  ChannelHandle channel_;
+  std::vector<Queue> queues_;
+  std::vector<User> users_;  // by number, which is never given again
+  bool armed_ = false;
+};
+
+}  // namespace eccl::transport::verbs

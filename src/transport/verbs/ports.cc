@@ -1,0 +1,104 @@
+#include "transport/verbs/ports.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <tuple>
+
+#include "base/status.h"
+#include "transport/net/stream.h"
+
+namespace eccl::transport::verbs {
+namespace {
+
+in6_addr addressOf(const Gid& gid) {
+  in6_addr address;
+  std::memcpy(&address, gid.raw.raw, sizeof address);
+  return address;
+}
+
+GidKind kindOf(uint32_t type) {
+  if (type == IBV_GID_TYPE_ROCE_V2) return GidKind::roce2;
+  return type == IBV_GID_TYPE_ROCE_V1 ? GidKind::roce1 : GidKind::infiniband;
+}
+
+/// Of those that `fits`, the first in the order of chooseGid().
+template <class Fits>
+std::optional<Gid> best(const Port& port, const VerbsOptions& options, const Fits& fits) {
+  const bool wantsIpv4 = options.family != "AF_INET6";
+  const auto rank = [&](const Gid& gid) {
+    return std::tuple(gid.kind != GidKind::roce2, gid.isIpv4() != wantsIpv4, gid.isLinkLocal(), gid.index);
+  };
+  std::optional<Gid> found;
+  for (const Gid& gid : port.gids) {
+    if (options.gidIndex >= 0 && gid.index != options.gidIndex) continue;
+    if (fits(gid) && (!found.has_value() || rank(gid) < rank(*found))) found = gid;
+  }
+  return found;
+}
+
+}  // namespace
+
+bool Gid::isIpv4() const {
+  const in6_addr address = addressOf(*this);
+  return IN6_IS_ADDR_V4MAPPED(&address);
+}
+
+bool Gid::isLinkLocal() const {
+  const in6_addr address = addressOf(*this);
+  return IN6_IS_ADDR_LINKLOCAL(&address);
+}
+
+std::string textOf(const Gid& gid) {
+  const char* const kinds[] = {"InfiniBand", "RoCE v1", "RoCE v2"};
+  char address[INET6_ADDRSTRLEN] = "?";
+  if (gid.isIpv4())
+    inet_ntop(AF_INET, gid.raw.raw + 12, address, sizeof address);
+  else
+    inet_ntop(AF_INET6, gid.raw.raw, address, sizeof address);
+  return format("GID %d, %s, %s", gid.index, kinds[static_cast<int>(gid.kind)], address);
+}
+
+std::optional<Port> readPort(ibv_context* context, const std::string& device, uint8_t number,
+                             std::string* why) {
+  ibv_port_attr attributes{};
+  if (const int error = ibv_query_port(context, number, &attributes); error != 0) {
+    *why = "it cannot be asked: " + describeError(error);
+    return std::nullopt;
+  }
+  if (attributes.state != IBV_PORT_ACTIVE) {
+    *why = format("its state is %s", ibv_port_state_str(attributes.state));
+    return std::nullopt;
+  }
+  Port port;
+  port.device = device;
+  port.number = number;
+  port.lid = attributes.lid;
+  port.ethernet = attributes.link_layer == IBV_LINK_LAYER_ETHERNET;
+  port.mtu = attributes.active_mtu;
+  for (int index = 0; index < attributes.gid_tbl_len; ++index) {
+    ibv_gid_entry entry{};
+    if (ibv_query_gid_ex(context, number, static_cast<uint32_t>(index), &entry, 0) != 0) continue;  // empty
+    port.gids.push_back({index, kindOf(entry.gid_type), entry.gid});
+  }
+  if (port.ethernet && port.gids.empty()) {
+    *why = "it has no GID: its network interface needs an address";
+    return std::nullopt;
+  }
+  return port;
+}
+
+std::optional<Gid> chooseGid(const Port& port, const VerbsOptions& options) {
+  return best(port, options, [](const Gid&) { return true; });
+}
+
+std::optional<Gid> gidLike(const Port& port, const Gid& peers, const VerbsOptions& options) {
+  return best(port, options, [&](const Gid& gid) {
+    return gid.kind == peers.kind && gid.isIpv4() == peers.isIpv4() && gid.isLinkLocal() == peers.isLinkLocal();
+  });
+}
+
+}  // namespace eccl::transport::verbs

@@ -1,0 +1,40 @@
+#include "transport/verbs/registrations.h"
+
+#include "base/log.h"
+
+namespace eccl::transport::verbs {
+
+void Registrations::add(const MemoryRange& memory) {
+  Result<MemoryHandle> handle =
+      registerWith(domain_, memory.base, memory.bytes, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+  std::lock_guard lock(mutex_);
+  if (handle.ok()) {
+    registered_[memory] = handle.take();
+  } else if (!std::exchange(saidRefused_, true)) {
+    ECCL_WARN("%s. What the user has registered there goes by copies", handle.status().message().c_str());
+  }
+}
+
+void Registrations::remove(const MemoryRange& memory) {
+  std::lock_guard lock(mutex_);
+  registered_.erase(memory);
+}
+
+// Few ranges are registered, and they may overlap.
+uint32_t Registrations::keyOf(const std::byte* memory, uint64_t length) const {
+  const auto address = reinterpret_cast<uintptr_t>(memory);
+  std::lock_guard lock(mutex_);
+  for (const auto& [range, handle] : registered_) {
+    const auto base = reinterpret_cast<uintptr_t>(range.base);
+    if (base > address) break;
+    if (length <= range.bytes && address - base <= range.bytes - length) return handle->rkey;
+  }
+  return 0;
+}
+
+void Registrations::closeAfterFork() {
+  for (auto& [range, handle] : registered_) handle.release();
+  registered_.clear();
+}
+
+}  // namespace eccl::transport::verbs

@@ -1,0 +1,73 @@
+#include "transport/verbs/verbs_path.h"
+
+#include <algorithm>
+
+namespace eccl::transport::verbs {
+
+VerbsPath::VerbsPath(Wiring wiring, uint32_t* peerPoison)
+    : system_(*wiring.context->system),
+      adapter_(*wiring.adapter),
+      registrations_(*wiring.registrations),
+      memory_(std::move(wiring.memory)),
+      ring_(std::move(wiring.ring)),
+      queue_(std::move(wiring.queue)),
+      socket_(std::move(wiring.socket), *wiring.context->reactor, [this] { onPeerGone(); }),
+      onBroken_(std::move(wiring.onBroken)),
+      peerPoison_(peerPoison) {}
+
+Status VerbsPath::start() {
+  ECCL_TRY(socket_.open());
+  queue_->start(this);
+  return {};
+}
+
+// What it sent before counts.
+void VerbsPath::onPeerGone() {
+  while (live() && adapter_.completions().poll()) {}
+  breakOff("the peer closed the connection");
+}
+
+void VerbsPath::breakOff(const std::string& reason) {
+  if (std::exchange(ended_, true)) return;
+  queue_->stop();
+  storeRelease(peerPoison_, 1u);
+  onBroken_(reason);
+}
+
+void VerbsPath::refuse(const std::string& what) {
+  breakOff("it sent what cannot be: " + what + "; is it another version of ECCL?");
+}
+
+void VerbsPath::onPeerPoison() {
+  if (std::exchange(ended_, true)) return;
+  queue_->stop();
+  storeRelease(peerPoison_, 1u);
+}
+
+void VerbsPath::poison() {
+  if (!live()) return;
+  if (queue_->room() > 0) {
+    VerbsFrame last{};
+    last.frame.kind = FrameKind::poison;
+    queue_->send(&last, sizeof last, nullptr, 0, 0, 0);
+    queue_->submit(true);
+    ended_ = true;  // what comes meanwhile counts for nothing
+    const TimePoint begun = system_.now();
+    TimePoint now = begun;
+    for (; !queue_->idle() && !queue_->stopped() && now - begun < adapter_.forLastWords; now = system_.now())
+      if (!adapter_.completions().poll()) system_.yield();
+    // A peer that does not hear them sees a queue pair that does not answer.
+    adapter_.forLastWords -= std::min<Duration>(now - begun, adapter_.forLastWords);
+  }
+  ended_ = true;
+  queue_->stop();
+}
+
+void VerbsPath::closeAfterFork() {
+  ended_ = true;
+  socket_.closeAfterFork();
+  queue_->closeAfterFork();
+  ring_.release();
+}
+
+}  // namespace eccl::transport::verbs

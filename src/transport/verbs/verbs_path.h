@@ -1,0 +1,79 @@
+// What both ends of a connection over RDMA share.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "transport/core/connection.h"
+#include "transport/core/peer_socket.h"
+#include "transport/core/ring_memory.h"
+#include "transport/verbs/queue_pair.h"
+#include "transport/verbs/registrations.h"
+#include "transport/verbs/verbs_frame.h"
+
+namespace eccl::transport::verbs {
+
+/// The lane's ring is private memory, which the device knows; the path moves messages from the sender's to the
+/// receiver's. Short ones go in one SEND. Longer ones are written: to where the receiver wants them, if it has
+/// said so in time (a *grant*: an offer of memory that the user has registered), else to the place of their
+/// slot; a SEND with the frame follows. Messages in memory that the user has registered are written from there.
+///
+/// Owner: the Connection. Threads: the driver's. Failure: a work request that fails, a lost port, a peer that
+/// is gone, or a frame that cannot be, is told to `onBroken` once; the peer's poison word in the ring is set,
+/// and the queue pair stopped.
+class VerbsPath : public Path, public QueueUser {
+ public:
+  /// What an end is made of.
+  struct Wiring {
+    Adapter* adapter = nullptr;
+    Registrations* registrations = nullptr;
+    RingMemory memory;  ///< that the ring is in
+    MemoryHandle ring;  ///< what of it the device knows
+    std::unique_ptr<QueuePair> queue;
+    const TransportContext* context = nullptr;
+    Stream socket;  ///< whose end says that the peer is gone
+    std::function<void(const std::string& reason)> onBroken;
+  };
+  /// Begins; needed before anything else. Error: the socket cannot be watched. Not logged.
+  Status start();
+  const char* name() const override { return "verbs"; }
+  bool polls() const override { return true; }
+  void poll() override { adapter_.completions().poll(); }
+  void beforeSleep() override { adapter_.completions().arm(); }
+  void poison() override;
+  void closeAfterFork() override;
+  void onFailure(const std::string& why) override { breakOff(why); }
+
+ protected:
+  /// `peerPoison`: the word by which this side's lanes see that the peer has failed.
+  VerbsPath(Wiring wiring, uint32_t* peerPoison);
+
+  bool live() const { return !ended_; }
+  QueuePair& queue() const { return *queue_; }
+  uint32_t ringKey() const { return ring_->lkey; }
+  const Registrations& registrations() const { return registrations_; }
+  /// The connection is broken: see Failure. Nothing happens if it has ended already.
+  void breakOff(const std::string& reason);
+  /// Breaks the connection: what the peer has sent cannot be.
+  void refuse(const std::string& what);
+  /// The peer has said that it failed.
+  void onPeerPoison();
+
+ private:
+  void onPeerGone();
+
+  System& system_;
+  Adapter& adapter_;
+  Registrations& registrations_;
+  // In the order in which they have to outlive each other.
+  RingMemory memory_;
+  MemoryHandle ring_;
+  std::unique_ptr<QueuePair> queue_;
+  PeerSocket socket_;
+  const std::function<void(const std::string&)> onBroken_;
+  uint32_t* const peerPoison_;
+  bool ended_ = false;
+};
+
+}  // namespace eccl::transport::verbs

@@ -1,0 +1,169 @@
+#include "transport/verbs/verbs_setup.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "transport/verbs/verbs_receiver.h"
+
+namespace eccl::transport::verbs {
+namespace {
+
+constexpr uint32_t kVersion = 1;  // of what follows, and of VerbsFrame
+
+struct OfferText {
+  uint32_t version, unused;
+  QueueAddress queue;
+};
+struct AnswerText {
+  uint32_t version, unused;
+  QueueAddress queue;
+  LandingPlace landing;
+};
+struct ConfirmationText {
+  uint32_t version;
+};
+
+template <class PathEnd, class End, class... Arguments>
+Result<std::unique_ptr<Path>> openPath(VerbsEnd& made, End& end, Opening& opening,
+                                       const Arguments&... arguments) {
+  const TransportContext& context = *made.context;
+  context.attach(end, made.memory.get());
+  end.directFrom = context.zeroCopyFrom;
+  end.mine = kOwnAddressSpace;
+  end.mine.reachable = made.rail->registrations;
+  auto path = std::make_unique<PathEnd>(made.wire(opening), end, arguments...);
+  ECCL_TRY(path->start());
+  return std::unique_ptr<Path>(std::move(path));
+}
+
+class VerbsOffer final : public Offer {
+ public:
+  explicit VerbsOffer(VerbsEnd end) : end_(std::move(end)) {}
+  Status onAnswer(SetupData& answer, SetupData* confirmation) override {
+    const auto text = answer.as<AnswerText>();
+    const RingShape& ring = end_.context->ring;
+    if (!text.has_value() || text->version != kVersion)
+      return Status::error(Code::remote, "the answer is of another version of this transport");
+    if (text->landing.slots != ring.slots || text->landing.slotBytes != ring.slotBytes)
+      return Status::error(Code::remote, "the answer is for slots of another size");
+    landing_ = text->landing;
+    ECCL_TRY(end_.queue->connect(text->queue));
+    confirmation->set(ConfirmationText{kVersion});
+    return {};
+  }
+  Result<std::unique_ptr<Path>> open(SendEnd& end, Opening opening) override {
+    return openPath<VerbsSender>(end_, end, opening, landing_);
+  }
+
+ private:
+  VerbsEnd end_;
+  LandingPlace landing_{};
+};
+
+class VerbsAcceptance final : public Acceptance {
+ public:
+  explicit VerbsAcceptance(VerbsEnd end) : end_(std::move(end)) {}
+  Status onConfirmation(SetupData& confirmation) override {
+    const auto text = confirmation.as<ConfirmationText>();
+    if (text.has_value() && text->version == kVersion) return {};
+    return Status::error(Code::remote, "the confirmation is of another version of this transport");
+  }
+  Result<std::unique_ptr<Path>> open(ReceiveEnd& end, Opening opening) override {
+    return openPath<VerbsReceiver>(end_, end, opening);
+  }
+
+ private:
+  VerbsEnd end_;
+};
+
+Gid gidOf(const QueueAddress& address) {
+  Gid gid{address.gidIndex, static_cast<GidKind>(std::min<uint8_t>(address.gidKind, 2)), {}};
+  std::memcpy(gid.raw.raw, address.gid, sizeof address.gid);
+  return gid;
+}
+
+/// What each side of a connection may have sent that the other has not taken: by the bounds that credits set.
+QueueNeed needOf(const RingShape& ring, bool sends) {
+  constexpr uint32_t kOthers = 4;  // poison, the end, a question
+  QueueNeed need;
+  need.headerBytes = sizeof(VerbsFrame);
+  if (sends) {
+    need.sends = 4 * ring.slots + kOthers;     // two for a message, and as many that are not known to be done
+    need.receives = 4 * ring.slots + kOthers;  // credits for a ring of messages, grants for three
+    need.receiveBytes = sizeof(VerbsFrame);
+  } else {
+    need.sends = 4 * ring.slots + kOthers;
+    need.receives = ring.slots + kOthers;
+    need.receiveBytes = sizeof(VerbsFrame) + std::min(kInFrame, ring.slotBytes);
+    need.writable = true;
+  }
+  return need;
+}
+
+}  // namespace
+
+Status VerbsEnd::make(const TransportContext& its, const Rail& over, const Gid* peers, bool sends,
+                      const VerbsOptions& options) {
+  context = &its;
+  rail = &over;
+  const std::optional<Gid> gid = peers != nullptr && over.port.ethernet ? gidLike(over.port, *peers, options)
+                                                                        : chooseGid(over.port, options);
+  if (!gid.has_value()) {
+    return Status::error(
+        Code::system, "%s has no GID%s%s%s", over.port.text().c_str(),
+        options.gidIndex >= 0 ? format(" number %d (ECCL_IB_GID_INDEX)", options.gidIndex).c_str() : "",
+        peers != nullptr ? " like the peer's, " : "", peers != nullptr ? textOf(*peers).c_str() : "");
+  }
+  const RingShape& shape = its.ring;
+  ECCL_ASSIGN(memory, mapPrivate(ringMemoryBytes(shape)));
+  formatRing(memory.get(), shape, its.firstMessage);
+  // Of the receiver's ring peers may write to what lies in slots alone.
+  auto* const base = static_cast<std::byte*>(memory.get());
+  const size_t from = sends ? 0 : shape.dataAt();
+  const int access = sends ? 0 : IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
+  ECCL_ASSIGN(ring, registerWith(over.adapter->domain(), base + from, shape.bytes() - from, access));
+  ECCL_ASSIGN(queue,
+              QueuePair::make(*over.adapter, over.port, *gid, needOf(shape, sends), options, *its.system));
+  return {};
+}
+
+VerbsPath::Wiring VerbsEnd::wire(Opening& opening) {
+  VerbsPath::Wiring wiring;
+  wiring.adapter = rail->adapter;
+  wiring.registrations = rail->registrations;
+  wiring.memory = std::move(memory);
+  wiring.ring = std::move(ring);
+  wiring.queue = std::move(queue);
+  wiring.context = context;
+  wiring.socket = std::move(opening.socket);
+  wiring.onBroken = std::move(opening.onBroken);
+  return wiring;
+}
+
+Result<std::unique_ptr<Offer>> offerVerbs(const TransportContext& context, const Rail& rail,
+                                          const VerbsOptions& options, SetupData* offer) {
+  VerbsEnd end;
+  ECCL_TRY(end.make(context, rail, nullptr, true, options));
+  offer->set(OfferText{kVersion, 0, end.queue->address()});
+  return std::unique_ptr<Offer>(std::make_unique<VerbsOffer>(std::move(end)));
+}
+
+Result<std::unique_ptr<Acceptance>> acceptVerbs(const TransportContext& context, const Rail& rail,
+                                                const VerbsOptions& options, const SetupData& offer,
+                                                SetupData* answer) {
+  const auto text = offer.as<OfferText>();
+  if (!text.has_value() || text->version != kVersion)
+    return Status::error(Code::remote, "the offer is of another version of this transport");
+  const Gid peers = gidOf(text->queue);
+  VerbsEnd end;
+  ECCL_TRY(end.make(context, rail, &peers, false, options));
+  ECCL_TRY(end.queue->connect(text->queue));
+  const auto address = reinterpret_cast<uintptr_t>(end.memory.get()) + context.ring.dataAt();
+  answer->set(AnswerText{kVersion,
+                         0,
+                         end.queue->address(),
+                         {address, end.ring->rkey, context.ring.slots, context.ring.slotBytes}});
+  return std::unique_ptr<Acceptance>(std::make_unique<VerbsAcceptance>(std::move(end)));
+}
+
+}  // namespace eccl::transport::verbs
