@@ -1,0 +1,17 @@
+// The functions that libibverbs's headers call through pointers in the context.
+#pragma once
+
+#include <infiniband/verbs.h>
+
+namespace eccl::verbs_emulation {
+
+inline constexpr int kMaxReads = 16;  // at a time, of a queue pair
+
+int queryPort(ibv_context* context, uint8_t number, ibv_port_attr* attributes, size_t size);
+int pollCompletions(ibv_cq* queue, int room, ibv_wc* completions);
+int requestNotification(ibv_cq* queue, int solicitedOnly);
+int postSend(ibv_qp* pair, ibv_send_wr* requests, ibv_send_wr** bad);
+int postReceive(ibv_qp* pair, ibv_recv_wr* requests, ibv_recv_wr** bad);
+int postSharedReceive(ibv_srq* queue, ibv_recv_wr* requests, ibv_recv_wr** bad);
+
+}  // namespace eccl::verbs_emulation
