@@ -26,7 +26,7 @@ int verbsEmulationReset() {
   const std::lock_guard lock(w.mutex);
   const size_t alive = w.contexts.size() + w.domains.size() + w.regions.size() + w.channels.size() +
                        w.completionQueues.size() + w.sharedQueues.size() + w.queuePairs.size();
-  landAll();
+  for (const auto& [handle, pair] : w.queuePairs) landOf(*pair);
   w.queuePairs.clear();
   w.pairsByNumber.clear();
   w.sharedQueues.clear();
@@ -139,6 +139,7 @@ int verbsEmulationHoldQueuePair(uint32_t number, int on) {
 int verbsEmulationSetOrder(VerbsEmulationOrder order, int relaxed) {
   const std::lock_guard lock(world().mutex);
   if (order < VERBS_EMULATION_FORWARD || order > VERBS_EMULATION_SHUFFLED) return EINVAL;
+  for (const auto& [handle, pair] : world().queuePairs) landOf(*pair);
   world().order = order;
   world().relaxed = relaxed != 0;
   return 0;

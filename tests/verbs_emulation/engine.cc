@@ -191,8 +191,9 @@ bool Attempt::receive(QueuePair& peer) {
 }
 
 void Attempt::succeed(QueuePair& peer) {
+  if ((request_.wr.send_flags & IBV_SEND_FENCE) != 0) landOf(sender_);
   if (isRead()) {
-    land(peer.arrivals, world().order);  // a read sees what was written before it
+    landOf(peer);  // a read sees what was written before it
     carry(sender_.readings, there_, here_);
   } else {
     carry(peer.arrivals, here_, there_);
@@ -210,9 +211,7 @@ bool Attempt::make() {
   if (!local()) return true;
   QueuePair* const peer = peerOf(sender_);
   if (peer != nullptr && peer->now.qp_state == IBV_QPS_INIT) return false;  // sent again until it is ready
-  if (peer == nullptr || !peer->connected() || peer->now.dest_qp_num != sender_.qp_num ||
-      peer->nextReceive != sender_.nextSend)
-    return waited(IBV_WC_RETRY_EXC_ERR);
+  if (peer == nullptr || !answers(*peer, sender_)) return waited(IBV_WC_RETRY_EXC_ERR);
   if (!remote(*peer)) return true;
   if (needsReceive() && peer->receives().requests.empty())
     return sender_.now.rnr_retry == kRnrForever ? false : waited(IBV_WC_RNR_RETRY_EXC_ERR);
@@ -251,8 +250,7 @@ void progress(const CompletionQueue* polled) {
 void toError(QueuePair& pair) {
   if (pair.now.qp_state == IBV_QPS_ERR || pair.now.qp_state == IBV_QPS_RESET) return;
   pair.now.qp_state = IBV_QPS_ERR;
-  land(pair.arrivals, world().order);
-  land(pair.readings, world().order);
+  landOf(pair);
   flush(pair);
   if (pair.shared != nullptr) raiseOf(pair, IBV_EVENT_QP_LAST_WQE_REACHED);
 }
@@ -265,30 +263,17 @@ void flush(QueuePair& pair) {
 }
 
 void forget(QueuePair& pair) {
-  land(pair.arrivals, world().order);
-  land(pair.readings, world().order);
+  landOf(pair);
   for (CompletionQueue* queue : {pair.sendTo, pair.receiveTo}) {
     auto& entries = queue->entries;
-    for (Completion& each : entries) {
-      if (each.pair == &pair) land(each.landings, world().order);
-      if (each.pair == &pair && each.place != nullptr) --each.place->taken;
-    }
-    entries.erase(std::remove_if(entries.begin(), entries.end(),
-                                 [&](const Completion& each) { return each.pair == &pair; }),
-                  entries.end());
+    const auto ofPair = [&pair](const Completion& each) { return each.pair == &pair; };
+    for (const Completion& each : entries)
+      if (ofPair(each) && each.place != nullptr) --each.place->taken;
+    entries.erase(std::remove_if(entries.begin(), entries.end(), ofPair), entries.end());
   }
   pair.sends.clear();
   pair.ownReceives.requests.clear();
   pair.sendPlaces = pair.silent = pair.ownReceives.taken = 0;
-}
-
-void landAll() {
-  for (auto& [handle, queue] : world().completionQueues)
-    for (Completion& each : queue->entries) land(each.landings, world().order);
-  for (auto& [handle, pair] : world().queuePairs) {
-    land(pair->arrivals, world().order);
-    land(pair->readings, world().order);
-  }
 }
 
 void complete(CompletionQueue& queue, Completion completion) {

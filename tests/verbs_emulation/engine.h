@@ -16,8 +16,9 @@ void toError(QueuePair& pair);
 void flush(QueuePair& pair);
 /// Forgets requests and completions of a queue pair, as reset and destruction do.
 void forget(QueuePair& pair);
-/// What was to come to memory with completions comes now. In `completions.cc` the polled one's does.
-void landAll();
+/// What was to come to memory with completions of this queue pair, or into this memory, comes now.
+void landOf(QueuePair& pair);
+void landIn(const Region& region);
 
 /// Adds an entry, and an event if one is asked for.
 void complete(CompletionQueue& queue, Completion completion);
@@ -29,8 +30,10 @@ bool locate(const Domain& domain, const std::vector<ibv_sge>& pieces, unsigned a
 bool locateRemote(const Domain& domain, uint64_t address, uint64_t length, uint32_t key, unsigned access,
                   std::vector<Span>* spans);
 
-/// The queue pair that this one is connected to, whatever its state; null if none answers.
+/// The queue pair that this one's messages come to, whatever its state; null if there is none.
 QueuePair* peerOf(QueuePair& pair);
+/// Whether it takes them as its peer's, and its answers come back.
+bool answers(QueuePair& peer, QueuePair& pair);
 
 /// Raises an asynchronous event in one context, and in all of a device.
 void raise(Context& context, const ibv_async_event& event);

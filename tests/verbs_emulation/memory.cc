@@ -125,7 +125,7 @@ int ibv_dereg_mr(ibv_mr* handle) {
   int error = EINVAL;
   Region* const region = living(world().regions, handle, "memory region", "ibv_dereg_mr");
   if (region == nullptr || world().fails("ibv_dereg_mr", &error)) return error;
-  landAll();  // nothing comes to this memory any more
+  landIn(*region);  // later nothing comes to it
   world().localKeys.erase(region->lkey);
   world().remoteKeys.erase(region->rkey);
   world().counters.registeredBytes -= region->length;

@@ -25,6 +25,21 @@ bool leads(const Port& from, const Port& to, const ibv_ah_attr& address) {
   return leadsByGid(from, to, address.grh);
 }
 
+/// The entry of its port's table by which a queue pair sends; null if there is none.
+const GidEntry* ownGid(QueuePair& pair) {
+  const Port* const port = pair.device().port(pair.now.port_num);
+  const unsigned index = pair.now.ah_attr.grh.sgid_index;
+  return port == nullptr || index >= port->gids.size() ? nullptr : &port->gids[index];
+}
+
+/// Whether what `from` sends carries the GIDs that `to` has been connected with.
+bool carriesExpectedGids(QueuePair& from, QueuePair& to) {
+  if (from.now.ah_attr.is_global == 0 && to.now.ah_attr.is_global == 0) return true;
+  const GidEntry *const own = ownGid(from), *const theirs = ownGid(to);
+  return own != nullptr && theirs != nullptr && own->type == theirs->type &&
+         std::memcmp(&own->gid, &to.now.ah_attr.grh.dgid, sizeof own->gid) == 0;
+}
+
 bool within(const Region& region, uint64_t address, uint64_t length) {
   return address >= region.iova && length <= region.length && address - region.iova <= region.length - length;
 }
@@ -43,6 +58,11 @@ QueuePair* peerOf(QueuePair& pair) {
   const Port* const from = pair.device().port(pair.now.port_num);
   const Port* const to = peer.device().port(peer.now.port_num);
   return from != nullptr && to != nullptr && leads(*from, *to, pair.now.ah_attr) ? &peer : nullptr;
+}
+
+bool answers(QueuePair& peer, QueuePair& pair) {
+  return peer.connected() && peer.now.dest_qp_num == pair.qp_num && peer.nextReceive == pair.nextSend &&
+         peerOf(peer) == &pair && carriesExpectedGids(pair, peer) && carriesExpectedGids(peer, pair);
 }
 
 bool locate(const Domain& domain, const std::vector<ibv_sge>& pieces, unsigned access,

@@ -116,10 +116,10 @@ void verbsEmulationHold(int on);
 /// As verbsEmulationHold(), for what queue pair `number` sends.
 int verbsEmulationHoldQueuePair(uint32_t number, int on);
 /// The order in which bytes come to memory. `relaxed`: a message comes to memory when the next completion of
-/// its receiver's queue pair, what is read when the reader's next one, is polled: what looks at memory sooner
-/// does not find it. A message with no completion behind it stays away, also where its sender has completed.
-/// What waits comes, too, before a read or a message into a smaller buffer, and when its queue pair leaves RTR
-/// and RTS or its memory is deregistered.
+/// its receiver's queue pair is polled, and what is read when the reader's next one is: who looks at memory
+/// sooner does not find it. A message with no completion behind it stays away, also where its sender has
+/// completed. It comes sooner where it has to be there: before a read by the same queue pair, before a request
+/// with IBV_SEND_FENCE, when its queue pair leaves RTR and RTS, and when its memory is deregistered.
 int verbsEmulationSetOrder(enum VerbsEmulationOrder order, int relaxed);
 
 #ifdef __cplusplus
