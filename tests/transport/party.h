@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <thread>
@@ -45,6 +46,7 @@ struct PartySetup {
   int socketsPerRail = 1;
   bool encrypts = false;
   uint32_t partBytes = 32 << 10;
+  std::map<std::string, std::string, std::less<>> settings;  // by name in the table
 
   bool allows(const std::string& name) const {
     return std::find(transports.begin(), transports.end(), name) != transports.end();
@@ -91,6 +93,10 @@ class Party {
     choices.connectLimit = setup.connectLimit;
     choices.mostUnasked = setup.mostUnasked;
     choices.describe = [](int r) { return format("rank %d (test)", r); };
+    choices.setting = [this](std::string_view name) {
+      const auto found = setup_.settings.find(name);
+      return found != setup_.settings.end() ? found->second : std::string();
+    };
     choices.socketsPerRail = setup.socketsPerRail;
     choices.partBytes = setup.partBytes;
     choices.endpoint = [this](int r) -> const transport::Endpoint& {

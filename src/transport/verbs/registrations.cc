@@ -21,15 +21,16 @@ void Registrations::remove(const MemoryRange& memory) {
 }
 
 // Few ranges are registered, and they may overlap.
-uint32_t Registrations::keyOf(const std::byte* memory, uint64_t length) const {
+Registrations::Keys Registrations::keysOf(const std::byte* memory, uint64_t length) const {
   const auto address = reinterpret_cast<uintptr_t>(memory);
   std::lock_guard lock(mutex_);
   for (const auto& [range, handle] : registered_) {
     const auto base = reinterpret_cast<uintptr_t>(range.base);
     if (base > address) break;
-    if (length <= range.bytes && address - base <= range.bytes - length) return handle->rkey;
+    if (length <= range.bytes && address - base <= range.bytes - length)
+      return {true, handle->lkey, handle->rkey};
   }
-  return 0;
+  return {};
 }
 
 void Registrations::closeAfterFork() {

@@ -18,10 +18,15 @@ class Registrations final : public Reachable {
   void add(const MemoryRange& memory);
   void remove(const MemoryRange& memory);
   bool holds(uint64_t address, uint64_t length) const override {
-    return keyOf(reinterpret_cast<const std::byte*>(address), length) != 0;
+    return keysOf(reinterpret_cast<const std::byte*>(address), length).found;
   }
-  /// The key for these bytes, which is the device's and the peers'; 0: there is none.
-  uint32_t keyOf(const std::byte* memory, uint64_t length) const;
+  /// What names memory in work requests.
+  struct Keys {
+    bool found = false;
+    uint32_t local = 0, remote = 0;  ///< in this device's requests, and in those of peers
+  };
+  /// Of these bytes, if one registration holds them all.
+  Keys keysOf(const std::byte* memory, uint64_t length) const;
   /// In a forked child.
   void closeAfterFork();
 

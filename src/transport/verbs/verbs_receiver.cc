@@ -54,15 +54,15 @@ void VerbsReceiver::grant() {
     Granted& granted = granted_[message & (offers - 1)];
     if (offer.sequence != message + 1 || offer.length <= kInFrame || granted.sequence == message + 1) continue;
     if (queue().room() < 2) break;
-    const uint32_t key = registrations().keyOf(kOwnAddressSpace.at(offer.offset), offer.length);
-    if (key == 0) continue;
+    const Registrations::Keys keys = registrations().keysOf(kOwnAddressSpace.at(offer.offset), offer.length);
+    if (!keys.found) continue;
     granted = {message + 1, offer.length};
     VerbsFrame header{};
     header.frame.kind = FrameKind::grant;
     header.frame.sequence = message;
     header.frame.length = offer.length;
     header.address = offer.offset;
-    header.key = key;
+    header.key = keys.remote;
     queue().send(&header, sizeof header, nullptr, 0, 0, 0);
   }
   queue().submit(false);

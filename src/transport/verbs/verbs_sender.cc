@@ -46,7 +46,7 @@ void VerbsSender::sendMessage() {
   Slot& slot = *end_.slot(message_);
   const std::byte* const data = payloadOf(end_, slot);
   const uint32_t length = slot.length;
-  const uint32_t key = (slot.flags & kSlotGet) != 0 ? registrations().keyOf(data, length) : ringKey();
+  const uint32_t key = (slot.flags & kSlotGet) != 0 ? registrations().keysOf(data, length).local : ringKey();
   VerbsFrame header{frameOf(end_, message_), 0, 0, Way::inFrame};
   if (length <= kInFrame) {
     queue().send(&header, sizeof header, data, key, length, message_ + 1);

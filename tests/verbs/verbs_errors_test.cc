@@ -1,0 +1,206 @@
+// What goes wrong with devices, ports and requests becomes a sentence that names them.
+#include "transport/verbs/adapter.h"
+#include "transport/verbs/verbs_devices.h"
+#include "verbs/verbs_party.h"
+
+namespace eccl::transport::verbs {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+class VerbsErrors : public OnEmulation {
+ protected:
+  /// Connects, has something happen, and returns what the sender is told. Both lanes see it.
+  static std::string brokenBy(const std::function<void(Party& party, Connection& connection)>& happens) {
+    std::string reason;
+    runTwo(
+        setup(), false,
+        [&](Party& party) -> std::string {
+          CONNECT_BY_VERBS(connection, party.sending());
+          PARTY_CHECK(party.await());
+          happens(party, *connection);
+          const std::string seen = untilBroken(party, *connection);
+          reason = party.brokenReason;
+          PARTY_CHECK(party.brokenRank == 1);
+          party.signal();
+          return seen;
+        },
+        [&](Party& party) -> std::string {
+          CONNECT_BY_VERBS(connection, party.receiving());
+          party.signal();
+          PARTY_CHECK(party.await());
+          party.connector->poison();
+          return "";
+        });
+    return reason;
+  }
+};
+
+TEST_F(VerbsErrors, EveryStatusIsASentence) {
+  const struct {
+    ibv_wc_status status;
+    const char* meaning;
+  } all[] = {{IBV_WC_RETRY_EXC_ERR, "the peer's port does not answer"},
+             {IBV_WC_RNR_RETRY_EXC_ERR, "the peer has no memory"},
+             {IBV_WC_REM_ACCESS_ERR, "the peer's device refuses the memory"},
+             {IBV_WC_REM_INV_REQ_ERR, "does not take such a request"},
+             {IBV_WC_REM_OP_ERR, "the peer's device has failed"},
+             {IBV_WC_REM_ABORT_ERR, "given the request up"},
+             {IBV_WC_LOC_PROT_ERR, "this device refuses the memory"},
+             {IBV_WC_LOC_LEN_ERR, "longer than the memory"},
+             {IBV_WC_LOC_ACCESS_ERR, "refuses what the peer"},
+             {IBV_WC_LOC_QP_OP_ERR, "this host's device has failed"},
+             {IBV_WC_FATAL_ERR, "this host's device has failed"},
+             {IBV_WC_GENERAL_ERR, "this host's device has failed"},
+             {IBV_WC_RESP_TIMEOUT_ERR, "has taken too long"},
+             {IBV_WC_BAD_RESP_ERR, "kernel logs"}};
+  for (const auto& [status, meaning] : all) {
+    verbsEmulationReset();
+    const std::string reason = brokenBy([&, status = status](Party&, Connection& connection) {
+      verbsEmulationFailCompletion(0, VERBS_EMULATION_SENDS, 1, status);
+      // A request that asks for a completion is not the first.
+      for (int i = 0; i < 8; ++i) EXPECT_TRUE(trySend(connection.sendEnd, {}, 0));
+      connection.path()->kick();
+      connection.path()->askForReleases();
+    });
+    EXPECT_THAT(reason,
+                AllOf(HasSubstr(meaning), HasSubstr("from emu0:1, GID 3, RoCE v2, 127.0.0.1 to the peer's")));
+  }
+}
+
+TEST_F(VerbsErrors, APortThatGoesDownIsNamed) {
+  EXPECT_THAT(brokenBy([](Party&, Connection&) { verbsEmulationSetPortState(0, 1, IBV_PORT_DOWN); }),
+              HasSubstr("port 1 of the RDMA device emu0 of this host: port error"));
+}
+
+TEST_F(VerbsErrors, ADeviceThatFailsIsNamed) {
+  EXPECT_THAT(brokenBy([](Party&, Connection&) { verbsEmulationFatal(0); }),
+              HasSubstr("the RDMA device emu0 of this host: "));
+}
+
+TEST_F(VerbsErrors, AGidThatGoesIsNamed) {
+  EXPECT_THAT(brokenBy([](Party&, Connection&) { verbsEmulationChangeGid(0, 1, 3, nullptr, 0); }),
+              HasSubstr("GID 3, RoCE v2, 127.0.0.1 is no more"));
+}
+
+TEST_F(VerbsErrors, AGidThatComesDisturbsNobody) {
+  runTwo(
+      setup(), false,
+      [](Party& party) -> std::string {
+        CONNECT_BY_VERBS(connection, party.sending());
+        ibv_gid another{};
+        another.raw[15] = 9;
+        EXPECT_EQ(verbsEmulationChangeGid(0, 1, 7, &another, IBV_GID_TYPE_ROCE_V2), 0);
+        return sendAll(party, *connection, 20);
+      },
+      [](Party& party) -> std::string {
+        CONNECT_BY_VERBS(connection, party.receiving());
+        return receiveAll(party, *connection, 20);
+      });
+}
+
+TEST_F(VerbsErrors, ABrokenQueuePairBreaksTheConnection) {
+  EXPECT_THAT(brokenBy([](Party&, Connection& connection) {
+                uint32_t numbers[2];
+                ASSERT_EQ(verbsEmulationQueuePairs(numbers, 2), 2);
+                verbsEmulationBreakQueuePair(numbers[0]);
+                EXPECT_TRUE(trySend(connection.sendEnd, {}, 0));
+                connection.path()->kick();
+              }),
+              HasSubstr("the queue pair was stopped"));
+}
+
+/// The ways of a set-up that fail lead to TCP.
+class VerbsFallsBack : public OnEmulation {
+ protected:
+  static void expectTcp(const PartySetup& setup) {
+    PartySetup with = setup;
+    with.transports = {"tcp"};
+    runTwo(
+        with, false,
+        [](Party& party) -> std::string {
+          Connection* connection = party.connect(party.sending());
+          PARTY_CHECK(connection->state() == Connection::State::ready);
+          PARTY_CHECK(std::string(connection->path()->name()) == "tcp");
+          return sendAll(party, *connection, 5);
+        },
+        [](Party& party) -> std::string {
+          Connection* connection = party.connect(party.receiving());
+          PARTY_CHECK(connection->state() == Connection::State::ready);
+          return receiveAll(party, *connection, 5);
+        });
+  }
+};
+
+TEST_F(VerbsFallsBack, WhateverTheDeviceRefuses) {
+  for (const char* call : {"ibv_get_device_list", "ibv_open_device", "ibv_query_device", "ibv_alloc_pd",
+                           "ibv_create_comp_channel", "ibv_create_cq", "ibv_modify_qp"}) {
+    // Of both ranks, in all devices and states.
+    for (int which = 1; which <= 4; ++which) {
+      verbsEmulationReset();
+      for (int i = 0; i < 8; ++i) verbsEmulationFailCall(call, which + i, EINVAL);
+      expectTcp(setup());
+    }
+  }
+}
+
+TEST_F(VerbsFallsBack, WithoutADevice) {
+  verbsEmulationRemoveAllDevices();
+  expectTcp(setup());
+}
+
+TEST_F(VerbsFallsBack, WhereMemoryCannotBeLocked) {
+  verbsEmulationLimitMemory(64 << 10);
+  PartySetup large = setup();
+  large.ring = {8, 128 << 10};
+  expectTcp(large);
+}
+
+TEST_F(VerbsFallsBack, WhereSettingsLeaveNothing) {
+  PartySetup none = setup();
+  none.settings["IB_HCA"] = "mlx5";
+  expectTcp(none);
+  none.settings = {{"IB_GID_INDEX", "77"}};
+  expectTcp(none);
+  none.settings = {{"ENCRYPT", "1"}};
+  expectTcp(none);
+}
+
+// Both ends have to have a GID of one kind.
+TEST_F(VerbsFallsBack, WhereGidsDoNotMeet) {
+  PartySetup one = setup(), other = setup();
+  one.settings["IB_GID_INDEX"] = "3";
+  other.settings["IB_GID_INDEX"] = "0";
+  one.transports = other.transports = {"tcp"};
+  runTwo(
+      one, false,
+      [](Party& party) -> std::string {
+        Connection* connection = party.connect(party.sending());
+        PARTY_CHECK(std::string(connection->path()->name()) == "tcp");
+        return "";
+      },
+      [](Party& party) -> std::string {
+        Connection* connection = party.connect(party.receiving());
+        PARTY_CHECK(connection->state() == Connection::State::ready);
+        return "";
+      },
+      &other);
+}
+
+TEST(VerbsMemory, ThatCannotBeLockedSaysHow) {
+  verbsEmulationReset();
+  {
+    FoundDevices found = findDevices({});
+    DomainHandle domain(ibv_alloc_pd(found.devices[0].context.get()));
+    verbsEmulationLimitMemory(4096);
+    std::vector<std::byte> memory(8192);
+    const auto refused = registerWith(domain.get(), memory.data(), memory.size(), 0);
+    ASSERT_FALSE(refused.ok());
+    EXPECT_THAT(refused.status().message(), HasSubstr("emu0 cannot register 8192 bytes of memory"));
+  }
+  EXPECT_EQ(verbsEmulationReset(), 0);
+}
+
+}  // namespace
+}  // namespace eccl::transport::verbs
