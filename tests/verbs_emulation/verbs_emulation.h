@@ -1,6 +1,9 @@
 // What tests ask of the emulated libibverbs beside libibverbs's own functions. The emulation exports these from
 // the same library, so that they are linked or found by dlsym. C functions. Any thread.
 //
+// It takes the place of libibverbs where LD_LIBRARY_PATH leads to it, and where it is loaded by its path before
+// anything asks for libibverbs.so.1, as the loader has a library of that name then.
+//
 // The world is all devices of the process. It begins with "emu0" and "emu1", of one active RoCE port each, with
 // four GIDs: 0 and 1 are link-local, 2 and 3 are 127.0.0.1 (emu1: 127.0.0.2) mapped to IPv6; even ones are RoCE
 // v1, odd ones RoCE v2. A device is named by its number in the order of creation, from 0, a port from 1 on.
