@@ -40,15 +40,7 @@ int verbsEmulationReset() {
   w.contexts.clear();
   for (auto& [list, handles] : w.lists) delete[] list;
   w.lists.clear();
-  w.devices.clear();
-  w.counters = {};
-  w.tolerant = w.held = w.relaxed = false;
-  w.order = VERBS_EMULATION_FORWARD;
-  w.memoryLimit = UINT64_MAX;
-  w.pollLimit = 0;
-  w.failingCalls.clear();
-  w.failingCompletions.clear();
-  w.populate();
+  w.begin();
   return clamped(alive);
 }
 

@@ -20,6 +20,9 @@ inline constexpr int kToReceive = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | I
 inline constexpr int kToSend = IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
                                IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC;
 inline constexpr int kAllAccess = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
+// As numbers: libibverbs's macro for registering mixes two enumerations, of which Clang warns.
+inline constexpr int kLocal = IBV_ACCESS_LOCAL_WRITE, kRemote = IBV_ACCESS_REMOTE_WRITE;
+inline constexpr int kRelaxed = IBV_ACCESS_RELAXED_ORDERING;
 inline constexpr uint32_t kSequence = 77;
 
 /// How a side is made.

@@ -8,6 +8,9 @@
 // four GIDs: 0 and 1 are link-local, 2 and 3 are 127.0.0.1 (emu1: 127.0.0.2) mapped to IPv6; even ones are RoCE
 // v1, odd ones RoCE v2. A device is named by its number in the order of creation, from 0, a port from 1 on.
 //
+// VERBS_EMULATION_ORDER in the environment is the order of arrivals in the first world, for programs that do
+// not call verbsEmulationSetOrder(): "backward" or "shuffled", and with ",relaxed" behind it, late as well.
+//
 // Functions that return int return 0, or an errno: ENODEV for a device, ENXIO for a port, that is not there,
 // EINVAL for anything else that makes no sense.
 #pragma once

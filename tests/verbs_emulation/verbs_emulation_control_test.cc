@@ -1,6 +1,7 @@
 // What tests make go wrong, and arrivals that are as late and disordered as a device may make them.
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 
 #include "verbs_emulation/test_world.h"
 
@@ -16,7 +17,7 @@ TEST_F(ConnectedEmulation, CallsFailByName) {
   EXPECT_EQ(errno, ENOSPC);
   EXPECT_EQ(ibv_destroy_qp(first), 0);
   ASSERT_EQ(verbsEmulationFailCall("ibv_reg_mr", 1, EPERM), 0);
-  EXPECT_EQ(ibv_reg_mr(a->domain, a->buffer.data(), 1, IBV_ACCESS_RELAXED_ORDERING), nullptr);
+  EXPECT_EQ(ibv_reg_mr(a->domain, a->buffer.data(), 1, kRelaxed), nullptr);
   EXPECT_EQ(errno, EPERM);
   ASSERT_EQ(verbsEmulationFailCall("ibv_post_send", 1, EIO), 0);
   EXPECT_EQ(a->post(IBV_WR_SEND, 1, {}), EIO);
@@ -128,6 +129,19 @@ TEST_F(RelaxedEmulation, WritesComeWithTheNextCompletion) {
   EXPECT_EQ(arrived(), 0);
   EXPECT_EQ(b->statuses(), of(7, IBV_WC_SUCCESS));
   EXPECT_EQ(arrived(), 208);
+}
+
+TEST_F(ConnectedEmulation, TheEnvironmentAsksForAnOrder) {
+  ASSERT_EQ(setenv("VERBS_EMULATION_ORDER", "backward,relaxed", 1), 0);
+  verbsEmulationReset();
+  unsetenv("VERBS_EMULATION_ORDER");
+  make();
+  a->buffer[0] = 1;
+  ASSERT_EQ(a->post(IBV_WR_RDMA_WRITE_WITH_IMM, 1, {a->piece(0, 1)}, b.get()), 0);
+  ASSERT_EQ(b->receive(7, {}), 0);
+  EXPECT_EQ(b->buffer[0], 0);
+  EXPECT_EQ(b->statuses(), of(7, IBV_WC_SUCCESS));
+  EXPECT_EQ(b->buffer[0], 1);
 }
 
 TEST_F(RelaxedEmulation, ReadsSeeWhatWasWrittenBefore) {

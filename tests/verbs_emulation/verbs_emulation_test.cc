@@ -46,12 +46,12 @@ TEST_F(Emulation, RegistersWhatIsMapped) {
   EXPECT_NE(side.region->lkey, side.region->rkey);
   auto* const readOnly = const_cast<char*>("constant");
   errno = 0;
-  EXPECT_EQ(ibv_reg_mr(side.domain, readOnly, 8, IBV_ACCESS_LOCAL_WRITE), nullptr);
+  EXPECT_EQ(ibv_reg_mr(side.domain, readOnly, 8, kLocal), nullptr);
   EXPECT_EQ(errno, EFAULT);
-  ibv_mr* const region = ibv_reg_mr(side.domain, readOnly, 8, IBV_ACCESS_RELAXED_ORDERING);
+  ibv_mr* const region = ibv_reg_mr(side.domain, readOnly, 8, kRelaxed);
   ASSERT_NE(region, nullptr);
   EXPECT_EQ(ibv_dereg_mr(region), 0);
-  EXPECT_EQ(ibv_reg_mr(side.domain, side.buffer.data(), 8, IBV_ACCESS_REMOTE_WRITE), nullptr);
+  EXPECT_EQ(ibv_reg_mr(side.domain, side.buffer.data(), 8, kRemote), nullptr);
   EXPECT_EQ(errno, EINVAL);
 }
 

@@ -35,10 +35,23 @@ World& world() {
 }
 
 World::World() {
-  populate();
+  begin();
 }
 
-void World::populate() {
+void World::begin() {
+  counters = {};
+  tolerant = held = relaxed = false;
+  order = VERBS_EMULATION_FORWARD;
+  memoryLimit = UINT64_MAX;
+  pollLimit = 0;
+  failingCalls.clear();
+  failingCompletions.clear();
+  const char* const asked = std::getenv("VERBS_EMULATION_ORDER");
+  const std::string how = asked == nullptr ? "" : asked;
+  if (how.find("backward") != how.npos) order = VERBS_EMULATION_BACKWARD;
+  if (how.find("shuffled") != how.npos) order = VERBS_EMULATION_SHUFFLED;
+  relaxed = how.find("relaxed") != how.npos;
+  devices.clear();
   for (int number = 0; number < 2; ++number) {
     Port port;
     for (const ibv_gid& gid : {linkLocal(number), mapped(number)}) {

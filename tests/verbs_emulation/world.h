@@ -65,8 +65,8 @@ struct World {
   std::vector<FailingCall> failingCalls;
   std::vector<FailingCompletion> failingCompletions;
 
-  /// The devices that a test begins with.
-  void populate();
+  /// What a test begins with: devices, no failure, and the order that the environment asks for.
+  void begin();
   /// Whether a test wants this call of `function` to fail; then with errno, as in `*error`.
   bool fails(const char* function, int* error);
   /// What a test wants for the next completion of that queue pair.
