@@ -74,7 +74,7 @@ TEST_F(Ports, ChoosesGidsByTheRule) {
 
 TEST_F(Ports, SaysWhyOthersAreNotUsed) {
   verbsEmulationSetPortState(0, 1, IBV_PORT_DOWN);
-  EXPECT_THAT(said(), ElementsAre("emu0:1: not used, its state is PORT_DOWN", StartsWith("emu1:1: used")));
+  EXPECT_THAT(said(), ElementsAre("emu0:1: not used, its state is down", StartsWith("emu1:1: used")));
   verbsEmulationFailCall("ibv_open_device", 1, EACCES);
   EXPECT_THAT(said()[0], HasSubstr("emu0: not used, it cannot be opened"));
   VerbsOptions options;

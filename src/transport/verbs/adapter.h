@@ -41,6 +41,8 @@ class Adapter {
   CompletionQueues& completions() { return completions_; }
   void join(PortUser* user) { users_.insert(user); }
   void leave(PortUser* user) { users_.erase(user); }
+  /// Tells users what the device has said and nobody has read: what breaks a request often says why there.
+  void lookAtEvents() { events_.onReady(0); }
   /// What is left of the time for which paths wait until their last words have gone, all together.
   Duration forLastWords = std::chrono::milliseconds(300);
   void closeAfterFork();

@@ -227,6 +227,7 @@ void QueuePair::submit(bool completion) {
 
 void QueuePair::onCompletion(const ibv_wc& completion) {
   if (completion.status != IBV_WC_SUCCESS) {
+    if (!stopped_) adapter_.lookAtEvents();
     if (!stopped_)
       fail(completionText(completion.status, completion.vendor_err, text_, "the peer's " + peerText_));
     return;
