@@ -1,0 +1,194 @@
+// A receiver whose sender may say and do anything.
+#include <algorithm>
+#include <functional>
+
+#include "verbs/verbs_wire.h"
+
+namespace eccl::transport::verbs {
+namespace {
+
+using ::testing::HasSubstr;
+using Wire = VerbsWire<VerbsReceiver, ReceiveEnd>;
+
+VerbsFrame message(uint64_t number, uint32_t length, Way way) {
+  VerbsFrame header{};
+  header.frame = {number, 0, length, 0, length, 7, 0, 0, FrameKind::message};
+  header.way = way;
+  return header;
+}
+
+TEST(VerbsReceiver, TakesWhatComesInAllWays) {
+  Wire wire;
+  std::fill_n(wire.memory.get(), Wire::kMemory, std::byte{5});
+  Received received;
+
+  wire.tell(message(0, 200, Way::inFrame), 200);
+  ASSERT_TRUE(wire.end.peek(received));
+  EXPECT_EQ(received.length, 200u);
+  EXPECT_EQ(received.data[199], std::byte{5});
+  wire.end.release();
+
+  wire.write(wire.landing.address + 4096, wire.landing.key, 4096);
+  EXPECT_FALSE(wire.end.peek(received));
+  wire.tell(message(1, 4096, Way::landed));
+  ASSERT_TRUE(wire.end.peek(received));
+  EXPECT_EQ(received.data[4095], std::byte{5});
+  wire.end.release();
+
+  std::vector<std::byte> mine(3000);
+  wire.registrations->add({mine.data(), mine.size()});
+  wire.end.offer(2, mine.data(), 3000);
+  wire.path->kick();
+  wire.look();
+  const auto found = std::find_if(wire.heard.begin(), wire.heard.end(),
+                                  [](const VerbsFrame& each) { return each.frame.kind == FrameKind::grant; });
+  ASSERT_NE(found, wire.heard.end());
+  const VerbsFrame grant = *found;
+  EXPECT_EQ(grant.frame.sequence, 2u);
+  wire.write(grant.address, grant.key, 3000);
+  wire.tell(message(2, 3000, Way::granted));
+  ASSERT_TRUE(wire.end.peek(received));
+  EXPECT_EQ(received.flags, kSlotPut);
+  EXPECT_EQ(mine, std::vector<std::byte>(3000, std::byte{5}));
+  wire.end.release();
+  wire.registrations->remove({mine.data(), mine.size()});
+  EXPECT_EQ(wire.breaks, 0) << wire.reason;
+}
+
+TEST(VerbsReceiver, GrantsOnlyWhatTheDeviceKnows) {
+  Wire wire;
+  std::vector<std::byte> mine(3000);
+  wire.end.offer(0, mine.data(), 3000);
+  wire.path->kick();
+  wire.look();
+  EXPECT_TRUE(wire.heard.empty());
+}
+
+TEST(VerbsReceiver, RefusesWhatCannotBe) {
+  const struct {
+    std::function<void(VerbsFrame&)> change;
+    const char* says;
+    uint32_t behind = 100;
+  } all[] = {
+      {[](VerbsFrame& h) { h.frame.kind = static_cast<FrameKind>(77); }, "kind is unknown"},
+      {[](VerbsFrame& h) { h.frame.kind = FrameKind::credit; }, "kind is unknown"},
+      {[](VerbsFrame& h) { h.frame.kind = FrameKind::grant; }, "kind is unknown"},
+      {[](VerbsFrame& h) { h.frame.sequence = 1; }, "number is not the next"},
+      {[](VerbsFrame& h) { h.frame.sequence = ~uint64_t{0}; }, "number is not the next"},
+      {[](VerbsFrame& h) { h.frame.length = h.frame.bytes = 4097; }, "length is more than a slot's"},
+      {[](VerbsFrame& h) { h.frame.length = h.frame.bytes = UINT32_MAX; }, "length is more than a slot's"},
+      {[](VerbsFrame& h) { h.frame.bytes = 99; }, "parts are not the whole"},
+      {[](VerbsFrame& h) { h.frame.offset = 1; }, "parts are not the whole"},
+      {[](VerbsFrame& h) { h.frame.flags = kSlotPut; }, "flags are unknown"},
+      {[](VerbsFrame& h) { h.frame.flags = kTells; }, "flags are unknown"},
+      {[](VerbsFrame& h) { h.frame.length = h.frame.bytes = 101; }, "data is not behind it"},
+      {[](VerbsFrame& h) { h.way = Way::landed; }, "data cannot have been written"},
+      {[](VerbsFrame& h) { h.way = Way::granted; }, "place was not granted"},
+      {[](VerbsFrame& h) { h.way = static_cast<Way>(9); }, "way is unknown"},
+      {[](VerbsFrame& h) {
+         h.frame.length = h.frame.bytes = 2000;
+         h.way = Way::granted;
+       },
+       "place was not granted", 0},
+  };
+  for (const auto& each : all) {
+    Wire wire;
+    VerbsFrame header = message(0, 100, Way::inFrame);
+    each.change(header);
+    wire.tell(header, each.behind);
+    EXPECT_EQ(wire.breaks, 1) << each.says;
+    EXPECT_THAT(wire.reason, HasSubstr(each.says));
+    EXPECT_TRUE(wire.end.poisoned());
+  }
+}
+
+TEST(VerbsReceiver, RefusesMoreThanTheCreditsGiven) {
+  Wire wire(~uint64_t{0} - 1);
+  for (uint64_t k = 0; k < kWireShape.slots; ++k) wire.tell(message(~uint64_t{0} - 1 + k, 8, Way::inFrame), 8);
+  EXPECT_EQ(wire.breaks, 0) << wire.reason;
+  wire.tell(message(~uint64_t{0} - 1 + kWireShape.slots, 8, Way::inFrame), 8);
+  EXPECT_THAT(wire.reason, HasSubstr("number exceeds the credits given"));
+}
+
+TEST(VerbsReceiver, RefusesAPieceOfAFrame) {
+  Wire wire;
+  const uint64_t piece = 1;
+  wire.peer->send(&piece, sizeof piece, nullptr, 0, 0, 0);
+  wire.peer->submit(true);
+  wire.look();
+  EXPECT_THAT(wire.reason, HasSubstr("8 bytes where a frame has 56"));
+}
+
+// The device stops whoever writes elsewhere, with any key that it was given.
+TEST(VerbsReceiver, NothingIsWrittenBesideThePlaces) {
+  for (const int64_t beside : {int64_t{-1}, int64_t{1}, int64_t{1} << 40}) {
+    Wire wire;
+    std::fill_n(wire.memory.get(), Wire::kMemory, std::byte{5});
+    const size_t all = kWireShape.bytes() - kWireShape.dataAt();
+    auto* const ring = reinterpret_cast<std::byte*>(wire.end.control);
+    // What is before that is changed by the break itself.
+    const std::vector<std::byte> headers(ring + kWireShape.offersAt(), ring + kWireShape.dataAt());
+    wire.write(
+        beside > 0 ? wire.landing.address + all - 64 + static_cast<uint64_t>(beside) : wire.landing.address - 1,
+        wire.landing.key, 64);
+    EXPECT_THAT(wire.failure, HasSubstr("refuses the memory"));
+    EXPECT_EQ(headers, std::vector<std::byte>(ring + kWireShape.offersAt(), ring + kWireShape.dataAt()));
+  }
+}
+
+// A write that is under way when this side gives up does not land afterwards.
+TEST(VerbsReceiver, NothingLandsAfterPoison) {
+  Wire wire;
+  std::fill_n(wire.memory.get(), Wire::kMemory, std::byte{5});
+  ASSERT_EQ(verbsEmulationHoldQueuePair(wire.peer->address().number, 1), 0);
+  wire.write(wire.landing.address, wire.landing.key, 4096);
+  wire.path->poison();
+  const auto* landed = reinterpret_cast<const std::byte*>(wire.landing.address);
+  const std::vector<std::byte> before(landed, landed + 4096);
+  verbsEmulationHoldQueuePair(wire.peer->address().number, 0);
+  wire.look();
+  EXPECT_EQ(before, std::vector<std::byte>(landed, landed + 4096));
+  EXPECT_EQ(before, std::vector<std::byte>(4096));
+  EXPECT_EQ(wire.breaks, 0) << "poison is no break: " << wire.reason;
+}
+
+TEST(VerbsReceiver, HearsThePoisonAndTheEndOfThePeer) {
+  {
+    Wire wire;
+    VerbsFrame last{};
+    last.frame.kind = FrameKind::poison;
+    wire.tell(last);
+    EXPECT_TRUE(wire.end.poisoned());
+    EXPECT_EQ(wire.breaks, 0);
+  }
+  Wire wire;
+  wire.tell(message(0, 8, Way::inFrame), 8);
+  wire.peerSocket.reset();
+  wire.reactor.poll(std::chrono::seconds(1));
+  EXPECT_THAT(wire.reason, HasSubstr("the peer closed the connection"));
+  Received received;
+  EXPECT_TRUE(wire.end.peek(received)) << "what came before counts";
+}
+
+// Half a ring at once; the last word when asked for.
+TEST(VerbsReceiver, SendsFewCredits) {
+  Wire wire;
+  const auto credits = [&] { return wire.heard.size(); };
+  Received received;
+  for (uint64_t k = 0; k < 4; ++k) {
+    wire.tell(message(k, 8, Way::inFrame), 8);
+    ASSERT_TRUE(wire.end.peek(received));
+    wire.end.release();
+    wire.path->kick();
+    wire.look();
+    EXPECT_EQ(credits(), (k + 1) / 2);
+  }
+  EXPECT_EQ(wire.heard.back().frame.released, 4u);
+  EXPECT_TRUE(wire.path->drained());
+  wire.path->endReceiving();
+  wire.look();
+  EXPECT_EQ(wire.heard.back().frame.kind, FrameKind::end);
+}
+
+}  // namespace
+}  // namespace eccl::transport::verbs

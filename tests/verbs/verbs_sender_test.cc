@@ -1,0 +1,172 @@
+// A sender whose receiver may say anything, and what it asks of the device.
+#include "transport/traffic.h"
+#include "verbs/verbs_wire.h"
+
+namespace eccl::transport::verbs {
+namespace {
+
+using ::testing::HasSubstr;
+using Wire = VerbsWire<VerbsSender, SendEnd>;
+
+VerbsFrame credit(uint64_t released) {
+  VerbsFrame header{};
+  header.frame.kind = FrameKind::credit;
+  header.frame.released = released;
+  return header;
+}
+
+void send(Wire& wire, uint32_t length) {
+  ASSERT_TRUE(trySend(wire.end, std::vector<std::byte>(length, std::byte{9}), 3));
+  wire.path->kick();
+  wire.look();
+}
+
+TEST(VerbsSender, SendsEachLengthItsWay) {
+  Wire wire;
+  send(wire, 0);
+  send(wire, kInFrame);
+  send(wire, kInFrame + 1);
+  ASSERT_EQ(wire.heard.size(), 3u);
+  EXPECT_EQ(wire.heard[1].way, Way::inFrame);
+  EXPECT_EQ(wire.heard[2].way, Way::landed);
+  EXPECT_EQ(wire.memory[2 * 4096 + kInFrame], std::byte{9});
+  EXPECT_EQ(wire.memory[2 * 4096 + kInFrame + 1], std::byte{0});
+
+  VerbsFrame grant{};
+  grant.frame.kind = FrameKind::grant;
+  grant.frame.sequence = 3;
+  grant.frame.length = 2000;
+  grant.address = wire.place().address + 17;
+  grant.key = wire.place().key;
+  wire.tell(grant);
+  send(wire, 2000);
+  EXPECT_EQ(wire.heard.back().way, Way::granted);
+  EXPECT_EQ(wire.memory[17], std::byte{9});
+  EXPECT_EQ(wire.breaks, 0) << wire.reason;
+}
+
+// A grant for another length, or that comes late, is not used, nor is one for a message of a round before.
+TEST(VerbsSender, GrantsThatDoNotFitAreNotUsed) {
+  Wire wire;
+  VerbsFrame grant{};
+  grant.frame.kind = FrameKind::grant;
+  grant.frame.length = 2000;
+  grant.address = wire.place().address;
+  grant.key = wire.place().key;
+  wire.tell(grant);
+  send(wire, 2001);
+  wire.tell(grant);
+  for (uint64_t k = 1; k <= 8; ++k) {
+    wire.tell(credit(k));
+    send(wire, 2000);
+    EXPECT_EQ(wire.heard.back().way, Way::landed);
+  }
+  EXPECT_EQ(wire.breaks, 0) << wire.reason;
+}
+
+TEST(VerbsSender, RefusesWhatCannotBe) {
+  for (uint64_t released : {uint64_t{2}, ~uint64_t{0}, uint64_t{1} << 63}) {
+    Wire wire;
+    send(wire, 8);
+    wire.tell(credit(released));
+    EXPECT_THAT(wire.reason, HasSubstr("messages released of 1 sent"));
+  }
+  for (FrameKind kind : {FrameKind::message, FrameKind::ask, FrameKind::leave, static_cast<FrameKind>(99)}) {
+    Wire wire;
+    VerbsFrame header{};
+    header.frame.kind = kind;
+    wire.tell(header);
+    EXPECT_THAT(wire.reason, HasSubstr("it sent what cannot be"));
+  }
+  {
+    Wire wire;
+    VerbsFrame grant{};
+    grant.frame.kind = FrameKind::grant;
+    grant.frame.sequence = 1000;
+    wire.tell(grant);
+    EXPECT_EQ(wire.breaks, 1);
+  }
+  Wire wire;  // the device keeps out what is longer
+  wire.tell(credit(0), 1);
+  EXPECT_THAT(wire.reason, HasSubstr("what came is longer than the memory for it"));
+}
+
+// The device may have to send again what the user wants back.
+TEST(VerbsSender, ReferencesStayUntilTheDeviceIsDone) {
+  Wire wire;
+  std::vector<std::byte> mine(2000);
+  wire.registrations->add({mine.data(), mine.size()});
+  verbsEmulationLimitPoll(1);
+  ASSERT_TRUE(trySend(wire.end, mine, 3));
+  EXPECT_NE(wire.end.slot(0)->flags & kSlotGet, 0);
+  wire.path->kick();
+  EXPECT_FALSE(wire.end.getsReleased());
+  // The credit is told first.
+  const auto released = credit(1);
+  std::byte bytes[sizeof released];
+  std::memcpy(bytes, &released, sizeof released);
+  wire.path->onFrame(bytes, sizeof bytes);
+  EXPECT_FALSE(wire.end.getsReleased());
+  wire.look();
+  EXPECT_TRUE(wire.end.getsReleased());
+  wire.registrations->remove({mine.data(), mine.size()});
+}
+
+// Memory that is not registered goes by the slots, never by reference.
+TEST(VerbsSender, RefersOnlyToWhatTheDeviceKnows) {
+  Wire wire;
+  std::vector<std::byte> mine(2000);
+  ASSERT_TRUE(trySend(wire.end, mine, 3));
+  EXPECT_EQ(wire.end.slot(0)->flags & kSlotGet, 0);
+}
+
+// What goes over the wire, and how often the device is called: docs/rdma.md counts with these.
+TEST(VerbsSender, AsksLittleOfTheDevice) {
+  Wire wire;
+  VerbsEmulationCounters before, after;
+  verbsEmulationCounters(&before);
+  for (int k = 0; k < 4; ++k) ASSERT_TRUE(trySend(wire.end, std::vector<std::byte>(8), 3));
+  wire.path->kick();
+  wire.look();
+  verbsEmulationCounters(&after);
+  EXPECT_EQ(after.sends - before.sends, 4u);
+  EXPECT_EQ(after.sendDoorbells - before.sendDoorbells, 1u);
+  EXPECT_EQ(after.movedBytes - before.movedBytes, 4 * (8 + sizeof(VerbsFrame)));
+  wire.tell(credit(4));
+  verbsEmulationCounters(&before);
+  ASSERT_TRUE(trySend(wire.end, std::vector<std::byte>(4096), 3));
+  wire.path->kick();
+  wire.look();
+  verbsEmulationCounters(&after);
+  EXPECT_EQ(after.writes - before.writes, 1u);
+  EXPECT_EQ(after.sends - before.sends, 1u);
+  EXPECT_EQ(after.sendDoorbells - before.sendDoorbells, 1u);
+  EXPECT_EQ(after.movedBytes - before.movedBytes, 4096 + sizeof(VerbsFrame));
+}
+
+// A queue that is full is filled again when the device has done something.
+TEST(VerbsSender, WaitsForRoom) {
+  Wire wire;
+  verbsEmulationHold(1);
+  uint64_t sent = 0;
+  for (int round = 0; round < 50; ++round) {
+    while (trySend(wire.end, std::vector<std::byte>(2000), 3)) ++sent;
+    wire.path->kick();
+    verbsEmulationHold(0);
+    wire.look();
+    verbsEmulationHold(1);
+    // As if all had been released at once, so that the queue alone holds back.
+    const auto all = credit(wire.heard.size());
+    std::byte bytes[sizeof all];
+    std::memcpy(bytes, &all, sizeof all);
+    wire.path->onFrame(bytes, sizeof bytes);
+  }
+  verbsEmulationHold(0);
+  wire.look();
+  EXPECT_GT(sent, 150u);
+  EXPECT_EQ(wire.heard.size(), sent);
+  EXPECT_EQ(wire.breaks, 0) << wire.reason;
+}
+
+}  // namespace
+}  // namespace eccl::transport::verbs

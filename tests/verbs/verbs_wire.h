@@ -1,0 +1,125 @@
+// One end of a connection by verbs, whose peer is a bare queue pair of the test.
+#pragma once
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+
+#include "transport/verbs/verbs_devices.h"
+#include "transport/verbs/verbs_receiver.h"
+#include "transport/verbs/verbs_setup.h"
+#include "verbs_emulation/verbs_emulation.h"
+
+namespace eccl::transport::verbs {
+
+inline constexpr RingShape kWireShape{4, 4096};
+
+/// PathEnd: VerbsSender or VerbsReceiver, RingEndKind likewise.
+template <class PathEnd, class RingEndKind>
+struct VerbsWire final : QueueUser {
+  static constexpr bool kSends = std::is_same_v<PathEnd, VerbsSender>;
+
+  explicit VerbsWire(uint64_t first = 0) {
+    verbsEmulationReset();
+    EXPECT_TRUE(reactor.open(System::real()).ok());
+    context.reactor = &reactor;
+    context.system = &System::real();
+    context.ring = kWireShape;
+    context.firstMessage = first;
+    context.zeroCopyFrom = 100;
+    FoundDevices found = findDevices(options);
+    Port port = found.devices[0].ports[0];
+    const Gid gid = *chooseGid(port, options);
+    adapter = Adapter::open(std::move(found.devices[0].context), {port}, reactor).take();
+    registrations = std::make_unique<Registrations>(adapter->domain());
+    rail = {adapter.get(), registrations.get(), port};
+    VerbsEnd made;
+    EXPECT_TRUE(made.make(context, rail, nullptr, kSends, options).ok());
+    const QueueNeed need{64, 64, 4096, sizeof(VerbsFrame), true};
+    peer = QueuePair::make(*adapter, port, gid, need, options, System::real()).take();
+    EXPECT_TRUE(peer->connect(made.queue->address()).ok());
+    EXPECT_TRUE(made.queue->connect(peer->address()).ok());
+    peer->start(this);
+    memory = std::make_unique<std::byte[]>(kMemory);
+    known =
+        registerWith(adapter->domain(), memory.get(), kMemory, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE)
+            .take();
+    int pair[2];
+    EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair), 0);
+    peerSocket = Fd(pair[1]);
+    Stream mine = Fd(pair[0]);
+    Opening opening{mine,
+                    [this](const std::string& why) {
+                      ++breaks;
+                      reason = why;
+                    },
+                    {}};
+    landing = {reinterpret_cast<uintptr_t>(made.memory.get()) + kWireShape.dataAt(), made.ring->rkey,
+               kWireShape.slots, kWireShape.slotBytes};
+    context.attach(end, made.memory.get());
+    end.directFrom = context.zeroCopyFrom;
+    end.mine = kOwnAddressSpace;
+    end.mine.reachable = registrations.get();
+    if constexpr (kSends)
+      path = std::make_unique<PathEnd>(made.wire(opening), end, place());
+    else
+      path = std::make_unique<PathEnd>(made.wire(opening), end);
+    EXPECT_TRUE(path->start().ok());
+  }
+  ~VerbsWire() override {
+    path.reset();
+    peer.reset();
+    known.reset();
+    registrations.reset();
+    adapter.reset();
+    EXPECT_EQ(verbsEmulationReset(), 0) << "objects are left";
+  }
+
+  /// Where the sender under test writes.
+  LandingPlace place() const {
+    return {reinterpret_cast<uintptr_t>(memory.get()), known->rkey, kWireShape.slots, kWireShape.slotBytes};
+  }
+  /// The peer sends a frame, and bytes behind it.
+  void tell(const VerbsFrame& header, uint32_t behind = 0) {
+    peer->send(&header, sizeof header, memory.get(), known->lkey, behind, 0);
+    peer->submit(true);
+    look();
+  }
+  /// The peer writes.
+  void write(uint64_t to, uint32_t key, uint32_t length) {
+    peer->write(memory.get(), known->lkey, length, to, key);
+    peer->submit(true);
+    look();
+  }
+  void look() {
+    while (adapter->completions().poll()) {}
+  }
+
+  void onFrame(const std::byte* bytes, uint32_t length) override {
+    VerbsFrame header{};
+    std::memcpy(&header, bytes, std::min<size_t>(length, sizeof header));
+    heard.push_back(header);
+  }
+  void onSent(uint64_t) override {}
+  void onFailure(const std::string& why) override { failure = why; }
+
+  static constexpr size_t kMemory = 4 * 4096;
+  const VerbsOptions options;
+  TransportContext context;
+  Reactor reactor;
+  std::unique_ptr<Adapter> adapter;
+  std::unique_ptr<Registrations> registrations;
+  Rail rail;
+  std::unique_ptr<QueuePair> peer;
+  std::unique_ptr<std::byte[]> memory;  // the peer's
+  MemoryHandle known;
+  Fd peerSocket;
+  RingEndKind end;
+  LandingPlace landing{};  // of a receiver under test
+  std::unique_ptr<PathEnd> path;
+  int breaks = 0;
+  std::string reason, failure;  // of the end under test; of the peer's queue pair
+  std::vector<VerbsFrame> heard;
+};
+
+}  // namespace eccl::transport::verbs
