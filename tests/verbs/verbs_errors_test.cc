@@ -50,7 +50,7 @@ TEST_F(VerbsErrors, EveryStatusIsASentence) {
              {IBV_WC_LOC_PROT_ERR, "this device refuses the memory"},
              {IBV_WC_LOC_LEN_ERR, "longer than the memory"},
              {IBV_WC_LOC_ACCESS_ERR, "refuses what the peer"},
-             {IBV_WC_LOC_QP_OP_ERR, "this host's device has failed"},
+             {IBV_WC_LOC_QP_OP_ERR, "its link is down"},
              {IBV_WC_FATAL_ERR, "this host's device has failed"},
              {IBV_WC_GENERAL_ERR, "this host's device has failed"},
              {IBV_WC_RESP_TIMEOUT_ERR, "has taken too long"},
@@ -71,12 +71,12 @@ TEST_F(VerbsErrors, EveryStatusIsASentence) {
 
 TEST_F(VerbsErrors, APortThatGoesDownIsNamed) {
   EXPECT_THAT(brokenBy([](Party&, Connection&) { verbsEmulationSetPortState(0, 1, IBV_PORT_DOWN); }),
-              HasSubstr("port 1 of the RDMA device emu0 of this host: port error"));
+              HasSubstr("port 1 of the RDMA device emu0 of rank 0 (test): port error"));
 }
 
 TEST_F(VerbsErrors, ADeviceThatFailsIsNamed) {
   EXPECT_THAT(brokenBy([](Party&, Connection&) { verbsEmulationFatal(0); }),
-              HasSubstr("the RDMA device emu0 of this host: "));
+              HasSubstr("the RDMA device emu0 of rank 0 (test): "));
 }
 
 TEST_F(VerbsErrors, AGidThatGoesIsNamed) {

@@ -30,7 +30,7 @@ struct VerbsWire final : QueueUser {
     FoundDevices found = findDevices(options);
     Port port = found.devices[0].ports[0];
     const Gid gid = *chooseGid(port, options);
-    adapter = Adapter::open(std::move(found.devices[0].context), {port}, reactor).take();
+    adapter = Adapter::open(std::move(found.devices[0].context), {port}, reactor, "rank 0 (test)").take();
     registrations = std::make_unique<Registrations>(adapter->domain());
     rail = {adapter.get(), registrations.get(), port};
     VerbsEnd made;

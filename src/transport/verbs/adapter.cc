@@ -34,17 +34,18 @@ Result<MemoryHandle> registerWith(ibv_pd* domain, void* memory, size_t bytes, in
   return handle;
 }
 
-Adapter::Adapter(ContextHandle context, std::vector<Port> ports, Reactor& reactor)
+Adapter::Adapter(ContextHandle context, std::vector<Port> ports, Reactor& reactor, const std::string& owner)
     : context_(std::move(context)),
       ports_(std::move(ports)),
+      owner_(owner),
       completions_(context_.get(), reactor),
       events_(context_.get(), reactor, [this](DeviceEvents::Kind kind, uint8_t port, const std::string& what) {
         onEvent(kind, port, what);
       }) {}
 
-Result<std::unique_ptr<Adapter>> Adapter::open(ContextHandle context, std::vector<Port> ports,
-                                               Reactor& reactor) {
-  std::unique_ptr<Adapter> adapter(new Adapter(std::move(context), std::move(ports), reactor));
+Result<std::unique_ptr<Adapter>> Adapter::open(ContextHandle context, std::vector<Port> ports, Reactor& reactor,
+                                               const std::string& owner) {
+  std::unique_ptr<Adapter> adapter(new Adapter(std::move(context), std::move(ports), reactor, owner));
   adapter->domain_.reset(ibv_alloc_pd(adapter->context()));
   if (adapter->domain_ == nullptr) return Status::fromErrno(errno, "the device gives no protection domain");
   ECCL_TRY(adapter->completions_.open());
@@ -71,7 +72,7 @@ void Adapter::onEvent(DeviceEvents::Kind kind, uint8_t port, const std::string& 
                                       : format("the RDMA device %s", device.c_str());
     const std::string lost =
         kind == DeviceEvents::Kind::gidsChanged ? format(", %s is no more", textOf(user->gid()).c_str()) : "";
-    user->onPortLost(format("%s of this host: %s%s", name.c_str(), what.c_str(), lost.c_str()));
+    user->onPortLost(format("%s of %s: %s%s", name.c_str(), owner_.c_str(), what.c_str(), lost.c_str()));
   }
 }
 

@@ -21,7 +21,8 @@ class PortUser {
   /// The GID that it uses.
   virtual const Gid& gid() const = 0;
   virtual uint8_t port() const = 0;
-  /// Nothing over the port goes on: "rxea:1 (RDMA): port error". May not end the user.
+  /// Nothing over the port goes on: "port 1 of the RDMA device rxea of rank 1 (host pid 12): port error". May
+  /// not end the user.
   virtual void onPortLost(const std::string& why) = 0;
 };
 
@@ -32,9 +33,10 @@ Result<MemoryHandle> registerWith(ibv_pd* domain, void* memory, size_t bytes, in
 /// Context, protection domain and completions of one device. Owner: the VerbsTransport. Threads: the driver's.
 class Adapter {
  public:
-  /// `ports`: those that are to be used. Error (system): what the device refuses. Not logged.
-  static Result<std::unique_ptr<Adapter>> open(ContextHandle context, std::vector<Port> ports,
-                                               Reactor& reactor);
+  /// `ports`: those that are to be used. `owner`: "rank 1 (host pid 12)", for messages. Error (system): what
+  /// the device refuses. Not logged.
+  static Result<std::unique_ptr<Adapter>> open(ContextHandle context, std::vector<Port> ports, Reactor& reactor,
+                                               const std::string& owner);
   const std::vector<Port>& ports() const { return ports_; }
   ibv_context* context() const { return context_.get(); }
   ibv_pd* domain() const { return domain_.get(); }
@@ -48,11 +50,12 @@ class Adapter {
   void closeAfterFork();
 
  private:
-  Adapter(ContextHandle context, std::vector<Port> ports, Reactor& reactor);
+  Adapter(ContextHandle context, std::vector<Port> ports, Reactor& reactor, const std::string& owner);
   void onEvent(DeviceEvents::Kind kind, uint8_t port, const std::string& what);
 
   ContextHandle context_;
   const std::vector<Port> ports_;
+  const std::string owner_;
   DomainHandle domain_;
   CompletionQueues completions_;
   DeviceEvents events_;

@@ -31,7 +31,8 @@ class VerbsTransport final : public Transport {
     for (FoundDevices::Device& each : found.devices) {
       if (each.ports.empty()) continue;
       ECCL_ASSIGN(std::unique_ptr<Adapter> adapter,
-                  Adapter::open(std::move(each.context), std::move(each.ports), *context_.reactor));
+                  Adapter::open(std::move(each.context), std::move(each.ports), *context_.reactor,
+                                context_.describe(context_.rank)));
       registrations_.push_back(std::make_unique<Registrations>(adapter->domain()));
       for (const Port& port : adapter->ports())
         rails_.push_back({adapter.get(), registrations_.back().get(), port});
