@@ -10,6 +10,7 @@ void Registrations::add(const MemoryRange& memory) {
   std::lock_guard lock(mutex_);
   if (handle.ok()) {
     registered_[memory] = handle.take();
+    count_ = registered_.size();
   } else if (!std::exchange(saidRefused_, true)) {
     ECCL_WARN("%s. What the user has registered there goes by copies", handle.status().message().c_str());
   }
@@ -18,6 +19,7 @@ void Registrations::add(const MemoryRange& memory) {
 void Registrations::remove(const MemoryRange& memory) {
   std::lock_guard lock(mutex_);
   registered_.erase(memory);
+  count_ = registered_.size();
 }
 
 // Few ranges are registered, and they may overlap.

@@ -1,6 +1,7 @@
 // The user's memory that a device can get at.
 #pragma once
 
+#include <atomic>
 #include <map>
 #include <mutex>
 
@@ -20,6 +21,7 @@ class Registrations final : public Reachable {
   bool holds(uint64_t address, uint64_t length) const override {
     return keysOf(reinterpret_cast<const std::byte*>(address), length).found;
   }
+  bool empty() const { return count_.load(std::memory_order_relaxed) == 0; }
   /// What names memory in work requests.
   struct Keys {
     bool found = false;
@@ -34,6 +36,7 @@ class Registrations final : public Reachable {
   ibv_pd* const domain_;
   mutable std::mutex mutex_;
   std::map<MemoryRange, MemoryHandle> registered_;
+  std::atomic<size_t> count_ = 0;  // of them
   bool saidRefused_ = false;
 };
 

@@ -48,6 +48,7 @@ void VerbsReceiver::sendCredit() {
 
 // Offers of messages that have not come, and that the sender does not know.
 void VerbsReceiver::grant() {
+  if (registrations().empty()) return;
   const uint32_t offers = end_.shape.offers();
   for (uint64_t message = arrived_; message - end_.next < offers; ++message) {
     const PutOffer& offer = end_.offers[message & (offers - 1)];
