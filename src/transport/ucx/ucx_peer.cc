@@ -1,0 +1,81 @@
+#include "transport/ucx/ucx_peer.h"
+
+#include "base/log.h"
+#include "transport/net/wait.h"
+#include "transport/ucx/ucx_library.h"
+#include "transport/ucx/ucx_worker.h"
+
+namespace eccl::transport {
+namespace {
+
+/// A peer that has gone takes nothing more, and one that is there takes it at once.
+constexpr Duration kFarewell = std::chrono::milliseconds(100);
+/// Long against what a network card takes to give an operation up.
+constexpr Duration kRevocation = std::chrono::seconds(5);
+
+}  // namespace
+
+// UCX learns no length: whatever an address says of itself, what is read lies within.
+Status UcxPeer::open(const std::string& address) {
+  std::string padded = address;
+  padded.resize(SetupData::kMaxBytes);
+  ucp_ep_params_t params{};
+  params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
+                      UCP_EP_PARAM_FIELD_ERR_HANDLER;
+  params.address = reinterpret_cast<const ucp_address_t*>(padded.data());
+  params.err_mode = UCP_ERR_HANDLING_MODE_PEER;
+  params.err_handler = {onError, link_.get()};
+  return ucxStatus(ucp_ep_create(worker_.handle(), &params, &endpoint_), "reaching the peer");
+}
+
+UcxPeer::~UcxPeer() {
+  link_->peer = nullptr;
+  if (worker_.forked() || endpoint_ == nullptr) return;
+  if (failed_ || underWay_ > 0)
+    revoke();
+  else
+    close(0, kFarewell);
+}
+
+// In a callback of UCX. The endpoint stays until it is closed.
+void UcxPeer::onError(void* link, ucp_ep_h, ucs_status_t status) {
+  UcxPeer* const self = static_cast<Link*>(link)->peer;
+  if (self == nullptr) return;
+  self->failed_ = true;
+  for (UcxEnd* end : self->ends_) end->peerFailed(ucs_status_string(status));
+}
+
+template <class Done>
+bool UcxPeer::goOn(Duration limit, Done&& done) {
+  System& system = *worker_.context().system;
+  const TimePoint until = system.now() + limit;
+  while (!done()) {
+    if (worker_.look()) continue;
+    if (system.now() >= until) return false;
+    system.yield();
+  }
+  return true;
+}
+
+void UcxPeer::close(unsigned flags, Duration limit) {
+  ucp_request_param_t param{};
+  param.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
+  param.flags = flags;
+  const ucs_status_ptr_t request = ucp_ep_close_nbx(std::exchange(endpoint_, nullptr), &param);
+  if (!UCS_PTR_IS_PTR(request)) return;
+  // What has not ended then ends with the worker.
+  if (!goOn(limit, [request] { return ucp_request_check_status(request) != UCS_INPROGRESS; })) worker_.keep(link_);
+  ucp_request_free(request);
+}
+
+bool UcxPeer::revoke() {
+  if (worker_.forked()) return true;
+  if (endpoint_ != nullptr) close(UCP_EP_CLOSE_FLAG_FORCE, kRevocation);
+  if (goOn(kRevocation, [this] { return underWay_ == 0; })) return true;
+  ECCL_WARN("%s: UCX has not given up %d messages with %s within %g s, and may still use their memory",
+            worker_.context().describe(worker_.context().rank).c_str(), underWay_,
+            worker_.context().describe(rank_).c_str(), seconds(kRevocation));
+  return false;
+}
+
+}  // namespace eccl::transport

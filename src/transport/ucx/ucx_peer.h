@@ -1,0 +1,68 @@
+// The UCX endpoint that leads to a peer rank.
+#pragma once
+
+#include <ucp/api/ucp.h>
+
+#include <memory>
+#include <set>
+#include <string>
+
+#include "base/clock.h"
+#include "transport/ucx/ucx_words.h"
+
+namespace eccl::transport {
+
+class UcxEnd;
+class UcxWorker;
+
+/// All connections with that rank share it. One each would cost a set-up and sockets or queue pairs each, and would
+/// not keep them apart: UCX joins the endpoints of two workers in the order in which they were made, so two ends of
+/// one connection need not lead to each other, and closing one may break another.
+///
+/// It is made with UCX's error handling, without which UCX ends the process where a connection breaks, and can take
+/// nothing back. UCX 1.13 leaves shared memory out for such endpoints, unless UCX_MM_ERROR_HANDLING=y says otherwise.
+///
+/// Owners: the paths. Threads: the driver's. Failure: told to all its ends, once.
+class UcxPeer {
+ public:
+  UcxPeer(UcxWorker& worker, int rank) : worker_(worker), rank_(rank) {}
+  /// Says what has been sent to its end, for a moment; then takes back all that has not ended.
+  ~UcxPeer();
+  UcxPeer(const UcxPeer&) = delete;
+  /// Once, before the rest. Error (system): UCX does not reach that address. Not logged.
+  Status open(const std::string& address);
+  void add(UcxEnd* end) { ends_.insert(end); }
+  void remove(UcxEnd* end) { ends_.erase(end); }
+
+  /// nullptr once it is closed.
+  ucp_ep_h handle() const { return endpoint_; }
+  bool closed() const { return endpoint_ == nullptr; }
+  /// What UCX has begun and not ended: it may read and write the memory of messages.
+  int underWay() const { return underWay_; }
+  void begin() { ++underWay_; }
+  void ended() { --underWay_; }
+  /// Takes back all that has not ended. Afterwards UCX touches no memory of messages any more. False: something has
+  /// not ended in time. Again without effect.
+  bool revoke();
+
+ private:
+  /// Where UCX finds the peer: it may know of it for longer than that is there.
+  struct Link {
+    UcxPeer* peer;
+  };
+  static void onError(void* link, ucp_ep_h endpoint, ucs_status_t status);
+  /// Goes on until `done`; false: not within `limit`.
+  template <class Done>
+  bool goOn(Duration limit, Done&& done);
+  void close(unsigned flags, Duration limit);
+
+  UcxWorker& worker_;
+  const int rank_;
+  const std::shared_ptr<Link> link_ = std::make_shared<Link>(Link{this});
+  ucp_ep_h endpoint_ = nullptr;
+  std::set<UcxEnd*> ends_;
+  int underWay_ = 0;
+  bool failed_ = false;
+};
+
+}  // namespace eccl::transport

@@ -1,0 +1,51 @@
+#include "transport/ucx/ucx_setup.h"
+
+#include "transport/ucx/ucx_library.h"
+#include "transport/ucx/ucx_receiver.h"
+#include "transport/ucx/ucx_sender.h"
+
+namespace eccl::transport {
+
+Status UcxSetup::say(SetupData* data) const {
+  return sayUcx({mine_, worker_.address()}, ucxVersion(), data);
+}
+
+Status UcxSetup::read(const SetupData& data) {
+  ECCL_ASSIGN(theirs_, readUcx(data, ucxVersion()));
+  return {};
+}
+
+template <class End>
+Result<UcxPath::Wiring> UcxSetup::wire(End& end, Opening& opening) {
+  const TransportContext& context = worker_.context();
+  UcxPath::Wiring wiring;
+  wiring.worker = &worker_;
+  ECCL_ASSIGN(wiring.memory, mapPrivate(ringMemoryBytes(context.ring)));
+  ECCL_ASSIGN(wiring.peer, worker_.peer(id_.from == context.rank ? id_.to : id_.from, theirs_.address));
+  wiring.mine = mine_;
+  wiring.theirs = theirs_.end;
+  wiring.socket = std::move(opening.socket);
+  wiring.onBroken = std::move(opening.onBroken);
+  formatRing(wiring.memory.get(), context.ring, context.firstMessage);
+  context.attach(end, wiring.memory.get());
+  end.mine = kOwnAddressSpace;  // the path reads and writes there for the peer
+  end.directFrom = context.zeroCopyFrom;
+  return wiring;
+}
+
+Result<std::unique_ptr<Path>> UcxSetup::open(SendEnd& end, Opening opening) {
+  ECCL_ASSIGN(UcxPath::Wiring wiring, wire(end, opening));
+  auto path = std::make_unique<UcxSender>(std::move(wiring), end);
+  ECCL_TRY(path->open());
+  return std::unique_ptr<Path>(std::move(path));
+}
+
+Result<std::unique_ptr<Path>> UcxSetup::open(ReceiveEnd& end, Opening opening) {
+  ECCL_ASSIGN(UcxPath::Wiring wiring, wire(end, opening));
+  auto path = std::make_unique<UcxReceiver>(std::move(wiring), end);
+  ECCL_TRY(path->open());
+  path->begin();
+  return std::unique_ptr<Path>(std::move(path));
+}
+
+}  // namespace eccl::transport
