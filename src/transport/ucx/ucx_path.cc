@@ -8,6 +8,8 @@ namespace {
 
 /// When the peer has gone: what it sent before is here, or soon.
 constexpr int kLastLooks = 64;
+/// A peer that is there answers while it computes, too.
+constexpr Duration kMeeting = std::chrono::seconds(2);
 
 }  // namespace
 
@@ -20,6 +22,7 @@ UcxPath::UcxPath(Wiring wiring, uint32_t* peerPoison, size_t operations)
       socket_(std::move(wiring.socket)),
       onBroken_(std::move(wiring.onBroken)),
       peerPoison_(peerPoison),
+      begins_(wiring.begins),
       operations_(std::make_shared<std::vector<UcxOperation>>(operations)) {
   for (UcxOperation& each : *operations_) {
     each.path = this;
@@ -32,7 +35,16 @@ Status UcxPath::open() {
   live_ = true;
   worker_.add(mine_, this);
   peer_->add(this);
+  if (begins_) ECCL_TRY(peer_->meet());
+  tellMet();
   return {};
+}
+
+void UcxPath::tellMet() {
+  if (toldMet_ || !peer_->met()) return;
+  toldMet_ = true;
+  tell({UcxWord::Kind::met});
+  if (met() && live_) onMet();
 }
 
 // Messages that come from now on are for nobody. The socket stays: there may be a last word to say.
@@ -51,6 +63,7 @@ void UcxPath::close() {
     for (const UcxOperation& each : *operations_) any |= each.underWay;
     return any;
   };
+  if (!poisoned_) awaitMeeting();
   // Where nothing has failed all has ended, but for what the peer has not asked for yet.
   for (int look = 0; look < kLastLooks && underWay(); ++look) worker_.look();
   if (underWay() && !peer_->revoke()) {
@@ -118,9 +131,9 @@ void UcxPath::end(UcxOperation& operation, ucs_status_t status, const char* what
 }
 
 // A socket in which nothing has been waiting takes these few bytes at once.
-void UcxPath::tell(const MessageFrame& frame) {
-  const auto* at = reinterpret_cast<const char*>(&frame);
-  for (size_t left = sizeof frame; left > 0 && socket_;) {
+void UcxPath::tell(UcxWord word) {
+  const auto* at = reinterpret_cast<const char*>(&word);
+  for (size_t left = sizeof word; left > 0 && socket_;) {
     const ssize_t sent = socket_.send(at, left);
     if (sent <= 0) return;  // the peer has gone, and that is found out otherwise
     at += sent;
@@ -146,22 +159,44 @@ std::string UcxPath::listen() {
     heardBytes_ += static_cast<size_t>(got);
     if (heardBytes_ < sizeof heard_) continue;
     heardBytes_ = 0;
-    if (heard_.kind == FrameKind::poison) {
-      lookForLastMessages();
-      storeRelease(peerPoison_, 1u);
-      stop();
-    } else if (!hear(heard_)) {
-      return format("it said what cannot be (kind %u, %llu messages released); is it another version of ECCL?",
+    if (!take(heard_)) {
+      return format("it said what cannot be (%u, %llu messages released); is it another version of ECCL?",
                     static_cast<unsigned>(heard_.kind), static_cast<unsigned long long>(heard_.released));
     }
   }
   return "";
 }
 
+bool UcxPath::take(const UcxWord& word) {
+  if (word.kind == UcxWord::Kind::poison) {
+    lookForLastMessages();
+    storeRelease(peerPoison_, 1u);
+    stop();
+    return true;
+  }
+  if (word.kind != UcxWord::Kind::met) return hear(word);
+  if (std::exchange(heardMet_, true)) return false;
+  if (const Status status = peer_->meet(); !status.ok()) breakLater(status.message());
+  tellMet();
+  if (met() && live_) onMet();
+  return true;
+}
+
 // What the peer sent before its last word counts.
 void UcxPath::lookForLastMessages() {
   for (int look = 0; look < kLastLooks && live_ && worker_.look(); ++look) {}
   if (live_ && fault_.empty()) goOn();
+}
+
+// The peer that begins says nothing before the two have met, or it ends.
+void UcxPath::awaitMeeting() {
+  if (peer_->begun() || heardMet_ || begins_) return;
+  char word[sizeof(UcxWord)];
+  const auto over = [&] {
+    const ssize_t got = socket_.receive(word, sizeof word);
+    return got >= 0 || (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR);
+  };
+  if (!worker_.goOn(kMeeting, over)) worker_.abandon();
 }
 
 void UcxPath::breakLater(std::string reason) {
@@ -176,7 +211,10 @@ void UcxPath::peerFailed(const char* why) {
 
 void UcxPath::later() {
   if (!live_) return;
-  if (fault_.empty()) return goOn();
+  if (fault_.empty()) {
+    tellMet();
+    return goOn();
+  }
   // The peer may have said why.
   const std::string fault = std::exchange(fault_, "");
   const std::string heard = listen();
@@ -191,13 +229,13 @@ void UcxPath::breakOff(const std::string& reason) {
 
 void UcxPath::poison() {
   if (worker_.forked()) return;
-  if (live_) {
-    MessageFrame frame{};
-    frame.kind = FrameKind::poison;
-    tell(frame);
-    stop();
-  }
+  const bool first = !std::exchange(poisoned_, true);
+  if (first && begins_) peer_->awaitMeeting();
+  if (live_) tell({UcxWord::Kind::poison});
+  stop();
+  if (first && !begins_) awaitMeeting();
   peer_->revoke();
+  tellMet();
 }
 
 void UcxPath::closeAfterFork() {

@@ -32,10 +32,10 @@ struct UcxOperation {
 /// from and to where they lie: short ones as UCX sends them, long ones by rendezvous. They may be complete in any
 /// order. Credits and what asks for them are active messages without data.
 ///
-/// The socket of the set-up stays. Over it go the words after which nothing comes any more (the end with the last
-/// credit, and poison), and its end is the end of the peer: for want of answers UCX itself finds that out after
-/// seconds only, and an endpoint that is taken back loses what was about to be sent. The receiver begins with a
-/// credit over it: before that it does not know the connection, and the sender waits.
+/// The socket of the set-up stays. Each side says over it when UCX has a way to the other, and the sender waits for
+/// both: before that the receiver may not know the connection. Over it go also the words after which nothing comes
+/// any more (the end with the last credit, and poison), and its end is the end of the peer: UCX itself finds that
+/// out after seconds, if at all, and an endpoint that is taken back loses what was about to be sent.
 ///
 /// Owner: the Connection. Threads: the driver's. Failure: a peer or socket that is lost, or a message that cannot
 /// be, is told to `onBroken` once; the peer's poison word in the ring is set.
@@ -45,6 +45,7 @@ class UcxPath : public Path, public UcxEnd, public ReadyHandler {
   struct Wiring {
     UcxWorker* worker = nullptr;
     std::shared_ptr<UcxPeer> peer;
+    bool begins = false;  ///< this side begins to meet the other
     UcxEndId mine = 0, theirs = 0;
     RingMemory memory;
     Stream socket;
@@ -75,27 +76,35 @@ class UcxPath : public Path, public UcxEnd, public ReadyHandler {
   /// In take(): has the data come to `to`. True: it is there.
   bool receive(UcxOperation& operation, const UcxData& data, void* to);
   /// A word over the socket, as far as that takes it.
-  void tell(const MessageFrame& frame);
-  /// What has come over the socket. False: it cannot be.
-  virtual bool hear(const MessageFrame& frame) = 0;
+  void tell(UcxWord word);
+  /// A credit, or the end, has come over the socket. False: it cannot be.
+  virtual bool hear(const UcxWord& word) = 0;
+  /// Messages may go.
+  virtual void onMet() {}
   /// An operation that was under way has ended well. In a callback of UCX.
   virtual void ended(UcxOperation& operation) = 0;
   /// What ends have put off until no callback of UCX is under way.
   virtual void goOn() = 0;
   void callLater() { worker_.callLater(this); }
+  /// UCX has a way from each side to the other.
+  bool met() const { return toldMet_ && heardMet_; }
   /// The connection is broken; it is told later. The first reason counts.
   void breakLater(std::string reason);
 
  private:
   void onReady(uint32_t events) override;
   void later() final;
+  void peerMet() final { callLater(); }
   void peerFailed(const char* why) final;
   bool begin(UcxOperation& operation, ucs_status_ptr_t request, const char* what);
   void end(UcxOperation& operation, ucs_status_t status, const char* what);
   static void onSent(void* request, ucs_status_t status, void* operation);
   static void onReceived(void* request, ucs_status_t status, size_t bytes, void* operation);
   std::string listen();
+  bool take(const UcxWord& word);
+  void tellMet();
   void lookForLastMessages();
+  void awaitMeeting();
   void breakOff(const std::string& reason);
   void stop();
 
@@ -106,11 +115,13 @@ class UcxPath : public Path, public UcxEnd, public ReadyHandler {
   Stream socket_;
   const std::function<void(const std::string& reason)> onBroken_;
   uint32_t* const peerPoison_;
+  const bool begins_;
   std::shared_ptr<std::vector<UcxOperation>> operations_;
-  MessageFrame heard_{};  // of the socket, as far as it has come
+  bool toldMet_ = false, heardMet_ = false;
+  UcxWord heard_{};  // of the socket, as far as it has come
   size_t heardBytes_ = 0;
   std::string fault_;  // to be told later
-  bool live_ = false, closed_ = false;
+  bool live_ = false, poisoned_ = false, closed_ = false;
 };
 
 }  // namespace eccl::transport

@@ -12,12 +12,15 @@ namespace {
 constexpr Duration kFarewell = std::chrono::milliseconds(100);
 /// Long against what a network card takes to give an operation up.
 constexpr Duration kRevocation = std::chrono::seconds(5);
+/// A peer that is there answers while it computes, too.
+constexpr Duration kMeeting = std::chrono::seconds(2);
 
 }  // namespace
 
 // UCX learns no length: whatever an address says of itself, what is read lies within.
-Status UcxPeer::open(const std::string& address) {
-  std::string padded = address;
+Status UcxPeer::meet() {
+  if (std::exchange(begun_, true)) return {};
+  std::string padded = address_;
   padded.resize(SetupData::kMaxBytes);
   ucp_ep_params_t params{};
   params.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
@@ -25,7 +28,26 @@ Status UcxPeer::open(const std::string& address) {
   params.address = reinterpret_cast<const ucp_address_t*>(padded.data());
   params.err_mode = UCP_ERR_HANDLING_MODE_PEER;
   params.err_handler = {onError, link_.get()};
-  return ucxStatus(ucp_ep_create(worker_.handle(), &params, &endpoint_), "reaching the peer");
+  ECCL_TRY(ucxStatus(ucp_ep_create(worker_.handle(), &params, &endpoint_), "reaching the peer"));
+  // A flush of nothing is complete when there is a way for what comes later.
+  ucp_request_param_t param{};
+  param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA;
+  param.cb.send = onMet;
+  param.user_data = link_.get();
+  const ucs_status_ptr_t request = ucp_ep_flush_nbx(endpoint_, &param);
+  if (UCS_PTR_IS_ERR(request)) return ucxStatus(UCS_PTR_STATUS(request), "reaching the peer");
+  meeting_ = request;
+  return {};
+}
+
+// In a callback of UCX.
+void UcxPeer::onMet(void* request, ucs_status_t status, void* link) {
+  ucp_request_free(request);
+  UcxPeer* const self = static_cast<Link*>(link)->peer;
+  if (self == nullptr) return;
+  self->meeting_ = nullptr;
+  if (status != UCS_OK) return onError(link, nullptr, status);
+  for (UcxEnd* end : self->ends_) end->peerMet();
 }
 
 UcxPeer::~UcxPeer() {
@@ -45,33 +67,30 @@ void UcxPeer::onError(void* link, ucp_ep_h, ucs_status_t status) {
   for (UcxEnd* end : self->ends_) end->peerFailed(ucs_status_string(status));
 }
 
-template <class Done>
-bool UcxPeer::goOn(Duration limit, Done&& done) {
-  System& system = *worker_.context().system;
-  const TimePoint until = system.now() + limit;
-  while (!done()) {
-    if (worker_.look()) continue;
-    if (system.now() >= until) return false;
-    system.yield();
-  }
-  return true;
+bool UcxPeer::awaitMeeting() {
+  return !begun_ || worker_.goOn(kMeeting, [this] { return meeting_ == nullptr; });
 }
 
 void UcxPeer::close(unsigned flags, Duration limit) {
+  if (!awaitMeeting()) {
+    endpoint_ = nullptr;
+    worker_.keep(link_);
+    return worker_.abandon();
+  }
   ucp_request_param_t param{};
   param.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
   param.flags = flags;
   const ucs_status_ptr_t request = ucp_ep_close_nbx(std::exchange(endpoint_, nullptr), &param);
   if (!UCS_PTR_IS_PTR(request)) return;
   // What has not ended then ends with the worker.
-  if (!goOn(limit, [request] { return ucp_request_check_status(request) != UCS_INPROGRESS; })) worker_.keep(link_);
+  if (!worker_.goOn(limit, [request] { return ucp_request_check_status(request) != UCS_INPROGRESS; })) worker_.keep(link_);
   ucp_request_free(request);
 }
 
 bool UcxPeer::revoke() {
   if (worker_.forked()) return true;
   if (endpoint_ != nullptr) close(UCP_EP_CLOSE_FLAG_FORCE, kRevocation);
-  if (goOn(kRevocation, [this] { return underWay_ == 0; })) return true;
+  if (worker_.goOn(kRevocation, [this] { return underWay_ == 0; })) return true;
   ECCL_WARN("%s: UCX has not given up %d messages with %s within %g s, and may still use their memory",
             worker_.context().describe(worker_.context().rank).c_str(), underWay_,
             worker_.context().describe(rank_).c_str(), seconds(kRevocation));

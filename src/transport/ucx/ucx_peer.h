@@ -25,18 +25,28 @@ class UcxWorker;
 /// Owners: the paths. Threads: the driver's. Failure: told to all its ends, once.
 class UcxPeer {
  public:
-  UcxPeer(UcxWorker& worker, int rank) : worker_(worker), rank_(rank) {}
-  /// Says what has been sent to its end, for a moment; then takes back all that has not ended.
+  UcxPeer(UcxWorker& worker, int rank, std::string address)
+      : worker_(worker), rank_(rank), address_(std::move(address)) {}
+  /// Lets its end have what has been sent, for a moment; then takes back all that has not ended.
   ~UcxPeer();
   UcxPeer(const UcxPeer&) = delete;
-  /// Once, before the rest. Error (system): UCX does not reach that address. Not logged.
-  Status open(const std::string& address);
+  /// Begins to meet its worker; again without effect. Of two ranks the lower one begins, and the other one when it
+  /// hears that the two have met: UCX 1.13 may wait for ever where both begin over TCP at the same time. Error
+  /// (system): UCX does not reach that address. Not logged.
+  Status meet();
+  bool begun() const { return begun_; }
+  /// Messages can go both ways; the ends are told once. Before that UCX 1.13 cannot take anything back without ending
+  /// the process, so whoever wants to waits for it.
+  bool met() const { return begun_ && meeting_ == nullptr; }
+  /// Where it has begun; false: not in time.
+  bool awaitMeeting();
   void add(UcxEnd* end) { ends_.insert(end); }
   void remove(UcxEnd* end) { ends_.erase(end); }
 
-  /// nullptr once it is closed.
+  /// Not null from meet() until it is closed.
   ucp_ep_h handle() const { return endpoint_; }
-  bool closed() const { return endpoint_ == nullptr; }
+  bool closed() const { return begun_ && endpoint_ == nullptr; }
+  const std::string& address() const { return address_; }
   /// What UCX has begun and not ended: it may read and write the memory of messages.
   int underWay() const { return underWay_; }
   void begin() { ++underWay_; }
@@ -44,25 +54,24 @@ class UcxPeer {
   /// Takes back all that has not ended. Afterwards UCX touches no memory of messages any more. False: something has
   /// not ended in time. Again without effect.
   bool revoke();
-
  private:
   /// Where UCX finds the peer: it may know of it for longer than that is there.
   struct Link {
     UcxPeer* peer;
   };
+  static void onMet(void* request, ucs_status_t status, void* link);
   static void onError(void* link, ucp_ep_h endpoint, ucs_status_t status);
-  /// Goes on until `done`; false: not within `limit`.
-  template <class Done>
-  bool goOn(Duration limit, Done&& done);
   void close(unsigned flags, Duration limit);
 
   UcxWorker& worker_;
   const int rank_;
+  const std::string address_;
   const std::shared_ptr<Link> link_ = std::make_shared<Link>(Link{this});
   ucp_ep_h endpoint_ = nullptr;
+  void* meeting_ = nullptr;  // UCX's request; nullptr: it has ended
   std::set<UcxEnd*> ends_;
   int underWay_ = 0;
-  bool failed_ = false;
+  bool begun_ = false, failed_ = false;
 };
 
 }  // namespace eccl::transport

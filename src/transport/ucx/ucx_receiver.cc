@@ -12,12 +12,8 @@ UcxReceiver::UcxReceiver(Wiring wiring, ReceiveEnd& end)
 
 // The end of the socket may overtake a credit that UCX has.
 UcxReceiver::~UcxReceiver() {
-  if (live()) begin();
+  if (live()) tell({.kind = UcxWord::Kind::credit, .released = end_.next});
   close();
-}
-
-void UcxReceiver::begin() {
-  tell({.released = end_.next, .kind = FrameKind::credit});
 }
 
 // Eager data is copied here; other data comes on its own way to its place.
@@ -76,7 +72,7 @@ void UcxReceiver::sendCredit() {
 void UcxReceiver::endReceiving() {
   if (!live()) return;
   credits_.end();
-  tell(credits_.take());
+  tell({.kind = UcxWord::Kind::end, .released = credits_.take().released});
 }
 
 }  // namespace eccl::transport

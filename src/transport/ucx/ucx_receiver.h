@@ -13,8 +13,6 @@ class UcxReceiver final : public UcxPath {
   /// `end` is attached to the Wiring's memory and outlives the path.
   UcxReceiver(Wiring wiring, ReceiveEnd& end);
   ~UcxReceiver() override;
-  /// Lets the sender begin. After open().
-  void begin();
 
   void kick() override;
   void settle() override;
@@ -24,7 +22,7 @@ class UcxReceiver final : public UcxPath {
 
  private:
   void take(const MessageFrame& frame, const UcxData& data) override;
-  bool hear(const MessageFrame&) override { return false; }
+  bool hear(const UcxWord&) override { return false; }
   void ended(UcxOperation& operation) override;
   void goOn() override { flush(); }
   UcxOperation& receiveOf(uint64_t message) { return operation(message & (end_.shape.slots - 1)); }

@@ -10,7 +10,7 @@ UcxSender::UcxSender(Wiring wiring, SendEnd& end)
       credited_(end.next) {}
 
 void UcxSender::kick() {
-  if (message_ == end_.next || !begun_) return;
+  if (message_ == end_.next || !met()) return;
   while (live() && message_ != end_.next) {
     Slot& slot = *end_.slot(message_);
     UcxOperation& sending = sendOf(message_);
@@ -34,32 +34,29 @@ void UcxSender::release() {
   if (ends_ && both == credited_) storeRelease(&end_.control->receiverEnded, 1u);   // pairs with SendEnd::untaken
 }
 
-// False: it cannot be.
-bool UcxSender::credit(const MessageFrame& frame) {
-  const bool ends = frame.kind == FrameKind::end;
-  if ((frame.kind != FrameKind::credit && !ends) || frame.length != 0 || frame.bytes != 0) return false;
-  // Credits come by two ways, so an earlier one may come behind a later one.
-  if (const uint64_t more = frame.released - credited_; static_cast<int64_t>(more) > 0) {
+// False: it cannot be. Credits come by two ways, so an earlier one may come behind a later one.
+bool UcxSender::credit(uint64_t released) {
+  const uint64_t more = released - credited_;
+  if (static_cast<int64_t>(more) > 0) {
     if (more > message_ - credited_) return false;
-    credited_ = frame.released;
+    credited_ = released;
   }
-  ends_ |= ends;
   release();
   return true;
 }
 
 void UcxSender::take(const MessageFrame& frame, const UcxData& data) {
-  if (!live() || (data.bytes == 0 && frame.kind == FrameKind::credit && credit(frame))) return;
+  if (!live()) return;
+  if (frame.kind == FrameKind::credit && frame.length == 0 && data.bytes == 0 && credit(frame.released)) return;
   breakLater(format("it sent a credit that cannot be (kind %u, %llu messages released of %llu sent, %zu bytes); is it "
                     "another version of ECCL?",
                     static_cast<unsigned>(frame.kind), static_cast<unsigned long long>(frame.released),
                     static_cast<unsigned long long>(message_), data.bytes));
 }
 
-bool UcxSender::hear(const MessageFrame& frame) {
-  if (!credit(frame)) return false;
-  if (!std::exchange(begun_, true)) kick();
-  return true;
+bool UcxSender::hear(const UcxWord& word) {
+  ends_ |= word.kind == UcxWord::Kind::end;
+  return credit(word.released);
 }
 
 void UcxSender::askForReleases() {
@@ -69,7 +66,7 @@ void UcxSender::askForReleases() {
 }
 
 void UcxSender::sendAsk() {
-  if (ask().underWay || !begun_ || !std::exchange(asks_, false)) return;
+  if (ask().underWay || !met() || !std::exchange(asks_, false)) return;
   send(ask(), {.sequence = message_, .kind = FrameKind::ask}, nullptr, 0);
 }
 

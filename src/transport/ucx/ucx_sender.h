@@ -25,12 +25,13 @@ class UcxSender final : public UcxPath {
 
  private:
   void take(const MessageFrame& frame, const UcxData& data) override;
-  bool hear(const MessageFrame& frame) override;
+  bool hear(const UcxWord& word) override;
+  void onMet() override { kick(); }
   void ended(UcxOperation& operation) override;
   void goOn() override;
   UcxOperation& sendOf(uint64_t message) { return operation(message & (end_.shape.slots - 1)); }
   UcxOperation& ask() { return operation(end_.shape.slots); }
-  bool credit(const MessageFrame& frame);
+  bool credit(uint64_t released);
   void release();
   void sendAsk();
 
@@ -38,7 +39,6 @@ class UcxSender final : public UcxPath {
   uint64_t message_;    // what is sent next
   uint64_t done_;       // UCX has done with the messages before this one
   uint64_t credited_;   // the receiver has released those before this one
-  bool begun_ = false;  // the receiver has opened its end
   bool ends_ = false;   // the receiver takes no more
   bool asks_ = false;   // that is still to be sent
 };

@@ -21,7 +21,9 @@ Result<UcxPath::Wiring> UcxSetup::wire(End& end, Opening& opening) {
   UcxPath::Wiring wiring;
   wiring.worker = &worker_;
   ECCL_ASSIGN(wiring.memory, mapPrivate(ringMemoryBytes(context.ring)));
-  ECCL_ASSIGN(wiring.peer, worker_.peer(id_.from == context.rank ? id_.to : id_.from, theirs_.address));
+  const int peer = id_.from == context.rank ? id_.to : id_.from;
+  wiring.peer = worker_.peer(peer, theirs_.address);
+  wiring.begins = context.rank < peer;
   wiring.mine = mine_;
   wiring.theirs = theirs_.end;
   wiring.socket = std::move(opening.socket);
@@ -44,7 +46,6 @@ Result<std::unique_ptr<Path>> UcxSetup::open(ReceiveEnd& end, Opening opening) {
   ECCL_ASSIGN(UcxPath::Wiring wiring, wire(end, opening));
   auto path = std::make_unique<UcxReceiver>(std::move(wiring), end);
   ECCL_TRY(path->open());
-  path->begin();
   return std::unique_ptr<Path>(std::move(path));
 }
 

@@ -21,6 +21,20 @@ struct UcxHeader {
 };
 static_assert(sizeof(UcxHeader) == 48);
 
+/// What goes over the set-up's socket once the connection is made; see UcxPath. As it lies in memory.
+struct UcxWord {
+  enum class Kind : uint32_t {
+    met = 1,     ///< this side's UCX has a way to the other
+    credit = 2,  ///< messages before number `released` were released
+    end = 3,     ///< the same, and no more will be taken
+    poison = 4,  ///< this side has failed
+  };
+  Kind kind;
+  uint32_t zero = 0;
+  uint64_t released = 0;
+};
+static_assert(sizeof(UcxWord) == 16);
+
 /// The one id of active messages that is used.
 inline constexpr unsigned kUcxMessages = 1;
 

@@ -17,6 +17,7 @@ namespace {
 constexpr int kCalls = 16;
 /// The first attempt to arm may only take away what woke the last sleep.
 constexpr int kArmings = 4;
+constexpr Duration kQuiet = std::chrono::milliseconds(1);
 
 }  // namespace
 
@@ -59,7 +60,16 @@ Status UcxWorker::readAddress() {
 UcxWorker::~UcxWorker() {
   if (forked_) return;  // nothing of UCX may be touched here
   if (bell_ >= 0) context_.reactor->forget(bell_, this);
-  if (worker_ != nullptr) ucp_worker_destroy(worker_);
+  if (abandoned_) {
+    ECCL_WARN("%s: a peer has not answered UCX in time, whose memory is given up", 
+              context_.describe(context_.rank).c_str());
+    for (auto& each : kept_) new std::shared_ptr<void>(std::move(each));
+    return;
+  }
+  if (worker_ != nullptr) {
+    goOn(kQuiet, [] { return false; });  // what peers have begun ends; see UcxPeer::met()
+    ucp_worker_destroy(worker_);
+  }
   if (ucp_ != nullptr) closeUcx(ucp_);
 }
 
@@ -78,13 +88,14 @@ void UcxWorker::callLater(UcxEnd* end) {
   if (std::find(waiting_.begin(), waiting_.end(), end) == waiting_.end()) waiting_.push_back(end);
 }
 
-Result<std::shared_ptr<UcxPeer>> UcxWorker::peer(int rank, const std::string& address) {
+std::shared_ptr<UcxPeer> UcxWorker::peer(int rank, const std::string& address) {
   std::weak_ptr<UcxPeer>& known = peers_[rank];
-  if (auto there = known.lock(); there != nullptr && !there->closed()) return there;
-  auto made = std::make_shared<UcxPeer>(*this, rank);
-  ECCL_TRY(made->open(address));
-  known = made;
-  return made;
+  auto peer = known.lock();
+  if (peer == nullptr || peer->closed() || peer->address() != address) {
+    peer = std::make_shared<UcxPeer>(*this, rank, address);
+    known = peer;
+  }
+  return peer;
 }
 
 void UcxWorker::progress() {

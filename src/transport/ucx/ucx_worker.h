@@ -34,6 +34,8 @@ class UcxEnd {
   virtual void take(const MessageFrame& frame, const UcxData& data) = 0;
   /// See UcxWorker::callLater().
   virtual void later() = 0;
+  /// Messages can go both ways. In a callback of UCX.
+  virtual void peerMet() = 0;
   /// UCX has given the peer up, and says why. In a callback of UCX.
   virtual void peerFailed(const char* why) = 0;
 };
@@ -63,8 +65,8 @@ class UcxWorker final : public ReadyHandler {
   void remove(UcxEndId id, UcxEnd* end);
   /// Has `end` called, as soon as no callback of UCX is under way, by progress().
   void callLater(UcxEnd* end);
-  /// The peer at that address, shared by all connections with this rank. Error (system): UCX cannot reach it.
-  Result<std::shared_ptr<UcxPeer>> peer(int rank, const std::string& address);
+  /// The peer at that address, shared by all connections with this rank.
+  std::shared_ptr<UcxPeer> peer(int rank, const std::string& address);
 
   /// Takes what has come, and calls the ends that asked for it.
   void progress();
@@ -77,8 +79,21 @@ class UcxWorker final : public ReadyHandler {
   void begun() {
     if (sleeping_) context_.reactor->ring();  // it may not count among what the sleep was armed for
   }
+  /// Goes on without calling anybody until `done`; false: not within `limit`.
+  template <class Done>
+  bool goOn(Duration limit, Done&& done) {
+    const TimePoint until = context_.system->now() + limit;
+    while (!done()) {
+      if (look()) continue;
+      if (context_.system->now() >= until) return false;
+      context_.system->yield();
+    }
+    return true;
+  }
   /// Keeps `memory` as long as the worker, as UCX may still use it.
   void keep(std::shared_ptr<void> memory) { kept_.push_back(std::move(memory)); }
+  /// UCX cannot be ended any more without ending the process: it stays as it is.
+  void abandon() { abandoned_ = true; }
   /// In a forked child: UCX is the parent's from now on.
   void closeAfterFork();
   bool forked() const { return forked_; }
@@ -102,7 +117,7 @@ class UcxWorker final : public ReadyHandler {
   std::vector<std::shared_ptr<void>> kept_;
   LogLimiter limiter_;
   bool sleeping_ = false, armed_ = false;
-  bool forked_ = false;
+  bool forked_ = false, abandoned_ = false;
 };
 
 }  // namespace eccl::transport
