@@ -143,6 +143,8 @@ TEST_P(PeerDeath, IsNoNewsAfterAnOrderlyEnd) {
 
 // What the dead one had published before is not lost.
 TEST_P(PeerDeath, LeavesThePublishedMessages) {
+  if (pathOf(way()) == "ucx")
+    GTEST_SKIP() << "what UCX has not sent ends with the process; others have it in shared memory or in the kernel";
   run(
       setupFor(way()),
       [](Party& party) -> std::string {

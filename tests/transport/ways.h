@@ -20,10 +20,11 @@ struct Way {
 };
 enum class Weather { bare, delay, partial, stall, spread, encrypted, encryptedPartial, encryptedSpread };
 
-/// Every registered transport, a module among them, as far apart as it reaches. Those that need a device are there
-/// if ECCL_TEST_MODULES names their modules, as the tests on such a device do.
+/// Every registered transport, modules among them, as far apart as it reaches. UCX goes by what every host has; those
+/// that need a device are there if ECCL_TEST_MODULES names their modules, as the tests on such a device do.
 inline std::vector<Way> everyWay() {
   std::vector<std::string> modules = {test::transportModule("unix")};
+  if (const std::string ucx = test::builtModule("ucx"); !ucx.empty()) modules.push_back(ucx);
   if (const char* further = getenv("ECCL_TEST_MODULES"))
     for (const std::string& each : itemsOf(further)) modules.push_back(each);
   for (const std::string& each : modules) {

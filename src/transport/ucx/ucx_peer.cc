@@ -68,7 +68,7 @@ void UcxPeer::onError(void* link, ucp_ep_h, ucs_status_t status) {
 }
 
 bool UcxPeer::awaitMeeting() {
-  return !begun_ || worker_.goOn(kMeeting, [this] { return meeting_ == nullptr; });
+  return !begun_ || worker_.goOn(kMeeting, [this] { return meeting_ == nullptr || failed_; });
 }
 
 void UcxPeer::close(unsigned flags, Duration limit) {
