@@ -105,11 +105,21 @@ inline bool haveIpv6() {
   Connection* connection = party.connect(id); \
   PARTY_CHECK(connection->state() == Connection::State::ready)
 
+/// UCX cannot be used in a process that was forked by one that uses it, and one that had to fail goes on using it.
+inline bool forkedTooLate(const Way& way) {
+  static bool used = false;
+  if (std::string(way.transport->name) != "ucx") return false;
+  if (!way.forks) used = true;
+  return way.forks && used;
+}
+inline const char* const kForkedTooLate = "this process has used UCX already; ctest starts one for each test";
+
 /// The ways, whatever the weather.
 class OnEveryWay : public ::testing::TestWithParam<Way> {
  protected:
   void SetUp() override {
     if (way().family == AF_INET6 && !haveIpv6()) GTEST_SKIP() << "this host has no IPv6 loopback address";
+    if (forkedTooLate(way())) GTEST_SKIP() << kForkedTooLate;
   }
   Way way() const { return GetParam(); }
   void run(const PartySetup& setup, const Role& zero, const Role& one) {
@@ -121,6 +131,7 @@ class OnEveryWayInAnyWeather : public ::testing::TestWithParam<std::tuple<Way, W
  protected:
   void SetUp() override {
     if (way().family == AF_INET6 && !haveIpv6()) GTEST_SKIP() << "this host has no IPv6 loopback address";
+    if (forkedTooLate(way())) GTEST_SKIP() << kForkedTooLate;
     if (const auto tls = transport::tlsLibrary(); weather() >= Weather::encrypted && !tls.ok())
       GTEST_SKIP() << tls.status().message();
   }

@@ -1,5 +1,7 @@
 #include "transport/ucx/ucx_library.h"
 
+#include <unistd.h>
+
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -11,10 +13,17 @@ extern char** environ;
 namespace eccl::transport {
 namespace {
 
-/// Ranks in threads make contexts at the same time, and UCX's settings and modules are the process's.
-std::mutex& opening() {
-  static std::mutex* const mutex = new std::mutex;  // threads may outlive static destructors
-  return *mutex;
+/// What this process has of UCX. Ranks in threads make contexts at the same time, and UCX's settings and modules are
+/// the process's.
+struct UcxProcess {
+  std::mutex mutex;
+  pid_t pid = 0;  // that has opened contexts
+  int contexts = 0;
+  std::vector<std::pair<ucp_worker_h, std::vector<std::shared_ptr<void>>>> left;
+};
+UcxProcess& process() {
+  static UcxProcess* const one = new UcxProcess;  // threads may outlive static destructors
+  return *one;
 }
 
 /// "tcp/eth0, sysv/memory": of UCX's own text, which has a line for each: "# resource 1 : md 1 dev 2 ... tcp/eth0".
@@ -57,7 +66,15 @@ UcxVersion ucxVersion() {
 }
 
 Result<ucp_context_h> openUcx() {
-  std::lock_guard lock(opening());
+  UcxProcess& its = process();
+  std::lock_guard lock(its.mutex);
+  if (its.contexts > 0 && its.pid != getpid()) {
+    return Status::error(Code::system,
+                         "this process was forked while process %d used UCX, which cannot be used in both: fork before "
+                         "that, or start another program",
+                         static_cast<int>(its.pid));
+  }
+  its.pid = getpid();
   ucp_config_t* config = nullptr;
   ECCL_TRY(ucxStatus(ucp_config_read(nullptr, nullptr, &config), "reading its settings"));
   ucp_params_t params{};
@@ -68,12 +85,21 @@ Result<ucp_context_h> openUcx() {
   const ucs_status_t status = ucp_init(&params, config, &context);
   ucp_config_release(config);
   ECCL_TRY(ucxStatus(status, "making a context"));
+  ++its.contexts;
   return context;
 }
 
 void closeUcx(ucp_context_h context) {
-  std::lock_guard lock(opening());
+  UcxProcess& its = process();
+  std::lock_guard lock(its.mutex);
   ucp_cleanup(context);
+  --its.contexts;
+}
+
+void leaveUcx(ucp_worker_h worker, std::vector<std::shared_ptr<void>> memory) {
+  UcxProcess& its = process();
+  std::lock_guard lock(its.mutex);
+  its.left.emplace_back(worker, std::move(memory));
 }
 
 std::vector<std::string> describeUcx() {

@@ -63,7 +63,7 @@ void UcxPath::close() {
     for (const UcxOperation& each : *operations_) any |= each.underWay;
     return any;
   };
-  if (!poisoned_) awaitMeeting();
+  awaitMeeting();
   // Where nothing has failed all has ended, but for what the peer has not asked for yet.
   for (int look = 0; look < kLastLooks && underWay(); ++look) worker_.look();
   if (underWay() && !peer_->revoke()) {
@@ -188,15 +188,19 @@ void UcxPath::lookForLastMessages() {
   if (live_ && fault_.empty()) goOn();
 }
 
-// The peer that begins says nothing before the two have met, or it ends.
+// Of two that have not met, one that ends would take the other's UCX with it. The side that begins says nothing before
+// they have met.
 void UcxPath::awaitMeeting() {
-  if (peer_->begun() || heardMet_ || begins_) return;
+  if (worker_.abandoned() || (peer_->begun() && peer_->met()) || (!begins_ && heardMet_)) return;
   char word[sizeof(UcxWord)];
+  bool ended = false;
   const auto over = [&] {
-    const ssize_t got = socket_.receive(word, sizeof word);
-    return got >= 0 || (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR);
+    if (begins_ && peer_->met()) return true;
+    const ssize_t got = ended ? -1 : socket_.receive(word, sizeof word);
+    ended |= got == 0 || (got < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR);
+    return ended || (got > 0 && !begins_);
   };
-  if (!worker_.goOn(kMeeting, over)) worker_.abandon();
+  if (!worker_.goOn(kMeeting, over) || ended) worker_.abandon();
 }
 
 void UcxPath::breakLater(std::string reason) {
@@ -229,13 +233,10 @@ void UcxPath::breakOff(const std::string& reason) {
 
 void UcxPath::poison() {
   if (worker_.forked()) return;
-  const bool first = !std::exchange(poisoned_, true);
-  if (first && begins_) peer_->awaitMeeting();
   if (live_) tell({UcxWord::Kind::poison});
   stop();
-  if (first && !begins_) awaitMeeting();
+  worker_.abandon();
   peer_->revoke();
-  tellMet();
 }
 
 void UcxPath::closeAfterFork() {

@@ -121,7 +121,7 @@ class UcxPath : public Path, public UcxEnd, public ReadyHandler {
   UcxWord heard_{};  // of the socket, as far as it has come
   size_t heardBytes_ = 0;
   std::string fault_;  // to be told later
-  bool live_ = false, poisoned_ = false, closed_ = false;
+  bool live_ = false, closed_ = false;
 };
 
 }  // namespace eccl::transport

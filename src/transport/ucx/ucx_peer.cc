@@ -12,8 +12,6 @@ namespace {
 constexpr Duration kFarewell = std::chrono::milliseconds(100);
 /// Long against what a network card takes to give an operation up.
 constexpr Duration kRevocation = std::chrono::seconds(5);
-/// A peer that is there answers while it computes, too.
-constexpr Duration kMeeting = std::chrono::seconds(2);
 
 }  // namespace
 
@@ -53,10 +51,8 @@ void UcxPeer::onMet(void* request, ucs_status_t status, void* link) {
 UcxPeer::~UcxPeer() {
   link_->peer = nullptr;
   if (worker_.forked() || endpoint_ == nullptr) return;
-  if (failed_ || underWay_ > 0)
-    revoke();
-  else
-    close(0, kFarewell);
+  if (underWay_ > 0) revoke();
+  if (endpoint_ != nullptr && !worker_.abandoned()) close(failed_ ? UCP_EP_CLOSE_FLAG_FORCE : 0, kFarewell);
 }
 
 // In a callback of UCX. The endpoint stays until it is closed.
@@ -67,28 +63,22 @@ void UcxPeer::onError(void* link, ucp_ep_h, ucs_status_t status) {
   for (UcxEnd* end : self->ends_) end->peerFailed(ucs_status_string(status));
 }
 
-bool UcxPeer::awaitMeeting() {
-  return !begun_ || worker_.goOn(kMeeting, [this] { return meeting_ == nullptr || failed_; });
-}
-
 void UcxPeer::close(unsigned flags, Duration limit) {
-  if (!awaitMeeting()) {
-    endpoint_ = nullptr;
-    worker_.keep(link_);
-    return worker_.abandon();
-  }
   ucp_request_param_t param{};
   param.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
   param.flags = flags;
   const ucs_status_ptr_t request = ucp_ep_close_nbx(std::exchange(endpoint_, nullptr), &param);
   if (!UCS_PTR_IS_PTR(request)) return;
-  // What has not ended then ends with the worker.
-  if (!worker_.goOn(limit, [request] { return ucp_request_check_status(request) != UCS_INPROGRESS; })) worker_.keep(link_);
+  if (!worker_.goOn(limit, [request] { return ucp_request_check_status(request) != UCS_INPROGRESS; })) {
+    worker_.keep(link_);
+    worker_.abandon();
+  }
   ucp_request_free(request);
 }
 
 bool UcxPeer::revoke() {
-  if (worker_.forked()) return true;
+  if (worker_.forked() || underWay_ == 0) return true;
+  worker_.abandon();
   if (endpoint_ != nullptr) close(UCP_EP_CLOSE_FLAG_FORCE, kRevocation);
   if (worker_.goOn(kRevocation, [this] { return underWay_ == 0; })) return true;
   ECCL_WARN("%s: UCX has not given up %d messages with %s within %g s, and may still use their memory",

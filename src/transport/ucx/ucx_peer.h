@@ -27,7 +27,7 @@ class UcxPeer {
  public:
   UcxPeer(UcxWorker& worker, int rank, std::string address)
       : worker_(worker), rank_(rank), address_(std::move(address)) {}
-  /// Lets its end have what has been sent, for a moment; then takes back all that has not ended.
+  /// Lets the peer have what has been sent, for a moment.
   ~UcxPeer();
   UcxPeer(const UcxPeer&) = delete;
   /// Begins to meet its worker; again without effect. Of two ranks the lower one begins, and the other one when it
@@ -35,11 +35,8 @@ class UcxPeer {
   /// (system): UCX does not reach that address. Not logged.
   Status meet();
   bool begun() const { return begun_; }
-  /// Messages can go both ways; the ends are told once. Before that UCX 1.13 cannot take anything back without ending
-  /// the process, so whoever wants to waits for it.
+  /// Messages can go both ways; the ends are told once.
   bool met() const { return begun_ && meeting_ == nullptr; }
-  /// Where it has begun; false: not in time.
-  bool awaitMeeting();
   void add(UcxEnd* end) { ends_.insert(end); }
   void remove(UcxEnd* end) { ends_.erase(end); }
 

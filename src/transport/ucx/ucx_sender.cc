@@ -55,6 +55,7 @@ void UcxSender::take(const MessageFrame& frame, const UcxData& data) {
 }
 
 bool UcxSender::hear(const UcxWord& word) {
+  if (word.kind != UcxWord::Kind::credit && word.kind != UcxWord::Kind::end) return false;
   ends_ |= word.kind == UcxWord::Kind::end;
   return credit(word.released);
 }

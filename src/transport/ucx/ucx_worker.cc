@@ -17,7 +17,6 @@ namespace {
 constexpr int kCalls = 16;
 /// The first attempt to arm may only take away what woke the last sleep.
 constexpr int kArmings = 4;
-constexpr Duration kQuiet = std::chrono::milliseconds(1);
 
 }  // namespace
 
@@ -61,15 +60,10 @@ UcxWorker::~UcxWorker() {
   if (forked_) return;  // nothing of UCX may be touched here
   if (bell_ >= 0) context_.reactor->forget(bell_, this);
   if (abandoned_) {
-    ECCL_WARN("%s: a peer has not answered UCX in time, whose memory is given up", 
-              context_.describe(context_.rank).c_str());
-    for (auto& each : kept_) new std::shared_ptr<void>(std::move(each));
+    leaveUcx(worker_, std::move(kept_));
     return;
   }
-  if (worker_ != nullptr) {
-    goOn(kQuiet, [] { return false; });  // what peers have begun ends; see UcxPeer::met()
-    ucp_worker_destroy(worker_);
-  }
+  if (worker_ != nullptr) ucp_worker_destroy(worker_);
   if (ucp_ != nullptr) closeUcx(ucp_);
 }
 
@@ -111,20 +105,19 @@ void UcxWorker::progress() {
   }
 }
 
+// TCP is always armed, whatever is there: only what comes after all has been taken makes a new edge.
 void UcxWorker::beforeSleep() {
   sleeping_ = true;
   if (armed_ || forked_) return;
-  for (int i = 0; i < kArmings; ++i) {
-    const ucs_status_t status = ucp_worker_arm(worker_);
-    if (status == UCS_OK) {
-      armed_ = true;
-      return;
-    }
-    if (status != UCS_ERR_BUSY) break;
-    if (!waiting_.empty()) break;
-    look();
-  }
-  context_.reactor->ring();  // there is something to do
+  for (int i = 0; i < kArmings && !armed_ && drain(); ++i) armed_ = ucp_worker_arm(worker_) == UCS_OK;
+  if (!armed_) context_.reactor->ring();  // there is something to do
+}
+
+/// Takes all that has come; false: there is too much of it, or the ends have to hear of it first.
+bool UcxWorker::drain() {
+  int calls = 0;
+  while (calls < kCalls && look()) ++calls;
+  return calls < kCalls && waiting_.empty();
 }
 
 // In a callback of UCX. Nothing in the header is to be believed.

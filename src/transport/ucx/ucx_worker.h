@@ -92,8 +92,10 @@ class UcxWorker final : public ReadyHandler {
   }
   /// Keeps `memory` as long as the worker, as UCX may still use it.
   void keep(std::shared_ptr<void> memory) { kept_.push_back(std::move(memory)); }
-  /// UCX cannot be ended any more without ending the process: it stays as it is.
+  /// Something has failed or was taken back. UCX 1.13 ends the process if its worker is destroyed while a peer that
+  /// may not answer any more is asked for something, and nobody can tell whether one is. So the worker stays behind.
   void abandon() { abandoned_ = true; }
+  bool abandoned() const { return abandoned_; }
   /// In a forked child: UCX is the parent's from now on.
   void closeAfterFork();
   bool forked() const { return forked_; }
@@ -101,6 +103,7 @@ class UcxWorker final : public ReadyHandler {
  private:
   void onReady(uint32_t) override { progress(); }
   Status openWorker();
+  bool drain();
   Status readAddress();
   static ucs_status_t onMessage(void* worker, const void* header, size_t headerBytes, void* data, size_t bytes,
                                 const ucp_am_recv_param_t* param);
