@@ -18,7 +18,8 @@ using ::testing::HasSubstr;
 class UcxModule : public ::testing::Test {
  protected:
   void SetUp() override {
-    if (test::builtModule("ucx").empty()) GTEST_SKIP() << "the transport module 'ucx' was not built: no libucx-dev";
+    if (test::builtModule("ucx").empty())
+      GTEST_SKIP() << "the transport module 'ucx' was not built: no libucx-dev";
   }
   static ecclComm_t join(int rank, int ranks, test::Board& board, std::string& report) {
     setenv("ECCL_TRANSPORT_MODULES", test::builtModule("ucx").c_str(), 1);
@@ -84,7 +85,8 @@ TEST_F(UcxModule, CarriesAnAlltoAllv) {
     }
     std::vector<int> out(kRanks * kMost, rank), in(kRanks * kMost, -1);
     for (int times = 0; times < 5; ++times) {
-      if (ecclAlltoAllv(out.data(), sends, at, in.data(), receives, at, ecclInt32, comm, nullptr) != ecclSuccess) {
+      if (ecclAlltoAllv(out.data(), sends, at, in.data(), receives, at, ecclInt32, comm, nullptr) !=
+          ecclSuccess) {
         report += ecclGetLastError(comm);
         return 3;
       }
@@ -107,7 +109,8 @@ TEST_F(UcxModule, ServesSeveralCommunicators) {
       if (ecclCommSplit(comm, 0, rank, &part, nullptr) != ecclSuccess) return 3;
       std::vector<float> data(100'000, 1);
       for (ecclComm_t each : {part, comm, part}) {
-        if (ecclAllReduce(data.data(), data.data(), data.size(), ecclFloat, ecclSum, each, nullptr) != ecclSuccess) {
+        if (ecclAllReduce(data.data(), data.data(), data.size(), ecclFloat, ecclSum, each, nullptr) !=
+            ecclSuccess) {
           report += ecclGetLastError(each);
           return 4;
         }

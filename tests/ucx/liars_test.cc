@@ -56,11 +56,21 @@ TEST_F(LyingSender, AnUnknownEndAndAStrangeHeaderAreForNobody) {
   EXPECT_TRUE(until([&] { return end.peek(received); }));
 }
 
-TEST_F(LyingSender, MoreThanTheCredits) { breaksBy(frame(8, 10), 10, "it exceeds the credits given"); }
-TEST_F(LyingSender, BehindWhatIsExpected) { breaksBy(frame(~uint64_t{0}, 10), 10, "it exceeds the credits given"); }
-TEST_F(LyingSender, LongerThanASlot) { breaksBy(frame(0, (1 << 20) + 1), (1 << 20) + 1, "it is longer than a slot"); }
-TEST_F(LyingSender, LessDataThanItSays) { breaksBy(frame(0, 100), 99, "its data has another length"); }
-TEST_F(LyingSender, MoreDataThanItSays) { breaksBy(frame(0, 100), 101, "its data has another length"); }
+TEST_F(LyingSender, MoreThanTheCredits) {
+  breaksBy(frame(8, 10), 10, "it exceeds the credits given");
+}
+TEST_F(LyingSender, BehindWhatIsExpected) {
+  breaksBy(frame(~uint64_t{0}, 10), 10, "it exceeds the credits given");
+}
+TEST_F(LyingSender, LongerThanASlot) {
+  breaksBy(frame(0, (1 << 20) + 1), (1 << 20) + 1, "it is longer than a slot");
+}
+TEST_F(LyingSender, LessDataThanItSays) {
+  breaksBy(frame(0, 100), 99, "its data has another length");
+}
+TEST_F(LyingSender, MoreDataThanItSays) {
+  breaksBy(frame(0, 100), 101, "its data has another length");
+}
 TEST_F(LyingSender, MoreDataThanItSaysByRendezvous) {
   breaksBy(frame(0, 100), 1 << 20, "its data has another length", UCP_AM_SEND_FLAG_RNDV);
 }
@@ -153,10 +163,18 @@ TEST_F(LyingReceiver, TruthIsTaken) {
   EXPECT_TRUE(until([&] { return end.untaken(&final) == 0 && final; }));
   EXPECT_EQ(broken, "");
 }
-TEST_F(LyingReceiver, ReleasesMoreThanWasSent) { breaksBy(credit(2)); }
-TEST_F(LyingReceiver, GivesACreditWithData) { breaksBy(credit(1), 4); }
-TEST_F(LyingReceiver, SendsAMessage) { breaksBy(frame(0, 0)); }
-TEST_F(LyingReceiver, EndsByTheWrongWay) { breaksBy(credit(1, FrameKind::end)); }
+TEST_F(LyingReceiver, ReleasesMoreThanWasSent) {
+  breaksBy(credit(2));
+}
+TEST_F(LyingReceiver, GivesACreditWithData) {
+  breaksBy(credit(1), 4);
+}
+TEST_F(LyingReceiver, SendsAMessage) {
+  breaksBy(frame(0, 0));
+}
+TEST_F(LyingReceiver, EndsByTheWrongWay) {
+  breaksBy(credit(1, FrameKind::end));
+}
 TEST_F(LyingReceiver, EndsWithMoreThanWasSent) {
   say({UcxWord::Kind::end, 0, 2});
   EXPECT_TRUE(until([&] { return !broken.empty(); }));

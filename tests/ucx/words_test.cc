@@ -33,7 +33,8 @@ TEST(UcxWords, ComeAsTheyWereSaid) {
 TEST(UcxWords, NonsenseIsRefused) {
   EXPECT_THAT(whyNot(""), HasSubstr("makes no sense"));
   EXPECT_THAT(whyNot(std::string(100, 'x')), HasSubstr("makes no sense"));
-  for (size_t bytes = 0; bytes < said().size(); ++bytes) EXPECT_NE(whyNot(said().substr(0, bytes)), "") << bytes;
+  for (size_t bytes = 0; bytes < said().size(); ++bytes)
+    EXPECT_NE(whyNot(said().substr(0, bytes)), "") << bytes;
   EXPECT_THAT(whyNot(said() + "x"), HasSubstr("has not come whole"));
   EXPECT_THAT(whyNot(said().substr(0, said().size() - 1)), HasSubstr("has not come whole"));
 }

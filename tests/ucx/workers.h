@@ -93,7 +93,8 @@ class UcxTwo : public ::testing::Test {
   }
   void say(UcxWord word) { ASSERT_EQ(theirs.send(&word, sizeof word), static_cast<ssize_t>(sizeof word)); }
   /// An active message of the peer; what it refers to stays until close. Returns UCX's request, if it has one.
-  void send(const void* header, size_t headerBytes, const void* data = nullptr, size_t bytes = 0, uint32_t flags = 0) {
+  void send(const void* header, size_t headerBytes, const void* data = nullptr, size_t bytes = 0,
+            uint32_t flags = 0) {
     ucp_request_param_t param{};
     param.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS;
     param.flags = flags;

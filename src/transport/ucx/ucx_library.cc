@@ -13,8 +13,8 @@ extern char** environ;
 namespace eccl::transport {
 namespace {
 
-/// What this process has of UCX. Ranks in threads make contexts at the same time, and UCX's settings and modules are
-/// the process's.
+/// What this process has of UCX. Ranks in threads make contexts at the same time, and UCX's settings and
+/// modules are the process's.
 struct UcxProcess {
   std::mutex mutex;
   pid_t pid = 0;  // that has opened contexts
@@ -26,7 +26,8 @@ UcxProcess& process() {
   return *one;
 }
 
-/// "tcp/eth0, sysv/memory": of UCX's own text, which has a line for each: "# resource 1 : md 1 dev 2 ... tcp/eth0".
+/// "tcp/eth0, sysv/memory": of UCX's own text, which has a line for each: "# resource 1 : md 1 dev 2 ...
+/// tcp/eth0".
 std::string resourcesIn(const std::string& text) {
   std::string list;
   std::istringstream lines(text);
@@ -35,7 +36,8 @@ std::string resourcesIn(const std::string& text) {
     const size_t slash = line.find('/');
     if (slash == std::string::npos) continue;
     const size_t space = line.rfind(' ', slash), end = line.find_first_of(" \t", slash);
-    list += (list.empty() ? "" : ", ") + line.substr(space + 1, end == std::string::npos ? end : end - space - 1);
+    list +=
+        (list.empty() ? "" : ", ") + line.substr(space + 1, end == std::string::npos ? end : end - space - 1);
   }
   return list;
 }
@@ -69,10 +71,11 @@ Result<ucp_context_h> openUcx() {
   UcxProcess& its = process();
   std::lock_guard lock(its.mutex);
   if (its.contexts > 0 && its.pid != getpid()) {
-    return Status::error(Code::system,
-                         "this process was forked while process %d used UCX, which cannot be used in both: fork before "
-                         "that, or start another program",
-                         static_cast<int>(its.pid));
+    return Status::error(
+        Code::system,
+        "this process was forked while process %d used UCX, which cannot be used in both: fork before "
+        "that, or start another program",
+        static_cast<int>(its.pid));
   }
   its.pid = getpid();
   ucp_config_t* config = nullptr;
@@ -103,8 +106,8 @@ void leaveUcx(ucp_worker_h worker, std::vector<std::shared_ptr<void>> memory) {
 }
 
 std::vector<std::string> describeUcx() {
-  std::vector<std::string> lines = {format("UCX %s, built for %d.%d", ucp_get_version_string(), UCP_API_MAJOR,
-                                           UCP_API_MINOR)};
+  std::vector<std::string> lines = {
+      format("UCX %s, built for %d.%d", ucp_get_version_string(), UCP_API_MAJOR, UCP_API_MINOR)};
   if (const Result<ucp_context_h> context = openUcx(); context.ok()) {
     const std::string resources = resourcesIn(textOf(*context));
     if (!resources.empty()) lines.push_back("UCX has found " + resources);

@@ -152,7 +152,8 @@ void UcxPath::onReady(uint32_t) {
 /// Takes what has come over the socket; returns why it is the end of the connection, or nothing.
 std::string UcxPath::listen() {
   while (live_) {
-    const ssize_t got = socket_.receive(reinterpret_cast<char*>(&heard_) + heardBytes_, sizeof heard_ - heardBytes_);
+    const ssize_t got =
+        socket_.receive(reinterpret_cast<char*>(&heard_) + heardBytes_, sizeof heard_ - heardBytes_);
     if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) return "";
     if (got == 0) return "the peer closed the connection";
     if (got < 0) return format("receiving from it failed: %s", describeError(errno).c_str());
@@ -188,8 +189,8 @@ void UcxPath::lookForLastMessages() {
   if (live_ && fault_.empty()) goOn();
 }
 
-// Of two that have not met, one that ends would take the other's UCX with it. The side that begins says nothing before
-// they have met.
+// Of two that have not met, one that ends would take the other's UCX with it. The side that begins says nothing
+// before they have met.
 void UcxPath::awaitMeeting() {
   if (worker_.abandoned() || (peer_->begun() && peer_->met()) || (!begins_ && heardMet_)) return;
   char word[sizeof(UcxWord)];

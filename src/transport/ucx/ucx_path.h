@@ -1,4 +1,5 @@
-// What both ends of a UCX connection share: the set-up's socket, what is under way, and how the connection breaks.
+// What both ends of a UCX connection share: the set-up's socket, what is under way, and how the connection
+// breaks.
 #pragma once
 
 #include <ucp/api/ucp.h>
@@ -28,17 +29,18 @@ struct UcxOperation {
   Assemblies::Message* message = nullptr;  ///< of a receive
 };
 
-/// The lane's ring is private memory. Messages travel as active messages of UCX, each with a UcxHeader, straight
-/// from and to where they lie: short ones as UCX sends them, long ones by rendezvous. They may be complete in any
-/// order. Credits and what asks for them are active messages without data.
+/// The lane's ring is private memory. Messages travel as active messages of UCX, each with a UcxHeader,
+/// straight from and to where they lie: short ones as UCX sends them, long ones by rendezvous. They may be
+/// complete in any order. Credits and what asks for them are active messages without data.
 ///
-/// The socket of the set-up stays. Each side says over it when UCX has a way to the other, and the sender waits for
-/// both: before that the receiver may not know the connection. Over it go also the words after which nothing comes
-/// any more (the end with the last credit, and poison), and its end is the end of the peer: UCX itself finds that
-/// out after seconds, if at all, and an endpoint that is taken back loses what was about to be sent.
+/// The socket of the set-up stays. Each side says over it when UCX has a way to the other, and the sender waits
+/// for both: before that the receiver may not know the connection. Over it go also the words after which
+/// nothing comes any more (the end with the last credit, and poison), and its end is the end of the peer: UCX
+/// itself finds that out after seconds, if at all, and an endpoint that is taken back loses what was about to
+/// be sent.
 ///
-/// Owner: the Connection. Threads: the driver's. Failure: a peer or socket that is lost, or a message that cannot
-/// be, is told to `onBroken` once; the peer's poison word in the ring is set.
+/// Owner: the Connection. Threads: the driver's. Failure: a peer or socket that is lost, or a message that
+/// cannot be, is told to `onBroken` once; the peer's poison word in the ring is set.
 class UcxPath : public Path, public UcxEnd, public ReadyHandler {
  public:
   /// What an end is made of.
@@ -62,16 +64,16 @@ class UcxPath : public Path, public UcxEnd, public ReadyHandler {
   void closeAfterFork() override;
 
  protected:
-  /// `peerPoison`: the word by which this side's lanes see that the peer has failed. `operations`: how many there
-  /// are at most.
+  /// `peerPoison`: the word by which this side's lanes see that the peer has failed. `operations`: how many
+  /// there are at most.
   UcxPath(Wiring wiring, uint32_t* peerPoison, size_t operations);
   /// Of the last class: nothing is called any more, and what has not ended is taken back.
   void close();
 
   bool live() const { return live_; }
   UcxOperation& operation(size_t index) { return (*operations_)[index]; }
-  /// Sends a frame with `bytes` bytes from `data` on. True: UCX has taken them; else the operation is under way, or
-  /// the connection about to be broken.
+  /// Sends a frame with `bytes` bytes from `data` on. True: UCX has taken them; else the operation is under
+  /// way, or the connection about to be broken.
   bool send(UcxOperation& operation, const MessageFrame& frame, const void* data, size_t bytes);
   /// In take(): has the data come to `to`. True: it is there.
   bool receive(UcxOperation& operation, const UcxData& data, void* to);

@@ -15,12 +15,13 @@ namespace eccl::transport {
 class UcxEnd;
 class UcxWorker;
 
-/// All connections with that rank share it. One each would cost a set-up and sockets or queue pairs each, and would
-/// not keep them apart: UCX joins the endpoints of two workers in the order in which they were made, so two ends of
-/// one connection need not lead to each other, and closing one may break another.
+/// All connections with that rank share it. One each would cost a set-up and sockets or queue pairs each, and
+/// would not keep them apart: UCX joins the endpoints of two workers in the order in which they were made, so
+/// two ends of one connection need not lead to each other, and closing one may break another.
 ///
-/// It is made with UCX's error handling, without which UCX ends the process where a connection breaks, and can take
-/// nothing back. UCX 1.13 leaves shared memory out for such endpoints, unless UCX_MM_ERROR_HANDLING=y says otherwise.
+/// It is made with UCX's error handling, without which UCX ends the process where a connection breaks, and can
+/// take nothing back. UCX 1.13 leaves shared memory out for such endpoints, unless UCX_MM_ERROR_HANDLING=y says
+/// otherwise.
 ///
 /// Owners: the paths. Threads: the driver's. Failure: told to all its ends, once.
 class UcxPeer {
@@ -30,9 +31,9 @@ class UcxPeer {
   /// Lets the peer have what has been sent, for a moment.
   ~UcxPeer();
   UcxPeer(const UcxPeer&) = delete;
-  /// Begins to meet its worker; again without effect. Of two ranks the lower one begins, and the other one when it
-  /// hears that the two have met: UCX 1.13 may wait for ever where both begin over TCP at the same time. Error
-  /// (system): UCX does not reach that address. Not logged.
+  /// Begins to meet its worker; again without effect. Of two ranks the lower one begins, and the other one when
+  /// it hears that the two have met: UCX 1.13 may wait for ever where both begin over TCP at the same time.
+  /// Error (system): UCX does not reach that address. Not logged.
   Status meet();
   bool begun() const { return begun_; }
   /// Messages can go both ways; the ends are told once.
@@ -48,9 +49,10 @@ class UcxPeer {
   int underWay() const { return underWay_; }
   void begin() { ++underWay_; }
   void ended() { --underWay_; }
-  /// Takes back all that has not ended. Afterwards UCX touches no memory of messages any more. False: something has
-  /// not ended in time. Again without effect.
+  /// Takes back all that has not ended. Afterwards UCX touches no memory of messages any more. False: something
+  /// has not ended in time. Again without effect.
   bool revoke();
+
  private:
   /// Where UCX finds the peer: it may know of it for longer than that is there.
   struct Link {

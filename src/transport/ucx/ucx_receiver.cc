@@ -20,7 +20,8 @@ UcxReceiver::~UcxReceiver() {
 void UcxReceiver::take(const MessageFrame& frame, const UcxData& data) {
   if (!live()) return;
   if (frame.kind == FrameKind::ask) {
-    if (data.bytes > 0 || !credits_.onAsk(frame)) return refuse(frame, data.bytes, "it asks for what was not sent");
+    if (data.bytes > 0 || !credits_.onAsk(frame))
+      return refuse(frame, data.bytes, "it asks for what was not sent");
     return callLater();
   }
   const char* wrong = nullptr;
@@ -40,10 +41,11 @@ void UcxReceiver::take(const MessageFrame& frame, const UcxData& data) {
 }
 
 void UcxReceiver::refuse(const MessageFrame& frame, size_t bytes, const char* wrong) {
-  breakLater(format("it sent a message that cannot be: %s (kind %u, number %llu, expected from %llu on, %zu bytes of "
-                    "%u, slots of %u bytes); is it another version of ECCL?",
-                    wrong, static_cast<unsigned>(frame.kind), static_cast<unsigned long long>(frame.sequence),
-                    static_cast<unsigned long long>(end_.next), bytes, frame.length, end_.shape.slotBytes));
+  breakLater(
+      format("it sent a message that cannot be: %s (kind %u, number %llu, expected from %llu on, %zu bytes of "
+             "%u, slots of %u bytes); is it another version of ECCL?",
+             wrong, static_cast<unsigned>(frame.kind), static_cast<unsigned long long>(frame.sequence),
+             static_cast<unsigned long long>(end_.next), bytes, frame.length, end_.shape.slotBytes));
 }
 
 void UcxReceiver::ended(UcxOperation& operation) {

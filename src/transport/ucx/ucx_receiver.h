@@ -6,8 +6,8 @@
 
 namespace eccl::transport {
 
-/// Has messages come into the ring, or straight into the user's memory where an offer allows, and sends the sender
-/// credits for what was released. Owner, threads, failure: see UcxPath.
+/// Has messages come into the ring, or straight into the user's memory where an offer allows, and sends the
+/// sender credits for what was released. Owner, threads, failure: see UcxPath.
 class UcxReceiver final : public UcxPath {
  public:
   /// `end` is attached to the Wiring's memory and outlives the path.

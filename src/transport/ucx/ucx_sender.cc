@@ -16,7 +16,8 @@ void UcxSender::kick() {
     UcxOperation& sending = sendOf(message_);
     const MessageFrame frame = frameOf(end_, message_);
     ++message_;
-    if (!send(sending, frame, slot.length > 0 ? payloadOf(end_, slot) : nullptr, slot.length) && !sending.underWay)
+    if (!send(sending, frame, slot.length > 0 ? payloadOf(end_, slot) : nullptr, slot.length) &&
+        !sending.underWay)
       return;
   }
   release();
@@ -30,8 +31,10 @@ void UcxSender::ended(UcxOperation& operation) {
 void UcxSender::release() {
   while (done_ != message_ && !sendOf(done_).underWay) ++done_;
   const uint64_t both = static_cast<int64_t>(credited_ - done_) < 0 ? credited_ : done_;
-  if (both != end_.control->released) storeRelease(&end_.control->released, both);  // pairs with SendEnd::reserve
-  if (ends_ && both == credited_) storeRelease(&end_.control->receiverEnded, 1u);   // pairs with SendEnd::untaken
+  if (both != end_.control->released)
+    storeRelease(&end_.control->released, both);  // pairs with SendEnd::reserve
+  if (ends_ && both == credited_)
+    storeRelease(&end_.control->receiverEnded, 1u);  // pairs with SendEnd::untaken
 }
 
 // False: it cannot be. Credits come by two ways, so an earlier one may come behind a later one.
@@ -48,10 +51,11 @@ bool UcxSender::credit(uint64_t released) {
 void UcxSender::take(const MessageFrame& frame, const UcxData& data) {
   if (!live()) return;
   if (frame.kind == FrameKind::credit && frame.length == 0 && data.bytes == 0 && credit(frame.released)) return;
-  breakLater(format("it sent a credit that cannot be (kind %u, %llu messages released of %llu sent, %zu bytes); is it "
-                    "another version of ECCL?",
-                    static_cast<unsigned>(frame.kind), static_cast<unsigned long long>(frame.released),
-                    static_cast<unsigned long long>(message_), data.bytes));
+  breakLater(
+      format("it sent a credit that cannot be (kind %u, %llu messages released of %llu sent, %zu bytes); is it "
+             "another version of ECCL?",
+             static_cast<unsigned>(frame.kind), static_cast<unsigned long long>(frame.released),
+             static_cast<unsigned long long>(message_), data.bytes));
 }
 
 bool UcxSender::hear(const UcxWord& word) {

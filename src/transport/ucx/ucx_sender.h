@@ -8,9 +8,9 @@
 
 namespace eccl::transport {
 
-/// Sends published messages straight from where they lie, and turns credits into released slots. A slot is released
-/// when the receiver says so and UCX has done with it as well: the receiver may have all of a message before UCX
-/// here knows. Owner, threads, failure: see UcxPath.
+/// Sends published messages straight from where they lie, and turns credits into released slots. A slot is
+/// released when the receiver says so and UCX has done with it as well: the receiver may have all of a message
+/// before UCX here knows. Owner, threads, failure: see UcxPath.
 class UcxSender final : public UcxPath {
  public:
   /// `end` is attached to the Wiring's memory and outlives the path.
@@ -36,11 +36,11 @@ class UcxSender final : public UcxPath {
   void sendAsk();
 
   SendEnd& end_;
-  uint64_t message_;    // what is sent next
-  uint64_t done_;       // UCX has done with the messages before this one
-  uint64_t credited_;   // the receiver has released those before this one
-  bool ends_ = false;   // the receiver takes no more
-  bool asks_ = false;   // that is still to be sent
+  uint64_t message_;   // what is sent next
+  uint64_t done_;      // UCX has done with the messages before this one
+  uint64_t credited_;  // the receiver has released those before this one
+  bool ends_ = false;  // the receiver takes no more
+  bool asks_ = false;  // that is still to be sent
 };
 
 }  // namespace eccl::transport

@@ -1,5 +1,5 @@
-// Ranks on hosts with a network that UCX knows (InfiniBand, RoCE, or TCP where there is nothing better), as a module:
-// libeccl.so needs no UCX.
+// Ranks on hosts with a network that UCX knows (InfiniBand, RoCE, or TCP where there is nothing better), as a
+// module: libeccl.so needs no UCX.
 #include "transport/core/transport_module.h"
 #include "transport/ucx/ucx_library.h"
 #include "transport/ucx/ucx_setup.h"
@@ -32,7 +32,10 @@ class UcxTransport final : public Transport {
 };
 
 const TransportEntry kUcxTransport = {
-    "ucx", 50, Reach::network, nullptr,
+    "ucx",
+    50,
+    Reach::network,
+    nullptr,
     [](const TransportContext& context) -> Result<std::unique_ptr<Transport>> {
       if (context.setting && context.setting("ENCRYPT") == "1")
         return Status::error(Code::system, "UCX does not encrypt, and ECCL_ENCRYPT=1 asks for it");

@@ -25,14 +25,14 @@ size_t mostUcxAddress() {
 
 Status sayUcx(const UcxWords& words, UcxVersion version, SetupData* data) {
   if (words.address.size() > mostUcxAddress()) {
-    return Status::error(Code::system,
-                         "the address of UCX's worker has %zu bytes and %zu can be told: have UCX use fewer devices "
-                         "(UCX_NET_DEVICES) or transports (UCX_TLS)",
-                         words.address.size(), mostUcxAddress());
+    return Status::error(
+        Code::system,
+        "the address of UCX's worker has %zu bytes and %zu can be told: have UCX use fewer devices "
+        "(UCX_NET_DEVICES) or transports (UCX_TLS)",
+        words.address.size(), mostUcxAddress());
   }
-  const Wire wire{kMagic,        kWords,
-                  version.major, version.minor,
-                  static_cast<uint32_t>(words.address.size()), words.end};
+  const Wire wire{kMagic,   kWords, version.major, version.minor, static_cast<uint32_t>(words.address.size()),
+                  words.end};
   data->bytes.assign(reinterpret_cast<const char*>(&wire), sizeof wire);
   data->bytes += words.address;
   return {};
@@ -40,11 +40,13 @@ Status sayUcx(const UcxWords& words, UcxVersion version, SetupData* data) {
 
 Result<UcxWords> readUcx(const SetupData& data, UcxVersion version) {
   Wire wire;
-  if (data.bytes.size() < sizeof wire) return Status::error(Code::remote, "what the peer says of UCX makes no sense");
+  if (data.bytes.size() < sizeof wire)
+    return Status::error(Code::remote, "what the peer says of UCX makes no sense");
   std::memcpy(&wire, data.bytes.data(), sizeof wire);
   if (wire.magic != kMagic) return Status::error(Code::remote, "what the peer says of UCX makes no sense");
   if (wire.words != kWords) {
-    return Status::error(Code::remote, "the peer's transport 'ucx' is of version %u, this one of %u: use one ECCL",
+    return Status::error(Code::remote,
+                         "the peer's transport 'ucx' is of version %u, this one of %u: use one ECCL",
                          wire.words, kWords);
   }
   if (wire.major != version.major || wire.minor != version.minor) {

@@ -10,8 +10,8 @@
 
 namespace eccl::transport {
 
-/// An end of a connection, as the peer's messages name it: a random number, which only the peer has been told, over
-/// a connection that has passed the handshake. UCX's own connections pass none.
+/// An end of a connection, as the peer's messages name it: a random number, which only the peer has been told,
+/// over a connection that has passed the handshake. UCX's own connections pass none.
 using UcxEndId = uint64_t;
 
 /// The header of each active message. Little-endian, as it lies in memory.
@@ -38,8 +38,8 @@ static_assert(sizeof(UcxWord) == 16);
 /// The one id of active messages that is used.
 inline constexpr unsigned kUcxMessages = 1;
 
-/// The version of UCX as far as it has to be the same at both ends: what its workers say to each other may change
-/// with it.
+/// The version of UCX as far as it has to be the same at both ends: what its workers say to each other may
+/// change with it.
 struct UcxVersion {
   uint16_t major = 0, minor = 0;
 };
@@ -52,8 +52,8 @@ struct UcxWords {
 
 /// The content of the offer, and of the answer. Error (system): the address is too long for it.
 Status sayUcx(const UcxWords& words, UcxVersion version, SetupData* data);
-/// What the peer said, which may be anything. Errors (remote): it makes no sense, or it is of another version of
-/// ECCL or UCX.
+/// What the peer said, which may be anything. Errors (remote): it makes no sense, or it is of another version
+/// of ECCL or UCX.
 Result<UcxWords> readUcx(const SetupData& data, UcxVersion version);
 /// The longest address that can be told.
 size_t mostUcxAddress();

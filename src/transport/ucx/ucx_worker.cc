@@ -121,8 +121,8 @@ bool UcxWorker::drain() {
 }
 
 // In a callback of UCX. Nothing in the header is to be believed.
-ucs_status_t UcxWorker::onMessage(void* worker, const void* header, size_t headerBytes, void* data, size_t bytes,
-                                  const ucp_am_recv_param_t* param) {
+ucs_status_t UcxWorker::onMessage(void* worker, const void* header, size_t headerBytes, void* data,
+                                  size_t bytes, const ucp_am_recv_param_t* param) {
   auto* const self = static_cast<UcxWorker*>(worker);
   UcxHeader said;
   if (headerBytes != sizeof said) {

@@ -40,11 +40,11 @@ class UcxEnd {
   virtual void peerFailed(const char* why) = 0;
 };
 
-/// Owner: the UcxTransport. It outlives all ends and peers. Threads: the driver's. Failure: open() says why; a peer
-/// that is lost is told to its ends.
+/// Owner: the UcxTransport. It outlives all ends and peers. Threads: the driver's. Failure: open() says why; a
+/// peer that is lost is told to its ends.
 ///
-/// While the driver sleeps, what arrives wakes it by UCX's own descriptor. The reactor watches that for good, by
-/// its edges: UCX leaves it readable until it is armed again, and it is armed for sleeps only.
+/// While the driver sleeps, what arrives wakes it by UCX's own descriptor. The reactor watches that for good,
+/// by its edges: UCX leaves it readable until it is armed again, and it is armed for sleeps only.
 class UcxWorker final : public ReadyHandler {
  public:
   explicit UcxWorker(const TransportContext& context) : context_(context) {}
@@ -92,8 +92,9 @@ class UcxWorker final : public ReadyHandler {
   }
   /// Keeps `memory` as long as the worker, as UCX may still use it.
   void keep(std::shared_ptr<void> memory) { kept_.push_back(std::move(memory)); }
-  /// Something has failed or was taken back. UCX 1.13 ends the process if its worker is destroyed while a peer that
-  /// may not answer any more is asked for something, and nobody can tell whether one is. So the worker stays behind.
+  /// Something has failed or was taken back. UCX 1.13 ends the process if its worker is destroyed while a peer
+  /// that may not answer any more is asked for something, and nobody can tell whether one is. So the worker
+  /// stays behind.
   void abandon() { abandoned_ = true; }
   bool abandoned() const { return abandoned_; }
   /// In a forked child: UCX is the parent's from now on.
