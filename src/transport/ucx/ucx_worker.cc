@@ -13,7 +13,7 @@
 namespace eccl::transport {
 namespace {
 
-/// Calls of UCX in one progress(), as long as each finds something. Then the lanes have their turn.
+/// Calls of UCX one after the other, as long as each finds something. Then the lanes have their turn.
 constexpr int kCalls = 16;
 /// The first attempt to arm may only take away what woke the last sleep.
 constexpr int kArmings = 4;
@@ -92,17 +92,22 @@ std::shared_ptr<UcxPeer> UcxWorker::peer(int rank, const std::string& address) {
   return peer;
 }
 
+// One look, as the driver comes again after each move, and looking in vain costs UCX a system call over TCP.
 void UcxWorker::progress() {
   if (forked_) return;
-  int calls = 0;
-  while (calls < kCalls && look()) ++calls;
-  if (calls > 0) begun();
+  if (look()) begun();
   // Each may begin something, and break; that may end in all paths being poisoned.
   while (!waiting_.empty()) {
     UcxEnd* const end = waiting_.back();
     waiting_.pop_back();
     end->later();
   }
+}
+
+// What is left makes no new edge.
+void UcxWorker::onReady(uint32_t) {
+  if (!forked_ && !drain()) context_.reactor->ring();
+  progress();
 }
 
 // TCP is always armed, whatever is there: only what comes after all has been taken makes a new edge.

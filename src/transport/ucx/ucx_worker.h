@@ -102,7 +102,7 @@ class UcxWorker final : public ReadyHandler {
   bool forked() const { return forked_; }
 
  private:
-  void onReady(uint32_t) override { progress(); }
+  void onReady(uint32_t) override;
   Status openWorker();
   bool drain();
   Status readAddress();
