@@ -27,6 +27,10 @@ Status wrong(const ModuleKind& kind, const std::string& path, const std::string&
                        why.c_str());
 }
 
+std::string folderOf(Opened when) {
+  return moduleFolder() + (when == Opened::named ? "/named" : "");
+}
+
 }  // namespace
 
 Result<const ModuleHeader*> openModule(const ModuleKind& kind, const std::string& path) {
@@ -80,13 +84,15 @@ const std::string& moduleFolder() {
 }
 
 std::string modulePath(const ModuleKind& kind, const std::string& name) {
-  return moduleFolder() + "/" + kind.prefix + name + kFileSuffix;
+  const std::string file = kind.prefix + name + kFileSuffix, named = folderOf(Opened::named) + "/" + file;
+  std::error_code none;
+  return std::filesystem::exists(named, none) ? named : folderOf(Opened::always) + "/" + file;
 }
 
-std::vector<std::string> modulesFound(const ModuleKind& kind) {
+std::vector<std::string> modulesFound(const ModuleKind& kind, Opened when) {
   std::vector<std::string> paths;
   std::error_code none;  // the folder is usually not there
-  for (const auto& entry : std::filesystem::directory_iterator(moduleFolder(), none)) {
+  for (const auto& entry : std::filesystem::directory_iterator(folderOf(when), none)) {
     const std::string file = entry.path().filename();
     if (file.rfind(kind.prefix, 0) == 0 && entry.path().extension() == kFileSuffix)
       paths.push_back(entry.path());

@@ -49,9 +49,13 @@ struct ModuleKind {
 Result<const ModuleHeader*> openModule(const ModuleKind& kind, const std::string& path);
 /// Where modules of this installation are: the folder eccl/ beside libeccl.so. An absolute path.
 const std::string& moduleFolder();
-/// The file of the module of this name in that folder, whether or not there is one.
+/// The file of the module of this name in that folder, or in the one of those that are opened where a setting names
+/// them; whether or not there is one.
 std::string modulePath(const ModuleKind& kind, const std::string& name);
-/// The files in that folder whose names are those of modules of this kind, sorted.
-std::vector<std::string> modulesFound(const ModuleKind& kind);
+/// When the modules of a folder are opened: always, or where a setting names them. What a library does to a process by
+/// being there (signal handlers, hooks of memory, threads) is for those who ask for it: named/ in that folder.
+enum class Opened : uint8_t { always, named };
+/// The files there whose names are those of modules of this kind, sorted.
+std::vector<std::string> modulesFound(const ModuleKind& kind, Opened when);
 
 }  // namespace eccl

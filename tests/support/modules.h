@@ -12,7 +12,7 @@ inline std::string transportModule(const std::string& name) {
 
 /// The file of a transport module that is built with the library; empty: it was left out.
 inline std::string builtModule(const std::string& name) {
-  const std::string path = std::string(ECCL_BINARY_DIR) + "/src/eccl/libeccl_transport_" + name + ".so";
+  const std::string path = std::string(ECCL_BINARY_DIR) + "/src/eccl/named/libeccl_transport_" + name + ".so";
   std::error_code none;
   return std::filesystem::exists(path, none) ? path : "";
 }

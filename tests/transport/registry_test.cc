@@ -16,11 +16,11 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-/// Without the module that other tests may have opened.
+/// Without the modules that other tests may have opened.
 std::string namesOf(const std::vector<const TransportEntry*>& entries) {
   std::string names;
   for (const TransportEntry* entry : entries) {
-    if (entry->name != std::string("unix")) names += entry->name + std::string(" ");
+    if (moduleFileOf(*entry).empty()) names += entry->name + std::string(" ");
   }
   return names;
 }

@@ -106,7 +106,7 @@ Status openModules(const Settings& settings) {
     if (entryNamed(knownTransports(), name) == nullptr) ECCL_TRY(openNamed(name, settings));
   }
   if (!named.empty()) return {};
-  for (const std::string& path : modulesFound(kTransportModules)) {
+  for (const std::string& path : modulesFound(kTransportModules, Opened::always)) {
     if (Status status = openTransportModule(path); !status.ok()) Registry::get().leaveOut(path, status);
   }
   return {};
@@ -124,8 +124,10 @@ std::string moduleFileOf(const TransportEntry& entry) {
 
 std::vector<Status> unusableModules() {
   std::vector<Status> reasons;
-  for (const std::string& path : modulesFound(kTransportModules)) {
-    if (Status status = openTransportModule(path); !status.ok()) reasons.push_back(std::move(status));
+  for (const Opened when : {Opened::always, Opened::named}) {
+    for (const std::string& path : modulesFound(kTransportModules, when)) {
+      if (Status status = openTransportModule(path); !status.ok()) reasons.push_back(std::move(status));
+    }
   }
   return reasons;
 }
