@@ -9,11 +9,11 @@ extern "C" __attribute__((visibility("default"))) const char* __lsan_default_sup
 }
 #endif
 #if ECCL_THREAD_SANITIZER
-// Its locks are not seen, and neither is that UCX brings what one rank has written to another in the same
-// process.
+// For ECCL_UCX=ON; see src/transport/ucx/CMakeLists.txt. Its locks are not seen, and neither is that UCX brings
+// what one rank has written to another in the same process.
 extern "C" __attribute__((visibility("default"))) const char* __tsan_default_suppressions() {
   return "called_from_lib:libucs.so\ncalled_from_lib:libucp.so\ncalled_from_lib:libuct.so\nrace:libucs."
          "so\nrace:libucp.so\n"
-         "race:libuct.so\nmutex:libucs.so\nmutex:libucp.so\nmutex:libuct.so\n";
+         "race:libuct.so\nmutex:libucs.so\nmutex:libucp.so\nmutex:libuct.so\nmutex:_dl_call_fini\n";
 }
 #endif

@@ -118,15 +118,30 @@ TEST_F(UcxEndings, NobodyIsThereToMeet) {
   }
 }
 
+// To end before the two have met could end the process of the other.
 TEST_F(UcxEndings, WhoIsNotThereYetIsWaitedFor) {
   liar = std::make_unique<UcxRank>(1);
   ASSERT_TRUE(open(receiving, liar->worker->address()).ok());
+  const TimePoint begun = System::real().now();
   std::thread other([&] {
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
     liar->worker->goOn(std::chrono::milliseconds(500), [] { return false; });
   });
-  path->poison();
+  path.reset();
+  EXPECT_GE(System::real().now() - begun, std::chrono::milliseconds(50));
   other.join();
+  EXPECT_FALSE(mine.worker->abandoned());
+}
+
+// Who has failed does not wait.
+TEST_F(UcxEndings, PoisonWaitsForNobody) {
+  liar = std::make_unique<UcxRank>(1);
+  ASSERT_TRUE(open(receiving, liar->worker->address()).ok());
+  const TimePoint begun = System::real().now();
+  path->poison();
+  path.reset();
+  EXPECT_LT(System::real().now() - begun, std::chrono::milliseconds(500));
+  EXPECT_TRUE(mine.worker->abandoned());
   UcxWord word{};
   EXPECT_EQ(theirs.receive(&word, sizeof word), static_cast<ssize_t>(sizeof word));
   EXPECT_EQ(word.kind, UcxWord::Kind::poison);
