@@ -78,6 +78,7 @@ void UcxPath::close() {
 
 bool UcxPath::send(UcxOperation& operation, const MessageFrame& frame, const void* data, size_t bytes) {
   if (peer_->closed()) return breakLater("another connection with it has been taken back"), false;
+  if (peer_->handle() == nullptr) return breakLater("the two have not met"), false;
   operation.header = {theirs_, frame};
   ucp_request_param_t param{};
   param.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA;

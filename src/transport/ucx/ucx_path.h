@@ -90,6 +90,8 @@ class UcxPath : public Path, public UcxEnd, public ReadyHandler {
   void callLater() { worker_.callLater(this); }
   /// UCX has a way from each side to the other.
   bool met() const { return toldMet_ && heardMet_; }
+  /// Before that the peer has nothing to send.
+  bool toldMet() const { return toldMet_; }
   /// The connection is broken; it is told later. The first reason counts.
   void breakLater(std::string reason);
 

@@ -8,8 +8,8 @@
 namespace eccl::transport {
 namespace {
 
-/// A peer that has gone takes nothing more, and one that is there takes it at once.
-constexpr Duration kFarewell = std::chrono::milliseconds(100);
+/// A peer that is there answers, and one that has gone is seen to be. Over TCP UCX 1.13 waits for the answer.
+constexpr Duration kFarewell = std::chrono::seconds(2);
 /// Long against what a network card takes to give an operation up.
 constexpr Duration kRevocation = std::chrono::seconds(5);
 
@@ -50,6 +50,7 @@ void UcxPeer::onMet(void* request, ucs_status_t status, void* link) {
 
 UcxPeer::~UcxPeer() {
   link_->peer = nullptr;
+  if (begun_) worker_.keep(link_);
   if (worker_.forked() || endpoint_ == nullptr) return;
   if (underWay_ > 0) revoke();
   if (endpoint_ != nullptr && !worker_.abandoned()) close(failed_ ? UCP_EP_CLOSE_FLAG_FORCE : 0, kFarewell);
@@ -69,10 +70,8 @@ void UcxPeer::close(unsigned flags, Duration limit) {
   param.flags = flags;
   const ucs_status_ptr_t request = ucp_ep_close_nbx(std::exchange(endpoint_, nullptr), &param);
   if (!UCS_PTR_IS_PTR(request)) return;
-  if (!worker_.goOn(limit, [request] { return ucp_request_check_status(request) != UCS_INPROGRESS; })) {
-    worker_.keep(link_);
+  if (!worker_.goOn(limit, [request] { return ucp_request_check_status(request) != UCS_INPROGRESS; }))
     worker_.abandon();
-  }
   ucp_request_free(request);
 }
 

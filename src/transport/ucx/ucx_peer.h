@@ -54,7 +54,7 @@ class UcxPeer {
   bool revoke();
 
  private:
-  /// Where UCX finds the peer: it may know of it for longer than that is there.
+  /// Where UCX finds the peer. It may know of it as long as the worker is there, which keeps it.
   struct Link {
     UcxPeer* peer;
   };

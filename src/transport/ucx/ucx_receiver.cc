@@ -19,6 +19,7 @@ UcxReceiver::~UcxReceiver() {
 // Eager data is copied here; other data comes on its own way to its place.
 void UcxReceiver::take(const MessageFrame& frame, const UcxData& data) {
   if (!live()) return;
+  if (!toldMet()) return refuse(frame, data.bytes, "the two have not met");
   if (frame.kind == FrameKind::ask) {
     if (data.bytes > 0 || !credits_.onAsk(frame))
       return refuse(frame, data.bytes, "it asks for what was not sent");

@@ -17,7 +17,7 @@ class UcxReceiver final : public UcxPath {
   void kick() override;
   void settle() override;
   void flush() override;
-  bool drained() const override { return !credits_.owed() && !crediting_; }
+  bool drained() const override { return (!credits_.owed() && !crediting_) || !live(); }
   void endReceiving() override;
 
  private:

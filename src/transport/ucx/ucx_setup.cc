@@ -35,18 +35,24 @@ Result<UcxPath::Wiring> UcxSetup::wire(End& end, Opening& opening) {
   return wiring;
 }
 
-Result<std::unique_ptr<Path>> UcxSetup::open(SendEnd& end, Opening opening) {
+template <class PathEnd, class End>
+Result<std::unique_ptr<Path>> UcxSetup::openPath(End& end, Opening& opening) {
   ECCL_ASSIGN(UcxPath::Wiring wiring, wire(end, opening));
-  auto path = std::make_unique<UcxSender>(std::move(wiring), end);
-  ECCL_TRY(path->open());
+  auto path = std::make_unique<PathEnd>(std::move(wiring), end);
+  if (Status status = path->open(); !status.ok()) {
+    path.reset();
+    static_cast<RingEnd&>(end) = {};  // its memory is gone
+    return status;
+  }
   return std::unique_ptr<Path>(std::move(path));
 }
 
+Result<std::unique_ptr<Path>> UcxSetup::open(SendEnd& end, Opening opening) {
+  return openPath<UcxSender>(end, opening);
+}
+
 Result<std::unique_ptr<Path>> UcxSetup::open(ReceiveEnd& end, Opening opening) {
-  ECCL_ASSIGN(UcxPath::Wiring wiring, wire(end, opening));
-  auto path = std::make_unique<UcxReceiver>(std::move(wiring), end);
-  ECCL_TRY(path->open());
-  return std::unique_ptr<Path>(std::move(path));
+  return openPath<UcxReceiver>(end, opening);
 }
 
 }  // namespace eccl::transport

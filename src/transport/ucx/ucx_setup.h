@@ -21,6 +21,8 @@ class UcxSetup final : public Offer, public Acceptance {
   Result<std::unique_ptr<Path>> open(ReceiveEnd& end, Opening opening) override;
 
  private:
+  template <class PathEnd, class End>
+  Result<std::unique_ptr<Path>> openPath(End& end, Opening& opening);
   template <class End>
   Result<UcxPath::Wiring> wire(End& end, Opening& opening);
 

@@ -94,7 +94,7 @@ std::shared_ptr<UcxPeer> UcxWorker::peer(int rank, const std::string& address) {
 
 // One look, as the driver comes again after each move, and looking in vain costs UCX a system call over TCP.
 void UcxWorker::progress() {
-  if (forked_) return;
+  if (atRest()) return;
   if (look()) begun();
   // Each may begin something, and break; that may end in all paths being poisoned.
   while (!waiting_.empty()) {
@@ -106,14 +106,14 @@ void UcxWorker::progress() {
 
 // What is left makes no new edge.
 void UcxWorker::onReady(uint32_t) {
-  if (!forked_ && !drain()) context_.reactor->ring();
+  if (!atRest() && !drain()) context_.reactor->ring();
   progress();
 }
 
 // TCP is always armed, whatever is there: only what comes after all has been taken makes a new edge.
 void UcxWorker::beforeSleep() {
   sleeping_ = true;
-  if (armed_ || forked_) return;
+  if (armed_ || atRest()) return;
   for (int i = 0; i < kArmings && !armed_ && drain(); ++i) armed_ = ucp_worker_arm(worker_) == UCS_OK;
   if (!armed_) context_.reactor->ring();  // there is something to do
 }

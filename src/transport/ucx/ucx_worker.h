@@ -102,6 +102,9 @@ class UcxWorker final : public ReadyHandler {
   bool forked() const { return forked_; }
 
  private:
+  /// UCX is the parent's, or all that used it has ended here: nothing has it go on, so that nothing is written for
+  /// a peer either.
+  bool atRest() const { return forked_ || (abandoned_ && ends_.empty()); }
   void onReady(uint32_t) override;
   Status openWorker();
   bool drain();

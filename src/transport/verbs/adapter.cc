@@ -3,6 +3,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -55,19 +56,20 @@ Result<std::unique_ptr<Adapter>> Adapter::open(ContextHandle context, std::vecto
 
 void Adapter::onEvent(DeviceEvents::Kind kind, uint8_t port, const std::string& what) {
   const std::string device = ibv_get_device_name(context_->device);
-  const auto stillHas = [this, port, &device](const Gid& used) {
-    std::string why;
-    const std::optional<Port> now = readPort(context(), device, port, &why);
+  std::string why;
+  const std::optional<Port> now =
+      kind == DeviceEvents::Kind::gidsChanged ? readPort(context(), device, port, &why) : std::nullopt;
+  const auto stillHas = [&now](const PortUser& user) {
     if (!now.has_value()) return false;
-    for (const Gid& gid : now->gids) {
-      if (gid.index == used.index && std::memcmp(&gid.raw, &used.raw, sizeof used.raw) == 0) return true;
-    }
-    return !now->ethernet;
+    if (!now->ethernet) return now->lid == user.lid();
+    return std::any_of(now->gids.begin(), now->gids.end(), [&](const Gid& gid) {
+      return gid.index == user.gid().index && std::memcmp(&gid.raw, &user.gid().raw, sizeof gid.raw) == 0;
+    });
   };
   const std::set<PortUser*> users = users_;  // those who are told may have others leave
   for (PortUser* user : users) {
     if (users_.count(user) == 0 || (kind != DeviceEvents::Kind::deviceLost && user->port() != port)) continue;
-    if (kind == DeviceEvents::Kind::gidsChanged && stillHas(user->gid())) continue;
+    if (kind == DeviceEvents::Kind::gidsChanged && stillHas(*user)) continue;
     const std::string name = port > 0 ? format("port %u of the RDMA device %s", port, device.c_str())
                                       : format("the RDMA device %s", device.c_str());
     const std::string lost =

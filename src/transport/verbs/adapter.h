@@ -21,6 +21,8 @@ class PortUser {
   /// The GID that it uses.
   virtual const Gid& gid() const = 0;
   virtual uint8_t port() const = 0;
+  /// The port's address when it began, on InfiniBand.
+  virtual uint16_t lid() const = 0;
   /// Nothing over the port goes on: "port 1 of the RDMA device rxea of rank 1 (host pid 12): port error". May
   /// not end the user.
   virtual void onPortLost(const std::string& why) = 0;

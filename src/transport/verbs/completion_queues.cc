@@ -10,7 +10,7 @@ namespace eccl::transport::verbs {
 namespace {
 
 constexpr int kUsualEntries = 4096;
-constexpr int kBatch = 16, kBatchesPerPoll = 8;  // then others have their turn
+constexpr int kBatchesPerPoll = 8;  // then others have their turn
 
 }  // namespace
 
@@ -56,18 +56,24 @@ void CompletionQueues::leave(uint32_t number) {
   user.user = nullptr;
 }
 
+void CompletionQueues::tellFetched() {
+  while (fetchedAt_ < fetchedCount_) {
+    const ibv_wc done = fetched_[fetchedAt_++];
+    const auto number = static_cast<uint32_t>(done.wr_id >> 32);
+    if (number < users_.size() && users_[number].user != nullptr) users_[number].user->onCompletion(done);
+  }
+}
+
 bool CompletionQueues::poll() {
-  bool any = false;
+  bool any = fetchedAt_ < fetchedCount_;
+  tellFetched();
   for (size_t i = 0; i < queues_.size(); ++i) {
     for (int batch = 0; batch < kBatchesPerPoll; ++batch) {
-      ibv_wc done[kBatch];
-      const int count = ibv_poll_cq(queues_[i].queue.get(), kBatch, done);
-      for (int k = 0; k < count; ++k) {
-        const auto number = static_cast<uint32_t>(done[k].wr_id >> 32);
-        if (number < users_.size() && users_[number].user != nullptr)
-          users_[number].user->onCompletion(done[k]);
-      }
+      fetchedCount_ = fetchedAt_ = 0;
+      const int count = ibv_poll_cq(queues_[i].queue.get(), kBatch, fetched_);
+      fetchedCount_ = std::max(count, 0);
       any |= count > 0;
+      tellFetched();
       if (count <= 0) queues_[i].taken -= std::exchange(queues_[i].left, 0);
       if (count < kBatch) break;
     }
@@ -83,7 +89,9 @@ void CompletionQueues::arm() {
   if (poll()) reactor_.ring();
 }
 
-void CompletionQueues::onReady(uint32_t) {
+void CompletionQueues::onReady(uint32_t events) {
+  // A device that is gone would wake the driver for ever; its events say what has become of it.
+  if ((events & (EPOLLERR | EPOLLHUP)) != 0) reactor_.forget(channel_->fd, this);
   ibv_cq* of = nullptr;
   for (void* unused = nullptr; ibv_get_cq_event(channel_.get(), &of, &unused) == 0;) {
     for (Queue& each : queues_)

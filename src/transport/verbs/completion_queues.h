@@ -49,6 +49,7 @@ class CompletionQueues final : public ReadyHandler {
     uint32_t entries;
   };
   Result<size_t> queueFor(uint32_t entries);
+  void tellFetched();
 
   ibv_context* const context_;
   Reactor& reactor_;
@@ -56,6 +57,10 @@ class CompletionQueues final : public ReadyHandler {
   std::vector<Queue> queues_;
   std::vector<User> users_;  // by number, which is never given again
   bool armed_ = false;
+  // What was fetched and is being told. Whoever is told may poll again, which goes on here, in order.
+  static constexpr int kBatch = 16;
+  ibv_wc fetched_[kBatch];
+  int fetchedCount_ = 0, fetchedAt_ = 0;
 };
 
 }  // namespace eccl::transport::verbs

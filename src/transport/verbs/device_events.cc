@@ -3,6 +3,7 @@
 #include <fcntl.h>
 
 #include <cerrno>
+#include <utility>
 
 #include "base/log.h"
 
@@ -21,7 +22,9 @@ Status DeviceEvents::open() {
   return {};
 }
 
-void DeviceEvents::onReady(uint32_t) {
+void DeviceEvents::onReady(uint32_t events) {
+  const bool gone = (events & (EPOLLERR | EPOLLHUP)) != 0;  // it would wake the driver for ever
+  if (gone && std::exchange(watched_, false)) reactor_.forget(context_->async_fd, this);
   ibv_async_event event{};
   while (ibv_get_async_event(context_, &event) == 0) {
     const ibv_event_type type = event.event_type;
@@ -44,6 +47,7 @@ void DeviceEvents::onReady(uint32_t) {
         ECCL_INFO("RDMA device %s: %s", ibv_get_device_name(context_->device), what.c_str());
     }
   }
+  if (gone) told_(Kind::deviceLost, 0, "it is there no more");
 }
 
 }  // namespace eccl::transport::verbs

@@ -78,8 +78,10 @@ std::optional<Port> readPort(ibv_context* context, const std::string& device, ui
   port.number = number;
   port.lid = attributes.lid;
   port.ethernet = attributes.link_layer == IBV_LINK_LAYER_ETHERNET;
+  port.needsGlobal = (attributes.flags & IBV_QPF_GRH_REQUIRED) != 0;
   port.mtu = attributes.active_mtu;
-  for (int index = 0; index < attributes.gid_tbl_len; ++index) {
+  constexpr int kMostGids = 256;  // a request has 8 bits for the index
+  for (int index = 0; index < std::min(attributes.gid_tbl_len, kMostGids); ++index) {
     ibv_gid_entry entry{};
     if (ibv_query_gid_ex(context, number, static_cast<uint32_t>(index), &entry, 0) != 0) continue;  // empty
     port.gids.push_back({index, kindOf(entry.gid_type), entry.gid});

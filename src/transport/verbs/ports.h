@@ -30,7 +30,8 @@ struct Port {
   std::string device;
   uint8_t number = 1;
   uint16_t lid = 0;
-  bool ethernet = false;  // RoCE: peers are found by GID
+  bool ethernet = false;     // RoCE: peers are found by GID
+  bool needsGlobal = false;  // packets have to have GIDs, on InfiniBand too
   ibv_mtu mtu = IBV_MTU_1024;
   std::vector<Gid> gids;
   /// "mlx5_0:1".

@@ -27,7 +27,6 @@ QueuePair::QueuePair(Adapter& adapter, const Port& port, const Gid& gid, const Q
       need_(need),
       options_(options),
       text_(port.text() + ", " + textOf(gid)),
-      frames_(size_t{need.receives} * need.receiveBytes + size_t{need.sends} * need.headerBytes),
       tags_(need.sends) {
   system.random(&firstPacket_, sizeof firstPacket_);
   firstPacket_ &= 0xffffff;  // such numbers have 24 bits
@@ -48,8 +47,9 @@ QueuePair::~QueuePair() {
 }
 
 Status QueuePair::create() {
-  ECCL_ASSIGN(framesMemory_,
-              registerWith(adapter_.domain(), frames_.data(), frames_.size(), IBV_ACCESS_LOCAL_WRITE));
+  const size_t bytes = size_t{need_.receives} * need_.receiveBytes + size_t{need_.sends} * need_.headerBytes;
+  ECCL_ASSIGN(memory_, mapPrivate(bytes));
+  ECCL_ASSIGN(framesMemory_, registerWith(adapter_.domain(), frames(), bytes, IBV_ACCESS_LOCAL_WRITE));
   ECCL_ASSIGN(ibv_cq * completions,
               adapter_.completions().join(need_.sends + need_.receives, this, &completionNumber_));
   joined_ = true;
@@ -100,6 +100,10 @@ Status QueuePair::connect(const QueueAddress& peer) {
   if ((peer.ethernet != 0) != port_.ethernet)
     return Status::error(Code::remote, "%s is %s, and the peer's port is not", port_.text().c_str(),
                          port_.ethernet ? "Ethernet" : "InfiniBand");
+  constexpr size_t kPrefix = 8;  // of a subnet
+  if (!port_.ethernet && options_.gidIndex < 0 && std::memcmp(peer.gid, gid_.raw.raw, kPrefix) != 0)
+    return Status::error(Code::remote, "%s is in another InfiniBand subnet than the peer's port (ECCL_IB_HCA)",
+                         port_.text().c_str());
   // Before the peer can send.
   for (uint32_t i = 0; i < need_.receives; ++i) {
     if (!postReceive(i)) return Status::fromErrno(errno, "%s takes no receive", port_.text().c_str());
@@ -128,7 +132,7 @@ Status QueuePair::toReadyToReceive(const QueueAddress& peer) {
   attributes.ah_attr.sl = options_.serviceLevel;
   attributes.ah_attr.port_num = port_.number;
   attributes.ah_attr.dlid = peer.lid;
-  if (port_.ethernet || options_.gidIndex >= 0) {
+  if (port_.ethernet || port_.needsGlobal || options_.gidIndex >= 0) {
     attributes.ah_attr.is_global = 1;
     std::memcpy(attributes.ah_attr.grh.dgid.raw, peer.gid, sizeof peer.gid);
     attributes.ah_attr.grh.sgid_index = static_cast<uint8_t>(gid_.index);
@@ -160,8 +164,8 @@ Status QueuePair::toReadyToSend() {
 }
 
 bool QueuePair::postReceive(uint32_t index) {
-  ibv_sge part{reinterpret_cast<uintptr_t>(frames_.data()) + size_t{index} * need_.receiveBytes,
-               need_.receiveBytes, framesMemory_->lkey};
+  ibv_sge part{reinterpret_cast<uintptr_t>(frames()) + size_t{index} * need_.receiveBytes, need_.receiveBytes,
+               framesMemory_->lkey};
   ibv_recv_wr request{};
   request.wr_id = uint64_t{completionNumber_} << 32 | kReceiveBit | index;
   request.sg_list = &part;
@@ -201,8 +205,7 @@ void QueuePair::send(const void* header, uint32_t headerBytes, const std::byte* 
   ibv_send_wr& request = add(IBV_WR_SEND);
   const uint64_t number = (added_ - 1) % need_.sends;
   tags_[number] = tag;
-  std::byte* const copy =
-      frames_.data() + size_t{need_.receives} * need_.receiveBytes + number * need_.headerBytes;
+  std::byte* const copy = frames() + size_t{need_.receives} * need_.receiveBytes + number * need_.headerBytes;
   std::memcpy(copy, header, headerBytes);
   request.sg_list[0] = {reinterpret_cast<uintptr_t>(copy), headerBytes, framesMemory_->lkey};
   request.sg_list[1] = {reinterpret_cast<uintptr_t>(data), length, key};
@@ -248,7 +251,7 @@ void QueuePair::take(const ibv_wc& completion) {
     return user_->onSent(tags_[number]);
   }
   const uint32_t index = number & ~kReceiveBit;
-  user_->onFrame(frames_.data() + size_t{index} * need_.receiveBytes, completion.byte_len);
+  user_->onFrame(frames() + size_t{index} * need_.receiveBytes, completion.byte_len);
   if (!stopped_ && !postReceive(index))
     fail(format("%s takes no receive: %s", text_.c_str(), describeError(errno).c_str()));
 }
@@ -258,8 +261,8 @@ void QueuePair::stop() {
   batch_ = 0;
   ibv_qp_attr attributes{};
   attributes.qp_state = IBV_QPS_ERR;
-  // A device that is gone can refuse; then nothing writes either.
-  [[maybe_unused]] const int error = ibv_modify_qp(queue_.get(), &attributes, IBV_QP_STATE);
+  // Whatever the reason: without its queue pair nothing is written either.
+  if (ibv_modify_qp(queue_.get(), &attributes, IBV_QP_STATE) != 0) queue_.reset();
 }
 
 void QueuePair::fail(const std::string& why) {

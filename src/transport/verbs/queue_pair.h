@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "transport/core/ring_memory.h"
 #include "transport/verbs/adapter.h"
 
 namespace eccl::transport::verbs {
@@ -83,6 +84,7 @@ class QueuePair final : public CompletionUser, public PortUser {
   void onCompletion(const ibv_wc& completion) override;
   const Gid& gid() const override { return gid_; }
   uint8_t port() const override { return port_.number; }
+  uint16_t lid() const override { return port_.lid; }
   void onPortLost(const std::string& why) override { fail(why); }
   /// In a forked child, which must not touch what the parent uses.
   void closeAfterFork();
@@ -96,6 +98,7 @@ class QueuePair final : public CompletionUser, public PortUser {
   Status toReadyToSend();
   ibv_send_wr& add(ibv_wr_opcode what);
   bool postReceive(uint32_t index);
+  std::byte* frames() const { return static_cast<std::byte*>(memory_.get()); }
   void take(const ibv_wc& completion);
   void fail(const std::string& why);
 
@@ -110,7 +113,9 @@ class QueuePair final : public CompletionUser, public PortUser {
   uint32_t completionNumber_ = 0;
   bool joined_ = false;
   uint32_t inlineBytes_ = 0;
-  std::vector<std::byte> frames_;  // the messages that come, then the headers of those that are sent
+  // The messages that come, then the headers of those that are sent. In pages of its own: on kernels
+  // before 5.12 libibverbs takes such pages from forked children.
+  RingMemory memory_;
   MemoryHandle framesMemory_;
   QueueHandle queue_;
   // Requests are numbered from 0; so many have been put together, submitted with a completion, and are done.

@@ -17,8 +17,9 @@ void Registrations::add(const MemoryRange& memory) {
 }
 
 void Registrations::remove(const MemoryRange& memory) {
+  decltype(registered_)::node_type node;  // ends last: that takes the kernel long, and lanes ask meanwhile
   std::lock_guard lock(mutex_);
-  registered_.erase(memory);
+  node = registered_.extract(memory);
   count_ = registered_.size();
 }
 

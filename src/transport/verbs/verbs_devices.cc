@@ -17,28 +17,29 @@ void lookAt(FoundDevices::Device& device, const std::string& name, const HcaFilt
     said->push_back(name + ": not used, it cannot be asked: " + describeError(error));
     return;
   }
-  for (uint8_t number = 1; number <= attributes.phys_port_cnt; ++number) {
-    const std::string text = format("%s:%u", name.c_str(), number);
+  for (int port = 1; port <= attributes.phys_port_cnt; ++port) {
+    const auto number = static_cast<uint8_t>(port);
+    const std::string text = format("%s:%d", name.c_str(), port);
     std::string why;
     if (!filter.allows(name, number)) {
       said->push_back(text + ": not used, ECCL_IB_HCA=" + options.hca + " leaves it out");
       continue;
     }
-    std::optional<Port> port = readPort(device.context.get(), name, number, &why);
-    const std::optional<Gid> gid = port.has_value() ? chooseGid(*port, options) : std::nullopt;
-    if (port.has_value() && !gid.has_value() && (port->ethernet || options.gidIndex >= 0)) {
+    std::optional<Port> found = readPort(device.context.get(), name, number, &why);
+    const std::optional<Gid> gid = found.has_value() ? chooseGid(*found, options) : std::nullopt;
+    if (found.has_value() && !gid.has_value() && (found->ethernet || options.gidIndex >= 0)) {
       why = format("it has no GID number %d (ECCL_IB_GID_INDEX)", options.gidIndex);
-      port.reset();
+      found.reset();
     }
-    if (!port.has_value()) {
+    if (!found.has_value()) {
       said->push_back(text + ": not used, " + why);
       continue;
     }
-    const std::string chosen = gid.has_value() ? textOf(*gid) : format("LID %u", port->lid);
-    const char* const link = port->ethernet ? "RoCE" : "InfiniBand";
+    const std::string chosen = gid.has_value() ? textOf(*gid) : format("LID %u", found->lid);
+    const char* const link = found->ethernet ? "RoCE" : "InfiniBand";
     said->push_back(format("%s: used, %s, %s of %zu GIDs, packets of %d bytes", text.c_str(), link,
-                           chosen.c_str(), port->gids.size(), 128 << port->mtu));
-    device.ports.push_back(std::move(*port));
+                           chosen.c_str(), found->gids.size(), 128 << found->mtu));
+    device.ports.push_back(std::move(*found));
   }
 }
 
@@ -61,6 +62,10 @@ FoundDevices findDevices(const VerbsOptions& options) {
   }
   for (int i = 0; i < count; ++i) {
     const std::string name = ibv_get_device_name(list[i]);
+    if (list[i]->transport_type != IBV_TRANSPORT_IB) {
+      found.said.push_back(name + ": not used, it has no reliable queue pairs of InfiniBand or RoCE");
+      continue;
+    }
     FoundDevices::Device device;
     device.context.reset(ibv_open_device(list[i]));
     if (device.context == nullptr) {

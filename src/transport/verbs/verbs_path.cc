@@ -17,8 +17,10 @@ VerbsPath::VerbsPath(Wiring wiring, uint32_t* peerPoison)
 
 Status VerbsPath::start() {
   ECCL_TRY(socket_.open());
+  starting_ = true;
   queue_->start(this);
-  return {};
+  starting_ = false;
+  return fault_.empty() ? Status() : Status::error(Code::remote, "%s", fault_.c_str());
 }
 
 // What it sent before counts.
@@ -30,8 +32,12 @@ void VerbsPath::onPeerGone() {
 void VerbsPath::breakOff(const std::string& reason) {
   if (std::exchange(ended_, true)) return;
   queue_->stop();
+  socket_.close();  // a peer that only waits for messages sees no more of it
   storeRelease(peerPoison_, 1u);
-  onBroken_(reason);
+  if (starting_)
+    fault_ = reason;
+  else
+    onBroken_(reason);
 }
 
 void VerbsPath::refuse(const std::string& what) {
@@ -41,6 +47,7 @@ void VerbsPath::refuse(const std::string& what) {
 void VerbsPath::onPeerPoison() {
   if (std::exchange(ended_, true)) return;
   queue_->stop();
+  socket_.close();
   storeRelease(peerPoison_, 1u);
 }
 
@@ -61,6 +68,7 @@ void VerbsPath::poison() {
   }
   ended_ = true;
   queue_->stop();
+  socket_.close();
 }
 
 void VerbsPath::closeAfterFork() {

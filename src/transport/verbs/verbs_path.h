@@ -35,7 +35,8 @@ class VerbsPath : public Path, public QueueUser {
     Stream socket;  ///< whose end says that the peer is gone
     std::function<void(const std::string& reason)> onBroken;
   };
-  /// Begins; needed before anything else. Error: the socket cannot be watched. Not logged.
+  /// Begins; needed before anything else. Error: the socket cannot be watched, or what has come already breaks
+  /// the connection, which is not told to onBroken then. Not logged.
   Status start();
   const char* name() const override { return "verbs"; }
   bool polls() const override { return true; }
@@ -73,7 +74,8 @@ class VerbsPath : public Path, public QueueUser {
   PeerSocket socket_;
   const std::function<void(const std::string&)> onBroken_;
   uint32_t* const peerPoison_;
-  bool ended_ = false;
+  bool ended_ = false, starting_ = false;
+  std::string fault_;  // why it is broken, found while it is started
 };
 
 }  // namespace eccl::transport::verbs

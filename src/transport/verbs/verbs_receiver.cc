@@ -33,7 +33,7 @@ void VerbsReceiver::endReceiving() {
 }
 
 void VerbsReceiver::onSent(uint64_t) {
-  if (credits_.asked()) flush();
+  if (credits_.asked() || credits_.awaited()) flush();
   kick();
 }
 
@@ -53,7 +53,9 @@ void VerbsReceiver::grant() {
   for (uint64_t message = arrived_; message - end_.next < offers; ++message) {
     const PutOffer& offer = end_.offers[message & (offers - 1)];
     Granted& granted = granted_[message & (offers - 1)];
-    if (offer.sequence != message + 1 || offer.length <= kInFrame || granted.sequence == message + 1) continue;
+    if (loadAcquire(&offer.sequence) != message + 1 || offer.length <= kInFrame ||
+        granted.sequence == message + 1)
+      continue;
     if (queue().room() < 2) break;
     const Registrations::Keys keys = registrations().keysOf(kOwnAddressSpace.at(offer.offset), offer.length);
     if (!keys.found) continue;
@@ -120,8 +122,8 @@ void VerbsReceiver::take(const VerbsFrame& header, const std::byte* data) {
   int placed = header.way == Way::granted ? kSlotPut : 0;
   if (header.way == Way::inFrame && frame.length > 0) {
     const PutOffer& offer = end_.offers[frame.sequence & (end_.shape.offers() - 1)];
-    const bool offered =
-        offer.sequence == frame.sequence + 1 && offer.length == frame.length && frame.length > kInlineBytes;
+    const bool offered = loadAcquire(&offer.sequence) == frame.sequence + 1 && offer.length == frame.length &&
+                         frame.length > kInlineBytes;
     if (offered) placed = kSlotPut;
     std::memcpy(offered ? kOwnAddressSpace.at(offer.offset) : end_.dataOf(slot, frame.length), data,
                 frame.length);

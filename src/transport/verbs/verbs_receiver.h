@@ -17,7 +17,7 @@ class VerbsReceiver final : public VerbsPath {
   void kick() override;
   void settle() override;
   void flush() override;
-  bool drained() const override { return !credits_.owed() && (queue().idle() || !live()); }
+  bool drained() const override { return !live() || (!credits_.owed() && queue().idle()); }
   void endReceiving() override;
 
   void onFrame(const std::byte* bytes, uint32_t length) override;

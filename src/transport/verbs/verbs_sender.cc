@@ -71,6 +71,7 @@ void VerbsSender::askForReleases() {
 }
 
 void VerbsSender::onSent(uint64_t tag) {
+  if (!live()) return;
   sent_ = tag;
   takeReleased();
   kick();

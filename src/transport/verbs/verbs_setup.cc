@@ -32,7 +32,11 @@ Result<std::unique_ptr<Path>> openPath(VerbsEnd& made, End& end, Opening& openin
   end.mine = kOwnAddressSpace;
   end.mine.reachable = made.rail->registrations;
   auto path = std::make_unique<PathEnd>(made.wire(opening), end, arguments...);
-  ECCL_TRY(path->start());
+  if (Status status = path->start(); !status.ok()) {
+    path.reset();
+    static_cast<RingEnd&>(end) = {};  // its memory is gone
+    return status;
+  }
   return std::unique_ptr<Path>(std::move(path));
 }
 

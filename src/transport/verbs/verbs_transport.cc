@@ -21,23 +21,30 @@ class VerbsTransport final : public Transport {
 
   /// Once, before the rest. Error (system): there is nothing to use; it says what there is.
   Status open() {
-    // So that memory which a device knows stays the parent's when the process forks. Kernels from 5.12 on see
-    // to it themselves; there is nothing to do about an error, which also means that somebody was first.
-    [[maybe_unused]] const int error = ibv_fork_init();
+    // Forks are safe with kernels from 5.12 on. With others libibverbs keeps pages that a device knows from
+    // children, which then fault on whatever else is there; asked to, it does so on all kernels. An error means
+    // that somebody was too early for that: there is nothing to do about it.
+    if (ibv_is_fork_initialized() != IBV_FORK_UNNEEDED) [[maybe_unused]]
+      const int error = ibv_fork_init();
     if (context_.setting("ENCRYPT") == "1")
       return Status::error(Code::system, "ECCL_ENCRYPT=1 asks for encryption, which RDMA has none of");
     FoundDevices found = findDevices(options_);
     if (!found.any()) return Status::error(Code::system, "%s", joined(found.said).c_str());
     for (FoundDevices::Device& each : found.devices) {
       if (each.ports.empty()) continue;
-      ECCL_ASSIGN(std::unique_ptr<Adapter> adapter,
-                  Adapter::open(std::move(each.context), std::move(each.ports), *context_.reactor,
-                                context_.describe(context_.rank)));
+      Result<std::unique_ptr<Adapter>> opened = Adapter::open(
+          std::move(each.context), std::move(each.ports), *context_.reactor, context_.describe(context_.rank));
+      if (!opened.ok()) {
+        found.said.push_back(opened.status().message());
+        continue;
+      }
+      std::unique_ptr<Adapter> adapter = opened.take();
       registrations_.push_back(std::make_unique<Registrations>(adapter->domain()));
       for (const Port& port : adapter->ports())
         rails_.push_back({adapter.get(), registrations_.back().get(), port});
       adapters_.push_back(std::move(adapter));
     }
+    if (adapters_.empty()) return Status::error(Code::system, "%s", joined(found.said).c_str());
     ECCL_INFO("%s uses RDMA: %s", context_.describe(context_.rank).c_str(), joined(found.said).c_str());
     return {};
   }
