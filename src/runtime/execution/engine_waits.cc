@@ -56,7 +56,8 @@ Duration Engine::longestSleep() const {
 void Engine::sleep() {
   arm();
   role_.fallAsleep();
-  if (!drive() && !failing() && !role_.news()) {
+  const bool news = role_.news();  // its connections were not armed
+  if (!drive() && !news && !failing() && !role_.news()) {
     const Duration due = connector_->nextDeadline() - options_.system->now();
     const Duration limit = std::max(Duration::zero(), std::min(longestSleep(), due));
     reactor_.poll(std::chrono::ceil<std::chrono::milliseconds>(limit));

@@ -25,12 +25,20 @@ GidKind kindOf(uint32_t type) {
   return type == IBV_GID_TYPE_ROCE_V1 ? GidKind::roce1 : GidKind::infiniband;
 }
 
-/// Of those that `fits`, the first in the order of chooseGid().
+/// How many bytes the addresses of both begin with in common: those of one network have many.
+int inCommon(const Gid& one, const Gid& other) {
+  const auto [end, unused] =
+      std::mismatch(std::begin(one.raw.raw), std::end(one.raw.raw), std::begin(other.raw.raw));
+  return static_cast<int>(end - std::begin(one.raw.raw));
+}
+
+/// Of those that `fits`, the first in the order of chooseGid(), but nearest to `peers` if that is known.
 template <class Fits>
-std::optional<Gid> best(const Port& port, const VerbsOptions& options, const Fits& fits) {
+std::optional<Gid> best(const Port& port, const VerbsOptions& options, const Gid* peers, const Fits& fits) {
   const bool wantsIpv4 = options.family != "AF_INET6";
   const auto rank = [&](const Gid& gid) {
-    return std::tuple(gid.kind != GidKind::roce2, gid.isIpv4() != wantsIpv4, gid.isLinkLocal(), gid.index);
+    return std::tuple(gid.kind != GidKind::roce2, gid.isIpv4() != wantsIpv4, gid.isLinkLocal(),
+                      peers != nullptr ? -inCommon(gid, *peers) : 0, gid.index);
   };
   std::optional<Gid> found;
   for (const Gid& gid : port.gids) {
@@ -94,11 +102,11 @@ std::optional<Port> readPort(ibv_context* context, const std::string& device, ui
 }
 
 std::optional<Gid> chooseGid(const Port& port, const VerbsOptions& options) {
-  return best(port, options, [](const Gid&) { return true; });
+  return best(port, options, nullptr, [](const Gid&) { return true; });
 }
 
 std::optional<Gid> gidLike(const Port& port, const Gid& peers, const VerbsOptions& options) {
-  return best(port, options, [&](const Gid& gid) {
+  return best(port, options, &peers, [&](const Gid& gid) {
     return gid.kind == peers.kind && gid.isIpv4() == peers.isIpv4() && gid.isLinkLocal() == peers.isLinkLocal();
   });
 }

@@ -44,7 +44,8 @@ std::optional<Port> readPort(ibv_context* context, const std::string& device, ui
 /// The best GID for calls: RoCE v2 before v1, then of the family asked for (IPv4 if none is), then one that is
 /// not link-local, then the first. By ECCL_IB_GID_INDEX, if set, that one. Nothing: there is none.
 std::optional<Gid> chooseGid(const Port& port, const VerbsOptions& options);
-/// The best one that can talk to a peer's: of the same kind and family, and both link-local or neither.
+/// The best one that can talk to a peer's: of the same kind and family, both link-local or neither, and of
+/// those the one whose address is most like the peer's.
 std::optional<Gid> gidLike(const Port& port, const Gid& peers, const VerbsOptions& options);
 
 }  // namespace eccl::transport::verbs
