@@ -57,7 +57,9 @@ FoundDevices findDevices(const VerbsOptions& options) {
   int count = 0;
   ibv_device** const list = ibv_get_device_list(&count);
   if (list == nullptr) {
-    found.said.push_back("there are no RDMA devices: " + describeError(errno));
+    found.said.push_back(
+        "there are no RDMA devices: " +
+        (errno == ENOSYS ? "the kernel has no driver for one (modprobe ib_uverbs)" : describeError(errno)));
     return found;
   }
   for (int i = 0; i < count; ++i) {
