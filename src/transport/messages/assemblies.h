@@ -1,4 +1,4 @@
-// The messages of a TCP connection that are on their way, put together from their parts.
+// The messages of a connection that are on their way, put together from their parts.
 #pragma once
 
 #include <memory>
@@ -8,7 +8,8 @@
 
 namespace eccl::transport {
 
-/// At most a ring's worth of messages, whose parts may come in any order. Owner and threads: the TcpReceiver's.
+/// At most a ring's worth of messages, whose parts may come in any order. Owner and
+/// threads: the receiving path's.
 class Assemblies {
  public:
   /// One message.

@@ -29,10 +29,16 @@ void VerbsPath::onPeerGone() {
   breakOff("the peer closed the connection");
 }
 
-void VerbsPath::breakOff(const std::string& reason) {
-  if (std::exchange(ended_, true)) return;
+// A peer that only waits for messages sees the end of the socket alone.
+bool VerbsPath::end() {
+  if (std::exchange(ended_, true)) return false;
   queue_->stop();
-  socket_.close();  // a peer that only waits for messages sees no more of it
+  socket_.close();
+  return true;
+}
+
+void VerbsPath::breakOff(const std::string& reason) {
+  if (!end()) return;
   storeRelease(peerPoison_, 1u);
   if (starting_)
     fault_ = reason;
@@ -45,10 +51,7 @@ void VerbsPath::refuse(const std::string& what) {
 }
 
 void VerbsPath::onPeerPoison() {
-  if (std::exchange(ended_, true)) return;
-  queue_->stop();
-  socket_.close();
-  storeRelease(peerPoison_, 1u);
+  if (end()) storeRelease(peerPoison_, 1u);
 }
 
 void VerbsPath::poison() {
@@ -63,7 +66,7 @@ void VerbsPath::poison() {
     TimePoint now = begun;
     for (; !queue_->idle() && !queue_->stopped() && now - begun < adapter_.forLastWords; now = system_.now())
       if (!adapter_.completions().poll()) system_.yield();
-    // A peer that does not hear them sees a queue pair that does not answer.
+    // A peer that does not hear them sees the end of the socket.
     adapter_.forLastWords -= std::min<Duration>(now - begun, adapter_.forLastWords);
   }
   ended_ = true;

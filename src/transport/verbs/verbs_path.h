@@ -63,6 +63,8 @@ class VerbsPath : public Path, public QueueUser {
 
  private:
   void onPeerGone();
+  /// Nothing is sent or taken any more, and the peer sees that. False: it has ended before.
+  bool end();
 
   System& system_;
   Adapter& adapter_;
