@@ -25,6 +25,7 @@ const std::map<std::string, std::string> kReasons = {
     {"base/text_file.cc", "reads settings and tables; no communicator's work"},
     {"transport/shm/memory_path.cc", "whoever shares memory shares the machine"},
     {"transport/net/descriptors.cc", "limits are the process's, and so is the pace of lines about them"},
+    {"runtime/calibration/machine_speeds.cc", "measures this machine, whatever communicators believe to be on"},
     {"runtime/api/api_communicator.cc", "the C API puts communicators on the real System"},
     {"runtime/api/group.cc", "the C API's own threads"},
     {"runtime/api/jobs.cc", "the C API's own threads"},

@@ -46,6 +46,7 @@ struct Settings {
   std::string algo;              // ECCL_ALGO (wire)
   bool deterministic = false;    // ECCL_DETERMINISTIC (wire): where ranks are makes no difference to results
   std::string costFile;          // ECCL_COST_FILE: the cost model, of rank 0
+  std::string speedsFile;        // ECCL_SPEEDS_FILE: where rank 0 keeps the speeds of its machine, or "none"
   std::string tableFile;         // ECCL_TABLE_FILE: the table of algorithms, of rank 0
   std::string tableDumpFile;     // ECCL_TABLE_DUMP_FILE
   std::string connectionsDump;   // ECCL_CONNECTIONS_DUMP_FILE: each rank writes to a name that begins so

@@ -313,8 +313,8 @@ TEST(SimulatedMemory, ReferencesBeginAtAThreshold) {
   auto inSlots = [&](uint64_t bytes, const Placement& placement) {
     return timeOf(Collective::broadcast, "chain", bytesOf(bytes), placement, slots);
   };
-  EXPECT_NEAR(inSlots(1023, Placement::oneHost(2, 2)), 1023, 1e-6);
-  EXPECT_EQ(inSlots(1024, Placement::oneHost(2, 2)), 0);
+  EXPECT_NEAR(inSlots(4095, Placement::oneHost(2, 2)), 4095, 1e-6);
+  EXPECT_EQ(inSlots(4096, Placement::oneHost(2, 2)), 0);
   EXPECT_NEAR(inSlots(8191, Placement::oneHost(2, 1)), 8191, 1e-6);
   EXPECT_EQ(inSlots(8192, Placement::oneHost(2, 1)), 0);
 }

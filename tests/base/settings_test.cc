@@ -78,6 +78,7 @@ TEST(Settings, EveryRowReachesAMemberOfItsOwn) {
                                                       {"SHM_DISABLE", "1"},
                                                       {"RAISE_LIMITS", "0"},
                                                       {"COST_FILE", "/c"},
+                                                      {"SPEEDS_FILE", "/p"},
                                                       {"TABLE_FILE", "/t"},
                                                       {"TABLE_DUMP_FILE", "/u"},
                                                       {"CONNECTIONS_DUMP_FILE", "/n"},

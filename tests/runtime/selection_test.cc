@@ -41,6 +41,7 @@ class SelectionFiles : public test::TemporaryFolder {
       const std::function<void(int rank, ecclComm_t comm, std::string& report)>& then) const {
     return test::runProcesses(ranks, [&](int rank, test::Board& board, std::string& report) {
       setenv("ECCL_DEBUG", "NONE", 1);
+      setenv("ECCL_SPEEDS_FILE", "none", 1);
       if (rank == 0)
         for (const auto& [name, value] : settings) setenv(name.c_str(), value.c_str(), 1);
       ecclComm_t comm = test::join(rank, ranks, board, report);
@@ -110,18 +111,21 @@ TEST_F(SelectionFiles, ATableOverridesTheCollectivesItNames) {
               AllOf(StartsWith("AllReduce 8 ring\nAllReduce * tree\nAllGather"), HasSubstr("Broadcast")));
 }
 
-TEST_F(SelectionFiles, ACostModelMakesTheTable) {
+TEST_F(SelectionFiles, ACostModelOrTheSpeedsOfRank0MakeTheTable) {
   algorithms::CostParameters slow;
   slow[algorithms::CostTerm::networkLatency] = 1000;  // so that rounds are all that counts
   slow[algorithms::CostTerm::notice] = 1000;
   const algorithms::CostModel model(slow, {});
-  const auto outcomes = join(
-      4, {{"ECCL_COST_FILE", write("cost", model.text())}, {"ECCL_TABLE_DUMP_FILE", folder_ + "dump"}}, addUp);
-  EXPECT_THAT(outcomes, Each(Field(&test::Outcome::text, "sum")));
   const auto rules = algorithms::rulesFor(here(4), model, {});
   ASSERT_TRUE(rules.ok()) << rules.status().message();
-  EXPECT_EQ(read("dump"), algorithms::textOf(*rules));
-  EXPECT_NE(read("dump"), algorithms::textOf(*algorithms::rulesFor(here(4), algorithms::CostModel(), {})));
+  ASSERT_NE(algorithms::textOf(*rules),
+            algorithms::textOf(*algorithms::rulesFor(here(4), algorithms::CostModel(), {})));
+  for (const char* setting : {"ECCL_COST_FILE", "ECCL_SPEEDS_FILE"}) {
+    const auto outcomes =
+        join(4, {{setting, write("model", model.text())}, {"ECCL_TABLE_DUMP_FILE", folder_ + "dump"}}, addUp);
+    EXPECT_THAT(outcomes, Each(Field(&test::Outcome::text, "sum")));
+    EXPECT_EQ(read("dump"), algorithms::textOf(*rules)) << setting;
+  }
 }
 
 TEST_F(SelectionFiles, AFileThatIsWrongIsEverybodysError) {

@@ -61,6 +61,7 @@ Status liveAsRank(int rank, VirtualSystem& system, const transport::UniqueId& id
   CommunicatorOptions options;
   options.system = &system;
   options.settings.transport = "tcp";
+  options.settings.speedsFile = "none";
   options.settings.initTimeout = 20;
   options.settings.channels = 1;
   options.settings.encrypt = job.encrypts;
@@ -285,6 +286,22 @@ void anyCallMayFail(bool encrypts, int mostOfOneKind) {
 
 TEST(VirtualLife, AnyCallMayFail) {
   anyCallMayFail(false, 60);
+}
+
+// At every single one: one was where a path through the network was about to be looked for, and the service
+// thread did not sleep any more after the failure.
+TEST(VirtualLife, AnyConnectionMayBreakAtAnyTime) {
+  constexpr uint64_t kSeed = 5;
+  const Life good = live({.seed = kSeed});
+  expectGood(good);
+  for (const int node : {0, 1}) {
+    for (int number = 0; number < good.calls.at(format("%d recvmsg", node)); ++number) {
+      SCOPED_TRACE(format("node%d, recvmsg number %d", node, number));
+      const Life life = live({.seed = kSeed, .failure = {node, "recvmsg", number, ECONNRESET}});
+      expectGoodOrToldOf(life, node);
+      EXPECT_LT(life.trace.size(), 10 * good.trace.size()) << "a thread does not sleep";
+    }
+  }
 }
 
 TEST(VirtualLife, AnyCallMayFailEncrypted) {

@@ -30,6 +30,44 @@ def data(name):
     return os.path.join(DATA, name)
 
 
+class OfSpeeds(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.file = os.path.join(self.folder.name, "speeds")
+        os.environ["ECCL_SPEEDS_FILE"] = self.file
+
+    def tearDown(self):
+        del os.environ["ECCL_SPEEDS_FILE"]
+        self.folder.cleanup()
+
+    def test_a_file_is_shown(self):
+        with open(self.file, "w") as file:
+            file.write("# by hand\ncall 3\n")
+        self.assertEqual(run("speeds"), self.file + "\n# by hand\ncall 3\n")
+
+    def test_a_wrong_file_is_told(self):
+        with open(self.file, "w") as file:
+            file.write("call three\n")
+        self.assertIn(self.file + ':1: "call three": after the name goes one number', run("speeds", code=3))
+
+    def test_what_does_not_count_is_not_shown(self):
+        os.environ["ECCL_SPEEDS_FILE"] = "none"
+        self.assertIn("ECCL_SPEEDS_FILE is none", run("speeds", code=3))
+        self.assertIn("there is no option '--twice'", run("speeds", "--twice", code=2))
+
+    def test_this_machine_is_measured(self):
+        for _ in range(20):  # other tests may have the processors
+            done = subprocess.run([TOPO, "speeds", "--again"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                  timeout=120)
+            if done.returncode == 0:
+                self.assertIn("read.64K ", done.stdout)
+                with open(self.file) as file:
+                    self.assertEqual(done.stdout, self.file + "\n" + file.read())
+                return
+            self.assertRegex(done.stderr, "was busy with something else|two processors|looks for errors")
+            self.assertFalse(os.path.exists(self.file))
+
+
 class OfFiles(unittest.TestCase):
     def test_dump_and_load_again(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -108,6 +108,22 @@ TEST_F(HostSummaryTest, ReadsACapturedServer) {
                                     HasSubstr("tap0 up, MTU 1500, speed unknown"), Not(HasSubstr("unread"))));
 }
 
+TEST_F(HostSummaryTest, ProcessorsAreToldApart) {
+  write("/proc/cpuinfo",
+        "processor\t: 0\nvendor_id\t: X\ncpu family\t: 26\nmodel\t\t: 2\nmodel name\t: AMD EPYC\n");
+  write("/sys/devices/system/cpu/online", "0-11\n");
+  write("/sys/devices/system/cpu/cpu0/topology/thread_siblings_list", "0,8\n");
+  const Processors found = processors(sources());
+  EXPECT_EQ(found.model, "AMD EPYC, family 26, model 2");
+  EXPECT_EQ(found.kernel, "6.1.0-18-amd64");
+  EXPECT_EQ(found.online.size(), 12U);
+  EXPECT_THAT(found.allowed, ElementsAre(0, 1, 2, 3, 8, 10, 11));
+  EXPECT_THAT(found.threads, ElementsAre(0, 8));
+  EXPECT_EQ(found.quota, 0);
+  write("/proc/cpuinfo", "processor\t: 0\nCPU implementer\t: 0x41\nCPU part\t: 0xd40\n");
+  EXPECT_EQ(processors(sources()).model, "implementer 0x41, part 0xd40");
+}
+
 TEST_F(HostSummaryTest, TheLargestCacheTellsWhoSharesIt) {
   EXPECT_EQ(cpuCaches(sources()).largest, 48U << 10);
   EXPECT_EQ(cpuCaches(sources()).sharers, 2);

@@ -50,9 +50,11 @@ std::string World::run(Duration limit) {
       pass(next - now_);
       continue;
     }
-    if (able.empty() || now_ > end) {
-      std::string hang =
-          able.empty() && next == TimePoint::max() ? "nobody can ever go on:" : "it takes too long:";
+    const bool busy = trace.size() > kMostCalls;
+    if (able.empty() || now_ > end || busy) {
+      std::string hang = busy                                       ? "somebody does not sleep:"
+                         : able.empty() && next == TimePoint::max() ? "nobody can ever go on:"
+                                                                    : "it takes too long:";
       for (const auto& task : tasks_) hang += " " + task->name;
       return hang;
     }

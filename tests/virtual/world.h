@@ -46,7 +46,9 @@ class World final : public Parking {
   void at(TimePoint when, std::function<void()> action);
 
   std::shared_ptr<Task> start(std::string name, std::function<void()> body);
-  /// Until all tasks are done: an empty text. Else who hangs: nobody can ever go on, or `limit` has passed.
+  static constexpr size_t kMostCalls = 2'000'000;
+  /// Until all tasks are done: an empty text. Else who hangs: nobody can ever go on, `limit` has passed, or
+  /// there were more than kMostCalls.
   std::string run(Duration limit);
 
   // Of the task that runs.

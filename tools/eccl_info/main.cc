@@ -4,6 +4,7 @@
 
 #include "base/settings.h"
 #include "eccl/version.h"
+#include "runtime/calibration/machine_model.h"
 #include "runtime/executor/devices.h"
 #include "tools/common/command_line.h"
 #include "topology/probe/host_summary.h"
@@ -81,6 +82,17 @@ int printRails() {
   return 0;
 }
 
+/// What algorithms are chosen by.
+int printSpeeds() {
+  const auto settings = eccl::loadSettings();
+  if (!settings.ok()) return refused(settings.status());
+  const auto machine = eccl::runtime::keptModel(*settings);
+  if (!machine.ok()) return refused(machine.status());
+  std::printf("speeds    %s\n",
+              machine->file.empty() ? ("default constants: " + machine->why).c_str() : machine->file.c_str());
+  return 0;
+}
+
 void printEncryption() {
   const auto library = eccl::transport::tlsLibrary();
   std::printf("encrypt   %s\n",
@@ -112,5 +124,6 @@ int main(int argc, char** argv) {
   for (const std::string& line : eccl::runtime::describeDevices()) std::printf("device %s\n", line.c_str());
   const int transports = printTransports(), rails = printRails();
   printEncryption();
-  return transports != 0 ? transports : rails;
+  const int speeds = printSpeeds();
+  return transports != 0 ? transports : rails != 0 ? rails : speeds;
 }

@@ -11,6 +11,7 @@
 
 #include "algorithms/selection/selection_rules.h"
 #include "base/settings.h"
+#include "runtime/calibration/machine_model.h"
 #include "runtime/init/local_host.h"
 #include "tools/common/command_line.h"
 #include "topology/model/locations.h"
@@ -51,8 +52,8 @@ std::vector<tools::CommandOption> tableFor(Options* o) {
       {0, "cores", "C", "the cores that a host's ranks share (one for each rank, or ECCL_TOPO_FILE's)",
        setNumber(&o->cores, 1, 4096)},
       {0, "cost", "FILE",
-       "the cost model, as eccl_topo measure writes it, instead of that of ECCL_COST_FILE; without any, "
-       "constants that are not this machine's",
+       "the cost model, as eccl_topo measure writes it, instead of that of ECCL_COST_FILE; without any, the "
+       "speeds that eccl_topo speeds shows, else constants of another machine",
        setText(&o->cost)},
       {0, "plain", nullptr, "ordinary memory instead of ecclMemAlloc's", setFlag(&o->plain)},
       {'h', "help", nullptr, "this text", setFlag(&o->help)},
@@ -165,9 +166,11 @@ struct Chooser {
 Result<Chooser> chooserFor(const Options& options, const Settings& settings, Collective collective,
                            const Placement& placement) {
   Chooser chooser;
-  const std::string cost = options.cost.empty() ? settings.costFile : options.cost;
-  if (!cost.empty()) { ECCL_ASSIGN(chooser.model, algorithms::CostModel::load(cost)); }
-  chooser.by = cost.empty() ? "the default cost model" : cost;
+  Settings asked = settings;
+  if (!options.cost.empty()) asked.costFile = options.cost;
+  ECCL_ASSIGN(runtime::MachineModel machine, runtime::keptModel(asked));
+  chooser.model = std::move(machine.model);
+  chooser.by = machine.file.empty() ? "the default cost model" : machine.file;
   chooser.size.elementBytes = options.bytes % 4 == 0 ? 4 : 1;
   chooser.size.elements = options.bytes / chooser.size.elementBytes;
   chooser.size.slotBytes = static_cast<uint64_t>(settings.slotBytes);

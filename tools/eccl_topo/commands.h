@@ -56,6 +56,8 @@ int check(const topology::Host& host, const Options& options);
 int diff(const topology::Host& host, const topology::Host& other, const Options& options);
 /// The command with options of its own: `argv` begins with the command.
 int measure(int argc, char** argv);
+/// The same for speeds.
+int speeds(int argc, char** argv);
 
 /// The SVG that draw() writes.
 std::string drawing(const topology::Host& host);

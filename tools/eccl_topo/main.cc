@@ -28,6 +28,7 @@ constexpr char kUsage[] =
     "  dump          the machine as a file: --format xml (NCCL's) or json (docs/topology.schema.json)\n"
     "  diff A B      what differs between two files, of machines or of clusters\n"
     "  measure       latency, bandwidth and the cost model among running ranks: eccl_topo measure --help\n"
+    "  speeds        how fast this machine's memory is, by which algorithms are chosen: eccl_topo speeds --help\n"
     "  clos          makes a cluster of such machines on a rail-optimised Clos network\n";
 constexpr char kExitCodes[] =
     "It exits with 0 if all is well, 1 if check found something to repair or diff a difference, 2 if it is "
@@ -197,5 +198,6 @@ void eccl::topo::misused(const std::string& why) {
 
 int main(int argc, char** argv) {
   if (argc > 1 && std::strcmp(argv[1], "measure") == 0) return topo::measure(argc - 1, argv + 1);
+  if (argc > 1 && std::strcmp(argv[1], "speeds") == 0) return topo::speeds(argc - 1, argv + 1);
   return run(parse(argc, argv));
 }

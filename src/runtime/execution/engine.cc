@@ -305,7 +305,8 @@ bool Engine::serve() {
       } while (drive());
     checkStalls();
   });
-  TimePoint due = connector_->nextDeadline();
+  // After a failure nothing is set up any more, and what was due stays so.
+  TimePoint due = failing() ? TimePoint::max() : connector_->nextDeadline();
   if (!active_.empty()) due = std::min(due, options_.system->now() + longestSleep());
   role_.giveBackFromService(left(), &serveDeadline_);
   serveDeadline_ = std::min(serveDeadline_, due);

@@ -11,10 +11,13 @@ constexpr size_t kAlignment = 64;  // a cache line, and the widest vector
 
 /// Results are written past the caches where a rank's buffers are larger than its share of them by this factor:
 /// the first of them would be out of the caches again before the last is there. Writing to two places at once
-/// past the caches pays later. AMD EPYC, 32 MiB of L3 for two cores, November 2026, 2 ranks: AllGather of 4 MiB
-/// (6 MiB of buffers) takes 3 times as long if streamed; AllReduce, two places, 1.05 of the time at 16 MiB and
-/// 0.8 at 64 MiB.
-constexpr size_t kStreamFactor = 1, kStreamSeveralFactor = 4;
+/// past the caches pays sooner. 2 ranks, 32 MiB of L3 for two cores:
+///  - AMD EPYC, family 26 model 2, 25 November 2026: AllGather of 16 MiB (24 MiB of buffers) takes 1.4 times as
+///    long if streamed, ReduceScatter 1.2; AllReduce of 16 MiB (32 MiB) .85, AllGather of 24 MiB .71.
+///  - AMD EPYC, family 25 model 17, November 2026: AllGather of 4 MiB (6 MiB of buffers) takes 3 times as long
+///  if
+///    streamed, AllReduce of 16 MiB 1.05, of 64 MiB .8.
+constexpr double kStreamFactor = 2, kStreamSeveralFactor = 1.5;
 
 /// The interpreter's device.
 class HostMoves {
@@ -25,8 +28,8 @@ class HostMoves {
   bool submit(int32_t, const MoveTask& move) {
     kernels::ReduceTask task = reduceTaskOf(work_, move);
     const bool several = !std::has_single_bit(move.userMask);
-    const size_t fits = work_.cacheShare * (several ? kStreamSeveralFactor : kStreamFactor);
-    if (work_.footprint > fits) task.streamed = move.userMask;
+    if (HostExecutor::writesPastCaches(work_.footprint, work_.cacheShare, several))
+      task.streamed = move.userMask;
     kernels::reduce(task);
     return true;
   }
@@ -36,6 +39,11 @@ class HostMoves {
 };
 
 }  // namespace
+
+bool HostExecutor::writesPastCaches(size_t footprint, size_t cacheShare, bool several) {
+  const double factor = several ? kStreamSeveralFactor : kStreamFactor;
+  return static_cast<double>(footprint) > factor * static_cast<double>(cacheShare);
+}
 
 Result<std::byte*> HostExecutor::allocate(size_t bytes) {
   void* memory = nullptr;

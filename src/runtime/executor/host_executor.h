@@ -10,6 +10,11 @@ namespace eccl::runtime {
 /// holds. Keeps nothing between calls. Its moves never fail; allocate() may.
 class HostExecutor final : public Executor {
  public:
+  /// Whether results are written past the caches, as they would be out of them before they are read again:
+  /// where a rank's buffers are so much larger than its share of the caches. `several`: to several places at
+  /// once.
+  static bool writesPastCaches(size_t footprint, size_t cacheShare, bool several);
+
   const char* memory() const override { return "host"; }
   bool holds(const void*) const override { return true; }
   Result<std::byte*> allocate(size_t bytes) override;

@@ -6,6 +6,7 @@
 #include "algorithms/selection/selection_rules.h"
 #include "base/log.h"
 #include "base/text_file.h"
+#include "runtime/calibration/machine_model.h"
 #include "transport/net/bytes.h"
 
 namespace eccl::runtime {
@@ -49,9 +50,8 @@ algorithms::CallSize sizeOf(const Settings& settings) {
 
 /// Of rank 0: its model and rules.
 Status make(const Settings& settings, Selection& selection) {
-  if (!settings.costFile.empty()) {
-    ECCL_ASSIGN(selection.model, algorithms::CostModel::load(settings.costFile));
-  }
+  ECCL_ASSIGN(MachineModel machine, machineModel(settings));
+  selection.model = std::move(machine.model);
   ECCL_ASSIGN(selection.rules, rulesOnce(*selection.placement, selection.model, sizeOf(settings)));
   if (settings.tableFile.empty()) return {};
   ECCL_ASSIGN(auto rules, algorithms::loadRules(settings.tableFile));
@@ -77,7 +77,7 @@ Result<Selection> Selection::agree(const Settings& settings, int rank,
     const Status made = make(settings, selection);
     mine = transport::ByteWriter()
                .text(made.ok() ? "" : made.message())
-               .text(settings.costFile.empty() ? "" : selection.model.text())
+               .text(selection.model == algorithms::CostModel() ? "" : selection.model.text())
                .text(algorithms::textOf(selection.rules))
                .take();
   }

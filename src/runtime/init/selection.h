@@ -18,7 +18,7 @@ namespace eccl::runtime {
 
 /// What the ranks of a communicator choose by. A value, equal on all ranks; any thread.
 struct Selection {
-  algorithms::CostModel model;  // of ECCL_COST_FILE, else the defaults
+  algorithms::CostModel model;  // of rank 0's machine (calibration/machine_model.h)
   std::shared_ptr<const Placement> placement;
   std::vector<algorithms::SelectionRule> rules;
 

@@ -71,6 +71,27 @@ class Reader {
     readQuota();
     return host_.quotaCpus;
   }
+  Processors processors() {
+    Processors found;
+    const std::string info = text("/proc/cpuinfo");
+    auto add = [&](const char* field, const char* called) {
+      const std::string value = fieldOf(info, field);
+      if (!value.empty()) found.model += (found.model.empty() ? "" : ", ") + std::string(called) + value;
+    };
+    add("model name", "");
+    add("cpu family", "family ");
+    add("model", "model ");
+    add("CPU implementer", "implementer ");  // arm64 knows no names
+    add("CPU part", "part ");
+    found.kernel = trimmed(text("/proc/sys/kernel/osrelease"));
+    found.online = cpusIn(text("/sys/devices/system/cpu/online"));
+    found.allowed = cpusIn(fieldOf(text("/proc/self/status"), "Cpus_allowed_list"));
+    if (!found.allowed.empty())
+      found.threads = cpusIn(optionalText(
+          format("/sys/devices/system/cpu/cpu%d/topology/thread_siblings_list", found.allowed.front())));
+    found.quota = quotaCpus();
+    return found;
+  }
   HostSummary read() {
     host_.hostName = trimmed(text("/proc/sys/kernel/hostname"));
     host_.kernel = trimmed(text("/proc/sys/kernel/osrelease"));
@@ -241,6 +262,10 @@ CpuCaches cpuCaches(const HostSources& sources) {
     found.sharers = std::max<int>(1, cpusIn(cache.sharedBy).size());
   }
   return found;
+}
+
+Processors processors(const HostSources& sources) {
+  return Reader(sources).processors();
 }
 
 double cpuQuota(const HostSources& sources) {

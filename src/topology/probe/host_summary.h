@@ -67,6 +67,17 @@ struct CpuCaches {
 };
 /// See CpuCaches. Reads little; any thread.
 CpuCaches cpuCaches(const HostSources& sources = {});
+/// The processors of this machine, for code that measures what they can do.
+struct Processors {
+  std::string model;         ///< "AMD EPYC, family 26, model 2", as far as the kernel tells
+  std::string kernel;        ///< its release
+  std::vector<int> online;   ///< by number
+  std::vector<int> allowed;  ///< that this process may run on
+  std::vector<int> threads;  ///< of the core of the first of these, itself included
+  double quota = 0;          ///< CPU time per time that the cgroup grants; 0: no limit
+};
+/// See Processors. Reads little; any thread.
+Processors processors(const HostSources& sources = {});
 /// The CPU time per time that the cgroup of this process grants; 0: no limit. Reads little; any thread.
 double cpuQuota(const HostSources& sources = {});
 /// The speed that a network interface says, in 10^6 bits per second; 0: it says none. Bonds and VLANs say that

@@ -1,0 +1,54 @@
+// eccl_topo speeds: what this machine has been measured to do, which communicators choose their algorithms by.
+#include <cstdio>
+
+#include "base/settings.h"
+#include "base/text_file.h"
+#include "commands.h"
+#include "runtime/calibration/machine_model.h"
+#include "tools/common/command_line.h"
+
+namespace eccl::topo {
+namespace {
+
+constexpr char kUsage[] =
+    "USAGE: eccl_topo speeds [OPTIONS]\n"
+    "The file of this machine's speeds, which rank 0 chooses algorithms by (ECCL_SPEEDS_FILE): where it is, "
+    "and\n"
+    "what it says. Where there is none, the machine is measured, which takes less than 0.1 s. It is to be "
+    "idle.\n";
+
+Status show(bool again) {
+  ECCL_ASSIGN(const Settings settings, loadSettings());
+  ECCL_ASSIGN(runtime::MachineModel machine, runtime::keptModel(settings));
+  if (!settings.costFile.empty()) {
+    if (again)
+      return Status::error(Code::invalidUsage,
+                           "ECCL_COST_FILE is set, so this machine's speeds do not count: unset it");
+  } else if (again || machine.file.empty()) {
+    ECCL_ASSIGN(machine, runtime::measureMachine(settings));
+  }
+  ECCL_ASSIGN(const std::string text, readTextFile(machine.file, "the file of this machine's speeds"));
+  std::printf("%s\n%s", machine.file.c_str(), text.c_str());
+  return {};
+}
+
+}  // namespace
+
+int speeds(int argc, char** argv) {
+  using namespace tools;
+  bool again = false, help = false;
+  const std::vector<CommandOption> options = {
+      {0, "again", nullptr, "measures, and writes the file anew", setFlag(&again)},
+      {'h', "help", nullptr, "this text", setFlag(&help)},
+  };
+  if (const Outcome parsed = parseCommandLine(argc, argv, options, nullptr); !parsed.ok())
+    misused(parsed.text());
+  if (help) {
+    std::printf("%s%s", kUsage, helpText(options).c_str());
+    return kFine;
+  }
+  const Status shown = show(again);
+  return shown.ok() ? kFine : unreadable(shown);
+}
+
+}  // namespace eccl::topo
