@@ -46,6 +46,12 @@ def memory_speed(folder):
     return "memcpy %s, triad %s GB/s; %d processes at once: memcpy %s, triad %s" % (*measured(1), cores, *measured(cores))
 
 
+def processor(info):
+    """By /proc/cpuinfo. In virtual machines the name alone tells little."""
+    told = [(name, find(r"^%s\s*:(.*)" % field, info, "")) for name, field in (("family", "cpu family"), ("model", "model"))]
+    return " ".join([find(r"^model name\s*:(.*)", info, platform.machine())] + ["%s %s" % one for one in told if one[1]])
+
+
 def description(folder, contenders):
     cpu = content("/proc/cpuinfo")
     kib = int(find(r"^MemTotal:\s+(\d+)", content("/proc/meminfo"), "0"))
@@ -54,8 +60,7 @@ def description(folder, contenders):
                         if item[0].startswith("ECCL_") and "SECRET" not in item[0])
     return {
         "date": datetime.datetime.now().astimezone().isoformat(timespec="seconds"),
-        "processor": "%s, %d cores, %s" % (find(r"^model name\s*:(.*)", cpu, platform.machine()),
-                                           len(os.sched_getaffinity(0)), virtual),
+        "processor": "%s, %d cores, %s" % (processor(cpu), len(os.sched_getaffinity(0)), virtual),
         "memory": "%.1f GiB; %s" % (kib / 2**20, memory_speed(folder)),
         "system": "Linux %s, transparent huge pages: %s" % (
             platform.release(), find(r"\[(\w+)\]", content("/sys/kernel/mm/transparent_hugepage/enabled"))),

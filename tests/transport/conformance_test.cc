@@ -86,12 +86,13 @@ TEST_P(Paths, CountersMayWrap) {
 /// `length`: of the messages, for a ring with slots of so many bytes.
 void fillRing(PartySetup setup, bool fork, uint32_t (*length)(const RingShape&)) {
   setup.faults.stallFor = {};
+  std::vector<std::byte> bytes;  // may be sent from here for as long as the path lives
   runTwo(
       setup, fork,
       [&](Party& party) -> std::string {
         CONNECT(connection, party.sending());
         SendEnd& end = connection->sendEnd;
-        const std::vector<std::byte> bytes(length(end.shape), std::byte{7});
+        bytes.assign(length(end.shape), std::byte{7});
         const auto size = static_cast<uint32_t>(bytes.size());
         const bool few = size > end.shape.shortBytes && end.shape.longOnes > 0;
         const uint32_t most = few ? end.shape.longOnes : end.shape.slots;

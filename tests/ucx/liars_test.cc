@@ -57,7 +57,22 @@ TEST_F(LyingSender, AnUnknownEndAndAStrangeHeaderAreForNobody) {
 }
 
 TEST_F(LyingSender, MoreThanTheCredits) {
-  breaksBy(frame(8, 10), 10, "it exceeds the credits given");
+  breaksBy(frame(32, 10), 10, "it exceeds the credits given");
+}
+TEST_F(LyingSender, MoreLongOnesThanMayBe) {
+  for (uint64_t number = 0; number < 8; ++number) send(frame(number, 2000), data.data(), 2000);
+  send(frame(8, 1000), data.data(), 1000);  // these have their own places
+  ASSERT_TRUE(until([&] { return loadAcquire(&end.slot(8)->sequence) == 9; })) << broken;
+  breaksBy(frame(9, 2000), 2000, "more long ones are on their way than may be");
+}
+TEST_F(LyingSender, LongOnesAgainWhereSomeWereReleased) {
+  for (uint64_t number = 0; number < 40; ++number) {
+    send(frame(number, 2000), data.data(), 2000);
+    Received received;
+    ASSERT_TRUE(until([&] { return end.peek(received); })) << number << ": " << broken;
+    ASSERT_EQ(std::memcmp(received.data, data.data(), 2000), 0);
+    end.release();
+  }
 }
 TEST_F(LyingSender, BehindWhatIsExpected) {
   breaksBy(frame(~uint64_t{0}, 10), 10, "it exceeds the credits given");
@@ -117,7 +132,7 @@ TEST_F(LyingSender, MeetsTwice) {
 
 // The first lie counts, and what comes then is for nobody.
 TEST_F(LyingSender, IsNotHeardAfterALie) {
-  breaksBy(frame(8, 10), 10, "it exceeds the credits given");
+  breaksBy(frame(32, 10), 10, "it exceeds the credits given");
   const std::string before = broken;
   send(frame(0, 10), data.data(), 10);
   rest();

@@ -136,7 +136,8 @@ Result<MachineModel> readOrMeasure(const Settings& settings) {
   auto measure = [](const std::string& path, const topology::Processors& processors) -> Result<MachineModel> {
     if (!canKeep(path)) return defaults("no file can be written at " + path);
     auto measured = measureTo(path, processors);
-    if (!measured.ok()) return defaults("this machine was not measured: " + measured.status().message());
+    if (!measured.ok())
+      return defaults("the speeds of this machine are not known: " + measured.status().message());
     ECCL_INFO("the speeds of this machine were measured and are kept in %s", path.c_str());
     return measured;
   };

@@ -29,8 +29,8 @@ constexpr size_t kPiece = 64 << 10;    // a move's bytes
 constexpr size_t kLargest = 16 << 20;  // of an input, and of an output
 constexpr size_t kSlots = 2 << 20;     // what slots go round in, twice the second level's cache or so
 constexpr size_t kSide = 2 * kLargest + kSlots;
-constexpr auto kTime = std::chrono::milliseconds(40);  // after which nothing is tried again
-constexpr int kNotices = 200;                          // back and forth, in each try
+constexpr auto kTime = std::chrono::milliseconds(200);  // idle processors need much less
+constexpr int kNotices = 200;                           // back and forth, in each try
 /// A thread that loses its processor so often has measured other programs, too.
 constexpr long kMostSwitches = 8;
 
@@ -87,7 +87,7 @@ class Side {
   template <class Work>
   double time(size_t renewed, int tries, Work work) {
     double least = 1e30;
-    for (int i = 0; i < tries && (i == 0 || !common_.stop); ++i) {
+    for (int i = 0; i < tries && !common_.stop; ++i) {
       std::memset(input(), i, renewed);
       meet();
       const auto begin = Clock::now();
@@ -258,12 +258,15 @@ Result<CostParameters> measureSpeeds(ProcessorPair processors, size_t cacheShare
   }
   first->join();
   second->join();
+  if (common.stop)
+    return Status::error(Code::system, "the processors are busy with something else: %lld ms were not enough",
+                         static_cast<long long>(kTime.count()));
   for (const int me : {0, 1}) {
     const int processor = me == 0 ? processors.first : processors.second;
     if (common.errors[me] != 0)
       return Status::fromErrno(common.errors[me], "processor %d, to measure on, may not be used", processor);
     if (common.switches[me] > kMostSwitches)
-      return Status::error(Code::system, "processor %d was busy with something else (%ld times in a moment)",
+      return Status::error(Code::system, "processor %d is busy with something else (%ld times in a moment)",
                            processor, common.switches[me]);
   }
   return found;

@@ -343,8 +343,10 @@ Result<std::unique_ptr<Path>> OutgoingLink::makePath() {
               offer_->open(decorator != nullptr ? decorator->inner() : outer, opening(socket)));
   if (!watched && socket) context_.peers.addSocket(connection.peer(), socket.takeFd());
   if (decorator == nullptr) return path;
-  outer.directFrom = decorator->inner().directFrom;
-  outer.mine = decorator->inner().mine;
+  SendEnd& inner = decorator->inner();
+  inner.most = std::min(inner.most, outer.most);  // the lane waits for each release that it lacks
+  outer.directFrom = inner.directFrom;
+  outer.mine = inner.mine;
   decorator->wrap(std::move(path));
   fault_ = decorator.get();
   return std::unique_ptr<Path>(std::move(decorator));

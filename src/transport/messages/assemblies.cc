@@ -5,7 +5,8 @@ namespace eccl::transport {
 Assemblies::Assemblies(ReceiveEnd& end)
     : end_(end), messages_(std::make_unique<Message[]>(end.shape.slots)), reclaimed_(end.next) {
   const auto lines = static_cast<uint32_t>(end.shape.slotBytes / kCacheLine);
-  for (uint32_t slot = end.shape.slots; slot > 0; --slot) free_.push_back((slot - 1) * lines);
+  const uint32_t areas = end.shape.longOnes > 0 ? end.shape.longOnes : end.shape.slots;
+  for (uint32_t area = areas; area > 0; --area) free_.push_back((area - 1) * lines);
 }
 
 const char* Assemblies::faultOf(const MessageFrame& frame) const {
@@ -32,11 +33,15 @@ Assemblies::Message* Assemblies::begin(const MessageFrame& frame, const char** w
     return &message;
   }
   reclaim();
-  message = {frame.sequence, true, 0, frame, nullptr, frame.length, frame.length - frame.bytes};
   const PutOffer& offer = end_.offers[frame.sequence & (end_.shape.offers() - 1)];
   // Pairs with ReceiveEnd::offer. An offer that comes later than this is not used.
   const bool offered = loadAcquire(&offer.sequence) == frame.sequence + 1 && offer.length == frame.length &&
                        frame.length > kInlineBytes;
+  if (!offered && takesArea(frame.length) && free_.empty()) {
+    *wrong = "more long ones are on their way than may be";
+    return nullptr;
+  }
+  message = {frame.sequence, true, 0, frame, nullptr, frame.length, frame.length - frame.bytes};
   message.placed = offered ? kSlotPut : 0;
   message.data = offered ? reinterpret_cast<std::byte*>(offer.offset) : place(frame.sequence, frame.length);
   return &message;
@@ -44,9 +49,10 @@ Assemblies::Message* Assemblies::begin(const MessageFrame& frame, const char** w
 
 std::byte* Assemblies::place(uint64_t number, uint32_t length) {
   Slot& slot = *end_.slot(number);
-  if (length <= kInlineBytes) return slot.inlineData;
-  slot.area = free_.back();
-  free_.pop_back();
+  if (takesArea(length)) {
+    slot.area = free_.back();
+    free_.pop_back();
+  }
   return end_.dataOf(slot, length);
 }
 
@@ -54,7 +60,7 @@ std::byte* Assemblies::place(uint64_t number, uint32_t length) {
 void Assemblies::reclaim() {
   for (; reclaimed_ != end_.next; ++reclaimed_) {
     const Message& old = messages_[reclaimed_ & (end_.shape.slots - 1)];
-    if (old.placed == 0 && old.frame.length > kInlineBytes) free_.push_back(end_.slot(reclaimed_)->area);
+    if (old.placed == 0 && takesArea(old.frame.length)) free_.push_back(end_.slot(reclaimed_)->area);
   }
 }
 

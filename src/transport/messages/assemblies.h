@@ -33,6 +33,8 @@ class Assemblies {
 
  private:
   const char* faultOf(const MessageFrame& frame) const;
+  /// Others lie in their slot, or right behind it.
+  bool takesArea(uint32_t length) const { return length > kInlineBytes && length > end_.shape.shortBytes; }
   std::byte* place(uint64_t number, uint32_t length);
   void reclaim();
 

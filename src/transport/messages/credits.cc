@@ -6,7 +6,7 @@
 namespace eccl::transport {
 
 CreditsDue::CreditsDue(const ReceiveEnd& end)
-    : end_(end), told_(end.next), wanted_(end.next), wantedSoon_(end.next) {}
+    : end_(end), told_(end.next), wanted_(end.next), wantedSoon_(end.next), long_(end.next) {}
 
 void CreditsDue::onMessage(const MessageFrame& frame) {
   const auto raise = [&](uint64_t& until) {
@@ -14,6 +14,7 @@ void CreditsDue::onMessage(const MessageFrame& frame) {
   };
   if ((frame.flags & kWantsCredit) != 0) raise(wanted_);
   if ((frame.flags & kWantsCreditSoon) != 0) raise(wantedSoon_);
+  if (end_.shape.longOnes > 0 && frame.length > end_.shape.shortBytes) raise(long_);
 }
 
 bool CreditsDue::onAsk(const MessageFrame& frame) {
@@ -23,7 +24,8 @@ bool CreditsDue::onAsk(const MessageFrame& frame) {
 
 bool CreditsDue::due() const {
   const bool soon = asked_ || static_cast<int64_t>(wantedSoon_ - told_) > 0;
-  return end_.next - told_ >= (soon ? 1 : std::max(1u, end_.shape.slots / 2));
+  const uint32_t most = static_cast<int64_t>(long_ - told_) > 0 ? end_.shape.longOnes : end_.shape.slots;
+  return end_.next - told_ >= (soon ? 1 : std::max(1u, most / 2));
 }
 
 bool CreditsDue::awaited() const {

@@ -5,9 +5,9 @@
 
 namespace eccl::transport {
 
-/// What a receiver still has to tell its sender. Credits are held back until half a ring is released, or until
-/// the driver has nothing to do; those that the sender waits for, until the lane needs the connection no more;
-/// none that it waits for soon, and none after it asked.
+/// What a receiver still has to tell its sender. Credits are held back until half a ring, or of its long
+/// messages, is released, or until the driver has nothing to do; those that the sender waits for, until the
+/// lane needs the connection no more; none that it waits for soon, and none after it asked.
 ///
 /// Owner and threads: the receiving path's.
 class CreditsDue {
@@ -39,6 +39,7 @@ class CreditsDue {
   uint64_t told_;        // releases the sender knows of
   uint64_t wanted_;      // the sender waits for the releases before this one
   uint64_t wantedSoon_;  // the sender waits for each release before this one
+  uint64_t long_;        // there is none of the long ones, of which few may be on their way, from this one on
   bool asked_ = false;   // nothing is held back any more
   bool ends_ = false;
 };

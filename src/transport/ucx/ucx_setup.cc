@@ -20,7 +20,8 @@ Result<UcxPath::Wiring> UcxSetup::wire(End& end, Opening& opening) {
   const TransportContext& context = worker_.context();
   UcxPath::Wiring wiring;
   wiring.worker = &worker_;
-  ECCL_ASSIGN(wiring.memory, mapPrivate(ringMemoryBytes(context.ring)));
+  const RingShape shape = withShortSlots(context.ring);
+  ECCL_ASSIGN(wiring.memory, mapPrivate(ringMemoryBytes(shape)));
   const int peer = id_.from == context.rank ? id_.to : id_.from;
   wiring.peer = worker_.peer(peer, theirs_.address);
   wiring.begins = context.rank < peer;
@@ -28,8 +29,8 @@ Result<UcxPath::Wiring> UcxSetup::wire(End& end, Opening& opening) {
   wiring.theirs = theirs_.end;
   wiring.socket = std::move(opening.socket);
   wiring.onBroken = std::move(opening.onBroken);
-  formatRing(wiring.memory.get(), context.ring, context.firstMessage);
-  context.attach(end, wiring.memory.get());
+  formatRing(wiring.memory.get(), shape, context.firstMessage);
+  context.attach(end, wiring.memory.get(), shape);
   end.mine = kOwnAddressSpace;  // the path reads and writes there for the peer
   end.directFrom = context.zeroCopyFrom;
   return wiring;
