@@ -21,8 +21,9 @@ def plot_is_possible():
 
 def install(peers, say, plot=True):
     """Installs what is missing. Why peers are left out, by name; SystemExit where nothing can be installed."""
-    left_out = fetch_wheels([peer for peer in peers if ALL[peer].wheels and not ALL[peer].present()], say)
-    wanted = {peer: ALL[peer].packages for peer in peers if ALL[peer].packages and not ALL[peer].present()}
+    missing = [peer for peer in peers if not ALL[peer].present()]
+    left_out = {**fetch_wheels(missing, say), **install_modules(missing, say)}
+    wanted = {peer: ALL[peer].packages for peer in missing if ALL[peer].packages}
     if plot and not plot_is_possible():
         wanted["plot"] = ("python3-matplotlib",)
     if not wanted:
@@ -47,13 +48,24 @@ def install(peers, say, plot=True):
 def fetch_wheels(peers, say):
     left_out = {}
     for peer in peers:
-        for name, requirement in ALL[peer].wheels:
+        for name, requirement, part in ALL[peer].wheels:
             if ALL[name].present():
                 continue
             say("fetching " + requirement)
-            why = wheels.fetch(name, requirement)
+            why = wheels.fetch(name, requirement, part)
             if why:
                 left_out[peer] = why
+                break
+    return left_out
+
+
+def install_modules(peers, say):
+    left_out = {}
+    for peer in [peer for peer in peers if ALL[peer].modules]:
+        say("fetching %s and what it needs: gigabytes" % ALL[peer].modules)
+        why = wheels.install(peer, ALL[peer].modules)
+        if why or not ALL[peer].present():
+            left_out[peer] = why or "pip install %s: of no use" % ALL[peer].modules
     return left_out
 
 
@@ -75,5 +87,5 @@ def build_eccl(say):
 def build_peers(folder, peers):
     for peer in peers:
         if ALL[peer].compiler:
-            run(*ALL[peer].compiler, "-O2", os.path.join(HERE, "mpi_loop.c"), os.path.join(folder, "libcompare_loop.a"),
-                "-o", os.path.join(folder, "mpi_" + peer), *ALL[peer].libraries)
+            run(*ALL[peer].compiler, "-O2", os.path.join(HERE, ALL[peer].source),
+                os.path.join(folder, "libcompare_loop.a"), "-o", os.path.join(folder, "mpi_" + peer), *ALL[peer].libraries)

@@ -16,7 +16,8 @@ BUFFER = ctypes.c_void_p
 
 
 class Loop(ctypes.Structure):
-    _fields_ = [("rank", ctypes.c_int), ("ranks", ctypes.c_int), ("crowded", ctypes.c_int), ("shared", BUFFER)]
+    _fields_ = [("rank", ctypes.c_int), ("ranks", ctypes.c_int), ("crowded", ctypes.c_int),
+                ("cpu", ctypes.c_int), ("calls", ctypes.c_int), ("shared", BUFFER)]
 
 
 class Task(ctypes.Structure):

@@ -23,6 +23,8 @@ STYLES = {
     "openmpi5": dict(color="#a01f3d", linewidth=1.3, marker="D", markersize=3),
     "mpich5": dict(color="#b07100", linewidth=1.3, marker="<", markersize=3),
     "intelmpi": dict(color="#6a4fb3", linewidth=1.3, marker=">", markersize=3),
+    "oneccl": dict(color="#2a8c82", linewidth=1.3, marker="P", markersize=3.5),
+    "gloo2": dict(color="#4c4c4c", linewidth=1.3, marker="X", markersize=3.5),
     CMA: dict(color="#3a3a3a", linewidth=1.0, linestyle=":"),
 }
 

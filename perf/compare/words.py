@@ -39,4 +39,5 @@ def times_as_fast(ratio):
 def titled(contender):
     """As the README calls it."""
     return {"eccl": "ECCL, ecclMemAlloc", "eccl-plain": "ECCL, any memory", "openmpi": "Open MPI", "mpich": "MPICH",
-            "gloo": "gloo", "openmpi5": "Open MPI 5", "mpich5": "MPICH 5", "intelmpi": "Intel MPI"}[contender]
+            "gloo": "gloo", "openmpi5": "Open MPI 5", "mpich5": "MPICH 5", "intelmpi": "Intel MPI",
+            "oneccl": "oneCCL", "gloo2": "gloo of PyTorch 2"}[contender]

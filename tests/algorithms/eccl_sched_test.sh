@@ -1,6 +1,7 @@
 #!/bin/sh
 # Runs eccl_sched (the first argument) the way people do, and checks exit codes and answers.
 set -eu
+export ECCL_SPEEDS_FILE=none  # what is chosen is the same on every machine
 sched=$1
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT

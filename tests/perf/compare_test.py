@@ -4,10 +4,12 @@ compare_test.py <root of the sources> [folder]"""
 
 import importlib.util
 import os
+import re
 import subprocess
 import sys
 import tempfile
 import unittest
+import unittest.mock
 import zipfile
 
 ROOT = sys.argv.pop(1)
@@ -16,6 +18,7 @@ COMPARE = os.path.join(ROOT, "perf", "compare")
 sys.path.insert(0, COMPARE)
 sys.dont_write_bytecode = True
 
+import build  # noqa: E402
 import check  # noqa: E402
 import contenders  # noqa: E402
 import figures  # noqa: E402
@@ -221,14 +224,77 @@ class Wheels(unittest.TestCase):
         self.assertEqual(done.stdout, "it runs\n")
         self.assertEqual(os.listdir(wheels.path("peer")), ["bin"])
 
+    @unittest.skipUnless(importlib.util.find_spec("pip"), "no pip")
+    def test_only_the_part_that_is_wanted_is_unpacked(self):
+        self.assertEqual(wheels.fetch("peer", "peer==1.0", "lib/"), "")
+        self.assertFalse(os.path.exists(wheels.path("peer")))
+
+    @unittest.skipUnless(importlib.util.find_spec("pip"), "no pip")
+    def test_their_modules_can_be_imported(self):
+        self.assertEqual(wheels.install("peer", "peer==1.0"), "")
+        done = subprocess.run([sys.executable, "-c", "import peer; print(peer.__file__)"], stdout=subprocess.PIPE,
+                              env={**os.environ, "PYTHONPATH": wheels.path("peer")}, text=True)
+        self.assertTrue(done.stdout.startswith(wheels.path("peer")), done.stdout)
+
     def test_one_that_is_not_to_be_had_is_a_sentence(self):
         self.assertIn("pip download peer==2.0: ", wheels.fetch("peer", "peer==2.0"))
+        self.assertIn("pip install peer==2.0: ", wheels.install("peer", "peer==2.0"))
+
+    def test_after_one_that_is_not_to_be_had_no_other_is_fetched(self):
+        said = []
+        left_out = build.fetch_wheels(["oneccl"], said.append)
+        self.assertEqual(said, ["fetching oneccl-cpu==2022.2.0"])
+        self.assertIn("oneccl-cpu==2022.2.0", left_out["oneccl"])
+
+    def test_modules_that_are_not_to_be_had_leave_the_peer_out(self):
+        self.assertIn("pip install torch", build.install_modules(["gloo2"], lambda _: None)["gloo2"])
 
 
 class Contenders(unittest.TestCase):
     def test_every_peer_has_a_title_and_a_style(self):
         for peer in contenders.PEERS:
             self.assertTrue(words.titled(peer))
+            if importlib.util.find_spec("matplotlib"):
+                import plot
+                self.assertIn(peer, plot.STYLES)
+
+    def test_gigabytes_are_not_fetched_unasked(self):
+        self.assertEqual([peer for peer in contenders.PEERS if peer not in contenders.USUAL_PEERS], ["gloo2"])
+
+    def test_what_is_required_has_a_name(self):
+        for peer in contenders.PEERS:
+            self.assertTrue(contenders.ALL[peer].required(), peer)
+            self.assertTrue(os.path.exists(os.path.join(COMPARE, contenders.ALL[peer].source)), peer)
+        self.assertEqual(contenders.ALL["gloo2"].required(), ["torch==2.15.0"])
+
+    def test_another_gloo_does_not_pass_for_the_newer_one(self):
+        with tempfile.TemporaryDirectory() as other, tempfile.TemporaryDirectory() as own:
+            for folder in (other, own):
+                os.makedirs(os.path.join(folder, "torch", "distributed"))
+                open(os.path.join(folder, "torch", "__init__.py"), "w").close()
+                with open(os.path.join(folder, "torch", "distributed", "__init__.py"), "w") as file:
+                    file.write("is_gloo_available = lambda: True\n")
+            environment = {"PYTHONPATH": other}
+            with unittest.mock.patch.dict(os.environ, environment):
+                self.assertTrue(contenders.gloo("g").present())
+                self.assertTrue(contenders.gloo("g", own).present())
+                self.assertFalse(contenders.gloo("g", os.path.join(own, "empty")).present())
+
+
+class GlooLoop(unittest.TestCase):
+    def test_its_structures_have_the_fields_of_the_headers(self):
+        """It cannot be imported without PyTorch."""
+        with open(os.path.join(COMPARE, "gloo_loop.py")) as file:
+            loop = file.read()
+        for header, structure in (("loop.h", "Loop"), ("task.h", "Task"), ("loop.h", "Contender")):
+            with open(os.path.join(COMPARE, header)) as file:
+                text = re.sub(r"/\*.*?\*/", "", file.read(), flags=re.DOTALL)
+            body = re.search(r"typedef struct \{([^{}]*)\} %s;" % structure, text).group(1)
+            fields = [name for line in body.split(";") for name in
+                      re.findall(r"\(\*(\w+)\)", line) or re.findall(r"(\w+)\s*(?:,|$)", line.strip())]
+            python = re.search(r"class %s\(ctypes.Structure\):\s+_fields_ = \[(.*?)\]\n" % structure, loop, re.DOTALL)
+            snake = [re.sub(r"[A-Z]", lambda letter: "_" + letter.group().lower(), field) for field in fields]
+            self.assertEqual(re.findall(r'\("(\w+)"', python.group(1)), snake)
 
 
 @unittest.skipUnless(PROGRAMS, "no programs")

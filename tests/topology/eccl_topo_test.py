@@ -49,6 +49,8 @@ class OfSpeeds(unittest.TestCase):
         with open(self.file, "w") as file:
             file.write("call three\n")
         self.assertIn(self.file + ':1: "call three": after the name goes one number', run("speeds", code=3))
+        with open(self.file) as file:
+            self.assertEqual(file.read(), "call three\n")
 
     def test_what_does_not_count_is_not_shown(self):
         os.environ["ECCL_SPEEDS_FILE"] = "none"
@@ -66,6 +68,9 @@ class OfSpeeds(unittest.TestCase):
                 return
             self.assertRegex(done.stderr, "busy with something else|two processors|looks for errors")
             self.assertFalse(os.path.exists(self.file))
+            if "busy" not in done.stderr:
+                break
+        self.skipTest(done.stderr.strip())
 
 
 class OfFiles(unittest.TestCase):

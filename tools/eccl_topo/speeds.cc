@@ -1,6 +1,8 @@
 // eccl_topo speeds: what this machine has been measured to do, which communicators choose their algorithms by.
 #include <cstdio>
+#include <filesystem>
 
+#include "algorithms/cost/cost_model.h"
 #include "base/settings.h"
 #include "base/text_file.h"
 #include "commands.h"
@@ -19,16 +21,15 @@ constexpr char kUsage[] =
 
 Status show(bool again) {
   ECCL_ASSIGN(const Settings settings, loadSettings());
-  ECCL_ASSIGN(runtime::MachineModel machine, runtime::keptModel(settings));
-  if (!settings.costFile.empty()) {
-    if (again)
-      return Status::error(Code::invalidUsage,
-                           "ECCL_COST_FILE is set, so this machine's speeds do not count: unset it");
-  } else if (again || machine.file.empty()) {
-    ECCL_ASSIGN(machine, runtime::measureMachine(settings));
-  }
-  ECCL_ASSIGN(const std::string text, readTextFile(machine.file, "the file of this machine's speeds"));
-  std::printf("%s\n%s", machine.file.c_str(), text.c_str());
+  if (!settings.costFile.empty())
+    return Status::error(Code::invalidUsage,
+                         "ECCL_COST_FILE is set, so this machine's speeds do not count: unset it");
+  ECCL_ASSIGN(const std::string file, runtime::speedsFileOf(settings));
+  std::error_code failure;
+  if (again || !std::filesystem::exists(file, failure)) ECCL_TRY(runtime::measureMachine(settings).status());
+  ECCL_TRY(algorithms::CostModel::load(file).status());
+  ECCL_ASSIGN(const std::string text, readTextFile(file, "the file of this machine's speeds"));
+  std::printf("%s\n%s", file.c_str(), text.c_str());
   return {};
 }
 

@@ -15,6 +15,7 @@
 #include "base/log.h"
 #include "base/text_file.h"
 #include "eccl/version.h"
+#include "kernels/reduce.h"
 #include "runtime/calibration/machine_speeds.h"
 #include "topology/probe/host_summary.h"
 
@@ -26,12 +27,12 @@ using algorithms::CostModel;
 
 constexpr const char* kNone = "none";
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool kSanitized = true;
+#if !defined(NDEBUG) || defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr bool kLooksForErrors = true;
 #elif defined(__has_feature)
-constexpr bool kSanitized = __has_feature(address_sanitizer) || __has_feature(thread_sanitizer);
+constexpr bool kLooksForErrors = __has_feature(address_sanitizer) || __has_feature(thread_sanitizer);
 #else
-constexpr bool kSanitized = false;
+constexpr bool kLooksForErrors = false;
 #endif
 
 /// Letters, digits and dots; the rest is a dash.
@@ -57,8 +58,9 @@ Result<std::string> usualFile(const topology::Processors& processors) {
                          "neither XDG_CACHE_HOME nor HOME is set; ECCL_SPEEDS_FILE names a place");
   }
   return (folder / "eccl" /
-          asFileName(format("speeds %s %zu %s", processors.model.c_str(), processors.online.size(),
-                            processors.kernel.c_str())))
+          asFileName(format("speeds %s %zu %s %s %d.%d", processors.model.c_str(), processors.online.size(),
+                            processors.kernel.c_str(), kernels::reduceVariants().front().name, ECCL_MAJOR,
+                            ECCL_MINOR)))
       .string();
 }
 
@@ -81,7 +83,7 @@ std::string headOf(const topology::Processors& processors, ProcessorPair pair) {
 }
 
 Result<MachineModel> measureTo(const std::string& path, const topology::Processors& processors) {
-  if (kSanitized)
+  if (kLooksForErrors)
     return Status::error(Code::invalidUsage,
                          "this build of ECCL looks for errors, so it is slower than the machine");
   const auto pair = processorsOf(processors.allowed, processors.online, processors.threads);
@@ -90,9 +92,9 @@ Result<MachineModel> measureTo(const std::string& path, const topology::Processo
   std::error_code failure;
   fs::create_directories(fs::path(path).parent_path(), failure);  // if it fails, so does writing
   const topology::CpuCaches caches = topology::cpuCaches();
-  ECCL_ASSIGN(const auto speeds,
-              measureSpeeds(*pair, caches.largest / static_cast<uint64_t>(std::clamp(caches.sharers, 1, 2)),
-                            algorithms::CostParameters::defaults()));
+  // Of caches that are not known all of the buffers fit, as for the engine.
+  const size_t share = caches.largest == 0 ? SIZE_MAX / 8 : caches.largest / (caches.sharers > 1 ? 2 : 1);
+  ECCL_ASSIGN(const auto speeds, measureSpeeds(*pair, share, algorithms::CostParameters::defaults()));
   CostModel model(speeds, {});
   ECCL_TRY(writeTextFile(path, headOf(processors, *pair) + model.text(), "the file of this machine's speeds"));
   return MachineModel{std::move(model), path, ""};

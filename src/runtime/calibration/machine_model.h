@@ -17,7 +17,8 @@ struct MachineModel {
 };
 
 /// Where the speeds of this machine are kept: settings.speedsFile, else eccl/speeds-… in $XDG_CACHE_HOME or
-/// ~/.cache, named by processor, number of processors and kernel. Error (invalidUsage): nowhere, and why.
+/// ~/.cache, named by processor, number of processors, kernel, SIMD
+/// variant and ECCL's version. Error (invalidUsage): nowhere, and why.
 Result<std::string> speedsFileOf(const Settings& settings);
 
 /// The model that rank 0 chooses by. settings.costFile counts first; with it, or settings.deterministic,

@@ -29,7 +29,7 @@ constexpr size_t kPiece = 64 << 10;    // a move's bytes
 constexpr size_t kLargest = 16 << 20;  // of an input, and of an output
 constexpr size_t kSlots = 2 << 20;     // what slots go round in, twice the second level's cache or so
 constexpr size_t kSide = 2 * kLargest + kSlots;
-constexpr auto kTime = std::chrono::milliseconds(200);  // idle processors need much less
+constexpr auto kTime = std::chrono::milliseconds(500);  // idle processors need much less
 constexpr int kNotices = 200;                           // back and forth, in each try
 /// A thread that loses its processor so often has measured other programs, too.
 constexpr long kMostSwitches = 8;
@@ -73,6 +73,7 @@ class Side {
       : common_(common), me_(me), mine_(common.pages.of(me)), theirs_(common.pages.of(1 - me)) {
     std::memset(mine_, me, kSide);  // the pages are there, near to this thread
     meet();
+    clock_ = timeWithClock(0, 20, [] {});
   }
 
   std::byte* input() const { return mine_; }
@@ -86,18 +87,8 @@ class Side {
   /// their input before each.
   template <class Work>
   double time(size_t renewed, int tries, Work work) {
-    double least = 1e30;
-    for (int i = 0; i < tries && !common_.stop; ++i) {
-      std::memset(input(), i, renewed);
-      meet();
-      const auto begin = Clock::now();
-      work();
-      common_.took[me_] = std::chrono::duration<double, std::micro>(Clock::now() - begin).count();
-      if (me_ == 0 && Clock::now() > common_.late) common_.stop = true;
-      meet();
-      least = std::min(least, std::max(common_.took[0], common_.took[1]));
-    }
-    return least;
+    const double least = timeWithClock(renewed, tries, work);
+    return std::max(least - clock_, least / 10);
   }
 
   /// Microseconds until the other side sees what this one writes.
@@ -114,6 +105,21 @@ class Side {
   }
 
  private:
+  template <class Work>
+  double timeWithClock(size_t renewed, int tries, Work work) {
+    double least = 1e30;
+    for (int i = 0; i < tries && !common_.stop; ++i) {
+      std::memset(input(), i, renewed);
+      meet();
+      const auto begin = Clock::now();
+      work();
+      common_.took[me_] = std::chrono::duration<double, std::micro>(Clock::now() - begin).count();
+      if (me_ == 0 && Clock::now() > common_.late) common_.stop = true;
+      meet();
+      least = std::min(least, std::max(common_.took[0], common_.took[1]));
+    }
+    return least;
+  }
   void meet() {
     common_.came[me_].value.store(++meetings_, std::memory_order_release);
     awaitAtLeast(common_.came[1 - me_].value, meetings_);
@@ -131,6 +137,7 @@ class Side {
   std::byte* const mine_;
   std::byte* const theirs_;
   uint64_t meetings_ = 0;
+  double clock_ = 0;  // µs that looking at the clock takes
 };
 
 /// As the host executor does it: one or two sources, by pieces.
@@ -190,11 +197,15 @@ void measureSlots(Side& side, CostParameters& found) {
   auto pieces = [](auto&& piece) {
     for (size_t at = 0; at < kSlots; at += kPiece) piece(at);
   };
-  const double into = side.time(
-      kPiece, 4, [&] { pieces([&](size_t at) { move(side.slots() + at, side.input(), kPiece, false); }); });
-  // Read twice they would be near to the reader.
-  const double outOf = side.time(
-      0, 1, [&] { pieces([&](size_t at) { move(side.output(), side.theirSlots() + at, kPiece, false); }); });
+  double into = 1e30, outOf = 1e30;
+  for (int round = 0; round < 4; ++round) {  // what was read is near to the reader: it is written anew
+    into = std::min(into, side.time(kPiece, 1, [&] {
+      pieces([&](size_t at) { move(side.slots() + at, side.input(), kPiece, false); });
+    }));
+    outOf = std::min(outOf, side.time(0, 1, [&] {
+      pieces([&](size_t at) { move(side.output(), side.theirSlots() + at, kPiece, false); });
+    }));
+  }
   found[CostTerm::slotWrite] = std::max(into / kMegabytes - found[CostTerm::read], into / kMegabytes / 10);
   found[CostTerm::slotRead] = std::max(outOf / kMegabytes - found[CostTerm::write], outOf / kMegabytes / 10);
 }
@@ -203,10 +214,13 @@ void measureAll(Side& side, size_t cacheShare, CostParameters& found) {
   found[CostTerm::notice] = side.notice();
   constexpr int kLevels = algorithms::kMemoryLevels;
   for (int level = 0; level + 1 < kLevels; ++level) measureLevel(side, level, cacheShare, found);
-  // What is larger than the caches takes the same, however large it is.
+  // What is larger than the caches takes the same, however large it is; what was measured last may still have
+  // been in large ones.
+  const bool beyond = 2 * 2 * kLargest > 3 * cacheShare;
   for (const CostTerm first : {CostTerm::read, CostTerm::write, CostTerm::fetch, CostTerm::store}) {
     const auto last = static_cast<size_t>(first) + kLevels - 1;
-    found.values[last] = found.values[last - 1];
+    const double measured = found.values[last - 1];
+    found.values[last] = beyond ? measured : std::max(measured, found.values[last]);
   }
   measureSlots(side, found);
 }

@@ -23,9 +23,10 @@ std::optional<ProcessorPair> processorsOf(const std::vector<int>& allowed, const
 /// is what the host executor would do, with the kernels of this machine, on memory in small pages whose owners
 /// have just written their inputs. `cacheShare`: bytes of the largest cache for each of two ranks.
 ///
-/// Two threads work on the two processors, for 20 to 60 ms, at most 200, with 68 MiB of memory. The calling
-/// thread waits. Of several tries the best counts. Errors (system), not logged: no threads, no memory, no such
-/// processors, or processors that were busy with something else, where the figures would not be the machine's.
+/// Two threads work on the two processors, for 20 to 100 ms, with 68 MiB of memory; after 500 they give up. The
+/// calling thread waits. Of several tries the best counts. Errors (system), not logged: no threads, no memory,
+/// no such processors, or processors that were busy with something else, where the figures would not be the
+/// machine's.
 Result<algorithms::CostParameters> measureSpeeds(ProcessorPair processors, size_t cacheShare,
                                                  const algorithms::CostParameters& defaults);
 

@@ -14,9 +14,8 @@ constexpr size_t kAlignment = 64;  // a cache line, and the widest vector
 /// past the caches pays sooner. 2 ranks, 32 MiB of L3 for two cores:
 ///  - AMD EPYC, family 26 model 2, 25 November 2026: AllGather of 16 MiB (24 MiB of buffers) takes 1.4 times as
 ///    long if streamed, ReduceScatter 1.2; AllReduce of 16 MiB (32 MiB) .85, AllGather of 24 MiB .71.
-///  - AMD EPYC, family 25 model 17, November 2026: AllGather of 4 MiB (6 MiB of buffers) takes 3 times as long
-///  if
-///    streamed, AllReduce of 16 MiB 1.05, of 64 MiB .8.
+///  - AMD EPYC, family 25 model 17, November 2026: AllGather of 4 MiB (6 MiB of buffers) takes 3 times as
+///    long if streamed, AllReduce of 16 MiB 1.05, of 64 MiB .8.
 constexpr double kStreamFactor = 2, kStreamSeveralFactor = 1.5;
 
 /// The interpreter's device.
