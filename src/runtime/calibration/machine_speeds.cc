@@ -272,17 +272,17 @@ Result<CostParameters> measureSpeeds(ProcessorPair processors, size_t cacheShare
   }
   first->join();
   second->join();
+  const int on[] = {processors.first, processors.second};
+  for (const int me : {0, 1})
+    if (common.errors[me] != 0)
+      return Status::fromErrno(common.errors[me], "processor %d, to measure on, may not be used", on[me]);
   if (common.stop)
     return Status::error(Code::system, "the processors are busy with something else: %lld ms were not enough",
                          static_cast<long long>(kTime.count()));
-  for (const int me : {0, 1}) {
-    const int processor = me == 0 ? processors.first : processors.second;
-    if (common.errors[me] != 0)
-      return Status::fromErrno(common.errors[me], "processor %d, to measure on, may not be used", processor);
+  for (const int me : {0, 1})
     if (common.switches[me] > kMostSwitches)
       return Status::error(Code::system, "processor %d is busy with something else (%ld times in a moment)",
-                           processor, common.switches[me]);
-  }
+                           on[me], common.switches[me]);
   return found;
 }
 
