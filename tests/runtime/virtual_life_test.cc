@@ -288,8 +288,7 @@ TEST(VirtualLife, AnyCallMayFail) {
   anyCallMayFail(false, 60);
 }
 
-// At every single one: one was where a path through the network was about to be looked for, and the service
-// thread did not sleep any more after the failure.
+// At every single receive, of which AnyCallMayFail tries some.
 TEST(VirtualLife, AnyConnectionMayBreakAtAnyTime) {
   constexpr uint64_t kSeed = 5;
   const Life good = live({.seed = kSeed});
