@@ -150,10 +150,10 @@ struct RingShape {
   }
   ECCL_DEVICE constexpr size_t slotStride() const { return sizeof(Slot) + shortBytes; }
   ECCL_DEVICE constexpr size_t dataAt() const { return slotsAt() + slots * slotStride(); }
+  /// So many messages may be longer than shortBytes at once.
+  ECCL_DEVICE constexpr uint32_t mostLong() const { return longOnes > 0 ? longOnes : slots; }
   /// What all long messages together may hold.
-  ECCL_DEVICE constexpr uint64_t neededLines() const {
-    return uint64_t{longOnes > 0 ? longOnes : slots} * (slotBytes / kCacheLine);
-  }
+  ECCL_DEVICE constexpr uint64_t neededLines() const { return uint64_t{mostLong()} * (slotBytes / kCacheLine); }
   /// A power of two: within so much data begins. The last message may end behind it.
   ECCL_DEVICE constexpr uint64_t areaLines() const {
     uint64_t lines = 1;

@@ -14,10 +14,8 @@ namespace {
 
 constexpr char kUsage[] =
     "USAGE: eccl_topo speeds [OPTIONS]\n"
-    "The file of this machine's speeds, which rank 0 chooses algorithms by (ECCL_SPEEDS_FILE): where it is, "
-    "and\n"
-    "what it says. Where there is none, the machine is measured, which takes less than 0.1 s. It is to be "
-    "idle.\n";
+    "Where the file of this machine's speeds is, and what it says. Rank 0 chooses algorithms by it\n"
+    "(ECCL_SPEEDS_FILE). If there is none, the machine is measured, in less than 0.1 s; it has to be idle.\n";
 
 Status show(bool again) {
   ECCL_ASSIGN(const Settings settings, loadSettings());

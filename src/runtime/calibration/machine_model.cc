@@ -1,6 +1,5 @@
 #include "runtime/calibration/machine_model.h"
 
-#include <pthread.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -8,11 +7,11 @@
 #include <cstdlib>
 #include <ctime>
 #include <filesystem>
-#include <map>
-#include <mutex>
+#include <string_view>
 #include <tuple>
 
 #include "base/log.h"
+#include "base/once_by_key.h"
 #include "base/text_file.h"
 #include "eccl/version.h"
 #include "kernels/reduce.h"
@@ -36,7 +35,7 @@ constexpr bool kLooksForErrors = false;
 #endif
 
 /// Letters, digits and dots; the rest is a dash.
-std::string asFileName(std::string text) {
+std::string asFileName(std::string_view text) {
   std::string name;
   for (const char c : text) {
     const bool plain = std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '.';
@@ -46,7 +45,7 @@ std::string asFileName(std::string text) {
 }
 
 /// Where nobody has named a file.
-Result<std::string> usualFile(const topology::Processors& processors) {
+Result<std::string> usualFile() {
   const char *cache = std::getenv("XDG_CACHE_HOME"), *home = std::getenv("HOME");
   fs::path folder;
   if (cache != nullptr && *cache == '/') {
@@ -57,6 +56,7 @@ Result<std::string> usualFile(const topology::Processors& processors) {
     return Status::error(Code::invalidUsage,
                          "neither XDG_CACHE_HOME nor HOME is set; ECCL_SPEEDS_FILE names a place");
   }
+  const topology::Processors processors = topology::processors();
   return (folder / "eccl" /
           asFileName(format("speeds %s %zu %s %s %d.%d", processors.model.c_str(), processors.online.size(),
                             processors.kernel.c_str(), kernels::reduceVariants().front().name, ECCL_MAJOR,
@@ -82,24 +82,6 @@ std::string headOf(const topology::Processors& processors, ProcessorPair pair) {
       ECCL_PATCH, pair.first, pair.second, day);
 }
 
-Result<MachineModel> measureTo(const std::string& path, const topology::Processors& processors) {
-  if (kLooksForErrors)
-    return Status::error(Code::invalidUsage,
-                         "this build of ECCL looks for errors, so it is slower than the machine");
-  const auto pair = processorsOf(processors.allowed, processors.online, processors.threads);
-  if (!pair || (processors.quota > 0 && processors.quota < 2))
-    return Status::error(Code::invalidUsage, "it takes two processors, and this process may not use so many");
-  std::error_code failure;
-  fs::create_directories(fs::path(path).parent_path(), failure);  // if it fails, so does writing
-  const topology::CpuCaches caches = topology::cpuCaches();
-  // Of caches that are not known all of the buffers fit, as for the engine.
-  const size_t share = caches.largest == 0 ? SIZE_MAX / 8 : caches.largest / (caches.sharers > 1 ? 2 : 1);
-  ECCL_ASSIGN(const auto speeds, measureSpeeds(*pair, share, algorithms::CostParameters::defaults()));
-  CostModel model(speeds, {});
-  ECCL_TRY(writeTextFile(path, headOf(processors, *pair) + model.text(), "the file of this machine's speeds"));
-  return MachineModel{std::move(model), path, ""};
-}
-
 /// Whether a file may be written there, so that nothing is measured for nothing.
 bool canKeep(const std::string& path) {
   fs::path folder = fs::path(path).parent_path();
@@ -117,14 +99,11 @@ Result<MachineModel> readOr(const Settings& settings, Otherwise otherwise) {
     return MachineModel{std::move(model), settings.costFile, ""};
   }
   if (settings.speedsFile == kNone) return defaults("ECCL_SPEEDS_FILE=none");
-  if (settings.deterministic != 0)
-    return defaults("ECCL_DETERMINISTIC=1: choices do not depend on the machine");
-  const topology::Processors processors = topology::processors();
-  const auto path =
-      settings.speedsFile.empty() ? usualFile(processors) : Result<std::string>(settings.speedsFile);
+  if (settings.deterministic) return defaults("ECCL_DETERMINISTIC=1: choices do not depend on the machine");
+  const auto path = speedsFileOf(settings);
   if (!path.ok()) return defaults(path.status().message());
   std::error_code failure;
-  if (!fs::exists(*path, failure)) return otherwise(*path, processors);
+  if (!fs::exists(*path, failure)) return otherwise(*path);
   auto model = CostModel::load(*path);
   if (model.ok()) return MachineModel{std::move(*model), *path, ""};
   if (!settings.speedsFile.empty()) return model.status();
@@ -135,9 +114,9 @@ Result<MachineModel> readOr(const Settings& settings, Otherwise otherwise) {
 
 /// The file, or what was measured now, or why neither.
 Result<MachineModel> readOrMeasure(const Settings& settings) {
-  auto measure = [](const std::string& path, const topology::Processors& processors) -> Result<MachineModel> {
+  auto measure = [&](const std::string& path) -> Result<MachineModel> {
     if (!canKeep(path)) return defaults("no file can be written at " + path);
-    auto measured = measureTo(path, processors);
+    auto measured = measureMachine(settings);
     if (!measured.ok())
       return defaults("the speeds of this machine are not known: " + measured.status().message());
     ECCL_INFO("the speeds of this machine were measured and are kept in %s", path.c_str());
@@ -148,53 +127,44 @@ Result<MachineModel> readOrMeasure(const Settings& settings) {
   return machine;
 }
 
-/// By the settings that count.
-class MachineModels {
- public:
-  static MachineModels& get() {
-    static auto* one = new MachineModels;  // outlives whoever asks while the process ends
-    return *one;
-  }
-
-  Result<MachineModel> by(const Settings& settings) {
-    const std::lock_guard lock(mutex_);
-    const auto key = std::make_tuple(settings.costFile, settings.speedsFile, settings.deterministic);
-    if (const auto known = known_.find(key); known != known_.end()) return known->second;
-    ECCL_ASSIGN(MachineModel made, readOrMeasure(settings));
-    return known_.emplace(key, std::move(made)).first->second;
-  }
-
- private:
-  // A child forked while another thread measures would find the lock taken for good.
-  MachineModels() {
-    pthread_atfork([] { get().mutex_.lock(); }, [] { get().mutex_.unlock(); }, [] { get().mutex_.unlock(); });
-  }
-
-  std::mutex mutex_;
-  std::map<std::tuple<std::string, std::string, bool>, MachineModel> known_;
-};
-
 }  // namespace
 
 Result<std::string> speedsFileOf(const Settings& settings) {
   if (settings.speedsFile == kNone) return Status::error(Code::invalidUsage, "ECCL_SPEEDS_FILE is none");
   if (!settings.speedsFile.empty()) return settings.speedsFile;
-  return usualFile(topology::processors());
+  return usualFile();
 }
 
 Result<MachineModel> keptModel(const Settings& settings) {
-  return readOr(settings, [](const std::string& path, const topology::Processors&) -> Result<MachineModel> {
+  return readOr(settings, [](const std::string& path) -> Result<MachineModel> {
     return defaults("nothing has measured this machine yet: there is no " + path);
   });
 }
 
 Result<MachineModel> measureMachine(const Settings& settings) {
   ECCL_ASSIGN(const std::string path, speedsFileOf(settings));
-  return measureTo(path, topology::processors());
+  if (kLooksForErrors)
+    return Status::error(Code::invalidUsage,
+                         "this build of ECCL looks for errors, so it is slower than the machine");
+  const topology::Processors processors = topology::processors();
+  const auto pair = processorsOf(processors.allowed, processors.online, processors.threads);
+  if (!pair || (processors.quota > 0 && processors.quota < 2))
+    return Status::error(Code::invalidUsage, "it takes two processors, and this process may not use so many");
+  std::error_code failure;
+  fs::create_directories(fs::path(path).parent_path(), failure);  // if it fails, so does writing
+  const topology::CpuCaches caches = topology::cpuCaches();
+  // Of caches that are not known all of the buffers fit, as for the engine.
+  const size_t share = caches.largest == 0 ? SIZE_MAX / 8 : caches.largest / (caches.sharers > 1 ? 2 : 1);
+  ECCL_ASSIGN(const auto speeds, measureSpeeds(*pair, share, algorithms::CostParameters::defaults()));
+  CostModel model(speeds, {});
+  ECCL_TRY(writeTextFile(path, headOf(processors, *pair) + model.text(), "the file of this machine's speeds"));
+  return MachineModel{std::move(model), path, ""};
 }
 
 Result<MachineModel> machineModel(const Settings& settings) {
-  return MachineModels::get().by(settings);
+  using Key = std::tuple<std::string, std::string, bool>;
+  const Key key(settings.costFile, settings.speedsFile, settings.deterministic);
+  return OnceByKey<Key, MachineModel>::get().at(key, [&] { return readOrMeasure(settings); });
 }
 
 }  // namespace eccl::runtime

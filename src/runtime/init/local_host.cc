@@ -1,14 +1,11 @@
 #include "runtime/init/local_host.h"
 
-#include <pthread.h>
-
 #include <algorithm>
 #include <cmath>
-#include <map>
-#include <mutex>
 #include <span>
 
 #include "base/log.h"
+#include "base/once_by_key.h"
 #include "topology/formats/host_formats.h"
 #include "topology/formats/nccl_xml.h"
 #include "topology/model/cluster.h"
@@ -41,45 +38,23 @@ Result<topology::Host> loadFile(const std::string& path) {
   return host;
 }
 
-/// By path; the machine's is empty.
-class LocalHosts {
- public:
-  static LocalHosts& get() {
-    static auto* one = new LocalHosts;  // outlives whoever asks while the process ends
-    return *one;
+Result<std::shared_ptr<const LocalHost>> look(const std::string& path) {
+  auto found = std::make_shared<LocalHost>();
+  if (path.empty()) {
+    found->host = lookAtMachine();
+  } else {
+    ECCL_ASSIGN(found->host, loadFile(path));
   }
-
-  Result<std::shared_ptr<const LocalHost>> at(const std::string& path) {
-    std::lock_guard lock(mutex_);
-    std::shared_ptr<const LocalHost>& known = known_[path];
-    if (known == nullptr) {
-      auto found = std::make_shared<LocalHost>();
-      if (path.empty()) {
-        found->host = lookAtMachine();
-      } else {
-        ECCL_ASSIGN(found->host, loadFile(path));
-      }
-      found->fingerprint = transport::Secret().mac(
-          topology::toNcclXml(topology::withoutIdentity(found->host)));  // no key: it hides nothing
-      known = std::move(found);
-    }
-    return known;
-  }
-
- private:
-  // A child forked while another thread looks would find the lock taken for good.
-  LocalHosts() {
-    pthread_atfork([] { get().mutex_.lock(); }, [] { get().mutex_.unlock(); }, [] { get().mutex_.unlock(); });
-  }
-
-  std::mutex mutex_;
-  std::map<std::string, std::shared_ptr<const LocalHost>> known_;
-};
+  found->fingerprint = transport::Secret().mac(
+      topology::toNcclXml(topology::withoutIdentity(found->host)));  // no key: it hides nothing
+  return std::shared_ptr<const LocalHost>(std::move(found));
+}
 
 }  // namespace
 
 Result<std::shared_ptr<const LocalHost>> localHost(const Settings& settings) {
-  return LocalHosts::get().at(settings.topoFile);
+  const std::string& path = settings.topoFile;  // empty: the machine's
+  return OnceByKey<std::string, std::shared_ptr<const LocalHost>>::get().at(path, [&] { return look(path); });
 }
 
 uint32_t megabitsOf(const topology::Host& host, const std::string& interface) {

@@ -83,9 +83,9 @@ class Reader {
     add("model", "model ");
     add("CPU implementer", "implementer ");  // arm64 knows no names
     add("CPU part", "part ");
-    found.kernel = trimmed(text("/proc/sys/kernel/osrelease"));
+    found.kernel = kernel();
     found.online = cpusIn(text("/sys/devices/system/cpu/online"));
-    found.allowed = cpusIn(fieldOf(text("/proc/self/status"), "Cpus_allowed_list"));
+    found.allowed = allowedCpus();
     if (!found.allowed.empty())
       found.threads = cpusIn(optionalText(
           format("/sys/devices/system/cpu/cpu%d/topology/thread_siblings_list", found.allowed.front())));
@@ -94,7 +94,7 @@ class Reader {
   }
   HostSummary read() {
     host_.hostName = trimmed(text("/proc/sys/kernel/hostname"));
-    host_.kernel = trimmed(text("/proc/sys/kernel/osrelease"));
+    host_.kernel = kernel();
     readCpu();
     readMemory();
     readCaches();
@@ -125,6 +125,9 @@ class Reader {
     return names;
   }
 
+  std::string kernel() { return trimmed(text("/proc/sys/kernel/osrelease")); }
+  std::vector<int> allowedCpus() { return cpusIn(fieldOf(text("/proc/self/status"), "Cpus_allowed_list")); }
+
   void readCpu() {
     const std::string info = text("/proc/cpuinfo");
     host_.cpuModel = fieldOf(info, "model name");
@@ -135,7 +138,7 @@ class Reader {
                              "avx512_fp16", "asimd", "asimdhp", "sve", "sve2"}) {
       if (present.count(name) != 0) host_.simd += (host_.simd.empty() ? "" : " ") + std::string(name);
     }
-    host_.allowedCpus = cpusIn(fieldOf(text("/proc/self/status"), "Cpus_allowed_list"));
+    host_.allowedCpus = allowedCpus();
     host_.cpus = static_cast<int>(host_.allowedCpus.size());
     for (const std::string& name : entriesOf("/sys/devices/system/node", "node")) {
       if (std::isdigit(static_cast<unsigned char>(name[4])) != 0) ++host_.numaNodes;

@@ -5,8 +5,7 @@ namespace eccl::transport {
 Assemblies::Assemblies(ReceiveEnd& end)
     : end_(end), messages_(std::make_unique<Message[]>(end.shape.slots)), reclaimed_(end.next) {
   const auto lines = static_cast<uint32_t>(end.shape.slotBytes / kCacheLine);
-  const uint32_t areas = end.shape.longOnes > 0 ? end.shape.longOnes : end.shape.slots;
-  for (uint32_t area = areas; area > 0; --area) free_.push_back((area - 1) * lines);
+  for (uint32_t area = end.shape.mostLong(); area > 0; --area) free_.push_back((area - 1) * lines);
 }
 
 const char* Assemblies::faultOf(const MessageFrame& frame) const {

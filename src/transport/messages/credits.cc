@@ -14,7 +14,7 @@ void CreditsDue::onMessage(const MessageFrame& frame) {
   };
   if ((frame.flags & kWantsCredit) != 0) raise(wanted_);
   if ((frame.flags & kWantsCreditSoon) != 0) raise(wantedSoon_);
-  if (end_.shape.longOnes > 0 && frame.length > end_.shape.shortBytes) raise(long_);
+  if (frame.length > end_.shape.shortBytes) raise(long_);
 }
 
 bool CreditsDue::onAsk(const MessageFrame& frame) {
@@ -24,7 +24,7 @@ bool CreditsDue::onAsk(const MessageFrame& frame) {
 
 bool CreditsDue::due() const {
   const bool soon = asked_ || static_cast<int64_t>(wantedSoon_ - told_) > 0;
-  const uint32_t most = static_cast<int64_t>(long_ - told_) > 0 ? end_.shape.longOnes : end_.shape.slots;
+  const uint32_t most = static_cast<int64_t>(long_ - told_) > 0 ? end_.shape.mostLong() : end_.shape.slots;
   return end_.next - told_ >= (soon ? 1 : std::max(1u, most / 2));
 }
 

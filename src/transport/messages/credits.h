@@ -39,7 +39,7 @@ class CreditsDue {
   uint64_t told_;        // releases the sender knows of
   uint64_t wanted_;      // the sender waits for the releases before this one
   uint64_t wantedSoon_;  // the sender waits for each release before this one
-  uint64_t long_;        // there is none of the long ones, of which few may be on their way, from this one on
+  uint64_t long_;        // the last long message that came is the one before this
   bool asked_ = false;   // nothing is held back any more
   bool ends_ = false;
 };
