@@ -1,127 +1,21 @@
-// Every collective on a GPU's memory, staged through the host or by lanes on the GPU, against the same call in
-// host memory: the same bits, and nothing written beside them. The host's results are held against the oracle
-// by tests/runtime.
+// Every collective on a GPU's memory, staged through the host or by lanes on the GPU, of ranks that are threads
+// of one process (processes_test.cc has those in several).
 #include <algorithm>
-#include <cstring>
-#include <random>
 
-#include "cuda/ranks.h"
-#include "support/processes.h"
+#include "cuda/cases.h"
 #include "support/sanitizers.h"
 
 namespace eccl {
 namespace {
 
 using test::asStream;
+using test::compare;
 using test::Cuda;
 using test::DeviceBuffer;
 using test::DeviceStream;
+using test::kAll;
 using test::Ranks;
-using Bytes = std::vector<unsigned char>;
-
-constexpr size_t kGuard = 192;
-constexpr size_t kSizes[ecclNumTypes] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1};
-
-/// One rank's call: what is passed, as offsets into one buffer each, and how.
-struct Shape {
-  size_t sendElements, receiveElements;
-};
-
-enum class What { allReduce, broadcast, reduce, allGather, reduceScatter, allToAll, gather, scatter, sendRecv };
-constexpr What kAll[] = {What::allReduce, What::broadcast, What::reduce,  What::allGather, What::reduceScatter,
-                         What::allToAll,  What::gather,    What::scatter, What::sendRecv};
-
-const char* nameOf(What what) {
-  constexpr const char* kNames[] = {"AllReduce", "Broadcast", "Reduce",  "AllGather", "ReduceScatter",
-                                    "AlltoAll",  "Gather",    "Scatter", "SendRecv"};
-  return kNames[static_cast<int>(what)];
-}
-
-struct Case {
-  What what;
-  ecclDataType_t type;
-  ecclRedOp_t op;
-  size_t count;
-  int root;
-};
-
-Shape shapeOf(const Case& c, int ranks) {
-  const size_t all = c.count * static_cast<size_t>(ranks);
-  switch (c.what) {
-    case What::allGather:
-    case What::gather:
-      return {c.count, all};
-    case What::reduceScatter:
-    case What::scatter:
-      return {all, c.count};
-    case What::allToAll:
-      return {all, all};
-    default:
-      return {c.count, c.count};
-  }
-}
-
-ecclResult_t make(const Case& c, const void* send, void* receive, int rank, int ranks, ecclComm_t comm,
-                  ecclStream_t stream) {
-  switch (c.what) {
-    case What::allReduce:
-      return ecclAllReduce(send, receive, c.count, c.type, c.op, comm, stream);
-    case What::broadcast:
-      return ecclBroadcast(send, receive, c.count, c.type, c.root, comm, stream);
-    case What::reduce:
-      return ecclReduce(send, receive, c.count, c.type, c.op, c.root, comm, stream);
-    case What::allGather:
-      return ecclAllGather(send, receive, c.count, c.type, comm, stream);
-    case What::reduceScatter:
-      return ecclReduceScatter(send, receive, c.count, c.type, c.op, comm, stream);
-    case What::allToAll:
-      return ecclAlltoAll(send, receive, c.count, c.type, comm, stream);
-    case What::gather:
-      return ecclGather(send, receive, c.count, c.type, c.root, comm, stream);
-    case What::scatter:
-      return ecclScatter(send, receive, c.count, c.type, c.root, comm, stream);
-    case What::sendRecv:
-      ecclGroupStart();
-      ecclSend(send, c.count, c.type, (rank + 1) % ranks, comm, stream);
-      ecclRecv(receive, c.count, c.type, (rank + ranks - 1) % ranks, comm, stream);
-      return ecclGroupEnd();
-  }
-  return ecclInternalError;
-}
-
-bool mayBeInPlace(What what) {
-  return what == What::allReduce || what == What::broadcast || what == What::reduce;
-}
-
-/// What all ranks' buffers hold afterwards, guards included: of a call in host memory, or in a GPU's.
-std::vector<Bytes> result(Ranks& ranks, const Case& c, bool inPlace, bool device,
-                          const std::vector<Bytes>& sends, const std::vector<Bytes>& receives) {
-  std::vector<Bytes> results(sends.size());
-  std::atomic<int> over{0};
-  ranks.each([&](int rank) {
-    const auto at = static_cast<size_t>(rank);
-    const auto call = [&](const unsigned char* send, unsigned char* receive, ecclStream_t stream) {
-      EXPECT_EQ(make(c, (inPlace ? receive : send) + kGuard, receive + kGuard, rank, ranks.size(),
-                     ranks.comm(rank), stream),
-                ecclSuccess)
-          << ecclGetLastError(ranks.comm(rank));
-    };
-    if (!device) {
-      results[at] = receives[at];
-      call(sends[at].data(), results[at].data(), nullptr);
-      return;
-    }
-    const DeviceBuffer<unsigned char> send(sends[at]), receive(receives[at]);
-    const DeviceStream stream;
-    call(send.data(), receive.data(), asStream(stream.native()));
-    stream.synchronize();
-    // Memory is freed when no stream waits: not before all ranks have made the call.
-    for (++over; over < ranks.size();) std::this_thread::yield();
-    EXPECT_EQ(send.read(), sends[at]) << "the input has changed";
-    results[at] = receive.read();
-  });
-  return results;
-}
+using test::What;
 
 /// How the ranks of a test are placed: "cuda" is staged.
 struct Setup {
@@ -147,44 +41,13 @@ class DeviceCollectives : public test::CudaTest, public ::testing::WithParamInte
   static int64_t kernels() { return Cuda::get().emulated() ? Cuda::get().control->kernels.load() : 0; }
   int64_t kernels_ = 0;
   static Ranks onDevice() { return Ranks(GetParam().ranks, GetParam().kind, GetParam().devices); }
-
-  static void compare(Ranks& host, Ranks& device, const Case& c, bool inPlace) {
-    std::mt19937 random(static_cast<unsigned>(c.count) * 31 + static_cast<unsigned>(c.type));
-    const Shape shape = shapeOf(c, host.size());
-    std::vector<Bytes> sends, receives;
-    for (int rank = 0; rank < host.size(); ++rank) {
-      for (auto& [list, elements] :
-           {std::pair(&sends, shape.sendElements), std::pair(&receives, shape.receiveElements)}) {
-        Bytes bytes(elements * kSizes[c.type] + 2 * kGuard);
-        for (size_t i = 0; i + 4 <= bytes.size(); i += 4) {
-          const uint32_t word = random();
-          std::memcpy(&bytes[i], &word, sizeof word);
-        }
-        list->push_back(std::move(bytes));
-      }
-    }
-    EXPECT_EQ(result(host, c, inPlace, false, sends, receives),
-              result(device, c, inPlace, true, sends, receives))
-        << "collective " << static_cast<int>(c.what) << ", type " << c.type << ", operator " << c.op
-        << ", count " << c.count << ", root " << c.root << (inPlace ? ", in place" : "");
-  }
 };
 
 TEST_P(DeviceCollectives, GiveTheBitsOfTheHost) {
   setenv("ECCL_SLOT_BYTES", "4096", 1);
   Ranks host(GetParam().ranks, "host"), device = onDevice();
   unsetenv("ECCL_SLOT_BYTES");
-  int number = 0;
-  for (const What what : kAll) {
-    for (int type = 0; type < ecclNumTypes; ++type, ++number) {
-      static constexpr size_t kCounts[] = {1, 1000, 0, 7, 20011};
-      const Case c{what, static_cast<ecclDataType_t>(type), static_cast<ecclRedOp_t>(number % ecclNumOps),
-                   kCounts[number % std::size(kCounts)], number % GetParam().ranks};
-      compare(host, device, c, false);
-      if (mayBeInPlace(what)) compare(host, device, c, true);
-      if (HasFailure()) return;
-    }
-  }
+  test::sweep(host, device);
 }
 
 // More than a group of tiles: copies to and fro go on beside the lanes.
@@ -351,32 +214,6 @@ TEST_F(StagedCalls, AnOperatorsScalarMayBeInDeviceMemory) {
     stream.synchronize();
     EXPECT_EQ(data.read(), std::vector<float>(1000, 21));
   });
-}
-
-// Without the fixture: a process that has used CUDA cannot fork ranks.
-TEST(StagedProcesses, ShareAGpu) {
-  const auto outcomes = test::runProcesses(2, [](int rank, test::Board& board, std::string& report) {
-    setenv("ECCL_DEVICE", "cuda", 1);
-    Cuda::get().use(0);
-    ecclComm_t comm = nullptr;
-    if (rank == 0) {
-      if (ecclGetUniqueId(&board.id) != ecclSuccess) return 1;
-      board.idReady = 1;
-    }
-    while (board.idReady == 0) std::this_thread::yield();
-    if (ecclCommInitRank(&comm, 2, board.id, rank) != ecclSuccess) return report = ecclGetLastError(nullptr), 2;
-    for (size_t count : {1u, 5000u, 3000000u}) {
-      const DeviceBuffer<float> data(std::vector<float>(count, static_cast<float>(rank + 1)));
-      const DeviceStream stream;
-      if (ecclAllReduce(data.data(), data.data(), count, ecclFloat32, ecclSum, comm,
-                        asStream(stream.native())) != ecclSuccess)
-        return report = ecclGetLastError(comm), 3;
-      stream.synchronize();
-      if (data.read() != std::vector<float>(count, 3)) return 4;
-    }
-    return ecclCommDestroy(comm) == ecclSuccess ? 0 : 5;
-  });
-  for (const test::Outcome& outcome : outcomes) EXPECT_EQ(outcome.code, 0) << outcome.text;
 }
 
 }  // namespace

@@ -31,6 +31,8 @@ struct Cuda {
 
 #define ECCL_TEST_MEMBER(name, parameters) cu::DriverCode(*name) parameters = nullptr;
   using Device = cu::Device;
+  using Uuid = cu::Uuid;
+  using IpcHandle = cu::IpcHandle;
   using Context = cu::Context;
   using DeviceAttribute = cu::DeviceAttribute;
   using PointerAttribute = cu::PointerAttribute;

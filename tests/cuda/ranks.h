@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <string_view>
@@ -19,22 +20,57 @@ inline ecclStream_t asStream(NativeStream stream) {
   return reinterpret_cast<ecclStream_t>(stream);
 }
 
-/// Communicators of one kind, one for each rank, made and ended together. Those on GPUs are staged, unless the
-/// kind is "lanes".
+/// Which of several processes this is, and the ids of the communicators that they make, in order, in memory
+/// that they share.
+struct Process {
+  static constexpr int kMost = 64;
+  struct Ids {
+    ecclUniqueId ids[kMost];
+    std::atomic<int> made{0}, arrived{0};
+  };
+  int number = 0, processes = 1;
+  Ids* shared = nullptr;
+  int joined = 0, met = 0;
+
+  /// Of the next communicator.
+  ecclUniqueId nextId() {
+    if (number == 0) {
+      Cuda::need(ecclGetUniqueId(&shared->ids[joined]) == ecclSuccess ? cu::kSuccess : cu::kUnknown, "an id");
+      ++shared->made;
+    }
+    while (shared->made <= joined) std::this_thread::yield();
+    return shared->ids[joined++];
+  }
+  /// All processes come here.
+  void meet() {
+    ++shared->arrived;
+    for (++met; shared->arrived < met * processes;) std::this_thread::yield();
+  }
+};
+
+/// Communicators of one kind, one for each rank of this process, made and ended together. Those on GPUs are
+/// staged, unless the kind is "lanes".
 class Ranks {
  public:
-  explicit Ranks(int ranks, const char* kind, int devices = 1)
+  explicit Ranks(int ranks, const char* kind, int devices = 1) : Ranks(nullptr, ranks, kind, devices) {}
+  /// Ranks are dealt out to the processes.
+  Ranks(Process* process, int ranks, const char* kind, int devices = 1)
       : comms_(static_cast<size_t>(ranks)), devices_(devices) {
+    if (process != nullptr) number_ = process->number, processes_ = process->processes;
     Cuda::get();
     const bool lanes = std::string_view(kind) == "lanes";
     setenv("ECCL_DEVICE", lanes ? "cuda" : kind, 1);
     setenv("ECCL_CUDA_LANES", lanes ? "1" : "0", 1);
-    std::vector<int> places;
-    for (int rank = 0; rank < ranks; ++rank) places.push_back(deviceOf(rank));
-    if (ecclCommInitAll(comms_.data(), ranks, places.data()) != ecclSuccess) {
+    const ecclUniqueId id = process != nullptr ? process->nextId() : [] {
+      ecclUniqueId made;
+      if (ecclGetUniqueId(&made) != ecclSuccess) std::abort();
+      return made;
+    }();
+    each([&](int rank) {
+      if (ecclCommInitRank(&comm(rank), ranks, id, rank) == ecclSuccess) return;
       std::fprintf(stderr, "%s\n", ecclGetLastError(nullptr));
       std::abort();  // nothing can be tested
-    }
+    });
     unsetenv("ECCL_DEVICE");
     unsetenv("ECCL_CUDA_LANES");
   }
@@ -45,13 +81,20 @@ class Ranks {
   }
   Ranks(const Ranks&) = delete;
   int size() const { return static_cast<int>(comms_.size()); }
+  bool isHere(int rank) const { return rank % processes_ == number_; }
+  int here() const {
+    int ranks = 0;
+    for (int rank = 0; rank < size(); ++rank) ranks += isHere(rank);
+    return ranks;
+  }
   ecclComm_t& comm(int rank) { return comms_[static_cast<size_t>(rank)]; }
-  /// Ranks are dealt out to the devices.
-  int deviceOf(int rank) const { return rank % devices_; }
-  /// By all ranks at once, each in a thread of its own where its device is current.
+  /// Those of a process are dealt out to the devices.
+  int deviceOf(int rank) const { return rank / processes_ % devices_; }
+  /// By all ranks of this process at once, each in a thread of its own where its device is current.
   void each(const std::function<void(int)>& act) {
     std::vector<std::thread> threads;
     for (int rank = 0; rank < size(); ++rank) {
+      if (!isHere(rank)) continue;
       threads.emplace_back([&, rank] {
         Cuda::get().use(deviceOf(rank));
         act(rank);
@@ -63,6 +106,7 @@ class Ranks {
  private:
   std::vector<ecclComm_t> comms_;
   const int devices_;
+  int number_ = 0, processes_ = 1;
 };
 
 /// Nothing that a driver or GPU would not forgive has happened, and device 0 is current.

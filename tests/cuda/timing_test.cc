@@ -1,5 +1,5 @@
-// How long staged AllReduces take, on a machine with a GPU: two ranks that share it, as threads and as
-// processes. perf/gpu_check runs it; perf/results/gpu.md has figures.
+// How long AllReduces take, staged and by lanes, on a machine with a GPU: two ranks that share it, as threads
+// and as processes. perf/gpu_check runs it; perf/results/gpu.md has figures.
 #include <chrono>
 #include <cstdio>
 
@@ -47,8 +47,8 @@ Figures measure(ecclComm_t comm, size_t bytes) {
 std::string rowOf(const char* ranks, size_t bytes, const Figures& its) {
   char text[200];
   std::snprintf(text, sizeof text,
-                "2 %-9s %10zu bytes: %9.1f us each, %9.1f us queued (%.1f to make), %6.2f GB/s\n", ranks, bytes,
-                its.waited, its.queued, its.made, static_cast<double>(bytes) / its.queued / 1e3);
+                "2 %-18s %10zu bytes: %9.1f us each, %9.1f us queued (%.1f to make), %6.2f GB/s\n", ranks,
+                bytes, its.waited, its.queued, its.made, static_cast<double>(bytes) / its.queued / 1e3);
   return text;
 }
 
@@ -73,12 +73,13 @@ TEST(CudaTiming, AllReduceOfTwoThreadsByLanes) {
   measureThreads("lanes", "threads by lanes");
 }
 
-TEST(CudaTiming, AllReduceOfTwoProcesses) {
+void measureProcesses(const char* lanes, const char* name) {
   const char* const driver = std::getenv("ECCL_TESTS_CUDA");  // not asked here: a process with CUDA cannot fork
   if (driver == nullptr || std::strcmp(driver, "real") != 0)
     GTEST_SKIP() << "there is nothing to measure over the emulated driver";
-  const auto outcomes = test::runProcesses(2, [](int rank, test::Board& board, std::string& report) {
+  const auto outcomes = test::runProcesses(2, [&](int rank, test::Board& board, std::string& report) {
     setenv("ECCL_DEVICE", "cuda", 1);
+    setenv("ECCL_CUDA_LANES", lanes, 1);
     Cuda::get().use(0);
     if (rank == 0) {
       if (ecclGetUniqueId(&board.id) != ecclSuccess) return 1;
@@ -89,12 +90,20 @@ TEST(CudaTiming, AllReduceOfTwoProcesses) {
     if (ecclCommInitRank(&comm, 2, board.id, rank) != ecclSuccess) return 2;
     for (const size_t bytes : kBytes) {
       const Figures its = measure(comm, bytes);
-      if (rank == 0) report += rowOf("processes", bytes, its);
+      if (rank == 0) report += rowOf(name, bytes, its);
     }
     return ecclCommDestroy(comm) == ecclSuccess ? 0 : 3;
   });
   for (const test::Outcome& outcome : outcomes) EXPECT_EQ(outcome.code, 0) << outcome.text;
   std::fputs(outcomes[0].text.c_str(), stdout);
+}
+
+TEST(CudaTiming, AllReduceOfTwoProcesses) {
+  measureProcesses("0", "processes");
+}
+
+TEST(CudaTiming, AllReduceOfTwoProcessesByLanes) {
+  measureProcesses("1", "processes by lanes");
 }
 
 }  // namespace

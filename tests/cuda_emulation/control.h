@@ -16,9 +16,9 @@ struct Control {
   std::atomic<int64_t> failAt{kNever};  ///< the call of this number fails, with an illegal address
   std::atomic<int64_t> violations{0};   ///< uses that a real driver or GPU would not forgive; said on stderr
   std::atomic<int64_t> hostFunctions{0};
-  std::atomic<int64_t> pinnedBytes{0};
-  std::atomic<int64_t> kernels{0};  ///< that have begun
-  std::atomic<int> peersReach{1};   ///< whether devices reach each other's memory
+  std::atomic<int64_t> pinnedBytes{0}, deviceBytes{0};  ///< taken so far, and given back by nobody
+  std::atomic<int64_t> kernels{0};                      ///< that have begun
+  std::atomic<int> peersReach{1};                       ///< whether devices reach each other's memory
   std::atomic<int> blockThreads{3};
 };
 /// The library's function cuEmulationControl.

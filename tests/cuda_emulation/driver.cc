@@ -105,6 +105,12 @@ DriverCode cuDeviceGetName(char* name, int length, Device device) {
   std::snprintf(name, static_cast<size_t>(length), "emulated device %d", device);
   return kSuccess;
 }
+DriverCode cuDeviceGetUuid(Uuid* uuid, Device device) {
+  BEGIN();
+  *uuid = {"emulated"};
+  uuid->bytes[15] = static_cast<char>(device);
+  return kSuccess;
+}
 DriverCode cuDeviceGetAttribute(int* value, DeviceAttribute attribute, Device) {
   BEGIN();
   NEED(attribute == kCanUseStreamMemoryOperations64 || attribute == kMultiprocessors, kInvalidValue,
@@ -185,6 +191,21 @@ DriverCode cuMemFreeHost(void* memory) {
   BEGIN();
   Stream::awaitAll();
   return Memory::get().free(reinterpret_cast<Address>(memory), kHostMemory);
+}
+DriverCode cuIpcGetMemHandle(IpcHandle* handle, Address address) {
+  BEGIN();
+  return Memory::get().lend(address, handle);
+}
+DriverCode cuIpcOpenMemHandle(Address* address, IpcHandle handle, unsigned flags) {
+  BEGIN();
+  NEED(current() != nullptr, kInvalidContext, "cuIpcOpenMemHandle without a current context");
+  NEED(flags == kLazyPeerAccess, kInvalidValue, "cuIpcOpenMemHandle has one flag, and it has to be given");
+  return Memory::get().borrow(handle, current()->ordinal, address);
+}
+DriverCode cuIpcCloseMemHandle(Address address) {
+  BEGIN();
+  Stream::awaitAll();
+  return Memory::get().giveBack(address);
 }
 DriverCode cuMemcpy(Address to, Address from, size_t bytes) {
   BEGIN();

@@ -18,6 +18,7 @@
 #include <memory>
 #include <mutex>
 #include <set>
+#include <string>
 #include <vector>
 
 #include "cuda_emulation/control.h"
@@ -50,12 +51,18 @@ class Memory {
     MemoryType type;
     int ordinal;
     size_t bytes;
-    char* data;  // where the processor finds it
+    char* data;   // where the processor finds it
+    int fd = -1;  // device memory: its bytes
     bool freed = false;
+    std::string borrowed;  // another process's: which
   };
   static Memory& get();
   Address allocate(MemoryType type, int ordinal, size_t bytes);
   DriverCode free(Address address, MemoryType type);
+  /// A block for another process, and back.
+  DriverCode lend(Address address, IpcHandle* handle);
+  DriverCode borrow(const IpcHandle& handle, int ordinal, Address* address);
+  DriverCode giveBack(Address address);
   /// What `address` is part of, or null. Freed memory is null too.
   const Block* find(Address address);
   /// Where the processor finds [address, address + bytes); null, and a violation that names `use`, if that is
@@ -67,6 +74,7 @@ class Memory {
 
  private:
   void allow(int protection);
+  Address add(MemoryType type, int ordinal, size_t bytes, int fd);
   std::map<Address, Block>::iterator blockOf(Address address);
 
   std::mutex mutex_;

@@ -1,8 +1,10 @@
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include <cstdarg>
 #include <cstdio>
+#include <cstring>
 
 #include "cuda_emulation/emulation.h"
 
@@ -19,17 +21,26 @@ void* map(size_t bytes, int protection) {
 constexpr int kKernels = PROT_READ | PROT_WRITE;
 
 /// Bytes that lie in two places: where the processor finds them, and, without access, at their address.
-bool mapTwice(size_t bytes, int protection, void** data, void** place) {
-  const int fd = memfd_create("device memory", MFD_CLOEXEC);
-  if (fd < 0) return false;
+bool mapTwice(int fd, size_t bytes, int protection, void** data, void** place) {
   *place = map(bytes + kPage, PROT_NONE);  // a page more, so that no two blocks adjoin
   *data = MAP_FAILED;
-  if (ftruncate(fd, static_cast<off_t>(bytes)) == 0 && *place != MAP_FAILED &&
-      mmap(*place, bytes, protection, MAP_SHARED | MAP_FIXED, fd, 0) != MAP_FAILED)
+  if (*place != MAP_FAILED && mmap(*place, bytes, protection, MAP_SHARED | MAP_FIXED, fd, 0) != MAP_FAILED)
     *data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-  close(fd);
   return *data != MAP_FAILED;
 }
+
+int memoryFile(size_t bytes) {
+  const int fd = memfd_create("device memory", MFD_CLOEXEC);
+  return fd >= 0 && ftruncate(fd, static_cast<off_t>(bytes)) == 0 ? fd : -1;
+}
+
+/// What an IpcHandle holds.
+struct Lent {
+  pid_t pid;
+  int fd, ordinal;
+  size_t bytes;
+};
+static_assert(sizeof(Lent) <= sizeof(IpcHandle));
 
 }  // namespace
 
@@ -55,20 +66,71 @@ Memory& Memory::get() {
 }
 
 Address Memory::allocate(MemoryType type, int ordinal, size_t bytes) {
-  const size_t pages = (bytes + kPage - 1) / kPage * kPage;
   if (bytes == 0) return 0;
+  const int fd = type == kHostMemory ? -1 : memoryFile((bytes + kPage - 1) / kPage * kPage);
+  if (type != kHostMemory && fd < 0) return 0;
   std::lock_guard lock(mutex_);
+  return add(type, ordinal, bytes, fd);
+}
+
+/// Under the mutex.
+Address Memory::add(MemoryType type, int ordinal, size_t bytes, int fd) {
+  const size_t pages = (bytes + kPage - 1) / kPage * kPage;
   void *data, *place;
   if (type == kHostMemory) {
     data = place = map(pages, PROT_READ | PROT_WRITE);
     if (data == MAP_FAILED) return 0;
-  } else if (!mapTwice(pages, kernels_ > 0 ? kKernels : PROT_NONE, &data, &place)) {
+  } else if (!mapTwice(fd, pages, kernels_ > 0 ? kKernels : PROT_NONE, &data, &place)) {
     return 0;
   }
   const auto address = reinterpret_cast<Address>(place);
-  blocks_[address] = {type, ordinal, bytes, static_cast<char*>(data)};
-  if (type == kHostMemory) control().pinnedBytes += static_cast<int64_t>(bytes);
+  blocks_[address] = {type, ordinal, bytes, static_cast<char*>(data), fd, false, {}};
+  (type == kHostMemory ? control().pinnedBytes : control().deviceBytes) += static_cast<int64_t>(bytes);
   return address;
+}
+
+DriverCode Memory::lend(Address address, IpcHandle* handle) {
+  std::lock_guard lock(mutex_);
+  const auto at = blocks_.find(address);
+  if (at == blocks_.end() || at->second.freed || at->second.type != kDeviceMemory ||
+      !at->second.borrowed.empty())
+    return violation(kInvalidValue, "%#llx is not where a block of this process's device memory begins",
+                     address);
+  const Lent lent{getpid(), at->second.fd, at->second.ordinal, at->second.bytes};
+  *handle = {};
+  std::memcpy(handle, &lent, sizeof lent);
+  return kSuccess;
+}
+
+DriverCode Memory::borrow(const IpcHandle& handle, int ordinal, Address* address) {
+  Lent lent;
+  std::memcpy(&lent, &handle, sizeof lent);
+  if (lent.pid == getpid())
+    return violation(kInvalidContext, "cuIpcOpenMemHandle in the process whose memory it is");
+  if (lent.ordinal != ordinal && control().peersReach == 0) return kNoPeerAccess;
+  const std::string name = "/proc/" + std::to_string(lent.pid) + "/fd/" + std::to_string(lent.fd);
+  std::lock_guard lock(mutex_);
+  for (const auto& [begin, block] : blocks_) {
+    if (!block.freed && block.borrowed == name && block.ordinal == ordinal)
+      return violation(kAlreadyMapped, "the memory of process %d is opened twice", lent.pid);
+  }
+  const int fd = open(name.c_str(), O_RDWR | O_CLOEXEC);
+  if (fd < 0) return kInvalidValue;  // its process has ended
+  *address = add(kDeviceMemory, ordinal, lent.bytes, fd);
+  if (*address == 0) return kOutOfMemory;
+  blocks_[*address].borrowed = name;
+  return kSuccess;
+}
+
+DriverCode Memory::giveBack(Address address) {
+  {
+    std::lock_guard lock(mutex_);
+    const auto at = blocks_.find(address);
+    if (at == blocks_.end() || at->second.freed || at->second.borrowed.empty())
+      return violation(kInvalidValue, "%#llx is given back and is no other process's memory", address);
+    at->second.borrowed.clear();
+  }
+  return free(address, kDeviceMemory);
 }
 
 void Memory::kernelBegins() {
@@ -98,14 +160,18 @@ std::map<Address, Memory::Block>::iterator Memory::blockOf(Address address) {
 DriverCode Memory::free(Address address, MemoryType type) {
   std::lock_guard lock(mutex_);
   const auto at = blocks_.find(address);
-  if (at == blocks_.end() || at->second.freed || at->second.type != type)
+  if (at == blocks_.end() || at->second.freed || at->second.type != type || !at->second.borrowed.empty())
     return violation(kInvalidValue, "%#llx is freed and is no such memory, or was freed before", address);
   at->second.freed = true;
+  if (type == kDeviceMemory) control().deviceBytes -= static_cast<int64_t>(at->second.bytes);
   // The addresses stay taken: whoever uses them later is found out.
-  if (type == kHostMemory)
+  if (type == kHostMemory) {
     mprotect(at->second.data, at->second.bytes, PROT_NONE);
-  else
-    munmap(at->second.data, at->second.bytes);
+    return kSuccess;
+  }
+  munmap(at->second.data, at->second.bytes);
+  mprotect(reinterpret_cast<void*>(address), at->second.bytes, PROT_NONE);
+  close(at->second.fd);
   return kSuccess;
 }
 

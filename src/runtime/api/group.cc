@@ -66,6 +66,9 @@ void addTo(Batches& batches, const std::shared_ptr<Stream>& stream, StreamItem i
 }
 
 Status append(Batches& batches) {
+  if (batches.size() > 1) {
+    for (auto& [stream, batch] : batches) ECCL_TRY(stream->announce(batch));
+  }
   for (auto& [stream, batch] : batches) ECCL_TRY(stream->append(std::move(batch)));
   return {};
 }

@@ -216,6 +216,7 @@ void Communicator::fault(const Status& why, bool tell) {
   if (tell) tellAll(why);
   control_->cancelGathers(why);  // splits under way
   engine_.fail(why);
+  if (device() != nullptr) device()->fail();
 }
 
 void Communicator::tellAll(const Status& why) {
@@ -241,6 +242,9 @@ void Communicator::onMessage(int origin, uint16_t kind, std::string_view payload
     diagnosis_.onComparison(origin, payload);
   } else if (kind == kFlows) {
     engine_.hearFlows(origin, payload);
+  } else if (kind == kDevice && device() != nullptr) {
+    const Status heard = device()->hear(origin, payload);
+    if (!heard.ok()) fault(heard, true);
   }
 }
 

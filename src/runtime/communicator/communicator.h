@@ -208,7 +208,7 @@ class Communicator final : public transport::ControlHandler,
   bool makesNoMoreCalls() const override;
 
  private:
-  enum Kind : uint16_t { kFault = 1, kCompare = 2, kFlows = 3 };
+  enum Kind : uint16_t { kFault = 1, kCompare = 2, kFlows = 3, kDevice = 4 };
 
   // The color of a rank that abstains from a split.
   static constexpr int kNoColor = -1;
@@ -221,6 +221,8 @@ class Communicator final : public transport::ControlHandler,
   // All ranks tell each other their endpoint, wire settings, host and placement; each makes the same tables
   // of it.
   Status exchange(InitTimes& times);
+  // How a device's executors of this communicator meet and talk.
+  Meeting meeting(const RankHosts::Gather& gather);
   // How long waits spin before they yield, and how caches are used: by ranks, cores and caches of this machine.
   void shareMachine(const Placement& where);
   // Opens the engine with the transports that the settings allow.

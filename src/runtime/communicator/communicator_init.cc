@@ -193,7 +193,10 @@ Status Communicator::exchange(InitTimes& times) {
     });
   }
   times.passed("own host");
-  if (device() != nullptr && settings.cudaLanes) device()->join(id_, rank_, ranks_);
+  std::string ownDevice;
+  if (device() != nullptr && settings.cudaLanes) {
+    ECCL_ASSIGN(ownDevice, logged(device()->introduce(id_, rank_, ranks_)));
+  }
   const auto tellAll = [this](std::string_view own) {
     auto parts = control_->allGather(own, initWait());
     return state() == State::failed ? parts : logged(std::move(parts));  // a failure has been logged
@@ -202,7 +205,7 @@ Status Communicator::exchange(InitTimes& times) {
     ECCL_ASSIGN(const transport::Parts parts, tellAll(own));
     return parts.list();
   };
-  ECCL_ASSIGN(const transport::Parts parts, tellAll(Introductions::write(own, wireText, mine.text)));
+  ECCL_ASSIGN(const transport::Parts parts, tellAll(Introductions::write(own, wireText, mine.text, ownDevice)));
   times.passed("introductions");
   ECCL_ASSIGN(met_, Introductions::read(parts, rank_));
   introduced_.store(true, std::memory_order_release);
@@ -214,7 +217,7 @@ Status Communicator::exchange(InitTimes& times) {
   const Placement& where = hosts_->placement();
   ECCL_INFO("%s is here: %s", describe(rank_).c_str(), hosts_->location(rank_).text().c_str());
   times.passed("hosts");
-  if (device() != nullptr) ECCL_TRY(logged(device()->meet()));
+  if (device() != nullptr) ECCL_TRY(logged(device()->meet(meeting(gather))));
   // Where ranks are must make no difference to what is deterministic.
   auto placement = settings.deterministic ? std::make_shared<const Placement>(Placement::hosts(ranks_))
                                           : std::shared_ptr<const Placement>(hosts_, &where);
@@ -236,6 +239,22 @@ Status Communicator::exchange(InitTimes& times) {
   context.verify = settings.verify == "always" || (settings.verify != "never" && ranks_ <= kVerifiedRanks);
   planner_ = std::make_unique<Planner>(std::move(context));
   return {};
+}
+
+Meeting Communicator::meeting(const RankHosts::Gather& gather) {
+  Meeting meeting;
+  meeting.rank = rank_;
+  meeting.introductions = met_->devices;
+  meeting.gather = gather;
+  meeting.tell = [this](int rank, std::string_view message) {
+    control_->send(rank, kDevice, message).ignore();  // a rank that cannot be reached is lost, which is told
+  };
+  meeting.waits = [this](Work& work, Duration waited, int rank) {
+    diagnosis_.onStall(static_cast<Run&>(work), waited, {rank});
+  };
+  meeting.failure = [this] { return usable(); };
+  meeting.describe = [this](int rank) { return describe(rank); };
+  return meeting;
 }
 
 void Communicator::shareMachine(const Placement& where) {

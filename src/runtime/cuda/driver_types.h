@@ -16,6 +16,12 @@ using HostFunction = void (*)(void*);   // CUhostFn
 using Module = struct ModuleOf*;        // CUmodule
 using Function = struct FunctionOf*;    // CUfunction
 using Event = struct EventOf*;          // CUevent
+struct Uuid {                           // CUuuid
+  char bytes[16];
+};
+struct IpcHandle {  // CUipcMemHandle
+  char reserved[64];
+};
 
 /// CUresult. Others exist.
 enum DriverCode : int {
@@ -28,6 +34,8 @@ enum DriverCode : int {
   kInvalidImage = 200,
   kInvalidContext = 201,
   kInvalidHandle = 400,
+  kAlreadyMapped = 208,
+  kNoPeerAccess = 217,
   kNotFound = 500,
   kNotReady = 600,
   kPeerAccessAlreadyEnabled = 704,
@@ -59,6 +67,7 @@ inline constexpr unsigned kEventWithoutTiming = 2;  // CU_EVENT_DISABLE_TIMING
 inline constexpr unsigned kWaitAtLeast = 0;         // CU_STREAM_WAIT_VALUE_GEQ
 inline constexpr unsigned kHostPortable = 1;        // CU_MEMHOSTALLOC_PORTABLE
 inline constexpr unsigned kHostMapped = 2;          // CU_MEMHOSTALLOC_DEVICEMAP
+inline constexpr unsigned kLazyPeerAccess = 1;      // CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS
 inline constexpr int kCaptureNone = 0;              // CU_STREAM_CAPTURE_STATUS_NONE
 inline constexpr int kOldestDriver = 12000;         // CUDA 12.0, as cuDriverGetVersion says it
 inline constexpr uint64_t kLegacyStreams = 1;  // CU_GET_PROC_ADDRESS_LEGACY_STREAM: NULL is that of the device
@@ -73,6 +82,7 @@ inline constexpr uint64_t kLegacyStreams = 1;  // CU_GET_PROC_ADDRESS_LEGACY_STR
   F(cuDeviceGet, (Device * device, int ordinal))                                                             \
   F(cuDeviceGetName, (char* name, int length, Device device))                                                \
   F(cuDeviceGetAttribute, (int* value, DeviceAttribute attribute, Device device))                            \
+  F(cuDeviceGetUuid, (Uuid * uuid, Device device))                                                           \
   F(cuDevicePrimaryCtxRetain, (Context * context, Device device))                                            \
   F(cuCtxGetCurrent, (Context * context))                                                                    \
   F(cuCtxGetDevice, (Device * device))                                                                       \
@@ -82,6 +92,9 @@ inline constexpr uint64_t kLegacyStreams = 1;  // CU_GET_PROC_ADDRESS_LEGACY_STR
   F(cuMemHostAlloc, (void** memory, size_t bytes, unsigned flags))                                           \
   F(cuMemHostGetDevicePointer, (Address * address, void* memory, unsigned flags))                            \
   F(cuMemAlloc, (Address * address, size_t bytes))                                                           \
+  F(cuIpcGetMemHandle, (IpcHandle * handle, Address address))                                                \
+  F(cuIpcOpenMemHandle, (Address * address, IpcHandle handle, unsigned flags))                               \
+  F(cuIpcCloseMemHandle, (Address address))                                                                  \
   F(cuMemsetD8Async, (Address address, unsigned char value, size_t bytes, NativeStream stream))              \
   F(cuMemcpyAsync, (Address to, Address from, size_t bytes, NativeStream stream))                            \
   F(cuStreamCreate, (NativeStream * stream, unsigned flags))                                                 \

@@ -51,6 +51,7 @@ Status Gpu::open() {
   ECCL_TRY(driver_.check(driver_.cuDeviceGetName(name, sizeof name, device), "cuDeviceGetName",
                          "of CUDA device %d", ordinal_));
   name_ = format("CUDA device %d (%s)", ordinal_, name);
+  ECCL_TRY(driver_.check(driver_.cuDeviceGetUuid(&uuid_, device), "cuDeviceGetUuid", "of %s", name_.c_str()));
   ECCL_TRY(driver_.check(driver_.cuDeviceGetAttribute(&words, kCanUseStreamMemoryOperations64, device),
                          "cuDeviceGetAttribute", "of %s", name_.c_str()));
   if (words == 0)
@@ -121,17 +122,29 @@ Status Gpu::openUploads() {
                        name_.c_str());
 }
 
+/// And waits for it.
+Status Gpu::copy(Address to, Address from, size_t bytes) {
+  ECCL_TRY(driver_.check(driver_.cuMemcpyAsync(to, from, bytes, uploads_), "cuMemcpyAsync",
+                         "of %zu bytes to or from %s", bytes, name_.c_str()));
+  return driver_.check(driver_.cuStreamSynchronize(uploads_), "cuStreamSynchronize", "on %s", name_.c_str());
+}
+
 Status Gpu::upload(Address to, const void* from, size_t bytes) {
   ECCL_TRY(openUploads());
   ECCL_ASSIGN(const Pinned pinned, pin(bytes));
   std::memcpy(pinned.memory, from, bytes);
-  Status status = driver_.check(driver_.cuMemcpyAsync(to, addressOf(pinned.memory), bytes, uploads_),
-                                "cuMemcpyAsync", "of %zu bytes to %s", bytes, name_.c_str());
-  if (status.ok())
-    status =
-        driver_.check(driver_.cuStreamSynchronize(uploads_), "cuStreamSynchronize", "on %s", name_.c_str());
-  if (status.ok()) giveBack(pinned, {});  // else it may still be read
-  return status;
+  ECCL_TRY(copy(to, addressOf(pinned.memory), bytes));  // after an error it may still be read, and stays taken
+  giveBack(pinned, {});
+  return {};
+}
+
+Status Gpu::download(void* to, Address from, size_t bytes) {
+  ECCL_TRY(openUploads());
+  ECCL_ASSIGN(const Pinned pinned, pin(bytes));
+  ECCL_TRY(copy(addressOf(pinned.memory), from, bytes));
+  std::memcpy(to, pinned.memory, bytes);
+  giveBack(pinned, {});
+  return {};
 }
 
 Result<Function> Gpu::kernel(DataType type) {

@@ -42,6 +42,8 @@ class Gpu {
   Context context() const { return context_; }
   /// "CUDA device 0 (NVIDIA H100 80GB HBM3)"
   const std::string& name() const { return name_; }
+  /// The same in every process.
+  const Uuid& uuid() const { return uuid_; }
 
   /// Memory that is kept for use again when given back. Its context is current. Error (device): there is no
   /// more.
@@ -53,8 +55,10 @@ class Gpu {
   Result<Address> take(size_t bytes);
   /// No kernel uses it any more.
   void giveBack(Address address, size_t bytes);
-  /// Puts bytes into its memory. Its context is current. Waits for that, and for nothing else.
+  /// Puts bytes into memory that it reaches, and gets them. Its context is current. Waits for that, and for
+  /// nothing else.
   Status upload(Address to, const void* from, size_t bytes);
+  Status download(void* to, Address from, size_t bytes);
   /// How many blocks it runs at once, if each has a multiprocessor to itself.
   uint32_t multiprocessors() const { return multiprocessors_; }
   /// The lane kernel for a type. Its context is current. Error (device): this build has none, or none for this
@@ -70,11 +74,13 @@ class Gpu {
   Gpu(const Driver& driver, int ordinal) : driver_(driver), ordinal_(ordinal) {}
   Status open();
   Status openUploads();
+  Status copy(Address to, Address from, size_t bytes);
 
   const Driver& driver_;
   const int ordinal_;
   Context context_ = nullptr;
   std::string name_;
+  Uuid uuid_{};
   std::mutex mutex_;
   struct Free {
     std::byte* memory;

@@ -13,24 +13,8 @@
 
 namespace eccl::runtime::cuda {
 
-/// What a call needs on the GPU besides its buffers. Owner: the plan of the library, and Runs.
-struct LaneExecutor::Plan {
-  Gpu& gpu;
-  const std::shared_ptr<Neighbourhood> neighbours;
-  Address memory = 0;  // a BlockProgram, and what it points to
-  size_t bytes = 0;
-  uint32_t blocks = 0;
-  std::byte* own = nullptr;  // buffers for calls without any: barriers
-
-  Plan(Gpu& its, std::shared_ptr<Neighbourhood> ranks) : gpu(its), neighbours(std::move(ranks)) {}
-  ~Plan() {
-    if (!neighbours->lost()) gpu.giveBack(memory, bytes);
-  }
-  Plan(const Plan&) = delete;
-};
-
 struct LaneExecutor::Run final : WorkState {
-  std::shared_ptr<Plan> plan;
+  std::shared_ptr<DevicePlan> plan;
   std::shared_ptr<Neighbourhood> neighbours;
   ReportPlace report;
   uint64_t progress = 0;
@@ -48,22 +32,34 @@ LaneExecutor::~LaneExecutor() {
   for (auto& [line, event] : lastOf_) gpu_.driver().cuEventDestroy(event);
 }
 
-void LaneExecutor::join(uint64_t communicator, int rank, int ranks) {
+Result<std::string> LaneExecutor::introduce(uint64_t communicator, int rank, int ranks) {
   rank_ = rank;
   neighbours_ = Neighbourhood::of(communicator, rank, ranks, gpu_);
+  const Entered entered(gpu_.driver(), gpu_.context());
+  ECCL_TRY(entered.status());
+  return neighbours_->introduce(rank);
 }
 
-Status LaneExecutor::meet() {
+Status LaneExecutor::meet(Meeting meeting) {
   if (neighbours_ == nullptr) return {};
+  meeting_ = std::move(meeting);
   std::string why;
-  onDevice_ = neighbours_->complete(&why);
+  ECCL_ASSIGN(onDevice_, neighbours_->meet(meeting_, &why));
   if (onDevice_) {
     const Entered entered(gpu_.driver(), gpu_.context());
     ECCL_TRY(entered.status());
-    ECCL_TRY(neighbours_->reach(rank_));
+    return neighbours_->reach(rank_);
   }
-  if (!onDevice_) ECCL_INFO("calls on %s are staged through the host: %s", gpu_.name().c_str(), why.c_str());
+  ECCL_INFO("calls on %s are staged through the host: %s", gpu_.name().c_str(), why.c_str());
   return {};
+}
+
+Status LaneExecutor::hear(int rank, std::string_view message) {
+  return neighbours_ == nullptr ? Status() : neighbours_->rings().hear(rank_, rank, message);
+}
+
+void LaneExecutor::fail() {
+  if (neighbours_ != nullptr) neighbours_->abort();
 }
 
 bool LaneExecutor::isPair(const Work& work) {
@@ -74,12 +70,15 @@ bool LaneExecutor::runsOnDevice(const Work& work) const {
   return onDevice_ && work.places == 1 && (!work.program->streams || isPair(work));
 }
 
-Result<LaneExecutor::Ends*> LaneExecutor::ends(const RingId& id, uint32_t width) {
+Result<LaneExecutor::Ends*> LaneExecutor::ends(const RingId& id, uint32_t width, Work& work) {
   Ends& ends = ends_[id];
   const uint32_t most = neighbours_->blocks();
   if (ends.memory == 0) { ECCL_ASSIGN(ends.memory, gpu_.take(most * sizeof(lanes::End))); }
   if (ends.filled < width) {
-    ECCL_ASSIGN(const auto strips, neighbours_->ring(id, width));
+    ECCL_ASSIGN(const auto strips,
+                neighbours_->rings().ring(id, width, rank_, meeting_, [&](Duration waited, int rank) {
+                  meeting_.waits(work, waited, rank);
+                }));
     std::vector<lanes::End> more;
     for (uint32_t i = ends.filled; i < width; ++i) {
       lanes::End end{};
@@ -96,58 +95,64 @@ Result<LaneExecutor::Ends*> LaneExecutor::ends(const RingId& id, uint32_t width)
   return &ends;
 }
 
-Result<std::shared_ptr<LaneExecutor::Plan>> LaneExecutor::planOf(const Work& work) {
-  if (*work.kept != nullptr) return std::static_pointer_cast<Plan>(*work.kept);
-  const Program& program = *work.program;
-  ECCL_ASSIGN(lanes::Compiled made, lanes::compile(program, *work.view.plan, neighbours_->blocks()));
+RingId LaneExecutor::ringOf(const ConnectionSpec& connection) const {
+  return {connection.sends ? rank_ : connection.peer, connection.sends ? connection.peer : rank_,
+          connection.channel, connection.tag};
+}
+
+/// Compiled, and perhaps not on the GPU yet.
+Result<std::shared_ptr<DevicePlan>> LaneExecutor::begunPlanOf(const Work& work) {
+  if (*work.kept == nullptr) {
+    auto plan = std::make_shared<DevicePlan>(gpu_, neighbours_);
+    ECCL_TRY(plan->compile(work));
+    *work.kept = plan;
+  }
+  return std::static_pointer_cast<DevicePlan>(*work.kept);
+}
+
+/// All Sends and Recvs between two ranks have the same rings, in both directions. The first one of a
+/// communicator offers those to all ranks: so none waits for a call that comes behind another Send.
+Status LaneExecutor::offer(const Work& work) {
+  std::lock_guard lock(mutex_);
+  ECCL_ASSIGN(const std::shared_ptr<DevicePlan> plan, begunPlanOf(work));
+  if (plan->isComplete()) return {};
+  for (const int32_t c : plan->connections()) {
+    const RingId id = ringOf(work.program->connections[static_cast<size_t>(c)]);
+    if (!isPair(work)) {
+      ECCL_TRY(neighbours_->rings().offer(id, plan->width(), rank_, meeting_));
+      continue;
+    }
+    const auto [from, to, channel, tag] = id;
+    const uint32_t most = lanes::mostStripsOfPair(work.program->ranks, neighbours_->blocks());
+    for (int peer = 0; peer < work.program->ranks; ++peer) {
+      if (peer == rank_) continue;
+      ECCL_TRY(neighbours_->rings().offer({rank_, peer, channel, tag}, most, rank_, meeting_));
+      ECCL_TRY(neighbours_->rings().offer({peer, rank_, channel, tag}, most, rank_, meeting_));
+    }
+  }
+  return {};
+}
+
+Status LaneExecutor::announce(std::span<Work* const> works) {
+  const Entered entered(gpu_.driver(), gpu_.context());
+  ECCL_TRY(entered.status());
+  for (Work* work : works) {
+    auto& executor = static_cast<LaneExecutor&>(*work->executor);
+    if (executor.runsOnDevice(*work)) ECCL_TRY(executor.offer(*work));
+  }
+  return {};
+}
+
+Result<std::shared_ptr<DevicePlan>> LaneExecutor::planOf(Work& work) {
+  ECCL_ASSIGN(std::shared_ptr<DevicePlan> plan, begunPlanOf(work));
+  if (plan->isComplete()) return plan;
   std::vector<lanes::EndOf> itsEnds;
-  for (const int32_t c : made.ends) {
-    const ConnectionSpec& spec = program.connections[static_cast<size_t>(c)];
-    const RingId id{spec.sends ? rank_ : spec.peer, spec.sends ? spec.peer : rank_, spec.channel, spec.tag};
-    ECCL_ASSIGN(const Ends* found, ends(id, made.program.width));
+  for (const int32_t c : plan->connections()) {
+    const RingId id = ringOf(work.program->connections[static_cast<size_t>(c)]);
+    ECCL_ASSIGN(const Ends* found, ends(id, plan->width(), work));
     itsEnds.push_back({reinterpret_cast<lanes::End*>(found->memory), c});
   }
-  auto plan = std::make_shared<Plan>(gpu_, neighbours_);
-  plan->blocks = made.blocks;
-  // One after the other: the program, its lists, then what kernels write.
-  const size_t words = made.program.lanes * made.program.width;
-  const auto ranks = static_cast<size_t>(program.ranks);
-  std::vector<std::byte> image(sizeof(lanes::BlockProgram));
-  const auto place = [&](size_t bytes, size_t align = 64) {
-    image.resize((image.size() + align - 1) / align * align);
-    const size_t at = image.size();
-    image.resize(at + bytes);
-    return at;
-  };
-  const auto put = [&](const auto& list) {
-    const size_t bytes = list.size() * sizeof(list[0]), at = place(bytes);
-    if (bytes > 0) std::memcpy(image.data() + at, list.data(), bytes);
-    return at;
-  };
-  const size_t lane = put(made.lane), moves = put(made.moves), operands = put(made.operands),
-               pieces = put(made.pieces), ends = put(itsEnds), done = place(words * sizeof(uint64_t)),
-               ended = place(sizeof(uint32_t)), failed = place(sizeof(uint32_t)),
-               own = place(2 * ranks * work.view.plan->elementBytes);
-  const size_t uploaded = image.size();
-  const size_t scratch = (uploaded + 127) / 128 * 128;
-  plan->bytes = scratch + made.scratchBytes;
-  ECCL_ASSIGN(plan->memory, gpu_.take(plan->bytes));
-  const auto at = [&]<class T>(T*& pointer, size_t offset) {
-    pointer = reinterpret_cast<T*>(plan->memory + offset);
-  };
-  at(made.program.lane, lane);
-  at(made.program.moves, moves);
-  at(made.program.operands, operands);
-  at(made.program.pieces, pieces);
-  at(made.program.ends, ends);
-  at(made.program.done, done);
-  at(made.program.ended, ended);
-  at(made.program.failed, failed);
-  at(made.program.scratch, scratch);
-  at(plan->own, own);
-  std::memcpy(image.data(), &made.program, sizeof made.program);
-  ECCL_TRY(gpu_.upload(plan->memory, image.data(), uploaded));
-  *work.kept = plan;
+  ECCL_TRY(plan->complete(work, itsEnds));
   return plan;
 }
 
@@ -172,7 +177,7 @@ Status LaneExecutor::noteCall(const Work& work, NativeStream stream) {
 
 Status LaneExecutor::prepare(Work& work, lanes::Calls& calls, uint32_t& blocks, const Queue& queue,
                              uint64_t launch) {
-  ECCL_ASSIGN(std::shared_ptr<Plan> plan, planOf(work));
+  ECCL_ASSIGN(std::shared_ptr<DevicePlan> plan, planOf(work));
   auto run = std::make_unique<Run>();
   run->neighbours = neighbours_;
   const bool alone = isPair(work) || work.program->connections.empty();
@@ -185,22 +190,22 @@ Status LaneExecutor::prepare(Work& work, lanes::Calls& calls, uint32_t& blocks, 
   if (!alone) nextCollective_ = work.number + 1;
   ECCL_ASSIGN(run->report, neighbours_->begin({rank_, queue, alone ? 0 : work.number + 1, launch}));
   lanes::Call& call = calls.call[calls.count++];
-  call.program = reinterpret_cast<const lanes::BlockProgram*>(plan->memory);
+  call.program = plan->program();
   call.input = work.view.buffers[static_cast<int>(Space::input)];
   call.output = work.view.buffers[static_cast<int>(Space::output)];
   if (work.program->collective == Collective::barrier) {
-    call.input = plan->own;
-    call.output = plan->own + work.program->ranks;
+    call.input = plan->own();
+    call.output = plan->own() + work.program->ranks;
   }
   call.report = reinterpret_cast<lanes::Report*>(run->report.device);
   call.abort = reinterpret_cast<const lanes::AbortLine*>(neighbours_->abortOf(rank_));
   call.signature = work.callSignature;
   call.firstBlock = blocks;
-  call.blocks = plan->blocks;
+  call.blocks = plan->blocks();
   call.op = work.op;
   call.pre = work.pre;
   call.post = work.post;
-  blocks += plan->blocks;
+  blocks += plan->blocks();
   run->plan = std::move(plan);
   work.state = std::move(run);
   return {};
@@ -212,7 +217,7 @@ Status LaneExecutor::checkRoom(std::span<Work* const> works) const {
     const auto& executor = static_cast<const LaneExecutor&>(*each->executor);
     uint32_t blocks = 0;
     for (Work* other : works)
-      if (other->executor == each->executor) blocks += static_cast<const Run&>(*other->state).plan->blocks;
+      if (other->executor == each->executor) blocks += static_cast<const Run&>(*other->state).plan->blocks();
     if (blocks <= executor.neighbours_->room()) continue;
     return Status::error(
         eccl::Code::invalidUsage,
@@ -299,6 +304,7 @@ Result<std::unique_ptr<StreamGate>> LaneExecutor::enter(void* native, std::span<
     const Entered entered(gpu_.driver(), gpu_.context());
     ECCL_TRY(entered.status());
     ECCL_TRY(refuseCapture(stream));
+    ECCL_TRY(announce(here));  // all, before any waits for another rank
     ECCL_TRY(launch(here, stream));
   }
   if (staged.empty()) return reached(), std::unique_ptr<StreamGate>();

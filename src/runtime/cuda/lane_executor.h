@@ -1,8 +1,8 @@
 // A GPU as an executor that has lanes run there, as blocks of threads (lanes/block_program.h).
 //
-// Ranks whose GPUs reach each other's memory do without the host: a call is one kernel in the caller's stream,
-// which the host only watches. Other communicators, and calls whose lengths not all ranks know (the v calls),
-// are staged (staged_executor.h).
+// Ranks of one host whose GPUs reach each other's memory do without it: a call is one kernel in the caller's
+// stream, which the host only watches. Other communicators, and calls whose lengths not all ranks know (the v
+// calls), are staged (staged_executor.h).
 #pragma once
 
 #include <map>
@@ -10,7 +10,7 @@
 #include <tuple>
 #include <vector>
 
-#include "runtime/cuda/neighbourhood.h"
+#include "runtime/cuda/device_plan.h"
 #include "runtime/cuda/staged_executor.h"
 
 namespace eccl::runtime::cuda {
@@ -22,8 +22,11 @@ class LaneExecutor final : public StagedExecutor {
   using StagedExecutor::StagedExecutor;
   ~LaneExecutor() override;
 
-  void join(uint64_t communicator, int rank, int ranks) override;
-  Status meet() override;
+  Result<std::string> introduce(uint64_t communicator, int rank, int ranks) override;
+  Status meet(Meeting meeting) override;
+  Status hear(int rank, std::string_view message) override;
+  void fail() override;
+  Status announce(std::span<Work* const> works) override;
   Result<std::unique_ptr<StreamGate>> enter(void* stream, std::span<Work* const> works,
                                             std::function<void()> reached) override;
   Status begin(Work& work) override { return work.carried ? Status() : StagedExecutor::begin(work); }
@@ -33,7 +36,6 @@ class LaneExecutor final : public StagedExecutor {
   void forAwaited(const Work& work, const std::function<void(int)>& visit) const override;
 
  private:
-  struct Plan;
   struct Run;
   /// The ends of a ring that are this rank's, of all strips.
   struct Ends {
@@ -42,8 +44,11 @@ class LaneExecutor final : public StagedExecutor {
   };
 
   bool runsOnDevice(const Work& work) const;
-  Result<std::shared_ptr<Plan>> planOf(const Work& work);
-  Result<Ends*> ends(const RingId& id, uint32_t width);
+  Result<std::shared_ptr<DevicePlan>> planOf(Work& work);
+  Result<Ends*> ends(const RingId& id, uint32_t width, Work& work);
+  RingId ringOf(const ConnectionSpec& connection) const;
+  Status offer(const Work& work);
+  Result<std::shared_ptr<DevicePlan>> begunPlanOf(const Work& work);
   Status prepare(Work& work, lanes::Calls& calls, uint32_t& blocks, const Queue& queue, uint64_t launch);
   Status checkRoom(std::span<Work* const> works) const;
   static bool isPair(const Work& work);
@@ -55,6 +60,7 @@ class LaneExecutor final : public StagedExecutor {
 
   int rank_ = 0;
   std::shared_ptr<Neighbourhood> neighbours_;
+  Meeting meeting_;
   bool onDevice_ = false;  // all ranks' lanes run on GPUs
 
   std::mutex mutex_;  // held while a call is prepared and launched; of what follows

@@ -1,9 +1,11 @@
 #include "runtime/cuda/neighbourhood.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "base/atomics.h"
 #include "base/system.h"
+#include "transport/net/bytes.h"
 
 namespace eccl::runtime::cuda {
 namespace {
@@ -27,7 +29,28 @@ Known& known() {
   return *made;
 }
 
+Loans::Name newName() {
+  Loans::Name name;
+  System::real().random(name.data(), name.size());
+  return name;
+}
+/// Names this process among all.
+const Loans::Name& processName() {
+  static const auto* const made = new Loans::Name(newName());
+  return *made;
+}
+
+bool operator==(const Uuid& a, const Uuid& b) {
+  return std::memcmp(a.bytes, b.bytes, sizeof a.bytes) == 0;
+}
+
 }  // namespace
+
+Neighbourhood::Neighbourhood(uint64_t communicator, int ranks)
+    : communicator_(communicator),
+      gpus_(static_cast<size_t>(ranks)),
+      aborts_(gpus_.size()),
+      rings_(gpus_, System::real()) {}
 
 std::shared_ptr<Neighbourhood> Neighbourhood::of(uint64_t communicator, int rank, int ranks, Gpu& gpu) {
   std::lock_guard lock(known().mutex);
@@ -49,47 +72,121 @@ Neighbourhood::~Neighbourhood() {
     if (found != known().all.end() && found->second.expired()) known().all.erase(found);
   }
   if (lost_) return;
-  for (auto& [id, ring] : rings_)
-    for (auto& [gpu, address, bytes] : ring.memory) gpu->giveBack(address, bytes);
+  rings_.giveBack();
   for (auto& [gpu, page] : pages_) gpu->giveBack(page, {});
 }
 
-bool Neighbourhood::complete(std::string* why) {
-  std::lock_guard lock(mutex_);
-  if (!missing_) missing_ = whatIsMissing();
-  *why = *missing_;
-  return missing_->empty();
+Result<std::string> Neighbourhood::introduce(int rank) {
+  Gpu& gpu = *gpus_[static_cast<size_t>(rank)];
+  ECCL_ASSIGN(const Loans::Door door, Loans::of(gpu).door(newName()));
+  return transport::ByteWriter()
+      .put(System::real().identity().bootId)
+      .put(processName())
+      .put(gpu.uuid())
+      .put(gpu.multiprocessors())
+      .put(door.handle)
+      .put(door.name)
+      .take();
 }
 
 /// Under the mutex.
-std::string Neighbourhood::whatIsMissing() {
-  blocks_ = room_ = UINT32_MAX;
-  for (Gpu* gpu : gpus_) {
-    if (gpu == nullptr) return "not all ranks are threads of this process with CUDA memory";
-    const auto here = static_cast<uint32_t>(std::count(gpus_.begin(), gpus_.end(), gpu));
-    room_ = std::min(room_, gpu->multiprocessors() / here);
-    blocks_ = std::min(blocks_, here == 1 ? std::min(room_, kBlocksOfRank) : room_);
-    for (Gpu* other : gpus_) {
-      int can = 1;
-      if (other == nullptr || other == gpu) continue;
-      const DriverCode code = gpu->driver().cuDeviceCanAccessPeer(&can, gpu->ordinal(), other->ordinal());
-      if (code != kSuccess || can == 0) return gpu->name() + " does not reach the memory of " + other->name();
-    }
-    // All kernels now: to load one later may have to wait for those that run.
-    const Entered entered(gpu->driver(), gpu->context());
-    for (int type = 0; entered.status().ok() && type < kDataTypes; ++type) {
-      const auto kernel = gpu->kernel(static_cast<DataType>(type));
-      if (!kernel.ok()) return kernel.status().message();
-    }
-    if (!entered.status().ok()) return entered.status().message();
+Status Neighbourhood::read(const Meeting& meeting) {
+  if (!members_.empty()) return {};
+  std::vector<Member> members;
+  for (const std::string& text : meeting.introductions) {
+    transport::ByteReader reader(text);
+    Member& member = members.emplace_back();
+    member.boot = reader.get<decltype(member.boot)>();
+    member.process = reader.get<decltype(member.process)>();
+    member.gpu = reader.get<Uuid>();
+    member.multiprocessors = reader.get<uint32_t>();
+    member.door.handle = reader.get<IpcHandle>();
+    member.door.name = reader.get<decltype(member.door.name)>();
+    if (text.empty() || (reader.finished() && member.multiprocessors <= Rings::kMostStrips)) continue;
+    return Status::error(eccl::Code::remote, "%s says of its GPU what cannot be read",
+                         meeting.describe(static_cast<int>(members.size()) - 1).c_str());
   }
-  return blocks_ > 0 ? "" : "there are more ranks on a GPU than it has multiprocessors";
+  members_ = std::move(members);
+  return {};
+}
+
+Result<bool> Neighbourhood::meet(const Meeting& meeting, std::string* why) {
+  const auto saysNothing = [](const std::string& text) { return text.empty(); };
+  const auto& texts = meeting.introductions;
+  std::string missing;
+  bool all = true;
+  {
+    std::lock_guard lock(mutex_);
+    ECCL_TRY(read(meeting));
+    const auto silent = std::find_if(texts.begin(), texts.end(), saysNothing);
+    const auto elsewhere = std::find_if(members_.begin(), members_.end(),
+                                        [&](const Member& each) { return each.boot != members_[0].boot; });
+    if (silent != texts.end()) {
+      *why =
+          format("%s has no CUDA memory", meeting.describe(static_cast<int>(silent - texts.begin())).c_str());
+      return false;
+    }
+    if (elsewhere != members_.end()) return *why = "the ranks are on several hosts", false;
+    if (!missing_) missing_ = whatIsMissing(meeting);
+    *why = missing = *missing_;
+    for (const Member& each : members_) all &= each.process == members_[0].process;
+  }
+  if (all) return missing.empty();
+  // Each process sees something else.
+  ECCL_ASSIGN(const std::vector<std::string> said, meeting.gather(missing));
+  const auto misses = std::find_if_not(said.begin(), said.end(), saysNothing);
+  if (misses == said.end()) return true;
+  *why = format("%s: %s", meeting.describe(static_cast<int>(misses - said.begin())).c_str(), misses->c_str());
+  return false;
+}
+
+/// Under the mutex.
+std::string Neighbourhood::whatIsMissing(const Meeting& meeting) {
+  blocks_ = room_ = Rings::kMostStrips;
+  for (const Member& member : members_) {
+    const auto sharers = static_cast<uint32_t>(std::count_if(
+        members_.begin(), members_.end(), [&](const Member& each) { return each.gpu == member.gpu; }));
+    room_ = std::min(room_, member.multiprocessors / sharers);
+    blocks_ = std::min(blocks_, sharers == 1 ? std::min(room_, kBlocksOfRank) : room_);
+  }
+  if (blocks_ == 0) return "there are more ranks on a GPU than it has multiprocessors";
+  for (Gpu* gpu : gpus_) {
+    if (gpu == nullptr) continue;
+    std::string missing = whatIsMissing(*gpu, meeting);
+    if (!missing.empty()) return missing;
+  }
+  return {};
+}
+
+/// For a rank on a GPU of this process.
+std::string Neighbourhood::whatIsMissing(Gpu& gpu, const Meeting& meeting) {
+  const Entered entered(gpu.driver(), gpu.context());
+  if (!entered.status().ok()) return entered.status().message();
+  for (size_t rank = 0; rank < gpus_.size(); ++rank) {
+    Gpu* const other = gpus_[rank];
+    int can = 1;
+    if (other == nullptr) {
+      const Status reached = Loans::of(gpu).tryDoor(members_[rank].door);
+      if (!reached.ok())
+        return format("%s does not reach the memory of %s: %s", gpu.name().c_str(),
+                      meeting.describe(static_cast<int>(rank)).c_str(), reached.message().c_str());
+    } else if (other != &gpu) {
+      const DriverCode code = gpu.driver().cuDeviceCanAccessPeer(&can, gpu.ordinal(), other->ordinal());
+      if (code != kSuccess || can == 0) return gpu.name() + " does not reach the memory of " + other->name();
+    }
+  }
+  // All kernels now: to load one later may have to wait for those that run.
+  for (int type = 0; type < kDataTypes; ++type) {
+    const auto kernel = gpu.kernel(static_cast<DataType>(type));
+    if (!kernel.ok()) return kernel.status().message();
+  }
+  return {};
 }
 
 Status Neighbourhood::reach(int rank) {
   Gpu& own = *gpus_[static_cast<size_t>(rank)];
   for (Gpu* other : gpus_) {
-    if (other == &own) continue;
+    if (other == nullptr || other == &own) continue;
     const DriverCode code = own.driver().cuCtxEnablePeerAccess(other->context(), 0);
     if (code == kPeerAccessAlreadyEnabled) continue;
     ECCL_TRY(own.driver().check(code, "cuCtxEnablePeerAccess", "of %s to %s", own.name().c_str(),
@@ -115,37 +212,17 @@ Result<Neighbourhood::Page> Neighbourhood::page(Gpu& gpu) {
 }
 
 void Neighbourhood::abort() {
-  std::lock_guard lock(aborting_);
-  if (aborted_) return;
-  aborted_ = true;
-  System& system = System::real();  // whoever has GPUs does
-  abortedAt_ = system.now();
-  for (const Abort& rank : aborts_) {
-    for (uint32_t i = 0; rank.host != nullptr && i < lanes::kAbortLines; ++i)
-      storeRelease(&rank.host[i].word, 1u);
+  {
+    std::lock_guard lock(aborting_);
+    if (aborted_) return;
+    aborted_ = true;
+    abortedAt_ = System::real().now();
+    for (const Abort& rank : aborts_) {
+      for (uint32_t i = 0; rank.host != nullptr && i < lanes::kAbortLines; ++i)
+        storeRelease(&rank.host[i].word, 1u);
+    }
   }
-}
-
-Result<std::vector<Neighbourhood::RingStrip>> Neighbourhood::ring(const RingId& id, uint32_t width) {
-  std::lock_guard lock(mutex_);
-  Ring& ring = rings_[id];
-  if (ring.strips.size() < width) {
-    const size_t more = width - ring.strips.size();
-    const auto take = [&](int rank, size_t bytes) -> Result<Address> {
-      Gpu& gpu = *gpus_[static_cast<size_t>(rank)];
-      const Entered entered(gpu.driver(), gpu.context());
-      ECCL_TRY(entered.status());
-      ECCL_ASSIGN(const Address address, gpu.take(bytes));
-      ring.memory.emplace_back(&gpu, address, bytes);
-      return address;
-    };
-    ECCL_ASSIGN(const Address receivers, take(std::get<1>(id), more * sizeof(lanes::AtReceiver)));
-    ECCL_ASSIGN(const Address senders, take(std::get<0>(id), more * sizeof(lanes::AtSender)));
-    for (size_t i = 0; i < more; ++i)
-      ring.strips.push_back({reinterpret_cast<lanes::AtReceiver*>(receivers) + i,
-                             reinterpret_cast<lanes::AtSender*>(senders) + i});
-  }
-  return std::vector<RingStrip>(ring.strips.begin(), ring.strips.begin() + width);
+  rings_.abort();
 }
 
 Result<ReportPlace> Neighbourhood::begin(const Entry& entry) {

@@ -1,26 +1,23 @@
-// The ranks of a communicator that are threads of this process, and the rings between their GPUs.
+// The ranks of a communicator, as one process sees them.
 //
-// Where all ranks are here, and each GPU reaches the memory of every other, their lanes run on the GPUs. The
-// rings lie in the memory of both (lanes/block_program.h). They are made when a call first needs them.
+// Where all ranks are on one host, and each GPU reaches the memory of every other, their lanes run on the GPUs.
+// The calls of this process's ranks have reports here, and are aborted together.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <tuple>
 #include <vector>
 
-#include "base/clock.h"
-#include "runtime/cuda/gpu.h"
-#include "runtime/cuda/lanes/block_program.h"
+#include "base/system.h"
+#include "runtime/cuda/rings.h"
+#include "runtime/executor/executor.h"
 
 namespace eccl::runtime::cuda {
-
-/// Names a ring, as transport::ConnectionId does a connection.
-using RingId = std::tuple<int32_t, int32_t, int16_t, int16_t>;  // from, to, channel, tag
 
 /// A report of a call, and where its GPU finds it. Owner: the neighbourhood.
 struct ReportPlace {
@@ -40,29 +37,32 @@ struct Queue {
   }
 };
 
-/// Shared by the ranks' executors; each has to leave. Any thread.
+/// Shared by the executors of this process's ranks; each has to leave. Any thread.
 class Neighbourhood {
  public:
   /// The one of this communicator in this process, with the rank in it. `ranks`: of the communicator.
   static std::shared_ptr<Neighbourhood> of(uint64_t communicator, int rank, int ranks, Gpu& gpu);
   ~Neighbourhood();
 
-  /// Once all ranks have told each other of themselves. Whether lanes run on the GPUs; else *why says why not.
-  /// Found out once, so the same for all ranks.
-  bool complete(std::string* why);
+  /// What the others have to know of a rank of this process. The context of its GPU is current.
+  Result<std::string> introduce(int rank);
+  /// Once all ranks have introduced themselves. Whether lanes run on the GPUs, the same on all ranks; else *why
+  /// says why not. Collective where ranks are in several processes of one host. Error: Meeting::gather's;
+  /// (remote) what a rank has said is no introduction.
+  Result<bool> meet(const Meeting& meeting, std::string* why);
   /// Makes the GPU of `rank` reach the memory of the others. Its context is current.
   Status reach(int rank);
   /// How many blocks a call is worth, and how many each rank may have at once.
   uint32_t blocks() const { return blocks_; }
   uint32_t room() const { return room_; }
 
-  /// The first `width` strips of a ring. Error: Gpu::take()'s.
-  struct RingStrip {
-    lanes::AtReceiver* receiver;
-    lanes::AtSender* sender;
-  };
-  Result<std::vector<RingStrip>> ring(const RingId& id, uint32_t width);
-  bool near(int a, int b) const { return gpus_[static_cast<size_t>(a)] == gpus_[static_cast<size_t>(b)]; }
+  /// Those between its ranks.
+  Rings& rings() { return rings_; }
+  /// Both are in this process, and on one GPU.
+  bool near(int a, int b) const {
+    return gpus_[static_cast<size_t>(a)] != nullptr &&
+           gpus_[static_cast<size_t>(a)] == gpus_[static_cast<size_t>(b)];
+  }
 
   /// A call of a rank. `number`: of its collectives, or 0 for a Send or Recv. `launch`: calls of several ranks
   /// that are one kernel have the same.
@@ -91,9 +91,19 @@ class Neighbourhood {
   void quiesce();
 
  private:
-  std::string whatIsMissing();
-  Neighbourhood(uint64_t communicator, int ranks)
-      : communicator_(communicator), gpus_(static_cast<size_t>(ranks)), aborts_(gpus_.size()) {}
+  /// What a rank has said of itself.
+  struct Member {
+    decltype(ProcessIdentity::bootId) boot{};  // its host's
+    Loans::Name process{};
+    Uuid gpu{};
+    uint32_t multiprocessors = 0;
+    Loans::Door door;
+  };
+
+  Neighbourhood(uint64_t communicator, int ranks);
+  Status read(const Meeting& meeting);
+  std::string whatIsMissing(const Meeting& meeting);
+  std::string whatIsMissing(Gpu& gpu, const Meeting& meeting);
   struct Page {
     std::byte* host;
     Address device;
@@ -104,9 +114,10 @@ class Neighbourhood {
 
   const uint64_t communicator_;
   std::mutex mutex_;
-  std::vector<Gpu*> gpus_;  // by rank; null: it is not here
+  std::vector<Gpu*> gpus_;       // by rank; null: it is in another process
+  std::vector<Member> members_;  // by rank
   uint32_t blocks_ = 0, room_ = 0;
-  std::optional<std::string> missing_;
+  std::optional<std::string> missing_;  // as this process sees it
   struct Abort {
     lanes::AbortLine* host = nullptr;
     Address device = 0;
@@ -115,11 +126,7 @@ class Neighbourhood {
   std::vector<Abort> aborts_;  // by rank
   bool aborted_ = false;
   std::atomic<TimePoint> abortedAt_{};
-  struct Ring {
-    std::vector<RingStrip> strips;
-    std::vector<std::tuple<Gpu*, Address, size_t>> memory;
-  };
-  std::map<RingId, Ring> rings_;
+  Rings rings_;
   std::map<lanes::Report*, Entry> outstanding_;
   std::vector<ReportPlace> reports_;  // not used now
   std::vector<std::pair<Gpu*, Pinned>> pages_;

@@ -40,6 +40,26 @@ void submit(std::span<const StreamItem> items) {
   forEngines(items, [](Engine& engine, auto runs) { engine.submit(runs); });
 }
 
+/// What an executor has to know of Runs that enter its stream.
+Result<std::vector<Work*>> Stream::worksOf(const std::vector<StreamItem>& items) const {
+  std::vector<Work*> works;
+  for (const StreamItem& item : items) {
+    PreMul& preMul = item.run->call.preMul;
+    if (const void* scalar = std::exchange(preMul.scalar, nullptr); scalar != nullptr)
+      ECCL_TRY(executor_->read(native_, preMul.immediate, scalar, sizeOf(preMul.type)));
+    item.run->decide();
+    if (item.run->state == nullptr) item.run->places = item.run->holds.load(std::memory_order_relaxed);
+    works.push_back(item.run.get());
+  }
+  return works;
+}
+
+Status Stream::announce(const std::vector<StreamItem>& items) const {
+  if (executor_ == nullptr) return {};
+  ECCL_ASSIGN(const std::vector<Work*> works, worksOf(items));
+  return executor_->announce(works);
+}
+
 Status Stream::append(std::vector<StreamItem> items) {
   auto batch = std::make_shared<Batch>();
   batch->items = std::move(items);
@@ -50,15 +70,7 @@ Status Stream::append(std::vector<StreamItem> items) {
   }
   if (executor_ != nullptr) {
     // It may be there already, and release Runs that are not submitted yet: the engine knows that.
-    std::vector<Work*> works;
-    for (const StreamItem& item : batch->items) {
-      PreMul& preMul = item.run->call.preMul;
-      if (const void* scalar = std::exchange(preMul.scalar, nullptr); scalar != nullptr)
-        ECCL_TRY(executor_->read(native_, preMul.immediate, scalar, sizeOf(preMul.type)));
-      item.run->decide();
-      if (item.run->state == nullptr) item.run->places = item.run->holds.load(std::memory_order_relaxed);
-      works.push_back(item.run.get());
-    }
+    ECCL_ASSIGN(const std::vector<Work*> works, worksOf(batch->items));
     ECCL_ASSIGN(batch->gate, executor_->enter(native_, works, [batch] { release(*batch); }));
   }
   std::lock_guard lock(mutex_);

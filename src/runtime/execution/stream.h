@@ -41,6 +41,9 @@ class Stream : public std::enable_shared_from_this<Stream> {
   /// any more: at once if there are none before. Error: there is no place in the native stream, and the Runs
   /// must be rejected. Throws bad_alloc; the Runs must be rejected then too.
   Status append(std::vector<StreamItem> batch);
+  /// Of Runs that are to be appended to several streams: what they need of other ranks is asked for before any
+  /// of them waits for that. Error: as append().
+  Status announce(const std::vector<StreamItem>& items) const;
   /// Nothing is queued, and no error waits to be told.
   bool idle() const { return idle_.load(std::memory_order_acquire); }
   /// Waits for all that was queued before the call, and drives meanwhile. Returns, and forgets, the first
@@ -57,6 +60,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
     size_t left = 0;
     std::unique_ptr<StreamGate> gate;  // of the native stream
   };
+  Result<std::vector<Work*>> worksOf(const std::vector<StreamItem>& items) const;
   void onRunDone(Batch& batch, Run& run);
   static void release(Batch& batch);
   Status takeError();

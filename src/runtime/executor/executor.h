@@ -17,7 +17,11 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <string>
+#include <string_view>
+#include <vector>
 
+#include "base/clock.h"
 #include "base/status.h"
 #include "kernels/reduce.h"
 #include "program/interpreter.h"
@@ -54,6 +58,24 @@ struct Work {
   std::unique_ptr<WorkState> state;
 };
 
+/// What ranks have said of their executors when they meet, and how these talk to each other afterwards.
+struct Meeting {
+  int rank = 0;
+  std::vector<std::string> introductions;  ///< by rank: what Executor::introduce() said; empty: nothing
+  /// Everybody's bytes, by rank; each rank asks as often. During Executor::meet() alone; waits. Error: the
+  /// communicator fails.
+  std::function<Result<std::vector<std::string>>(std::string_view mine)> gather;
+  /// Sends to Executor::hear() of another rank, in order. Any thread; waits for nothing.
+  std::function<void(int rank, std::string_view message)> tell;
+  /// A call that the engine does not know yet has waited so long for something that a rank has to say: whoever
+  /// looks after stalls looks into it. By the thread that waits, without locks.
+  std::function<void(Work& work, Duration waited, int rank)> waits;
+  /// Why the communicator has failed.
+  std::function<Status()> failure;
+  /// A rank, for people.
+  std::function<std::string(int rank)> describe;
+};
+
 /// A place that a call has taken in a stream of the caller's. What the stream is given afterwards waits until
 /// this is destroyed. Any thread may destroy it, and that does not wait. Null where the stream waits for the
 /// Runs themselves.
@@ -66,9 +88,10 @@ class StreamGate {
 ///
 /// Owner: the communicator's engine, shared with the scratch memory that came from it. It outlives its Runs.
 ///
-/// Threads: holds(), admit(), allocate(), release(), enter() and read() any; the rest belongs to the driver,
-/// one thread at a time. None of them waits, but for quiesce() and read(). An executor may have threads of its
-/// own; they ring the bell.
+/// Threads: holds(), admit(), allocate(), release(), announce(), enter(), read() and fail() any; introduce()
+/// and meet() the one that makes the communicator; hear() the service thread; the rest belongs to the driver,
+/// one thread at a time. None of them waits, where it does not say so. An executor may have threads of its own;
+/// they ring the bell.
 ///
 /// Order: moves of one lane have their effect in the order in which they were submitted, as in a CUDA stream,
 /// so one may read what the one before writes. Moves of different lanes and Runs have none: a lane waits for a
@@ -104,11 +127,18 @@ class Executor : public std::enable_shared_from_this<Executor> {
   /// Takes back what allocate() gave. No move under way uses it.
   virtual void release(std::byte* memory) = 0;
 
-  /// The communicator that this belongs to, before the ranks tell each other of themselves; then meet(), when
-  /// all have.
-  virtual void join(uint64_t /*communicator*/, int /*rank*/, int /*ranks*/) {}
-  /// Error: the communicator fails.
-  virtual Status meet() { return {}; }
+  /// What the executors of other ranks have to know of this one, of which some will be in this process. Before
+  /// meet(). Error: the communicator fails.
+  virtual Result<std::string> introduce(uint64_t /*communicator*/, int /*rank*/, int /*ranks*/) {
+    return std::string();
+  }
+  /// All ranks have introduced themselves. Error: the communicator fails.
+  virtual Status meet(Meeting /*meeting*/) { return {}; }
+  /// What the executor of another rank has told. Its bytes are checked. By the service thread; waits for
+  /// nothing, nor for a driver. Error (remote): they are no message.
+  virtual Status hear(int /*rank*/, std::string_view /*message*/) { return {}; }
+  /// The communicator has failed: no call waits for other ranks any longer. Any thread; waits for nothing.
+  virtual void fail() {}
   /// Calls visit(connection) for each that a carried Run has waited for long, an index of its Program's.
   virtual void forAwaited(const Work& /*work*/, const std::function<void(int)>& /*visit*/) const {}
 
@@ -125,10 +155,14 @@ class Executor : public std::enable_shared_from_this<Executor> {
   virtual void quiesce(Work& work) = 0;
   /// What the caller's streams belong to (a CUDA context); null: there are none.
   virtual const void* place() const { return nullptr; }
+  /// Runs are about to enter() streams, several each: what their calls need of other ranks is asked for now, as
+  /// those may wait for this rank's.
+  virtual Status announce(std::span<Work* const> /*works*/) { return {}; }
   /// Takes the next place in `stream`, one of the caller's for memory of this kind (a cudaStream_t), for Runs
   /// that begin together; their views have plan and buffers, and their executors the same place(). `reached` is
   /// called once, by any thread, when they may begin: when all that the stream was given before is done, or at
-  /// once if advance() waits for that. Any thread; waits for nothing.
+  /// once if advance() waits for that. Any thread; waits for nothing, but, the first time that a call is made,
+  /// for other ranks to make theirs.
   virtual Result<std::unique_ptr<StreamGate>> enter(void* stream, std::span<Work* const> works,
                                                     std::function<void()> reached) = 0;
   /// Copies some bytes that may be of this kind to `to`, such as an operator's scalar, when all that `stream`

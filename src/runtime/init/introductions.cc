@@ -12,7 +12,8 @@
 namespace eccl::runtime {
 namespace {
 
-constexpr uint32_t kProtocol = 12;  // of what ranks tell each other when they meet
+constexpr uint32_t kProtocol = 13;   // of what ranks tell each other when they meet
+constexpr size_t kMaxDevice = 4096;  // bytes that an executor says of itself
 
 /// "ECCL_ALGO=ring\nECCL_SLOTS=8\n" → line of that name in another text, for messages.
 std::string lineOf(const std::string& text, const std::string& name) {
@@ -63,6 +64,7 @@ Status readOne(std::string_view part, size_t from, int rank, Introductions& all,
                          from, protocol, rank, kProtocol);
   const std::string_view endpointBytes = reader.text(4096), wire = reader.text(1 << 16);
   all.hosts.emplace_back(reader.text(RankHosts::kMaxIntroduction));
+  all.devices.emplace_back(reader.text(kMaxDevice));
   if (!reader.finished())
     return Status::error(
         Code::remote, "rank %zu sent a malformed introduction; all ranks need the same version of ECCL", from);
@@ -77,8 +79,14 @@ Status readOne(std::string_view part, size_t from, int rank, Introductions& all,
 }  // namespace
 
 std::string Introductions::write(const transport::Endpoint& own, const std::string& settings,
-                                 const std::string& host) {
-  return transport::ByteWriter().put(kProtocol).text(own.encode()).text(settings).text(host).take();
+                                 const std::string& host, const std::string& device) {
+  return transport::ByteWriter()
+      .put(kProtocol)
+      .text(own.encode())
+      .text(settings)
+      .text(host)
+      .text(device)
+      .take();
 }
 
 Result<std::shared_ptr<const Introductions>> Introductions::read(const transport::Parts& parts, int rank) {

@@ -17,12 +17,13 @@ struct Introductions {
   std::string told;                            ///< the bytes they came in
   std::vector<transport::Endpoint> endpoints;  ///< by rank
   std::vector<std::string> hosts;              ///< by rank: RankHosts::Introduction::text
+  std::vector<std::string> devices;            ///< by rank: what Executor::introduce() said
   Status settings;  ///< ok if all ranks have said the same; else names the setting and the ranks
 
   /// What one rank says: where it can be reached, the settings that must be the same everywhere
-  /// ("NAME=value\n"...), and of its host.
-  static std::string write(const transport::Endpoint& own, const std::string& settings,
-                           const std::string& host);
+  /// ("NAME=value\n"...), of its host, and of its device.
+  static std::string write(const transport::Endpoint& own, const std::string& settings, const std::string& host,
+                           const std::string& device);
   /// What all have said. Bytes of others are bounded and checked. Errors are the same on all ranks and logged:
   /// invalidUsage for another version of ECCL, remote for what cannot be read. `rank` is the reader's, for
   /// messages.

@@ -200,15 +200,19 @@ class Compiler {
 
 }  // namespace
 
+// A group may have a Send and a Recv for each rank, which are there at once.
+uint32_t mostStripsOfPair(int ranks, uint32_t blocks) {
+  return std::max(1u, blocks / (2 * static_cast<uint32_t>(ranks)));
+}
+
 uint32_t widthFor(const Program& program, const PlanView& plan, uint32_t blocks) {
   const uint64_t bySize = (longestPart(plan) + kBytesPerBlock - 1) / kBytesPerBlock;
   // No schedule of ours has more lanes of a channel than two for each rank, and a block serves so many.
   const auto lanes = static_cast<uint64_t>(program.channels) * std::max(3, 2 * program.ranks);
   const bool pair = program.collective == Collective::send || program.collective == Collective::receive;
   if (program.connections.empty()) return std::max(1u, blocks / 8);  // a copy, of which a group may have others
-  // A group may have a Send and a Recv for each rank, which are there at once.
   const uint64_t byLanes =
-      pair ? blocks / (2 * static_cast<uint64_t>(program.ranks)) : uint64_t{kMaxServed} * blocks / lanes;
+      pair ? mostStripsOfPair(program.ranks, blocks) : uint64_t{kMaxServed} * blocks / lanes;
   return static_cast<uint32_t>(
       std::clamp<uint64_t>(bySize, 1, std::max<uint64_t>(1, std::min<uint64_t>(blocks, byLanes))));
 }

@@ -24,6 +24,9 @@ struct Compiled {
 /// How many blocks share each lane's work. The same on all ranks, as all that goes in is.
 uint32_t widthFor(const Program& program, const PlanView& plan, uint32_t blocks);
 
+/// No Send or Recv has more.
+uint32_t mostStripsOfPair(int ranks, uint32_t blocks);
+
 /// Resolves the moves of `program`, whose sizes are `plan`'s, for at most `blocks` blocks. The tiles are the
 /// device's own. Error (internal): the program is more than blocks can serve; please report.
 Result<Compiled> compile(const Program& program, const PlanView& plan, uint32_t blocks);

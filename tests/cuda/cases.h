@@ -1,0 +1,156 @@
+// Every collective on a GPU's memory against the same call in host memory: the same bits, and nothing written
+// beside them. The host's results are held against the oracle by tests/runtime.
+#pragma once
+
+#include <atomic>
+#include <cstring>
+#include <random>
+
+#include "cuda/ranks.h"
+
+namespace eccl::test {
+
+using Bytes = std::vector<unsigned char>;
+
+inline constexpr size_t kGuard = 192;
+inline constexpr size_t kSizes[ecclNumTypes] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1};
+
+/// One rank's call: what is passed, as offsets into one buffer each, and how.
+struct Shape {
+  size_t sendElements, receiveElements;
+};
+
+enum class What { allReduce, broadcast, reduce, allGather, reduceScatter, allToAll, gather, scatter, sendRecv };
+inline constexpr What kAll[] = {What::allReduce, What::broadcast,     What::reduce,
+                                What::allGather, What::reduceScatter, What::allToAll,
+                                What::gather,    What::scatter,       What::sendRecv};
+
+inline const char* nameOf(What what) {
+  constexpr const char* kNames[] = {"AllReduce", "Broadcast", "Reduce",  "AllGather", "ReduceScatter",
+                                    "AlltoAll",  "Gather",    "Scatter", "SendRecv"};
+  return kNames[static_cast<int>(what)];
+}
+
+struct Case {
+  What what;
+  ecclDataType_t type;
+  ecclRedOp_t op;
+  size_t count;
+  int root;
+};
+
+inline Shape shapeOf(const Case& c, int ranks) {
+  const size_t all = c.count * static_cast<size_t>(ranks);
+  switch (c.what) {
+    case What::allGather:
+    case What::gather:
+      return {c.count, all};
+    case What::reduceScatter:
+    case What::scatter:
+      return {all, c.count};
+    case What::allToAll:
+      return {all, all};
+    default:
+      return {c.count, c.count};
+  }
+}
+
+inline ecclResult_t make(const Case& c, const void* send, void* receive, int rank, int ranks, ecclComm_t comm,
+                         ecclStream_t stream) {
+  switch (c.what) {
+    case What::allReduce:
+      return ecclAllReduce(send, receive, c.count, c.type, c.op, comm, stream);
+    case What::broadcast:
+      return ecclBroadcast(send, receive, c.count, c.type, c.root, comm, stream);
+    case What::reduce:
+      return ecclReduce(send, receive, c.count, c.type, c.op, c.root, comm, stream);
+    case What::allGather:
+      return ecclAllGather(send, receive, c.count, c.type, comm, stream);
+    case What::reduceScatter:
+      return ecclReduceScatter(send, receive, c.count, c.type, c.op, comm, stream);
+    case What::allToAll:
+      return ecclAlltoAll(send, receive, c.count, c.type, comm, stream);
+    case What::gather:
+      return ecclGather(send, receive, c.count, c.type, c.root, comm, stream);
+    case What::scatter:
+      return ecclScatter(send, receive, c.count, c.type, c.root, comm, stream);
+    case What::sendRecv:
+      ecclGroupStart();
+      ecclSend(send, c.count, c.type, (rank + 1) % ranks, comm, stream);
+      ecclRecv(receive, c.count, c.type, (rank + ranks - 1) % ranks, comm, stream);
+      return ecclGroupEnd();
+  }
+  return ecclInternalError;
+}
+
+inline bool mayBeInPlace(What what) {
+  return what == What::allReduce || what == What::broadcast || what == What::reduce;
+}
+
+/// What all ranks' buffers hold afterwards, guards included: of a call in host memory, or in a GPU's.
+inline std::vector<Bytes> result(Ranks& ranks, const Case& c, bool inPlace, bool device,
+                                 const std::vector<Bytes>& sends, const std::vector<Bytes>& receives) {
+  std::vector<Bytes> results(sends.size());
+  std::atomic<int> over{0};
+  ranks.each([&](int rank) {
+    const auto at = static_cast<size_t>(rank);
+    const auto call = [&](const unsigned char* send, unsigned char* receive, ecclStream_t stream) {
+      EXPECT_EQ(make(c, (inPlace ? receive : send) + kGuard, receive + kGuard, rank, ranks.size(),
+                     ranks.comm(rank), stream),
+                ecclSuccess)
+          << ecclGetLastError(ranks.comm(rank));
+    };
+    if (!device) {
+      results[at] = receives[at];
+      call(sends[at].data(), results[at].data(), nullptr);
+      return;
+    }
+    const DeviceBuffer<unsigned char> send(sends[at]), receive(receives[at]);
+    const DeviceStream stream;
+    call(send.data(), receive.data(), asStream(stream.native()));
+    stream.synchronize();
+    // Memory is freed when no stream waits: not before all ranks have made the call.
+    for (++over; over < ranks.here();) std::this_thread::yield();
+    EXPECT_EQ(send.read(), sends[at]) << "the input has changed";
+    results[at] = receive.read();
+  });
+  return results;
+}
+
+/// Of the ranks of this process: the results of random bytes.
+inline void compare(Ranks& host, Ranks& device, const Case& c, bool inPlace) {
+  std::mt19937 random(static_cast<unsigned>(c.count) * 31 + static_cast<unsigned>(c.type));
+  const Shape shape = shapeOf(c, host.size());
+  std::vector<Bytes> sends, receives;
+  for (int rank = 0; rank < host.size(); ++rank) {
+    for (auto& [list, elements] :
+         {std::pair(&sends, shape.sendElements), std::pair(&receives, shape.receiveElements)}) {
+      Bytes bytes(elements * kSizes[c.type] + 2 * kGuard);
+      for (size_t i = 0; i + 4 <= bytes.size(); i += 4) {
+        const uint32_t word = random();
+        std::memcpy(&bytes[i], &word, sizeof word);
+      }
+      list->push_back(std::move(bytes));
+    }
+  }
+  EXPECT_EQ(result(host, c, inPlace, false, sends, receives), result(device, c, inPlace, true, sends, receives))
+      << "collective " << static_cast<int>(c.what) << ", type " << c.type << ", operator " << c.op << ", count "
+      << c.count << ", root " << c.root << (inPlace ? ", in place" : "");
+}
+
+/// Every collective, with every type and operator.
+inline void sweep(Ranks& host, Ranks& device) {
+  int number = 0;
+  for (const What what : kAll) {
+    for (int type = 0; type < ecclNumTypes; ++type, ++number) {
+      static constexpr size_t kCounts[] = {1, 1000, 0, 7, 20011};
+      const Case c{what, static_cast<ecclDataType_t>(type), static_cast<ecclRedOp_t>(number % ecclNumOps),
+                   kCounts[number % std::size(kCounts)], number % host.size()};
+      compare(host, device, c, false);
+      if (mayBeInPlace(what)) compare(host, device, c, true);
+      if (::testing::Test::HasFailure()) return;
+    }
+  }
+}
+
+}  // namespace eccl::test

@@ -1,0 +1,300 @@
+// CUDA communicators whose ranks are in several processes of one host: staged, and by lanes over memory that
+// the processes lend each other.
+#include <sys/mman.h>
+
+#include "cuda/cases.h"
+#include "support/processes.h"
+#include "support/sanitizers.h"
+
+namespace eccl {
+namespace {
+
+using test::asStream;
+using test::Cuda;
+using test::DeviceBuffer;
+using test::DeviceStream;
+using test::Outcome;
+using test::Process;
+using test::Ranks;
+using ::testing::HasSubstr;
+
+/// What several processes do. Without a fixture that touches CUDA: a process that has used it cannot fork.
+using Body = std::function<void(Process&)>;
+
+/// In each process; what they expect has to come true there. `codes`: how they end, 0 if not given.
+void inProcesses(int processes, const Body& body, const std::vector<int>& codes = {}, double limit = 120) {
+  void* const memory =
+      mmap(nullptr, sizeof(Process::Ids), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  auto* const ids = new (memory) Process::Ids;
+  const auto outcomes = test::runProcesses(
+      processes,
+      [&](int number, test::Board&, std::string&) {
+        setenv("ECCL_DEBUG", "NONE", 0);
+        Process process{number, processes, ids};
+        Cuda::get().use(0);
+        body(process);
+        if (Cuda::get().emulated()) { EXPECT_EQ(Cuda::get().control->violations, 0); }
+        return ::testing::Test::HasFailure() ? 1 : 0;
+      },
+      limit);
+  for (size_t i = 0; i < outcomes.size(); ++i) {
+    const int expected = i < codes.size() ? codes[i] : 0;
+    EXPECT_EQ(outcomes[i].code, expected) << "process " << i << (outcomes[i].ended ? "" : " did not end");
+  }
+  munmap(memory, sizeof(Process::Ids));
+}
+
+int64_t kernels() {
+  return Cuda::get().emulated() ? Cuda::get().control->kernels.load() : -1;
+}
+
+struct Deal {
+  int processes, ranks;
+  const char* kind;
+  int devices;
+};
+void PrintTo(const Deal& deal, std::ostream* out) {
+  *out << deal.processes << " processes, " << deal.ranks << " ranks, " << deal.kind << ", " << deal.devices
+       << " devices";
+}
+
+class DeviceProcesses : public ::testing::TestWithParam<Deal> {
+ protected:
+  static void run(const std::function<void(Process&, Ranks&, Ranks&)>& body) {
+    const Deal its = GetParam();
+    inProcesses(its.processes, [&](Process& process) {
+      setenv("ECCL_SLOT_BYTES", "4096", 1);
+      Ranks host(&process, its.ranks, "host"), device(&process, its.ranks, its.kind, its.devices);
+      unsetenv("ECCL_SLOT_BYTES");
+      const int64_t before = kernels();
+      body(process, host, device);
+      if (before >= 0) { EXPECT_EQ(kernels() > before, std::string_view(its.kind) == "lanes"); }
+    });
+  }
+};
+
+TEST_P(DeviceProcesses, GiveTheBitsOfTheHost) {
+  run([](Process&, Ranks& host, Ranks& device) { test::sweep(host, device); });
+}
+
+TEST_P(DeviceProcesses, LongMessages) {
+  run([](Process&, Ranks& host, Ranks& device) {
+    for (const test::What what : test::kAll) {
+      test::compare(host, device,
+                    {what, ecclFloat32, ecclSum,
+                     (kSanitized ? 3u << 14 : 3u << 18) / static_cast<size_t>(host.size()), host.size() - 1},
+                    false);
+      if (::testing::Test::HasFailure()) return;
+    }
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(, DeviceProcesses,
+                         ::testing::Values(Deal{2, 2, "cuda", 1}, Deal{2, 2, "lanes", 1},
+                                           Deal{2, 2, "lanes", 2}, Deal{3, 3, "lanes", 1},
+                                           Deal{2, 4, "lanes", 2}));
+
+class LaneProcesses : public ::testing::Test {
+ protected:
+  static constexpr size_t kCount = 5000;
+  static std::vector<int> numbers(int value) { return std::vector<int>(kCount, value); }
+  static ecclResult_t sum(ecclComm_t comm, const DeviceBuffer<int>& data, const DeviceStream& stream) {
+    return ecclAllReduce(data.data(), data.data(), kCount, ecclInt32, ecclSum, comm, asStream(stream.native()));
+  }
+  /// The communicator fails within `limit`, and its sentence says why.
+  static void expectFailed(ecclComm_t comm, const char* why, double limit = 5) {
+    ecclResult_t error = ecclSuccess;
+    for (const double start = test::now(); error == ecclSuccess && test::now() - start < limit;)
+      ecclCommGetAsyncError(comm, &error);
+    EXPECT_NE(error, ecclSuccess);
+    EXPECT_THAT(ecclGetLastError(comm), HasSubstr(why));
+  }
+};
+
+// No Send waits for a Recv that comes behind another Send, and no group for what another rank puts into its
+// streams in another order.
+TEST_F(LaneProcesses, SendsAndGroupsInEveryOrder) {
+  inProcesses(3, [](Process& process) {
+    Ranks ranks(&process, 3, "lanes");
+    ranks.each([&](int rank) {
+      const int next = (rank + 1) % 3, before = (rank + 2) % 3;
+      ecclComm_t comm = ranks.comm(rank);
+      const DeviceStream sends, receives;
+      const DeviceBuffer<int> out({rank, rank + 10}), in({-1, -1}), far(numbers(rank)), near(numbers(-1));
+      EXPECT_EQ(ecclSend(out.data(), 1, ecclInt32, next, comm, asStream(sends.native())), ecclSuccess);
+      EXPECT_EQ(ecclSend(out.data() + 1, 1, ecclInt32, before, comm, asStream(sends.native())), ecclSuccess);
+      EXPECT_EQ(ecclRecv(in.data(), 1, ecclInt32, before, comm, asStream(receives.native())), ecclSuccess);
+      EXPECT_EQ(ecclRecv(in.data() + 1, 1, ecclInt32, next, comm, asStream(receives.native())), ecclSuccess);
+      receives.synchronize();
+      sends.synchronize();
+      EXPECT_EQ(in.read(), (std::vector<int>{before, next + 10}));
+
+      const DeviceStream a, b;
+      ecclGroupStart();
+      if (rank == 1) ecclRecv(near.data(), kCount, ecclInt32, before, comm, asStream(a.native()));
+      ecclSend(far.data(), kCount, ecclInt32, next, comm, asStream(b.native()));
+      if (rank != 1) ecclRecv(near.data(), kCount, ecclInt32, before, comm, asStream(a.native()));
+      EXPECT_EQ(ecclGroupEnd(), ecclSuccess) << ecclGetLastError(comm);
+      a.synchronize();
+      b.synchronize();
+      EXPECT_EQ(near.read(), numbers(before));
+    });
+  });
+}
+
+// What one communicator has lent is lent again by the next ones; children of a split have rings of their own.
+TEST_F(LaneProcesses, MemoryIsTakenOnce) {
+  inProcesses(2, [](Process& process) {
+    int64_t taken = 0;
+    for (int time = 0; time < 12; ++time) {
+      Ranks ranks(&process, 4, "lanes", 2);
+      ranks.each([&](int rank) {
+        const DeviceStream stream;
+        const DeviceBuffer<int> data(numbers(rank));
+        EXPECT_EQ(sum(ranks.comm(rank), data, stream), ecclSuccess);
+        stream.synchronize();
+        EXPECT_EQ(data.read(), numbers(6));
+        ecclComm_t child = nullptr;
+        ASSERT_EQ(ecclCommSplit(ranks.comm(rank), rank / 2, rank, &child, nullptr), ecclSuccess);
+        EXPECT_EQ(sum(child, data, stream), ecclSuccess);
+        stream.synchronize();
+        EXPECT_EQ(data.read(), numbers(12));
+        EXPECT_EQ(ecclCommDestroy(child), ecclSuccess);
+      });
+      if (!Cuda::get().emulated()) continue;
+      // The borrower may give back a little later than the lender ends.
+      const int64_t now = Cuda::get().control->deviceBytes;
+      if (time == 3) taken = now;
+      if (time > 3) { EXPECT_LE(now, taken + taken / 2); }
+    }
+  });
+}
+
+// A process that does not reach the others' memory has all of them stage.
+TEST_F(LaneProcesses, AreStagedWhereOneDoesNotReachTheOthers) {
+  inProcesses(2, [](Process& process) {
+    if (!Cuda::get().emulated()) return;
+    if (process.number == 1) Cuda::get().control->peersReach = 0;
+    Cuda::get().use(process.number);
+    setenv("ECCL_DEVICE", "cuda", 1);
+    ecclComm_t comm = nullptr;
+    ASSERT_EQ(ecclCommInitRank(&comm, 2, process.nextId(), process.number), ecclSuccess);
+    const DeviceStream stream;
+    const DeviceBuffer<int> data(numbers(1));
+    EXPECT_EQ(sum(comm, data, stream), ecclSuccess);
+    stream.synchronize();
+    EXPECT_EQ(data.read(), numbers(2));
+    EXPECT_EQ(kernels(), 0);
+    EXPECT_EQ(ecclCommDestroy(comm), ecclSuccess);
+  });
+}
+
+// A first call waits for the other rank's, which never comes: another thread ends that.
+TEST_F(LaneProcesses, AbortEndsAFirstCall) {
+  inProcesses(2, [](Process& process) {
+    Ranks ranks(&process, 2, "lanes");
+    ecclComm_t& comm = ranks.comm(process.number);
+    process.meet();
+    if (process.number == 1) return expectFailed(comm, "aborted the communicator");
+    std::thread caller([&] {
+      Cuda::get().use(0);
+      const DeviceStream stream;
+      const DeviceBuffer<int> data(numbers(1));
+      EXPECT_NE(sum(comm, data, stream), ecclSuccess);
+      stream.synchronize();
+    });
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    const double start = test::now();
+    EXPECT_EQ(ecclCommAbort(comm), ecclSuccess);
+    caller.join();
+    EXPECT_LT(test::now() - start, 1);
+    comm = nullptr;
+  });
+}
+
+// The one waits for the other's first call, which would need less of it.
+TEST_F(LaneProcesses, DifferentFirstCallsAreNamed) {
+  inProcesses(2, [](Process& process) {
+    Ranks ranks(&process, 2, "lanes");
+    const ecclComm_t comm = ranks.comm(process.number);
+    const DeviceStream stream;
+    const DeviceBuffer<int> data(numbers(1));
+    const ecclResult_t made = process.number == 0 ? sum(comm, data, stream)
+                                                  : ecclBroadcast(data.data(), data.data(), kCount, ecclInt32,
+                                                                  0, comm, asStream(stream.native()));
+    if (made == ecclSuccess) expectFailed(comm, "Broadcast(count 5000");
+    EXPECT_THAT(ecclGetLastError(comm), HasSubstr("AllReduce(count 5000"));
+    stream.synchronize();
+  });
+}
+
+// Its kernel has begun, or it waits for the first call.
+TEST_F(LaneProcesses, AProcessThatDiesIsNamed) {
+  for (const bool first : {true, false}) {
+    inProcesses(2,
+                [&](Process& process) {
+                  Ranks ranks(&process, 2, "lanes");
+                  const ecclComm_t comm = ranks.comm(process.number);
+                  const DeviceStream stream;
+                  const DeviceBuffer<int> data(numbers(1));
+                  if (!first) {
+                    EXPECT_EQ(sum(comm, data, stream), ecclSuccess);
+                    stream.synchronize();
+                  }
+                  if (process.number == 1) {
+                    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+                    _exit(7);
+                  }
+                  if (sum(comm, data, stream) == ecclSuccess) expectFailed(comm, "rank 1");
+                  EXPECT_THAT(ecclGetLastError(comm), HasSubstr("rank 1"));
+                  stream.synchronize();
+                },
+                {0, 7});
+  }
+}
+
+// The last rank to come says so; the others say for whom they wait.
+TEST_F(LaneProcesses, ARankThatLeavesBeforeItsFirstCallIsNamed) {
+  inProcesses(2, [](Process& process) {
+    Ranks ranks(&process, 2, "lanes");
+    const ecclComm_t comm = ranks.comm(process.number);
+    if (process.number == 1) return;
+    const DeviceStream stream;
+    const DeviceBuffer<int> data(numbers(1));
+    if (sum(comm, data, stream) == ecclSuccess) expectFailed(comm, "rank 1");
+    EXPECT_THAT(ecclGetLastError(comm), HasSubstr("rank 1"));
+    stream.synchronize();
+  });
+}
+
+// Each call into the driver that a first call makes fails once in the one process. Both say so.
+TEST_F(LaneProcesses, EachCallIntoTheDriverMayFail) {
+  constexpr int kStep = kSanitized ? 7 : 1;
+  inProcesses(2, [](Process& process) {
+    auto* const control = Cuda::get().control;
+    if (control == nullptr) return;
+    int failed = 0;
+    for (int number = 0; number < 60; number += kStep) {
+      Ranks ranks(&process, 2, "lanes");
+      const ecclComm_t comm = ranks.comm(process.number);
+      const DeviceStream stream;
+      const DeviceBuffer<int> data(numbers(1));
+      process.meet();  // else the one fails while the other one is not through with its init
+      if (process.number == 0) control->failAt = control->calls + number;
+      ecclResult_t result = sum(comm, data, stream);
+      control->failAt = cuda_emulation::Control::kNever;
+      stream.synchronize();
+      if (result == ecclSuccess) ecclCommGetAsyncError(comm, &result);
+      if (result == ecclSuccess) {
+        EXPECT_EQ(data.read(), numbers(2)) << number;
+      } else {
+        ++failed;
+        EXPECT_THAT(ecclGetLastError(comm), HasSubstr("CUDA_ERROR_ILLEGAL_ADDRESS")) << number;
+      }
+    }
+    EXPECT_GT(failed, 10 / kStep);
+  });
+}
+
+}  // namespace
+}  // namespace eccl
