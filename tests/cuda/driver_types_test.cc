@@ -34,6 +34,7 @@ static_assert(own::kNotFound == static_cast<int>(CUDA_ERROR_NOT_FOUND));
 static_assert(own::kNotReady == static_cast<int>(CUDA_ERROR_NOT_READY));
 static_assert(own::kIllegalAddress == static_cast<int>(CUDA_ERROR_ILLEGAL_ADDRESS));
 static_assert(own::kNotPermitted == static_cast<int>(CUDA_ERROR_NOT_PERMITTED));
+static_assert(own::kNotSupported == static_cast<int>(CUDA_ERROR_NOT_SUPPORTED));
 static_assert(own::kUnknown == static_cast<int>(CUDA_ERROR_UNKNOWN));
 static_assert(own::kComputeCapabilityMajor == static_cast<int>(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR));
 static_assert(own::kComputeCapabilityMinor == static_cast<int>(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR));

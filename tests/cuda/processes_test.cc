@@ -170,11 +170,11 @@ TEST_F(LaneProcesses, MemoryIsTakenOnce) {
   });
 }
 
-// A process that does not reach the others' memory has all of them stage.
+// A process that does not reach the others' memory, or whose driver lends none, has all of them stage.
 TEST_F(LaneProcesses, AreStagedWhereOneDoesNotReachTheOthers) {
-  inProcesses(2, [](Process& process) {
+  const auto allStage = [](Process& process, bool lends) {
     if (!Cuda::get().emulated()) return;
-    if (process.number == 1) Cuda::get().control->peersReach = 0;
+    if (process.number == 1) (lends ? Cuda::get().control->peersReach : Cuda::get().control->lends) = 0;
     Cuda::get().use(process.number);
     setenv("ECCL_DEVICE", "cuda", 1);
     ecclComm_t comm = nullptr;
@@ -186,6 +186,23 @@ TEST_F(LaneProcesses, AreStagedWhereOneDoesNotReachTheOthers) {
     EXPECT_EQ(data.read(), numbers(2));
     EXPECT_EQ(kernels(), 0);
     EXPECT_EQ(ecclCommDestroy(comm), ecclSuccess);
+  };
+  for (const bool lends : {true, false}) inProcesses(2, [&](Process& process) { allStage(process, lends); });
+}
+
+TEST_F(LaneProcesses, ThreadsNeedNoMemoryThatIsLent) {
+  inProcesses(1, [](Process& process) {
+    if (!Cuda::get().emulated()) return;
+    Cuda::get().control->lends = 0;
+    Ranks ranks(&process, 2, "lanes");
+    ranks.each([&](int rank) {
+      const DeviceStream stream;
+      const DeviceBuffer<int> data(numbers(1));
+      EXPECT_EQ(sum(ranks.comm(rank), data, stream), ecclSuccess);
+      stream.synchronize();
+      EXPECT_EQ(data.read(), numbers(2));
+    });
+    EXPECT_GT(kernels(), 0);
   });
 }
 

@@ -194,7 +194,7 @@ DriverCode cuMemFreeHost(void* memory) {
 }
 DriverCode cuIpcGetMemHandle(IpcHandle* handle, Address address) {
   BEGIN();
-  return Memory::get().lend(address, handle);
+  return control().lends == 0 ? kNotSupported : Memory::get().lend(address, handle);
 }
 DriverCode cuIpcOpenMemHandle(Address* address, IpcHandle handle, unsigned flags) {
   BEGIN();

@@ -41,6 +41,7 @@ enum DriverCode : int {
   kPeerAccessAlreadyEnabled = 704,
   kIllegalAddress = 700,
   kNotPermitted = 800,
+  kNotSupported = 801,
   kUnknown = 999,
 };
 

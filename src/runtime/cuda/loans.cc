@@ -84,6 +84,7 @@ Result<Loans::Door> Loans::door(const Name& name) {
 Status Loans::tryDoor(const Door& door) {
   std::lock_guard lock(mutex_);
   if (tried_.count(door.name) != 0) return {};
+  if (door.name == Name{}) return Status::error(Code::system, "that process cannot lend any");
   ECCL_ASSIGN(const Address memory, open(door.handle));
   Name found{};
   const Status read = gpu_.download(found.data(), memory + Loan::kHeader, found.size());

@@ -50,7 +50,8 @@ class Loans {
   };
   /// Made by the first call, with its name.
   Result<Door> door(const Name& name);
-  /// Whether this process can borrow from the one whose door that is. Error, also (system): it cannot; why.
+  /// Whether this process can borrow from the one whose door that is; without a name: it has none. Error, also
+  /// (system): it cannot; why.
   Status tryDoor(const Door& door);
 
  private:

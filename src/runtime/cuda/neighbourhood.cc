@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/atomics.h"
+#include "base/log.h"
 #include "base/system.h"
 #include "transport/net/bytes.h"
 
@@ -76,9 +77,13 @@ Neighbourhood::~Neighbourhood() {
   for (auto& [gpu, page] : pages_) gpu->giveBack(page, {});
 }
 
-Result<std::string> Neighbourhood::introduce(int rank) {
+std::string Neighbourhood::introduce(int rank) {
   Gpu& gpu = *gpus_[static_cast<size_t>(rank)];
-  ECCL_ASSIGN(const Loans::Door door, Loans::of(gpu).door(newName()));
+  Loans::Door door;
+  if (auto made = Loans::of(gpu).door(newName()); made.ok())
+    door = *made;
+  else
+    ECCL_INFO("%s lends no memory to other processes: %s", gpu.name().c_str(), made.status().message().c_str());
   return transport::ByteWriter()
       .put(System::real().identity().bootId)
       .put(processName())

@@ -45,7 +45,7 @@ class Neighbourhood {
   ~Neighbourhood();
 
   /// What the others have to know of a rank of this process. The context of its GPU is current.
-  Result<std::string> introduce(int rank);
+  std::string introduce(int rank);
   /// Once all ranks have introduced themselves. Whether lanes run on the GPUs, the same on all ranks; else *why
   /// says why not. Collective where ranks are in several processes of one host. Error: Meeting::gather's;
   /// (remote) what a rank has said is no introduction.
@@ -97,7 +97,7 @@ class Neighbourhood {
     Loans::Name process{};
     Uuid gpu{};
     uint32_t multiprocessors = 0;
-    Loans::Door door;
+    Loans::Door door;  // without a name: it lends nothing
   };
 
   Neighbourhood(uint64_t communicator, int ranks);

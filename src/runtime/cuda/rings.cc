@@ -5,7 +5,7 @@
 namespace eccl::runtime::cuda {
 namespace {
 
-/// How often one that waits for another rank's part of a ring says so.
+/// After such a wait for another rank's part of a ring it is told that it lasts.
 constexpr Duration kPatience = std::chrono::milliseconds(100);
 
 }  // namespace
@@ -84,6 +84,7 @@ Status Rings::hear(int own, int from, std::string_view message) {
 
 Result<Rings::Offer> Rings::await(const RingId& id, int from, const Meeting& meeting, const Waits& waits) {
   const TimePoint begun = system_.now();
+  Duration told = kPatience / 2;  // at twice that again
   std::unique_lock lock(hearing_);
   for (;;) {
     std::deque<Offer>& offers = heard_[id].offers;
@@ -96,11 +97,12 @@ Result<Rings::Offer> Rings::await(const RingId& id, int from, const Meeting& mee
       const Status why = meeting.failure();
       return why.ok() ? Status::error(eccl::Code::internal, "the communicator was aborted") : why;
     }
-    const TimePoint before = system_.now();
     changed_.waitFor(lock, kPatience);
-    if (system_.now() - before < kPatience / 2) continue;
+    const Duration waited = system_.now() - begun;
+    if (waited < 2 * told) continue;
+    told = waited;
     lock.unlock();
-    waits(system_.now() - begun, from);
+    waits(waited, from);
     lock.lock();
   }
 }

@@ -39,8 +39,8 @@ class Rings {
   /// a driver.
   Status hear(int own, int from, std::string_view message);
   /// The first `width` strips of a ring, of which rank `own` is one end, and has offered its part. Waits for
-  /// the other one's offer: tells `waits` now and then how long. Error: Gpu::take()'s, Loans::borrow()'s, or
-  /// Meeting::failure's.
+  /// the other one's offer: tells `waits` how long, less and less often. Error: Gpu::take()'s,
+  /// Loans::borrow()'s, or Meeting::failure's.
   struct RingStrip {
     lanes::AtReceiver* receiver;
     lanes::AtSender* sender;
