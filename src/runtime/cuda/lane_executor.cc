@@ -45,6 +45,7 @@ Status LaneExecutor::meet(Meeting meeting) {
   meeting_ = std::move(meeting);
   std::string why;
   ECCL_ASSIGN(onDevice_, neighbours_->meet(meeting_, &why));
+  meeting_.gather = nullptr;
   if (onDevice_) {
     const Entered entered(gpu_.driver(), gpu_.context());
     ECCL_TRY(entered.status());
@@ -133,14 +134,18 @@ Status LaneExecutor::offer(const Work& work) {
   return {};
 }
 
-Status LaneExecutor::announce(std::span<Work* const> works) {
-  const Entered entered(gpu_.driver(), gpu_.context());
-  ECCL_TRY(entered.status());
+Status LaneExecutor::offerAll(std::span<Work* const> works) {
   for (Work* work : works) {
     auto& executor = static_cast<LaneExecutor&>(*work->executor);
     if (executor.runsOnDevice(*work)) ECCL_TRY(executor.offer(*work));
   }
   return {};
+}
+
+Status LaneExecutor::announce(std::span<Work* const> works) {
+  const Entered entered(gpu_.driver(), gpu_.context());
+  ECCL_TRY(entered.status());
+  return offerAll(works);
 }
 
 Result<std::shared_ptr<DevicePlan>> LaneExecutor::planOf(Work& work) {
@@ -304,7 +309,7 @@ Result<std::unique_ptr<StreamGate>> LaneExecutor::enter(void* native, std::span<
     const Entered entered(gpu_.driver(), gpu_.context());
     ECCL_TRY(entered.status());
     ECCL_TRY(refuseCapture(stream));
-    ECCL_TRY(announce(here));  // all, before any waits for another rank
+    ECCL_TRY(offerAll(here));  // all, before any waits for another rank
     ECCL_TRY(launch(here, stream));
   }
   if (staged.empty()) return reached(), std::unique_ptr<StreamGate>();

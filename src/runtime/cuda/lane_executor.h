@@ -48,6 +48,7 @@ class LaneExecutor final : public StagedExecutor {
   Result<Ends*> ends(const RingId& id, uint32_t width, Work& work);
   RingId ringOf(const ConnectionSpec& connection) const;
   Status offer(const Work& work);
+  static Status offerAll(std::span<Work* const> works);
   Result<std::shared_ptr<DevicePlan>> begunPlanOf(const Work& work);
   Status prepare(Work& work, lanes::Calls& calls, uint32_t& blocks, const Queue& queue, uint64_t launch);
   Status checkRoom(std::span<Work* const> works) const;

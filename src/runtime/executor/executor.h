@@ -155,8 +155,9 @@ class Executor : public std::enable_shared_from_this<Executor> {
   virtual void quiesce(Work& work) = 0;
   /// What the caller's streams belong to (a CUDA context); null: there are none.
   virtual const void* place() const { return nullptr; }
-  /// Runs are about to enter() streams, several each: what their calls need of other ranks is asked for now, as
-  /// those may wait for this rank's.
+  /// Runs of one group are about to enter() several streams, these one of them: what they need of other ranks
+  /// is asked for now, as those may need this rank's before they go on. Any thread; waits for nothing. Error:
+  /// as enter().
   virtual Status announce(std::span<Work* const> /*works*/) { return {}; }
   /// Takes the next place in `stream`, one of the caller's for memory of this kind (a cudaStream_t), for Runs
   /// that begin together; their views have plan and buffers, and their executors the same place(). `reached` is
