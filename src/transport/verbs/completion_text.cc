@@ -37,7 +37,8 @@ const char* meaning(ibv_wc_status status) {
     case IBV_WC_WR_FLUSH_ERR:
       return "the queue pair was stopped before the request";
     case IBV_WC_LOC_QP_OP_ERR:
-      return "this host's device could not do it: its link is down, or it has failed; the kernel log says more";
+      return "this host's device could not do it: its link is down, its address is gone, or it has failed; the "
+             "kernel log says more";
     case IBV_WC_FATAL_ERR:
     case IBV_WC_LOC_EEC_OP_ERR:
     case IBV_WC_GENERAL_ERR:

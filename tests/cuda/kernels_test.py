@@ -1,0 +1,40 @@
+#!/usr/bin/env python3
+"""What the lane kernels take of a multiprocessor has limits: kernels_test.py <nvcc> <what ptxas -v said>.
+
+Every kernel is there for every architecture, keeps nothing on a stack but for what is said below, and fits with its 512
+threads: a multiprocessor has 65,536 registers."""
+
+import collections
+import re
+import subprocess
+import sys
+
+KERNELS, ARCHITECTURES = 12, {"sm_80", "sm_90", "sm_100"}
+REGISTERS, SHARED = 128, 26 * 1024
+# Bytes of stack, of spill stores and of spill loads, by nvcc 13.0: too many, and not to become more.
+SPILLS = {("eccl_lanes_float16", "sm_100"): (88, 172, 436), ("eccl_lanes_bfloat16", "sm_100"): (104, 244, 500)}
+
+version = subprocess.run([sys.argv[1], "--version"], stdout=subprocess.PIPE, text=True, check=True).stdout
+if "release 13." not in version:
+    print("skipped: the limits are those of nvcc 13, and this is another one")
+    sys.exit()
+kernels = collections.defaultdict(set)
+failures = []
+kernel = architecture = None
+with open(sys.argv[2]) as log:
+    for line in log:
+        if entry := re.search(r"Compiling entry function '(\w+)' for '(sm_\d+)'", line):
+            kernel, architecture = entry.groups()
+        elif stack := re.search(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads", line):
+            most = SPILLS.get((kernel, architecture), (0, 0, 0))
+            if any(int(found) > limit for found, limit in zip(stack.groups(), most)):
+                failures.append("%s for %s: %s" % (kernel, architecture, line.strip()))
+        elif used := re.search(r"Used (\d+) registers.*?(\d+) bytes smem", line):
+            kernels[architecture].add(kernel)
+            if int(used[1]) > REGISTERS or int(used[2]) > SHARED:
+                failures.append("%s for %s: %s" % (kernel, architecture, line.strip()))
+if set(kernels) != ARCHITECTURES or any(len(each) != KERNELS for each in kernels.values()):
+    failures.append("found %s" % {each: len(names) for each, names in kernels.items()})
+if failures:
+    sys.exit("FAILED: " + "\n".join(failures))
+print("%d kernels for each of %s: at most %d registers" % (KERNELS, ", ".join(sorted(kernels)), REGISTERS))
