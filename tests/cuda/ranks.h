@@ -61,16 +61,14 @@ class Ranks {
     const bool lanes = std::string_view(kind) == "lanes";
     setenv("ECCL_DEVICE", lanes ? "cuda" : kind, 1);
     setenv("ECCL_CUDA_LANES", lanes ? "1" : "0", 1);
-    const ecclUniqueId id = process != nullptr ? process->nextId() : [] {
-      ecclUniqueId made;
-      if (ecclGetUniqueId(&made) != ecclSuccess) std::abort();
-      return made;
-    }();
-    each([&](int rank) {
-      if (ecclCommInitRank(&comm(rank), ranks, id, rank) == ecclSuccess) return;
-      std::fprintf(stderr, "%s\n", ecclGetLastError(nullptr));
-      std::abort();  // nothing can be tested
-    });
+    if (process == nullptr) {
+      std::vector<int> places;
+      for (int rank = 0; rank < ranks; ++rank) places.push_back(deviceOf(rank));
+      need(ecclCommInitAll(comms_.data(), ranks, places.data()));
+    } else {
+      const ecclUniqueId id = process->nextId();
+      each([&](int rank) { need(ecclCommInitRank(&comm(rank), ranks, id, rank)); });
+    }
     unsetenv("ECCL_DEVICE");
     unsetenv("ECCL_CUDA_LANES");
   }
@@ -104,6 +102,12 @@ class Ranks {
   }
 
  private:
+  static void need(ecclResult_t made) {
+    if (made == ecclSuccess) return;
+    std::fprintf(stderr, "%s\n", ecclGetLastError(nullptr));
+    std::abort();  // nothing can be tested
+  }
+
   std::vector<ecclComm_t> comms_;
   const int devices_;
   int number_ = 0, processes_ = 1;
