@@ -2,7 +2,7 @@
 // beside them. The host's results are held against the oracle by tests/runtime.
 #pragma once
 
-#include <atomic>
+#include <barrier>
 #include <cstring>
 #include <random>
 
@@ -87,11 +87,14 @@ inline bool mayBeInPlace(What what) {
   return what == What::allReduce || what == What::broadcast || what == What::reduce;
 }
 
-/// What all ranks' buffers hold afterwards, guards included: of a call in host memory, or in a GPU's.
-inline std::vector<Bytes> result(Ranks& ranks, const Case& c, bool inPlace, bool device,
+/// How a call is made. replayed: it is captured into a graph, which is run some times.
+enum class Way { onHost, onDevice, replayed };
+
+/// What all ranks' buffers hold afterwards, guards included.
+inline std::vector<Bytes> result(Ranks& ranks, const Case& c, bool inPlace, Way way,
                                  const std::vector<Bytes>& sends, const std::vector<Bytes>& receives) {
   std::vector<Bytes> results(sends.size());
-  std::atomic<int> over{0};
+  std::barrier all(ranks.here());
   ranks.each([&](int rank) {
     const auto at = static_cast<size_t>(rank);
     const auto call = [&](const unsigned char* send, unsigned char* receive, ecclStream_t stream) {
@@ -100,17 +103,27 @@ inline std::vector<Bytes> result(Ranks& ranks, const Case& c, bool inPlace, bool
                 ecclSuccess)
           << ecclGetLastError(ranks.comm(rank));
     };
-    if (!device) {
+    if (way == Way::onHost) {
       results[at] = receives[at];
       call(sends[at].data(), results[at].data(), nullptr);
       return;
     }
     const DeviceBuffer<unsigned char> send(sends[at]), receive(receives[at]);
     const DeviceStream stream;
-    call(send.data(), receive.data(), asStream(stream.native()));
-    stream.synchronize();
+    const auto make = [&] { call(send.data(), receive.data(), asStream(stream.native())); };
+    if (way == Way::onDevice) {
+      make();
+      stream.synchronize();
+    } else {
+      const DeviceGraph graph(stream, make);
+      for (int run = 0; run < 3; ++run) {
+        receive.write(receives[at]);
+        graph.launch(stream);
+        stream.synchronize();
+      }
+    }
     // Memory is freed when no stream waits: not before all ranks have made the call.
-    for (++over; over < ranks.here();) std::this_thread::yield();
+    all.arrive_and_wait();
     EXPECT_EQ(send.read(), sends[at]) << "the input has changed";
     results[at] = receive.read();
   });
@@ -118,7 +131,7 @@ inline std::vector<Bytes> result(Ranks& ranks, const Case& c, bool inPlace, bool
 }
 
 /// Of the ranks of this process: the results of random bytes.
-inline void compare(Ranks& host, Ranks& device, const Case& c, bool inPlace) {
+inline void compare(Ranks& host, Ranks& device, const Case& c, bool inPlace, Way way = Way::onDevice) {
   std::mt19937 random(static_cast<unsigned>(c.count) * 31 + static_cast<unsigned>(c.type));
   const Shape shape = shapeOf(c, host.size());
   std::vector<Bytes> sends, receives;
@@ -133,21 +146,22 @@ inline void compare(Ranks& host, Ranks& device, const Case& c, bool inPlace) {
       list->push_back(std::move(bytes));
     }
   }
-  EXPECT_EQ(result(host, c, inPlace, false, sends, receives), result(device, c, inPlace, true, sends, receives))
+  EXPECT_EQ(result(host, c, inPlace, Way::onHost, sends, receives),
+            result(device, c, inPlace, way, sends, receives))
       << "collective " << static_cast<int>(c.what) << ", type " << c.type << ", operator " << c.op << ", count "
       << c.count << ", root " << c.root << (inPlace ? ", in place" : "");
 }
 
 /// Every collective, with every type and operator.
-inline void sweep(Ranks& host, Ranks& device) {
+inline void sweep(Ranks& host, Ranks& device, Way way = Way::onDevice) {
   int number = 0;
   for (const What what : kAll) {
     for (int type = 0; type < ecclNumTypes; ++type, ++number) {
       static constexpr size_t kCounts[] = {1, 1000, 0, 7, 20011};
       const Case c{what, static_cast<ecclDataType_t>(type), static_cast<ecclRedOp_t>(number % ecclNumOps),
                    kCounts[number % std::size(kCounts)], number % host.size()};
-      compare(host, device, c, false);
-      if (mayBeInPlace(what)) compare(host, device, c, true);
+      compare(host, device, c, false, way);
+      if (mayBeInPlace(what)) compare(host, device, c, true, way);
       if (::testing::Test::HasFailure()) return;
     }
   }

@@ -40,6 +40,10 @@ struct Cuda {
   using Event = cu::Event;
   using Module = cu::Module;
   using Function = cu::Function;
+  using Graph = cu::Graph;
+  using GraphExec = cu::GraphExec;
+  using GraphNode = cu::GraphNode;
+  using UserObject = cu::UserObject;
   ECCL_CUDA_FUNCTIONS(ECCL_TEST_MEMBER)
   ECCL_CUDA_TEST_FUNCTIONS(ECCL_TEST_MEMBER)
 #undef ECCL_TEST_MEMBER
@@ -87,7 +91,7 @@ class DeviceBuffer {
   ~DeviceBuffer() { Cuda::need(Cuda::get().cuMemFree(address_), "cuMemFree"); }
   DeviceBuffer(DeviceBuffer&& other) noexcept = delete;
   T* data() const { return reinterpret_cast<T*>(address_); }
-  void write(const std::vector<T>& values) {
+  void write(const std::vector<T>& values) const {
     Cuda& cuda = Cuda::get();
     Cuda::need(cuda.cuMemcpy(address_, reinterpret_cast<Address>(values.data()), count_ * sizeof(T)),
                "cuMemcpy");
@@ -119,6 +123,38 @@ class DeviceStream {
 
  private:
   NativeStream stream_ = nullptr;
+};
+
+/// What was put into a stream while it was captured, to be run again and again.
+class DeviceGraph {
+ public:
+  /// `fill` puts it there. `mode`: CUstreamCaptureMode.
+  template <class Fill>
+  DeviceGraph(const DeviceStream& stream, const Fill& fill, int mode = kThread) {
+    Cuda& cuda = Cuda::get();
+    Cuda::need(cuda.cuStreamBeginCapture(stream.native(), mode), "cuStreamBeginCapture");
+    fill();
+    captured_ = cuda.cuStreamEndCapture(stream.native(), &graph_);
+    if (captured_ == cu::kSuccess) {
+      Cuda::need(cuda.cuGraphInstantiateWithFlags(&instance_, graph_, 0), "cuGraphInstantiate");
+    }
+  }
+  ~DeviceGraph() {
+    if (instance_ != nullptr) Cuda::need(Cuda::get().cuGraphExecDestroy(instance_), "cuGraphExecDestroy");
+    if (graph_ != nullptr) Cuda::need(Cuda::get().cuGraphDestroy(graph_), "cuGraphDestroy");
+  }
+  DeviceGraph(const DeviceGraph&) = delete;
+  static constexpr int kGlobal = 0, kThread = 1;
+
+  DriverCode captured() const { return captured_; }
+  void launch(const DeviceStream& stream) const {
+    Cuda::need(Cuda::get().cuGraphLaunch(instance_, stream.native()), "cuGraphLaunch");
+  }
+
+ private:
+  DriverCode captured_ = cu::kSuccess;
+  cu::Graph graph_ = nullptr;
+  cu::GraphExec instance_ = nullptr;
 };
 
 }  // namespace eccl::test

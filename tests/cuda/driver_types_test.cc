@@ -3,7 +3,7 @@
 
 #include <type_traits>
 
-#include "runtime/cuda/driver_types.h"
+#include "cuda_emulation/control.h"
 
 #if __has_include(<cuda.h>)
 #include <cuda.h>
@@ -49,6 +49,21 @@ static_assert(own::kStreamNonBlocking == static_cast<unsigned>(CU_STREAM_NON_BLO
 static_assert(own::kWaitAtLeast == static_cast<unsigned>(CU_STREAM_WAIT_VALUE_GEQ));
 static_assert(own::kHostPortable == CU_MEMHOSTALLOC_PORTABLE && own::kHostMapped == CU_MEMHOSTALLOC_DEVICEMAP);
 static_assert(own::kCaptureNone == static_cast<int>(CU_STREAM_CAPTURE_STATUS_NONE));
+static_assert(own::kCaptureActive == static_cast<int>(CU_STREAM_CAPTURE_STATUS_ACTIVE) &&
+              own::kCaptureRelaxed == static_cast<int>(CU_STREAM_CAPTURE_MODE_RELAXED));
+static_assert(own::kRecordExternal == CU_EVENT_RECORD_EXTERNAL && own::kWaitExternal == CU_EVENT_WAIT_EXTERNAL);
+static_assert(own::kWithoutSync == static_cast<unsigned>(CU_USER_OBJECT_NO_DESTRUCTOR_SYNC) &&
+              own::kMoveReference == static_cast<unsigned>(CU_GRAPH_USER_OBJECT_MOVE));
+static_assert(sizeof(own::Graph) == sizeof(CUgraph) && sizeof(own::UserObject) == sizeof(CUuserObject) &&
+              sizeof(own::GraphExec) == sizeof(CUgraphExec));
+static_assert(own::kCaptureUnsupported == static_cast<int>(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED) &&
+              own::kCaptureInvalidated == static_cast<int>(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED) &&
+              own::kCaptureMerge == static_cast<int>(CUDA_ERROR_STREAM_CAPTURE_MERGE) &&
+              own::kCaptureUnmatched == static_cast<int>(CUDA_ERROR_STREAM_CAPTURE_UNMATCHED) &&
+              own::kCaptureUnjoined == static_cast<int>(CUDA_ERROR_STREAM_CAPTURE_UNJOINED) &&
+              own::kCaptureIsolation == static_cast<int>(CUDA_ERROR_STREAM_CAPTURE_ISOLATION) &&
+              own::kCaptureImplicit == static_cast<int>(CUDA_ERROR_STREAM_CAPTURE_IMPLICIT) &&
+              own::kCaptureWrongThread == static_cast<int>(CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD));
 static_assert(own::kLegacyStreams == static_cast<uint64_t>(CU_GET_PROC_ADDRESS_LEGACY_STREAM));
 
 TEST(CudaDriverTypes, AreThoseOfCudaH) {

@@ -238,18 +238,6 @@ TEST_P(CudaArguments, StreamsOfTheOtherKindAreRefused) {
   EXPECT_THAT(ecclGetLastError(host.comm(0)), HasSubstr("this handle is not a host stream"));
 }
 
-TEST_P(CudaArguments, ACaptureIsRefusedOnAllRanks) {
-  ranks_.each([&](int rank) {
-    const DeviceStream stream;
-    const DeviceBuffer<int> data(numbers(1));
-    Cuda::need(Cuda::get().cuStreamBeginCapture(stream.native(), 1), "cuStreamBeginCapture");
-    EXPECT_NE(sum(rank, data, data, stream.native()), ecclSuccess);
-    EXPECT_THAT(ecclGetLastError(ranks_.comm(rank)), HasSubstr("is being captured into a graph"));
-    void* graph = nullptr;
-    Cuda::get().cuStreamEndCapture(stream.native(), &graph);
-  });
-}
-
 TEST_P(CudaArguments, ACommunicatorSaysItsDevice) {
   for (int rank = 0; rank < ranks_.size(); ++rank) {
     int device = -2;

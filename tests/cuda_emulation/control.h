@@ -7,6 +7,10 @@
 
 #include "runtime/cuda/driver_types.h"
 
+namespace eccl::runtime::cuda {
+using GraphExec = struct GraphExecOf*;  // CUgraphExec
+}  // namespace eccl::runtime::cuda
+
 namespace eccl::cuda_emulation {
 
 /// What goes wrong, and what went wrong. One for each process. Any thread.
@@ -28,11 +32,16 @@ using ControlFunction = Control*();
 }  // namespace eccl::cuda_emulation
 
 /// As ECCL_CUDA_FUNCTIONS: what tests and programs use, and the module does not.
-#define ECCL_CUDA_TEST_FUNCTIONS(F)                        \
-  F(cuCtxSetCurrent, (Context context))                    \
-  F(cuMemFree, (Address address))                          \
-  F(cuMemFreeHost, (void* memory))                         \
-  F(cuMemcpy, (Address to, Address from, size_t bytes))    \
-  F(cuStreamQuery, (NativeStream stream))                  \
-  F(cuStreamBeginCapture, (NativeStream stream, int mode)) \
-  F(cuStreamEndCapture, (NativeStream stream, void** graph))
+#define ECCL_CUDA_TEST_FUNCTIONS(F)                                               \
+  F(cuCtxSetCurrent, (Context context))                                           \
+  F(cuMemFree, (Address address))                                                 \
+  F(cuMemFreeHost, (void* memory))                                                \
+  F(cuMemcpy, (Address to, Address from, size_t bytes))                           \
+  F(cuStreamQuery, (NativeStream stream))                                         \
+  F(cuStreamBeginCapture, (NativeStream stream, int mode))                        \
+  F(cuStreamEndCapture, (NativeStream stream, Graph * graph))                     \
+  F(cuStreamIsCapturing, (NativeStream stream, int* status))                      \
+  F(cuGraphInstantiateWithFlags, (GraphExec * made, Graph graph, uint64_t flags)) \
+  F(cuGraphLaunch, (GraphExec graph, NativeStream stream))                        \
+  F(cuGraphExecDestroy, (GraphExec graph))                                        \
+  F(cuGraphDestroy, (Graph graph))

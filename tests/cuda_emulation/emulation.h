@@ -19,6 +19,7 @@
 #include <mutex>
 #include <set>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "cuda_emulation/control.h"
@@ -30,7 +31,7 @@ struct ContextOf {
 };
 /// A kernel, by its name.
 struct FunctionOf;
-/// A place in a stream.
+/// A place in a stream or a graph.
 struct EventOf;
 }  // namespace eccl::runtime::cuda
 
@@ -90,7 +91,9 @@ class Stream : public std::enable_shared_from_this<Stream> {
   Stream(int device, bool blocks) : ordinal(device), blocking(blocks) {}
   const int ordinal;
   const bool blocking;  // as against the NULL stream
-  bool capturing = false;
+  /// While it is captured: into what, and behind which nodes. Under the driver's lock.
+  std::shared_ptr<class Capture> capture;
+  std::set<size_t> tips;
 
   static std::shared_ptr<Stream> make(int ordinal, bool blocking);
   /// The live stream of that handle; NULL and 1 are the legacy stream of `ordinal`. Null if there is none.
@@ -98,6 +101,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
   static bool drop(NativeStream handle);
   NativeStream handle() { return reinterpret_cast<NativeStream>(this); }
 
+  /// Or, while it is captured, gives it to the graph.
   void put(Work work);
   /// How much it has been given; and whether it has come so far.
   uint64_t given();

@@ -1,7 +1,7 @@
 #include <chrono>
 #include <thread>
 
-#include "cuda_emulation/emulation.h"
+#include "cuda_emulation/graph.h"
 
 namespace eccl::cuda_emulation {
 namespace {
@@ -62,6 +62,7 @@ bool Stream::drop(NativeStream handle) {
 }
 
 void Stream::put(Work work) {
+  if (capture != nullptr) return capture->add(&tips, {{}, std::move(work), nullptr, nullptr});
   auto& all = streams();
   std::unique_lock lock(all.mutex);
   all.changed.wait(lock, [this] { return queue_.size() < kQueue; });

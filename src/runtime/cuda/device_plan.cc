@@ -28,7 +28,7 @@ Status DevicePlan::complete(const Work& work, const std::vector<lanes::EndOf>& e
   };
   const size_t lane = put(made_.lane), moves = put(made_.moves), operands = put(made_.operands),
                pieces = put(made_.pieces), itsEnds = put(ends), done = place(words * sizeof(uint64_t)),
-               ended = place(sizeof(uint32_t)), failed = place(sizeof(uint32_t)),
+               ended = place(sizeof(uint64_t)), failed = place(sizeof(uint32_t)),
                own = place(2 * static_cast<size_t>(work.program->ranks) * work.view.plan->elementBytes);
   const size_t uploaded = image.size();
   const size_t scratch = (uploaded + 127) / 128 * 128;

@@ -30,14 +30,18 @@ class Driver {
   Status open();
 };
 
-/// Has a context be current in this thread while the value lives.
+/// Has a context be current in this thread while the value lives, and has the thread be relaxed about captures:
+/// what the library asks of the driver has nothing to do with the streams that are captured meanwhile.
 class Entered {
  public:
   Entered(const Driver& driver, Context context)
       : driver_(driver),
         status_(driver.check(driver.cuCtxPushCurrent(context), "cuCtxPushCurrent", "of %p",
-                             static_cast<void*>(context))) {}
+                             static_cast<void*>(context))) {
+    driver_.cuThreadExchangeStreamCaptureMode(&mode_);
+  }
   ~Entered() {
+    driver_.cuThreadExchangeStreamCaptureMode(&mode_);
     Context before;
     if (status_.ok()) driver_.cuCtxPopCurrent(&before);
   }
@@ -48,6 +52,7 @@ class Entered {
  private:
   const Driver& driver_;
   const Status status_;
+  int mode_ = kCaptureRelaxed;
 };
 
 inline Address addressOf(const void* memory) {

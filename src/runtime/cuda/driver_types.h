@@ -16,6 +16,9 @@ using HostFunction = void (*)(void*);   // CUhostFn
 using Module = struct ModuleOf*;        // CUmodule
 using Function = struct FunctionOf*;    // CUfunction
 using Event = struct EventOf*;          // CUevent
+using Graph = struct GraphOf*;          // CUgraph
+using GraphNode = struct GraphNodeOf*;  // CUgraphNode
+using UserObject = struct ObjectOf*;    // CUuserObject
 struct Uuid {                           // CUuuid
   char bytes[16];
 };
@@ -42,6 +45,14 @@ enum DriverCode : int {
   kIllegalAddress = 700,
   kNotPermitted = 800,
   kNotSupported = 801,
+  kCaptureUnsupported = 900,
+  kCaptureInvalidated = 901,
+  kCaptureMerge = 902,
+  kCaptureUnmatched = 903,
+  kCaptureUnjoined = 904,
+  kCaptureIsolation = 905,
+  kCaptureImplicit = 906,
+  kCaptureWrongThread = 908,
   kUnknown = 999,
 };
 
@@ -70,6 +81,12 @@ inline constexpr unsigned kHostPortable = 1;        // CU_MEMHOSTALLOC_PORTABLE
 inline constexpr unsigned kHostMapped = 2;          // CU_MEMHOSTALLOC_DEVICEMAP
 inline constexpr unsigned kLazyPeerAccess = 1;      // CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS
 inline constexpr int kCaptureNone = 0;              // CU_STREAM_CAPTURE_STATUS_NONE
+inline constexpr int kCaptureActive = 1;            // CU_STREAM_CAPTURE_STATUS_ACTIVE
+inline constexpr int kCaptureRelaxed = 2;           // CU_STREAM_CAPTURE_MODE_RELAXED
+inline constexpr unsigned kRecordExternal = 1;      // CU_EVENT_RECORD_EXTERNAL
+inline constexpr unsigned kWaitExternal = 1;        // CU_EVENT_WAIT_EXTERNAL
+inline constexpr unsigned kWithoutSync = 1;         // CU_USER_OBJECT_NO_DESTRUCTOR_SYNC
+inline constexpr unsigned kMoveReference = 1;       // CU_GRAPH_USER_OBJECT_MOVE
 inline constexpr int kOldestDriver = 12000;         // CUDA 12.0, as cuDriverGetVersion says it
 inline constexpr uint64_t kLegacyStreams = 1;  // CU_GET_PROC_ADDRESS_LEGACY_STREAM: NULL is that of the device
 
@@ -102,13 +119,20 @@ inline constexpr uint64_t kLegacyStreams = 1;  // CU_GET_PROC_ADDRESS_LEGACY_STR
   F(cuStreamDestroy, (NativeStream stream))                                                                  \
   F(cuStreamSynchronize, (NativeStream stream))                                                              \
   F(cuStreamGetFlags, (NativeStream stream, unsigned* flags))                                                \
-  F(cuStreamIsCapturing, (NativeStream stream, int* status))                                                 \
+  F(cuStreamGetCaptureInfo, (NativeStream stream, int* status, uint64_t* id, Graph* graph,                   \
+                             const GraphNode** after, size_t* afterCount))                                   \
+  F(cuThreadExchangeStreamCaptureMode, (int* mode))                                                          \
+  F(cuUserObjectCreate,                                                                                      \
+    (UserObject * object, void* its, HostFunction destroy, unsigned references, unsigned flags))             \
+  F(cuUserObjectRelease, (UserObject object, unsigned references))                                           \
+  F(cuGraphRetainUserObject, (Graph graph, UserObject object, unsigned references, unsigned flags))          \
   F(cuStreamWaitValue64, (NativeStream stream, Address word, uint64_t value, unsigned flags))                \
   F(cuStreamWriteValue64, (NativeStream stream, Address word, uint64_t value, unsigned flags))               \
   F(cuLaunchHostFunc, (NativeStream stream, HostFunction function, void* argument))                          \
   F(cuEventCreate, (Event * event, unsigned flags))                                                          \
   F(cuEventDestroy, (Event event))                                                                           \
   F(cuEventRecord, (Event event, NativeStream stream))                                                       \
+  F(cuEventRecordWithFlags, (Event event, NativeStream stream, unsigned flags))                              \
   F(cuStreamWaitEvent, (NativeStream stream, Event event, unsigned flags))                                   \
   F(cuDeviceCanAccessPeer, (int* can, Device device, Device peer))                                           \
   F(cuCtxEnablePeerAccess, (Context peer, unsigned flags))                                                   \

@@ -13,28 +13,40 @@
 
 namespace eccl::runtime::cuda {
 
-struct LaneExecutor::Run final : WorkState {
-  std::shared_ptr<DevicePlan> plan;
-  std::shared_ptr<Neighbourhood> neighbours;
-  ReportPlace report;
-  uint64_t progress = 0;
+LaneExecutor::Kept::~Kept() {
+  if (neighbours->lost()) return;
+  for (auto& [id, its] : ends) gpu.giveBack(its.memory, neighbours->blocks() * sizeof(lanes::End));
+}
 
-  ~Run() override {
-    if (report.host != nullptr) neighbours->end(report);
+/// What a call's kernel uses. A captured call's belongs to its graph.
+struct LaneExecutor::Used final : OfGraph {
+  std::shared_ptr<DevicePlan> plan;
+  std::shared_ptr<Kept> kept;
+  ReportPlace report;
+
+  ~Used() override {
+    if (report.host != nullptr) kept->neighbours->end(report);
   }
 };
 
+struct LaneExecutor::Run final : WorkState {
+  std::shared_ptr<Used> used;
+  uint64_t progress = 0;  // of the report: as it was last looked at
+  uint64_t over = 0;
+};
+
+/// Graphs may still have calls of this rank: from now on their kernels end at once.
 LaneExecutor::~LaneExecutor() {
-  for (auto& [id, ends] : ends_) {
-    if (!neighbours_->lost()) gpu_.giveBack(ends.memory, neighbours_->blocks() * sizeof(lanes::End));
-  }
-  const Entered entered(gpu_.driver(), gpu_.context());
-  for (auto& [line, event] : lastOf_) gpu_.driver().cuEventDestroy(event);
+  if (neighbours_ != nullptr) neighbours_->leave(rank_);
+  kept_.reset();
+  destroyRetired();
 }
 
 Result<std::string> LaneExecutor::introduce(uint64_t communicator, int rank, int ranks) {
+  destroyRetired();
   rank_ = rank;
   neighbours_ = Neighbourhood::of(communicator, rank, ranks, gpu_);
+  kept_ = std::make_shared<Kept>(gpu_, neighbours_);
   const Entered entered(gpu_.driver(), gpu_.context());
   ECCL_TRY(entered.status());
   return neighbours_->introduce(rank);
@@ -72,7 +84,7 @@ bool LaneExecutor::runsOnDevice(const Work& work) const {
 }
 
 Result<LaneExecutor::Ends*> LaneExecutor::ends(const RingId& id, uint32_t width, Work& work) {
-  Ends& ends = ends_[id];
+  Ends& ends = kept_->ends[id];
   const uint32_t most = neighbours_->blocks();
   if (ends.memory == 0) { ECCL_ASSIGN(ends.memory, gpu_.take(most * sizeof(lanes::End))); }
   if (ends.filled < width) {
@@ -161,30 +173,11 @@ Result<std::shared_ptr<DevicePlan>> LaneExecutor::planOf(Work& work) {
   return plan;
 }
 
-/// Calls that use the same connections follow one another, whatever streams they are in. The stream before may
-/// be gone by now, so its event was recorded behind the call.
-Status LaneExecutor::follow(const Work& work, NativeStream stream) {
-  const auto last = lastOf_.find(lineOf(work));
-  if (last == lastOf_.end()) return {};
-  return gpu_.driver().check(gpu_.driver().cuStreamWaitEvent(stream, last->second, 0), "cuStreamWaitEvent",
-                             "in the stream %p of %s", static_cast<void*>(stream), gpu_.name().c_str());
-}
-
-Status LaneExecutor::noteCall(const Work& work, NativeStream stream) {
-  const Driver& driver = gpu_.driver();
-  Event& event = lastOf_[lineOf(work)];
-  if (event == nullptr)
-    ECCL_TRY(driver.check(driver.cuEventCreate(&event, kEventWithoutTiming), "cuEventCreate", "on %s",
-                          gpu_.name().c_str()));
-  return driver.check(driver.cuEventRecord(event, stream), "cuEventRecord", "in the stream %p of %s",
-                      static_cast<void*>(stream), gpu_.name().c_str());
-}
-
 Status LaneExecutor::prepare(Work& work, lanes::Calls& calls, uint32_t& blocks, const Queue& queue,
                              uint64_t launch) {
   ECCL_ASSIGN(std::shared_ptr<DevicePlan> plan, planOf(work));
-  auto run = std::make_unique<Run>();
-  run->neighbours = neighbours_;
+  const auto used = std::make_shared<Used>();
+  used->kept = kept_;
   const bool alone = isPair(work) || work.program->connections.empty();
   if (!alone && work.number < nextCollective_)
     return Status::error(eccl::Code::invalidUsage,
@@ -193,7 +186,9 @@ Status LaneExecutor::prepare(Work& work, lanes::Calls& calls, uint32_t& blocks, 
                          static_cast<unsigned long long>(work.number), rank_,
                          static_cast<unsigned long long>(nextCollective_ - 1));
   if (!alone) nextCollective_ = work.number + 1;
-  ECCL_ASSIGN(run->report, neighbours_->begin({rank_, queue, alone ? 0 : work.number + 1, launch}));
+  work.captured = queue.capture.goesOn();
+  if (work.captured) ECCL_TRY(keep(gpu_, queue.capture, used));
+  ECCL_ASSIGN(used->report, neighbours_->begin({rank_, queue, alone ? 0 : work.number + 1, launch}));
   lanes::Call& call = calls.call[calls.count++];
   call.program = plan->program();
   call.input = work.view.buffers[static_cast<int>(Space::input)];
@@ -202,7 +197,7 @@ Status LaneExecutor::prepare(Work& work, lanes::Calls& calls, uint32_t& blocks, 
     call.input = plan->own();
     call.output = plan->own() + work.program->ranks;
   }
-  call.report = reinterpret_cast<lanes::Report*>(run->report.device);
+  call.report = reinterpret_cast<lanes::Report*>(used->report.device);
   call.abort = reinterpret_cast<const lanes::AbortLine*>(neighbours_->abortOf(rank_));
   call.signature = work.callSignature;
   call.firstBlock = blocks;
@@ -211,7 +206,9 @@ Status LaneExecutor::prepare(Work& work, lanes::Calls& calls, uint32_t& blocks, 
   call.pre = work.pre;
   call.post = work.post;
   blocks += plan->blocks();
-  run->plan = std::move(plan);
+  used->plan = std::move(plan);
+  auto run = std::make_unique<Run>();
+  run->used = used;
   work.state = std::move(run);
   return {};
 }
@@ -222,7 +219,8 @@ Status LaneExecutor::checkRoom(std::span<Work* const> works) const {
     const auto& executor = static_cast<const LaneExecutor&>(*each->executor);
     uint32_t blocks = 0;
     for (Work* other : works)
-      if (other->executor == each->executor) blocks += static_cast<const Run&>(*other->state).plan->blocks();
+      if (other->executor == each->executor)
+        blocks += static_cast<const Run&>(*other->state).used->plan->blocks();
     if (blocks <= executor.neighbours_->room()) continue;
     return Status::error(
         eccl::Code::invalidUsage,
@@ -234,31 +232,32 @@ Status LaneExecutor::checkRoom(std::span<Work* const> works) const {
 }
 
 /// What a call takes for itself on its rank: no two of a kernel may have the same.
-std::tuple<const Executor*, int, int> LaneExecutor::lineOf(const Work& work) {
+CallOrder::Line LaneExecutor::lineOf(const Work& work) {
   enum Kind { toSelf, collective, send, receive };
   const Program& program = *work.program;
-  if (program.connections.empty()) return {work.executor, toSelf, 0};
-  if (!isPair(work)) return {work.executor, collective, 0};
-  return {work.executor, program.collective == Collective::send ? send : receive, program.connections[0].peer};
+  if (program.connections.empty()) return {toSelf, 0};
+  if (!isPair(work)) return {collective, 0};
+  return {program.collective == Collective::send ? send : receive, program.connections[0].peer};
 }
 
 /// Calls of one group. Those that follow one another, as they use the same connections, are in kernels that do.
 /// A call has the same place among such calls on all its ranks, so the kernels of the ranks match.
 Status LaneExecutor::launch(std::span<Work* const> works, NativeStream stream) {
   const auto handle = reinterpret_cast<uintptr_t>(stream);
-  Queue queue{stream, handle <= kLegacyHandle, false, handle == kPerThreadHandle};
+  Queue queue{stream, handle <= kLegacyHandle, false, handle == kPerThreadHandle, {}};
+  ECCL_ASSIGN(queue.capture, captureOf(gpu_, stream));
   if (unsigned flags = 0; !queue.legacy) {
     ECCL_TRY(gpu_.driver().check(gpu_.driver().cuStreamGetFlags(stream, &flags), "cuStreamGetFlags",
                                  "of the call's stream %p of %s", static_cast<void*>(stream),
                                  gpu_.name().c_str()));
     queue.blocking = flags != kStreamNonBlocking;
   }
-  std::map<std::tuple<const Executor*, int, int>, size_t> places;
+  std::map<std::pair<const Executor*, CallOrder::Line>, size_t> places;
   // By place, then by the type that the kernel is for: the same on all ranks of a call.
   std::map<std::pair<size_t, DataType>, std::vector<Work*>> kernels;
   for (Work* work : works) {
     const DataType type = reduces(work->program->collective) ? work->type : DataType::int8;
-    kernels[{places[lineOf(*work)]++, type}].push_back(work);
+    kernels[{places[{work->executor, lineOf(*work)}]++, type}].push_back(work);
   }
   for (const auto& [which, calls] : kernels) ECCL_TRY(launchOne(calls, which.second, queue));
   return {};
@@ -281,7 +280,7 @@ Status LaneExecutor::launchOne(const std::vector<Work*>& works, DataType type, c
   uint32_t blocks = 0;
   for (Work* work : works) {
     auto& executor = static_cast<LaneExecutor&>(*work->executor);
-    ECCL_TRY(executor.follow(*work, queue.stream));
+    ECCL_TRY(executor.kept_->order.follow(lineOf(*work), queue.stream, queue.capture));
     ECCL_TRY(executor.prepare(*work, calls, blocks, queue, launch));
   }
   ECCL_TRY(checkRoom(works));
@@ -291,8 +290,10 @@ Status LaneExecutor::launchOne(const std::vector<Work*>& works, DataType type, c
                                                             queue.stream, arguments, nullptr),
                                "cuLaunchKernel", "of %u blocks in the call's stream %p of %s", blocks,
                                static_cast<void*>(queue.stream), gpu_.name().c_str()));
-  for (const Work* work : works)
-    ECCL_TRY(static_cast<LaneExecutor*>(work->executor)->noteCall(*work, queue.stream));
+  for (const Work* work : works) {
+    CallOrder& order = static_cast<LaneExecutor*>(work->executor)->kept_->order;
+    ECCL_TRY(order.note(lineOf(*work), queue.stream, queue.capture));
+  }
   return {};
 }
 
@@ -308,7 +309,7 @@ Result<std::unique_ptr<StreamGate>> LaneExecutor::enter(void* native, std::span<
   if (!here.empty()) {
     const Entered entered(gpu_.driver(), gpu_.context());
     ECCL_TRY(entered.status());
-    ECCL_TRY(refuseCapture(stream));
+    destroyRetired();
     ECCL_TRY(offerAll(here));  // all, before any waits for another rank
     ECCL_TRY(launch(here, stream));
   }
@@ -319,13 +320,15 @@ Result<std::unique_ptr<StreamGate>> LaneExecutor::enter(void* native, std::span<
 LaneAnswer LaneExecutor::advance(Work& work, int32_t lane, int budget) {
   if (!work.carried) return StagedExecutor::advance(work, lane, budget);
   auto& run = static_cast<Run&>(*work.state);
-  const lanes::Report& report = *run.report.host;
-  if (loadAcquire(&report.over) == 0) {
-    const uint64_t progress = loadRelaxed(&report.progress);
-    if (progress == run.progress) return LaneAnswer::blocked;
-    run.progress = progress;
-    return LaneAnswer::progress;
-  }
+  const lanes::Report& report = *run.used->report.host;
+  if (loadAcquire(&report.over) != 0) return faultOf(work, report);
+  const uint64_t progress = loadRelaxed(&report.progress);
+  if (progress == run.progress) return LaneAnswer::blocked;
+  run.progress = progress;
+  return LaneAnswer::progress;
+}
+
+LaneAnswer LaneExecutor::faultOf(Work& work, const lanes::Report& report) {
   if (report.fault == lanes::kNoFault) return LaneAnswer::done;
   if (report.fault == lanes::kAborted) return LaneAnswer::blocked;  // the engine is told why elsewhere
   LaneState& state = work.view.lanes[0];
@@ -334,6 +337,17 @@ LaneAnswer LaneExecutor::advance(Work& work, int32_t lane, int budget) {
   state.expected = report.expected;
   state.found = report.found;
   return LaneAnswer::failed;
+}
+
+// One kernel follows the other, so the report is of the last.
+Replays LaneExecutor::look(Work& captured) {
+  auto& run = static_cast<Run&>(*captured.state);
+  const lanes::Report& report = *run.used->report.host;
+  if (run.used->isOver()) return Replays::over;
+  const uint64_t over = loadAcquire(&report.over), progress = loadRelaxed(&report.progress);
+  if (over != 0 && faultOf(captured, report) == LaneAnswer::failed) return Replays::failed;
+  const bool moved = over != std::exchange(run.over, over) || progress != std::exchange(run.progress, progress);
+  return moved || loadRelaxed(&report.awaited) < 0 ? Replays::idle : Replays::waits;
 }
 
 void LaneExecutor::cancel(Work& work) {
@@ -345,7 +359,7 @@ void LaneExecutor::quiesce(Work& work) {
 }
 
 void LaneExecutor::forAwaited(const Work& work, const std::function<void(int)>& visit) const {
-  const int32_t awaited = loadRelaxed(&static_cast<const Run&>(*work.state).report.host->awaited);
+  const int32_t awaited = loadRelaxed(&static_cast<const Run&>(*work.state).used->report.host->awaited);
   if (awaited >= 0) visit(awaited);
 }
 

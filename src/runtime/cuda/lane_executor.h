@@ -10,13 +10,14 @@
 #include <tuple>
 #include <vector>
 
+#include "runtime/cuda/call_order.h"
 #include "runtime/cuda/device_plan.h"
 #include "runtime/cuda/staged_executor.h"
 
 namespace eccl::runtime::cuda {
 
 /// Owner and threads: as Executor says. Failure: as StagedExecutor; a kernel that finds a message of another
-/// call, or sees that the communicator was aborted, ends, and its stream goes on.
+/// call, or sees that the communicator was aborted or destroyed, ends, and its stream goes on.
 class LaneExecutor final : public StagedExecutor {
  public:
   using StagedExecutor::StagedExecutor;
@@ -31,17 +32,28 @@ class LaneExecutor final : public StagedExecutor {
                                             std::function<void()> reached) override;
   Status begin(Work& work) override { return work.carried ? Status() : StagedExecutor::begin(work); }
   LaneAnswer advance(Work& work, int32_t lane, int budget) override;
+  Replays look(Work& captured) override;
   void cancel(Work& work) override;
   void quiesce(Work& work) override;
   void forAwaited(const Work& work, const std::function<void(int)>& visit) const override;
 
  private:
-  struct Run;
   /// The ends of a ring that are this rank's, of all strips.
   struct Ends {
     Address memory = 0;
     uint32_t filled = 0;
   };
+  /// What goes from one kernel of this rank to the next. Graphs have it, too.
+  struct Kept {
+    Kept(Gpu& of, std::shared_ptr<Neighbourhood> with) : gpu(of), neighbours(std::move(with)), order(of) {}
+    ~Kept();
+    Gpu& gpu;
+    const std::shared_ptr<Neighbourhood> neighbours;
+    std::map<RingId, Ends> ends;
+    CallOrder order;
+  };
+  struct Used;
+  struct Run;
 
   bool runsOnDevice(const Work& work) const;
   Result<std::shared_ptr<DevicePlan>> planOf(Work& work);
@@ -51,13 +63,12 @@ class LaneExecutor final : public StagedExecutor {
   static Status offerAll(std::span<Work* const> works);
   Result<std::shared_ptr<DevicePlan>> begunPlanOf(const Work& work);
   Status prepare(Work& work, lanes::Calls& calls, uint32_t& blocks, const Queue& queue, uint64_t launch);
+  static LaneAnswer faultOf(Work& work, const lanes::Report& report);
   Status checkRoom(std::span<Work* const> works) const;
   static bool isPair(const Work& work);
-  static std::tuple<const Executor*, int, int> lineOf(const Work& work);
+  static CallOrder::Line lineOf(const Work& work);
   Status launch(std::span<Work* const> works, NativeStream stream);
   Status launchOne(const std::vector<Work*>& works, DataType type, const Queue& queue);
-  Status follow(const Work& work, NativeStream stream);
-  Status noteCall(const Work& work, NativeStream stream);
 
   int rank_ = 0;
   std::shared_ptr<Neighbourhood> neighbours_;
@@ -65,9 +76,8 @@ class LaneExecutor final : public StagedExecutor {
   bool onDevice_ = false;  // all ranks' lanes run on GPUs
 
   std::mutex mutex_;  // held while a call is prepared and launched; of what follows
-  std::map<RingId, Ends> ends_;
-  uint64_t nextCollective_ = 0;                                    // the least number that may come
-  std::map<std::tuple<const Executor*, int, int>, Event> lastOf_;  // behind the last call, by lineOf()
+  std::shared_ptr<Kept> kept_;
+  uint64_t nextCollective_ = 0;  // the least number that may come
 };
 
 }  // namespace eccl::runtime::cuda

@@ -216,16 +216,22 @@ Result<Neighbourhood::Page> Neighbourhood::page(Gpu& gpu) {
   return Page{page.memory, device};
 }
 
+void Neighbourhood::Abort::raise() {
+  for (uint32_t i = 0; host != nullptr && i < lanes::kAbortLines; ++i) storeRelease(&host[i].word, 1u);
+}
+
+void Neighbourhood::leave(int rank) {
+  std::lock_guard lock(aborting_);
+  aborts_[static_cast<size_t>(rank)].raise();
+}
+
 void Neighbourhood::abort() {
   {
     std::lock_guard lock(aborting_);
     if (aborted_) return;
     aborted_ = true;
     abortedAt_ = System::real().now();
-    for (const Abort& rank : aborts_) {
-      for (uint32_t i = 0; rank.host != nullptr && i < lanes::kAbortLines; ++i)
-        storeRelease(&rank.host[i].word, 1u);
-    }
+    for (Abort& rank : aborts_) rank.raise();
   }
   rings_.abort();
 }
@@ -262,13 +268,16 @@ Result<ReportPlace> Neighbourhood::begin(const Entry& entry) {
 }
 
 void Neighbourhood::end(const ReportPlace& report) {
-  const auto over = [&] { return loadAcquire(&report.host->over) != 0; };
+  std::unique_lock lock(mutex_);
+  const bool captured = outstanding_.at(report.host).queue.capture.goesOn();
+  const auto over = [&] { return captured || loadAcquire(&report.host->over) != 0; };
   // Its Run is given up: the communicator has failed, perhaps before the engine had the Run.
   if (!over()) {
+    lock.unlock();
     abort();
     await(over);
+    lock.lock();
   }
-  std::lock_guard lock(mutex_);
   outstanding_.erase(report.host);
   if (over())
     reports_.push_back(report);
@@ -279,8 +288,9 @@ void Neighbourhood::end(const ReportPlace& report) {
 void Neighbourhood::quiesce() {
   await([this] {
     std::lock_guard lock(mutex_);
-    return std::all_of(outstanding_.begin(), outstanding_.end(),
-                       [](const auto& each) { return loadAcquire(&each.first->over) != 0; });
+    return std::all_of(outstanding_.begin(), outstanding_.end(), [](const auto& each) {
+      return !each.second.queue.capture.goesOn() && loadAcquire(&each.first->over) != 0;
+    });
   });
 }
 

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/system.h"
+#include "runtime/cuda/capture.h"
 #include "runtime/cuda/rings.h"
 #include "runtime/executor/executor.h"
 
@@ -30,9 +31,11 @@ struct Queue {
   NativeStream stream = nullptr;
   bool legacy = false, blocking = false;  // the NULL stream; one that it waits for, and that waits for it
   bool ofThread = false;                  // each thread's own, by one handle
+  Capture capture;                        // it is a part of a graph, which may run any number of times
 
   /// Whether what is in the one runs before what is put into the other afterwards.
   bool holdsUp(const Queue& other) const {
+    if (capture.id != other.capture.id) return false;
     return (stream == other.stream && !ofThread) || (legacy && other.blocking) || (blocking && other.legacy);
   }
 };
@@ -74,6 +77,7 @@ class Neighbourhood {
   /// A report for a call that begins now, and back when it is over. The GPU's context is current. Error
   /// (invalidUsage): the call would come behind one of another rank that waits for it.
   Result<ReportPlace> begin(const Entry& entry);
+  /// A captured call is over when its graph is.
   void end(const ReportPlace& report);
   /// A kernel was never seen to end. It may begin later, and look at memory of the communicator before it finds
   /// that it was aborted: that memory is not used again.
@@ -83,11 +87,13 @@ class Neighbourhood {
     std::lock_guard lock(aborting_);
     return aborts_[static_cast<size_t>(rank)].device;
   }
+  /// The rank's kernels, where graphs still run any, end at once and touch nothing.
+  void leave(int rank);
   /// Ends the kernels of all ranks, which look for it while they wait. Returns at once.
   void abort();
   /// After abort(): returns when no kernel that had begun touches memory any more. One that begins later
   /// touches none. Where streams hold kernels back that cannot be told, so it returns 100 ms after the abort at
-  /// the latest.
+  /// the latest; as it does while there are captured calls.
   void quiesce();
 
  private:
@@ -121,6 +127,7 @@ class Neighbourhood {
   struct Abort {
     lanes::AbortLine* host = nullptr;
     Address device = 0;
+    void raise();
   };
   std::mutex aborting_;        // of the following
   std::vector<Abort> aborts_;  // by rank

@@ -34,17 +34,14 @@ Status StagedExecutor::admit(const void* address) const {
   return {};
 }
 
-Status StagedExecutor::refuseCapture(NativeStream stream) const {
-  int capturing = kCaptureNone;
-  ECCL_TRY(gpu_.driver().check(gpu_.driver().cuStreamIsCapturing(stream, &capturing), "cuStreamIsCapturing",
-                               "of the call's stream %p, which has to be one of %s,",
-                               static_cast<void*>(stream), gpu_.name().c_str()));
-  if (capturing == kCaptureNone) return {};
+Status StagedExecutor::refuseCapture(NativeStream stream, const char* what) const {
+  ECCL_ASSIGN(const Capture capture, captureOf(gpu_, stream));
+  if (!capture.goesOn()) return {};
   return Status::error(
       eccl::Code::invalidUsage,
-      "the stream %p is being captured into a graph, and ECCL's calls cannot be: make the call "
-      "outside the capture",
-      static_cast<void*>(stream));
+      "the stream %p is being captured into a graph, and %s cannot be: make the call outside the "
+      "capture",
+      static_cast<void*>(stream), what);
 }
 
 Result<std::unique_ptr<StreamGate>> StagedExecutor::enter(void* native, std::span<Work* const> works,
@@ -53,7 +50,7 @@ Result<std::unique_ptr<StreamGate>> StagedExecutor::enter(void* native, std::spa
   const Driver& driver = gpu_.driver();
   const Entered entered(driver, gpu_.context());
   ECCL_TRY(entered.status());
-  ECCL_TRY(refuseCapture(stream));
+  ECCL_TRY(refuseCapture(stream, "a call that is staged through the host"));
   // Runs of other communicators have executors of the same kind and GPU: that is the stream's.
   const auto bellOf = [](Work& work) -> BellStream& {
     return static_cast<StagedExecutor*>(work.executor)->bell_;
@@ -89,8 +86,9 @@ Status StagedExecutor::read(void* stream, void* to, const void* from, size_t byt
   const Driver& driver = gpu_.driver();
   const Entered entered(driver, gpu_.context());
   ECCL_TRY(entered.status());
-  ECCL_ASSIGN(const Pinned pinned, gpu_.pin(bytes));
   const auto native = static_cast<NativeStream>(stream);
+  ECCL_TRY(refuseCapture(native, "a call with an operator whose scalar is in device memory"));
+  ECCL_ASSIGN(const Pinned pinned, gpu_.pin(bytes));
   Status copied =
       driver.check(driver.cuMemcpyAsync(addressOf(pinned.memory), addressOf(from), bytes, native),
                    "cuMemcpyAsync", "of an operator's scalar at %p on %s", from, gpu_.name().c_str());

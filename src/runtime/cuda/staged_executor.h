@@ -2,6 +2,7 @@
 // every network, as the host does all the work; as fast as the copies, at best.
 #pragma once
 
+#include "runtime/cuda/capture.h"
 #include "runtime/cuda/staged_run.h"
 #include "runtime/executor/executor.h"
 
@@ -36,8 +37,8 @@ class StagedExecutor : public Executor {
   Status failure(const Work&) const override { return {}; }
 
  protected:
-  /// Error (invalidUsage): the stream is being captured. The context is current.
-  Status refuseCapture(NativeStream stream) const;
+  /// Error (invalidUsage): the stream is being captured, and `what` cannot be. The context is current.
+  Status refuseCapture(NativeStream stream, const char* what) const;
 
   Gpu& gpu_;
 

@@ -117,12 +117,14 @@ DriverRole::Left Engine::left() const {
 
 // What was submitted touches neither the caller's memory any more, nor what peers have lent.
 void Engine::stopExecutors() {
-  for (auto& run : active_) {
-    if (!run->done.load(std::memory_order_relaxed)) run->executor->cancel(*run);
-  }
-  for (auto& run : active_) {
-    if (!run->done.load(std::memory_order_relaxed)) run->executor->quiesce(*run);
-  }
+  const auto forAll = [this](void (Executor::*stop)(Work&)) {
+    for (auto& run : active_) {
+      if (!run->done.load(std::memory_order_relaxed)) (run->executor->*stop)(*run);
+    }
+    for (auto& run : captured_) (run->executor->*stop)(*run);
+  };
+  forAll(&Executor::cancel);
+  forAll(&Executor::quiesce);
 }
 
 // Allocates nothing: it is what is left to do when memory has run out.
@@ -141,6 +143,7 @@ void Engine::failActive() {
     std::swap(inbox, inbox_);
   });
   answer(inbox.questions);
+  captured_.clear();
   for (; !active_.empty(); active_.pop_back()) complete(*active_.back(), why);
   for (; !pending_.empty(); pending_.erase(pending_.begin())) complete(*pending_.begin()->second, why);
   for (auto& run : inbox.queued) complete(*run, why);
@@ -154,6 +157,12 @@ void Engine::takeQueued() {
     for (auto& [origin, message] : inbox.flows) connector_->hearFlows(origin, message);
     for (transport::Incoming& each : inbox.incoming) connector_->adopt(std::move(each));
     for (auto& run : inbox.queued) {
+      if (run->captured) {
+        ECCL_TRY(begin(*run));
+        captured_.push_back(run);
+        complete(*run, {});
+        continue;
+      }
       admit(*run);
       pending_.emplace(run.get(), run);
     }
@@ -182,7 +191,7 @@ void Engine::complete(Run& run, Status status) {
   if (run.done.load(std::memory_order_relaxed)) return;
   if (std::exchange(run.isLong, false)) longRuns_.fetch_sub(1, std::memory_order_relaxed);
   run.status = std::move(status);
-  run.state.reset();
+  if (!run.captured) run.state.reset();
   // First those who are told: whoever waits for the Run finds its error in the stream.
   const auto onDone = std::move(run.onDone);  // may hold what holds the run
   for (const auto& tell : onDone) {
@@ -307,7 +316,7 @@ bool Engine::serve() {
   });
   // After a failure nothing is set up any more, and what was due stays so.
   TimePoint due = failing() ? TimePoint::max() : connector_->nextDeadline();
-  if (!active_.empty()) due = std::min(due, options_.system->now() + longestSleep());
+  if (!active_.empty() || !captured_.empty()) due = std::min(due, options_.system->now() + longestSleep());
   role_.giveBackFromService(left(), &serveDeadline_);
   serveDeadline_ = std::min(serveDeadline_, due);
   return true;
@@ -315,10 +324,13 @@ bool Engine::serve() {
 
 // By the driver.
 void Engine::checkStalls() {
-  stalls_.check(active_, [this](Run& run, Duration stalled) {
-    handler_.onStall(run, stalled, peersAwaited(run));
-    return !failing();
-  });
+  lookAtCaptured();
+  for (const auto& runs : {std::span(active_), std::span(captured_)}) {
+    stalls_.check(runs, [this](Run& run, Duration stalled) {
+      handler_.onStall(run, stalled, peersAwaited(run));
+      return !failing();
+    });
+  }
 }
 
 void Engine::closeAfterFork() {

@@ -10,7 +10,8 @@
 //
 // The life of a Run: submit() queues it. The driver takes its tickets, in the order of submission. When no
 // stream holds it any more, it gets scratch and lane states, and its lanes go on as their tickets are served.
-// When all lanes are complete, its status is set, onDone is called, and threads that wait for it wake up.
+// When all lanes are complete, its status is set, onDone is called, and threads that wait for it wake up. A Run
+// that was captured into a graph is complete at once, and kept: the engine looks after what the graph does.
 #pragma once
 
 #include <array>
@@ -201,6 +202,7 @@ class Engine : DriverRole::Bells {
   void laneFailed(Run& run, int lane);
   void complete(Run& run, Status status);
   void checkStalls();
+  void lookAtCaptured();
   /// Of a driver, since something last moved.
   struct Looks {
     unsigned made = 0;
@@ -273,6 +275,7 @@ class Engine : DriverRole::Bells {
   StallWatch stalls_;
   std::unordered_map<const Run*, std::shared_ptr<Run>> pending_;  // not released yet
   std::vector<std::shared_ptr<Run>> active_;
+  std::vector<std::shared_ptr<Run>> captured_;  // done, but their graphs make the calls again
   bool poisoned_ = false;
   bool armed_ = false;                          // peers have been asked to ring
   TimePoint serveDeadline_ = TimePoint::max();  // the service thread's

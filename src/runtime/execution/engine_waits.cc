@@ -67,6 +67,16 @@ void Engine::sleep() {
   checkStalls();
 }
 
+// Of what their graphs do nobody tells.
+void Engine::lookAtCaptured() {
+  std::erase_if(captured_, [this](const std::shared_ptr<Run>& run) {
+    const Replays replays = run->executor->look(*run);
+    run->moved |= replays == Replays::idle;
+    if (replays == Replays::failed && !failing()) laneFailed(*run, 0);
+    return replays == Replays::over;
+  });
+}
+
 // To ask each of a few sockets costs less than to ask the reactor for all.
 void Engine::lookAtSockets() {
   transport::Path* sockets[kMaxPolled];

@@ -35,6 +35,11 @@ struct WorkState {
 
 class Executor;
 
+/// What has come of a captured call since it was last asked about. idle: nothing is under way, or it goes on.
+/// waits: it is under way and waits for peers, as forAwaited() says. failed: as LaneAnswer::failed. over: its
+/// graph is gone.
+enum class Replays : uint8_t { idle, waits, failed, over };
+
 /// A Run as its executor sees it. Owner: the Run. The engine sets all but `state` before Executor::begin();
 /// it is constant until the Run has ended, apart from the lanes and view.patient.
 struct Work {
@@ -53,6 +58,9 @@ struct Work {
   /// The executor's lanes have connections of their own, and lane 0 stands for all: the engine neither makes
   /// nor waits for connections. Set by Executor::enter().
   bool carried = false;
+  /// The call is in a graph of the device's, and is made when that runs, not now: see Executor::look(). Set by
+  /// Executor::enter().
+  bool captured = false;
   size_t footprint = 0;   // bytes of the caller's two buffers
   size_t cacheShare = 0;  // of the largest cache, bytes that are this rank's
   std::unique_ptr<WorkState> state;
@@ -149,6 +157,9 @@ class Executor : public std::enable_shared_from_this<Executor> {
   /// Goes on with a lane, for about `budget` moves. `blocked` where nothing can be done now: when that changes
   /// by itself, not by a peer, the bell is rung. `done` when all moves are complete.
   virtual LaneAnswer advance(Work& work, int32_t lane, int budget) = 0;
+  /// Of a Run that was captured, and has ended at once: how its replays fare. It keeps its state until its
+  /// graph is gone, or the engine. Asked a few times a second.
+  virtual Replays look(Work& /*captured*/) { return Replays::over; }
   /// Drops what has not begun, and has what has begun end soon, done or not. Returns at once.
   virtual void cancel(Work& work) = 0;
   /// After cancel(): returns when nothing that was submitted touches memory any more. The driver waits.

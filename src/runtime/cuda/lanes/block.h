@@ -39,9 +39,9 @@ ECCL_DEVICE inline void storeHint(T* word, T value) {
 }
 
 /// Adds one, and orders all before it before all after it. What was there.
-ECCL_DEVICE inline uint32_t addOne(uint32_t* word) {
+ECCL_DEVICE inline uint64_t addOne(uint64_t* word) {
 #if defined(__CUDA_ARCH__)
-  return ::cuda::atomic_ref<uint32_t, ::cuda::thread_scope_system>(*word).fetch_add(
+  return ::cuda::atomic_ref<uint64_t, ::cuda::thread_scope_system>(*word).fetch_add(
       1, ::cuda::std::memory_order_acq_rel);
 #else
   return __atomic_fetch_add(word, 1, __ATOMIC_ACQ_REL);

@@ -129,8 +129,8 @@ struct BlockProgram {
   const BlockOperand* operands;
   const Piece* pieces;
   uint64_t* done;    // by lane and strip: moves made in all calls
-  uint32_t* ended;   // blocks of the present call
-  uint32_t* failed;  // not 0: one of them has
+  uint64_t* ended;   // blocks, of all calls
+  uint32_t* failed;  // not 0: one of the present call's has
   const EndOf* ends;
   std::byte* scratch;
 };
@@ -146,7 +146,7 @@ struct alignas(64) Report {
   uint32_t spare;
   uint64_t expected, found;
   uint64_t progress;  // changes while something moves
-  uint64_t over;      // written last
+  uint64_t over;      // written last: how many calls of its Program there have been
 };
 
 /// In host memory, a line for each block: not 0 ends all calls of the communicator. Blocks that look at one

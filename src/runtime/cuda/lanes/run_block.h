@@ -48,7 +48,7 @@ class LaneBlock : BlockCarry<E, Block> {
     while (!stopped_ && !block_.all(drained())) {
       if (!goesOn(false, idle)) break;
     }
-    end();
+    end(idle);
   }
 
  private:
@@ -173,8 +173,9 @@ class LaneBlock : BlockCarry<E, Block> {
     return !stopped_;
   }
 
-  ECCL_DEVICE void end() {
+  ECCL_DEVICE void end(uint32_t idle) {
     block_.sync();
+    if (idle >= kLong && thread() == 0) storeHint(&s_.call.report->awaited, int32_t{-1});
     const BlockProgram& program = s_.program;
     for (uint32_t i = 0; i < served_; ++i) {
       const Strip& strip = s_.strips[i];
@@ -187,10 +188,10 @@ class LaneBlock : BlockCarry<E, Block> {
     block_.sync();
     if (thread() != 0) return;
     if (stopped_ && loadRelaxed(program.failed) == 0) storeHint(&s_.call.report->fault, uint32_t{kAborted});
-    if (addOne(program.ended) + 1 < s_.call.blocks) return;
-    storeHint(program.ended, uint32_t{0});
+    const uint64_t ended = addOne(program.ended) + 1;
+    if (ended % s_.call.blocks != 0) return;
     storeHint(program.failed, uint32_t{0});
-    storeRelease(&s_.call.report->over, uint64_t{1});
+    storeRelease(&s_.call.report->over, ended / s_.call.blocks);
   }
 
   static constexpr uint32_t kTilesPerReport = 256;

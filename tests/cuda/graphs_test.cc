@@ -1,0 +1,366 @@
+// Calls that are captured into graphs: each run of the graph makes them again, and the library is not asked.
+#include <barrier>
+#include <chrono>
+#include <optional>
+
+#include "cuda/cases.h"
+#include "support/sanitizers.h"
+
+namespace eccl {
+namespace {
+
+using test::asStream;
+using test::Cuda;
+using test::DeviceBuffer;
+using test::DeviceGraph;
+using test::DeviceStream;
+using test::NativeStream;
+using test::Ranks;
+using ::testing::AllOf;
+using ::testing::AnyOf;
+using ::testing::HasSubstr;
+using Clock = std::chrono::steady_clock;
+
+using Values = std::vector<uint64_t>;
+
+/// Of communicators whose lanes run on the GPU ("lanes").
+class CudaGraphs : public test::CudaTest, public ::testing::WithParamInterface<const char*> {
+ protected:
+  static constexpr size_t kCount = 3000;
+  static Values values(uint64_t value, size_t count = kCount) { return Values(count, value); }
+  static ecclResult_t sum(ecclComm_t comm, const DeviceBuffer<uint64_t>& from, const DeviceBuffer<uint64_t>& to,
+                          const DeviceStream& stream, size_t count = kCount) {
+    return ecclAllReduce(from.data(), to.data(), count, ecclUint64, ecclSum, comm, asStream(stream.native()));
+  }
+  static void expectFailed(ecclComm_t comm, const ::testing::Matcher<std::string>& why) {
+    ecclResult_t error = ecclSuccess;
+    for (const auto start = Clock::now();
+         error == ecclSuccess && Clock::now() - start < std::chrono::seconds(10);)
+      ecclCommGetAsyncError(comm, &error);
+    EXPECT_NE(error, ecclSuccess);
+    EXPECT_THAT(ecclGetLastError(comm), why);
+  }
+};
+
+TEST_P(CudaGraphs, RunsGiveTheBitsOfTheHost) {
+  for (const int ranks : {1, 2, 3}) {
+    Ranks host(ranks, "host"), device(ranks, GetParam(), ranks == 3 ? 2 : 1);
+    test::sweep(host, device, test::Way::replayed);
+  }
+}
+
+// Of three ranks each sum is three times what was there: an odd number, so that each call counts.
+TEST_P(CudaGraphs, ManyRunsBesideCalls) {
+  const int runs = kSanitized ? 100 : 1000, ranks = 3;
+  Ranks device(ranks, GetParam());
+  uint64_t expected = 1;
+  for (int run = 0; run < runs; ++run) expected *= run % 3 == 0 ? 81 : 27;
+  device.each([&](int rank) {
+    const DeviceStream stream, other;
+    const DeviceBuffer<uint64_t> data(values(1));
+    const auto triple = [&](const DeviceStream& in) {
+      EXPECT_EQ(sum(device.comm(rank), data, data, in, kCount), ecclSuccess)
+          << ecclGetLastError(device.comm(rank));
+    };
+    const DeviceGraph graph(stream, [&] {
+      for (int call = 0; call < 3; ++call) triple(stream);
+    });
+    // Whatever streams they are in: calls and runs follow one another as they were started.
+    for (int run = 0; run < runs; ++run) {
+      graph.launch(run % 2 == 0 ? stream : other);
+      if (run % 3 == 0) triple(run % 5 == 0 ? stream : other);
+      if (run % 20 == 0) stream.synchronize();
+    }
+    stream.synchronize();
+    other.synchronize();
+    EXPECT_EQ(data.read(), values(expected));
+  });
+}
+
+// One capture of two streams, of two communicators, whose calls are also in a second graph.
+TEST_P(CudaGraphs, SeveralStreamsCommunicatorsAndGraphs) {
+  Ranks one(2, GetParam()), two(2, GetParam());
+  std::barrier both(2);
+  one.each([&](int rank) {
+    Cuda& cuda = Cuda::get();
+    const DeviceStream stream, side, free;
+    const DeviceBuffer<uint64_t> a(values(1)), b(values(1));
+    test::cu::Event forks = nullptr, joins = nullptr;
+    for (test::cu::Event* event : {&forks, &joins})
+      Cuda::need(cuda.cuEventCreate(event, test::cu::kEventWithoutTiming), "cuEventCreate");
+    const auto call = [&](Ranks& ranks, const DeviceBuffer<uint64_t>& data, const DeviceStream& in) {
+      EXPECT_EQ(sum(ranks.comm(rank), data, data, in), ecclSuccess) << ecclGetLastError(ranks.comm(rank));
+    };
+    const DeviceGraph forked(stream, [&] {
+      call(one, a, stream);
+      cuda.cuEventRecord(forks, stream.native());
+      cuda.cuStreamWaitEvent(side.native(), forks, 0);
+      call(two, b, side);
+      call(one, a, stream);
+      call(one, b, side);  // behind the one before
+      cuda.cuEventRecord(joins, side.native());
+      cuda.cuStreamWaitEvent(stream.native(), joins, 0);
+    });
+    ASSERT_EQ(forked.captured(), test::cu::kSuccess);
+    const DeviceGraph grouped(side, [&] {
+      ecclGroupStart();
+      call(one, a, side);
+      call(two, b, side);
+      EXPECT_EQ(ecclGroupEnd(), ecclSuccess);
+    });
+    for (int run = 0; run < 10; ++run) {
+      forked.launch(stream);
+      stream.synchronize();
+      grouped.launch(free);
+      free.synchronize();
+      both.arrive_and_wait();
+    }
+    EXPECT_EQ(a.read(), values(uint64_t{1} << 30));
+    EXPECT_EQ(b.read(), values(uint64_t{1} << 30));
+    for (test::cu::Event event : {forks, joins}) Cuda::need(cuda.cuEventDestroy(event), "cuEventDestroy");
+  });
+}
+
+// One thread captures the calls of both ranks in groups, into one stream.
+TEST_P(CudaGraphs, RanksOfOneThreadInGroups) {
+  Ranks device(2, GetParam());
+  const DeviceStream stream;
+  const DeviceBuffer<uint64_t> a(values(1)), b(values(2));
+  const auto inGroup = [&] {
+    ecclGroupStart();
+    EXPECT_EQ(sum(device.comm(0), a, a, stream), ecclSuccess);
+    EXPECT_EQ(sum(device.comm(1), b, b, stream), ecclSuccess);
+    EXPECT_EQ(ecclGroupEnd(), ecclSuccess) << ecclGetLastError(nullptr);
+  };
+  const DeviceGraph graph(stream, inGroup);
+  graph.launch(stream);
+  inGroup();
+  graph.launch(stream);
+  stream.synchronize();
+  EXPECT_EQ(a.read(), values(12));
+  EXPECT_EQ(b.read(), values(12));
+}
+
+// The first call of a shape needs memory, which a capture does not forgive a thread unless that says so; nor
+// does one of another thread.
+TEST_P(CudaGraphs, FirstCallsBesideCaptures) {
+  Ranks device(2, GetParam());
+  std::barrier both(2);
+  device.each([&](int rank) {
+    const DeviceStream stream, eager;
+    const DeviceBuffer<uint64_t> a(values(1)), b(values(1));
+    both.arrive_and_wait();
+    const DeviceGraph graph(
+        stream,
+        [&] {
+          both.arrive_and_wait();
+          EXPECT_EQ(sum(device.comm(rank), a, a, stream), ecclSuccess);
+          EXPECT_EQ(ecclBroadcast(b.data(), b.data(), kCount, ecclUint64, 0, device.comm(rank),
+                                  asStream(eager.native())),
+                    ecclSuccess)
+              << ecclGetLastError(device.comm(rank));
+          both.arrive_and_wait();
+        },
+        rank == 0 ? DeviceGraph::kGlobal : DeviceGraph::kThread);
+    EXPECT_EQ(graph.captured(), test::cu::kSuccess);
+    graph.launch(stream);
+    stream.synchronize();
+    EXPECT_EQ(a.read(), values(2));
+    both.arrive_and_wait();
+  });
+}
+
+// Memory that a graph needs is there until it is gone, and is used again then.
+TEST_P(CudaGraphs, MemoryComesBackWithTheGraph) {
+  auto* const control = Cuda::get().control;
+  if (control == nullptr) GTEST_SKIP() << "only the emulated driver counts";
+  Ranks device(2, GetParam());
+  int64_t after[2] = {};
+  for (int round = 0; round < 60; ++round) {
+    device.each([&](int rank) {
+      const DeviceStream stream;
+      const DeviceBuffer<uint64_t> data(values(1));
+      {
+        const DeviceGraph graph(stream, [&] {
+          for (int call = 0; call < 20; ++call)
+            EXPECT_EQ(sum(device.comm(rank), data, data, stream, 100), ecclSuccess);
+        });
+        graph.launch(stream);
+        stream.synchronize();
+      }
+    });
+    if (round == 20) after[0] = control->pinnedBytes + control->deviceBytes;
+  }
+  after[1] = control->pinnedBytes + control->deviceBytes;
+  EXPECT_EQ(after[0], after[1]);
+}
+
+// Nothing is written any more, and nobody waits.
+TEST_P(CudaGraphs, AGraphMayOutliveItsCommunicator) {
+  const DeviceStream stream;
+  const DeviceBuffer<uint64_t> a(values(1)), b(values(1));
+  std::optional<DeviceGraph> graph;
+  {
+    Ranks device(2, GetParam());
+    graph.emplace(stream, [&] {
+      ecclGroupStart();
+      EXPECT_EQ(sum(device.comm(0), a, a, stream), ecclSuccess);
+      EXPECT_EQ(sum(device.comm(1), b, b, stream), ecclSuccess);
+      EXPECT_EQ(ecclGroupEnd(), ecclSuccess);
+    });
+    graph->launch(stream);
+    stream.synchronize();
+    EXPECT_EQ(a.read(), values(2));
+  }
+  graph->launch(stream);
+  stream.synchronize();
+  // The memory of the first one is not this one's.
+  Ranks device(2, GetParam());
+  std::barrier both(2);
+  device.each([&](int rank) {
+    const DeviceStream its;
+    const DeviceBuffer<uint64_t> data(values(1));
+    for (int call = 0; call < 20; ++call) {
+      EXPECT_EQ(sum(device.comm(rank), data, data, its), ecclSuccess);
+      if (rank == 0) graph->launch(stream);
+    }
+    its.synchronize();
+    EXPECT_EQ(data.read(), values(uint64_t{1} << 20));
+    both.arrive_and_wait();
+  });
+  stream.synchronize();
+  graph.reset();
+}
+
+TEST_P(CudaGraphs, AbortEndsARun) {
+  Ranks device(2, GetParam());
+  std::barrier both(2);
+  device.each([&](int rank) {
+    const DeviceStream stream;
+    const DeviceBuffer<uint64_t> data(values(1));
+    const DeviceGraph graph(stream,
+                            [&] { EXPECT_EQ(sum(device.comm(rank), data, data, stream), ecclSuccess); });
+    both.arrive_and_wait();
+    if (rank == 0) {
+      graph.launch(stream);  // rank 1 does not run its own
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      const auto start = Clock::now();
+      EXPECT_EQ(ecclCommAbort(device.comm(0)), ecclSuccess);
+      device.comm(0) = nullptr;
+      stream.synchronize();
+      EXPECT_LT(Clock::now() - start, std::chrono::seconds(1));
+    } else {
+      expectFailed(device.comm(1), HasSubstr("aborted the communicator"));
+      graph.launch(stream);
+      stream.synchronize();
+    }
+    both.arrive_and_wait();
+  });
+}
+
+// Two ranks run graphs of different calls: in lines, and in slots.
+TEST_P(CudaGraphs, DifferentRunsAreNamed) {
+  for (const size_t count : {size_t{10}, kCount}) {
+    Ranks device(2, GetParam());
+    std::barrier both(2);
+    device.each([&](int rank) {
+      const DeviceStream stream;
+      const DeviceBuffer<uint64_t> data(values(1));
+      const auto reduces = [&] { EXPECT_EQ(sum(device.comm(rank), data, data, stream, count), ecclSuccess); };
+      const auto broadcasts = [&] {
+        EXPECT_EQ(ecclBroadcast(data.data(), data.data(), count, ecclUint64, 0, device.comm(rank),
+                                asStream(stream.native())),
+                  ecclSuccess);
+      };
+      const DeviceGraph first(stream, reduces), second(stream, broadcasts);
+      both.arrive_and_wait();
+      (rank == 0 ? first : second).launch(stream);
+      expectFailed(device.comm(rank), AnyOf(HasSubstr("Broadcast(count"), HasSubstr("AllReduce(count")));
+      stream.synchronize();
+      both.arrive_and_wait();
+    });
+  }
+}
+
+TEST_P(CudaGraphs, APeerThatEndsIsNamedAndTheRunEnds) {
+  Ranks device(2, GetParam());
+  std::barrier both(2);
+  device.each([&](int rank) {
+    const DeviceStream stream;
+    const DeviceBuffer<uint64_t> data(values(1));
+    const DeviceGraph graph(stream,
+                            [&] { EXPECT_EQ(sum(device.comm(rank), data, data, stream), ecclSuccess); });
+    both.arrive_and_wait();
+    if (rank == 1) {
+      ecclCommDestroy(device.comm(1));
+      device.comm(1) = nullptr;
+    } else {
+      graph.launch(stream);
+      expectFailed(device.comm(0), HasSubstr("rank 1"));
+      stream.synchronize();
+    }
+    both.arrive_and_wait();
+  });
+}
+
+TEST_P(CudaGraphs, WhatCannotBeCapturedIsRefused) {
+  Ranks device(1, GetParam());
+  const ecclComm_t comm = device.comm(0);
+  const DeviceStream stream;
+  const DeviceBuffer<uint64_t> data(values(1));
+  const DeviceBuffer<double> scalar({0.5});
+  ecclRedOp_t op;
+  ASSERT_EQ(ecclRedOpCreatePreMulSum(&op, scalar.data(), ecclFloat64, ecclScalarDevice, comm), ecclSuccess);
+  Cuda& cuda = Cuda::get();
+  const DeviceGraph graph(stream, [&] {
+    EXPECT_EQ(ecclAllReduce(data.data(), data.data(), 10, ecclFloat64, op, comm, asStream(stream.native())),
+              ecclInvalidUsage);
+    EXPECT_THAT(ecclGetLastError(comm), AllOf(HasSubstr("is being captured into a graph"),
+                                              HasSubstr("whose scalar is in device memory")));
+  });
+  EXPECT_EQ(graph.captured(), test::cu::kSuccess);
+  // The refusal was of a call that has a number: the communicator has failed.
+  Ranks another(1, GetParam());
+  if (cuda.emulated()) {
+    const DeviceGraph spoilt(stream, [&] {
+      EXPECT_NE(cuda.cuStreamQuery(stream.native()), test::cu::kSuccess);
+      EXPECT_EQ(sum(another.comm(0), data, data, stream), ecclInvalidUsage);
+      EXPECT_THAT(ecclGetLastError(another.comm(0)), HasSubstr("is no longer valid"));
+    });
+    EXPECT_EQ(spoilt.captured(), test::cu::kCaptureInvalidated);
+    EXPECT_EQ(cuda.control->violations.exchange(0), 1);
+  }
+}
+
+// Of the calls into the driver that a captured call makes, each fails once.
+TEST_P(CudaGraphs, EachCallIntoTheDriverMayFail) {
+  auto* const control = Cuda::get().control;
+  if (control == nullptr) GTEST_SKIP() << "only the emulated driver can be told to fail";
+  int failed = 0;
+  for (int number = 0;; ++number) {
+    Ranks device(1, GetParam());
+    const DeviceStream stream;
+    const DeviceBuffer<uint64_t> data(values(1));
+    ecclResult_t result = ecclSuccess;
+    bool injected = false;
+    const DeviceGraph graph(stream, [&] {
+      control->failAt = control->calls + number;
+      result = sum(device.comm(0), data, data, stream);
+      injected = control->calls > control->failAt;
+      control->failAt = cuda_emulation::Control::kNever;
+    });
+    if (!injected) break;
+    ++failed;
+    EXPECT_EQ(result, ecclUnhandledCudaError);
+    EXPECT_THAT(ecclGetLastError(device.comm(0)), HasSubstr("CUDA_ERROR_ILLEGAL_ADDRESS"));
+    if (graph.captured() != test::cu::kSuccess) continue;
+    graph.launch(stream);
+    stream.synchronize();
+  }
+  EXPECT_GT(failed, 10);
+}
+
+INSTANTIATE_TEST_SUITE_P(, CudaGraphs, ::testing::Values("lanes"));
+
+}  // namespace
+}  // namespace eccl
