@@ -163,6 +163,7 @@ TEST_P(CudaGraphs, FirstCallsBesideCaptures) {
         },
         rank == 0 ? DeviceGraph::kGlobal : DeviceGraph::kThread);
     EXPECT_EQ(graph.captured(), test::cu::kSuccess);
+    both.arrive_and_wait();  // this thread is not relaxed
     graph.launch(stream);
     stream.synchronize();
     EXPECT_EQ(a.read(), values(2));
@@ -214,6 +215,7 @@ TEST_P(CudaGraphs, AGraphMayOutliveItsCommunicator) {
   }
   graph->launch(stream);
   stream.synchronize();
+  EXPECT_EQ(a.read(), values(2));
   // The memory of the first one is not this one's.
   Ranks device(2, GetParam());
   std::barrier both(2);
