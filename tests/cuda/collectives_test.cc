@@ -150,11 +150,12 @@ INSTANTIATE_TEST_SUITE_P(, LaneSchedules,
                          ::testing::Values(Setup{1, "lanes", 1}, Setup{2, "lanes", 1}, Setup{2, "lanes", 2},
                                            Setup{3, "lanes", 2}, Setup{4, "lanes", 1}));
 
-using StagedCalls = test::CudaTest;
+/// What is staged in every communicator.
+class StagedCalls : public test::CudaTest, public ::testing::WithParamInterface<const char*> {};
 
 // Blocks with gaps: what lies between them is not touched.
-TEST_F(StagedCalls, BlocksOfDifferentLengthsLeaveTheGapsAlone) {
-  Ranks ranks(2, "cuda");
+TEST_P(StagedCalls, BlocksOfDifferentLengthsLeaveTheGapsAlone) {
+  Ranks ranks(2, GetParam());
   ranks.each([&](int rank) {
     const size_t counts[] = {3000, 500}, places[] = {700, 10};
     const std::vector<int> mine(counts[rank], rank + 1);
@@ -171,8 +172,8 @@ TEST_F(StagedCalls, BlocksOfDifferentLengthsLeaveTheGapsAlone) {
   });
 }
 
-TEST_F(StagedCalls, AlltoAllvAndReduceScatterv) {
-  Ranks ranks(2, "cuda");
+TEST_P(StagedCalls, AlltoAllvAndReduceScatterv) {
+  Ranks ranks(2, GetParam());
   ranks.each([&](int rank) {
     const DeviceStream stream;
     const size_t out[2][2] = {{5, 70000}, {900, 1}}, sendAt[] = {0, 70000}, receiveAt[] = {3, 71000};
@@ -200,8 +201,8 @@ TEST_F(StagedCalls, AlltoAllvAndReduceScatterv) {
   });
 }
 
-TEST_F(StagedCalls, AnOperatorsScalarMayBeInDeviceMemory) {
-  Ranks ranks(2, "cuda");
+TEST_P(StagedCalls, AnOperatorsScalarMayBeInDeviceMemory) {
+  Ranks ranks(2, GetParam());
   ranks.each([&](int rank) {
     const DeviceStream stream;
     const DeviceBuffer<float> data(std::vector<float>(1000, 2)), scalar({rank == 0 ? 10.f : 0.5f});
@@ -215,6 +216,8 @@ TEST_F(StagedCalls, AnOperatorsScalarMayBeInDeviceMemory) {
     EXPECT_EQ(data.read(), std::vector<float>(1000, 21));
   });
 }
+
+INSTANTIATE_TEST_SUITE_P(, StagedCalls, ::testing::Values("cuda", "lanes"));
 
 }  // namespace
 }  // namespace eccl

@@ -23,7 +23,7 @@ using Clock = std::chrono::steady_clock;
 
 using Values = std::vector<uint64_t>;
 
-/// Of communicators whose lanes run on the GPU ("lanes").
+/// Of communicators that are staged ("cuda"), and whose lanes run on the GPU ("lanes").
 class CudaGraphs : public test::CudaTest, public ::testing::WithParamInterface<const char*> {
  protected:
   static constexpr size_t kCount = 3000;
@@ -49,31 +49,77 @@ TEST_P(CudaGraphs, RunsGiveTheBitsOfTheHost) {
   }
 }
 
-// Of three ranks each sum is three times what was there: an odd number, so that each call counts.
-TEST_P(CudaGraphs, ManyRunsBesideCalls) {
-  const int runs = kSanitized ? 100 : 1000, ranks = 3;
-  Ranks device(ranks, GetParam());
-  uint64_t expected = 1;
-  for (int run = 0; run < runs; ++run) expected *= run % 3 == 0 ? 81 : 27;
+// Copies to and fro go on beside the host's lanes, in groups of tiles.
+TEST_P(CudaGraphs, RunsOfLongMessages) {
+  Ranks host(2, "host"), device(2, GetParam());
+  const size_t least = kSanitized && std::string_view(GetParam()) == "lanes" ? 1 : 16;
+  for (const test::What what : test::kAll)
+    test::compare(host, device, {what, ecclFloat32, ecclSum, least * (3u << 15) + 13, 1}, false,
+                  test::Way::replayed);
+}
+
+// Calls with a length for each rank are staged in every communicator: between them are some that are not.
+TEST_P(CudaGraphs, CallsOfDifferentLengths) {
+  Ranks device(2, GetParam());
+  std::barrier both(2);
   device.each([&](int rank) {
-    const DeviceStream stream, other;
-    const DeviceBuffer<uint64_t> data(values(1));
-    const auto triple = [&](const DeviceStream& in) {
-      EXPECT_EQ(sum(device.comm(rank), data, data, in, kCount), ecclSuccess)
+    const size_t counts[] = {3000, 500}, places[] = {700, 10};
+    const uint64_t mine = static_cast<uint64_t>(rank) + 1;
+    const DeviceStream stream;
+    const DeviceBuffer<uint64_t> send(values(mine, counts[rank])), all(values(9, 4000)), sums(values(1));
+    const auto gather = [&] {
+      EXPECT_EQ(ecclAllGatherv(send.data(), counts[rank], all.data(), counts, places, ecclUint64,
+                               device.comm(rank), asStream(stream.native())),
+                ecclSuccess)
           << ecclGetLastError(device.comm(rank));
+      EXPECT_EQ(sum(device.comm(rank), sums, sums, stream), ecclSuccess);
     };
-    const DeviceGraph graph(stream, [&] {
-      for (int call = 0; call < 3; ++call) triple(stream);
-    });
-    // Whatever streams they are in: calls and runs follow one another as they were started.
-    for (int run = 0; run < runs; ++run) {
-      graph.launch(run % 2 == 0 ? stream : other);
-      if (run % 3 == 0) triple(run % 5 == 0 ? stream : other);
-      if (run % 20 == 0) stream.synchronize();
+    const DeviceGraph graph(stream, gather);
+    for (int run = 0; run < 10; ++run) {
+      graph.launch(stream);
+      if (run % 3 == 0) gather();
     }
     stream.synchronize();
-    other.synchronize();
-    EXPECT_EQ(data.read(), values(expected));
+    Values expected(4000, 9);
+    for (size_t block : {0u, 1u})
+      std::fill_n(expected.begin() + static_cast<long>(places[block]), counts[block], block + 1);
+    EXPECT_EQ(all.read(), expected);
+    EXPECT_EQ(sums.read(), values(1 << 14));
+    both.arrive_and_wait();
+  });
+}
+
+// Of three ranks each sum is three times what was there: an odd number, so that each call counts. Calls and
+// runs in two streams use the same connections, as they were started.
+TEST_P(CudaGraphs, ManyRunsBesideCalls) {
+  const int runs = kSanitized ? 100 : 1000, ranks = 3;
+  const auto streamOf = [](int run) { return static_cast<size_t>(run % 7 < 4); };
+  Ranks device(ranks, GetParam());
+  uint64_t expected[2] = {1, 1};
+  for (int run = 0; run < runs; ++run) expected[streamOf(run)] *= run % 3 == 0 ? 81 : 27;
+  device.each([&](int rank) {
+    const DeviceStream streams[2];
+    const DeviceBuffer<uint64_t> data[2] = {DeviceBuffer(values(1)), DeviceBuffer(values(1))};
+    const auto triple = [&](size_t which) {
+      EXPECT_EQ(sum(device.comm(rank), data[which], data[which], streams[which], which == 0 ? kCount : 100),
+                ecclSuccess)
+          << ecclGetLastError(device.comm(rank));
+    };
+    const auto thrice = [&](size_t which) {
+      for (int call = 0; call < 3; ++call) triple(which);
+    };
+    const DeviceGraph graphs[2] = {{streams[0], [&] { thrice(0); }}, {streams[1], [&] { thrice(1); }}};
+    for (int run = 0; run < runs; ++run) {
+      const size_t which = streamOf(run);
+      graphs[which].launch(streams[which]);
+      if (run % 3 == 0) triple(which);
+      if (run % 20 == 0) streams[0].synchronize();
+    }
+    for (const size_t which : {0, 1}) {
+      streams[which].synchronize();
+      EXPECT_EQ(data[which].read()[0], expected[which]);
+      EXPECT_EQ(data[which].read()[99], expected[which]);
+    }
   });
 }
 
@@ -139,6 +185,46 @@ TEST_P(CudaGraphs, RanksOfOneThreadInGroups) {
   stream.synchronize();
   EXPECT_EQ(a.read(), values(12));
   EXPECT_EQ(b.read(), values(12));
+}
+
+// Each rank sends in one stream and receives in another, and copies to itself.
+TEST_P(CudaGraphs, SendsAndRecvsInTwoStreams) {
+  Ranks device(3, GetParam());
+  std::barrier all(3);
+  device.each([&](int rank) {
+    Cuda& cuda = Cuda::get();
+    const auto at = static_cast<uint64_t>(rank);
+    const ecclComm_t comm = device.comm(rank);
+    const DeviceStream stream, side;
+    const DeviceBuffer<uint64_t> from(values(at)), to(values(9)), own(values(9));
+    test::cu::Event forks = nullptr, joins = nullptr;
+    for (test::cu::Event* event : {&forks, &joins})
+      Cuda::need(cuda.cuEventCreate(event, test::cu::kEventWithoutTiming), "cuEventCreate");
+    const DeviceGraph graph(stream, [&] {
+      cuda.cuEventRecord(forks, stream.native());
+      cuda.cuStreamWaitEvent(side.native(), forks, 0);
+      ecclGroupStart();
+      EXPECT_EQ(ecclSend(from.data(), kCount, ecclUint64, (rank + 1) % 3, comm, asStream(stream.native())),
+                ecclSuccess);
+      EXPECT_EQ(ecclRecv(to.data(), kCount, ecclUint64, (rank + 2) % 3, comm, asStream(side.native())),
+                ecclSuccess);
+      EXPECT_EQ(ecclSend(from.data(), kCount, ecclUint64, rank, comm, asStream(stream.native())), ecclSuccess);
+      EXPECT_EQ(ecclRecv(own.data(), kCount, ecclUint64, rank, comm, asStream(stream.native())), ecclSuccess);
+      EXPECT_EQ(ecclGroupEnd(), ecclSuccess) << ecclGetLastError(comm);
+      cuda.cuEventRecord(joins, side.native());
+      cuda.cuStreamWaitEvent(stream.native(), joins, 0);
+    });
+    ASSERT_EQ(graph.captured(), test::cu::kSuccess);
+    for (uint64_t run = 0; run < 10; ++run) {
+      all.arrive_and_wait();
+      from.write(values(10 * run + at));
+      graph.launch(stream);
+      stream.synchronize();
+      EXPECT_EQ(to.read(), values(10 * run + (at + 2) % 3));
+      EXPECT_EQ(own.read(), values(10 * run + at));
+    }
+    for (test::cu::Event event : {forks, joins}) Cuda::need(cuda.cuEventDestroy(event), "cuEventDestroy");
+  });
 }
 
 // The first call of a shape needs memory, which a capture does not forgive a thread unless that says so; nor
@@ -321,6 +407,15 @@ TEST_P(CudaGraphs, WhatCannotBeCapturedIsRefused) {
                                               HasSubstr("whose scalar is in device memory")));
   });
   EXPECT_EQ(graph.captured(), test::cu::kSuccess);
+  const DeviceStream other;
+  Ranks third(1, GetParam());
+  const DeviceGraph twice(stream, [&] {
+    ecclGroupStart();
+    ecclSend(data.data(), 10, ecclUint64, 0, third.comm(0), asStream(stream.native()));
+    ecclRecv(data.data() + 10, 10, ecclUint64, 0, third.comm(0), asStream(other.native()));
+    EXPECT_NE(ecclGroupEnd(), ecclSuccess);
+    EXPECT_THAT(ecclGetLastError(third.comm(0)), HasSubstr("put both into one stream"));
+  });
   // The refusal was of a call that has a number: the communicator has failed.
   Ranks another(1, GetParam());
   if (cuda.emulated()) {
@@ -362,7 +457,7 @@ TEST_P(CudaGraphs, EachCallIntoTheDriverMayFail) {
   EXPECT_GT(failed, 10);
 }
 
-INSTANTIATE_TEST_SUITE_P(, CudaGraphs, ::testing::Values("lanes"));
+INSTANTIATE_TEST_SUITE_P(, CudaGraphs, ::testing::Values("cuda", "lanes"));
 
 }  // namespace
 }  // namespace eccl

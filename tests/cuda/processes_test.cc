@@ -82,6 +82,10 @@ TEST_P(DeviceProcesses, GiveTheBitsOfTheHost) {
   run([](Process&, Ranks& host, Ranks& device) { test::sweep(host, device); });
 }
 
+TEST_P(DeviceProcesses, RunsOfGraphsGiveTheBitsOfTheHost) {
+  run([](Process&, Ranks& host, Ranks& device) { test::sweep(host, device, test::Way::replayed); });
+}
+
 TEST_P(DeviceProcesses, LongMessages) {
   run([](Process&, Ranks& host, Ranks& device) {
     for (const test::What what : test::kAll) {

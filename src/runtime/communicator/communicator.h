@@ -200,6 +200,7 @@ class Communicator final : public transport::ControlHandler,
   void onStall(Run& run, Duration stalled, const std::vector<int>& peers) override {
     diagnosis_.onStall(run, stalled, peers);
   }
+  std::shared_ptr<Run> onReplay(Run& captured) override;
   void onDriverFailed(const Status& why) override;
   void onFailed(std::vector<transport::ConnectionReport> connections) override;
   void wakeService() override { service_.wake(); }
@@ -231,6 +232,8 @@ class Communicator final : public transport::ControlHandler,
   void onIncoming(transport::Incoming incoming);
   // Binds one call to a Plan and a Run.
   Status plan(Run& run, Call call, bool callerBlocked);
+  // What a Run gets of its call, but for the plan.
+  void bind(Run& run, Call call, const UsedBuffers& buffers);
   // Gives a planned Run its number in the order of calls, and remembers the call.
   Status number(Run& run);
   // Remembers a call for the mismatch check. An error if another rank has told of a different call.

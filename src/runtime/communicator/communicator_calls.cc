@@ -17,15 +17,29 @@ Status Communicator::plan(Run& run, Call call, bool callerBlocked) {
   }
   run.executor = *executor;
   ECCL_ASSIGN(run.plan, planner_->plan(call));
+  bind(run, std::move(call), buffers);
+  run.record.callerBlocked = callerBlocked;
+  return {};
+}
+
+void Communicator::bind(Run& run, Call call, const UsedBuffers& buffers) {
   run.record = recordOf(call, rank_);
   run.callSignature = run.record.signature;
-  run.record.callerBlocked = callerBlocked;
   run.view.plan = &run.plan->view;
   run.view.buffers[static_cast<int>(Space::input)] = static_cast<std::byte*>(const_cast<void*>(buffers.send));
   run.view.buffers[static_cast<int>(Space::output)] =
       static_cast<std::byte*>(const_cast<void*>(buffers.receive));
   run.call = std::move(call);
-  return {};
+}
+
+// By the driver. What calls of graphs have in common with others is the communicator alone.
+std::shared_ptr<Run> Communicator::onReplay(Run& captured) {
+  auto run = std::make_shared<Run>();
+  run->executor = captured.executor;
+  run->plan = captured.plan;
+  bind(*run, captured.call, buffersOf(captured.call, rank_, ranks_));
+  run->record.scope |= CallRecord::kInGraphs;
+  return number(*run).ok() ? run : nullptr;
 }
 
 // A copy to oneself has no other end that could disagree.

@@ -67,7 +67,7 @@ void Diagnosis::tellMismatch(const Mismatch& mismatch) {
   std::string textA = callA->text(), textB = callB->text();
   std::string hint;
   if (textA == textB) hint = callA->countsHash != callB->countsHash ? " with different counts per rank" : "";
-  const char* kind = callA->scope == 0 ? "collective call" : "Send/Recv of this pair";
+  const char* kind = callA->calls() == 0 ? "collective call" : "Send/Recv of this pair";
   handler_.fault(
       Status::error(Code::invalidUsage,
                     "calls differ: as %s number %llu, %s made %s and %s made %s%s; every rank must make the "
@@ -170,8 +170,9 @@ void Diagnosis::onStall(Run& run, Duration stalled, const std::vector<int>& peer
 }
 
 Status Diagnosis::needsMoreCalls(int origin, const CallRecord& record) const {
-  const bool mine = record.scope == 0 || record.scope == CallRecord::pairScope(origin, rank_) ||
-                    record.scope == CallRecord::pairScope(rank_, origin);
+  const uint64_t calls = record.calls();
+  const bool mine = calls == 0 || calls == CallRecord::pairScope(origin, rank_) ||
+                    calls == CallRecord::pairScope(rank_, origin);
   if (!mine) return {};
   return Status::error(
       Code::invalidUsage,

@@ -2,6 +2,15 @@
 
 namespace eccl::runtime::cuda {
 
+CallOrder::Line CallOrder::lineOf(const Work& work) {
+  enum Kind { toSelf, collective, send, receive };
+  const Program& program = *work.program;
+  if (program.connections.empty()) return {toSelf, 0};
+  if (program.collective == Collective::send) return {send, program.connections[0].peer};
+  if (program.collective == Collective::receive) return {receive, program.connections[0].peer};
+  return {collective, 0};
+}
+
 CallOrder::~CallOrder() {
   const Entered entered(gpu_.driver(), gpu_.context());
   for (auto& [line, last] : last_) {

@@ -9,6 +9,7 @@
 #include <map>
 
 #include "runtime/cuda/capture.h"
+#include "runtime/executor/executor.h"
 
 namespace eccl::runtime::cuda {
 
@@ -18,6 +19,9 @@ class CallOrder {
  public:
   /// What calls use that follow one another: a rank's collectives, its Sends to a peer, or its Recvs from it.
   using Line = std::pair<int, int>;
+
+  /// The call's.
+  static Line lineOf(const Work& work);
 
   explicit CallOrder(Gpu& gpu) : gpu_(gpu) {}
   ~CallOrder();

@@ -38,8 +38,6 @@ struct LaneExecutor::Run final : WorkState {
 /// Graphs may still have calls of this rank: from now on their kernels end at once.
 LaneExecutor::~LaneExecutor() {
   if (neighbours_ != nullptr) neighbours_->leave(rank_);
-  kept_.reset();
-  destroyRetired();
 }
 
 Result<std::string> LaneExecutor::introduce(uint64_t communicator, int rank, int ranks) {
@@ -72,6 +70,7 @@ Status LaneExecutor::hear(int rank, std::string_view message) {
 }
 
 void LaneExecutor::fail() {
+  StagedExecutor::fail();
   if (neighbours_ != nullptr) neighbours_->abort();
 }
 
@@ -80,7 +79,10 @@ bool LaneExecutor::isPair(const Work& work) {
 }
 
 bool LaneExecutor::runsOnDevice(const Work& work) const {
-  return onDevice_ && work.places == 1 && (!work.program->streams || isPair(work));
+  const auto& extents = work.view.plan->extents;
+  const bool varies =
+      std::any_of(std::begin(extents), std::end(extents), [](auto* table) { return table != nullptr; });
+  return onDevice_ && work.places == 1 && !varies && (!work.program->streams || isPair(work));
 }
 
 Result<LaneExecutor::Ends*> LaneExecutor::ends(const RingId& id, uint32_t width, Work& work) {
@@ -231,15 +233,6 @@ Status LaneExecutor::checkRoom(std::span<Work* const> works) const {
   return {};
 }
 
-/// What a call takes for itself on its rank: no two of a kernel may have the same.
-CallOrder::Line LaneExecutor::lineOf(const Work& work) {
-  enum Kind { toSelf, collective, send, receive };
-  const Program& program = *work.program;
-  if (program.connections.empty()) return {toSelf, 0};
-  if (!isPair(work)) return {collective, 0};
-  return {program.collective == Collective::send ? send : receive, program.connections[0].peer};
-}
-
 /// Calls of one group. Those that follow one another, as they use the same connections, are in kernels that do.
 /// A call has the same place among such calls on all its ranks, so the kernels of the ranks match.
 Status LaneExecutor::launch(std::span<Work* const> works, NativeStream stream) {
@@ -257,7 +250,7 @@ Status LaneExecutor::launch(std::span<Work* const> works, NativeStream stream) {
   std::map<std::pair<size_t, DataType>, std::vector<Work*>> kernels;
   for (Work* work : works) {
     const DataType type = reduces(work->program->collective) ? work->type : DataType::int8;
-    kernels[{places[{work->executor, lineOf(*work)}]++, type}].push_back(work);
+    kernels[{places[{work->executor, CallOrder::lineOf(*work)}]++, type}].push_back(work);
   }
   for (const auto& [which, calls] : kernels) ECCL_TRY(launchOne(calls, which.second, queue));
   return {};
@@ -280,7 +273,7 @@ Status LaneExecutor::launchOne(const std::vector<Work*>& works, DataType type, c
   uint32_t blocks = 0;
   for (Work* work : works) {
     auto& executor = static_cast<LaneExecutor&>(*work->executor);
-    ECCL_TRY(executor.kept_->order.follow(lineOf(*work), queue.stream, queue.capture));
+    ECCL_TRY(executor.kept_->order.follow(CallOrder::lineOf(*work), queue.stream, queue.capture));
     ECCL_TRY(executor.prepare(*work, calls, blocks, queue, launch));
   }
   ECCL_TRY(checkRoom(works));
@@ -292,7 +285,7 @@ Status LaneExecutor::launchOne(const std::vector<Work*>& works, DataType type, c
                                static_cast<void*>(queue.stream), gpu_.name().c_str()));
   for (const Work* work : works) {
     CallOrder& order = static_cast<LaneExecutor*>(work->executor)->kept_->order;
-    ECCL_TRY(order.note(lineOf(*work), queue.stream, queue.capture));
+    ECCL_TRY(order.note(CallOrder::lineOf(*work), queue.stream, queue.capture));
   }
   return {};
 }
@@ -341,6 +334,7 @@ LaneAnswer LaneExecutor::faultOf(Work& work, const lanes::Report& report) {
 
 // One kernel follows the other, so the report is of the last.
 Replays LaneExecutor::look(Work& captured) {
+  if (!captured.carried) return StagedExecutor::look(captured);
   auto& run = static_cast<Run&>(*captured.state);
   const lanes::Report& report = *run.used->report.host;
   if (run.used->isOver()) return Replays::over;

@@ -66,7 +66,6 @@ class LaneExecutor final : public StagedExecutor {
   static LaneAnswer faultOf(Work& work, const lanes::Report& report);
   Status checkRoom(std::span<Work* const> works) const;
   static bool isPair(const Work& work);
-  static CallOrder::Line lineOf(const Work& work);
   Status launch(std::span<Work* const> works, NativeStream stream);
   Status launchOne(const std::vector<Work*>& works, DataType type, const Queue& queue);
 

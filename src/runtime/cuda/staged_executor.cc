@@ -1,8 +1,16 @@
 #include "runtime/cuda/staged_executor.h"
 
 #include <cstring>
+#include <map>
+#include <set>
 
 namespace eccl::runtime::cuda {
+
+StagedExecutor::~StagedExecutor() {
+  graphs_->end();
+  graphs_.reset();
+  destroyRetired();
+}
 
 Status StagedExecutor::open() {
   const Entered entered(gpu_.driver(), gpu_.context());
@@ -44,40 +52,72 @@ Status StagedExecutor::refuseCapture(NativeStream stream, const char* what) cons
       static_cast<void*>(stream), what);
 }
 
-Result<std::unique_ptr<StreamGate>> StagedExecutor::enter(void* native, std::span<Work* const> works,
+Result<std::unique_ptr<StreamGate>> StagedExecutor::enter(void* native, Works works,
                                                           std::function<void()> reached) {
   const auto stream = static_cast<NativeStream>(native);
-  const Driver& driver = gpu_.driver();
-  const Entered entered(driver, gpu_.context());
+  const Entered entered(gpu_.driver(), gpu_.context());
   ECCL_TRY(entered.status());
-  ECCL_TRY(refuseCapture(stream, "a call that is staged through the host"));
-  // Runs of other communicators have executors of the same kind and GPU: that is the stream's.
-  const auto bellOf = [](Work& work) -> BellStream& {
-    return static_cast<StagedExecutor*>(work.executor)->bell_;
-  };
+  destroyRetired();
+  ECCL_ASSIGN(const Capture capture, captureOf(gpu_, stream));
+  ECCL_TRY(capture.goesOn() ? this->capture(stream, works, capture) : put(stream, works, capture));
+  reached();
+  return std::unique_ptr<StreamGate>();
+}
+
+/// Puts the ways of all into the stream.
+Status StagedExecutor::put(NativeStream stream, Works works, const Capture& capture) {
+  std::map<std::pair<const Executor*, CallOrder::Line>, size_t> places;
   std::vector<bool> first;
   for (Work* work : works) {
     first.push_back(work->state == nullptr);
     if (!first.back()) continue;
-    auto made = std::make_unique<StagedRun>(gpu_);
-    StagedRun& run = *made;
-    work->state = std::move(made);  // whatever fails from here on, its end lets the stream go on
-    ECCL_TRY(run.prepare(*work));
+    const auto run = std::make_shared<StagedRun>(gpu_);
+    work->captured = capture.goesOn();
+    // Whatever fails from here on, the end of the state lets the stream go on.
+    work->state = std::make_unique<StagedState>(run, !work->captured);
+    if (work->captured) {
+      run->beCaptured(*work, of(*work).graphs_, places[{work->executor, CallOrder::lineOf(*work)}]++);
+      ECCL_TRY(keep(gpu_, capture, run));
+      of(*work).graphs_->add(run);
+    }
+    ECCL_TRY(run->prepare(*work));
   }
   const auto each = [&](const auto& put) -> Status {
     for (size_t i = 0; i < works.size(); ++i)
-      ECCL_TRY(put(static_cast<StagedRun&>(*works[i]->state), *works[i], first[i]));
+      ECCL_TRY(put(*static_cast<StagedState&>(*works[i]->state).run, *works[i], first[i]));
     return {};
   };
-  // All go to the host before any is waited for: they may need each other.
+  // All go to the host before any is waited for: they may need each other. Runs of other communicators have
+  // executors of the same kind and GPU: that is the stream's.
   ECCL_TRY(each([&](StagedRun& run, Work& work, bool isFirst) {
-    return isFirst ? run.arrive(work, stream, bellOf(work)) : run.arriveAlso(stream, bellOf(work));
+    BellStream& bell = of(work).bell_;
+    return isFirst ? run.arrive(work, stream, bell) : run.arriveAlso(stream, bell);
   }));
-  ECCL_TRY(each([&](StagedRun& run, Work& work, bool isFirst) {
+  return each([&](StagedRun& run, Work& work, bool isFirst) {
     return isFirst ? run.depart(work, stream) : run.departAlso(stream);
-  }));
-  reached();
-  return std::unique_ptr<StreamGate>();
+  });
+}
+
+/// The same for a graph, in which calls follow one another if they use the same connections: so Runs begin in
+/// that order.
+Status StagedExecutor::capture(NativeStream stream, Works works, const Capture& capture) {
+  std::map<StagedGraphs*, std::unique_lock<std::mutex>> locks;  // in one order, whichever thread
+  std::set<std::pair<StagedGraphs*, CallOrder::Line>> lines;
+  for (const Work* work : works) {
+    if (work->places > 1)
+      return Status::error(
+          eccl::Code::invalidUsage,
+          "a copy of a rank to itself whose ecclSend and ecclRecv are in two streams is captured "
+          "into a graph, which cannot be: put both into one stream");
+    StagedGraphs* const graphs = of(*work).graphs_.get();
+    lines.emplace(graphs, CallOrder::lineOf(*work));
+    locks[graphs];
+  }
+  for (auto& [graphs, lock] : locks) lock = std::unique_lock(graphs->mutex());
+  for (const auto& [graphs, line] : lines) ECCL_TRY(graphs->order().follow(line, stream, capture));
+  ECCL_TRY(put(stream, works, capture));
+  for (const auto& [graphs, line] : lines) ECCL_TRY(graphs->order().note(line, stream, capture));
+  return {};
 }
 
 // By way of pinned memory: a copy to any other waits for more than this stream.
@@ -102,16 +142,28 @@ Status StagedExecutor::read(void* stream, void* to, const void* from, size_t byt
 }
 
 Status StagedExecutor::begin(Work& work) {
-  static_cast<StagedRun&>(*work.state).begin(work);
+  static_cast<StagedState&>(*work.state).run->begin(work);
   return {};
 }
 
 LaneAnswer StagedExecutor::advance(Work& work, int32_t lane, int budget) {
-  auto& run = static_cast<StagedRun&>(*work.state);
+  StagedRun& run = *static_cast<StagedState&>(*work.state).run;
   run.advance(work);
   const LaneAnswer answer = host_->advance(work, lane, budget);
   if (answer != LaneAnswer::blocked) run.advance(work);
   return answer;
+}
+
+Replays StagedExecutor::look(Work& captured) {
+  return static_cast<StagedState&>(*captured.state).run->isOver() ? Replays::over : Replays::idle;
+}
+
+void StagedExecutor::takeBegun(const std::function<void(Work&, std::unique_ptr<WorkState>)>& visit) {
+  // What waits for them in graphs keeps them alive.
+  for (StagedRun* each : graphs_->takeBegun()) {
+    Work& captured = *each->captured();
+    visit(captured, std::make_unique<StagedState>(static_cast<StagedState&>(*captured.state).run, true));
+  }
 }
 
 }  // namespace eccl::runtime::cuda

@@ -15,7 +15,11 @@ namespace eccl::runtime::cuda {
 class StagedExecutor : public Executor {
  public:
   StagedExecutor(Gpu& gpu, const ExecutorContext& context)
-      : gpu_(gpu), host_(context.host), bell_(gpu, context.bell) {}
+      : gpu_(gpu),
+        host_(context.host),
+        bell_(gpu, context.bell),
+        graphs_(std::make_shared<StagedGraphs>(gpu, context.bell)) {}
+  ~StagedExecutor() override;
   /// Once, before anything else.
   Status open();
 
@@ -32,6 +36,10 @@ class StagedExecutor : public Executor {
   Status read(void* stream, void* to, const void* from, size_t bytes) override;
   Status begin(Work& work) override;
   LaneAnswer advance(Work& work, int32_t lane, int budget) override;
+  Replays look(Work& captured) override;
+  bool anyBegun() const override { return graphs_->anyBegun(); }
+  void takeBegun(const std::function<void(Work&, std::unique_ptr<WorkState>)>& visit) override;
+  void fail() override { graphs_->end(); }
   void cancel(Work&) override {}
   void quiesce(Work&) override {}
   Status failure(const Work&) const override { return {}; }
@@ -43,8 +51,14 @@ class StagedExecutor : public Executor {
   Gpu& gpu_;
 
  private:
+  using Works = std::span<Work* const>;
+  static StagedExecutor& of(const Work& work) { return static_cast<StagedExecutor&>(*work.executor); }
+  Status put(NativeStream stream, Works works, const Capture& capture);
+  Status capture(NativeStream stream, Works works, const Capture& capture);
+
   const std::shared_ptr<Executor> host_;
   BellStream bell_;
+  std::shared_ptr<StagedGraphs> graphs_;
 };
 
 }  // namespace eccl::runtime::cuda

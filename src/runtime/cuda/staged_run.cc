@@ -51,13 +51,23 @@ void forPieces(const PlanView& plan, Space space, uint64_t from, uint64_t to,
 }
 
 StagedRun::~StagedRun() {
-  if (passed_.host != nullptr) __atomic_store_n(passed_.host, passed_.value, __ATOMIC_RELEASE);
+  // A graph that is gone has nothing outstanding.
+  if (captured_ != nullptr) {
+    for (Word* word : {&arrived_, &passed_})
+      if (word->host != nullptr) __atomic_store_n(word->host, word->value, __ATOMIC_RELEASE);
+  }
   // After a failure half-way nobody can tell when the stream is through with the twins: they stay taken.
   if (!inUse_) {
     for (const Pinned& each : twins_) gpu_.giveBack(each, over_);
   }
   for (const Word& each : {arrived_, passed_, over_}) gpu_.giveBack(each);
   for (const Word& each : also_) gpu_.giveBack(each);
+}
+
+void StagedRun::beCaptured(Work& work, std::shared_ptr<StagedGraphs> graphs, size_t place) {
+  captured_ = &work;
+  graphs_ = std::move(graphs);
+  key_ = {CallOrder::lineOf(work), place, false};
 }
 
 Status StagedRun::prepare(const Work& work) {
@@ -93,9 +103,21 @@ Status StagedRun::arrive(const Work& work, NativeStream stream, BellStream& bell
     if (groups_ > 0) ECCL_TRY(copyGroup(*work.view.plan, input_, group, stream));
     ECCL_TRY(write(stream, arrived_));
     // While groups come one after the other the driver does not sleep.
-    if (group % kGroupsPerBell == 0 || group + 1 == marks) ECCL_TRY(bell.ringAt(arrived_, arrived_.value));
+    if (group % kGroupsPerBell != 0 && group + 1 != marks) continue;
+    if (captured_ == nullptr)
+      ECCL_TRY(bell.ringAt(arrived_, arrived_.value));
+    else if (group == 0)
+      ECCL_TRY(callBack(stream, [](void* run) { static_cast<StagedRun*>(run)->onBegun(); }));
+    else
+      ECCL_TRY(callBack(stream, [](void* run) { static_cast<StagedRun*>(run)->graphs_->ring(); }));
   }
   return {};
+}
+
+/// The graph has what is called back as long as it runs.
+Status StagedRun::callBack(NativeStream stream, HostFunction function) {
+  return gpu_.driver().check(gpu_.driver().cuLaunchHostFunc(stream, function, this), "cuLaunchHostFunc",
+                             "in the call's stream %p of %s", static_cast<void*>(stream), gpu_.name().c_str());
 }
 
 Status StagedRun::depart(const Work& work, NativeStream stream) {
@@ -105,7 +127,7 @@ Status StagedRun::depart(const Work& work, NativeStream stream) {
     ECCL_TRY(copyGroup(*work.view.plan, output_, group, stream));
   }
   if (groups_ == 0) ECCL_TRY(wait(stream, passed_, passed_.value));
-  ECCL_TRY(write(stream, over_));
+  ECCL_TRY(captured_ != nullptr ? set(stream, passed_, passedAtFirst_) : write(stream, over_));
   inUse_ = false;
   return {};
 }
@@ -126,6 +148,7 @@ void StagedRun::begin(Work& work) {
     for (const Side& side : {input_, output_}) work.view.buffers[static_cast<int>(side.space)] = side.twin;
   }
   work.view.readyTiles = 0;
+  passedAll_ = false;
 }
 
 void StagedRun::advance(Work& work) {
@@ -134,6 +157,7 @@ void StagedRun::advance(Work& work) {
       if (!word.reached(word.value)) return;
     }
     const bool all = arrived_.reached(arrived_.value);
+    if (all && captured_ != nullptr) __atomic_store_n(arrived_.host, arrivedAtFirst_, __ATOMIC_RELEASE);
     work.view.readyTiles = all ? UINT64_MAX : arrived_.since(arrivedAtFirst_) * tilesPerGroup_;
   }
   uint64_t done = UINT64_MAX;  // tiles
@@ -141,17 +165,42 @@ void StagedRun::advance(Work& work) {
     done = std::min(done, work.view.lanes[lane].finished ? UINT64_MAX : work.view.lanes[lane].tile);
   const uint64_t to =
       done == UINT64_MAX ? passed_.value : passedAtFirst_ + std::min(groups_, done / tilesPerGroup_);
-  if (!passed_.reached(to)) __atomic_store_n(passed_.host, to, __ATOMIC_RELEASE);
+  // Once it may pass all, the stream writes the word.
+  if (!passedAll_ && !passed_.reached(to)) __atomic_store_n(passed_.host, to, __ATOMIC_RELEASE);
+  passedAll_ |= to == passed_.value;
+}
+
+void StagedRun::letGo() {
+  if (passed_.host != nullptr && !std::exchange(passedAll_, true))
+    __atomic_store_n(passed_.host, passed_.value, __ATOMIC_RELEASE);
+}
+
+void StagedRun::onBegun() {
+  if (ended_.load())
+    __atomic_store_n(passed_.host, passed_.value, __ATOMIC_RELEASE);
+  else
+    graphs_->begin(*this);
+}
+
+// Whoever begins sees that it has ended, or its stream sees the word.
+void StagedRun::end() {
+  ended_.store(true);
+  if (passed_.host != nullptr) __atomic_store_n(passed_.host, passed_.value, __ATOMIC_SEQ_CST);
 }
 
 /// In place is in place on the host too, so that nothing is copied there that was not. Where a buffer begins in
 /// its cache line stays as it is.
 Status StagedRun::provideTwins() {
   constexpr size_t kLine = 64;
-  const auto provide = [&](Pinned& pinned, std::byte* user, size_t begin, size_t end) -> Result<std::byte*> {
-    const size_t skip = reinterpret_cast<uintptr_t>(user + begin) % kLine;
-    ECCL_ASSIGN(pinned, gpu_.pin(skip + (end - begin)));
-    return pinned.memory + skip;
+  const auto provide = [&](bool output, std::byte* user, size_t begin, size_t end) -> Result<std::byte*> {
+    const size_t skip = reinterpret_cast<uintptr_t>(user + begin) % kLine, most = skip + (end - begin);
+    if (captured_ == nullptr) {
+      ECCL_ASSIGN(twins_[output], gpu_.pin(most));
+      return twins_[output].memory + skip;
+    }
+    std::get<bool>(key_) = output;
+    ECCL_ASSIGN(capturedTwins_[output], graphs_->twin(key_, most));
+    return capturedTwins_[output]->memory + skip;
   };
   const auto at = [](const Side& side, size_t offset) {
     return reinterpret_cast<uintptr_t>(side.user) + offset;
@@ -164,14 +213,14 @@ Status StagedRun::provideTwins() {
   if (!overlap) {
     for (Side* side : {&input_, &output_}) {
       if (side->end == 0) continue;
-      ECCL_ASSIGN(std::byte * first, provide(twins_[side == &output_], side->user, side->begin, side->end));
+      ECCL_ASSIGN(std::byte * first, provide(side == &output_, side->user, side->begin, side->end));
       side->twin = twinOf(first, side->begin);
     }
     return {};
   }
   const uintptr_t low = std::min(at(input_, input_.begin), at(output_, output_.begin)),
                   high = std::max(at(input_, input_.end), at(output_, output_.end));
-  ECCL_ASSIGN(std::byte * first, provide(twins_[0], reinterpret_cast<std::byte*>(low), 0, high - low));
+  ECCL_ASSIGN(std::byte * first, provide(false, reinterpret_cast<std::byte*>(low), 0, high - low));
   for (Side* side : {&input_, &output_})
     side->twin = twinOf(first, low - reinterpret_cast<uintptr_t>(side->user));
   return {};
@@ -195,11 +244,15 @@ Status StagedRun::copyGroup(const PlanView& plan, const Side& side, uint64_t gro
 }
 
 Status StagedRun::write(NativeStream stream, Word& word) {
-  ECCL_TRY(gpu_.driver().check(gpu_.driver().cuStreamWriteValue64(stream, word.device, word.value + 1, 0),
-                               "cuStreamWriteValue64", "in the call's stream %p of %s",
-                               static_cast<void*>(stream), gpu_.name().c_str()));
+  ECCL_TRY(set(stream, word, word.value + 1));
   ++word.value;
   return {};
+}
+
+Status StagedRun::set(NativeStream stream, const Word& word, uint64_t value) {
+  return gpu_.driver().check(gpu_.driver().cuStreamWriteValue64(stream, word.device, value, 0),
+                             "cuStreamWriteValue64", "in the call's stream %p of %s",
+                             static_cast<void*>(stream), gpu_.name().c_str());
 }
 
 Status StagedRun::wait(NativeStream stream, const Word& word, uint64_t value) {

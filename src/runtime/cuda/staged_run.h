@@ -10,23 +10,31 @@
 // The engine only reads and writes words. A lane goes on to a tile when its group is there
 // (RunView::readyTiles). A group of the output is free to be copied when every lane has passed it. So copies
 // and lanes go on at the same time. `over` tells that the stream uses the twins no more.
+//
+// A captured call has the same put into its graph, with a host function behind `arrived` that has the engine
+// begin a Run, and with `passed` written back to where it began, at the end, in place of `over`. The engine
+// writes `arrived` back. So every run of the graph finds the words alike.
 #pragma once
 
 #include <functional>
 #include <vector>
 
+#include "runtime/cuda/staged_graphs.h"
 #include "runtime/cuda/streams.h"
 #include "runtime/executor/executor.h"
 
 namespace eccl::runtime::cuda {
 
-/// What a Run on a GPU's memory has of its own. Owner: the Run. Threads: prepare(), arrive() and depart() by
-/// the thread that makes the call, then the driver. When it is destroyed the stream goes on, whatever the Run
-/// has come to.
-class StagedRun final : public WorkState {
+/// What a Run on a GPU's memory has of its own; or all those of a captured call, one after the other. Owner:
+/// the Run, or the call's and its graph. Threads: prepare(), arrive() and depart() by the thread that makes the
+/// call, then the driver; onBegun() and end() any.
+class StagedRun final : public OfGraph {
  public:
   explicit StagedRun(Gpu& gpu) : gpu_(gpu) {}
   ~StagedRun() override;
+  /// It is for `work`, which is captured and the `place`-th of its line in a group. First.
+  void beCaptured(Work& work, std::shared_ptr<StagedGraphs> graphs, size_t place);
+  Work* captured() const { return captured_; }
 
   /// Provides twins and words. The context is current for the three.
   Status prepare(const Work& work);
@@ -43,6 +51,12 @@ class StagedRun final : public WorkState {
   void begin(Work& work);
   /// What has come is ready, and what lanes have finished may go back.
   void advance(Work& work);
+  /// The Run has ended: the stream goes on, whatever that has come to.
+  void letGo();
+  /// A graph that runs has come to it. In a host function.
+  void onBegun();
+  /// The communicator has failed, or is gone: streams go on, now and whenever the graph runs.
+  void end();
 
  private:
   /// One of the caller's buffers, and where its byte 0 would be in the twin.
@@ -55,16 +69,35 @@ class StagedRun final : public WorkState {
   Status provideTwins();
   Status copyGroup(const PlanView& plan, const Side& side, uint64_t group, NativeStream stream);
   Status write(NativeStream stream, Word& word);
+  Status set(NativeStream stream, const Word& word, uint64_t value);
+  Status callBack(NativeStream stream, HostFunction function);
   Status wait(NativeStream stream, const Word& word, uint64_t value);
 
   Gpu& gpu_;
   Side input_{Space::input}, output_{Space::output};
   Pinned twins_[2];
+  std::shared_ptr<const Pinned> capturedTwins_[2];
   uint64_t groups_ = 0, tilesPerGroup_ = 1;  // 0: there are no bytes
   Word arrived_, passed_, over_;             // each counts groups, from where it was; at least one
   uint64_t arrivedAtFirst_ = 0, passedAtFirst_ = 0;
   std::vector<Word> also_;  // of other streams
   bool inUse_ = false;      // of the twins: a copy is in the stream, and `over` is not
+  bool passedAll_ = false;  // by the Run
+  std::shared_ptr<StagedGraphs> graphs_;
+  Work* captured_ = nullptr;
+  StagedGraphs::Key key_;
+  std::atomic<bool> ended_{false};
+};
+
+/// A Run's share in it.
+struct StagedState final : WorkState {
+  /// `runs`: this is a Run, not a call that was captured.
+  StagedState(std::shared_ptr<StagedRun> its, bool isRun) : run(std::move(its)), runs(isRun) {}
+  ~StagedState() override {
+    if (runs) run->letGo();
+  }
+  const std::shared_ptr<StagedRun> run;
+  const bool runs;
 };
 
 /// Calls visit(begin, end), in bytes into the buffer, for the pieces of `space` that belong to tiles [from,

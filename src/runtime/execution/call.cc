@@ -85,14 +85,14 @@ std::string CallRecord::text() const {
   if (hasRoot(what)) text += format(", root %d", root);
   if (what == Collective::send) text += format(", to rank %d", root);
   if (what == Collective::receive) text += format(", from rank %d", root);
-  return text + ")";
+  return text + (inGraph() ? ") of a graph" : ")");
 }
 
 uint64_t CallRecord::shape() const {
   // Send and Recv of one pair agree; so does what all ranks of a collective know alike.
-  const uint64_t what = scope != 0 ? scope
-                                   : static_cast<uint64_t>(static_cast<uint32_t>(root)) << 32 |
-                                         static_cast<uint32_t>(collective) << 8 | op;
+  const uint64_t what = calls() != 0 ? scope
+                                     : static_cast<uint64_t>(static_cast<uint32_t>(root)) << 32 |
+                                           static_cast<uint32_t>(collective) << 8 | op;
   return mixed(mixed(mixed(kEmptyHash, what), static_cast<uint64_t>(countsHash) << 8 | type), count);
 }
 

@@ -88,7 +88,8 @@ inline constexpr uint64_t kEmptyHash = 0xcbf29ce484222325ull;
 /// What other ranks are told about a call. Plain data, sent as it lies; one that came from a peer may hold
 /// anything.
 struct CallRecord {
-  /// Calls are numbered within a scope: 0 for collectives, else the ordered pair of a Send and its Recv.
+  /// Calls are numbered within a scope: 0 for collectives, else the ordered pair of a Send and its Recv. What
+  /// graphs make has scopes of its own, with kInGraphs added.
   uint64_t scope = 0, sequence = 0;
   uint64_t count = 0;
   uint32_t signature = 0;  // travels with every message of the call
@@ -107,6 +108,10 @@ struct CallRecord {
     signature = static_cast<uint32_t>(hash ^ hash >> 32);
     if (signature == 0) signature = 1;
   }
+  static constexpr uint64_t kInGraphs = uint64_t{1} << 63;
+  bool inGraph() const { return (scope & kInGraphs) != 0; }
+  /// Without kInGraphs.
+  uint64_t calls() const { return scope & ~kInGraphs; }
   /// The scope of what `from` sends to `to`. Never 0.
   static uint64_t pairScope(int from, int to) {
     return (static_cast<uint64_t>(from) + 1) << 32 | static_cast<uint32_t>(to);

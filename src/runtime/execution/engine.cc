@@ -158,9 +158,7 @@ void Engine::takeQueued() {
     for (transport::Incoming& each : inbox.incoming) connector_->adopt(std::move(each));
     for (auto& run : inbox.queued) {
       if (run->captured) {
-        ECCL_TRY(begin(*run));
-        captured_.push_back(run);
-        complete(*run, {});
+        keepCaptured(run);
         continue;
       }
       admit(*run);
@@ -209,6 +207,10 @@ bool Engine::drive() {
   if (role_.news()) takeQueued();
   connector_->progress();
   bool moved = false;
+  if (const auto& device = executors_.device(); device != nullptr && device->anyBegun()) {
+    takeReplays();
+    moved = true;
+  }
   bool finished = false;
   for (size_t i = 0; i < active_.size(); ++i) {
     Run& run = *active_[i];

@@ -51,6 +51,9 @@ class EngineHandler {
   /// The engine has failed, and its peers have been told. Once, if EngineOptions::reportsFailure, before the
   /// Runs end: who waits for one finds what is done here.
   virtual void onFailed(std::vector<transport::ConnectionReport> /*connections*/) {}
+  /// A graph makes the call of `captured` again: a Run of it, numbered, to be begun now. Null: another rank's
+  /// graph has made another call, and the communicator has failed.
+  virtual std::shared_ptr<Run> onReplay(Run& /*captured*/) { return nullptr; }
   /// There is work that nobody waits for: have serve() called. Any thread, with a lock held: must not call
   /// back.
   virtual void wakeService() = 0;
@@ -188,6 +191,8 @@ class Engine : DriverRole::Bells {
     if (failing()) failActive();
   }
   void takeQueued();
+  void keepCaptured(const std::shared_ptr<Run>& run);
+  void takeReplays();
   void admit(Run& run);
   Status begin(Run& run);
   template <class HandOver>

@@ -85,6 +85,15 @@ Status Engine::begin(Run& run) {
   return run.executor->begin(run);
 }
 
+// Those of graphs have no place in the order of calls.
+void Engine::keepCaptured(const std::shared_ptr<Run>& run) {
+  run->lanes.assign(run->program->lanes.size(), LaneState{});  // for faults
+  run->view.lanes = run->lanes.data();
+  if (!run->carried) run->plan = planInGraphs(*run->plan);
+  captured_.push_back(run);
+  complete(*run, {});
+}
+
 void Engine::startLane(Run& run, int lane) {
   if (run.carried) {
     run.phases[static_cast<size_t>(lane)] = Run::LanePhase::running;

@@ -45,6 +45,17 @@ void Engine::start(const std::shared_ptr<Run>& run, HandOver&& handOver) {
   complete(*run, status);
 }
 
+void Engine::takeReplays() {
+  executors_.device()->takeBegun([this](Work& captured, std::unique_ptr<WorkState> state) {
+    const std::shared_ptr<Run> run = handler_.onReplay(static_cast<Run&>(captured));
+    if (run == nullptr) return;
+    run->state = std::move(state);
+    run->released = true;
+    count(*run);
+    start(run, [](Run&) {});
+  });
+}
+
 void Engine::execute(const std::shared_ptr<Run>& run) {
   count(*run);
   const auto queue = [&] {

@@ -106,10 +106,38 @@ void findPosts(const Program& program, uint32_t offers, Plan& plan) {
                                : -1);
     any |= posts;
   }
-  if (any) plan.view.ahead = plan.ahead.data();
+  if (!any) plan.ahead.clear();
 }
 
 }  // namespace
+
+void Plan::completeView() {
+  view.lanes = program->lanes.data();
+  view.steps = program->steps.data();
+  view.operands = program->operands.data();
+  for (int s = 0; s < kMemorySpaces; ++s) view.extents[s] = extents[s].empty() ? nullptr : extents[s].data();
+  view.ahead = ahead.empty() ? nullptr : ahead.data();
+}
+
+std::shared_ptr<Plan> planInGraphs(const Plan& plan) {
+  auto program = std::make_shared<Program>(*plan.program);
+  for (ConnectionSpec& connection : program->connections)
+    connection.tag = transport::tagInGraphs(connection.tag);
+  auto copy = std::make_shared<Plan>();
+  copy->program = std::move(program);
+  copy->view = plan.view;
+  std::copy(std::begin(plan.extents), std::end(plan.extents), copy->extents);
+  copy->scratchBytes = plan.scratchBytes;
+  copy->relayFlags = plan.relayFlags;
+  copy->footprint = plan.footprint;
+  copy->relayedAt = plan.relayedAt;
+  copy->ahead = plan.ahead;
+  copy->mostAhead = plan.mostAhead;
+  copy->laneConnections = plan.laneConnections;
+  copy->algorithm = plan.algorithm;
+  copy->completeView();
+  return copy;
+}
 
 bool Plan::prepare(const Call& call, const CallRecord& record) {
   const bool ready = std::all_of(connections.begin(), connections.end(), [](const auto* connection) {
@@ -195,17 +223,12 @@ Result<std::shared_ptr<Plan>> Planner::make(const Call& call, std::shared_ptr<co
   auto plan = std::make_shared<Plan>();
   plan->program = program;
   PlanView& view = plan->view;
-  view.lanes = program->lanes.data();
-  view.steps = program->steps.data();
-  view.operands = program->operands.data();
   for (int s = 0; s < kMemorySpaces; ++s) view.maps[s] = program->maps[s];
   view.streams = program->streams;
   view.elementBytes = static_cast<uint32_t>(sizeOf(call.type));
   view.blockElements = call.count;
   layOutBlocks(call, *program, *plan);
-  for (int s = 0; s < kMemorySpaces; ++s) {
-    if (!plan->extents[s].empty()) view.extents[s] = plan->extents[s].data();
-  }
+  plan->completeView();
 
   const int32_t longestMessage = program->messageParts;
   const uint64_t least = static_cast<uint64_t>(longestMessage) * view.elementBytes;
@@ -238,6 +261,7 @@ Result<std::shared_ptr<Plan>> Planner::make(const Call& call, std::shared_ptr<co
                               view.partition.tile * view.elementBytes * static_cast<uint64_t>(longestMessage));
   findConnections(*program, *plan);
   if (!program->streams) findPosts(*program, context_.ring.offers(), *plan);
+  plan->completeView();
   return plan;
 }
 

@@ -47,6 +47,9 @@ struct Plan {
   /// What the executor keeps with it: Work::kept.
   std::shared_ptr<void> kept;
 
+  /// Has the view point to what is here, but for connections.
+  void completeView();
+
  private:
   std::unique_ptr<FastPath> ownedFastPath_;
   std::atomic<FastPath*> fastPath_{nullptr};
@@ -55,6 +58,9 @@ struct Plan {
   std::vector<SendEnd*> senders_;
   std::vector<ReceiveEnd*> receivers_;
 };
+
+/// The same plan for calls that graphs make, which have connections of their own.
+std::shared_ptr<Plan> planInGraphs(const Plan& plan);
 
 /// What planning depends on besides the call: the same on all ranks, but for `rank` and `verify`.
 struct PlanContext {

@@ -35,7 +35,7 @@ struct WorkState {
 
 class Executor;
 
-/// What has come of a captured call since it was last asked about. idle: nothing is under way, or it goes on.
+/// What has come of a captured call since it was last looked at. idle: nothing is under way, or it goes on.
 /// waits: it is under way and waits for peers, as forAwaited() says. failed: as LaneAnswer::failed. over: its
 /// graph is gone.
 enum class Replays : uint8_t { idle, waits, failed, over };
@@ -58,7 +58,8 @@ struct Work {
   /// The executor's lanes have connections of their own, and lane 0 stands for all: the engine neither makes
   /// nor waits for connections. Set by Executor::enter().
   bool carried = false;
-  /// The call is in a graph of the device's, and is made when that runs, not now: see Executor::look(). Set by
+  /// The call is in a graph of the device's, and is made when that runs, not now: by the device alone if it is
+  /// carried, see Executor::look(); else by a new Run each time, see Executor::takeBegun(). Set by
   /// Executor::enter().
   bool captured = false;
   size_t footprint = 0;   // bytes of the caller's two buffers
@@ -160,6 +161,11 @@ class Executor : public std::enable_shared_from_this<Executor> {
   /// Of a Run that was captured, and has ended at once: how its replays fare. It keeps its state until its
   /// graph is gone, or the engine. Asked a few times a second.
   virtual Replays look(Work& /*captured*/) { return Replays::over; }
+  /// Some captured Runs are wanted again; the bell was rung. Cheap.
+  virtual bool anyBegun() const { return false; }
+  /// Calls visit(captured, state) for each of them, in the order in which they are wanted: a Run like it is to
+  /// be begun with that state.
+  virtual void takeBegun(const std::function<void(Work&, std::unique_ptr<WorkState>)>& /*visit*/) {}
   /// Drops what has not begun, and has what has begun end soon, done or not. Returns at once.
   virtual void cancel(Work& work) = 0;
   /// After cancel(): returns when nothing that was submitted touches memory any more. The driver waits.

@@ -350,7 +350,7 @@ std::vector<Untaken> Connector::untaken() const {
     if (!connection.sends() || connection.path() == nullptr) continue;
     bool final = false;
     const uint64_t left = connection.sendEnd.untaken(&final);
-    if (left > 0) messages[{connection.peer(), id.tag == kPointToPointTag}] += left;
+    if (left > 0) messages[{connection.peer(), isPointToPoint(id.tag)}] += left;
   }
   std::vector<Untaken> all;
   for (auto& [to, left] : messages) all.push_back({to.first, to.second, left});

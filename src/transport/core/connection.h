@@ -38,6 +38,14 @@ struct ConnectionId {
 
 /// The tag of connections that carry Send and Recv; algorithms use small numbers from 0.
 inline constexpr int16_t kPointToPointTag = 0x7fff;
+/// The tag of those that calls in graphs have, in place of the ones with `tag`: when a graph runs is known to
+/// the device alone, so its calls have no place among the others.
+constexpr int16_t tagInGraphs(int16_t tag) {
+  return static_cast<int16_t>(~tag);
+}
+constexpr bool isPointToPoint(int16_t tag) {
+  return tag == kPointToPointTag || tag == tagInGraphs(kPointToPointTag);
+}
 
 /// What an established connection does besides its ring. A transport makes it (core/transport.h).
 ///
@@ -55,8 +63,8 @@ class Path {
   virtual void kick() = 0;
   /// The same after a full barrier that came after what the lane did.
   virtual void kickAfterBarrier() { kick(); }
-  /// Of a path inMemory(), after such a barrier: wakes the other side if it sleeps, and tells it nothing else. Any
-  /// thread.
+  /// Of a path inMemory(), after such a barrier: wakes the other side if it sleeps, and tells it nothing else.
+  /// Any thread.
   virtual void wake() {}
   /// This side waits, on `processor` (processorHere()). True: the other side did so there when it last waited;
   /// it may want to run there now.

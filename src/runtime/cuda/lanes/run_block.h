@@ -48,7 +48,7 @@ class LaneBlock : BlockCarry<E, Block> {
     while (!stopped_ && !block_.all(drained())) {
       if (!goesOn(false, idle)) break;
     }
-    end(idle);
+    end();
   }
 
  private:
@@ -173,9 +173,8 @@ class LaneBlock : BlockCarry<E, Block> {
     return !stopped_;
   }
 
-  ECCL_DEVICE void end(uint32_t idle) {
+  ECCL_DEVICE void end() {
     block_.sync();
-    if (idle >= kLong && thread() == 0) storeHint(&s_.call.report->awaited, int32_t{-1});
     const BlockProgram& program = s_.program;
     for (uint32_t i = 0; i < served_; ++i) {
       const Strip& strip = s_.strips[i];
@@ -191,6 +190,7 @@ class LaneBlock : BlockCarry<E, Block> {
     const uint64_t ended = addOne(program.ended) + 1;
     if (ended % s_.call.blocks != 0) return;
     storeHint(program.failed, uint32_t{0});
+    storeHint(&s_.call.report->awaited, int32_t{-1});
     storeRelease(&s_.call.report->over, ended / s_.call.blocks);
   }
 
