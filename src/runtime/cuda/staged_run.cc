@@ -148,7 +148,6 @@ void StagedRun::begin(Work& work) {
     for (const Side& side : {input_, output_}) work.view.buffers[static_cast<int>(side.space)] = side.twin;
   }
   work.view.readyTiles = 0;
-  passedAll_ = false;
 }
 
 void StagedRun::advance(Work& work) {
@@ -157,22 +156,21 @@ void StagedRun::advance(Work& work) {
       if (!word.reached(word.value)) return;
     }
     const bool all = arrived_.reached(arrived_.value);
-    if (all && captured_ != nullptr) __atomic_store_n(arrived_.host, arrivedAtFirst_, __ATOMIC_RELEASE);
     work.view.readyTiles = all ? UINT64_MAX : arrived_.since(arrivedAtFirst_) * tilesPerGroup_;
   }
   uint64_t done = UINT64_MAX;  // tiles
   for (size_t lane = 0; lane < work.laneCount; ++lane)
     done = std::min(done, work.view.lanes[lane].finished ? UINT64_MAX : work.view.lanes[lane].tile);
-  const uint64_t to =
-      done == UINT64_MAX ? passed_.value : passedAtFirst_ + std::min(groups_, done / tilesPerGroup_);
-  // Once it may pass all, the stream writes the word.
-  if (!passedAll_ && !passed_.reached(to)) __atomic_store_n(passed_.host, to, __ATOMIC_RELEASE);
-  passedAll_ |= to == passed_.value;
+  uint64_t to = done == UINT64_MAX ? passed_.value : passedAtFirst_ + std::min(groups_, done / tilesPerGroup_);
+  // Then the graph writes into the twin again. Peers may still read there until the Run has ended.
+  if (captured_ != nullptr) to = std::min(to, passed_.value - 1);
+  if (!passed_.reached(to)) __atomic_store_n(passed_.host, to, __ATOMIC_RELEASE);
 }
 
 void StagedRun::letGo() {
-  if (passed_.host != nullptr && !std::exchange(passedAll_, true))
-    __atomic_store_n(passed_.host, passed_.value, __ATOMIC_RELEASE);
+  if (passed_.host == nullptr) return;
+  if (captured_ != nullptr) __atomic_store_n(arrived_.host, arrivedAtFirst_, __ATOMIC_RELEASE);
+  __atomic_store_n(passed_.host, passed_.value, __ATOMIC_RELEASE);
 }
 
 void StagedRun::onBegun() {

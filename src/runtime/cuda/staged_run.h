@@ -13,7 +13,7 @@
 //
 // A captured call has the same put into its graph, with a host function behind `arrived` that has the engine
 // begin a Run, and with `passed` written back to where it began, at the end, in place of `over`. The engine
-// writes `arrived` back. So every run of the graph finds the words alike.
+// writes `arrived` back, when the Run has ended. So every run of the graph finds the words alike.
 #pragma once
 
 #include <functional>
@@ -82,7 +82,6 @@ class StagedRun final : public OfGraph {
   uint64_t arrivedAtFirst_ = 0, passedAtFirst_ = 0;
   std::vector<Word> also_;  // of other streams
   bool inUse_ = false;      // of the twins: a copy is in the stream, and `over` is not
-  bool passedAll_ = false;  // by the Run
   std::shared_ptr<StagedGraphs> graphs_;
   Work* captured_ = nullptr;
   StagedGraphs::Key key_;
