@@ -141,9 +141,12 @@ class DeviceGraph {
   }
   ~DeviceGraph() {
     if (instance_ != nullptr) Cuda::need(Cuda::get().cuGraphExecDestroy(instance_), "cuGraphExecDestroy");
-    if (graph_ != nullptr) Cuda::need(Cuda::get().cuGraphDestroy(graph_), "cuGraphDestroy");
+    if (graph_ != nullptr && owner_) Cuda::need(Cuda::get().cuGraphDestroy(graph_), "cuGraphDestroy");
   }
-  DeviceGraph(const DeviceGraph&) = delete;
+  /// Another instance of it.
+  explicit DeviceGraph(const DeviceGraph& other) : owner_(false), graph_(other.graph_) {
+    Cuda::need(Cuda::get().cuGraphInstantiateWithFlags(&instance_, graph_, 0), "cuGraphInstantiate");
+  }
   static constexpr int kGlobal = 0, kThread = 1;
 
   DriverCode captured() const { return captured_; }
@@ -152,6 +155,7 @@ class DeviceGraph {
   }
 
  private:
+  const bool owner_ = true;
   DriverCode captured_ = cu::kSuccess;
   cu::Graph graph_ = nullptr;
   cu::GraphExec instance_ = nullptr;

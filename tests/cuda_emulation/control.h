@@ -37,11 +37,16 @@ using ControlFunction = Control*();
   F(cuMemFree, (Address address))                                                 \
   F(cuMemFreeHost, (void* memory))                                                \
   F(cuMemcpy, (Address to, Address from, size_t bytes))                           \
+  F(cuEventQuery, (Event event))                                                  \
+  F(cuEventSynchronize, (Event event))                                            \
+  F(cuEventElapsedTime, (float* milliseconds, Event from, Event to))              \
+  F(cuCtxSynchronize, ())                                                         \
   F(cuStreamQuery, (NativeStream stream))                                         \
   F(cuStreamBeginCapture, (NativeStream stream, int mode))                        \
   F(cuStreamEndCapture, (NativeStream stream, Graph * graph))                     \
   F(cuStreamIsCapturing, (NativeStream stream, int* status))                      \
   F(cuGraphInstantiateWithFlags, (GraphExec * made, Graph graph, uint64_t flags)) \
+  F(cuGraphGetNodes, (Graph graph, GraphNode * nodes, size_t * count))            \
   F(cuGraphLaunch, (GraphExec graph, NativeStream stream))                        \
   F(cuGraphExecDestroy, (GraphExec graph))                                        \
   F(cuGraphDestroy, (Graph graph))

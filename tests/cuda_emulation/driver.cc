@@ -238,6 +238,14 @@ extern "C" __attribute__((visibility("default"))) DriverCode cuGetProcAddress_v2
   return violation(kNotFound, "the function %s is not emulated", name);
 }
 
+/// What PyTorch looks up by dlsym().
+extern "C" __attribute__((visibility("default"))) DriverCode cuDevicePrimaryCtxGetState(Device, unsigned* flags,
+                                                                                        int* active) {
+  *flags = 0;
+  *active = 1;
+  return kSuccess;
+}
+
 extern "C" __attribute__((visibility("default"))) Control* cuEmulationControl() {
   return &control();
 }

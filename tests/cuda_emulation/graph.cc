@@ -213,6 +213,12 @@ DriverCode cuGraphInstantiateWithFlags(GraphExec* made, Graph graph, uint64_t) {
   *made = new GraphExecOf{graph->contents, {}};
   return kSuccess;
 }
+DriverCode cuGraphGetNodes(Graph graph, GraphNode* nodes, size_t* count) {
+  BEGIN();
+  NEED(nodes == nullptr, kNotSupported, "what nodes a graph has is not emulated, but how many");
+  *count = graph->contents->nodes.size();
+  return kSuccess;
+}
 DriverCode cuGraphLaunch(GraphExec graph, NativeStream stream) {
   BEGIN();
   FIND(stream, true);
@@ -225,7 +231,7 @@ DriverCode cuGraphLaunch(GraphExec graph, NativeStream stream) {
       works.emplace_back([before = node.waits->last] { return before.reached(); });
     } else if (node.records != nullptr) {
       const auto made = std::make_shared<std::atomic<bool>>(false);
-      node.records->last = {nullptr, 0, made};
+      node.records->last = {nullptr, 0, made, nullptr};
       works.emplace_back([made] { return made->store(true), true; });
     } else {
       works.push_back(node.work);
@@ -233,7 +239,7 @@ DriverCode cuGraphLaunch(GraphExec graph, NativeStream stream) {
   }
   const auto run = std::make_shared<GraphRun>(graph->contents, std::move(works), graph->last);
   its->put([run] { return run->advance(); });
-  graph->last = {its, its->given(), nullptr};
+  graph->last = {its, its->given(), nullptr, nullptr};
   return kSuccess;
 }
 DriverCode cuGraphExecDestroy(GraphExec graph) {

@@ -15,7 +15,8 @@ using Tips = std::set<size_t>;
 struct Moment {
   std::shared_ptr<Stream> stream;
   uint64_t count = 0;
-  std::shared_ptr<std::atomic<bool>> node;  // instead: it has been made
+  std::shared_ptr<std::atomic<bool>> node;    // instead: it has been made
+  std::shared_ptr<std::atomic<double>> time;  // of its event, in milliseconds
   bool reached() const { return node != nullptr ? node->load() : stream == nullptr || stream->made(count); }
 };
 
@@ -24,7 +25,7 @@ struct EventState {
   Moment last;
   std::shared_ptr<class Capture> capture;  // it was recorded there, and stands for `tips`
   Tips tips;
-  bool destroyed = false;
+  bool destroyed = false, timed = false;
 };
 
 /// What graphs are of. Instances and runs have it, too; when the last is gone, so is what it retains.

@@ -1,16 +1,25 @@
 // What is put into streams: copies, kernels, host functions, events, words.
+#include <chrono>
 #include <cstring>
 
 #include "cuda_emulation/calls.h"
 
 namespace eccl::cuda_emulation {
 
+namespace {
+
+double now() {
+  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+}  // namespace
+
 DriverCode findStream(NativeStream handle, std::shared_ptr<Stream>* stream, const char* function, bool puts) {
   NEED(current() != nullptr, kInvalidContext, "%s without a current context", function);
   *stream = Stream::of(handle, current()->ordinal);
   NEED(*stream != nullptr, kInvalidHandle, "%s: %p is no stream, or was destroyed", function,
        static_cast<void*>(handle));
-  NEED((*stream)->ordinal == current()->ordinal, kInvalidHandle, "%s: the stream is another device's",
+  NEED(!puts || (*stream)->ordinal == current()->ordinal, kInvalidHandle, "%s: the stream is another device's",
        function);
   if (!puts || reinterpret_cast<uintptr_t>(handle) > 1 || !Capture::forbidsLegacy((*stream)->ordinal))
     return kSuccess;
@@ -50,9 +59,10 @@ DriverCode cuLaunchKernel(Function function, unsigned blocks, unsigned, unsigned
   its->put([=, ordinal = its->ordinal] { return runKernel(function, blocks, copied, ordinal), true; });
   return kSuccess;
 }
-DriverCode cuEventCreate(Event* event, unsigned) {
+DriverCode cuEventCreate(Event* event, unsigned flags) {
   BEGIN();
   *event = new EventOf;
+  (*event)->state->timed = (flags & kEventWithoutTiming) == 0;
   return kSuccess;
 }
 DriverCode cuEventDestroy(Event event) {
@@ -67,7 +77,10 @@ DriverCode cuEventRecord(Event event, NativeStream stream) {
   EventState& state = *event->state;
   state.capture = its->capture;
   state.tips = its->tips;
-  if (its->capture == nullptr) state.last = {its, its->given(), nullptr};
+  if (its->capture != nullptr) return kSuccess;
+  const auto time = state.timed ? std::make_shared<std::atomic<double>>() : nullptr;
+  if (time != nullptr) its->put([time] { return time->store(now()), true; });
+  state.last = {its, its->given(), nullptr, time};
   return kSuccess;
 }
 DriverCode cuEventRecordWithFlags(Event event, NativeStream stream, unsigned flags) {
@@ -101,6 +114,38 @@ DriverCode cuStreamWaitEvent(NativeStream stream, Event event, unsigned flags) {
   }
   NEED(its->capture == nullptr, kCaptureIsolation, "a captured stream waits for an event from outside");
   if (!state.last.reached()) its->put([before = state.last] { return before.reached(); });
+  return kSuccess;
+}
+DriverCode cuEventQuery(Event event) {
+  BEGIN();
+  WAITS();
+  NEED(event->state->capture == nullptr, kCaptureUnsupported, "an event of a capture is asked about");
+  return event->state->last.reached() ? kSuccess : kNotReady;
+}
+DriverCode cuEventSynchronize(Event event) {
+  BEGIN();
+  WAITS();
+  NEED(event->state->capture == nullptr, kCaptureUnsupported, "an event of a capture is waited for");
+  const Moment last = event->state->last;
+  driver.unlock();
+  while (!last.reached()) std::this_thread::sleep_for(std::chrono::microseconds(20));
+  return kSuccess;
+}
+DriverCode cuEventElapsedTime(float* milliseconds, Event from, Event to) {
+  BEGIN();
+  for (Event each : {from, to}) {
+    const Moment& last = each->state->last;
+    if (last.time == nullptr) return kInvalidHandle;
+    if (!last.reached()) return kNotReady;
+  }
+  *milliseconds = static_cast<float>(*to->state->last.time - *from->state->last.time);
+  return kSuccess;
+}
+DriverCode cuCtxSynchronize() {
+  BEGIN();
+  WAITS();
+  driver.unlock();
+  Stream::awaitAll();
   return kSuccess;
 }
 DriverCode cuStreamCreate(NativeStream* stream, unsigned flags) {

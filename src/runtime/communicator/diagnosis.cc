@@ -219,7 +219,8 @@ void Diagnosis::checkDeadlock(int origin, const Comparison& other) {
 Status Diagnosis::lostMessages(const std::vector<transport::Untaken>& lost) const {
   std::string text;
   for (const transport::Untaken& each : lost) {
-    const auto last = history_.last(each.pointToPoint ? CallRecord::pairScope(rank_, each.peer) : 0);
+    const uint64_t calls = each.pointToPoint ? CallRecord::pairScope(rank_, each.peer) : 0;
+    const auto last = history_.last(calls | (each.inGraph ? CallRecord::kInGraphs : 0));
     text += format("%s%llu message%s to %s%s%s", text.empty() ? "" : ", ",
                    static_cast<unsigned long long>(each.messages), each.messages == 1 ? "" : "s",
                    handler_.describe(each.peer).c_str(), last ? ", the last of " : "",

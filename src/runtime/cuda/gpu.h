@@ -12,7 +12,7 @@
 
 namespace eccl::runtime::cuda {
 
-/// A word of host memory that streams wait for and write. It only rises.
+/// A word of host memory that streams wait for and write. It only rises, but for a captured call's.
 struct Word {
   uint64_t* host = nullptr;
   Address device = 0;

@@ -78,7 +78,6 @@ Status StagedExecutor::put(NativeStream stream, Works works, const Capture& capt
     if (work->captured) {
       run->beCaptured(*work, of(*work).graphs_, places[{work->executor, CallOrder::lineOf(*work)}]++);
       ECCL_TRY(keep(gpu_, capture, run));
-      of(*work).graphs_->add(run);
     }
     ECCL_TRY(run->prepare(*work));
   }

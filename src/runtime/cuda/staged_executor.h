@@ -18,7 +18,7 @@ class StagedExecutor : public Executor {
       : gpu_(gpu),
         host_(context.host),
         bell_(gpu, context.bell),
-        graphs_(std::make_shared<StagedGraphs>(gpu, context.bell)) {}
+        graphs_(std::make_shared<StagedGraphs>(gpu, context.bell, context.wanted)) {}
   ~StagedExecutor() override;
   /// Once, before anything else.
   Status open();

@@ -7,29 +7,26 @@
 namespace eccl::runtime::cuda {
 
 Result<std::shared_ptr<const Pinned>> StagedGraphs::twin(const Key& key, size_t bytes) {
-  std::shared_ptr<const Pinned>& twin = twins_[key];
-  if (twin != nullptr && twin->bytes >= bytes) return twin;
+  std::weak_ptr<const Pinned>& known = twins_[key];
+  if (std::shared_ptr<const Pinned> its = known.lock(); its != nullptr && its->bytes >= bytes) return its;
   ECCL_ASSIGN(const Pinned pinned, gpu_.pin(bytes));
-  twin = std::shared_ptr<const Pinned>(new Pinned(pinned), [&gpu = gpu_](const Pinned* its) {
+  const auto giveBack = [&gpu = gpu_](const Pinned* its) {
     gpu.giveBack(*its, {});
     delete its;
-  });
+  };
+  std::shared_ptr<const Pinned> twin(new Pinned(pinned), giveBack);
+  known = twin;
   return twin;
-}
-
-void StagedGraphs::add(const std::shared_ptr<StagedRun>& run) {
-  std::lock_guard lock(running_);
-  if (all_.size() == all_.capacity()) std::erase_if(all_, [](const auto& each) { return each.expired(); });
-  all_.push_back(run);
 }
 
 void StagedGraphs::begin(StagedRun& run) {
   {
     std::lock_guard lock(running_);
+    if (ended_) return run.letGo();
     begun_.push_back(&run);
     any_.store(true, std::memory_order_release);
   }
-  ring();
+  wanted_();
 }
 
 std::vector<StagedRun*> StagedGraphs::takeBegun() {
@@ -40,9 +37,8 @@ std::vector<StagedRun*> StagedGraphs::takeBegun() {
 
 void StagedGraphs::end() {
   std::lock_guard lock(running_);
-  for (const auto& each : all_) {
-    if (const std::shared_ptr<StagedRun> run = each.lock()) run->end();
-  }
+  ended_ = true;
+  for (StagedRun* run : std::exchange(begun_, {})) run->letGo();
 }
 
 }  // namespace eccl::runtime::cuda

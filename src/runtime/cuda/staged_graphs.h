@@ -19,7 +19,9 @@ class StagedRun;
 /// Owner: the executor, shared with the graphs that its calls are in. Any thread.
 class StagedGraphs {
  public:
-  StagedGraphs(Gpu& gpu, std::function<void()> bell) : order_(gpu), gpu_(gpu), bell_(std::move(bell)) {}
+  /// `wanted`: has the engine take what has begun. `bell`: has it look at the words of its Runs.
+  StagedGraphs(Gpu& gpu, std::function<void()> bell, std::function<void()> wanted)
+      : order_(gpu), gpu_(gpu), bell_(std::move(bell)), wanted_(std::move(wanted)) {}
 
   /// Held while calls are captured: of their order, and of twin().
   std::mutex& mutex() { return mutex_; }
@@ -29,24 +31,24 @@ class StagedGraphs {
   using Key = std::tuple<CallOrder::Line, size_t, bool>;  // its place among such calls of a group; output
   Result<std::shared_ptr<const Pinned>> twin(const Key& key, size_t bytes);
 
-  /// A captured call. It says when it begins, in a host function, and is told when the communicator ends.
-  void add(const std::shared_ptr<StagedRun>& run);
+  /// A graph has come to a captured call, says a host function.
   void begin(StagedRun& run);
   void ring() const { bell_(); }
   bool anyBegun() const { return any_.load(std::memory_order_acquire); }
   std::vector<StagedRun*> takeBegun();
-  /// Graphs that still run go on, and no call is made any more.
+  /// The communicator has failed, or is gone: calls that graphs come to from now on are let go, not made. Those
+  /// that the engine has taken end as Runs do.
   void end();
 
  private:
   std::mutex mutex_;
   CallOrder order_;
-  std::map<Key, std::shared_ptr<const Pinned>> twins_;
+  std::map<Key, std::weak_ptr<const Pinned>> twins_;
 
   Gpu& gpu_;
-  const std::function<void()> bell_;
+  const std::function<void()> bell_, wanted_;
   std::mutex running_;  // of the following; held for moments
-  std::vector<std::weak_ptr<StagedRun>> all_;
+  bool ended_ = false;
   std::vector<StagedRun*> begun_;
   std::atomic<bool> any_{false};
 };

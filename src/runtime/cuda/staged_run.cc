@@ -107,7 +107,9 @@ Status StagedRun::arrive(const Work& work, NativeStream stream, BellStream& bell
     if (captured_ == nullptr)
       ECCL_TRY(bell.ringAt(arrived_, arrived_.value));
     else if (group == 0)
-      ECCL_TRY(callBack(stream, [](void* run) { static_cast<StagedRun*>(run)->onBegun(); }));
+      ECCL_TRY(callBack(stream, [](void* run) {
+        static_cast<StagedRun*>(run)->graphs_->begin(*static_cast<StagedRun*>(run));
+      }));
     else
       ECCL_TRY(callBack(stream, [](void* run) { static_cast<StagedRun*>(run)->graphs_->ring(); }));
   }
@@ -171,19 +173,6 @@ void StagedRun::letGo() {
   if (passed_.host == nullptr) return;
   if (captured_ != nullptr) __atomic_store_n(arrived_.host, arrivedAtFirst_, __ATOMIC_RELEASE);
   __atomic_store_n(passed_.host, passed_.value, __ATOMIC_RELEASE);
-}
-
-void StagedRun::onBegun() {
-  if (ended_.load())
-    __atomic_store_n(passed_.host, passed_.value, __ATOMIC_RELEASE);
-  else
-    graphs_->begin(*this);
-}
-
-// Whoever begins sees that it has ended, or its stream sees the word.
-void StagedRun::end() {
-  ended_.store(true);
-  if (passed_.host != nullptr) __atomic_store_n(passed_.host, passed_.value, __ATOMIC_SEQ_CST);
 }
 
 /// In place is in place on the host too, so that nothing is copied there that was not. Where a buffer begins in

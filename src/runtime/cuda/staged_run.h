@@ -51,12 +51,8 @@ class StagedRun final : public OfGraph {
   void begin(Work& work);
   /// What has come is ready, and what lanes have finished may go back.
   void advance(Work& work);
-  /// The Run has ended: the stream goes on, whatever that has come to.
+  /// The Run has ended, or there is none: the stream goes on, whatever has come of it.
   void letGo();
-  /// A graph that runs has come to it. In a host function.
-  void onBegun();
-  /// The communicator has failed, or is gone: streams go on, now and whenever the graph runs.
-  void end();
 
  private:
   /// One of the caller's buffers, and where its byte 0 would be in the twin.
@@ -85,7 +81,6 @@ class StagedRun final : public OfGraph {
   std::shared_ptr<StagedGraphs> graphs_;
   Work* captured_ = nullptr;
   StagedGraphs::Key key_;
-  std::atomic<bool> ended_{false};
 };
 
 /// A Run's share in it.

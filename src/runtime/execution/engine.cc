@@ -34,18 +34,22 @@ Engine::Engine(EngineOptions options, EngineHandler& handler)
 Engine::~Engine() {
   if (bell_ == nullptr) return;
   std::lock_guard lock(bell_->mutex);
-  bell_->reactor = nullptr;
+  bell_->engine = nullptr;
 }
 
 Status Engine::open(transport::ConnectorOptions connectorOptions, const std::optional<ExecutorKind>& device) {
   ECCL_TRY(reactor_.open(*options_.system));
   bell_ = std::make_shared<Bell>();
-  bell_->reactor = &reactor_;
-  const auto ring = [bell = bell_] {
-    std::lock_guard lock(bell->mutex);
-    if (bell->reactor != nullptr) bell->reactor->ring();
+  bell_->engine = this;
+  const auto reaching = [this](auto act) {
+    return [bell = bell_, act] {
+      std::lock_guard lock(bell->mutex);
+      if (bell->engine != nullptr) act(*bell->engine);
+    };
   };
-  ECCL_TRY(executors_.open(ring, device));
+  ECCL_TRY(executors_.open({reaching([](Engine& engine) { engine.reactor_.ring(); }),
+                            reaching([](Engine& engine) { engine.role_.announce([] {}); }), nullptr},
+                           device));
   if (device) role_.servePromptly();
   connectorOptions.onBroken = [this](int rank, const std::string& reason) {
     handler_.onPeerGone(rank, reason);
@@ -143,7 +147,10 @@ void Engine::failActive() {
     std::swap(inbox, inbox_);
   });
   answer(inbox.questions);
-  captured_.clear();
+  if (failing()) {
+    captured_.clear();
+    replayed_ = 0;
+  }
   for (; !active_.empty(); active_.pop_back()) complete(*active_.back(), why);
   for (; !pending_.empty(); pending_.erase(pending_.begin())) complete(*pending_.begin()->second, why);
   for (auto& run : inbox.queued) complete(*run, why);
@@ -306,8 +313,9 @@ bool Engine::serve() {
         if (device) until = options_.system->now() + kServeDevice;
         continue;
       }
-      const bool waits =
-          std::any_of(active_.begin(), active_.end(), [](const auto& run) { return !run->carried; });
+      // For the next call of a graph as for what the caller's stream has next.
+      const bool waits = replayed_ > 0 || std::any_of(active_.begin(), active_.end(),
+                                                      [](const auto& run) { return !run->carried; });
       if (!waits || failing() || options_.system->now() >= until) break;
     }
     // Armed anew after each move: a connection may have become ready, or of use, meanwhile.
@@ -318,7 +326,7 @@ bool Engine::serve() {
   });
   // After a failure nothing is set up any more, and what was due stays so.
   TimePoint due = failing() ? TimePoint::max() : connector_->nextDeadline();
-  if (!active_.empty() || !captured_.empty()) due = std::min(due, options_.system->now() + longestSleep());
+  if (!active_.empty()) due = std::min(due, options_.system->now() + longestSleep());
   role_.giveBackFromService(left(), &serveDeadline_);
   serveDeadline_ = std::min(serveDeadline_, due);
   return true;
@@ -326,13 +334,15 @@ bool Engine::serve() {
 
 // By the driver.
 void Engine::checkStalls() {
+  tellStalls(active_);
   lookAtCaptured();
-  for (const auto& runs : {std::span(active_), std::span(captured_)}) {
-    stalls_.check(runs, [this](Run& run, Duration stalled) {
-      handler_.onStall(run, stalled, peersAwaited(run));
-      return !failing();
-    });
-  }
+}
+
+void Engine::tellStalls(std::span<const std::shared_ptr<Run>> runs) {
+  stalls_.check(runs, [this](Run& run, Duration stalled) {
+    handler_.onStall(run, stalled, peersAwaited(run));
+    return !failing();
+  });
 }
 
 void Engine::closeAfterFork() {

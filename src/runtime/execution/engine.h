@@ -208,6 +208,7 @@ class Engine : DriverRole::Bells {
   void complete(Run& run, Status status);
   void checkStalls();
   void lookAtCaptured();
+  void tellStalls(std::span<const std::shared_ptr<Run>> runs);
   /// Of a driver, since something last moved.
   struct Looks {
     unsigned made = 0;
@@ -242,10 +243,10 @@ class Engine : DriverRole::Bells {
   const EngineOptions options_;
   EngineHandler& handler_;
   transport::Reactor reactor_;
-  /// By which executors ring the reactor for as long as there is one. Their streams and threads may outlive it.
+  /// By which executors reach the engine for as long as there is one. Their streams and threads may outlive it.
   struct Bell {
     std::mutex mutex;
-    transport::Reactor* reactor;
+    Engine* engine;
   };
   std::shared_ptr<Bell> bell_;
   Executors executors_;
@@ -281,6 +282,8 @@ class Engine : DriverRole::Bells {
   std::unordered_map<const Run*, std::shared_ptr<Run>> pending_;  // not released yet
   std::vector<std::shared_ptr<Run>> active_;
   std::vector<std::shared_ptr<Run>> captured_;  // done, but their graphs make the calls again
+  size_t replayed_ = 0;                         // of these, those that become Runs each time
+  TimePoint capturedLookAt_{};                  // when they were looked at last
   bool poisoned_ = false;
   bool armed_ = false;                          // peers have been asked to ring
   TimePoint serveDeadline_ = TimePoint::max();  // the service thread's

@@ -85,11 +85,16 @@ Status Engine::begin(Run& run) {
   return run.executor->begin(run);
 }
 
-// Those of graphs have no place in the order of calls.
+// The call itself is over: it has taken its place in the order of calls, and needs no connection for that.
 void Engine::keepCaptured(const std::shared_ptr<Run>& run) {
-  run->lanes.assign(run->program->lanes.size(), LaneState{});  // for faults
+  if (!run->carried) {
+    run->plan = run->plan->inGraphs();
+    run->decide();
+    ++replayed_;
+  }
+  run->lanes.assign(std::max<size_t>(1, run->program->lanes.size()), LaneState{});  // the first: for faults
   run->view.lanes = run->lanes.data();
-  if (!run->carried) run->plan = planInGraphs(*run->plan);
+  run->moved = true;
   captured_.push_back(run);
   complete(*run, {});
 }

@@ -47,6 +47,7 @@ void Engine::start(const std::shared_ptr<Run>& run, HandOver&& handOver) {
 
 void Engine::takeReplays() {
   executors_.device()->takeBegun([this](Work& captured, std::unique_ptr<WorkState> state) {
+    if (role_.news()) takeQueued();  // the capture may be new, too
     const std::shared_ptr<Run> run = handler_.onReplay(static_cast<Run&>(captured));
     if (run == nullptr) return;
     run->state = std::move(state);

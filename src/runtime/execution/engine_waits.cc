@@ -69,12 +69,18 @@ void Engine::sleep() {
 
 // Of what their graphs do nobody tells.
 void Engine::lookAtCaptured() {
+  const TimePoint now = options_.system->now();
+  if (captured_.empty() || now < capturedLookAt_ + options_.stallTime) return;
+  capturedLookAt_ = now;
   std::erase_if(captured_, [this](const std::shared_ptr<Run>& run) {
+    if (run->lanes[0].fault != LaneFault::none) return false;  // being told about
     const Replays replays = run->executor->look(*run);
     run->moved |= replays == Replays::idle;
-    if (replays == Replays::failed && !failing()) laneFailed(*run, 0);
+    if (replays == Replays::failed) laneFailed(*run, 0);
+    if (replays == Replays::over && !run->carried) --replayed_;
     return replays == Replays::over;
   });
+  tellStalls(captured_);
 }
 
 // To ask each of a few sockets costs less than to ask the reactor for all.

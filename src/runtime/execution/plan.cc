@@ -119,24 +119,25 @@ void Plan::completeView() {
   view.ahead = ahead.empty() ? nullptr : ahead.data();
 }
 
-std::shared_ptr<Plan> planInGraphs(const Plan& plan) {
-  auto program = std::make_shared<Program>(*plan.program);
+std::shared_ptr<Plan> Plan::inGraphs() {
+  if (inGraphs_ != nullptr) return inGraphs_;
+  auto program = std::make_shared<Program>(*this->program);
   for (ConnectionSpec& connection : program->connections)
     connection.tag = transport::tagInGraphs(connection.tag);
   auto copy = std::make_shared<Plan>();
   copy->program = std::move(program);
-  copy->view = plan.view;
-  std::copy(std::begin(plan.extents), std::end(plan.extents), copy->extents);
-  copy->scratchBytes = plan.scratchBytes;
-  copy->relayFlags = plan.relayFlags;
-  copy->footprint = plan.footprint;
-  copy->relayedAt = plan.relayedAt;
-  copy->ahead = plan.ahead;
-  copy->mostAhead = plan.mostAhead;
-  copy->laneConnections = plan.laneConnections;
-  copy->algorithm = plan.algorithm;
+  copy->view = view;
+  std::copy(std::begin(extents), std::end(extents), copy->extents);
+  copy->scratchBytes = scratchBytes;
+  copy->relayFlags = relayFlags;
+  copy->footprint = footprint;
+  copy->relayedAt = relayedAt;
+  copy->ahead = ahead;
+  copy->mostAhead = mostAhead;
+  copy->laneConnections = laneConnections;
+  copy->algorithm = algorithm;
   copy->completeView();
-  return copy;
+  return inGraphs_ = copy;
 }
 
 bool Plan::prepare(const Call& call, const CallRecord& record) {

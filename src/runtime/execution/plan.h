@@ -49,18 +49,18 @@ struct Plan {
 
   /// Has the view point to what is here, but for connections.
   void completeView();
+  /// The same plan for calls that graphs make, which have connections of their own. By the driver.
+  std::shared_ptr<Plan> inGraphs();
 
  private:
   std::unique_ptr<FastPath> ownedFastPath_;
   std::atomic<FastPath*> fastPath_{nullptr};
   bool prepared_ = false;  // or found that it cannot be
   bool bound_ = false;
+  std::shared_ptr<Plan> inGraphs_;
   std::vector<SendEnd*> senders_;
   std::vector<ReceiveEnd*> receivers_;
 };
-
-/// The same plan for calls that graphs make, which have connections of their own.
-std::shared_ptr<Plan> planInGraphs(const Plan& plan);
 
 /// What planning depends on besides the call: the same on all ranks, but for `rank` and `verify`.
 struct PlanContext {

@@ -56,7 +56,7 @@ struct Run : Work, std::enable_shared_from_this<Run> {
     onDone.clear();
     released = moved = false;
     pre = post = {};
-    carried = false;
+    carried = captured = false;
     stallReportedAt = {};
   }
 };

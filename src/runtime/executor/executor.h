@@ -28,7 +28,8 @@
 
 namespace eccl::runtime {
 
-/// What an executor keeps for one Run. Owner: the Run; destroyed by the driver when the Run has ended.
+/// What an executor keeps for one Run. Owner: the Run; destroyed by the driver when the Run has ended, or, if
+/// it was captured, when its graph or the engine is gone.
 struct WorkState {
   virtual ~WorkState() = default;
 };
@@ -158,10 +159,9 @@ class Executor : public std::enable_shared_from_this<Executor> {
   /// Goes on with a lane, for about `budget` moves. `blocked` where nothing can be done now: when that changes
   /// by itself, not by a peer, the bell is rung. `done` when all moves are complete.
   virtual LaneAnswer advance(Work& work, int32_t lane, int budget) = 0;
-  /// Of a Run that was captured, and has ended at once: how its replays fare. It keeps its state until its
-  /// graph is gone, or the engine. Asked a few times a second.
+  /// Of a Run that was captured, and has ended at once: how its replays fare. Asked ten times a second.
   virtual Replays look(Work& /*captured*/) { return Replays::over; }
-  /// Some captured Runs are wanted again; the bell was rung. Cheap.
+  /// Some captured Runs are wanted again (ExecutorContext::wanted). Cheap.
   virtual bool anyBegun() const { return false; }
   /// Calls visit(captured, state) for each of them, in the order in which they are wanted: a Run like it is to
   /// be begun with that state.
@@ -199,6 +199,8 @@ struct ExecutorContext {
   /// Has the driver look at its lanes again: to be called when a move has become complete, or has failed. Any
   /// thread, at any time; costs a system call.
   std::function<void()> bell;
+  /// Has it ask Executor::anyBegun(). Any thread, at any time.
+  std::function<void()> wanted;
   /// The host's, for one that has lanes run there. Outlives the executor.
   std::shared_ptr<Executor> host;
 };

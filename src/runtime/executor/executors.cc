@@ -33,9 +33,9 @@ void removeExecutorKind(const std::string& name) {
   std::erase_if(table().kinds, [&](const ExecutorKind& kind) { return kind.name == name; });
 }
 
-Status Executors::open(const std::function<void()>& bell, const std::optional<ExecutorKind>& device) {
+Status Executors::open(ExecutorContext context, const std::optional<ExecutorKind>& device) {
   host_ = std::make_shared<HostExecutor>();
-  const ExecutorContext context{bell, host_};
+  context.host = host_;
   if (device) {
     ECCL_ASSIGN(device_, logged(device->make(context)));
     others_.push_back(device_);

@@ -28,8 +28,9 @@ void removeExecutorKind(const std::string& name);
 /// A communicator's executors, one of each kind. Owner: the engine. Constant once open; then any thread.
 class Executors {
  public:
-  /// Makes them all, once. `device`: of a communicator of that kind. Error: an ExecutorKind::make()'s; logged.
-  Status open(const std::function<void()>& bell, const std::optional<ExecutorKind>& device);
+  /// Makes them all, once. `context`: but for the host's, which is made here. `device`: of a communicator of
+  /// that kind. Error: an ExecutorKind::make()'s; logged.
+  Status open(ExecutorContext context, const std::optional<ExecutorKind>& device);
   /// The one for a call with these buffers, of which a null one counts for nothing. It lives as long as this.
   /// Error (invalidArgument): they are of two kinds, or not the device's. Not logged.
   Result<Executor*> of(const void* send, const void* receive) const;

@@ -344,16 +344,17 @@ bool Connector::drained() const {
 
 // Of connections that have broken as well: peers that leave hang up.
 std::vector<Untaken> Connector::untaken() const {
-  std::map<std::pair<int, bool>, uint64_t> messages;
+  std::map<std::tuple<int, bool, bool>, uint64_t> messages;
   for (auto& [id, link] : implementation_->links) {
     const Connection& connection = link->connection;
     if (!connection.sends() || connection.path() == nullptr) continue;
     bool final = false;
     const uint64_t left = connection.sendEnd.untaken(&final);
-    if (left > 0) messages[{connection.peer(), isPointToPoint(id.tag)}] += left;
+    if (left > 0) messages[{connection.peer(), isPointToPoint(id.tag), isInGraphs(id.tag)}] += left;
   }
   std::vector<Untaken> all;
-  for (auto& [to, left] : messages) all.push_back({to.first, to.second, left});
+  for (auto& [whose, left] : messages)
+    all.push_back({std::get<0>(whose), std::get<1>(whose), std::get<2>(whose), left});
   return all;
 }
 

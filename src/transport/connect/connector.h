@@ -31,6 +31,7 @@ struct FaultPlan;
 struct Untaken {
   int peer = 0;
   bool pointToPoint = false;  // by Send, else of a collective
+  bool inGraph = false;       // that a graph made
   uint64_t messages = 0;
 };
 

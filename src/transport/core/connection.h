@@ -43,6 +43,9 @@ inline constexpr int16_t kPointToPointTag = 0x7fff;
 constexpr int16_t tagInGraphs(int16_t tag) {
   return static_cast<int16_t>(~tag);
 }
+constexpr bool isInGraphs(int16_t tag) {
+  return tag < 0;
+}
 constexpr bool isPointToPoint(int16_t tag) {
   return tag == kPointToPointTag || tag == tagInGraphs(kPointToPointTag);
 }
