@@ -419,9 +419,11 @@ ECCL_API ecclResult_t ecclCostEstimate(ecclComm_t comm, ecclCollective_t collect
 
 /* *ptr = `size` bytes that the ranks on this host read and write in place, instead of copying through the
  * library's own memory. Every rank that shares memory with this process can access all such memory at any time
- * (docs/security.md). Zeroed, aligned to a page. Any thread. ecclSystemError: there is no memory. */
+ * (docs/security.md). Zeroed, aligned to a page. Any thread. ecclSystemError: there is no memory.
+ * With ECCL_DEVICE=cuda it is memory of the GPU that is current in this thread, as of cudaMalloc, not zeroed; and
+ * with ECCL_DEVICE=auto, where there is one. ecclUnhandledCudaError: the GPU has no more. */
 ECCL_API ecclResult_t ecclMemAlloc(void** ptr, size_t size);
-/* Frees it: when the calls that use it are complete. NULL is allowed. A forked child shares what its parent had
+/* Frees it: when the calls that use it are complete. A GPU's waits for all that is under way there. NULL is allowed. A forked child shares what its parent had
  * allocated. */
 ECCL_API ecclResult_t ecclMemFree(void* ptr);
 /* Declares [buff, buff+size) as memory that the collectives of `comm` will use often. *handle names the

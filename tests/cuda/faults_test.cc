@@ -238,6 +238,40 @@ TEST_P(CudaArguments, StreamsOfTheOtherKindAreRefused) {
   EXPECT_THAT(ecclGetLastError(host.comm(0)), HasSubstr("this handle is not a host stream"));
 }
 
+// As programs for NCCL expect of ncclMemAlloc().
+TEST_P(CudaArguments, MemoryOfTheLibraryIsTheDevices) {
+  void *memory[2], *host = nullptr;
+  ASSERT_EQ(ecclMemAlloc(&host, 100), ecclSuccess);
+  setenv("ECCL_DEVICE", "cuda", 1);
+  for (void*& each : memory) ASSERT_EQ(ecclMemAlloc(&each, kCount * sizeof(int)), ecclSuccess);
+  void* much = nullptr;
+  if (Cuda::get().emulated()) {
+    Cuda::get().control->failAt = Cuda::get().control->calls + 3;  // behind the context's
+    EXPECT_EQ(ecclMemAlloc(&much, 100), ecclUnhandledCudaError);
+    EXPECT_THAT(ecclGetLastError(nullptr), HasSubstr("cuMemAlloc of 100 bytes on CUDA device 0"));
+    Cuda::get().control->failAt = cuda_emulation::Control::kNever;
+  }
+  unsetenv("ECCL_DEVICE");
+  EXPECT_EQ(much, nullptr);
+  ranks_.each([&](int rank) {
+    const DeviceStream stream;
+    const DeviceBuffer<int> in(numbers(rank + 1));
+    EXPECT_EQ(ecclAllReduce(in.data(), memory[rank], kCount, ecclInt32, ecclSum, ranks_.comm(rank),
+                            asStream(stream.native())),
+              ecclSuccess)
+        << ecclGetLastError(ranks_.comm(rank));
+    stream.synchronize();
+    std::vector<int> found(kCount);
+    Cuda::need(Cuda::get().cuMemcpy(reinterpret_cast<test::Address>(found.data()),
+                                    reinterpret_cast<test::Address>(memory[rank]), kCount * sizeof(int)),
+               "cuMemcpy");
+    EXPECT_EQ(found, numbers(3));
+  });
+  for (void* each : memory) EXPECT_EQ(ecclMemFree(each), ecclSuccess);
+  EXPECT_EQ(ecclMemFree(memory[0]), ecclInvalidArgument);
+  EXPECT_EQ(ecclMemFree(host), ecclSuccess);
+}
+
 TEST_P(CudaArguments, ACommunicatorSaysItsDevice) {
   for (int rank = 0; rank < ranks_.size(); ++rank) {
     int device = -2;

@@ -165,6 +165,10 @@ CUDART cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned flags) {
   driverTable().cuDevicePrimaryCtxRetain(&context, peer);
   return result(entered().cuCtxEnablePeerAccess(context, flags));
 }
+/// What threads of the library have there is not destroyed.
+CUDART cudaError_t cudaDeviceReset() {
+  return result(entered().cuCtxSynchronize());
+}
 CUDART cudaError_t cudaDeviceSynchronize() {
   return result(entered().cuCtxSynchronize());
 }

@@ -19,8 +19,6 @@ DriverCode findStream(NativeStream handle, std::shared_ptr<Stream>* stream, cons
   *stream = Stream::of(handle, current()->ordinal);
   NEED(*stream != nullptr, kInvalidHandle, "%s: %p is no stream, or was destroyed", function,
        static_cast<void*>(handle));
-  NEED(!puts || (*stream)->ordinal == current()->ordinal, kInvalidHandle, "%s: the stream is another device's",
-       function);
   if (!puts || reinterpret_cast<uintptr_t>(handle) > 1 || !Capture::forbidsLegacy((*stream)->ordinal))
     return kSuccess;
   Capture::spoilAll();
@@ -54,6 +52,8 @@ DriverCode cuLaunchKernel(Function function, unsigned blocks, unsigned, unsigned
   BEGIN();
   FIND(stream, true);
   NEED(blocks > 0, kInvalidValue, "a kernel of no blocks");
+  // Other calls take any device's stream.
+  NEED(its->ordinal == current()->ordinal, kInvalidHandle, "a kernel is launched into another device's stream");
   const auto* const first = static_cast<const std::byte*>(arguments[0]);
   const std::vector<std::byte> copied(first, first + argumentBytes(function));
   its->put([=, ordinal = its->ordinal] { return runKernel(function, blocks, copied, ordinal), true; });

@@ -2,6 +2,7 @@
 
 #include "runtime/api/group.h"
 #include "runtime/api/process.h"
+#include "runtime/executor/devices.h"
 #include "transport/shm/shared_heap.h"
 
 using namespace eccl;
@@ -42,14 +43,19 @@ ecclResult_t ecclMemAlloc(void** ptr, size_t size) {
   return apiCall("ecclMemAlloc", [&]() -> Status {
     if (ptr == nullptr) return Status::error(Code::invalidArgument, "ecclMemAlloc: ptr is NULL");
     *ptr = nullptr;
-    ECCL_ASSIGN(*ptr, transport::SharedHeap::ofThisProcess().allocate(size));
+    ECCL_ASSIGN(const Settings settings, loadSettings());
+    ECCL_ASSIGN(*ptr, allocateDeviceMemory(settings, size));
+    if (*ptr == nullptr) { ECCL_ASSIGN(*ptr, transport::SharedHeap::ofThisProcess().allocate(size)); }
     return {};
   });
 }
 
 ecclResult_t ecclMemFree(void* ptr) {
-  return apiCall("ecclMemFree",
-                 [&] { return ptr == nullptr ? Status() : transport::SharedHeap::ofThisProcess().free(ptr); });
+  return apiCall("ecclMemFree", [&]() -> Status {
+    if (ptr == nullptr) return {};
+    if (const std::optional<Status> freed = freeDeviceMemory(ptr)) return *freed;
+    return transport::SharedHeap::ofThisProcess().free(ptr);
+  });
 }
 
 ecclResult_t ecclCommRegister(ecclComm_t comm, void* buff, size_t size, void** handle) {

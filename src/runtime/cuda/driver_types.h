@@ -110,6 +110,7 @@ inline constexpr uint64_t kLegacyStreams = 1;  // CU_GET_PROC_ADDRESS_LEGACY_STR
   F(cuMemHostAlloc, (void** memory, size_t bytes, unsigned flags))                                           \
   F(cuMemHostGetDevicePointer, (Address * address, void* memory, unsigned flags))                            \
   F(cuMemAlloc, (Address * address, size_t bytes))                                                           \
+  F(cuMemFree, (Address address))                                                                            \
   F(cuIpcGetMemHandle, (IpcHandle * handle, Address address))                                                \
   F(cuIpcOpenMemHandle, (Address * address, IpcHandle handle, unsigned flags))                               \
   F(cuIpcCloseMemHandle, (Address address))                                                                  \

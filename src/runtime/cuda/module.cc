@@ -7,11 +7,16 @@ namespace {
 
 Result<ExecutorKind> findKind(int device) {
   ECCL_ASSIGN(Gpu * gpu, Gpu::of(device));
-  return ExecutorKind{"cuda", [gpu](const ExecutorContext& context) -> Result<std::shared_ptr<Executor>> {
-                        auto executor = std::make_shared<LaneExecutor>(*gpu, context);
-                        ECCL_TRY(executor->open());
-                        return std::shared_ptr<Executor>(std::move(executor));
-                      }};
+  const auto make = [gpu](const ExecutorContext& context) -> Result<std::shared_ptr<Executor>> {
+    auto executor = std::make_shared<LaneExecutor>(*gpu, context);
+    ECCL_TRY(executor->open());
+    return std::shared_ptr<Executor>(std::move(executor));
+  };
+  const auto allocate = [gpu](size_t bytes) -> Result<ExecutorKind::UserMemory> {
+    ECCL_ASSIGN(const Address memory, gpu->allocate(bytes));
+    return ExecutorKind::UserMemory{reinterpret_cast<void*>(memory), [=] { return gpu->free(memory); }};
+  };
+  return ExecutorKind{"cuda", make, allocate};
 }
 
 std::vector<std::string> describeGpus() {

@@ -1,5 +1,8 @@
 #include "runtime/executor/devices.h"
 
+#include <map>
+#include <mutex>
+
 #include "base/log.h"
 #include "runtime/executor/executor_module.h"
 
@@ -23,17 +26,57 @@ Result<ExecutorKind> cudaKind(int device) {
   return (*module)->find(device);
 }
 
-}  // namespace
-
-Result<std::optional<ExecutorKind>> chooseDevice(const Settings& settings, int device) {
+/// As chooseDevice(). *missing: why it is host although ECCL_DEVICE=auto.
+Result<std::optional<ExecutorKind>> choose(const Settings& settings, int device, Status* missing) {
   if (settings.device.empty() || settings.device == "host") return std::optional<ExecutorKind>();
   Result<ExecutorKind> cuda = cudaKind(device);
   if (cuda.ok()) return std::optional<ExecutorKind>(*std::move(cuda));
-  const Status why = cuda.status();
+  *missing = cuda.status();
   if (settings.device == "cuda")
-    return logged(Status::error(why.code(), "ECCL_DEVICE=cuda: %s", why.message().c_str()));
-  ECCL_WARN("ECCL_DEVICE=auto: the communicator is for host memory. %s", why.message().c_str());
+    return logged(Status::error(missing->code(), "ECCL_DEVICE=cuda: %s", missing->message().c_str()));
   return std::optional<ExecutorKind>();
+}
+
+/// What was allocated for the user.
+struct UserMemories {
+  std::mutex mutex;
+  std::map<void*, std::function<Status()>> frees;
+};
+UserMemories& userMemories() {
+  static auto* const made = new UserMemories;
+  return *made;
+}
+
+}  // namespace
+
+Result<std::optional<ExecutorKind>> chooseDevice(const Settings& settings, int device) {
+  Status missing;
+  ECCL_ASSIGN(std::optional<ExecutorKind> kind, choose(settings, device, &missing));
+  if (!missing.ok())
+    ECCL_WARN("ECCL_DEVICE=auto: the communicator is for host memory. %s", missing.message().c_str());
+  return kind;
+}
+
+Result<void*> allocateDeviceMemory(const Settings& settings, size_t bytes) {
+  Status missing;
+  ECCL_ASSIGN(const std::optional<ExecutorKind> kind, choose(settings, -1, &missing));
+  if (!kind) return nullptr;
+  ECCL_ASSIGN(ExecutorKind::UserMemory its, kind->allocate(bytes));
+  std::lock_guard lock(userMemories().mutex);
+  userMemories().frees[its.memory] = std::move(its.free);
+  return its.memory;
+}
+
+std::optional<Status> freeDeviceMemory(void* memory) {
+  std::function<Status()> free;
+  {
+    std::lock_guard lock(userMemories().mutex);
+    const auto found = userMemories().frees.find(memory);
+    if (found == userMemories().frees.end()) return std::nullopt;
+    free = std::move(found->second);
+    userMemories().frees.erase(found);
+  }
+  return free();
 }
 
 std::vector<std::string> describeDevices() {

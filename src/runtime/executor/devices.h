@@ -15,6 +15,12 @@ namespace eccl::runtime {
 /// `auto`, the communicator is of the host then, which is logged. Any thread.
 Result<std::optional<ExecutorKind>> chooseDevice(const Settings& settings, int device);
 
+/// Memory for the user of the device that chooseDevice() would take; null: of the host. freeDeviceMemory() has
+/// it again. Errors: chooseDevice()'s, or ExecutorKind::allocate()'s. Any thread.
+Result<void*> allocateDeviceMemory(const Settings& settings, size_t bytes);
+/// Nothing: `memory` is none that allocateDeviceMemory() gave. Any thread.
+std::optional<Status> freeDeviceMemory(void* memory);
+
 /// For people: a line for each device, and for each reason why there is none.
 std::vector<std::string> describeDevices();
 

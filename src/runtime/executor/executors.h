@@ -16,6 +16,13 @@ struct ExecutorKind {
   /// Called once for each communicator. Null: there is no such memory here, and the communicator goes without.
   /// An error fails the communicator.
   std::function<Result<std::shared_ptr<Executor>>(const ExecutorContext&)> make;
+  /// Of a device: `bytes` of its memory for the user. What gives it back waits for all that the device still
+  /// does. Error (device): there is not so much.
+  struct UserMemory {
+    void* memory;
+    std::function<Status()> free;
+  };
+  std::function<Result<UserMemory>(size_t bytes)> allocate;
 };
 
 /// Adds a kind to the table of this process, in which the product has "host" alone. Communicators made from
