@@ -201,22 +201,76 @@ TEST_P(StagedCalls, AlltoAllvAndReduceScatterv) {
   });
 }
 
-TEST_P(StagedCalls, AnOperatorsScalarMayBeInDeviceMemory) {
+class Scalars : public StagedCalls {};
+
+// The same bits as with a scalar that the call is given, which the host's kernels scale by.
+TEST_P(Scalars, OfAllTypesMayBeInDeviceMemory) {
+  Ranks host(2, "host"), device(2, GetParam());
+  for (int type = 0; type < ecclNumTypes; ++type) {
+    const auto its = static_cast<ecclDataType_t>(type);
+    const size_t size = test::kSizes[type], count = 1000;
+    std::vector<test::Bytes> results[2];
+    for (auto* ranks : {&host, &device}) {
+      const bool onHost = ranks == &host;
+      results[onHost].resize(2);
+      ranks->each([&](int rank) {
+        std::mt19937 random(static_cast<unsigned>(type * 2 + rank));
+        test::Bytes values(count * size), scalar(values.begin(), values.begin() + 8);
+        for (unsigned char& each : values) each = static_cast<unsigned char>(random() % 64);
+        for (size_t i = 0; i < size; ++i) scalar[i] = static_cast<unsigned char>(random() % 64);
+        const ecclComm_t comm = ranks->comm(rank);
+        ecclRedOp_t op;
+        if (onHost) {
+          ASSERT_EQ(ecclRedOpCreatePreMulSum(&op, scalar.data(), its, ecclScalarHostImmediate, comm),
+                    ecclSuccess);
+          EXPECT_EQ(ecclAllReduce(values.data(), values.data(), count, its, op, comm, nullptr), ecclSuccess);
+          results[onHost][static_cast<size_t>(rank)] = values;
+          return;
+        }
+        const DeviceStream stream;
+        // Wherever it lies.
+        test::Bytes shifted(size + 3);
+        std::copy_n(scalar.begin(), size, shifted.begin() + 3);
+        const DeviceBuffer<unsigned char> data(values), factor(shifted);
+        ASSERT_EQ(ecclRedOpCreatePreMulSum(&op, factor.data() + 3, its, ecclScalarDevice, comm), ecclSuccess);
+        EXPECT_EQ(ecclAllReduce(data.data(), data.data(), count, its, op, comm, asStream(stream.native())),
+                  ecclSuccess)
+            << ecclGetLastError(comm);
+        stream.synchronize();
+        results[onHost][static_cast<size_t>(rank)] = data.read();
+      });
+    }
+    EXPECT_EQ(results[0], results[1]) << "type " << type;
+  }
+}
+
+// It is read when the stream has come to the call. By lanes, that does not wait for it.
+TEST_P(Scalars, AreReadInTheirTurn) {
   Ranks ranks(2, GetParam());
+  const bool lanes = std::string_view(GetParam()) == "lanes";
   ranks.each([&](int rank) {
     const DeviceStream stream;
-    const DeviceBuffer<float> data(std::vector<float>(1000, 2)), scalar({rank == 0 ? 10.f : 0.5f});
+    const DeviceBuffer<float> data(std::vector<float>(1000, 2)), scalar({0.f}),
+        later({rank == 0 ? 10.f : 0.5f});
+    test::HostWord held;
+    if (lanes) held.heldBackBy(stream.native());
+    Cuda::need(Cuda::get().cuMemcpyAsync(reinterpret_cast<test::Address>(scalar.data()),
+                                         reinterpret_cast<test::Address>(later.data()), sizeof(float),
+                                         stream.native()),
+               "cuMemcpyAsync");
     ecclRedOp_t op;
     ASSERT_EQ(ecclRedOpCreatePreMulSum(&op, scalar.data(), ecclFloat32, ecclScalarDevice, ranks.comm(rank)),
               ecclSuccess);
     EXPECT_EQ(ecclAllReduce(data.data(), data.data(), 1000, ecclFloat32, op, ranks.comm(rank),
                             asStream(stream.native())),
               ecclSuccess);
+    if (lanes) held.release();
     stream.synchronize();
     EXPECT_EQ(data.read(), std::vector<float>(1000, 21));
   });
 }
 
+INSTANTIATE_TEST_SUITE_P(, Scalars, ::testing::Values("cuda", "lanes"));
 INSTANTIATE_TEST_SUITE_P(, StagedCalls, ::testing::Values("cuda", "lanes"));
 
 }  // namespace

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """What the lane kernels take of a multiprocessor has limits: kernels_test.py <nvcc> <what ptxas -v said>.
 
-Every kernel is there for every architecture, keeps nothing on a stack but for what is said below, and fits with its 512
-threads: a multiprocessor has 65,536 registers."""
+Every kernel is there for every architecture, keeps nothing on a stack, and fits with its 512 threads: a multiprocessor
+has 65,536 registers."""
 
 import collections
 import re
@@ -11,8 +11,6 @@ import sys
 
 KERNELS, ARCHITECTURES = 12, {"sm_80", "sm_90", "sm_100"}
 REGISTERS, SHARED = 128, 26 * 1024
-# Bytes of stack, of spill stores and of spill loads, by nvcc 13.0: too many, and not to become more.
-SPILLS = {("eccl_lanes_float16", "sm_100"): (88, 172, 436), ("eccl_lanes_bfloat16", "sm_100"): (104, 244, 500)}
 
 version = subprocess.run([sys.argv[1], "--version"], stdout=subprocess.PIPE, text=True, check=True).stdout
 if "release 13." not in version:
@@ -26,8 +24,7 @@ with open(sys.argv[2]) as log:
         if entry := re.search(r"Compiling entry function '(\w+)' for '(sm_\d+)'", line):
             kernel, architecture = entry.groups()
         elif stack := re.search(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads", line):
-            most = SPILLS.get((kernel, architecture), (0, 0, 0))
-            if any(int(found) > limit for found, limit in zip(stack.groups(), most)):
+            if any(int(found) > 0 for found in stack.groups()):
                 failures.append("%s for %s: %s" % (kernel, architecture, line.strip()))
         elif used := re.search(r"Used (\d+) registers.*?(\d+) bytes smem", line):
             kernels[architecture].add(kernel)

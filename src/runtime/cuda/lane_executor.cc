@@ -85,6 +85,12 @@ bool LaneExecutor::runsOnDevice(const Work& work) const {
   return onDevice_ && work.places == 1 && !varies && (!work.program->streams || isPair(work));
 }
 
+bool LaneExecutor::takesScalar(Work& work, const void* scalar) const {
+  if (!runsOnDevice(work) || !holds(scalar)) return false;
+  work.scalar = scalar;
+  return true;
+}
+
 Result<LaneExecutor::Ends*> LaneExecutor::ends(const RingId& id, uint32_t width, Work& work) {
   Ends& ends = kept_->ends[id];
   const uint32_t most = neighbours_->blocks();
@@ -207,6 +213,7 @@ Status LaneExecutor::prepare(Work& work, lanes::Calls& calls, uint32_t& blocks, 
   call.op = work.op;
   call.pre = work.pre;
   call.post = work.post;
+  call.scalar = static_cast<const std::byte*>(work.scalar);
   blocks += plan->blocks();
   used->plan = std::move(plan);
   auto run = std::make_unique<Run>();

@@ -30,6 +30,7 @@ class LaneExecutor final : public StagedExecutor {
   Status announce(std::span<Work* const> works) override;
   Result<std::unique_ptr<StreamGate>> enter(void* stream, std::span<Work* const> works,
                                             std::function<void()> reached) override;
+  bool takesScalar(Work& work, const void* scalar) const override;
   Status begin(Work& work) override { return work.carried ? Status() : StagedExecutor::begin(work); }
   LaneAnswer advance(Work& work, int32_t lane, int budget) override;
   Replays look(Work& captured) override;

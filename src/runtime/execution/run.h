@@ -57,6 +57,7 @@ struct Run : Work, std::enable_shared_from_this<Run> {
     released = moved = false;
     pre = post = {};
     carried = captured = false;
+    scalar = nullptr;
     stallReportedAt = {};
   }
 };

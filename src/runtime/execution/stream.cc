@@ -44,12 +44,16 @@ void submit(std::span<const StreamItem> items) {
 Result<std::vector<Work*>> Stream::worksOf(const std::vector<StreamItem>& items) const {
   std::vector<Work*> works;
   for (const StreamItem& item : items) {
-    PreMul& preMul = item.run->call.preMul;
-    if (const void* scalar = std::exchange(preMul.scalar, nullptr); scalar != nullptr)
+    Run& run = *item.run;
+    PreMul& preMul = run.call.preMul;
+    const void* const scalar = std::exchange(preMul.scalar, nullptr);
+    run.decide();
+    if (run.state == nullptr) run.places = run.holds.load(std::memory_order_relaxed);
+    if (scalar != nullptr && !executor_->takesScalar(run, scalar)) {
       ECCL_TRY(executor_->read(native_, preMul.immediate, scalar, sizeOf(preMul.type)));
-    item.run->decide();
-    if (item.run->state == nullptr) item.run->places = item.run->holds.load(std::memory_order_relaxed);
-    works.push_back(item.run.get());
+      run.decide();
+    }
+    works.push_back(&run);
   }
   return works;
 }

@@ -47,8 +47,9 @@ struct Work {
   RunView view;
   Executor* executor = nullptr;  // the communicator's
   DataType type = DataType::int8;
-  RedOp op = RedOp::sum;     // sum, prod, max or min
-  kernels::Scale pre, post;  // of raw contributions, and of final results
+  RedOp op = RedOp::sum;         // sum, prod, max or min
+  kernels::Scale pre, post;      // of raw contributions, and of final results
+  const void* scalar = nullptr;  // what contributions are multiplied by, in place of `pre`: see takesScalar()
   size_t laneCount = 0;
   const Program* program = nullptr;
   uint32_t callSignature = 0;  // as view.signature, but without the call's number
@@ -183,6 +184,9 @@ class Executor : public std::enable_shared_from_this<Executor> {
   /// for other ranks to make theirs.
   virtual Result<std::unique_ptr<StreamGate>> enter(void* stream, std::span<Work* const> works,
                                                     std::function<void()> reached) = 0;
+  /// Whether Runs like this read an operator's scalar themselves, in the executor's memory, when their turn in
+  /// the stream has come: then Work::scalar is set. Else read() has it for them. Any thread.
+  virtual bool takesScalar(Work& /*work*/, const void* /*scalar*/) const { return false; }
   /// Copies some bytes that may be of this kind to `to`, such as an operator's scalar, when all that `stream`
   /// was given before is done. By a thread that makes a call; waits for that.
   virtual Status read(void* /*stream*/, void* to, const void* from, size_t bytes) {

@@ -166,6 +166,7 @@ struct Call {
   uint32_t firstBlock, blocks;  // of the kernel
   RedOp op;
   kernels::Scale pre, post;
+  const std::byte* scalar;  // what contributions are multiplied by, in place of `pre`; null: as that says
 };
 /// Threads of a block.
 inline constexpr uint32_t kThreads = 512;

@@ -155,6 +155,16 @@ ECCL_DEVICE inline void combineOne(const Work& work, uint64_t at) {
     if (work.writes(d)) storeAt(work.destination[d] + at, result);
 }
 
+/// To multiply by the element at any address: as PreMul::scale().
+template <class E>
+ECCL_DEVICE inline kernels::Scale scaleAt(const std::byte* from) {
+  const auto value = kernels::widened(loadAt<E>(from));
+  if constexpr (std::is_integral_v<E>)
+    return kernels::Scale::multiplyByInteger(static_cast<int64_t>(value));
+  else
+    return kernels::Scale::multiplyBy(value);
+}
+
 /// All of `work`: `bytes` of each source and destination, a multiple of the element's.
 template <class E, class Block>
 ECCL_DEVICE inline void combineAll(Block& block, const Work& work, uint64_t bytes) {

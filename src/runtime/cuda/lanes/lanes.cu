@@ -23,8 +23,9 @@ __device__ void run(const Calls& calls) {
 
 }  // namespace
 
+// One block for each multiprocessor: ptxas else leaves room for two, and spills on sm_100 what it has registers for.
 #define ECCL_LANES(name, Element, text)                        \
-  extern "C" __global__ void __launch_bounds__(kThreads)       \
+  extern "C" __global__ void __launch_bounds__(kThreads, 1)    \
       eccl_lanes_##name(const __grid_constant__ Calls calls) { \
     run<Element>(calls);                                       \
   }

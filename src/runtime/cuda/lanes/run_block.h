@@ -88,6 +88,7 @@ class LaneBlock : BlockCarry<E, Block> {
     stopped_ = block_.any(aborted);
     if (stopped_) return;
     if (thread() == 0) {
+      if (s_.call.scalar != nullptr) s_.call.pre = scaleAt<E>(s_.call.scalar);
       for (uint32_t i = 0; i < served_; ++i) post(i);
     }
     block_.sync();
