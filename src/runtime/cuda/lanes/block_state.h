@@ -41,14 +41,15 @@ class BlockView {
   ECCL_DEVICE BlockView(Block& block, BlockState& state) : block_(block), s_(state) {}
   ECCL_DEVICE uint32_t thread() const { return block_.thread(); }
 
-  /// What is looked at for each move again: of all lanes, or of the only one, if there is room.
-  ECCL_DEVICE void copyPlan() {
+  /// What is looked at for each move again: of all lanes, or, if `lane` is the only one, of that, if there is
+  /// room.
+  ECCL_DEVICE void copyPlan(uint32_t lane) {
     const BlockProgram& program = s_.program;
     LanePlan part{};
     part.moves = program.moveCount;
     part.operands = program.operandCount;
     part.pieces = program.pieceCount;
-    if (!fits(part) && served_ == 1) part = s_.lanes[0];
+    if (!fits(part) && served_ == 1) part = program.lane[lane];
     shift_ = {};
     moves_ = program.moves;
     operands_ = program.operands;

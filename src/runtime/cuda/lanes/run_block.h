@@ -83,8 +83,7 @@ class LaneBlock : BlockCarry<E, Block> {
       ends += lane.ends;
     }
     endCount_ = ends;
-    block_.sync();
-    copyPlan();
+    copyPlan(first % program.lanes);
     stopped_ = block_.any(aborted);
     if (stopped_) return;
     if (thread() == 0) {
