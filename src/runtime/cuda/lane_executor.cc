@@ -329,24 +329,25 @@ LaneAnswer LaneExecutor::advance(Work& work, int32_t lane, int budget) {
 }
 
 LaneAnswer LaneExecutor::faultOf(Work& work, const lanes::Report& report) {
-  if (report.fault == lanes::kNoFault) return LaneAnswer::done;
-  if (report.fault == lanes::kAborted) return LaneAnswer::blocked;  // the engine is told why elsewhere
+  const uint32_t fault = loadAcquire(&report.fault);
+  if (fault == lanes::kNoFault) return LaneAnswer::done;
+  if (fault == lanes::kAborted) return LaneAnswer::blocked;  // the engine is told why elsewhere
   LaneState& state = work.view.lanes[0];
-  state.fault = report.fault == lanes::kOtherSignature ? LaneFault::signature : LaneFault::length;
-  state.faultConnection = report.connection;
-  state.expected = report.expected;
-  state.found = report.found;
+  state.fault = fault == lanes::kOtherSignature ? LaneFault::signature : LaneFault::length;
+  state.faultConnection = loadRelaxed(&report.connection);
+  state.expected = loadRelaxed(&report.expected);
+  state.found = loadRelaxed(&report.found);
   return LaneAnswer::failed;
 }
 
-// One kernel follows the other, so the report is of the last.
+// One kernel follows the other, so the report is of the last. It may be under way.
 Replays LaneExecutor::look(Work& captured) {
   if (!captured.carried) return StagedExecutor::look(captured);
   auto& run = static_cast<Run&>(*captured.state);
   const lanes::Report& report = *run.used->report.host;
   if (run.used->isOver()) return Replays::over;
   const uint64_t over = loadAcquire(&report.over), progress = loadRelaxed(&report.progress);
-  if (over != 0 && faultOf(captured, report) == LaneAnswer::failed) return Replays::failed;
+  if (faultOf(captured, report) == LaneAnswer::failed) return Replays::failed;
   const bool moved = over != std::exchange(run.over, over) || progress != std::exchange(run.progress, progress);
   return moved || loadRelaxed(&report.awaited) < 0 ? Replays::idle : Replays::waits;
 }

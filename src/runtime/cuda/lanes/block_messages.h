@@ -85,7 +85,7 @@ class BlockMessages : protected BlockView<Block> {
     storeHint(&report.connection, end.connection);
     storeHint(&report.expected, other ? uint64_t{s_.call.signature} : expected);
     storeHint(&report.found, uint64_t{other ? signature : length});
-    storeHint(&report.fault, uint32_t{other ? kOtherSignature : kOtherLength});
+    storeRelease(&report.fault, uint32_t{other ? kOtherSignature : kOtherLength});
     storeHint(s_.program.failed, uint32_t{1});
     failed_ = true;
     return false;

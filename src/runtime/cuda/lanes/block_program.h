@@ -140,7 +140,7 @@ enum Fault : uint32_t { kNoFault, kOtherSignature, kOtherLength, kAborted };
 
 /// In host memory that the device reaches: what has come of a call.
 struct alignas(64) Report {
-  uint32_t fault;      // a Fault, of one block, and of that:
+  uint32_t fault;      // a Fault, of one block, written behind what follows of that:
   int32_t connection;  // of the Program
   int32_t awaited;     // one that has been waited for long, or -1
   uint32_t spare;
