@@ -310,7 +310,8 @@ TEST_P(CudaGraphs, InstancesOfOneGraphFollowOneAnother) {
   Ranks device(2, GetParam());
   device.each([&](int rank) {
     const DeviceStream stream, other;
-    const DeviceBuffer<uint64_t> from(values(static_cast<uint64_t>(rank) + 1)), to(values(0));
+    const DeviceBuffer<uint64_t> from(values(static_cast<uint64_t>(rank) + 1)), to(values(0)),
+        beside(values(0));
     const DeviceGraph graph(stream, [&] {
       for (int call = 0; call < 3; ++call) EXPECT_EQ(sum(device.comm(rank), from, to, stream), ecclSuccess);
     });
@@ -318,7 +319,7 @@ TEST_P(CudaGraphs, InstancesOfOneGraphFollowOneAnother) {
     for (int run = 0; run < 30; ++run) {
       graph.launch(stream);
       again.launch(other);
-      if (run % 5 == 0) { EXPECT_EQ(sum(device.comm(rank), from, to, other), ecclSuccess); }
+      if (run % 5 == 0) { EXPECT_EQ(sum(device.comm(rank), from, beside, other), ecclSuccess); }
     }
     stream.synchronize();
     other.synchronize();
