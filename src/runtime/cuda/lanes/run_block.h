@@ -117,8 +117,8 @@ class LaneBlock : BlockCarry<E, Block> {
       stopped_ = true;
       return false;
     }
+    // What next() writes commit() does not look at.
     for (uint32_t o = thread(); o < operands; o += block_.threads()) commit(i, move, strip, o);
-    block_.sync();
     if (thread() == 0) next(i);
     block_.sync();
     return true;
