@@ -27,17 +27,15 @@ std::vector<std::string> barriers() {
   return found;
 }
 
-/// Calls of three ranks whose messages go by lines, by slots, and directly; in one direction and in both. Of
-/// one element most parts of a ring are empty, so most moves are passed over.
-void makeCalls() {
-  setenv("ECCL_ALGO", "AllReduce:ring", 1);
-  Ranks device(3, "lanes");
-  unsetenv("ECCL_ALGO");
+/// Calls whose messages go by lines, by slots, and directly; in one direction and in both; of one piece and of
+/// several.
+void makeCalls(int ranks) {
+  Ranks device(ranks, "lanes");
   device.each([&](int rank) {
     const DeviceStream stream;
     for (const size_t count : {size_t{1}, size_t{40}, size_t{2000}, size_t{40000}}) {
-      const DeviceBuffer<int> data(std::vector<int>(count, 1)), more(std::vector<int>(3 * count));
-      for (int call = 0; call < 4; ++call) {  // each is three times what was there
+      const DeviceBuffer<int> data(std::vector<int>(count, 1)), more(std::vector<int>(4 * count));
+      for (int call = 0; call < 3; ++call) {
         ecclAllReduce(data.data(), data.data(), count, ecclInt32, ecclSum, device.comm(rank),
                       asStream(stream.native()));
         ecclBroadcast(data.data(), data.data(), count, ecclInt32, 1, device.comm(rank),
@@ -45,9 +43,20 @@ void makeCalls() {
         ecclAllGather(data.data(), more.data(), count, ecclInt32, device.comm(rank), asStream(stream.native()));
       }
       stream.synchronize();
-      EXPECT_EQ(data.read(), std::vector<int>(count, 81));
+      EXPECT_EQ(data.read(), std::vector<int>(count, ranks * ranks * ranks));
     }
   });
+}
+
+/// Of one element most parts of a ring are empty, so most moves are passed over. `recursive` has moves of
+/// several pieces.
+void makeAllCalls() {
+  makeCalls(2);
+  setenv("ECCL_ALGO", "AllReduce:ring", 1);
+  makeCalls(3);
+  setenv("ECCL_ALGO", "AllReduce:recursive,AllGather:recursive", 1);
+  makeCalls(4);
+  unsetenv("ECCL_ALGO");
 }
 
 /// ThreadSanitizer remembers a few accesses to a word alone, so it may miss some race in some run.
@@ -61,7 +70,7 @@ bool isNoticed(const char* without) {
         if (without != nullptr) setenv("EMULATED_CUDA_WITHOUT_BARRIER", without, 1);
         setenv("ECCL_DEBUG", "NONE", 1);
         Cuda::get().use(0);
-        makeCalls();
+        makeAllCalls();
         return ::testing::Test::HasFailure() ? 1 : 0;
       },
       60);
