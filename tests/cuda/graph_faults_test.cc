@@ -1,0 +1,259 @@
+// Graphs that outlive what they use or are outlived by it, and runs that cannot go on.
+#include "cuda/graphs.h"
+
+namespace eccl {
+namespace {
+
+using test::asStream;
+using test::Cuda;
+using test::DeviceBuffer;
+using test::DeviceGraph;
+using test::DeviceStream;
+using test::Ranks;
+using ::testing::AnyOf;
+using ::testing::HasSubstr;
+
+using GraphFaults = test::Graphs;
+
+// Memory that a graph needs is there until it is gone, and is used again then.
+TEST_P(GraphFaults, MemoryComesBackWithTheGraph) {
+  auto* const control = Cuda::get().control;
+  if (control == nullptr) GTEST_SKIP() << "only the emulated driver counts";
+  Ranks device(2, GetParam());
+  int64_t after[2] = {};
+  for (int round = 0; round < 60; ++round) {
+    device.each([&](int rank) {
+      const DeviceStream stream;
+      const DeviceBuffer<uint64_t> data(values(1));
+      {
+        const DeviceGraph graph(stream, [&] {
+          for (int call = 0; call < 20; ++call)
+            EXPECT_EQ(sum(device.comm(rank), data, data, stream, 100), ecclSuccess);
+        });
+        graph.launch(stream);
+        stream.synchronize();
+      }
+    });
+    if (round == 20) after[0] = control->pinnedBytes + control->deviceBytes;
+  }
+  after[1] = control->pinnedBytes + control->deviceBytes;
+  EXPECT_EQ(after[0], after[1]);
+  if (lanes()) return;
+  // What a long captured call had pinned serves a call, while the communicator lives.
+  constexpr size_t kLong = 1 << 20;
+  device.each([&](int rank) {
+    const DeviceStream stream;
+    const DeviceBuffer<uint64_t> data(values(1, kLong));
+    {
+      const DeviceGraph graph(
+          stream, [&] { EXPECT_EQ(sum(device.comm(rank), data, data, stream, kLong), ecclSuccess); });
+      graph.launch(stream);
+      stream.synchronize();
+    }
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));  // until the engine has seen it
+  const int64_t pinned = control->pinnedBytes;
+  device.each([&](int rank) {
+    const DeviceStream stream;
+    const DeviceBuffer<uint64_t> data(values(1, kLong));
+    EXPECT_EQ(sum(device.comm(rank), data, data, stream, kLong), ecclSuccess);
+    stream.synchronize();
+  });
+  EXPECT_EQ(control->pinnedBytes, pinned);
+}
+
+// Between two calls of a graph nothing is under way, so the communicator can be finalized; its service thread
+// goes on until it is aborted.
+TEST_P(GraphFaults, FinalizedAndAbortedWhileAGraphRuns) {
+  for (int round = 0; round < 10; ++round) {
+    Ranks device(2, GetParam());
+    std::barrier both(2);
+    device.each([&](int rank) {
+      const DeviceStream stream;
+      const DeviceBuffer<uint64_t> data(values(1));
+      const DeviceGraph graph(stream, [&] {
+        for (int call = 0; call < 20; ++call)
+          EXPECT_EQ(sum(device.comm(rank), data, data, stream, 50), ecclSuccess);
+      });
+      graph.launch(stream);
+      stream.synchronize();
+      both.arrive_and_wait();
+      graph.launch(stream);
+      if (round % 2 == 0) ecclCommFinalize(device.comm(rank));  // may find messages that are not taken yet
+      EXPECT_EQ(ecclCommAbort(device.comm(rank)), ecclSuccess);
+      device.comm(rank) = nullptr;
+      graph.launch(stream);
+      stream.synchronize();
+      both.arrive_and_wait();
+    });
+  }
+}
+
+// Nothing is sent any more, and nobody waits.
+TEST_P(GraphFaults, AGraphMayOutliveItsCommunicator) {
+  const DeviceStream stream;
+  const DeviceBuffer<uint64_t> a(values(1)), b(values(1)), results(values(0));
+  std::optional<DeviceGraph> graph;
+  {
+    Ranks device(2, GetParam());
+    graph.emplace(stream, [&] {
+      ecclGroupStart();
+      EXPECT_EQ(sum(device.comm(0), a, results, stream), ecclSuccess);
+      EXPECT_EQ(sum(device.comm(1), b, b, stream), ecclSuccess);
+      EXPECT_EQ(ecclGroupEnd(), ecclSuccess);
+    });
+    graph->launch(stream);
+    stream.synchronize();
+    EXPECT_EQ(results.read(), values(2));
+  }
+  results.write(values(7));
+  graph->launch(stream);
+  stream.synchronize();
+  if (lanes()) { EXPECT_EQ(results.read(), values(7)); }  // else the pinned memory is still copied
+  // The memory of the first one is not this one's.
+  Ranks device(2, GetParam());
+  std::barrier both(2);
+  device.each([&](int rank) {
+    const DeviceStream its;
+    const DeviceBuffer<uint64_t> data(values(1));
+    for (int call = 0; call < 20; ++call) {
+      EXPECT_EQ(sum(device.comm(rank), data, data, its), ecclSuccess);
+      if (rank == 0) graph->launch(stream);
+    }
+    its.synchronize();
+    EXPECT_EQ(data.read(), values(uint64_t{1} << 20));
+    both.arrive_and_wait();
+  });
+  stream.synchronize();
+  graph.reset();
+}
+
+TEST_P(GraphFaults, AbortEndsARun) {
+  Ranks device(2, GetParam());
+  std::barrier both(2);
+  device.each([&](int rank) {
+    const DeviceStream stream;
+    const DeviceBuffer<uint64_t> data(values(1));
+    const DeviceGraph graph(stream,
+                            [&] { EXPECT_EQ(sum(device.comm(rank), data, data, stream), ecclSuccess); });
+    both.arrive_and_wait();
+    if (rank == 0) {
+      graph.launch(stream);  // rank 1 does not run its own
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+      const auto start = Clock::now();
+      EXPECT_EQ(ecclCommAbort(device.comm(0)), ecclSuccess);
+      device.comm(0) = nullptr;
+      stream.synchronize();
+      EXPECT_LT(Clock::now() - start, std::chrono::seconds(1));
+    } else {
+      expectFailed(device.comm(1), HasSubstr("aborted the communicator"));
+      graph.launch(stream);
+      stream.synchronize();
+    }
+    both.arrive_and_wait();
+  });
+}
+
+// Two ranks run graphs of different calls: in lines, and in slots.
+TEST_P(GraphFaults, DifferentRunsAreNamed) {
+  for (const size_t count : {size_t{10}, kCount}) {
+    Ranks device(2, GetParam());
+    std::barrier both(2);
+    device.each([&](int rank) {
+      const DeviceStream stream;
+      const DeviceBuffer<uint64_t> data(values(1));
+      const auto reduces = [&] { EXPECT_EQ(sum(device.comm(rank), data, data, stream, count), ecclSuccess); };
+      const auto broadcasts = [&] {
+        EXPECT_EQ(ecclBroadcast(data.data(), data.data(), count, ecclUint64, 0, device.comm(rank),
+                                asStream(stream.native())),
+                  ecclSuccess);
+      };
+      const DeviceGraph first(stream, reduces), second(stream, broadcasts);
+      both.arrive_and_wait();
+      (rank == 0 ? first : second).launch(stream);
+      expectFailed(device.comm(rank), AnyOf(HasSubstr("Broadcast(count"), HasSubstr("AllReduce(count")));
+      stream.synchronize();
+      both.arrive_and_wait();
+    });
+  }
+}
+
+TEST_P(GraphFaults, APeerThatEndsIsNamedAndTheRunEnds) {
+  Ranks device(2, GetParam());
+  std::barrier both(2);
+  device.each([&](int rank) {
+    const DeviceStream stream;
+    const DeviceBuffer<uint64_t> data(values(1));
+    const DeviceGraph graph(stream,
+                            [&] { EXPECT_EQ(sum(device.comm(rank), data, data, stream), ecclSuccess); });
+    both.arrive_and_wait();
+    if (rank == 1) {
+      ecclCommDestroy(device.comm(1));
+      device.comm(1) = nullptr;
+    } else {
+      graph.launch(stream);
+      expectFailed(device.comm(0), HasSubstr("rank 1"));
+      stream.synchronize();
+    }
+    both.arrive_and_wait();
+  });
+}
+
+TEST_P(GraphFaults, WhatCannotBeCapturedIsRefused) {
+  const DeviceStream stream;
+  const DeviceBuffer<uint64_t> data(values(1));
+  Cuda& cuda = Cuda::get();
+  const DeviceStream other;
+  Ranks third(1, GetParam());
+  const DeviceGraph twice(stream, [&] {
+    ecclGroupStart();
+    ecclSend(data.data(), 10, ecclUint64, 0, third.comm(0), asStream(stream.native()));
+    ecclRecv(data.data() + 10, 10, ecclUint64, 0, third.comm(0), asStream(other.native()));
+    EXPECT_NE(ecclGroupEnd(), ecclSuccess);
+    EXPECT_THAT(ecclGetLastError(third.comm(0)), HasSubstr("put both into one stream"));
+  });
+  // The refusal was of a call that has a number: the communicator has failed.
+  Ranks another(1, GetParam());
+  if (cuda.emulated()) {
+    const DeviceGraph spoilt(stream, [&] {
+      EXPECT_NE(cuda.cuStreamQuery(stream.native()), test::cu::kSuccess);
+      EXPECT_EQ(sum(another.comm(0), data, data, stream), ecclInvalidUsage);
+      EXPECT_THAT(ecclGetLastError(another.comm(0)), HasSubstr("is no longer valid"));
+    });
+    EXPECT_EQ(spoilt.captured(), test::cu::kCaptureInvalidated);
+    EXPECT_EQ(cuda.control->violations.exchange(0), 1);
+  }
+}
+
+// Of the calls into the driver that a captured call makes, each fails once.
+TEST_P(GraphFaults, EachCallIntoTheDriverMayFail) {
+  auto* const control = Cuda::get().control;
+  if (control == nullptr) GTEST_SKIP() << "only the emulated driver can be told to fail";
+  int failed = 0;
+  for (int number = 0;; ++number) {
+    Ranks device(1, GetParam());
+    const DeviceStream stream;
+    const DeviceBuffer<uint64_t> data(values(1));
+    ecclResult_t result = ecclSuccess;
+    bool injected = false;
+    const DeviceGraph graph(stream, [&] {
+      control->failAt = control->calls + number;
+      result = sum(device.comm(0), data, data, stream);
+      injected = control->calls > control->failAt;
+      control->failAt = cuda_emulation::Control::kNever;
+    });
+    if (!injected) break;
+    ++failed;
+    EXPECT_EQ(result, ecclUnhandledCudaError);
+    EXPECT_THAT(ecclGetLastError(device.comm(0)), HasSubstr("CUDA_ERROR_ILLEGAL_ADDRESS"));
+    if (graph.captured() != test::cu::kSuccess) continue;
+    graph.launch(stream);
+    stream.synchronize();
+  }
+  EXPECT_GT(failed, 10);
+}
+
+INSTANTIATE_TEST_SUITE_P(, GraphFaults, ::testing::Values("cuda", "lanes"));
+
+}  // namespace
+}  // namespace eccl

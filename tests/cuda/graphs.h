@@ -1,0 +1,35 @@
+// What tests of captured calls have in common: a fixture.
+#pragma once
+
+#include <barrier>
+#include <chrono>
+#include <optional>
+
+#include "cuda/cases.h"
+#include "support/sanitizers.h"
+
+namespace eccl::test {
+
+/// Of communicators that are staged ("cuda"), and whose lanes run on the GPU ("lanes").
+class Graphs : public CudaTest, public ::testing::WithParamInterface<const char*> {
+ protected:
+  using Values = std::vector<uint64_t>;
+  using Clock = std::chrono::steady_clock;
+  static constexpr size_t kCount = 3000;
+  static bool lanes() { return std::string_view(GetParam()) == "lanes"; }
+  static Values values(uint64_t value, size_t count = kCount) { return Values(count, value); }
+  static ecclResult_t sum(ecclComm_t comm, const DeviceBuffer<uint64_t>& from, const DeviceBuffer<uint64_t>& to,
+                          const DeviceStream& stream, size_t count = kCount) {
+    return ecclAllReduce(from.data(), to.data(), count, ecclUint64, ecclSum, comm, asStream(stream.native()));
+  }
+  static void expectFailed(ecclComm_t comm, const ::testing::Matcher<std::string>& why) {
+    ecclResult_t error = ecclSuccess;
+    for (const auto start = Clock::now();
+         error == ecclSuccess && Clock::now() - start < std::chrono::seconds(10);)
+      ecclCommGetAsyncError(comm, &error);
+    EXPECT_NE(error, ecclSuccess);
+    EXPECT_THAT(ecclGetLastError(comm), why);
+  }
+};
+
+}  // namespace eccl::test
