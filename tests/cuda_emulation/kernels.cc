@@ -2,7 +2,6 @@
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
-#include <source_location>
 #include <string>
 #include <thread>
 
@@ -58,11 +57,11 @@ class BlockBarrier {
 };
 
 /// EMULATED_CUDA_WITHOUT_BARRIER=FILE:LINE leaves one out: tests have to notice.
-bool isLeftOut(const std::source_location& at) {
+bool isLeftOut(const char* file, int line) {
   static const char* const which = std::getenv("EMULATED_CUDA_WITHOUT_BARRIER");
   if (which == nullptr) return false;
-  const char* const file = std::strrchr(at.file_name(), '/');
-  return std::string(file != nullptr ? file + 1 : at.file_name()) + ":" + std::to_string(at.line()) == which;
+  const char* const name = std::strrchr(file, '/');
+  return std::string(name != nullptr ? name + 1 : file) + ":" + std::to_string(line) == which;
 }
 
 /// As a thread of a kernel's block sees it.
@@ -73,8 +72,9 @@ class BlockThread {
       : barrier_(barrier), thread_(thread), threads_(threads) {}
   uint32_t thread() const { return thread_; }
   uint32_t threads() const { return threads_; }
-  void sync(std::source_location at = std::source_location::current()) {
-    if (!isLeftOut(at)) barrier_.meet(false);
+  // Clang 14 has no std::source_location.
+  void sync(const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
+    if (!isLeftOut(file, line)) barrier_.meet(false);
   }
   bool all(bool mine) { return barrier_.meet(mine).first; }
   bool any(bool mine) { return barrier_.meet(mine).second; }
