@@ -45,7 +45,7 @@ Result<Capture> captureOf(const Gpu& gpu, NativeStream stream) {
   return Status::error(
       Code::invalidUsage,
       "the capture of the stream %p into a graph is no longer valid: an earlier call in it, or "
-      "one beside it that a capture does not allow, has failed",
+      "one beside it that a capture does not allow, has failed. Begin another capture",
       static_cast<void*>(stream));
 }
 

@@ -27,7 +27,7 @@ namespace eccl::runtime::cuda {
 
 /// What a Run on a GPU's memory has of its own; or all those of a captured call, one after the other. Owner:
 /// the Run, or the call's and its graph. Threads: prepare(), arrive() and depart() by the thread that makes the
-/// call, then the driver; onBegun() and end() any.
+/// call, then the driver; letGo() any.
 class StagedRun final : public OfGraph {
  public:
   explicit StagedRun(Gpu& gpu) : gpu_(gpu) {}
