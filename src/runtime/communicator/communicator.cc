@@ -30,6 +30,7 @@ Communicator::Communicator(CommunicatorOptions options)
     : options_(std::move(options)), engine_(engineOptions(options_.settings, system()), *this) {}
 
 Communicator::~Communicator() {
+  engine_.close();  // streams of its executors wake the service thread
   service_.stop();
 }
 

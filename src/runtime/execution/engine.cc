@@ -32,6 +32,10 @@ Engine::Engine(EngineOptions options, EngineHandler& handler)
       stalls_(options.stallTime, *options.system) {}
 
 Engine::~Engine() {
+  close();
+}
+
+void Engine::close() {
   if (bell_ == nullptr) return;
   std::lock_guard lock(bell_->mutex);
   bell_->engine = nullptr;

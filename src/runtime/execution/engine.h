@@ -72,13 +72,16 @@ struct EngineOptions {
 /// ends all Runs, now and to come, with one reason; each Run has its own Status.
 class Engine : DriverRole::Bells {
  public:
-  /// `handler` outlives this.
+  /// `handler` is there until close().
   Engine(EngineOptions options, EngineHandler& handler);
-  /// Rings of executors come to nothing from here on.
   ~Engine();
   /// Makes reactor, executors and Connector; needed before anything else. ConnectorOptions::onBroken is set
   /// here. `device`: the communicator is of that kind. Errors: system, or an executor's.
   Status open(transport::ConnectorOptions connectorOptions, const std::optional<ExecutorKind>& device);
+
+  /// From here on what executors ring comes to nothing: their streams may outlive the handler. Idempotent; by
+  /// the owner, when nothing is under way.
+  void close();
 
   /// How long a wait looks before it yields. Any thread.
   void setSpin(Duration spin) { spin_.store(spin, std::memory_order_relaxed); }
@@ -243,7 +246,7 @@ class Engine : DriverRole::Bells {
   const EngineOptions options_;
   EngineHandler& handler_;
   transport::Reactor reactor_;
-  /// By which executors reach the engine for as long as there is one. Their streams and threads may outlive it.
+  /// By which executors reach the engine until it is closed. Their streams and threads may outlive it.
   struct Bell {
     std::mutex mutex;
     Engine* engine;
