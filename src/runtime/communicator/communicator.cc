@@ -241,6 +241,8 @@ void Communicator::onMessage(int origin, uint16_t kind, std::string_view payload
     fault(Status::error(static_cast<Code>(code), "%s", text.c_str()), false);
   } else if (kind == kCompare) {
     diagnosis_.onComparison(origin, payload);
+  } else if (kind == kProbe) {
+    circles_.onProbe(payload);
   } else if (kind == kFlows) {
     engine_.hearFlows(origin, payload);
   } else if (kind == kDevice && device() != nullptr) {
@@ -266,6 +268,10 @@ void Communicator::faultOfOthers(const Status& why) {
 
 void Communicator::sendComparison(int peer, std::string_view comparison) {
   control_->send(peer, kCompare, comparison).ignore();  // a peer that cannot be reached is lost, which is told
+}
+
+void Communicator::sendProbe(int peer, std::string_view probe) {
+  control_->send(peer, kProbe, probe).ignore();  // as a comparison
 }
 
 bool Communicator::makesNoMoreCalls() const {

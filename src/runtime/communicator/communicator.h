@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "base/settings.h"
+#include "runtime/communicator/circles.h"
 #include "runtime/communicator/connection_list.h"
 #include "runtime/communicator/diagnosis.h"
 #include "runtime/communicator/estimator.h"
@@ -63,6 +64,7 @@ struct Membership {
 class Communicator final : public transport::ControlHandler,
                            public EngineHandler,
                            public DiagnosisHandler,
+                           public CirclesHandler,
                            public std::enable_shared_from_this<Communicator> {
  public:
   /// initialising → ready → finalising → finalised, or failed from any but the last; ready → suspended and
@@ -186,7 +188,7 @@ class Communicator final : public transport::ControlHandler,
   /// True in a forked child: the communicator is the parent's.
   bool inherited() const { return inherited_; }
 
-  // ControlHandler, EngineHandler, DiagnosisHandler
+  // ControlHandler, EngineHandler, DiagnosisHandler, CirclesHandler
   void onMessage(int origin, uint16_t kind, std::string_view payload) override;
   void onLost(int rank, const std::string& reason) override;
   void onLeft(int rank) override;
@@ -200,6 +202,7 @@ class Communicator final : public transport::ControlHandler,
   void onStall(Run& run, Duration stalled, const std::vector<int>& peers) override {
     diagnosis_.onStall(run, stalled, peers);
   }
+  void onInTheWay(const Run& run, std::string_view probe) override { circles_.pass(run, probe); }
   std::shared_ptr<Run> onReplay(Run& captured) override;
   void onDriverFailed(const Status& why) override;
   void onFailed(std::vector<transport::ConnectionReport> connections) override;
@@ -207,9 +210,13 @@ class Communicator final : public transport::ControlHandler,
   void faultOfOthers(const Status& why) override;
   void sendComparison(int peer, std::string_view comparison) override;
   bool makesNoMoreCalls() const override;
+  void onAwaited(int rank, const CallRecord& record) override { circles_.onAwaited(rank, record); }
+  void sendProbe(int peer, std::string_view probe) override;
+  void onCircle(const Status& why) override { fault(why, true); }
+  std::vector<int> awaitedBy(const Run& run) const override { return diagnosis_.awaitedBy(run); }
 
  private:
-  enum Kind : uint16_t { kFault = 1, kCompare = 2, kFlows = 3, kDevice = 4 };
+  enum Kind : uint16_t { kFault = 1, kCompare = 2, kFlows = 3, kDevice = 4, kProbe = 5 };
 
   // The color of a rank that abstains from a split.
   static constexpr int kNoColor = -1;
@@ -276,6 +283,7 @@ class Communicator final : public transport::ControlHandler,
   std::unique_ptr<transport::Control> control_;
   Diagnosis diagnosis_{*this, system()};
   Engine engine_;
+  Circles circles_{*this, engine_, system()};
   Service service_;
   std::mutex calls_;  // held while a call is planned and numbered, but for the fast path; of what follows
   std::unique_ptr<Planner> planner_;

@@ -34,6 +34,7 @@ Status Communicator::establish(uint64_t id, const transport::Secret& secret, Fin
   rank_ = membership.rank;
   ranks_ = membership.ranks;
   diagnosis_.begin(rank_, ranks_, hostLimit());
+  circles_.begin(id_, options_.name, rank_);
   transport::Control::Options controlOptions;
   controlOptions.system = &system();
   controlOptions.hostLimit = hostLimit();

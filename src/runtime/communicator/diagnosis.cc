@@ -1,8 +1,10 @@
 #include "runtime/communicator/diagnosis.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/log.h"
+#include "runtime/communicator/circles.h"
 #include "transport/bootstrap/ranks.h"
 #include "transport/net/bytes.h"
 #include "transport/net/wait.h"
@@ -15,6 +17,8 @@ namespace {
 constexpr Duration kGrace = std::chrono::milliseconds(300);
 /// From here on a stall is worth a line in the log.
 constexpr Duration kWorthTelling = std::chrono::seconds(5);
+/// From here on it is worth a look whether calls wait for each other in a circle.
+constexpr Duration kWorthFollowing = std::chrono::milliseconds(500);
 /// A stalled rank tells everybody, not only those it waits for, while they are this few.
 constexpr int kFewRanks = 64;
 
@@ -49,7 +53,30 @@ void Diagnosis::onComparison(int origin, std::string_view payload) {
     if (!why.ok()) handler_.faultOfOthers(why);
   } else if (!reached && other.record.callerBlocked != 0) {
     checkDeadlock(origin, other);
+  } else if (reached && other.needsYou != 0) {
+    handler_.onAwaited(needsAll(other.record) ? Circles::kAnyRank : origin, other.record);
   }
+}
+
+// Of the v calls not, where some may have nothing to say to others.
+bool Diagnosis::needsAll(const CallRecord& record) const {
+  const auto collective = static_cast<Collective>(record.collective);
+  return ranks_ <= kFewRanks && needsEverybody(record) && collective != Collective::allToAllv &&
+         collective != Collective::allGatherv && collective != Collective::reduceScatterv;
+}
+
+std::vector<int> Diagnosis::awaitedBy(const Run& run) const {
+  std::lock_guard lock(mutex_);
+  for (const Stalled& each : stalled_) {
+    if (each.run.get() != &run || each.since < kWorthFollowing || run.done.load(std::memory_order_acquire))
+      continue;
+    if (!needsAll(each.record)) return each.peers;
+    std::vector<int> all;
+    for (int rank = 0; rank < ranks_; ++rank)
+      if (rank != rank_) all.push_back(rank);
+    return all;
+  }
+  return {};
 }
 
 void Diagnosis::onLeft(int rank) {
@@ -78,15 +105,15 @@ void Diagnosis::tellMismatch(const Mismatch& mismatch) {
       true);
 }
 
-void Diagnosis::sendComparison(int peer, const CallRecord& record) {
+void Diagnosis::sendComparison(int peer, const CallRecord& record, bool needsPeer) {
   Comparison mine{record, history_.next(0), history_.next(CallRecord::pairScope(rank_, peer)),
-                  history_.next(CallRecord::pairScope(peer, rank_))};
+                  history_.next(CallRecord::pairScope(peer, rank_)), needsPeer};
   handler_.sendComparison(peer, transport::bytesOf(mine));
 }
 
 void Diagnosis::onMismatch(Run& run, int peer, const LaneState& lane) {
   // The peer knows its own call: let it say what it was. Its answer comes as a fault to all.
-  sendComparison(peer, run.record);
+  sendComparison(peer, run.record, false);
   suspect(Status::error(
       Code::invalidUsage,
       "calls differ: %s, in %s, got a message of another call from %s (%s %llu, expected %llu)",
@@ -142,7 +169,10 @@ void Diagnosis::onStall(Run& run, Duration stalled, const std::vector<int>& peer
   std::vector<int> gone;
   {
     std::lock_guard lock(mutex_);
-    stalled_ = Stalled{run.shared_from_this(), run.record, peers};
+    std::erase_if(stalled_, [&](const Stalled& each) {
+      return each.run.get() == &run || each.run->done.load(std::memory_order_acquire);
+    });
+    stalled_.push_back({run.shared_from_this(), run.record, peers, stalled});
     for (int peer : peers) {
       if (left_.count(peer) != 0) gone.push_back(peer);
     }
@@ -162,11 +192,13 @@ void Diagnosis::onStall(Run& run, Duration stalled, const std::vector<int>& peer
               peers.empty() ? format("its own work in %s memory", run.executor->memory()).c_str()
                             : transport::nameRanks(peers).c_str());
   }
-  bool everybody = ranks_ <= kFewRanks && stalled >= 3 * kGrace / 2;
-  for (int peer = 0; peer < ranks_ && everybody; ++peer) {
-    if (peer != rank_) sendComparison(peer, run.record);
+  const bool follow = stalled >= 2 * kWorthFollowing;  // those in the way have said then what they wait for
+  const bool everybody = ranks_ <= kFewRanks && stalled >= 3 * kGrace / 2;
+  for (int peer = 0; peer < ranks_; ++peer) {
+    const bool awaited = std::find(peers.begin(), peers.end(), peer) != peers.end();
+    if (peer == rank_ || (!everybody && !awaited)) continue;
+    sendComparison(peer, run.record, follow && (awaited || needsAll(run.record)));
   }
-  for (size_t i = 0; i < peers.size() && !everybody; ++i) sendComparison(peers[i], run.record);
 }
 
 Status Diagnosis::needsMoreCalls(int origin, const CallRecord& record) const {
@@ -186,7 +218,7 @@ void Diagnosis::checkDeadlock(int origin, const Comparison& other) {
   std::optional<Stalled> mine;
   {
     std::lock_guard lock(mutex_);
-    mine = stalled_;
+    if (!stalled_.empty()) mine = stalled_.back();
   }
   if (!mine.has_value() || mine->record.callerBlocked == 0 || mine->run->done.load(std::memory_order_acquire))
     return;

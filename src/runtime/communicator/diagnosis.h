@@ -27,6 +27,8 @@ class DiagnosisHandler {
   virtual void faultOfOthers(const Status& why) = 0;
   /// `comparison` is for onComparison() of that rank's Diagnosis.
   virtual void sendComparison(int peer, std::string_view comparison) = 0;
+  /// A rank waits long in the call of that record, which this rank has made; see Circles::onAwaited().
+  virtual void onAwaited(int rank, const CallRecord& record) = 0;
   /// Whether this rank is being finalized, or has been.
   virtual bool makesNoMoreCalls() const = 0;
   /// "rank 3 (node7 pid 123)".
@@ -62,6 +64,8 @@ class Diagnosis {
   void onComparison(int origin, std::string_view payload);
   /// The rank has left in order: that its connections break is no news, but a call that waits for it fails.
   void onLeft(int rank);
+  /// The ranks whose part of the call it waits for, if it has stalled for long and is not over.
+  std::vector<int> awaitedBy(const Run& run) const;
   /// See EngineHandler. By the driver.
   void onMismatch(Run& run, int peer, const LaneState& lane);
   void onPeerFailed(const Run& run, int peer, const std::string& reason);
@@ -78,6 +82,7 @@ class Diagnosis {
     std::shared_ptr<const Run> run;
     CallRecord record;
     std::vector<int> peers;
+    Duration since;
   };
   struct Suspicion {
     TimePoint due;
@@ -88,11 +93,14 @@ class Diagnosis {
     CallRecord record;
     uint64_t collectives;  // made so far
     uint64_t sendsToYou, receivesFromYou;
+    uint64_t needsYou;  // 1: it has stalled for long, and cannot go on before you are in that call
   };
   // Fails with the sentence that names both calls.
   void tellMismatch(const Mismatch& mismatch);
   // Sends the record of a stalled call, and how many calls this rank has made, to a rank it waits for.
-  void sendComparison(int peer, const CallRecord& record);
+  void sendComparison(int peer, const CallRecord& record, bool needsPeer);
+  // The call of a rank needs a part of all others.
+  bool needsAll(const CallRecord& record) const;
   // A broken connection is a symptom; the control tree usually knows the cause a moment later. tick() makes a
   // fault of the suspicion if no cause has come by then.
   void suspect(Status status);
@@ -110,10 +118,10 @@ class Diagnosis {
   int rank_ = 0, ranks_ = 1;
   Duration idleGrace_{};
   CallHistory history_;
-  std::mutex mutex_;                    // of what follows
+  mutable std::mutex mutex_;            // of what follows
   std::optional<Suspicion> suspicion_;  // of a peer that a Run needs
   std::map<int, Suspicion> idle_;       // of peers that no Run needs
-  std::optional<Stalled> stalled_;
+  std::vector<Stalled> stalled_;        // the last one last
   std::set<int> left_;
 };
 

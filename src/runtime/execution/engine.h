@@ -45,6 +45,8 @@ class EngineHandler {
   virtual void onPeerGone(int peer, const std::string& reason) = 0;
   /// Nothing has moved in `run` for `stalled`; `peers` are those it waits for.
   virtual void onStall(Run& run, Duration stalled, const std::vector<int>& peers) = 0;
+  /// A call that others perhaps wait for is behind `run` in a stream: see Circles::pass(). Any thread.
+  virtual void onInTheWay(const Run& /*run*/, std::string_view /*probe*/) {}
   /// The driver could not go on, for want of memory or by a defect, or a device has failed, or a rail. To be
   /// answered by Engine::fail().
   virtual void onDriverFailed(const Status& why) = 0;
@@ -97,6 +99,8 @@ class Engine : DriverRole::Bells {
   /// Takes one hold from each: its turn has come in one stream more. May come before submit() of the Run. Any
   /// thread.
   void release(std::span<const std::shared_ptr<Run>> runs);
+  /// EngineHandler::onInTheWay(), said by another communicator of this process. Any thread.
+  void pass(const Run& run, std::string_view probe) { handler_.onInTheWay(run, probe); }
   /// Ends a Run that was never submitted, and never will be. Any thread.
   void reject(Run& run, const Status& why) { complete(run, why); }
   /// Submits a Run without holds and waits for its end, which is in run->status. Nobody else need be woken.

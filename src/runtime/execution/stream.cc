@@ -1,7 +1,10 @@
 // The queue of batches. The Run of a batch that ends last removes the batch and lets the next one go.
 #include "runtime/execution/stream.h"
 
+#include <pthread.h>
+
 #include <map>
+#include <set>
 #include <utility>
 
 namespace eccl::runtime {
@@ -20,7 +23,34 @@ void forEngines(std::span<const StreamItem> items, Visit&& visit) {
   }
 }
 
+/// Those of this process.
+struct AllStreams {
+  static AllStreams& get() {
+    static auto* const one = new AllStreams;
+    return *one;
+  }
+  // A child forked meanwhile would find the lock taken for good.
+  AllStreams() {
+    pthread_atfork([] { get().mutex.lock(); }, [] { get().mutex.unlock(); }, [] { get().mutex.unlock(); });
+  }
+  std::mutex mutex;
+  std::set<Stream*> streams;
+};
+
 }  // namespace
+
+Stream::Stream(std::shared_ptr<Executor> executor, void* native)
+    : executor_(std::move(executor)), native_(native) {
+  AllStreams& all = AllStreams::get();
+  std::lock_guard lock(all.mutex);
+  all.streams.insert(this);
+}
+
+Stream::~Stream() {
+  AllStreams& all = AllStreams::get();
+  std::lock_guard lock(all.mutex);
+  all.streams.erase(this);
+}
 
 std::shared_ptr<Stream> nativeStream(const std::shared_ptr<Executor>& executor, void* native) {
   static std::mutex mutex;
@@ -105,6 +135,29 @@ void Stream::onRunDone(Batch& batch, Run& run) {
   }
   for (const auto& each : finished) each->gate.reset();
   if (next != nullptr) release(*next);
+}
+
+HeldUp Stream::heldUp(const Which& which) {
+  std::lock_guard lock(mutex_);
+  for (size_t i = 1; i < batches_.size(); ++i) {
+    for (const StreamItem& item : batches_[i]->items) {
+      if (!which(item)) continue;
+      HeldUp found{item.run, {}};
+      for (const StreamItem& ahead : batches_.front()->items)
+        if (!ahead.run->done.load(std::memory_order_acquire)) found.ahead.push_back(ahead);
+      return found;
+    }
+  }
+  return {};
+}
+
+HeldUp Stream::heldUpAnywhere(const Which& which) {
+  AllStreams& all = AllStreams::get();
+  std::lock_guard lock(all.mutex);
+  for (Stream* stream : all.streams) {
+    if (HeldUp found = stream->heldUp(which); found.run != nullptr) return found;
+  }
+  return {};
 }
 
 Status Stream::usable() const {

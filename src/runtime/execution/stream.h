@@ -7,6 +7,7 @@
 
 #include <atomic>
 #include <deque>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -22,6 +23,13 @@ struct StreamItem {
   std::shared_ptr<Run> run;
 };
 
+/// A Run whose turn in a stream has not come. `ahead`: those of the batch that goes on there, as far as they
+/// have not ended.
+struct HeldUp {
+  std::shared_ptr<Run> run;  // null: none
+  std::vector<StreamItem> ahead;
+};
+
 /// A queue of batches. The Runs of a batch go on together; the next batch begins when all are done. Semantics
 /// of a CUDA stream: order is that of the calls. Calls queue; a short one on an idle stream may be made at
 /// once.
@@ -31,10 +39,11 @@ struct StreamItem {
 /// on.
 class Stream : public std::enable_shared_from_this<Stream> {
  public:
-  Stream() = default;
+  Stream() : Stream(nullptr, nullptr) {}
   /// Stands for `native`, a stream of the caller's for the executor's kind of memory. A batch begins when
   /// `native` has come to it; `native` goes on when the batch is done.
-  Stream(std::shared_ptr<Executor> executor, void* native) : executor_(std::move(executor)), native_(native) {}
+  Stream(std::shared_ptr<Executor> executor, void* native);
+  ~Stream();
 
   /// Appends a batch of Runs that hold this stream (Run::holds), to be submitted to the engines next. When
   /// the batches before it are done, it takes one hold from each Run, and releases those that nothing holds
@@ -51,6 +60,11 @@ class Stream : public std::enable_shared_from_this<Stream> {
   Status synchronize();
   /// Code::inProgress while anything is queued; else the error, as synchronize(). Does not wait.
   Status query();
+  /// The first Run that `which` is true for, if its turn has not come.
+  using Which = std::function<bool(const StreamItem&)>;
+  HeldUp heldUp(const Which& which);
+  /// The same for all streams of this process. Looks through everything that is queued.
+  static HeldUp heldUpAnywhere(const Which& which);
   /// In a forked child: what is queued stays with the parent, and calls are errors (invalidUsage).
   void closeAfterFork() { inherited_ = true; }
 
