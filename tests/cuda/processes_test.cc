@@ -241,6 +241,58 @@ TEST_F(LaneProcesses, AbortEndsAFirstCall) {
   });
 }
 
+// In streams of their own that is well, in one stream it is an error.
+TEST_F(LaneProcesses, CallsOfTwoCommunicatorsInTwoOrders) {
+  for (const int way : {0, 1, 2, 3}) {
+    const bool oneStream = way % 2 == 1;
+    inProcesses(2, [&](Process& process) {
+      Ranks ranks(&process, 2, way < 2 ? "lanes" : "cuda");
+      ecclComm_t comms[] = {ranks.comm(process.number), nullptr};
+      ASSERT_EQ(ecclCommSplit(comms[0], 0, process.number, &comms[1], nullptr), ecclSuccess);
+      const DeviceStream streams[2];
+      const DeviceBuffer<int> data(numbers(1)), other(numbers(10));
+      for (const int which : {0, 1}) {  // the first calls wait for each other
+        const DeviceBuffer<int> first(numbers(1));
+        EXPECT_EQ(sum(comms[which], first, streams[0]), ecclSuccess);
+        streams[0].synchronize();
+      }
+      for (const int which : {process.number, 1 - process.number})
+        EXPECT_EQ(sum(comms[which], which == 0 ? data : other, streams[oneStream ? 0 : which]), ecclSuccess);
+      if (oneStream) {
+        ecclResult_t errors[2] = {};
+        for (const double start = test::now(); errors[0] + errors[1] == 0 && test::now() - start < 8;)
+          for (const int which : {0, 1}) ecclCommGetAsyncError(comms[which], &errors[which]);
+        const ecclComm_t failed = comms[errors[0] != ecclSuccess ? 0 : 1];
+        EXPECT_THAT(ecclGetLastError(failed), HasSubstr("calls wait for each other in a circle: rank "));
+      }
+      for (const DeviceStream& stream : streams) stream.synchronize();
+      if (!oneStream) {
+        EXPECT_EQ(data.read(), numbers(2));
+        EXPECT_EQ(other.read(), numbers(20));
+      }
+      process.meet();
+      EXPECT_EQ(ecclCommAbort(comms[1]), ecclSuccess);
+    });
+  }
+}
+
+// More calls than a stream has room for, which holds up all that is asked of the driver, are made before the
+// other rank makes its first one.
+TEST_F(LaneProcesses, ManyCallsMayWaitForTheFirst) {
+  inProcesses(2, [](Process& process) {
+    Ranks ranks(&process, 2, "lanes");
+    const ecclComm_t comm = ranks.comm(process.number);
+    const DeviceStream stream;
+    const DeviceBuffer<int> data(numbers(process.number == 0 ? 1 : 0));
+    if (process.number == 1) std::this_thread::sleep_for(std::chrono::milliseconds(500));
+    for (int call = 0; call < 300; ++call)
+      ASSERT_EQ(ecclBroadcast(data.data(), data.data(), 10, ecclInt32, 0, comm, asStream(stream.native())),
+                ecclSuccess);
+    stream.synchronize();
+    EXPECT_EQ(data.read()[9], 1);
+  });
+}
+
 // The one waits for the other's first call, which would need less of it.
 TEST_F(LaneProcesses, DifferentFirstCallsAreNamed) {
   inProcesses(2, [](Process& process) {
