@@ -6,7 +6,6 @@
 #include "base/atomics.h"
 #include "base/log.h"
 #include "base/system.h"
-#include "transport/net/bytes.h"
 
 namespace eccl::runtime::cuda {
 namespace {
@@ -84,32 +83,22 @@ std::string Neighbourhood::introduce(int rank) {
     door = *made;
   else
     ECCL_INFO("%s lends no memory to other processes: %s", gpu.name().c_str(), made.status().message().c_str());
-  return transport::ByteWriter()
-      .put(System::real().identity().bootId)
-      .put(processName())
-      .put(gpu.uuid())
-      .put(gpu.multiprocessors())
-      .put(door.handle)
-      .put(door.name)
-      .take();
+  return GpuIntroduction{System::real().identity().bootId, processName(), gpu.uuid(), gpu.multiprocessors(),
+                         door}
+      .write();
 }
 
 /// Under the mutex.
 Status Neighbourhood::read(const Meeting& meeting) {
   if (!members_.empty()) return {};
-  std::vector<Member> members;
+  std::vector<GpuIntroduction> members;
   for (const std::string& text : meeting.introductions) {
-    transport::ByteReader reader(text);
-    Member& member = members.emplace_back();
-    member.boot = reader.get<decltype(member.boot)>();
-    member.process = reader.get<decltype(member.process)>();
-    member.gpu = reader.get<Uuid>();
-    member.multiprocessors = reader.get<uint32_t>();
-    member.door.handle = reader.get<IpcHandle>();
-    member.door.name = reader.get<decltype(member.door.name)>();
-    if (text.empty() || (reader.finished() && member.multiprocessors <= Rings::kMostStrips)) continue;
-    return Status::error(eccl::Code::remote, "%s says of its GPU what cannot be read",
-                         meeting.describe(static_cast<int>(members.size()) - 1).c_str());
+    const auto said = text.empty() ? GpuIntroduction() : GpuIntroduction::read(text);
+    if (!said)
+      return Status::error(eccl::Code::remote,
+                           "%s says of its GPU what cannot be read: is another version of ECCL there?",
+                           meeting.describe(static_cast<int>(members.size())).c_str());
+    members.push_back(*said);
   }
   members_ = std::move(members);
   return {};
@@ -124,8 +113,9 @@ Result<bool> Neighbourhood::meet(const Meeting& meeting, std::string* why) {
     std::lock_guard lock(mutex_);
     ECCL_TRY(read(meeting));
     const auto silent = std::find_if(texts.begin(), texts.end(), saysNothing);
-    const auto elsewhere = std::find_if(members_.begin(), members_.end(),
-                                        [&](const Member& each) { return each.boot != members_[0].boot; });
+    const auto elsewhere = std::find_if(members_.begin(), members_.end(), [&](const GpuIntroduction& each) {
+      return each.boot != members_[0].boot;
+    });
     if (silent != texts.end()) {
       *why =
           format("%s has no CUDA memory", meeting.describe(static_cast<int>(silent - texts.begin())).c_str());
@@ -134,7 +124,7 @@ Result<bool> Neighbourhood::meet(const Meeting& meeting, std::string* why) {
     if (elsewhere != members_.end()) return *why = "the ranks are on several hosts", false;
     if (!missing_) missing_ = whatIsMissing(meeting);
     *why = missing = *missing_;
-    for (const Member& each : members_) all &= each.process == members_[0].process;
+    for (const GpuIntroduction& each : members_) all &= each.process == members_[0].process;
   }
   if (all) return missing.empty();
   // Each process sees something else.
@@ -148,9 +138,9 @@ Result<bool> Neighbourhood::meet(const Meeting& meeting, std::string* why) {
 /// Under the mutex.
 std::string Neighbourhood::whatIsMissing(const Meeting& meeting) {
   blocks_ = room_ = Rings::kMostStrips;
-  for (const Member& member : members_) {
+  for (const GpuIntroduction& member : members_) {
     const auto sharers = static_cast<uint32_t>(std::count_if(
-        members_.begin(), members_.end(), [&](const Member& each) { return each.gpu == member.gpu; }));
+        members_.begin(), members_.end(), [&](const GpuIntroduction& each) { return each.gpu == member.gpu; }));
     room_ = std::min(room_, member.multiprocessors / sharers);
     blocks_ = std::min(blocks_, sharers == 1 ? std::min(room_, kBlocksOfRank) : room_);
   }

@@ -15,6 +15,7 @@
 
 #include "base/system.h"
 #include "runtime/cuda/capture.h"
+#include "runtime/cuda/gpu_introduction.h"
 #include "runtime/cuda/rings.h"
 #include "runtime/executor/executor.h"
 
@@ -97,15 +98,6 @@ class Neighbourhood {
   void quiesce();
 
  private:
-  /// What a rank has said of itself.
-  struct Member {
-    decltype(ProcessIdentity::bootId) boot{};  // its host's
-    Loans::Name process{};
-    Uuid gpu{};
-    uint32_t multiprocessors = 0;
-    Loans::Door door;  // without a name: it lends nothing
-  };
-
   Neighbourhood(uint64_t communicator, int ranks);
   Status read(const Meeting& meeting);
   std::string whatIsMissing(const Meeting& meeting);
@@ -120,8 +112,8 @@ class Neighbourhood {
 
   const uint64_t communicator_;
   std::mutex mutex_;
-  std::vector<Gpu*> gpus_;       // by rank; null: it is in another process
-  std::vector<Member> members_;  // by rank
+  std::vector<Gpu*> gpus_;                // by rank; null: it is in another process
+  std::vector<GpuIntroduction> members_;  // by rank; as new: it has said nothing
   uint32_t blocks_ = 0, room_ = 0;
   std::optional<std::string> missing_;  // as this process sees it
   struct Abort {

@@ -72,7 +72,9 @@ Status Rings::hear(int own, int from, std::string_view message) {
   const bool ours = (source == from && target == own) || (source == own && target == from);
   std::lock_guard lock(hearing_);
   if (!reader.finished() || !ours || isHere(from) || strips == 0 || strips > kMostStrips)
-    return Status::error(eccl::Code::remote, "rank %d sent rank %d an offer of memory that is none", from, own);
+    return Status::error(
+        eccl::Code::remote,
+        "rank %d sent rank %d an offer of memory that is none: is another version of ECCL there?", from, own);
   Heard& heard = heard_[{source, target, channel, tag}];
   if (heard.strips += strips; heard.strips > kMostStrips)
     return Status::error(eccl::Code::remote,
