@@ -40,7 +40,7 @@ std::vector<std::string> barriers() {
     std::ifstream source(std::string(ECCL_SOURCE_DIR "/src/runtime/cuda/lanes/") + file);
     std::string text;
     for (int line = 1; std::getline(source, text); ++line)
-      if (text.find(".sync();") != std::string::npos && text.find("no test") == std::string::npos)
+      if (text.find(".sync();") != std::string::npos && text.find("no test sees") == std::string::npos)
         found.push_back(file + (":" + std::to_string(line)));
   }
   return found;
@@ -105,7 +105,7 @@ int run(const char* without) {
         if (without != nullptr) setenv("EMULATED_CUDA_WITHOUT_BARRIER", without, 1);
         setenv("ECCL_DEBUG", "NONE", 1);
         reportEnds = true;
-        watch();
+        if (without != nullptr) watch();
         Cuda::get().use(0);
         makeAllCalls();
         return ::testing::Test::HasFailure() ? kWrong : kWell;

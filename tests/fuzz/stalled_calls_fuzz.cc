@@ -25,11 +25,11 @@ class Handler final : public DiagnosisHandler, public CirclesHandler, public Eng
   std::string describe(int rank) const override { return "rank " + std::to_string(rank); }
   void sendProbe(int, std::string_view probe) override { sent = probe; }
   void onCircle(const Status&) override { ++circles; }
-  std::vector<int> awaitedBy(const Run&) const override { return {1}; }
+  std::vector<int> neededBy(const Run&) const override { return {1}; }
   void onMismatch(Run&, int, const LaneState&) override {}
   void onPeerFailed(Run&, int, const std::string&) override {}
   void onPeerGone(int, const std::string&) override {}
-  void onStall(Run&, Duration, const std::vector<int>&) override {}
+  void onStall(Run&, Duration, const Awaited&) override {}
   void onDriverFailed(const Status&) override {}
   void wakeService() override {}
   std::string sent;

@@ -153,6 +153,54 @@ TEST(Circles, NoneWhereARankIsLate) {
   }));
 }
 
+/// One communicator more, of the ranks before that one; null in the others.
+ecclComm_t before(int rank, Rank& mine) {
+  ecclComm_t made = nullptr;
+  ecclCommSplit(mine.comms[0], mine.rank < rank ? 0 : ECCL_SPLIT_NOCOLOR, mine.rank, &made, nullptr);
+  if (made != nullptr) mine.comms.push_back(made);
+  return made;
+}
+
+/// An empty call is over when the calls before it are: it needs nobody's part.
+TEST(Circles, NoneWhereACallIsEmpty) {
+  expectNone(run(3, false, [](Rank& mine) {
+    before(2, mine);
+    if (mine.rank == 2) usleep(4500000);
+    mine.sum(0, 0);
+    if (mine.rank == 1) mine.sum(3, 1);
+    mine.sum(0, 1, 0);
+    if (mine.rank == 0) mine.sum(3, 1);
+  }));
+}
+
+/// A Send that has no room waits for the Recvs of those before it: then its message is left with the receiver.
+TEST(Circles, NoneWhereASendWaitsForEarlierOnes) {
+  setenv("ECCL_SLOTS", "4", 1);
+  setenv("ECCL_SINGLE_COPY", "0", 1);
+  const auto outcomes = run(3, false, [](Rank& mine) {
+    constexpr size_t kCount = 20000;  // one long message
+    before(2, mine);
+    const auto send = [&] { ecclSend(mine.in.data(), kCount, ecclFloat, 1, mine.comms[0], mine.streams[0]); };
+    const auto receive = [&](size_t stream) {
+      ecclRecv(mine.out.data(), kCount, ecclFloat, 0, mine.comms[0], mine.streams[stream]);
+    };
+    for (int call = 0; call < 4; ++call) {
+      if (mine.rank == 0) send();
+      if (mine.rank == 1 && call == 0) mine.sum(1, 1);
+      if (mine.rank == 1) receive(1);
+    }
+    if (mine.rank == 1) mine.sum(3, 2);
+    if (mine.rank == 1) receive(2);
+    if (mine.rank == 0) send();
+    if (mine.rank == 0) mine.sum(3, 0);
+    if (mine.rank == 2) usleep(4500000);
+    if (mine.rank != 1) mine.sum(1, 1);
+  });
+  unsetenv("ECCL_SLOTS");
+  unsetenv("ECCL_SINGLE_COPY");
+  expectNone(outcomes);
+}
+
 /// Many calls are behind others then; but one rank, which comes late, has its calls in streams of their own.
 TEST(Circles, NoneWhereARankHasStreamsOfTheirOwn) {
   expectNone(run(3, false, [](Rank& mine) {
@@ -164,7 +212,7 @@ TEST(Circles, NoneWhereARankHasStreamsOfTheirOwn) {
   }));
 }
 
-/// The two that are in each other's way are not in the way of those that the late one needs.
+/// The same calls in opposite orders, each communicator's in a stream of its own.
 TEST(Circles, NoneWhereOrdersDifferAndStreamsToo) {
   expectNone(run(2, false, [](Rank& mine) {
     for (size_t i = 0; i < 3; ++i) {

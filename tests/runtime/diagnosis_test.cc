@@ -28,7 +28,7 @@ class Handler final : public DiagnosisHandler {
 
 std::string told(Diagnosis& diagnosis, Run& run, const std::vector<int>& peers) {
   ::testing::internal::CaptureStderr();
-  diagnosis.onStall(run, std::chrono::seconds(7), peers);
+  diagnosis.onStall(run, std::chrono::seconds(7), {peers, {}});
   return ::testing::internal::GetCapturedStderr();
 }
 

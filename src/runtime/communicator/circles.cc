@@ -7,7 +7,7 @@ namespace {
 
 /// Longer chains are not followed.
 constexpr size_t kMaxChain = 8 << 10;  // bytes of text
-/// A call lets a probe pass as often. Stalls are told less often, and a probe takes less to go round.
+/// A call lets a probe pass once in so long. Stalls are told less often, and a probe takes less to go round.
 constexpr Duration kBetween = std::chrono::milliseconds(300);
 
 }  // namespace
@@ -40,11 +40,7 @@ void Circles::onProbe(std::string_view bytes) {
 }
 
 void Circles::follow(Probe probe) {
-  const HeldUp found = Stream::heldUpAnywhere([&](const StreamItem& item) {
-    const CallRecord& record = item.run->record;
-    return item.engine == &engine_ && record.scope == probe.awaited.scope &&
-           record.sequence == probe.awaited.sequence;
-  });
+  const HeldUp found = Stream::heldUp(engine_, probe.awaited.scope, probe.awaited.sequence);
   if (found.run == nullptr) return;
   probe.chain += format("%s%s has put %s behind ", probe.chain.empty() ? "" : "; ",
                         handler_.describe(rank_).c_str(), textOf(found.run->record).c_str());
@@ -63,9 +59,11 @@ void Circles::pass(const Run& run, std::string_view bytes) {
     return handler_.onCircle(Status::error(
         Code::invalidUsage,
         "calls wait for each other in a circle: %s. On all ranks put calls that share a stream into it in the "
-        "same order, or give each communicator a stream of its own",
+        "same order, or give each communicator a stream of its own, or put Sends and Recvs into one group",
         probe.chain.c_str()));
   }
+  const std::vector<int> needed = handler_.neededBy(run);
+  if (needed.empty()) return;
   {
     std::lock_guard lock(mutex_);
     const TimePoint now = system_.now();
@@ -74,7 +72,7 @@ void Circles::pass(const Run& run, std::string_view bytes) {
   }
   probe.awaited = record;
   const std::string further = write(probe);
-  for (int peer : handler_.awaitedBy(run)) handler_.sendProbe(peer, further);
+  for (int peer : needed) handler_.sendProbe(peer, further);
 }
 
 }  // namespace eccl::runtime

@@ -7,8 +7,10 @@
 // there is a circle, which nothing but an error ends. (Edge chasing: K. M. Chandy, J. Misra, L. M. Haas,
 // "Distributed Deadlock Detection", 1983.)
 //
-// Nothing else can be taken for a circle. At the end of the chain there is a call that has not begun, now. So
-// the one before, which waits for it, is in the way still, and so on to the beginning.
+// Nothing else is taken for a circle. That a call is behind another one does not change before that has ended,
+// nor that it cannot end without a rank's part (Awaited::needed) before that rank has begun. At the end of the
+// chain there is a call that has not begun, now. So the one before is in the way still, and so on to the
+// beginning.
 #pragma once
 
 #include <cstdint>
@@ -32,8 +34,8 @@ class CirclesHandler {
   virtual void sendProbe(int peer, std::string_view probe) = 0;
   /// The verdict.
   virtual void onCircle(const Status& why) = 0;
-  /// The ranks whose part of a call that has stalled for long it waits for; none if it has not, or is over.
-  virtual std::vector<int> awaitedBy(const Run& run) const = 0;
+  /// The ranks without whose part a call cannot end that has stalled for long; none if it has not, or is over.
+  virtual std::vector<int> neededBy(const Run& run) const = 0;
   virtual std::string describe(int rank) const = 0;
 };
 

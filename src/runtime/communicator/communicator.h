@@ -199,8 +199,8 @@ class Communicator final : public transport::ControlHandler,
     diagnosis_.onPeerFailed(run, peer, reason);
   }
   void onPeerGone(int peer, const std::string& reason) override { diagnosis_.onPeerGone(peer, reason); }
-  void onStall(Run& run, Duration stalled, const std::vector<int>& peers) override {
-    diagnosis_.onStall(run, stalled, peers);
+  void onStall(Run& run, Duration stalled, const Awaited& awaited) override {
+    diagnosis_.onStall(run, stalled, awaited);
   }
   void onInTheWay(const Run& run, std::string_view probe) override { circles_.pass(run, probe); }
   std::shared_ptr<Run> onReplay(Run& captured) override;
@@ -213,7 +213,7 @@ class Communicator final : public transport::ControlHandler,
   void onAwaited(int rank, const CallRecord& record) override { circles_.onAwaited(rank, record); }
   void sendProbe(int peer, std::string_view probe) override;
   void onCircle(const Status& why) override { fault(why, true); }
-  std::vector<int> awaitedBy(const Run& run) const override { return diagnosis_.awaitedBy(run); }
+  std::vector<int> neededBy(const Run& run) const override { return diagnosis_.neededBy(run); }
 
  private:
   enum Kind : uint16_t { kFault = 1, kCompare = 2, kFlows = 3, kDevice = 4, kProbe = 5 };

@@ -251,7 +251,7 @@ Meeting Communicator::meeting(const RankHosts::Gather& gather) {
     control_->send(rank, kDevice, message).ignore();  // a rank that cannot be reached is lost, which is told
   };
   meeting.waits = [this](Work& work, Duration waited, int rank) {
-    diagnosis_.onStall(static_cast<Run&>(work), waited, {rank});
+    diagnosis_.onStall(static_cast<Run&>(work), waited, {{rank}, {}});
   };
   meeting.failure = [this] { return usable(); };
   meeting.describe = [this](int rank) { return describe(rank); };

@@ -22,6 +22,10 @@ constexpr Duration kWorthFollowing = std::chrono::milliseconds(500);
 /// A stalled rank tells everybody, not only those it waits for, while they are this few.
 constexpr int kFewRanks = 64;
 
+bool contains(const std::vector<int>& sorted, int value) {
+  return std::binary_search(sorted.begin(), sorted.end(), value);
+}
+
 /// No rank can finish these before every rank has begun.
 bool needsEverybody(const CallRecord& record) {
   switch (static_cast<Collective>(record.collective)) {
@@ -58,19 +62,20 @@ void Diagnosis::onComparison(int origin, std::string_view payload) {
   }
 }
 
-// Of the v calls not, where some may have nothing to say to others.
+// Not where some may have nothing to say to others.
 bool Diagnosis::needsAll(const CallRecord& record) const {
   const auto collective = static_cast<Collective>(record.collective);
-  return ranks_ <= kFewRanks && needsEverybody(record) && collective != Collective::allToAllv &&
-         collective != Collective::allGatherv && collective != Collective::reduceScatterv;
+  return ranks_ <= kFewRanks && needsEverybody(record) && record.count > 0 &&
+         collective != Collective::allToAllv && collective != Collective::allGatherv &&
+         collective != Collective::reduceScatterv;
 }
 
-std::vector<int> Diagnosis::awaitedBy(const Run& run) const {
+std::vector<int> Diagnosis::neededBy(const Run& run) const {
   std::lock_guard lock(mutex_);
   for (const Stalled& each : stalled_) {
     if (each.run.get() != &run || each.since < kWorthFollowing || run.done.load(std::memory_order_acquire))
       continue;
-    if (!needsAll(each.record)) return each.peers;
+    if (!needsAll(each.record)) return each.needed;
     std::vector<int> all;
     for (int rank = 0; rank < ranks_; ++rank)
       if (rank != rank_) all.push_back(rank);
@@ -146,6 +151,7 @@ void Diagnosis::tick() {
   {
     std::lock_guard lock(mutex_);
     const TimePoint now = system_.now();
+    std::erase_if(stalled_, [](const Stalled& each) { return each.run->done.load(std::memory_order_acquire); });
     if (suspicion_.has_value() && now >= suspicion_->due) due = std::exchange(suspicion_, std::nullopt);
     std::erase_if(idle_, [&](auto& idle) {
       auto& [peer, suspicion] = idle;
@@ -165,14 +171,15 @@ bool Diagnosis::mayHaveLeft(int peer) const {
   return false;
 }
 
-void Diagnosis::onStall(Run& run, Duration stalled, const std::vector<int>& peers) {
+void Diagnosis::onStall(Run& run, Duration stalled, const Awaited& awaited) {
+  const std::vector<int>& peers = awaited.peers;
   std::vector<int> gone;
   {
     std::lock_guard lock(mutex_);
     std::erase_if(stalled_, [&](const Stalled& each) {
       return each.run.get() == &run || each.run->done.load(std::memory_order_acquire);
     });
-    stalled_.push_back({run.shared_from_this(), run.record, peers, stalled});
+    stalled_.push_back({run.shared_from_this(), run.record, awaited.needed, stalled});
     for (int peer : peers) {
       if (left_.count(peer) != 0) gone.push_back(peer);
     }
@@ -192,13 +199,16 @@ void Diagnosis::onStall(Run& run, Duration stalled, const std::vector<int>& peer
               peers.empty() ? format("its own work in %s memory", run.executor->memory()).c_str()
                             : transport::nameRanks(peers).c_str());
   }
-  const bool follow = stalled >= 2 * kWorthFollowing;  // those in the way have said then what they wait for
-  const bool everybody = ranks_ <= kFewRanks && stalled >= 3 * kGrace / 2;
-  for (int peer = 0; peer < ranks_; ++peer) {
-    const bool awaited = std::find(peers.begin(), peers.end(), peer) != peers.end();
-    if (peer == rank_ || (!everybody && !awaited)) continue;
-    sendComparison(peer, run.record, follow && (awaited || needsAll(run.record)));
+  // A call that waits for nobody is behind another one, perhaps. Those in the way have said by then what they
+  // wait for.
+  const bool follow = stalled >= 2 * kWorthFollowing && !peers.empty();
+  const bool all = follow && needsAll(run.record);
+  if (ranks_ > kFewRanks || stalled < 3 * kGrace / 2) {
+    for (int peer : peers) sendComparison(peer, run.record, all || (follow && contains(awaited.needed, peer)));
+    return;
   }
+  for (int peer = 0; peer < ranks_; ++peer)
+    if (peer != rank_) sendComparison(peer, run.record, all || (follow && contains(awaited.needed, peer)));
 }
 
 Status Diagnosis::needsMoreCalls(int origin, const CallRecord& record) const {

@@ -12,6 +12,7 @@
 #include "base/system.h"
 #include "runtime/communicator/call_history.h"
 #include "runtime/execution/run.h"
+#include "runtime/execution/stall_watch.h"
 #include "transport/connect/connector.h"
 
 namespace eccl::runtime {
@@ -64,13 +65,13 @@ class Diagnosis {
   void onComparison(int origin, std::string_view payload);
   /// The rank has left in order: that its connections break is no news, but a call that waits for it fails.
   void onLeft(int rank);
-  /// The ranks whose part of the call it waits for, if it has stalled for long and is not over.
-  std::vector<int> awaitedBy(const Run& run) const;
+  /// The ranks without whose part of the call it cannot end, if it has stalled for long and is not over.
+  std::vector<int> neededBy(const Run& run) const;
   /// See EngineHandler. By the driver.
   void onMismatch(Run& run, int peer, const LaneState& lane);
   void onPeerFailed(const Run& run, int peer, const std::string& reason);
   void onPeerGone(int peer, const std::string& reason);
-  void onStall(Run& run, Duration stalled, const std::vector<int>& peers);
+  void onStall(Run& run, Duration stalled, const Awaited& awaited);
   /// To be called at least every 100 ms, by one thread: a symptom that has waited long enough without a cause
   /// becomes the fault.
   void tick();
@@ -81,7 +82,7 @@ class Diagnosis {
   struct Stalled {
     std::shared_ptr<const Run> run;
     CallRecord record;
-    std::vector<int> peers;
+    std::vector<int> needed;
     Duration since;
   };
   struct Suspicion {

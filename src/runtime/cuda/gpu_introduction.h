@@ -19,7 +19,7 @@ struct GpuIntroduction {
   Loans::Door door;  ///< without a name: it lends nothing
 
   std::string write() const;
-  /// Nothing, if the bytes are none, or of a GPU that cannot be.
+  /// Nothing, if the bytes are no introduction, or its GPU has more multiprocessors than any.
   static std::optional<GpuIntroduction> read(std::string_view bytes);
 };
 

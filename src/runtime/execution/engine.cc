@@ -344,7 +344,7 @@ void Engine::checkStalls() {
 
 void Engine::tellStalls(std::span<const std::shared_ptr<Run>> runs) {
   stalls_.check(runs, [this](Run& run, Duration stalled) {
-    handler_.onStall(run, stalled, peersAwaited(run));
+    handler_.onStall(run, stalled, awaitedBy(run));
     return !failing();
   });
 }

@@ -43,8 +43,8 @@ class EngineHandler {
   virtual void onPeerFailed(Run& run, int peer, const std::string& reason) = 0;
   /// A connection did, for which no lane waited.
   virtual void onPeerGone(int peer, const std::string& reason) = 0;
-  /// Nothing has moved in `run` for `stalled`; `peers` are those it waits for.
-  virtual void onStall(Run& run, Duration stalled, const std::vector<int>& peers) = 0;
+  /// Nothing has moved in `run` for `stalled`.
+  virtual void onStall(Run& run, Duration stalled, const Awaited& awaited) = 0;
   /// A call that others perhaps wait for is behind `run` in a stream: see Circles::pass(). Any thread.
   virtual void onInTheWay(const Run& /*run*/, std::string_view /*probe*/) {}
   /// The driver could not go on, for want of memory or by a defect, or a device has failed, or a rail. To be
@@ -99,7 +99,7 @@ class Engine : DriverRole::Bells {
   /// Takes one hold from each: its turn has come in one stream more. May come before submit() of the Run. Any
   /// thread.
   void release(std::span<const std::shared_ptr<Run>> runs);
-  /// EngineHandler::onInTheWay(), said by another communicator of this process. Any thread.
+  /// EngineHandler::onInTheWay(), said by a communicator of this process. Any thread.
   void pass(const Run& run, std::string_view probe) { handler_.onInTheWay(run, probe); }
   /// Ends a Run that was never submitted, and never will be. Any thread.
   void reject(Run& run, const Status& why) { complete(run, why); }

@@ -35,6 +35,7 @@ void Engine::admit(Run& run) {
   run.phases.assign(lanes, Run::LanePhase::waiting);
   run.incomplete = lanes;
   run.drains.assign(run.plan->connections.size(), 0);
+  run.firsts.assign(run.plan->connections.size(), 0);
   for (transport::Connection* connection : run.plan->connections)
     run.tickets.push_back(connection->takeTicket());
 }
@@ -113,6 +114,7 @@ void Engine::startLane(Run& run, int lane) {
       return;
     }
     if (!connection.serves(run.tickets[static_cast<size_t>(c)])) return;
+    if (connection.sends()) run.firsts[static_cast<size_t>(c)] = connection.sendEnd.next;
   }
   limitAhead(run, lane, run.plan->mostAhead);
   run.phases[static_cast<size_t>(lane)] = Run::LanePhase::running;

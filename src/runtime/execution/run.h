@@ -40,6 +40,8 @@ struct Run : Work, std::enable_shared_from_this<Run> {
   enum class LanePhase : uint8_t { waiting, running, draining, complete };
   std::vector<LanePhase> phases;
   std::vector<uint64_t> tickets;  // by connection of the plan
+  /// By connection, where its lane runs or is draining: messages before this one are of earlier calls.
+  std::vector<uint64_t> firsts;
   /// By connection, where its lane is draining: messages before this one may refer to the caller's memory.
   std::vector<uint64_t> drains;
   size_t incomplete = 0;  // lanes

@@ -11,9 +11,15 @@
 
 namespace eccl::runtime {
 
-/// The peers that lanes of the Run wait for, each once, in ascending order. Only what the next move of each
-/// lane needs counts: other peers may have done all that the call asks of them, and be gone. By the driver.
-std::vector<int> peersAwaited(const Run& run);
+/// The peers that lanes of a Run wait for, each once, in ascending order. Only what the next move of each lane
+/// needs counts: other peers may have done all that the call asks of them, and be gone. `needed`: those of them
+/// without whose part of the call the Run cannot end. A peer is not needed where a Send waits until it has
+/// taken messages of earlier calls, or until there is a connection: the message may then be left with it.
+struct Awaited {
+  std::vector<int> peers, needed;
+};
+/// By the driver.
+Awaited awaitedBy(const Run& run);
 
 /// Owner: the engine. Threads: the driver's.
 class StallWatch {

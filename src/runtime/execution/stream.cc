@@ -137,11 +137,14 @@ void Stream::onRunDone(Batch& batch, Run& run) {
   if (next != nullptr) release(*next);
 }
 
-HeldUp Stream::heldUp(const Which& which) {
+HeldUp Stream::heldUpHere(const Engine& engine, uint64_t scope, uint64_t sequence) {
   std::lock_guard lock(mutex_);
   for (size_t i = 1; i < batches_.size(); ++i) {
     for (const StreamItem& item : batches_[i]->items) {
-      if (!which(item)) continue;
+      const CallRecord& record = item.run->record;
+      if (item.engine != &engine || record.scope != scope || record.sequence != sequence ||
+          item.run->done.load(std::memory_order_acquire))
+        continue;
       HeldUp found{item.run, {}};
       for (const StreamItem& ahead : batches_.front()->items)
         if (!ahead.run->done.load(std::memory_order_acquire)) found.ahead.push_back(ahead);
@@ -151,11 +154,11 @@ HeldUp Stream::heldUp(const Which& which) {
   return {};
 }
 
-HeldUp Stream::heldUpAnywhere(const Which& which) {
+HeldUp Stream::heldUp(const Engine& engine, uint64_t scope, uint64_t sequence) {
   AllStreams& all = AllStreams::get();
   std::lock_guard lock(all.mutex);
   for (Stream* stream : all.streams) {
-    if (HeldUp found = stream->heldUp(which); found.run != nullptr) return found;
+    if (HeldUp found = stream->heldUpHere(engine, scope, sequence); found.run != nullptr) return found;
   }
   return {};
 }

@@ -7,7 +7,6 @@
 
 #include <atomic>
 #include <deque>
-#include <functional>
 #include <memory>
 #include <mutex>
 #include <vector>
@@ -60,11 +59,9 @@ class Stream : public std::enable_shared_from_this<Stream> {
   Status synchronize();
   /// Code::inProgress while anything is queued; else the error, as synchronize(). Does not wait.
   Status query();
-  /// The first Run that `which` is true for, if its turn has not come.
-  using Which = std::function<bool(const StreamItem&)>;
-  HeldUp heldUp(const Which& which);
-  /// The same for all streams of this process. Looks through everything that is queued.
-  static HeldUp heldUpAnywhere(const Which& which);
+  /// The Run of an engine's call, if it is in some stream of this process and its turn has not come. Looks
+  /// through everything that is queued. Any thread.
+  static HeldUp heldUp(const Engine& engine, uint64_t scope, uint64_t sequence);
   /// In a forked child: what is queued stays with the parent, and calls are errors (invalidUsage).
   void closeAfterFork() { inherited_ = true; }
 
@@ -74,6 +71,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
     size_t left = 0;
     std::unique_ptr<StreamGate> gate;  // of the native stream
   };
+  HeldUp heldUpHere(const Engine& engine, uint64_t scope, uint64_t sequence);
   Result<std::vector<Work*>> worksOf(const std::vector<StreamItem>& items) const;
   void onRunDone(Batch& batch, Run& run);
   static void release(Batch& batch);
