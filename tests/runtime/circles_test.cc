@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <thread>
 #include <vector>
 
 #include "support/processes.h"
@@ -170,6 +171,34 @@ TEST(Circles, NoneWhereACallIsEmpty) {
     if (mine.rank == 1) mine.sum(3, 1);
     mine.sum(0, 1, 0);
     if (mine.rank == 0) mine.sum(3, 1);
+  }));
+}
+
+/// The same for callers that wait: rank 0 in an empty call behind another one, rank 1 for a Send that comes
+/// late.
+TEST(Circles, NoneWhereAnEmptyCallBlocks) {
+  expectNone(run(2, false, [](Rank& mine) {
+    const ecclComm_t comm = mine.comms[0];
+    const auto both = [&] {
+      mine.sum(0, 0);
+      EXPECT_EQ(ecclAllReduce(mine.in.data(), mine.out.data(), 0, ecclFloat, ecclSum, comm, nullptr),
+                ecclSuccess);
+    };
+    std::vector<float> word(1);
+    std::thread other([&] {
+      usleep(mine.rank == 0 ? 2000000 : 3000000);
+      if (mine.rank == 0) {
+        EXPECT_EQ(ecclSend(word.data(), 1, ecclFloat, 1, comm, nullptr), ecclSuccess);
+      } else {
+        both();
+      }
+    });
+    if (mine.rank == 0) {
+      both();
+    } else {
+      EXPECT_EQ(ecclRecv(word.data(), 1, ecclFloat, 0, comm, nullptr), ecclSuccess);
+    }
+    other.join();
   }));
 }
 

@@ -26,18 +26,19 @@ bool contains(const std::vector<int>& sorted, int value) {
   return std::binary_search(sorted.begin(), sorted.end(), value);
 }
 
-/// No rank can finish these before every rank has begun.
+/// No rank can finish these before every rank has begun. An empty one is over when the calls before it are.
 bool needsEverybody(const CallRecord& record) {
   switch (static_cast<Collective>(record.collective)) {
+    case Collective::allToAllv:
+      return true;
     case Collective::allReduce:
     case Collective::allGather:
     case Collective::allGatherv:
     case Collective::reduceScatter:
     case Collective::reduceScatterv:
     case Collective::allToAll:
-    case Collective::allToAllv:
     case Collective::barrier:
-      return true;
+      return record.count > 0;
     default:
       return false;
   }
@@ -65,9 +66,8 @@ void Diagnosis::onComparison(int origin, std::string_view payload) {
 // Not where some may have nothing to say to others.
 bool Diagnosis::needsAll(const CallRecord& record) const {
   const auto collective = static_cast<Collective>(record.collective);
-  return ranks_ <= kFewRanks && needsEverybody(record) && record.count > 0 &&
-         collective != Collective::allToAllv && collective != Collective::allGatherv &&
-         collective != Collective::reduceScatterv;
+  return ranks_ <= kFewRanks && needsEverybody(record) && collective != Collective::allToAllv &&
+         collective != Collective::allGatherv && collective != Collective::reduceScatterv;
 }
 
 std::vector<int> Diagnosis::neededBy(const Run& run) const {
