@@ -1,5 +1,6 @@
 #include "runtime/executor/devices.h"
 
+#include <filesystem>
 #include <map>
 #include <mutex>
 
@@ -14,7 +15,12 @@ constexpr ModuleKind kExecutorModules = {"executor module", "eccl_executor_modul
 /// The CUDA module of this installation, opened once.
 const Result<const ExecutorEntry*>& cudaModule() {
   static const auto* const opened = new Result<const ExecutorEntry*>([]() -> Result<const ExecutorEntry*> {
-    ECCL_ASSIGN(const ModuleHeader* module, openModule(kExecutorModules, modulePath(kExecutorModules, "cuda")));
+    const std::string path = modulePath(kExecutorModules, "cuda");
+    std::error_code none;
+    if (!std::filesystem::exists(path, none))
+      return Status::error(Code::system, "its module %s is not there: build and install all of ECCL",
+                           path.c_str());
+    ECCL_ASSIGN(const ModuleHeader* module, openModule(kExecutorModules, path));
     return static_cast<const ExecutorModule*>(module)->entry;
   }());
   return *opened;
