@@ -21,6 +21,7 @@ class Handler final : public DiagnosisHandler, public CirclesHandler, public Eng
   void onAwaited(int rank, const CallRecord&) override {
     if (rank < Circles::kAnyRank || rank > 3) std::abort();
   }
+  bool isBehind(const CallRecord&) const override { return false; }
   bool makesNoMoreCalls() const override { return false; }
   std::string describe(int rank) const override { return "rank " + std::to_string(rank); }
   void sendProbe(int, std::string_view probe) override { sent = probe; }

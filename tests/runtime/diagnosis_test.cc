@@ -20,6 +20,7 @@ class Handler final : public DiagnosisHandler {
   void faultOfOthers(const Status& why) override { faults.push_back(why.message()); }
   void sendComparison(int peer, std::string_view) override { asked.push_back(peer); }
   void onAwaited(int, const CallRecord&) override {}
+  bool isBehind(const CallRecord&) const override { return false; }
   bool makesNoMoreCalls() const override { return false; }
   std::string describe(int rank) const override { return "rank " + std::to_string(rank); }
   std::vector<std::string> faults;

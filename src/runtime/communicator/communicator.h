@@ -210,6 +210,9 @@ class Communicator final : public transport::ControlHandler,
   void faultOfOthers(const Status& why) override;
   void sendComparison(int peer, std::string_view comparison) override;
   bool makesNoMoreCalls() const override;
+  bool isBehind(const CallRecord& record) const override {
+    return Stream::heldUp(engine_, record.scope, record.sequence).run != nullptr;
+  }
   void onAwaited(int rank, const CallRecord& record) override { circles_.onAwaited(rank, record); }
   void sendProbe(int peer, std::string_view probe) override;
   void onCircle(const Status& why) override { fault(why, true); }

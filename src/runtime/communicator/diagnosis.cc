@@ -199,9 +199,9 @@ void Diagnosis::onStall(Run& run, Duration stalled, const Awaited& awaited) {
               peers.empty() ? format("its own work in %s memory", run.executor->memory()).c_str()
                             : transport::nameRanks(peers).c_str());
   }
-  // A call that waits for nobody is behind another one, perhaps. Those in the way have said by then what they
-  // wait for.
-  const bool follow = stalled >= 2 * kWorthFollowing && !peers.empty();
+  // A device's call that waits for nobody may be behind another one, or has not said yet for whom it waits.
+  // Calls in the way have said by then what they need.
+  const bool follow = stalled >= 2 * kWorthFollowing && (!peers.empty() || !handler_.isBehind(run.record));
   const bool all = follow && needsAll(run.record);
   if (ranks_ > kFewRanks || stalled < 3 * kGrace / 2) {
     for (int peer : peers) sendComparison(peer, run.record, all || (follow && contains(awaited.needed, peer)));

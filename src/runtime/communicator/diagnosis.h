@@ -30,6 +30,8 @@ class DiagnosisHandler {
   virtual void sendComparison(int peer, std::string_view comparison) = 0;
   /// A rank waits long in the call of that record, which this rank has made; see Circles::onAwaited().
   virtual void onAwaited(int rank, const CallRecord& record) = 0;
+  /// Whether this rank's call of that record is behind another one in a stream.
+  virtual bool isBehind(const CallRecord& record) const = 0;
   /// Whether this rank is being finalized, or has been.
   virtual bool makesNoMoreCalls() const = 0;
   /// "rank 3 (node7 pid 123)".
