@@ -25,7 +25,8 @@ struct Rank {
   std::vector<float> in = std::vector<float>(1 << 23, 1), out = std::vector<float>(1 << 23);
 
   ecclResult_t sum(size_t comm, size_t stream, size_t count = 1000) {
-    return ecclAllReduce(in.data(), out.data(), count, ecclFloat, ecclSum, comms[comm], streams[stream]);
+    return ecclAllReduce(in.data(), out.data() + (comm << 21), count, ecclFloat, ecclSum, comms[comm],
+                         streams[stream]);
   }
 };
 
@@ -211,7 +212,7 @@ TEST(Circles, NoneWhereASendWaitsForEarlierOnes) {
     before(2, mine);
     const auto send = [&] { ecclSend(mine.in.data(), kCount, ecclFloat, 1, mine.comms[0], mine.streams[0]); };
     const auto receive = [&](size_t stream) {
-      ecclRecv(mine.out.data(), kCount, ecclFloat, 0, mine.comms[0], mine.streams[stream]);
+      ecclRecv(mine.out.data() + stream * kCount, kCount, ecclFloat, 0, mine.comms[0], mine.streams[stream]);
     };
     for (int call = 0; call < 4; ++call) {
       if (mine.rank == 0) send();
