@@ -9,7 +9,7 @@ import subprocess
 import sys
 
 REPOSITORY, PROGRAM = sys.argv[1:]
-LIMITS = {"send_recv:8": 2400, "broadcast:256": 2600, "group:8": 2100}
+LIMITS = {"send_recv:8": 2400, "broadcast:256": 2600, "group:8": 1050}
 
 if not shutil.which("valgrind"):
     print("skipped: valgrind, which counts instructions, is not here")

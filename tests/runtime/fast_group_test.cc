@@ -10,6 +10,7 @@
 #include <random>
 #include <vector>
 
+#include "runtime/communicator/call_history.h"
 #include "support/processes.h"
 
 namespace eccl::runtime {
@@ -23,7 +24,7 @@ struct Message {
 };
 
 /// The same on all ranks: few shapes, so that most have been made before; now and then many to one peer, more
-/// than a ring has slots.
+/// than a ring has slots, and series that differ in nothing but their buffers.
 std::vector<Message> messagesOf(std::mt19937& random, int ranks, bool large) {
   const size_t counts[] = {1, 0, 10, 11, 1000, large ? size_t{50'000} : size_t{2000}};
   std::vector<Message> messages(random() % 3 == 0 ? 64 : random() % 8);
@@ -32,6 +33,10 @@ std::vector<Message> messagesOf(std::mt19937& random, int ranks, bool large) {
     message.to = static_cast<int>(random() % static_cast<unsigned>(ranks - 1));
     message.to += message.to >= message.from;
     message.count = counts[random() % (messages.size() > 8 ? 5 : 6)];
+  }
+  for (size_t m = 1, alike = 0; m < messages.size(); ++m, --alike) {
+    if (alike == 0) alike = 1 + random() % 48;
+    if (alike > 1 && messages.size() > 8) messages[m] = messages[m - 1];
   }
   return messages;
 }
@@ -148,6 +153,104 @@ TEST(FastGroup, FindsCallsThatDiffer) {
     EXPECT_EQ(outcome.code, 0) << outcome.text;
     EXPECT_THAT(outcome.text, HasSubstr("calls differ"));
   }
+}
+
+/// Both know series of 40. Then rank 1 receives as many, of which one in the middle is longer.
+TEST(FastGroup, FindsTheCallThatDiffersInASeries) {
+  const auto outcomes = test::runProcesses(2, [&](int rank, test::Board& board, std::string& report) {
+    setenv("ECCL_DEBUG", "NONE", 1);
+    ecclComm_t comm = test::join(rank, 2, board, report);
+    if (comm == nullptr) return 2;
+    float data[40 * 3] = {};
+    ecclResult_t result = ecclSuccess;
+    const auto group = [&](int odd) {
+      ecclGroupStart();
+      for (int k = 0; k < 40; ++k) {
+        const size_t count = k == odd ? 3 : 2;
+        result = rank == 0 ? ecclSend(data + 3 * k, count, ecclFloat, 1, comm, nullptr)
+                           : ecclRecv(data + 3 * k, count, ecclFloat, 0, comm, nullptr);
+      }
+      result = ecclGroupEnd();
+    };
+    for (int i = 0; i < 12 && result == ecclSuccess; ++i) group(i % 2 == 0 ? -1 : 25);
+    if (result != ecclSuccess) return 3;
+    group(rank == 0 ? -1 : 25);
+    if (result == ecclSuccess) result = ecclAllReduce(data, data, 1, ecclFloat, ecclSum, comm, nullptr);
+    report += ecclGetLastError(comm);
+    ecclCommAbort(comm);
+    return result == ecclInvalidUsage || result == ecclRemoteError ? 0 : 4;
+  });
+  for (const test::Outcome& outcome : outcomes) {
+    EXPECT_TRUE(outcome.ended) << "hung";
+    EXPECT_EQ(outcome.code, 0) << outcome.text;
+    EXPECT_THAT(outcome.text, HasSubstr("calls differ"));
+    EXPECT_THAT(outcome.text, HasSubstr("number 505"));  // 12 groups of 40, and 25
+  }
+}
+
+/// What goes on between the calls of a series counts.
+TEST(FastGroup, LooksWhetherHandlesStillStand) {
+  ecclComm_t comms[2];
+  ASSERT_EQ(ecclCommInitAll(comms, 2, nullptr), ecclSuccess);
+  float data[3] = {};
+  const auto send = [&](ecclStream_t stream) { return ecclSend(data, 1, ecclFloat, 1, comms[0], stream); };
+  for (const bool another : {false, true}) {
+    ecclStream_t stream = nullptr, other = nullptr;
+    ASSERT_EQ(ecclStreamCreate(&stream), ecclSuccess);
+    ASSERT_EQ(ecclStreamCreate(&other), ecclSuccess);
+    ecclGroupStart();
+    for (int i = 0; i < 3; ++i) EXPECT_EQ(send(stream), ecclSuccess);
+    // The end of another handle is no reason to refuse, that of this one is.
+    ASSERT_EQ(ecclStreamDestroy(another ? other : stream), ecclSuccess);
+    EXPECT_EQ(send(stream), another ? ecclSuccess : ecclInvalidArgument);
+    EXPECT_EQ(ecclSend(nullptr, 1, ecclFloat, 1, comms[0], stream), ecclInvalidArgument);
+    EXPECT_EQ(ecclGroupEnd(), ecclInvalidArgument);
+    ASSERT_EQ(ecclStreamDestroy(another ? stream : other), ecclSuccess);
+  }
+  ecclGroupStart();
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(send(nullptr), ecclSuccess);
+  EXPECT_EQ(ecclCommAbort(comms[0]), ecclSuccess);
+  EXPECT_EQ(send(nullptr), ecclInvalidArgument);
+  EXPECT_EQ(ecclGroupEnd(), ecclInvalidArgument);
+  EXPECT_EQ(ecclCommAbort(comms[1]), ecclSuccess);
+}
+
+/// A series gets the numbers that its calls would get one by one, and is compared call by call.
+TEST(CallHistory, NumbersASeries) {
+  const uint64_t shape = 77;
+  const auto record = [&](uint64_t number, uint64_t itsShape) {
+    CallRecord its;
+    its.scope = 5;
+    its.number(itsShape, number);
+    return its;
+  };
+  CallHistory history;
+  CallRecord mine = record(0, shape);
+  EXPECT_FALSE(history.add(mine, shape, 3));
+  EXPECT_EQ(mine.sequence, 0u);
+  EXPECT_EQ(history.next(5), 3u);
+  bool reached = false;
+  for (uint64_t number : {0, 1, 2}) {
+    EXPECT_FALSE(history.compare(1, record(number, shape), &reached));
+    EXPECT_TRUE(reached);
+    EXPECT_TRUE(history.compare(1, record(number, shape + 1), &reached));
+  }
+  // Others have told of what is to come: one of the same calls, two of others.
+  EXPECT_FALSE(history.compare(1, record(3, shape), &reached));
+  EXPECT_FALSE(reached);
+  EXPECT_FALSE(history.compare(2, record(6, shape + 1), &reached));
+  EXPECT_FALSE(history.compare(3, record(5, shape + 1), &reached));
+  EXPECT_FALSE(history.compare(4, record(900, shape), &reached));
+  const auto mismatch = history.add(mine, shape, 500);
+  ASSERT_TRUE(mismatch);
+  EXPECT_EQ(mine.sequence, 3u);
+  EXPECT_EQ(mismatch->otherRank, 3);  // the first of the two
+  EXPECT_EQ(mismatch->mine.sequence, 5u);
+  EXPECT_EQ(mismatch->mine.signature, record(5, shape).signature);
+  EXPECT_EQ(history.last(5)->sequence, 502u);
+  EXPECT_TRUE(history.compare(1, record(502, shape + 1), &reached));
+  EXPECT_FALSE(history.compare(1, record(100, shape + 1), &reached)) << "it is forgotten";
+  EXPECT_TRUE(reached);
 }
 
 /// Rank 1 dies in the middle: what rank 0 waits for then, in a stream, is an error.

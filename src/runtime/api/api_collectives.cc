@@ -47,7 +47,7 @@ ecclResult_t make(Collective collective, const void* send, void* receive, size_t
   Group& group = Group::ofThisThread();
   if (op >= 0 && op < ecclNumOps && datatype >= 0 && datatype < ecclNumTypes) {
     const CallKey key{count, collective, static_cast<DataType>(datatype), static_cast<RedOp>(op), root};
-    const PlainCall call{key, send, receive};
+    const PlainCall call{key, {send, receive}};
     CommunicatorUse use;
     bool made = false;
     Status status = guarded(function, [&] {
@@ -88,6 +88,16 @@ ecclResult_t make(Collective collective, const void* send, void* receive, size_t
 
 std::vector<size_t> copy(const size_t* from, int count) {
   return std::vector<size_t>(from, from + count);
+}
+
+/// A Send or a Recv. Of many that a group collects little but their buffers differs.
+ecclResult_t exchange(Collective collective, const void* send, void* receive, size_t count, int datatype,
+                      int peer, ecclComm_t comm, ecclStream_t stream) {
+  const CallKey key{count, collective, static_cast<DataType>(datatype), RedOp::sum, peer};
+  if (static_cast<unsigned>(datatype) < ecclNumTypes &&
+      Group::ofThisThread().addAlike(comm, stream, {key, {send, receive}}))
+    return ecclSuccess;
+  return make(collective, send, receive, count, datatype, 0, peer, comm, stream);
 }
 
 Status needTable(const void* table, const char* function, const char* name) {
@@ -190,12 +200,12 @@ ecclResult_t ecclReduceScatterv(const void* sendbuff, void* recvbuff, const size
 
 ecclResult_t ecclSend(const void* sendbuff, size_t count, ecclDataType_t datatype, int peer, ecclComm_t comm,
                       ecclStream_t stream) {
-  return make(Collective::send, sendbuff, nullptr, count, datatype, 0, peer, comm, stream);
+  return exchange(Collective::send, sendbuff, nullptr, count, datatype, peer, comm, stream);
 }
 
 ecclResult_t ecclRecv(void* recvbuff, size_t count, ecclDataType_t datatype, int peer, ecclComm_t comm,
                       ecclStream_t stream) {
-  return make(Collective::receive, nullptr, recvbuff, count, datatype, 0, peer, comm, stream);
+  return exchange(Collective::receive, nullptr, recvbuff, count, datatype, peer, comm, stream);
 }
 
 ecclResult_t ecclGroupStart() {

@@ -94,7 +94,7 @@ Status Group::add(ecclComm_t comm, const CommunicatorUse& use, ecclStream_t hand
   if (nullStream) stream = communicator.defaultStream();
   if (open()) {
     calls_.add(comm, stream, nullStream, std::move(call));
-    last_ = {communicator.device() == nullptr ? comm : nullptr, handle, communicator.ranks()};
+    last_ = {communicator.device() == nullptr ? comm : nullptr, handle, communicator.ranks(), UINT64_MAX};
     return {};
   }
   if (call.pointToPoint() && call.root == communicator.rank()) {
@@ -112,12 +112,15 @@ Status Group::add(ecclComm_t comm, const CommunicatorUse& use, ecclStream_t hand
 // asked when the group ends.
 bool Group::addAnother(ecclComm_t comm, ecclStream_t stream, const PlainCall& call) {
   const CallKey& key = call.key;
-  const void* const buffer = key.collective == Collective::send ? call.send : call.receive;
+  const void* const buffer = key.collective == Collective::send ? call.buffers.send : call.buffers.receive;
   if (comm == nullptr || comm != last_.comm || stream != last_.stream || !isPointToPoint(key.collective) ||
       buffer == nullptr || key.count > kAnotherMost || key.root < 0 || key.root >= last_.ranks)
     return false;
-  Process& process = Process::get();
-  if (!process.communicators.holds(comm) || (stream != nullptr && !process.streams.holds(stream))) return false;
+  if (const uint64_t taken = handlesTaken(); taken != last_.taken) {
+    if (!process_.communicators.holds(comm) || (stream != nullptr && !process_.streams.holds(stream)))
+      return false;
+    last_.taken = taken;
+  }
   calls_.addAnother(call);
   return true;
 }
@@ -173,15 +176,16 @@ Status Group::simulateEnd(double* microseconds) {
     double collectives = 0, sends = 0, receives = 0;
   };
   std::map<ecclComm_t, Sums> sums;
-  for (size_t i = 0; i < calls.size(); ++i) {
-    const ecclComm_t comm = calls.place(i).comm;
-    const Call call = calls.call(i);
+  for (size_t s = 0; s < calls.series().size(); ++s) {
+    const ecclComm_t comm = calls.place(s).comm;
+    const CallSeries& series = calls.series()[s];
+    const Call call = calls.call(s, series.first);
     ECCL_ASSIGN(const CommunicatorUse use, communicatorOf(comm, "ecclGroupSimulateEnd"));
     ECCL_ASSIGN(const double time, use->communicator->estimator().estimate(call));
     Sums& its = sums[comm];
     (call.collective == Collective::send      ? its.sends
      : call.collective == Collective::receive ? its.receives
-                                              : its.collectives) += time;
+                                              : its.collectives) += time * static_cast<double>(series.calls);
   }
   *microseconds = 0;
   for (const auto& [comm, its] : sums)
@@ -224,12 +228,12 @@ std::optional<Status> Group::repeat(const GroupCalls& group) {
   if (!use) return std::nullopt;  // said by issue()
   Communicator& communicator = *use->communicator;
   bool blocks = communicator.options().blocking, used = false;
-  for (size_t i = 0; i < group.size(); ++i) {
-    const CallKey& key = group.plain()[i].key;
-    if (group.place(i).comm != comm || !isPointToPoint(key.collective) || key.root == communicator.rank())
+  for (size_t s = 0; s < group.series().size(); ++s) {
+    const CallKey& key = group.series()[s].key;
+    if (group.place(s).comm != comm || !isPointToPoint(key.collective) || key.root == communicator.rank())
       return std::nullopt;
-    blocks &= group.place(i).nullStream;
-    used |= group.place(i).nullStream;
+    blocks &= group.place(s).nullStream;
+    used |= group.place(s).nullStream;
   }
   for (const auto& stream : group.streams()) {
     if (!stream->idle()) communicator.catchUp();
@@ -237,9 +241,9 @@ std::optional<Status> Group::repeat(const GroupCalls& group) {
   }
   auto made = communicator.repeat(group.plain(), blocks, [&](std::span<const std::shared_ptr<Run>> runs) {
     Batches batches;
-    for (size_t i = 0; i < runs.size(); ++i) {
-      if (runs[i] != nullptr) addTo(batches, group.streamOf(i), communicator.itemOf(runs[i]));
-    }
+    group.forEach([&](size_t series, size_t call) {
+      if (runs[call] != nullptr) addTo(batches, group.streamOf(series), communicator.itemOf(runs[call]));
+    });
     return append(batches);
   });
   if (!made || !used) return made;
@@ -256,15 +260,18 @@ Status Group::issue(const GroupCalls& group) {
   if (auto made = repeat(group)) return *std::move(made);
   std::vector<Calls> all;
   std::map<ecclComm_t, size_t> known;
-  for (size_t i = 0; i < group.size(); ++i) {
-    const ecclComm_t comm = group.place(i).comm;
+  for (size_t s = 0; s < group.series().size(); ++s) {
+    const ecclComm_t comm = group.place(s).comm;
     const auto [at, isNew] = known.emplace(comm, all.size());
     if (isNew) {
       ECCL_ASSIGN(CommunicatorUse use, communicatorOf(comm, "ecclGroupEnd"));
       all.push_back({std::move(use), {}, {}});
     }
-    all[at->second].calls.push_back(group.call(i));
-    all[at->second].streams.push_back({group.streamOf(i)});
+    const CallSeries& series = group.series()[s];
+    for (size_t i = 0; i < series.calls; ++i) {
+      all[at->second].calls.push_back(group.call(s, series.first + i));
+      all[at->second].streams.push_back({group.streamOf(s)});
+    }
   }
   std::vector<std::vector<StreamItem>> items(all.size());
   Batches batches;
@@ -294,8 +301,8 @@ Status Group::issue(const GroupCalls& group) {
   for (size_t i = 0; i < all.size(); ++i) {
     const Communicator& communicator = *all[i].use->communicator;
     bool used = false;
-    for (size_t call = 0; call < group.size(); ++call)
-      used |= group.place(call).nullStream && group.streamOf(call) == communicator.defaultStream();
+    for (size_t s = 0; s < group.series().size(); ++s)
+      used |= group.place(s).nullStream && group.streamOf(s) == communicator.defaultStream();
     if (!used) continue;
     Status status = afterNullStream(communicator);
     if (first.ok()) first = std::move(status);

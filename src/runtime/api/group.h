@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "runtime/api/group_calls.h"
+#include "runtime/api/process.h"
 
 namespace eccl::runtime {
 
@@ -45,6 +46,13 @@ class Group {
   /// Adds a Send or Recv to an open group if it is valid, and on the communicator and stream of the call
   /// before: little is left to look up then. False: it has to go the whole way. May throw bad_alloc.
   bool addAnother(ecclComm_t comm, ecclStream_t stream, const PlainCall& call);
+  /// The same for one that differs from the call before in its buffers alone.
+  bool addAlike(ecclComm_t comm, ecclStream_t stream, const PlainCall& call) noexcept {
+    const CallBuffers& its = call.buffers;
+    return comm != nullptr && comm == last_.comm && stream == last_.stream && last_.taken == handlesTaken() &&
+           (call.key.collective == Collective::send ? its.send : its.receive) != nullptr &&
+           calls_.addAlike(call);
+  }
   /// Something that blocks until other ranks do the same (init, split). In a group all of them run side by
   /// side. `refused` is ok; if not, the group will issue nothing and the job is only to clean up.
   using Job = std::function<Status(const Status& refused)>;
@@ -57,7 +65,10 @@ class Group {
   static Status issue(const GroupCalls& group);
   static std::optional<Status> repeat(const GroupCalls& group);
   static Status runJobs(const std::vector<Job>& jobs);
+  /// While it is the same, each handle that was valid still is.
+  uint64_t handlesTaken() const { return process_.communicators.taken() + process_.streams.taken(); }
 
+  Process& process_ = Process::get();
   int depth_ = 0;
   Status error_;
   GroupCalls calls_;
@@ -67,6 +78,7 @@ class Group {
     ecclComm_t comm = nullptr;
     ecclStream_t stream = nullptr;
     int ranks = 0;
+    uint64_t taken = UINT64_MAX;  // handlesTaken() before they were found to be valid, for a Send or Recv
   } last_;
 };
 

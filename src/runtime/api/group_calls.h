@@ -8,28 +8,36 @@
 
 namespace eccl::runtime {
 
-/// Calls in the order in which they were made. A group may have hundreds of short ones, so of each only what
-/// differs is kept. Owner and thread: the group's.
+/// Calls in the order in which they were made. A group may have hundreds of short ones, many of them alike, so
+/// of each only what differs is kept. Owner and thread: the group's.
 class GroupCalls {
  public:
-  /// Where a call belongs.
+  /// Where the calls of a series belong.
   struct Place {
     ecclComm_t comm;
     uint32_t stream;  // number of `streams`
     bool nullStream;
-    std::unique_ptr<Call> whole;  // of one that is not plain
+    std::unique_ptr<Call> whole;  // of one that is not plain, which is a series by itself
   };
 
-  bool empty() const { return plain_.empty(); }
-  size_t size() const { return plain_.size(); }
-  const Place& place(size_t call) const { return places_[call]; }
+  bool empty() const { return buffers_.empty(); }
+  size_t size() const { return buffers_.size(); }
   /// All of them; of one that is not plain what a PlainCall can hold.
-  const std::vector<PlainCall>& plain() const { return plain_; }
+  PlainCalls plain() const { return {series_, buffers_}; }
+  const std::vector<CallSeries>& series() const { return series_; }
+  const Place& place(size_t series) const { return places_[series]; }
   const std::vector<std::shared_ptr<Stream>>& streams() const { return streams_; }
-  const std::shared_ptr<Stream>& streamOf(size_t call) const { return streams_[places_[call].stream]; }
-  /// A copy of call number `call`.
-  Call call(size_t call) const {
-    return places_[call].whole != nullptr ? *places_[call].whole : plain_[call].call();
+  const std::shared_ptr<Stream>& streamOf(size_t series) const { return streams_[places_[series].stream]; }
+  /// A copy of call number `number`, which is in that series.
+  Call call(size_t series, size_t number) const {
+    return places_[series].whole != nullptr ? *places_[series].whole
+                                            : PlainCall{series_[series].key, buffers_[number]}.call();
+  }
+  /// Visits (series, call) by number.
+  template <class Visit>
+  void forEach(Visit&& visit) const {
+    for (size_t s = 0; s < series_.size(); ++s)
+      for (size_t i = 0; i < series_[s].calls; ++i) visit(s, series_[s].first + i);
   }
 
   // What adds a call may throw bad_alloc. Then all is to be forgotten.
@@ -37,7 +45,7 @@ class GroupCalls {
     uint32_t number = 0;
     while (number < streams_.size() && streams_[number] != stream) ++number;
     if (number == streams_.size()) streams_.push_back(stream);
-    const PlainCall plain{call.key(), call.send, call.receive};
+    const PlainCall plain{call.key(), {call.send, call.receive}};
     auto whole = call.isPlain() ? nullptr : std::make_unique<Call>(std::move(call));
     add({comm, number, nullStream, std::move(whole)}, plain);
   }
@@ -46,12 +54,20 @@ class GroupCalls {
     const Place& last = places_.back();
     add({last.comm, last.stream, last.nullStream, nullptr}, call);
   }
+  /// The same, if it differs from the last in its buffers alone and there is memory at hand. Both are plain.
+  bool addAlike(const PlainCall& call) noexcept {
+    if (!(series_.back().key == call.key) || buffers_.size() == buffers_.capacity()) return false;
+    buffers_.push_back(call.buffers);
+    ++series_.back().calls;
+    return true;
+  }
 
   /// Forgets all, but not the memory for some more.
   void clear() {
-    if (plain_.capacity() > kKept) *this = {};
+    if (buffers_.capacity() > kKept) *this = {};
     places_.clear();
-    plain_.clear();
+    series_.clear();
+    buffers_.clear();
     streams_.clear();
   }
 
@@ -60,11 +76,13 @@ class GroupCalls {
 
   void add(Place place, const PlainCall& call) {
     places_.push_back(std::move(place));
-    plain_.push_back(call);
+    series_.push_back({call.key, buffers_.size(), 1});
+    buffers_.push_back(call.buffers);
   }
 
-  std::vector<Place> places_;  // by call, as plain_
-  std::vector<PlainCall> plain_;
+  std::vector<Place> places_;  // by series, as series_
+  std::vector<CallSeries> series_;
+  std::vector<CallBuffers> buffers_;  // by call
   std::vector<std::shared_ptr<Stream>> streams_;
 };
 

@@ -106,6 +106,9 @@ class HandleTable {
     const uint64_t state = place->state.load(std::memory_order_acquire);
     return state >> 32 == useOf(handle) && (state & kEnded) == 0;
   }
+  /// How many times a handle has been taken. One that was held when this was asked is held while it stays the
+  /// same.
+  uint64_t taken() const { return taken_.load(std::memory_order_acquire); }
   /// For a handle that is not found: whether it was given out and has been taken out since.
   bool existed(const void* handle) const {
     const Place* place = placeOf(handle);
@@ -154,6 +157,7 @@ class HandleTable {
       if (state >> 32 != useOf(handle) || (state & kEnded) != 0) return {};
     } while (!place->state.compare_exchange_weak(state, (state + 1) | ended, std::memory_order_acq_rel,
                                                  std::memory_order_relaxed));
+    if (ended != 0) taken_.fetch_add(1, std::memory_order_release);
     return {this, place};
   }
 
@@ -189,6 +193,7 @@ class HandleTable {
   const HandleKind kind_;
   std::mutex& mutex_;
   std::atomic<uint32_t> places_{0};
+  std::atomic<uint64_t> taken_{0};
   std::array<std::atomic<Place*>, kChunks> chunks_{};
   std::vector<uint32_t> free_;
 };

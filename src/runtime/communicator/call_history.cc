@@ -16,21 +16,26 @@ std::optional<CallRecord> CallHistory::last(uint64_t scope) const {
   return at->second.calls[(at->second.next - 1) % kKept];
 }
 
-std::optional<Mismatch> CallHistory::add(CallRecord& mine, uint64_t shape) {
+std::optional<Mismatch> CallHistory::add(CallRecord& mine, uint64_t shape, size_t calls) {
   std::lock_guard lock(mutex_);
   Scope& scope = scopeOf(mine.scope);
-  mine.number(shape, scope.next++);
-  if (scope.calls.size() < kKept)
-    scope.calls.push_back(mine);
-  else
-    scope.calls[mine.sequence % kKept] = mine;
+  const uint64_t first = scope.next;
+  CallRecord each = mine;
+  for (mine.number(shape, first); scope.next < first + calls;) {
+    each.number(shape, scope.next++);
+    if (scope.calls.size() < kKept)
+      scope.calls.push_back(each);
+    else
+      scope.calls[each.sequence % kKept] = each;
+  }
   if (scope.early.empty()) return std::nullopt;
   std::optional<Mismatch> found;
   std::erase_if(scope.early, [&](const auto& early) {
-    if (early.second.sequence > mine.sequence) return false;
-    if (early.second.sequence == mine.sequence && early.second.signature != mine.signature) {
-      found = Mismatch{early.first, mine, early.second};
-    }
+    if (early.second.sequence >= scope.next) return false;
+    each.number(shape, early.second.sequence);
+    const bool differs = early.second.sequence >= first && early.second.signature != each.signature;
+    if (differs && (!found || each.sequence < found->mine.sequence))
+      found = Mismatch{early.first, each, early.second};
     return true;
   });
   return found;

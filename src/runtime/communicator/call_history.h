@@ -31,9 +31,10 @@ class CallHistory {
   uint64_t next(uint64_t scope) const;
   /// The last call of this scope, if there was one.
   std::optional<CallRecord> last(uint64_t scope) const;
-  /// Numbers a call that is being made, and remembers it. `mine`, of that shape(), gets its number and
-  /// signature. Returns a mismatch if another rank has already told of another call under that number.
-  std::optional<Mismatch> add(CallRecord& mine, uint64_t shape);
+  /// Numbers `calls` calls that are being made, one after the other, and remembers them. All are as `mine`, of
+  /// that shape(), which gets the number and the signature of the first. Returns a mismatch if another rank has
+  /// already told of another call under one of the numbers.
+  std::optional<Mismatch> add(CallRecord& mine, uint64_t shape, size_t calls = 1);
   /// Compares another rank's call with this rank's. Returns a mismatch if this rank made another one.
   /// *reached is false if this rank has not got that far; the record is then kept, the latest of each rank in
   /// a scope. A call that is forgotten, as 256 have followed it, fits anything.

@@ -140,7 +140,7 @@ class Communicator final : public transport::ControlHandler,
   /// Those that are not complete on return have been put into streams by `append`, in their order; null for the
   /// others. Nothing is under way in those streams. `waits`: the caller will wait for all.
   using Append = std::function<Status(std::span<const std::shared_ptr<Run>>)>;
-  std::optional<Status> repeat(std::span<const PlainCall> calls, bool waits, const Append& append);
+  std::optional<Status> repeat(const PlainCalls& calls, bool waits, const Append& append);
   /// See Engine::catchUp().
   void catchUp() { engine_.catchUp(); }
   StreamItem itemOf(std::shared_ptr<Run> run) { return {shared_from_this(), &engine_, std::move(run)}; }
@@ -246,8 +246,9 @@ class Communicator final : public transport::ControlHandler,
   void bind(Run& run, Call call, const UsedBuffers& buffers);
   // Gives a planned Run its number in the order of calls, and remembers the call.
   Status number(Run& run);
-  // Remembers a call for the mismatch check. An error if another rank has told of a different call.
-  Status remember(CallRecord& record, uint64_t shape, const Plan& plan, const char* way);
+  // Numbers and remembers calls for the mismatch check; `record`: the first's. An error if another rank has
+  // told of a different call.
+  Status remember(CallRecord& record, uint64_t shape, const Plan& plan, const char* way, size_t calls = 1);
   void goOn(Run& run, const std::shared_ptr<Plan>& plan, const CallRecord& record, Call call, bool waits);
   // The Run of the last blocking call for use again, or a new one.
   std::shared_ptr<Run> spareRun();

@@ -1,5 +1,7 @@
 // How a communicator makes calls: planned, numbered and given to the engine, or by the fast path.
 
+#include <algorithm>
+
 #include "base/log.h"
 #include "runtime/communicator/communicator.h"
 
@@ -48,10 +50,13 @@ Status Communicator::number(Run& run) {
   return local ? Status() : remember(run.record, run.record.shape(), *run.plan, "");
 }
 
-Status Communicator::remember(CallRecord& record, uint64_t shape, const Plan& plan, const char* way) {
-  if (!diagnosis_.remember(record, shape)) return asyncStatus();
-  ECCL_TRACE("%s: %s number %llu by %s%s", options_.name.c_str(), record.text().c_str(),
-             static_cast<unsigned long long>(record.sequence), plan.algorithm, way);
+Status Communicator::remember(CallRecord& record, uint64_t shape, const Plan& plan, const char* way,
+                              size_t calls) {
+  if (!diagnosis_.remember(record, shape, calls)) return asyncStatus();
+  for (size_t i = 0; i < calls && logEnabled(LogLevel::trace); ++i) {
+    ECCL_TRACE("%s: %s number %llu by %s%s", options_.name.c_str(), record.text().c_str(),
+               static_cast<unsigned long long>(record.sequence + i), plan.algorithm, way);
+  }
   return {};
 }
 
@@ -135,14 +140,15 @@ void Communicator::goOn(Run& run, const std::shared_ptr<Plan>& plan, const CallR
   run.call = std::move(call);
 }
 
-std::optional<Status> Communicator::repeat(std::span<const PlainCall> calls, bool waits, const Append& append) {
+std::optional<Status> Communicator::repeat(const PlainCalls& calls, bool waits, const Append& append) {
   if (state() != State::ready || device() != nullptr) return std::nullopt;
   FastGroup* const group = engine_.claim(calls);
   if (group == nullptr) return std::nullopt;
   // Now nobody can finish finalizing.
-  bool usable = state() == State::ready;
-  for (const FastGroup::Member& member : group->members())
-    usable &= engine_.executors().onHost(member.send, member.receive);
+  const bool usable =
+      state() == State::ready && std::all_of(calls.buffers.begin(), calls.buffers.end(), [&](const auto& its) {
+        return engine_.executors().onHost(its.send, its.receive);
+      });
   if (!usable) {
     engine_.leave();
     return std::nullopt;
@@ -150,7 +156,8 @@ std::optional<Status> Communicator::repeat(std::span<const PlainCall> calls, boo
   // From their numbers on the other ranks count on the calls.
   Status status = guarded("ecclGroupEnd", [&]() -> Status {
     for (FastGroup::Member& member : group->members())
-      ECCL_TRY(remember(member.record, (*member.plan)->fastPath()->shape(), **member.plan, ", fast path"));
+      ECCL_TRY(
+          remember(member.record, member.path->shape(), **member.plan, ", fast path", member.series.calls));
     return {};
   });
   if (!status.ok()) {
@@ -161,13 +168,15 @@ std::optional<Status> Communicator::repeat(std::span<const PlainCall> calls, boo
   if (engine_.drive(*group, !waits)) return Status();
   std::vector<std::shared_ptr<Run>> runs;
   status = guarded("ecclGroupEnd", [&]() -> Status {
-    runs.resize(calls.size());
-    for (size_t i = 0; i < calls.size(); ++i) {
-      const FastGroup::Member& member = group->members()[i];
-      if (member.complete) continue;
-      runs[i] = std::make_shared<Run>();
-      goOn(*runs[i], *member.plan, member.record, calls[i].call(), waits);
-      runs[i]->holds = 1;
+    runs.resize(calls.buffers.size());
+    for (const FastGroup::Member& member : group->members()) {
+      for (size_t i = member.complete; i < member.series.calls; ++i) {
+        const size_t call = member.series.first + i;
+        runs[call] = std::make_shared<Run>();
+        goOn(*runs[call], *member.plan, member.recordOf(i),
+             PlainCall{member.series.key, calls.buffers[call]}.call(), waits);
+        runs[call]->holds = 1;
+      }
     }
     return append(runs);
   });
@@ -193,8 +202,9 @@ bool Communicator::repeat(const PlainCall& call, Stream* queue, Status* status) 
   if (plan == nullptr) return false;
   FastPath& fastPath = *(*plan)->fastPath();
   // Now nobody can finish finalizing.
-  const bool usable = state() == State::ready && engine_.executors().onHost(call.send, call.receive);
-  if (!usable || !fastPath.accepts(call.send, call.receive)) {
+  const auto [send, receive] = call.buffers;
+  const bool usable = state() == State::ready && engine_.executors().onHost(send, receive);
+  if (!usable || !fastPath.accepts(send, receive)) {
     engine_.leave();
     return false;
   }
@@ -207,7 +217,7 @@ bool Communicator::repeat(const PlainCall& call, Stream* queue, Status* status) 
     fault(*status, true);
     return true;
   }
-  fastPath.begin(call.send, call.receive, record.signature);
+  fastPath.begin(send, receive, record.signature);
   if (engine_.drive(fastPath, !waits)) return true;
   std::shared_ptr<Run> run;
   *status = guarded(name, [&]() -> Status {

@@ -56,10 +56,10 @@ class Diagnosis {
     idleGrace_ = idleGrace;
   }
 
-  /// Numbers a call of that shape that is being made. False: another rank has made a different one; fault() has
-  /// been called.
-  bool remember(CallRecord& record, uint64_t shape) {
-    const auto mismatch = history_.add(record, shape);
+  /// Numbers calls of that shape that are being made; `record` is the first's. False: another rank has made a
+  /// different one; fault() has been called.
+  bool remember(CallRecord& record, uint64_t shape, size_t calls = 1) {
+    const auto mismatch = history_.add(record, shape, calls);
     if (mismatch) tellMismatch(*mismatch);
     return !mismatch;
   }

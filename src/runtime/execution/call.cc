@@ -50,8 +50,8 @@ bool allZero(const std::vector<size_t>& counts) {
 Call PlainCall::call() const {
   Call call;
   call.collective = key.collective;
-  call.send = send;
-  call.receive = receive;
+  call.send = buffers.send;
+  call.receive = buffers.receive;
   call.count = key.count;
   call.type = key.type;
   call.op = key.op;

@@ -4,6 +4,7 @@
 #include <compare>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -45,13 +46,30 @@ constexpr bool isPointToPoint(Collective collective) {
   return collective == Collective::send || collective == Collective::receive;
 }
 
+/// The caller's buffers of a call. A value.
+struct CallBuffers {
+  const void* send = nullptr;
+  void* receive = nullptr;
+};
+
 struct Call;
 /// A call that has neither tables nor a scalar, as most: a key, and the caller's buffers. A value.
 struct PlainCall {
   CallKey key;
-  const void* send = nullptr;
-  void* receive = nullptr;
+  CallBuffers buffers;
   Call call() const;
+};
+
+/// Calls that follow each other and differ in their buffers alone. A value.
+struct CallSeries {
+  CallKey key;
+  size_t first = 0, calls = 0;  // of those that it is among
+};
+
+/// Plain calls in the order in which they are made. The memory is another's.
+struct PlainCalls {
+  std::span<const CallSeries> series;
+  std::span<const CallBuffers> buffers;  // by call
 };
 
 /// A call of the user. A value, but the buffers are the caller's, and stay valid and untouched until it is
@@ -100,13 +118,17 @@ struct CallRecord {
 
   /// What all ranks of the call know alike, but for its number, as a hash.
   uint64_t shape() const;
-  /// Gives the call, which is of that shape, its number, and the signature that follows from both. Signatures
-  /// of different calls differ with high probability. Never 0.
+  /// The signature of a call of that shape, of that number. Of different calls they differ with high
+  /// probability. Never 0.
+  static uint32_t signatureOf(uint64_t shape, uint64_t number) {
+    const uint64_t hash = mixed(shape, number);
+    const auto folded = static_cast<uint32_t>(hash ^ hash >> 32);
+    return folded != 0 ? folded : 1;
+  }
+  /// Gives the call, which is of that shape, its number, and the signature that follows from both.
   void number(uint64_t ofShape, uint64_t ofScope) {
     sequence = ofScope;
-    const uint64_t hash = mixed(ofShape, ofScope);
-    signature = static_cast<uint32_t>(hash ^ hash >> 32);
-    if (signature == 0) signature = 1;
+    signature = signatureOf(ofShape, ofScope);
   }
   static constexpr uint64_t kInGraphs = uint64_t{1} << 63;
   bool inGraph() const { return (scope & kInGraphs) != 0; }

@@ -137,8 +137,8 @@ class Engine : DriverRole::Bells {
   void submit(const std::shared_ptr<Run>& run, const FastPath& call);
   /// As claim(), of Sends and Recvs with other ranks that are made together. Null: one of them has no FastPath,
   /// they are too many, or there is no memory.
-  FastGroup* claim(std::span<const PlainCall> calls);
-  /// After drive() said false: goes on with each member that is not complete as the Run of that index. `waits`:
+  FastGroup* claim(const PlainCalls& calls);
+  /// After drive() said false: goes on with each call that is not complete as the Run of that index. `waits`:
   /// until they are done, as execute(); else as submit().
   void goOn(std::span<const std::shared_ptr<Run>> runs, FastGroup& group, bool waits);
   /// Goes on with what is queued, if that is short calls only, as far as that goes within some microseconds,

@@ -103,16 +103,14 @@ void Engine::submit(const std::shared_ptr<Run>& run, const FastPath& call) {
   leaveToCaller();
 }
 
-FastGroup* Engine::claim(std::span<const PlainCall> calls) {
+FastGroup* Engine::claim(const PlainCalls& calls) {
   if (!role_.claim()) return nullptr;
-  group_.clear();
+  group_.begin(calls.buffers);
   bool fits = true;
   const Status status = guarded("a group", [&] {
-    const CallKey* key = nullptr;
-    const std::shared_ptr<Plan>* plan = nullptr;
-    for (size_t i = 0; i < calls.size() && fits; ++i) {
-      if (key == nullptr || !(*key == calls[i].key)) plan = repeatable(*(key = &calls[i].key));
-      fits = plan != nullptr && group_.add(*plan, calls[i]);
+    for (size_t s = 0; s < calls.series.size() && fits; ++s) {
+      const std::shared_ptr<Plan>* const plan = repeatable(calls.series[s].key);
+      fits = plan != nullptr && group_.add(*plan, calls.series[s]);
     }
     return Status();
   });
@@ -122,9 +120,9 @@ FastGroup* Engine::claim(std::span<const PlainCall> calls) {
 }
 
 void Engine::goOn(std::span<const std::shared_ptr<Run>> runs, FastGroup& group, bool waits) {
-  for (size_t i = 0; i < runs.size(); ++i) {
-    const FastGroup::Member& member = group.members()[i];
-    if (!member.complete) start(runs[i], [&](Run& begun) { group.handOver(member, begun); });
+  for (const FastGroup::Member& member : group.members()) {
+    for (size_t i = member.complete; i < member.series.calls; ++i)
+      start(runs[member.series.first + i], [&](Run& begun) { group.handOver(member, i, begun); });
   }
   if (!waits) return leaveToCaller();
   for (const auto& run : runs) {

@@ -7,17 +7,18 @@
 
 namespace eccl::runtime {
 
-void FastGroup::clear() {
+void FastGroup::begin(std::span<const CallBuffers> buffers) {
+  buffers_ = buffers;
   members_.clear();
   queues_.clear();
   polled_ = 0;
 }
 
-bool FastGroup::add(const std::shared_ptr<Plan>& plan, const PlainCall& call) {
+bool FastGroup::add(const std::shared_ptr<Plan>& plan, const CallSeries& series) {
   const size_t index = members_.size();
   FastPath* const path = plan->fastPath();
   if (path->moves_.size() != 1) return false;
-  members_.push_back({&plan, call.send, call.receive, path->record()});
+  members_.push_back({&plan, path, series, path->record()});
   transport::Connection* const connection = path->connections_.front();
   const auto its = std::find_if(queues_.begin(), queues_.end(),
                                 [&](const Queue& queue) { return queue.connection == connection; });
@@ -36,16 +37,16 @@ bool FastGroup::advance(bool patient, bool* moved, const ReceiveEnd** awaited) {
   for (Queue& queue : queues_) {
     while (queue.at != kNone) {
       Member& member = members_[queue.at];
-      FastPath& path = *(*member.plan)->fastPath();
+      const size_t before = member.made;
       const FastPath::Answer answer =
-          path.makeOnly(member.send, member.receive, member.record.signature, patient);
+          member.path->makeSeries(buffers_.subspan(member.series.first, member.series.calls),
+                                  member.record.sequence, patient, &member.made);
+      *moved |= member.made > before;
       if (answer == FastPath::Answer::unusual) return false;
       if (answer == FastPath::Answer::blocked) {
-        *awaited = path.awaited_;
+        *awaited = member.path->awaited_;
         break;
       }
-      *moved = member.made = true;
-      if (queue.connection->sends()) queue.connection->sendEnd.takeNext(path.moves_.front().outgoing.length);
       queue.at = member.next;
     }
   }
@@ -99,16 +100,16 @@ bool FastGroup::run(FastLooks::Manner manner, System& system, const std::functio
   for (const Queue& queue : queues_) {
     queue.any->settleSockets();  // no Run will, for what is complete
     const bool read = queue.read();
-    for (size_t at = queue.first; at != queue.at; at = members_[at].next) members_[at].complete = read;
+    for (size_t at = queue.first; at != kNone && members_[at].made > 0; at = members_[at].next)
+      members_[at].complete = read ? members_[at].made : 0;
   }
   return all;
 }
 
-void FastGroup::handOver(const Member& member, Run& run) const {
-  FastPath& path = *(*member.plan)->fastPath();
-  FastPath::MovesOfLane& lane = path.lanes_.front();
-  lane.at = member.made ? lane.end : lane.begin;
-  path.handOver(run);
+void FastGroup::handOver(const Member& member, size_t call, Run& run) const {
+  FastPath::MovesOfLane& lane = member.path->lanes_.front();
+  lane.at = call < member.made ? lane.end : lane.begin;
+  member.path->handOver(run);
 }
 
 }  // namespace eccl::runtime

@@ -1,5 +1,5 @@
 // Sends and Recvs made together, each by its FastPath: what a group of short messages costs is what surrounds
-// each of them.
+// each of them. Of calls that differ in their buffers alone most of it is done once for all.
 //
 // Messages of one connection follow each other; those of different connections do not wait for each other. A
 // Send or a Recv that has a FastPath is one move, so one that is not made has left no trace. Whatever takes
@@ -7,6 +7,7 @@
 #pragma once
 
 #include <functional>
+#include <span>
 #include <vector>
 
 #include "runtime/execution/fast_path.h"
@@ -20,30 +21,37 @@ class FastGroup {
   static constexpr size_t kNone = SIZE_MAX;
   struct Member {
     const std::shared_ptr<Plan>* plan;  // valid while its caller drives
-    const void* send;
-    void* receive;
-    CallRecord record;      // of the call, once it is numbered
-    bool made = false;      // its move is
-    bool complete = false;  // so is it; else a Run goes on with it
-    size_t next = kNone;    // of the same connection
+    FastPath* path;                     // its
+    CallSeries series;
+    CallRecord record;    // of the first call, once it is numbered; the others' follow
+    size_t made = 0;      // moves, of the first calls
+    size_t complete = 0;  // of the first calls; a Run goes on with each of the others
+    size_t next = kNone;  // of the same connection
+    /// Of call number `call` of the series.
+    CallRecord recordOf(size_t call) const {
+      CallRecord its = record;
+      its.number(path->shape(), record.sequence + call);
+      return its;
+    }
   };
 
-  void clear();
-  /// A valid Send or Recv with another rank, by the FastPath of `plan`. False: there are too many
-  /// connections for it, or too many that are polled. May throw bad_alloc.
-  bool add(const std::shared_ptr<Plan>& plan, const PlainCall& call);
+  /// Empties it, for calls with these buffers, which stay until it is used no more.
+  void begin(std::span<const CallBuffers> buffers);
+  /// Valid Sends or Recvs with another rank, by the FastPath of `plan`. False: there are too many
+  /// connections for them, or too many that are polled. May throw bad_alloc.
+  bool add(const std::shared_ptr<Plan>& plan, const CallSeries& series);
   std::vector<Member>& members() { return members_; }
-  /// As FastPath::run(), of all members, which are numbered. True: all are complete, and peers are woken.
+  /// As FastPath::run(), of all calls, which are numbered. True: all are complete, and peers are woken.
   bool run(FastLooks::Manner manner, System& system, const std::function<bool()>& stop);
   FastPath::Wakes wakes() const { return {}; }
-  /// As FastPath::handOver(), of a member that is not complete.
-  void handOver(const Member& member, Run& run) const;
+  /// As FastPath::handOver(), of call number `call` of the series, which is not complete.
+  void handOver(const Member& member, size_t call, Run& run) const;
 
  private:
   struct Queue {
     FastPath* any;  // of a member: all have the same connection
     transport::Connection* connection;
-    size_t first, at, last;  // members; at: the first that is not made
+    size_t first, at, last;  // members; at: the first of which not all is made
     bool read() const { return !connection->sends() || connection->sendEnd.getsReleased(); }
   };
   bool advance(bool patient, bool* moved, const ReceiveEnd** awaited);
@@ -54,6 +62,7 @@ class FastGroup {
   /// Connections; each message looks for its own among them.
   static constexpr size_t kMostQueues = 64;
 
+  std::span<const CallBuffers> buffers_;
   std::vector<Member> members_;
   std::vector<Queue> queues_;
   int polled_ = 0;  // sockets that receive

@@ -130,6 +130,7 @@ bool FastPath::addMove(const Call& call, const Plan& plan, const Step& step, int
   move.repeat = repeat;
   move.isShort = isShort(move.ends, resolved.length);
   move.isCopy = kernels::isCopy(move.task);
+  move.isSimple = move.isCopy && step.destinations == 1;
   isShort_ &= move.isShort;
   for (int i = 0; i < step.sources; ++i) {
     ReceiveEnd* from = move.ends.from[i];
@@ -221,11 +222,13 @@ FastPath::Answer FastPath::make(Move& move, bool patient) {
 
 // As make(), step by step. Short messages refer to nothing and are offered nothing, so what is left is to look
 // for the slots, work, and publish.
+template <int kEnds>
 FastPath::Answer FastPath::makeShort(Move& move) {
   const interpreter::MoveEnds& ends = move.ends;
+  const int sources = kEnds > 0 ? kEnds : ends.sources, destinations = kEnds > 0 ? kEnds : ends.destinations;
   const uint32_t length = move.outgoing.length;
   kernels::ReduceTask& task = move.task;
-  for (int i = 0; i < ends.sources; ++i) {
+  for (int i = 0; i < sources; ++i) {
     ReceiveEnd* from = ends.from[i];
     if (from == nullptr) {
       task.source[i] = memory(move.sources[i]);
@@ -240,27 +243,43 @@ FastPath::Answer FastPath::makeShort(Move& move) {
     if (found == ReceiveEnd::Expected::other) return Answer::unusual;
     task.source[i] = data;
   }
-  for (int i = 0; i < ends.destinations; ++i)
+  for (int i = 0; i < destinations; ++i)
     if (ends.to[i] != nullptr && ends.to[i]->reserve(length) == nullptr) return Answer::blocked;
-  for (int i = 0; i < ends.destinations; ++i)
+  for (int i = 0; i < destinations; ++i)
     task.destination[i] = ends.to[i] != nullptr ? ends.to[i]->place(length) : memory(move.destinations[i]);
-  task.destinations = ends.destinations;
-  if (!move.isCopy) {
+  task.destinations = destinations;
+  if (kEnds == 0 && !move.isCopy) {
     if (task.count > 0) kernels::reduce(task);
   } else {
-    for (int i = 0; i < ends.destinations; ++i) {
+    for (int i = 0; i < destinations; ++i) {
       auto* to = static_cast<std::byte*>(task.destination[i]);
       auto* from = static_cast<const std::byte*>(task.source[0]);
       if (to != from) copyFew(to, from, length);
     }
   }
-  for (int i = 0; i < ends.destinations; ++i) {
+  for (int i = 0; i < destinations; ++i) {
     if (ends.to[i] == nullptr) continue;
     ends.to[i]->publish(length, kSlotLast, signature_);
     if (sendsOn_) ends.to[i]->takeNext(length);
   }
-  for (int i = 0; i < ends.sources; ++i)
+  for (int i = 0; i < sources; ++i)
     if (ends.from[i] != nullptr) ends.from[i]->release(length);
+  return Answer::moved;
+}
+
+FastPath::Answer FastPath::makeSeries(std::span<const CallBuffers> buffers, uint64_t first, bool patient,
+                                      size_t* made) {
+  Move& move = moves_.front();
+  MovesOfLane& lane = lanes_.front();
+  awaited_ = nullptr;
+  for (; *made < buffers.size(); ++*made) {
+    const CallBuffers& its = buffers[*made];
+    begin(its.send, its.receive, CallRecord::signatureOf(shape_, first + *made));
+    const Answer answer = move.isShort ? makeShort(move) : make(move, patient);
+    if (answer != Answer::moved) return answer;
+    ++lane.at;
+    if (SendEnd* const to = move.ends.to[0]; to != nullptr) to->takeNext(move.outgoing.length);
+  }
   return Answer::moved;
 }
 

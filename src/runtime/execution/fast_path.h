@@ -15,6 +15,7 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "base/atomics.h"
@@ -148,9 +149,10 @@ class FastPath {
     interpreter::MoveEnds ends;
     Place sources[kMaxOperands], destinations[kMaxOperands];  // where there is no end
     Outgoing outgoing;
-    bool offers;   // the first destination, to the sender of the only source
-    bool isShort;  // its messages go in slots, whatever the state of the ends
-    bool isCopy;   // of its only source
+    bool offers;    // the first destination, to the sender of the only source
+    bool isShort;   // its messages go in slots, whatever the state of the ends
+    bool isCopy;    // of its only source
+    bool isSimple;  // to its only destination
     int32_t step, repeat;
   };
   struct MovesOfLane {
@@ -176,17 +178,14 @@ class FastPath {
   /// `unusual` is for the interpreter, which will find the same. `patient`: places for long messages are worth
   /// waiting for.
   Answer advance(bool patient);
-  /// begin() and advance(), of a Send or Recv: it has one move.
-  Answer makeOnly(const void* send, void* receive, uint32_t signature, bool patient) {
-    begin(send, receive, signature);
-    awaited_ = nullptr;
-    MovesOfLane& lane = lanes_.front();
-    const Answer answer = moves_[0].isShort ? makeShort(moves_[0]) : make(moves_[0], patient);
-    lane.at += answer == Answer::moved;
-    return answer;
-  }
+  /// begin() and advance(), of a Send or Recv, which has one move: of all calls with these buffers from number
+  /// *made on, as far as it gets. `first`: the number of the first of them in its scope. `moved`: all are made.
+  Answer makeSeries(std::span<const CallBuffers> buffers, uint64_t first, bool patient, size_t* made);
   Answer make(Move& move, bool patient);
   /// The same for one that isShort: what is known of that is not asked.
+  Answer makeShort(Move& move) { return move.isSimple ? makeShort<1>(move) : makeShort<0>(move); }
+  /// `kEnds`: the number of its sources, and that of its destinations; 0: as the move says.
+  template <int kEnds>
   Answer makeShort(Move& move);
   /// Makes peers that sleep notice.
   void kick() const;
