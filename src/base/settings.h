@@ -52,7 +52,7 @@ struct Settings {
   std::string connectionsDump;   // ECCL_CONNECTIONS_DUMP_FILE: each rank writes to a name that begins so
   int64_t channels = 0;          // ECCL_CHANNELS (wire); 0: chosen
   int64_t slots = 8;             // ECCL_SLOTS (wire): per connection, a power of two
-  int64_t slotBytes = 131072;    // ECCL_SLOT_BYTES (wire): data per slot, a multiple of 64
+  int64_t slotBytes = 0;         // ECCL_SLOT_BYTES (wire): data per slot, a multiple of 64; 0: chosen
   int64_t slotSpread = -1;       // ECCL_SLOT_SPREAD: bytes that messages on one host go round in; -1: chosen
   std::string device;            // ECCL_DEVICE: host, cuda or auto: whose memory calls are about; empty: host
   bool cudaLanes = true;         // ECCL_CUDA_LANES (wire): ranks whose GPUs reach each other run lanes there

@@ -44,9 +44,11 @@ constexpr Row kRows[] = {
      2,
      1024,
      Rule::powerOfTwo},
-    {{"SLOT_BYTES", nullptr, true, "64..67108864, a multiple of 64", "Most bytes of data per message."},
+    {{"SLOT_BYTES", nullptr, true, "0..67108864, a multiple of 64",
+      "Most bytes of data per message; 0: 262144 among ranks that share memory and have a core each, else "
+      "131072."},
      &Settings::slotBytes,
-     64,
+     0,
      1 << 26,
      Rule::lines},
     {{"SLOT_SPREAD", nullptr, false, "-1..8388608 bytes",
@@ -158,7 +160,8 @@ constexpr Row kRows[] = {
       "The cost model by which rank 0 chooses algorithms, as eccl_topo measure writes it."},
      &Settings::costFile},
     {{"SPEEDS_FILE", nullptr, false, "path|none",
-      "Where the speeds of rank 0's machine are kept, measured if there is no file; ~/.cache/eccl/... if not set."},
+      "Where the speeds of rank 0's machine are kept, measured if there is no file; ~/.cache/eccl/... if not "
+      "set."},
      &Settings::speedsFile},
     {{"TABLE_FILE", nullptr, false, "path",
       "Choices for rank 0 to take, in lines COLLECTIVE BYTES ALGORITHM [CHANNELS [TILE]]."},

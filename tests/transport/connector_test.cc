@@ -100,6 +100,32 @@ TEST(Connector, TurnsAwayRingsOfAnotherShape) {
   }
 }
 
+// Ranks are found to share memory while others are ready already, and call.
+TEST(Connector, LooksAtCallersAgainWhenItsRingsAreKnown) {
+  for (auto [thread, shm, tcp, path] :
+       {std::tuple{true, true, true, "thread"}, {false, true, true, "shm"}, {false, false, true, "tcp"}}) {
+    const PartySetup zero = allowing(thread, shm, tcp);
+    PartySetup one = zero;
+    one.ring = {};
+    for (const bool fits : {true, false}) {
+      RingShape ring = zero.ring;
+      if (!fits) ring.slotBytes *= 2;
+      const auto later = [=](const auto& then) {
+        return [=](Party& party) {
+          party.until([] { return false; }, std::chrono::milliseconds(100));
+          party.connector->setRings(ring, kDirectFrom, 0);
+          return then(party);
+        };
+      };
+      if (fits)
+        runTwo(zero, false, sender(path), later(receiver(path)), &one);
+      else
+        runTwo(zero, false, failing({"rank 1 (test)", "refused", "8 slots of 4096 bytes", "8192"}),
+               later(waitingInVain()), &one);
+    }
+  }
+}
+
 // The limit is for reaching the peer. How long the peer takes to come to the same collective is its business.
 TEST(Connector, WaitsForAPeerThatAsksLate) {
   for (auto [thread, shm, tcp, path] :

@@ -109,7 +109,7 @@ class Party {
     };
     if (setup.faulty) choices.faults = &setup_.faults;
     connector = std::make_unique<transport::Connector>(choices, reactor);
-    connector->setLocalUse(setup.directFrom, setup.slotSpread);
+    connector->setRings(setup.ring, setup.directFrom, setup.slotSpread);
     EXPECT_TRUE(reactor.watch(acceptor->fd(), EPOLLIN, &acceptorHandler_).ok());
     tellEndpoint();
     EXPECT_TRUE(reactor.watch(gate_.get(), EPOLLIN, &gateHandler_).ok());

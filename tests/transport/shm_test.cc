@@ -173,7 +173,7 @@ TEST(SharedMemory, ConnectionsShareWhatMessagesAreSpreadOver) {
           for (uint64_t page = 0; page < setup.slotSpread / (tag + 1u); page += 4096)
             PARTY_CHECK(connection->sendEnd.data[page] == std::byte{0});
         }
-        party.connector->setLocalUse(setup.directFrom, UINT64_MAX);
+        party.connector->setRings(setup.ring, setup.directFrom, UINT64_MAX);
         CONNECT(fourth, party.sending(3));
         PARTY_CHECK(fourth->sendEnd.spread == kMostSlotSpread / 4 / kCacheLine);
         party.signal();

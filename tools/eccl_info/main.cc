@@ -2,6 +2,7 @@
 #include <cstdio>
 #include <vector>
 
+#include "algorithms/selection/candidates.h"
 #include "base/settings.h"
 #include "eccl/version.h"
 #include "runtime/calibration/machine_model.h"
@@ -40,7 +41,8 @@ std::string missingFor(const eccl::transport::TransportEntry& entry, const eccl:
   TransportContext context;
   context.reactor = &reactor;
   context.system = &eccl::System::real();
-  context.ring = {static_cast<uint32_t>(settings.slots), static_cast<uint32_t>(settings.slotBytes)};
+  context.ring = {static_cast<uint32_t>(settings.slots),
+                  static_cast<uint32_t>(eccl::algorithms::slotBytesFor(settings.slotBytes, eccl::Placement()))};
   context.endpoint = [&](int) -> const Endpoint& { return here; };
   context.describe = [](int) { return std::string("eccl_info"); };
   context.setting = [&](std::string_view name) { return settings.valueOf(name); };

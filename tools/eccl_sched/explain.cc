@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "algorithms/selection/candidates.h"
 #include "algorithms/selection/selection_rules.h"
 #include "base/settings.h"
 #include "runtime/calibration/machine_model.h"
@@ -173,7 +174,7 @@ Result<Chooser> chooserFor(const Options& options, const Settings& settings, Col
   chooser.by = machine.file.empty() ? "the default cost model" : machine.file;
   chooser.size.elementBytes = options.bytes % 4 == 0 ? 4 : 1;
   chooser.size.elements = options.bytes / chooser.size.elementBytes;
-  chooser.size.slotBytes = static_cast<uint64_t>(settings.slotBytes);
+  chooser.size.slotBytes = algorithms::slotBytesFor(settings.slotBytes, placement);
   chooser.size.slots = static_cast<int>(settings.slots);
   chooser.size.registered = !options.plain;
   ECCL_ASSIGN(chooser.table, algorithms::parseSelection(settings.algo));

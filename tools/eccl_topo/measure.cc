@@ -178,7 +178,7 @@ class Measure {
       algorithms::CallSize size;
       size.elements = call.blockBytes / sizeof(float);
       size.elementBytes = sizeof(float);
-      size.slotBytes = static_cast<uint64_t>(settings_.slotBytes);
+      size.slotBytes = algorithms::slotBytesFor(settings_.slotBytes, placement_);
       size.slots = static_cast<int>(settings_.slots);
       size.registered = !options_.plain && !settings_.p2pDisable;
       measurements.push_back({call.algorithm, size, placement_, call.median()});

@@ -235,7 +235,7 @@ class Communicator final : public transport::ControlHandler,
   // How a device's executors of this communicator meet and talk.
   Meeting meeting(const RankHosts::Gather& gather);
   // How long waits spin before they yield, and how caches are used: by ranks, cores and caches of this machine.
-  void shareMachine(const Placement& where);
+  void shareMachine(const Placement& where, const RingShape& ring);
   // Opens the engine with the transports that the settings allow.
   Status openEngine();
   // A connection that has passed the handshake goes to the control tree or to the engine.

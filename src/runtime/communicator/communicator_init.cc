@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "algorithms/cost/simulate.h"
+#include "algorithms/selection/candidates.h"
 #include "base/log.h"
 #include "runtime/communicator/communicator.h"
 #include "topology/probe/host_summary.h"
@@ -154,7 +155,6 @@ Status Communicator::openEngine() {
   options.secret = secret_;
   options.rank = rank_;
   options.identity = acceptor_->endpoint().identity;
-  options.ring = {static_cast<uint32_t>(settings.slots), static_cast<uint32_t>(settings.slotBytes)};
   options.connectLimit = initLimit();
   options.socketsPerRail = static_cast<int>(settings.socketsPerRail);
   options.crossRail = settings.crossRail != 0;
@@ -224,12 +224,14 @@ Status Communicator::exchange(InitTimes& times) {
                                           : std::shared_ptr<const Placement>(hosts_, &where);
   ECCL_ASSIGN(selection_, Selection::agree(settings, rank_, std::move(placement), gather));
   times.passed("table");
-  shareMachine(where);
+  const RingShape ring{static_cast<uint32_t>(settings.slots), static_cast<uint32_t>(algorithms::slotBytesFor(
+                                                                  settings.slotBytes, *selection_.placement))};
+  shareMachine(where, ring);
   PlanContext context;
   context.rank = rank_;
   context.ranks = ranks_;
   context.placement = selection_.placement;
-  context.ring = {static_cast<uint32_t>(settings.slots), static_cast<uint32_t>(settings.slotBytes)};
+  context.ring = ring;
   ECCL_ASSIGN(context.selection, logged(algorithms::parseSelection(settings.algo)));
   context.selection.rules = selection_.rules;
   context.channels = static_cast<int>(settings.channels);
@@ -258,7 +260,7 @@ Meeting Communicator::meeting(const RankHosts::Gather& gather) {
   return meeting;
 }
 
-void Communicator::shareMachine(const Placement& where) {
+void Communicator::shareMachine(const Placement& where, const RingShape& ring) {
   static const topology::CpuCaches cache = topology::cpuCaches();
   const Settings& settings = options_.settings;
   const int machine = where.machine[static_cast<size_t>(rank_)];
@@ -278,7 +280,7 @@ void Communicator::shareMachine(const Placement& where) {
                                                    : 0;
   ECCL_INFO("%s: %s; long messages on this host go round in %llu KiB of shared memory", describe(rank_).c_str(),
             alone ? "no core is shared" : "ranks share cores", static_cast<unsigned long long>(spread >> 10));
-  engine_.setLocalUse(alone ? kDirectFrom : kOversubscribedDirectFrom, spread);
+  engine_.setRings(ring, alone ? kDirectFrom : kOversubscribedDirectFrom, spread);
 }
 
 void Communicator::onIncoming(transport::Incoming incoming) {

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "algorithms/cost/simulate.h"
+#include "algorithms/selection/candidates.h"
 #include "runtime/execution/plan.h"
 #include "transport/shm/shared_heap.h"
 
@@ -31,7 +32,7 @@ algorithms::CallSize Estimator::sizeFor(DataType type, size_t elements, bool reg
   algorithms::CallSize size;
   size.elements = elements;
   size.elementBytes = static_cast<uint32_t>(sizeOf(type));
-  size.slotBytes = static_cast<uint64_t>(settings_.slotBytes);
+  size.slotBytes = algorithms::slotBytesFor(settings_.slotBytes, *selection_.placement);
   size.slots = static_cast<int>(settings_.slots);
   size.registered = registered && !settings_.p2pDisable;
   return size;

@@ -66,9 +66,9 @@ Status Engine::open(transport::ConnectorOptions connectorOptions, const std::opt
   return {};
 }
 
-void Engine::setLocalUse(uint32_t directFrom, uint64_t slotSpread) {
+void Engine::setRings(const RingShape& ring, uint32_t directFrom, uint64_t slotSpread) {
   role_.take();
-  connector_->setLocalUse(directFrom, slotSpread);
+  connector_->setRings(ring, directFrom, slotSpread);
   role_.leave(left());
 }
 

@@ -87,8 +87,9 @@ class Engine : DriverRole::Bells {
 
   /// How long a wait looks before it yields. Any thread.
   void setSpin(Duration spin) { spin_.store(spin, std::memory_order_relaxed); }
-  /// How connections to come use memory on this host; see transport::TransportContext. Any thread.
-  void setLocalUse(uint32_t directFrom, uint64_t slotSpread);
+  /// The rings of connections to come, and how they use memory on this host; see transport::TransportContext.
+  /// Before the first Run. Any thread.
+  void setRings(const RingShape& ring, uint32_t directFrom, uint64_t slotSpread);
   /// Bytes of the largest cache that are this rank's. Before the first Run.
   void setCacheShare(size_t bytes) { cacheShare_ = bytes; }
   /// What runs the calls' work. Any thread, once open.

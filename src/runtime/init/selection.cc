@@ -41,9 +41,9 @@ Result<std::vector<algorithms::SelectionRule>> rulesOnce(const Placement& placem
   return rules;
 }
 
-algorithms::CallSize sizeOf(const Settings& settings) {
+algorithms::CallSize sizeOf(const Settings& settings, const Placement& placement) {
   algorithms::CallSize size;
-  size.slotBytes = static_cast<uint64_t>(settings.slotBytes);
+  size.slotBytes = algorithms::slotBytesFor(settings.slotBytes, placement);
   size.slots = static_cast<int>(settings.slots);
   return size;
 }
@@ -52,7 +52,8 @@ algorithms::CallSize sizeOf(const Settings& settings) {
 Status make(const Settings& settings, Selection& selection) {
   ECCL_ASSIGN(MachineModel machine, machineModel(settings));
   selection.model = std::move(machine.model);
-  ECCL_ASSIGN(selection.rules, rulesOnce(*selection.placement, selection.model, sizeOf(settings)));
+  ECCL_ASSIGN(selection.rules,
+              rulesOnce(*selection.placement, selection.model, sizeOf(settings, *selection.placement)));
   if (settings.tableFile.empty()) return {};
   ECCL_ASSIGN(auto rules, algorithms::loadRules(settings.tableFile));
   selection.rules = algorithms::overridden(std::move(selection.rules), std::move(rules));
@@ -97,7 +98,8 @@ Result<Selection> Selection::agree(const Settings& settings, int rank,
 
 Result<std::vector<algorithms::SelectionRule>> Selection::rulesAmong(std::span<const int> ranks,
                                                                      const Settings& settings) const {
-  return rulesOnce(placement->of(ranks), model, sizeOf(settings));
+  const Placement some = placement->of(ranks);
+  return rulesOnce(some, model, sizeOf(settings, some));
 }
 
 Result<double> Selection::estimate(Collective collective, const algorithms::CallSize& size,

@@ -77,8 +77,9 @@ Connector::~Connector() {
   for (auto& [id, call] : implementation_->unaskedCalls) call->reply(ThreadCall::State::gone);
 }
 
-void Connector::setLocalUse(uint32_t directFrom, uint64_t slotSpread) {
+void Connector::setRings(const RingShape& ring, uint32_t directFrom, uint64_t slotSpread) {
   TransportContext& context = implementation_->context.transports.context();
+  implementation_->options.ring = context.ring = ring;
   context.directFrom = directFrom;
   context.slotSpread = slotSpread;
 }
@@ -105,9 +106,16 @@ Link* Connector::Implementation::make(const ConnectionId& id) {
     if (poisoned) {
       link->abandon(Status::error(Code::invalidUsage, "%s", kAborted));
     } else if (auto caller = unasked.extract(id)) {
-      link->adopt(caller.mapped());
+      // It may have come before the ring was known.
+      if (std::string why = misfit(caller.mapped().hello); !why.empty())
+        turnAway(caller.mapped(), why);
+      else
+        link->adopt(caller.mapped());
     } else if (auto call = unaskedCalls.extract(id)) {
-      link->adopt(*call.mapped());
+      if (std::string why = misfit(call.mapped()->hello); !why.empty())
+        turnAway(*call.mapped(), why);
+      else
+        link->adopt(*call.mapped());
     }
     return link;
   }
@@ -196,7 +204,8 @@ std::string Connector::Implementation::misfit(const Hello& caller) const {
     return format("no connection from rank %d to rank %d ends here (rank %d)", hello.from, hello.to,
                   options.rank);
   }
-  if (hello.slots != options.ring.slots || hello.slotBytes != options.ring.slotBytes) {
+  if (options.ring.slots > 0 &&
+      (hello.slots != options.ring.slots || hello.slotBytes != options.ring.slotBytes)) {
     return format("its ring has %u slots of %u bytes, ours %u of %u: set the same on all ranks", hello.slots,
                   hello.slotBytes, options.ring.slots, options.ring.slotBytes);
   }

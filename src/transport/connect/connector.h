@@ -42,7 +42,7 @@ struct ConnectorOptions {
   Secret secret;
   int rank = 0;
   Identity identity{};  // of this rank's Acceptor: under it, threads of this process find this rank
-  RingShape ring;       // the same on all ranks
+  RingShape ring;       // the same on all ranks; none: setRings() comes before the first get()
   uint64_t firstMessage =
       0;  // number of a connection's first message; the same on all ranks; for tests near a wrap
   uint16_t epoch = 0;
@@ -87,8 +87,8 @@ class Connector {
   Connector(ConnectorOptions options, Reactor& reactor);
   ~Connector();
 
-  /// Sets TransportContext::directFrom and slotSpread for connections to come.
-  void setLocalUse(uint32_t directFrom, uint64_t slotSpread);
+  /// Sets ConnectorOptions::ring, and TransportContext::directFrom and slotSpread, for connections to come.
+  void setRings(const RingShape& ring, uint32_t directFrom, uint64_t slotSpread);
   /// The connection of this name, made on first use; never null, and there as long as the Connector. See
   /// Connection::state(): it is usually still connecting.
   ///
