@@ -41,10 +41,9 @@ bool again(const PlainCall& call, const CommunicatorUse& use, ecclStream_t strea
 /// What every collective call does: find the objects, check, and hand over. `fill` completes the call, knowing
 /// the ranks.
 template <class Fill>
-ecclResult_t make(Collective collective, const void* send, void* receive, size_t count, int datatype, int op,
-                  int root, ecclComm_t comm, ecclStream_t stream, Fill&& fill) {
+ecclResult_t make(Group& group, Collective collective, const void* send, void* receive, size_t count,
+                  int datatype, int op, int root, ecclComm_t comm, ecclStream_t stream, Fill&& fill) {
   const char* function = apiNameOf(collective);
-  Group& group = Group::ofThisThread();
   if (op >= 0 && op < ecclNumOps && datatype >= 0 && datatype < ecclNumTypes) {
     const CallKey key{count, collective, static_cast<DataType>(datatype), static_cast<RedOp>(op), root};
     const PlainCall call{key, {send, receive}};
@@ -80,10 +79,14 @@ ecclResult_t make(Collective collective, const void* send, void* receive, size_t
   return groupCall(function, comm, run);
 }
 
+Status nothingMore(Call&, const Communicator&) {
+  return {};
+}
+
 ecclResult_t make(Collective collective, const void* send, void* receive, size_t count, int datatype, int op,
                   int root, ecclComm_t comm, ecclStream_t stream) {
-  return make(collective, send, receive, count, datatype, op, root, comm, stream,
-              [](Call&, const Communicator&) { return Status(); });
+  return make(Group::ofThisThread(), collective, send, receive, count, datatype, op, root, comm, stream,
+              nothingMore);
 }
 
 std::vector<size_t> copy(const size_t* from, int count) {
@@ -94,10 +97,10 @@ std::vector<size_t> copy(const size_t* from, int count) {
 ecclResult_t exchange(Collective collective, const void* send, void* receive, size_t count, int datatype,
                       int peer, ecclComm_t comm, ecclStream_t stream) {
   const CallKey key{count, collective, static_cast<DataType>(datatype), RedOp::sum, peer};
-  if (static_cast<unsigned>(datatype) < ecclNumTypes &&
-      Group::ofThisThread().addAlike(comm, stream, {key, {send, receive}}))
+  Group& group = Group::ofThisThread();
+  if (static_cast<unsigned>(datatype) < ecclNumTypes && group.addAlike(comm, stream, {key, {send, receive}}))
     return ecclSuccess;
-  return make(collective, send, receive, count, datatype, 0, peer, comm, stream);
+  return make(group, collective, send, receive, count, datatype, 0, peer, comm, stream, nothingMore);
 }
 
 Status needTable(const void* table, const char* function, const char* name) {
@@ -158,7 +161,7 @@ ecclResult_t ecclBarrier(ecclComm_t comm, ecclStream_t stream) {
 ecclResult_t ecclAlltoAllv(const void* sendbuff, const size_t sendcounts[], const size_t sdispls[],
                            void* recvbuff, const size_t recvcounts[], const size_t rdispls[],
                            ecclDataType_t datatype, ecclComm_t comm, ecclStream_t stream) {
-  return make(Collective::allToAllv, sendbuff, recvbuff, 0, datatype, 0, 0, comm, stream,
+  return make(Group::ofThisThread(), Collective::allToAllv, sendbuff, recvbuff, 0, datatype, 0, 0, comm, stream,
               [&](Call& call, const Communicator& communicator) -> Status {
                 ECCL_TRY(needTable(sendcounts, "ecclAlltoAllv", "sendcounts"));
                 ECCL_TRY(needTable(sdispls, "ecclAlltoAllv", "sdispls"));
@@ -176,8 +179,8 @@ ecclResult_t ecclAlltoAllv(const void* sendbuff, const size_t sendcounts[], cons
 ecclResult_t ecclAllGatherv(const void* sendbuff, size_t sendcount, void* recvbuff, const size_t recvcounts[],
                             const size_t displs[], ecclDataType_t datatype, ecclComm_t comm,
                             ecclStream_t stream) {
-  return make(Collective::allGatherv, sendbuff, recvbuff, 0, datatype, 0, 0, comm, stream,
-              [&](Call& call, const Communicator& communicator) -> Status {
+  return make(Group::ofThisThread(), Collective::allGatherv, sendbuff, recvbuff, 0, datatype, 0, 0, comm,
+              stream, [&](Call& call, const Communicator& communicator) -> Status {
                 ECCL_TRY(needTable(recvcounts, "ecclAllGatherv", "recvcounts"));
                 ECCL_TRY(needTable(displs, "ecclAllGatherv", "displs"));
                 call.sendCounts = {sendcount};
@@ -189,8 +192,8 @@ ecclResult_t ecclAllGatherv(const void* sendbuff, size_t sendcount, void* recvbu
 
 ecclResult_t ecclReduceScatterv(const void* sendbuff, void* recvbuff, const size_t recvcounts[],
                                 ecclDataType_t datatype, ecclRedOp_t op, ecclComm_t comm, ecclStream_t stream) {
-  return make(Collective::reduceScatterv, sendbuff, recvbuff, 0, datatype, op, 0, comm, stream,
-              [&](Call& call, const Communicator& communicator) -> Status {
+  return make(Group::ofThisThread(), Collective::reduceScatterv, sendbuff, recvbuff, 0, datatype, op, 0, comm,
+              stream, [&](Call& call, const Communicator& communicator) -> Status {
                 ECCL_TRY(needTable(recvcounts, "ecclReduceScatterv", "recvcounts"));
                 call.sendCounts = copy(recvcounts, communicator.ranks());
                 call.receiveCounts = {recvcounts[communicator.rank()]};

@@ -19,23 +19,27 @@ std::optional<CallRecord> CallHistory::last(uint64_t scope) const {
 std::optional<Mismatch> CallHistory::add(CallRecord& mine, uint64_t shape, size_t calls) {
   std::lock_guard lock(mutex_);
   Scope& scope = scopeOf(mine.scope);
-  const uint64_t first = scope.next;
-  CallRecord each = mine;
-  for (mine.number(shape, first); scope.next < first + calls;) {
-    each.number(shape, scope.next++);
-    if (scope.calls.size() < kKept)
-      scope.calls.push_back(each);
-    else
-      scope.calls[each.sequence % kKept] = each;
+  mine.number(shape, scope.next);
+  scope.keep(mine);
+  if (calls > 1) {
+    CallRecord each = mine;
+    for (size_t i = 1; i < calls; ++i) {
+      each.number(shape, scope.next);
+      scope.keep(each);
+    }
   }
-  if (scope.early.empty()) return std::nullopt;
+  return scope.early.empty() ? std::nullopt : compareEarly(scope, mine, shape);
+}
+
+std::optional<Mismatch> CallHistory::compareEarly(Scope& scope, const CallRecord& first, uint64_t shape) {
   std::optional<Mismatch> found;
   std::erase_if(scope.early, [&](const auto& early) {
-    if (early.second.sequence >= scope.next) return false;
-    each.number(shape, early.second.sequence);
-    const bool differs = early.second.sequence >= first && early.second.signature != each.signature;
-    if (differs && (!found || each.sequence < found->mine.sequence))
-      found = Mismatch{early.first, each, early.second};
+    const CallRecord& other = early.second;
+    if (other.sequence >= scope.next) return false;
+    CallRecord mine = first;
+    mine.number(shape, other.sequence);
+    const bool differs = other.sequence >= first.sequence && other.signature != mine.signature;
+    if (differs && (!found || mine.sequence < found->mine.sequence)) found = Mismatch{early.first, mine, other};
     return true;
   });
   return found;

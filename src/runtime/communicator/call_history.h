@@ -46,7 +46,17 @@ class CallHistory {
     uint64_t next = 0;
     std::vector<CallRecord> calls;                  // the last ones, number k at k modulo kKept
     std::vector<std::pair<int, CallRecord>> early;  // of others, for numbers not reached
+    /// Adds call number `next`.
+    void keep(const CallRecord& call) {
+      ++next;
+      if (calls.size() < kKept)
+        calls.push_back(call);
+      else
+        calls[call.sequence % kKept] = call;
+    }
   };
+  // What others have told of the calls from `first`, which is of that shape, to the last; and forgets it.
+  static std::optional<Mismatch> compareEarly(Scope& scope, const CallRecord& first, uint64_t shape);
   Scope& scopeOf(uint64_t scope) {
     Recent& recent = recent_[(scope ^ scope >> 32) % recent_.size()];
     if (recent.scope == nullptr || recent.number != scope) recent = {scope, &scopes_[scope]};
