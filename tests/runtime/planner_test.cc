@@ -3,9 +3,12 @@
 
 #include <gtest/gtest.h>
 
+#include <tuple>
+
 #include "algorithms/builder/builder.h"
 #include "algorithms/selection/candidates.h"
 #include "algorithms/verify/verify.h"
+#include "runtime/executor/host_executor.h"
 
 namespace eccl::runtime {
 namespace {
@@ -69,6 +72,48 @@ TEST(Planner, NothingIsHeldBackFromFewNeighboursOnOneHostOrOfShortMessages) {
 }
 
 // Planner holds back all but two messages.
+// Half of what a program moves by Send and Recv goes the other way: a call says one buffer, and there are two.
+TEST(Planner, KnowsHowMuchMemoryACallGoesThrough) {
+  constexpr size_t kBytes = 1 << 20;
+  const Placement placement = Placement::hosts(2);
+  EXPECT_EQ(
+      planOf(*algorithms::findAlgorithm(Collective::allGather, "direct"), placement, 0, kBytes)->footprint,
+      3 * kBytes);
+  PlanContext context;
+  context.ranks = 2;
+  context.placement = std::make_shared<const Placement>(placement);
+  context.ring = {8, 128 << 10};
+  Call call;
+  call.type = DataType::float32;
+  call.count = kBytes / sizeof(float);
+  call.root = 1;
+  for (const Collective collective : {Collective::send, Collective::receive}) {
+    call.collective = collective;
+    const auto plan = Planner(context).plan(call);
+    ASSERT_TRUE(plan.ok()) << plan.status().message();
+    EXPECT_EQ((*plan)->footprint, 2 * kBytes);
+  }
+}
+
+// Buffers beyond a rank's share of the caches; a little later for moves that write to two places.
+TEST(HostExecutor, WritesPastTheCachesWhatTheyDoNotHold) {
+  constexpr size_t kShare = 16 << 20;
+  for (const auto& [mebibytes, one, several] :
+       {std::tuple{16, false, false}, {24, true, false}, {32, true, true}}) {
+    EXPECT_EQ(HostExecutor::writesPastCaches(static_cast<size_t>(mebibytes) << 20, kShare, false), one)
+        << mebibytes;
+    EXPECT_EQ(HostExecutor::writesPastCaches(static_cast<size_t>(mebibytes) << 20, kShare, true), several)
+        << mebibytes;
+  }
+}
+
+TEST(Planner, MessagesAreLongerAmongRanksThatShareMemoryAndNoCore) {
+  EXPECT_EQ(algorithms::slotBytesFor(0, Placement::oneHost(2, 2)), 256U << 10);
+  EXPECT_EQ(algorithms::slotBytesFor(4096, Placement::oneHost(2, 2)), 4096U);
+  EXPECT_EQ(algorithms::slotBytesFor(0, Placement::oneHost(2, 1)), 128U << 10);
+  EXPECT_EQ(algorithms::slotBytesFor(0, Placement::hosts(2)), 128U << 10);
+}
+
 TEST(Planner, NoScheduleNeedsMoreThanTwoSlots) {
   for (const Placement& placement : {Placement::hosts(kRanks), Placement::blocks(kRanks, 3)}) {
     for (const algorithms::Algorithm& algorithm : algorithms::algorithms()) {

@@ -41,14 +41,14 @@ uint64_t largestBlock(const Call& call) {
   return known.empty() ? 0 : *std::max_element(known.begin(), known.end());
 }
 
-/// Bytes of the rank's two buffers.
+/// Bytes of the rank's two buffers. Who sends has as much to receive, as a rule, and the other way round.
 size_t footprintOf(const Plan& plan) {
   size_t elements = 0;
   for (Space space : {Space::input, Space::output}) {
     const BlockMap& map = plan.program->map(space);
     for (int i = 0; i < map.number; ++i) elements += plan.view.extent(space, map.block(i)).elements;
   }
-  return elements * plan.view.elementBytes;
+  return elements * plan.view.elementBytes * (plan.view.streams ? 2 : 1);
 }
 
 /// How many messages of so many bytes may be on their way to another rank at once.
