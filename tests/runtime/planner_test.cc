@@ -87,12 +87,20 @@ TEST(Planner, KnowsHowMuchMemoryACallGoesThrough) {
   call.type = DataType::float32;
   call.count = kBytes / sizeof(float);
   call.root = 1;
-  for (const Collective collective : {Collective::send, Collective::receive}) {
+  for (const Collective collective : {Collective::send, Collective::receive, Collective::allToAllv}) {
     call.collective = collective;
+    if (call.varies())
+      call.sendCounts = call.receiveCounts = call.sendOffsets = call.receiveOffsets = {0, call.count};
     const auto plan = Planner(context).plan(call);
     ASSERT_TRUE(plan.ok()) << plan.status().message();
     EXPECT_EQ((*plan)->footprint, 2 * kBytes);
   }
+  call.sendCounts = call.receiveCounts = call.sendOffsets = call.receiveOffsets = {};
+  call.collective = Collective::send;
+  call.root = 0;  // itself
+  const auto copy = Planner(context).plan(call);
+  ASSERT_TRUE(copy.ok()) << copy.status().message();
+  EXPECT_EQ((*copy)->footprint, 2 * kBytes);
 }
 
 // Buffers beyond a rank's share of the caches; a little later for moves that write to two places.
