@@ -71,7 +71,6 @@ TEST(Planner, NothingIsHeldBackFromFewNeighboursOnOneHostOrOfShortMessages) {
   EXPECT_GE(planOf(allToAll(), Placement::hosts(kRanks), 3, 1 << 10)->mostAhead, 8U);
 }
 
-// Planner holds back all but two messages.
 // Half of what a program moves by Send and Recv goes the other way: a call says one buffer, and there are two.
 TEST(Planner, KnowsHowMuchMemoryACallGoesThrough) {
   constexpr size_t kBytes = 1 << 20;
@@ -122,6 +121,7 @@ TEST(Planner, MessagesAreLongerAmongRanksThatShareMemoryAndNoCore) {
   EXPECT_EQ(algorithms::slotBytesFor(0, Placement::hosts(2)), 128U << 10);
 }
 
+// Planner holds back all but two messages.
 TEST(Planner, NoScheduleNeedsMoreThanTwoSlots) {
   for (const Placement& placement : {Placement::hosts(kRanks), Placement::blocks(kRanks, 3)}) {
     for (const algorithms::Algorithm& algorithm : algorithms::algorithms()) {

@@ -155,8 +155,8 @@ bool siblingsAreReadable() {
   return outcomes[1].code == 0;
 }
 
-// A receiver that keeps up with the sender gets all messages in the memory of one, 128 KiB. The headers of the two
-// rings, with what lies beside them, take 80.
+// A receiver that keeps up with the sender gets all messages in the memory of one, 128 KiB or 256. The headers
+// of the two rings, with what lies beside them, take 80.
 TEST(SingleCopy, UsesNoSlots) {
   if (!siblingsAreReadable()) GTEST_SKIP() << "processes here may not read each other (Yama, seccomp)";
   EXPECT_LT(touchedBy("65536"), 100);

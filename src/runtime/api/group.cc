@@ -179,13 +179,15 @@ Status Group::simulateEnd(double* microseconds) {
   for (size_t s = 0; s < calls.series().size(); ++s) {
     const ecclComm_t comm = calls.place(s).comm;
     const CallSeries& series = calls.series()[s];
-    const Call call = calls.call(s, series.first);
     ECCL_ASSIGN(const CommunicatorUse use, communicatorOf(comm, "ecclGroupSimulateEnd"));
-    ECCL_ASSIGN(const double time, use->communicator->estimator().estimate(call));
     Sums& its = sums[comm];
-    (call.collective == Collective::send      ? its.sends
-     : call.collective == Collective::receive ? its.receives
-                                              : its.collectives) += time * static_cast<double>(series.calls);
+    double& sum = series.key.collective == Collective::send      ? its.sends
+                  : series.key.collective == Collective::receive ? its.receives
+                                                                 : its.collectives;
+    for (size_t i = 0; i < series.calls; ++i) {
+      ECCL_ASSIGN(const double time, use->communicator->estimator().estimate(calls.call(s, series.first + i)));
+      sum += time;
+    }
   }
   *microseconds = 0;
   for (const auto& [comm, its] : sums)

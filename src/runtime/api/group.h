@@ -46,7 +46,8 @@ class Group {
   /// Adds a Send or Recv to an open group if it is valid, and on the communicator and stream of the call
   /// before: little is left to look up then. False: it has to go the whole way. May throw bad_alloc.
   bool addAnother(ecclComm_t comm, ecclStream_t stream, const PlainCall& call);
-  /// The same for one that differs from the call before in its buffers alone.
+  /// The same for one that differs from the call before in its buffers alone. False: addAnother() may still do,
+  /// as where the memory for it has to be got.
   bool addAlike(ecclComm_t comm, ecclStream_t stream, const PlainCall& call) noexcept {
     const CallBuffers& its = call.buffers;
     return comm != nullptr && comm == last_.comm && stream == last_.stream && last_.taken == handlesTaken() &&

@@ -21,7 +21,6 @@ class GroupCalls {
   };
 
   bool empty() const { return buffers_.empty(); }
-  size_t size() const { return buffers_.size(); }
   /// All of them; of one that is not plain what a PlainCall can hold.
   PlainCalls plain() const { return {series_, buffers_}; }
   const std::vector<CallSeries>& series() const { return series_; }
@@ -49,12 +48,15 @@ class GroupCalls {
     auto whole = call.isPlain() ? nullptr : std::make_unique<Call>(std::move(call));
     add({comm, number, nullStream, std::move(whole)}, plain);
   }
-  /// One more where the last belongs. There is one, and this one is plain.
+  /// One more where the last belongs. There is one, and both are plain.
   void addAnother(const PlainCall& call) {
     const Place& last = places_.back();
-    add({last.comm, last.stream, last.nullStream, nullptr}, call);
+    if (!(series_.back().key == call.key)) return add({last.comm, last.stream, last.nullStream, nullptr}, call);
+    buffers_.push_back(call.buffers);
+    ++series_.back().calls;
   }
-  /// The same, if it differs from the last in its buffers alone and there is memory at hand. Both are plain.
+  /// The same for one that differs from the last in its buffers alone. False: it does not, or there is no
+  /// memory at hand; nothing has changed.
   bool addAlike(const PlainCall& call) noexcept {
     if (!(series_.back().key == call.key) || buffers_.size() == buffers_.capacity()) return false;
     buffers_.push_back(call.buffers);

@@ -106,8 +106,8 @@ class HandleTable {
     const uint64_t state = place->state.load(std::memory_order_acquire);
     return state >> 32 == useOf(handle) && (state & kEnded) == 0;
   }
-  /// How many times a handle has been taken. One that was held when this was asked is held while it stays the
-  /// same.
+  /// How many times a handle has been taken. One that was held after this was asked is held while it stays the
+  /// same, but for a take that is under way.
   uint64_t taken() const { return taken_.load(std::memory_order_acquire); }
   /// For a handle that is not found: whether it was given out and has been taken out since.
   bool existed(const void* handle) const {

@@ -48,11 +48,11 @@ class CallHistory {
     std::vector<std::pair<int, CallRecord>> early;  // of others, for numbers not reached
     /// Adds call number `next`.
     void keep(const CallRecord& call) {
-      ++next;
       if (calls.size() < kKept)
         calls.push_back(call);
       else
         calls[call.sequence % kKept] = call;
+      ++next;
     }
   };
   // What others have told of the calls from `first`, which is of that shape, to the last; and forgets it.

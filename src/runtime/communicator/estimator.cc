@@ -66,7 +66,9 @@ Result<double> Estimator::estimate(Collective collective, const algorithms::Call
   // They would be a communicator of their own, with rules of their own.
   algorithms::SelectionTable table = table_;
   ECCL_ASSIGN(table.rules, selection_.rulesAmong(first, settings_));
-  return selection_.estimate(collective, size, table, first);
+  algorithms::CallSize its = size;
+  its.slotBytes = algorithms::slotBytesFor(settings_.slotBytes, selection_.placement->of(first));
+  return selection_.estimate(collective, its, table, first);
 }
 
 }  // namespace eccl::runtime

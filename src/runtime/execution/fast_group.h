@@ -21,7 +21,7 @@ class FastGroup {
   static constexpr size_t kNone = SIZE_MAX;
   struct Member {
     const std::shared_ptr<Plan>* plan;  // valid while its caller drives
-    FastPath* path;                     // its
+    FastPath* path;                     // the plan's
     CallSeries series;
     CallRecord record;    // of the first call, once it is numbered; the others' follow
     size_t made = 0;      // moves, of the first calls

@@ -270,14 +270,12 @@ FastPath::Answer FastPath::makeShort(Move& move) {
 FastPath::Answer FastPath::makeSeries(std::span<const CallBuffers> buffers, uint64_t first, bool patient,
                                       size_t* made) {
   Move& move = moves_.front();
-  MovesOfLane& lane = lanes_.front();
   awaited_ = nullptr;
   for (; *made < buffers.size(); ++*made) {
     const CallBuffers& its = buffers[*made];
     begin(its.send, its.receive, CallRecord::signatureOf(shape_, first + *made));
     const Answer answer = move.isShort ? makeShort(move) : make(move, patient);
     if (answer != Answer::moved) return answer;
-    ++lane.at;
     if (SendEnd* const to = move.ends.to[0]; to != nullptr) to->takeNext(move.outgoing.length);
   }
   return Answer::moved;

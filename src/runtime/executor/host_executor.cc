@@ -11,17 +11,19 @@ constexpr size_t kAlignment = 64;  // a cache line, and the widest vector
 
 /// Results are written past the caches where a rank's buffers are as large as its share of them by this factor,
 /// or larger: the first of them would be out of the caches again before the last is there. The second is for
-/// moves that write to two places at once. 2 ranks, 32 MiB of L3 for two cores, time if streamed to time if
-/// not:
-///  - AMD EPYC, family 25 model 1, 25 November 2026: Send and Recv of 12 MiB (24 MiB of buffers) .69, of 16 MiB
-///  .70;
-///    ReduceScatter of 16 MiB (24 MiB) .91, AlltoAll of 16 MiB (32 MiB) .72, Broadcast of 24 MiB .70; AllGather
-///    of 12 MiB (18 MiB) 1.25, of 16 MiB (24 MiB) .9.
-///  - AMD EPYC, family 26 model 2, 25 November 2026: AllGather of 16 MiB (24 MiB) 1.0 to 1.4, of 24 MiB .71,
-///    AllReduce of 16 MiB (32 MiB) .85. In the probe of perf/compare Send and Recv, ReduceScatter and AlltoAll
-///    of 16 MiB are the fastest if streamed, as on the other two.
-///  - AMD EPYC, family 25 model 17, November 2026: AllGather of 4 MiB (6 MiB of buffers) 3, AllReduce of 16 MiB
-///    1.05, of 64 MiB .8.
+/// moves that write to two places at once; it leaves out AllGather of 16 MiB. Two ranks, 32 MiB of L3 for two
+/// cores, time if streamed to time if not:
+///  - AMD EPYC, family 25 model 1, 25 November 2026: Send and Recv of 12 MiB (24 MiB of buffers) .69 and of 16
+///  MiB
+///    .70, ReduceScatter of 16 MiB (24 MiB) .91, AlltoAll of 16 MiB (32 MiB) .72 and .75, Broadcast of 24 MiB
+///    .70, AllGather of 12 MiB (18 MiB) 1.25 and of 16 MiB (24 MiB) .9.
+///  - AMD EPYC, family 26 model 2, 25 November 2026: AllGather of 16 MiB 1.0 to 1.4 and of 24 MiB .71,
+///  AllReduce of
+///    16 MiB (32 MiB) .85, ReduceScatter of 16 MiB 1.2. In the probe of perf/compare Send and Recv,
+///    ReduceScatter and AlltoAll of 16 MiB are the fastest if streamed, as on the other two.
+///  - AMD EPYC, family 25 model 17, November 2026: AllGather of 4 MiB (6 MiB) 3, AllReduce of 16 MiB 1.05, of
+///  64 MiB
+///    .8.
 constexpr double kStreamFactor = 1.5, kStreamSeveralFactor = 1.6;
 
 /// The interpreter's device.

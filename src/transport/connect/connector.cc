@@ -78,10 +78,21 @@ Connector::~Connector() {
 }
 
 void Connector::setRings(const RingShape& ring, uint32_t directFrom, uint64_t slotSpread) {
-  TransportContext& context = implementation_->context.transports.context();
-  implementation_->options.ring = context.ring = ring;
-  context.directFrom = directFrom;
-  context.slotSpread = slotSpread;
+  Implementation& self = *implementation_;
+  TransportContext& context = self.context.transports.context();
+  self.options.ring = context.ring = ring;
+  context.directFrom = directFrom, context.slotSpread = slotSpread;
+  // Those who called before this was known.
+  for (auto at = self.unasked.begin(); at != self.unasked.end();) {
+    const std::string why = self.misfit(at->second.hello);
+    if (!why.empty()) self.turnAway(at->second, why);
+    at = why.empty() ? std::next(at) : self.unasked.erase(at);
+  }
+  std::erase_if(self.unaskedCalls, [&](const auto& waiting) {
+    const std::string why = self.misfit(waiting.second->hello);
+    if (!why.empty()) self.turnAway(*waiting.second, why);
+    return !why.empty();
+  });
 }
 
 Connection* Connector::get(const ConnectionId& id) {
@@ -106,16 +117,9 @@ Link* Connector::Implementation::make(const ConnectionId& id) {
     if (poisoned) {
       link->abandon(Status::error(Code::invalidUsage, "%s", kAborted));
     } else if (auto caller = unasked.extract(id)) {
-      // It may have come before the ring was known.
-      if (std::string why = misfit(caller.mapped().hello); !why.empty())
-        turnAway(caller.mapped(), why);
-      else
-        link->adopt(caller.mapped());
+      link->adopt(caller.mapped());
     } else if (auto call = unaskedCalls.extract(id)) {
-      if (std::string why = misfit(call.mapped()->hello); !why.empty())
-        turnAway(*call.mapped(), why);
-      else
-        link->adopt(*call.mapped());
+      link->adopt(*call.mapped());
     }
     return link;
   }
