@@ -41,16 +41,17 @@ uint64_t largestBlock(const Call& call) {
   return known.empty() ? 0 : *std::max_element(known.begin(), known.end());
 }
 
-/// Bytes of the rank's two buffers. A Send or a Recv names one; who sends has as much to receive, as a rule,
-/// and the other way round.
-size_t footprintOf(const Call& call, const Plan& plan) {
-  size_t elements = 0;
+/// Bytes of the rank's two buffers. Where it has one, as in Send and Recv and away from a root, there is
+/// another one as long at another rank, whose data goes through the same caches.
+size_t footprintOf(const Plan& plan) {
+  size_t elements[2] = {};
   for (Space space : {Space::input, Space::output}) {
     const BlockMap& map = plan.program->map(space);
-    for (int i = 0; i < map.number; ++i) elements += plan.view.extent(space, map.block(i)).elements;
+    for (int i = 0; i < map.number; ++i)
+      elements[space == Space::output] += plan.view.extent(space, map.block(i)).elements;
   }
-  const bool other = call.pointToPoint() && plan.view.streams;  // else it is a copy to itself
-  return elements * plan.view.elementBytes * (other ? 2 : 1);
+  const bool one = elements[0] == 0 || elements[1] == 0;
+  return (elements[0] + elements[1]) * plan.view.elementBytes * (one ? 2 : 1);
 }
 
 /// How many messages of so many bytes may be on their way to another rank at once.
@@ -259,7 +260,7 @@ Result<std::shared_ptr<Plan>> Planner::make(const Call& call, std::shared_ptr<co
   }
   plan->scratchBytes = static_cast<size_t>(program->map(Space::scratch).number) *
                        static_cast<size_t>(program->parts) * view.partition.tile * view.elementBytes;
-  plan->footprint = footprintOf(call, *plan);
+  plan->footprint = footprintOf(*plan);
   plan->mostAhead = mostAhead(*program, *context_.placement, context_.rank,
                               view.partition.tile * view.elementBytes * static_cast<uint64_t>(longestMessage));
   findConnections(*program, *plan);

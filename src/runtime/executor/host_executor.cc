@@ -1,6 +1,5 @@
 #include "runtime/executor/host_executor.h"
 
-#include <bit>
 #include <cerrno>
 #include <cstdlib>
 
@@ -10,13 +9,13 @@ namespace {
 constexpr size_t kAlignment = 64;  // a cache line, and the widest vector
 
 /// Results are written past the caches where a rank's buffers are as large as its share of them by this factor,
-/// or larger: the first of them would be out of the caches again before the last is there. The second is for
-/// moves that write to two places at once; it leaves out AllGather of 16 MiB. Two ranks, 32 MiB of L3 for two
-/// cores, time if streamed to time if not:
+/// or larger: the first of them would be out of the caches again before the last is there. Two ranks, 32 MiB of
+/// L3 for two cores, time if streamed to time if not; most differ with what others do to the caches meanwhile:
 ///  - AMD EPYC, family 25 model 1, 25 November 2026: Send and Recv of 12 MiB (24 MiB of buffers) .69 and of 16
 ///  MiB
-///    .70, ReduceScatter of 16 MiB (24 MiB) .91, AlltoAll of 16 MiB (32 MiB) .72 and .75, Broadcast of 24 MiB
-///    .70, AllGather of 12 MiB (18 MiB) 1.25 and of 16 MiB (24 MiB) .9.
+///    .70, Broadcast of 12 MiB (24 MiB) .70, ReduceScatter of 16 MiB (24 MiB) .9 to 1, AllGather of 12 MiB (18
+///    MiB) 1.0 to 1.25 and of 16 MiB (24 MiB) .65 to .9, AlltoAll of 8 MiB (16 MiB) 1 to 1.3 and of 16 MiB (32
+///    MiB) .75.
 ///  - AMD EPYC, family 26 model 2, 25 November 2026: AllGather of 16 MiB 1.0 to 1.4 and of 24 MiB .71,
 ///  AllReduce of
 ///    16 MiB (32 MiB) .85, ReduceScatter of 16 MiB 1.2. In the probe of perf/compare Send and Recv,
@@ -24,7 +23,7 @@ constexpr size_t kAlignment = 64;  // a cache line, and the widest vector
 ///  - AMD EPYC, family 25 model 17, November 2026: AllGather of 4 MiB (6 MiB) 3, AllReduce of 16 MiB 1.05, of
 ///  64 MiB
 ///    .8.
-constexpr double kStreamFactor = 1.5, kStreamSeveralFactor = 1.6;
+constexpr double kStreamFactor = 1.5;
 
 /// The interpreter's device.
 class HostMoves {
@@ -34,9 +33,7 @@ class HostMoves {
   explicit HostMoves(const Work& work) : work_(work) {}
   bool submit(int32_t, const MoveTask& move) {
     kernels::ReduceTask task = reduceTaskOf(work_, move);
-    const bool several = !std::has_single_bit(move.userMask);
-    if (HostExecutor::writesPastCaches(work_.footprint, work_.cacheShare, several))
-      task.streamed = move.userMask;
+    if (HostExecutor::writesPastCaches(work_.footprint, work_.cacheShare)) task.streamed = move.userMask;
     kernels::reduce(task);
     return true;
   }
@@ -47,9 +44,8 @@ class HostMoves {
 
 }  // namespace
 
-bool HostExecutor::writesPastCaches(size_t footprint, size_t cacheShare, bool several) {
-  const double factor = several ? kStreamSeveralFactor : kStreamFactor;
-  return static_cast<double>(footprint) >= factor * static_cast<double>(cacheShare);
+bool HostExecutor::writesPastCaches(size_t footprint, size_t cacheShare) {
+  return static_cast<double>(footprint) >= kStreamFactor * static_cast<double>(cacheShare);
 }
 
 Result<std::byte*> HostExecutor::allocate(size_t bytes) {

@@ -11,9 +11,8 @@ namespace eccl::runtime {
 class HostExecutor final : public Executor {
  public:
   /// Whether results are written past the caches, as they would be out of them before they are read again:
-  /// where a rank's buffers are so much larger than its share of the caches. `several`: to several places at
-  /// once.
-  static bool writesPastCaches(size_t footprint, size_t cacheShare, bool several);
+  /// where a rank's buffers are so much larger than its share of the caches.
+  static bool writesPastCaches(size_t footprint, size_t cacheShare);
 
   const char* memory() const override { return "host"; }
   bool holds(const void*) const override { return true; }
