@@ -35,10 +35,10 @@ inline constexpr uint64_t kAheadBytes = 128 << 10;
 uint64_t usualTile(const Algorithm& algorithm, const Placement& placement);
 
 /// Most bytes of a message, where ECCL_SLOT_BYTES says `asked`. 0: twice as many among ranks that share memory
-/// and have a core each, for whom a message costs one to two microseconds besides its bytes. AllReduce of 1 MiB
-/// between two takes 38 us instead of 48, with ordinary memory 68 instead of 72. Messages of 512 KiB were
-/// faster in memory that others reach, and slower through slots, whose memory the caches then did not hold.
-/// Where ranks share cores neither was better than 128 KiB (AMD EPYC, family 25 model 1, 2026-11-25).
+/// and have a core each, for whom a message costs one to two microseconds besides its bytes. Between two, Sends
+/// of 256 KiB take .6 of the time, AllReduce and AllGather of 1 MiB .7 to 1.0. Messages of 512 KiB were no
+/// faster, and slower through slots, whose memory the caches then did not hold. Where ranks share cores neither
+/// was better than 128 KiB (AMD EPYC, family 25 model 1, 2026-11-25; perf/results/epyc-25-1/thresholds.md).
 inline uint64_t slotBytesFor(int64_t asked, const Placement& placement) {
   if (asked > 0) return static_cast<uint64_t>(asked);
   return placement.sharesMemory() && !placement.oversubscribed() ? 256 << 10 : 128 << 10;
