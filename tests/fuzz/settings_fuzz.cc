@@ -49,7 +49,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     return 0;
   }
   require(explained.size() == eccl::settingTable().size());
-  require(settings->slots >= 2 && settings->slotBytes % 64 == 0 && settings->initTimeout > 0);
+  require(settings->slots >= 2 && settings->slotBytes >= 0 && settings->slotBytes % 64 == 0 &&
+          settings->initTimeout > 0);
   // What the ranks compare can be read back, and says the same.
   auto again = parse({}, settings->wireText(), nullptr);
   require(again.ok() && again->wireText() == settings->wireText());

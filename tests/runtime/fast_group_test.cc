@@ -125,6 +125,23 @@ INSTANTIATE_TEST_SUITE_P(All, FastGroups,
                                   (its.shared ? "Shared" : "Plain") + std::to_string(its.streams) + "Streams";
                          });
 
+/// After calls that differ: 0 if this rank is told so, by `result` or at the latest by one call more.
+int foundOut(ecclResult_t result, ecclComm_t comm, std::string& report) {
+  float in = 0, out = 0;
+  if (result == ecclSuccess) result = ecclAllReduce(&out, &in, 1, ecclFloat, ecclSum, comm, nullptr);
+  report += ecclGetLastError(comm);
+  ecclCommAbort(comm);
+  return result == ecclInvalidUsage || result == ecclRemoteError ? 0 : 4;
+}
+
+void expectCallsDiffer(const std::vector<test::Outcome>& outcomes) {
+  for (const test::Outcome& outcome : outcomes) {
+    EXPECT_TRUE(outcome.ended) << "hung";
+    EXPECT_EQ(outcome.code, 0) << outcome.text;
+    EXPECT_THAT(outcome.text, HasSubstr("calls differ"));
+  }
+}
+
 /// Both make groups of one Send and one Recv; in the end rank 1 receives more than rank 0 sends.
 TEST(FastGroup, FindsCallsThatDiffer) {
   const auto outcomes = test::runProcesses(2, [&](int rank, test::Board& board, std::string& report) {
@@ -143,16 +160,9 @@ TEST(FastGroup, FindsCallsThatDiffer) {
       if (i < 11 && result != ecclSuccess) return 3;
     }
     // Rank 0 has done what it has to before rank 1 looks.
-    if (result == ecclSuccess) result = ecclAllReduce(out, in, 1, ecclFloat, ecclSum, comm, nullptr);
-    report += ecclGetLastError(comm);
-    ecclCommAbort(comm);
-    return result == ecclInvalidUsage || result == ecclRemoteError ? 0 : 4;
+    return foundOut(result, comm, report);
   });
-  for (const test::Outcome& outcome : outcomes) {
-    EXPECT_TRUE(outcome.ended) << "hung";
-    EXPECT_EQ(outcome.code, 0) << outcome.text;
-    EXPECT_THAT(outcome.text, HasSubstr("calls differ"));
-  }
+  expectCallsDiffer(outcomes);
 }
 
 /// Both know series of 40. Then rank 1 receives as many, of which one in the middle is longer.
@@ -175,17 +185,11 @@ TEST(FastGroup, FindsTheCallThatDiffersInASeries) {
     for (int i = 0; i < 12 && result == ecclSuccess; ++i) group(i % 2 == 0 ? -1 : 25);
     if (result != ecclSuccess) return 3;
     group(rank == 0 ? -1 : 25);
-    if (result == ecclSuccess) result = ecclAllReduce(data, data, 1, ecclFloat, ecclSum, comm, nullptr);
-    report += ecclGetLastError(comm);
-    ecclCommAbort(comm);
-    return result == ecclInvalidUsage || result == ecclRemoteError ? 0 : 4;
+    return foundOut(result, comm, report);
   });
-  for (const test::Outcome& outcome : outcomes) {
-    EXPECT_TRUE(outcome.ended) << "hung";
-    EXPECT_EQ(outcome.code, 0) << outcome.text;
-    EXPECT_THAT(outcome.text, HasSubstr("calls differ"));
+  expectCallsDiffer(outcomes);
+  for (const test::Outcome& outcome : outcomes)
     EXPECT_THAT(outcome.text, HasSubstr("number 505"));  // 12 groups of 40, and 25
-  }
 }
 
 /// What goes on between the calls of a series counts.

@@ -51,16 +51,14 @@ class GroupCalls {
   /// One more where the last belongs. There is one, and both are plain.
   void addAnother(const PlainCall& call) {
     const Place& last = places_.back();
-    if (!(series_.back().key == call.key)) return add({last.comm, last.stream, last.nullStream, nullptr}, call);
-    buffers_.push_back(call.buffers);
-    ++series_.back().calls;
+    if (!isAlike(call)) return add({last.comm, last.stream, last.nullStream, nullptr}, call);
+    goOn(call);
   }
   /// The same for one that differs from the last in its buffers alone. False: it does not, or there is no
   /// memory at hand; nothing has changed.
   bool addAlike(const PlainCall& call) noexcept {
-    if (!(series_.back().key == call.key) || buffers_.size() == buffers_.capacity()) return false;
-    buffers_.push_back(call.buffers);
-    ++series_.back().calls;
+    if (!isAlike(call) || buffers_.size() == buffers_.capacity()) return false;
+    goOn(call);
     return true;
   }
 
@@ -76,6 +74,11 @@ class GroupCalls {
  private:
   static constexpr size_t kKept = 4096;
 
+  bool isAlike(const PlainCall& call) const { return series_.back().key == call.key; }
+  void goOn(const PlainCall& call) {
+    buffers_.push_back(call.buffers);
+    ++series_.back().calls;
+  }
   void add(Place place, const PlainCall& call) {
     places_.push_back(std::move(place));
     series_.push_back({call.key, buffers_.size(), 1});

@@ -27,7 +27,7 @@ struct Plan {
   std::vector<BlockExtent> extents[kMemorySpaces];
   size_t scratchBytes = 0;
   size_t relayFlags = 0;                          // streams: one for each repetition of every step
-  size_t footprint = 0;                           // bytes of the caller's two buffers
+  size_t footprint = 0;                           // bytes: Work::footprint
   std::vector<int32_t> relayedAt;                 // by step
   std::vector<int8_t> ahead;                      // by lane; see PlanView
   uint32_t mostAhead = UINT32_MAX;                // messages to another rank that may be on their way at once

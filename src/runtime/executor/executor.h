@@ -64,7 +64,7 @@ struct Work {
   /// carried, see Executor::look(); else by a new Run each time, see Executor::takeBegun(). Set by
   /// Executor::enter().
   bool captured = false;
-  size_t footprint = 0;   // bytes of the caller's two buffers
+  size_t footprint = 0;   // bytes of the caller's two buffers, or of its one and another rank's
   size_t cacheShare = 0;  // of the largest cache, bytes that are this rank's
   std::unique_ptr<WorkState> state;
 };
