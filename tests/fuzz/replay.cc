@@ -1,6 +1,6 @@
 // Stands in for libFuzzer where there is none: plays every seed, then mutations of the seeds.
 //
-//   <name>_fuzz_replay <mutations> <folder or file>...
+//   <name>_fuzz <mutations> <folder or file>...
 //
 // Not a search: it takes the same inputs every time, so that a failure repeats.
 #include <algorithm>

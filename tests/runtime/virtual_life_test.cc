@@ -7,6 +7,7 @@
 #include <set>
 
 #include "runtime/communicator/communicator.h"
+#include "support/sanitizers.h"
 #include "virtual/virtual_system.h"
 
 namespace eccl::runtime {
@@ -16,6 +17,9 @@ using namespace std::chrono_literals;
 using test::CallFailure;
 using test::VirtualSystem;
 using test::World;
+
+/// With a sanitizer, which takes ten times as long, a quarter of the lives.
+constexpr int kFewer = kSanitized ? 4 : 1;
 
 /// Who lives, and how.
 struct Job {
@@ -279,13 +283,13 @@ void anyCallMayFail(bool encrypts, int mostOfOneKind) {
     }
   }
   std::printf("%d lives, %d of them ended badly\n", lives, bad);
-  EXPECT_GT(lives, 300);
-  EXPECT_GT(bad, 30) << "failures have an effect";
+  EXPECT_GT(lives, 300 / kFewer);
+  EXPECT_GT(bad, 30 / kFewer) << "failures have an effect";
   EXPECT_LT(bad, lives);
 }
 
 TEST(VirtualLife, AnyCallMayFail) {
-  anyCallMayFail(false, 60);
+  anyCallMayFail(false, 60 / kFewer);
 }
 
 // At every single receive, of which AnyCallMayFail tries some.
@@ -294,7 +298,7 @@ TEST(VirtualLife, AnyConnectionMayBreakAtAnyTime) {
   const Life good = live({.seed = kSeed});
   expectGood(good);
   for (const int node : {0, 1}) {
-    for (int number = 0; number < good.calls.at(format("%d recvmsg", node)); ++number) {
+    for (int number = 0; number < good.calls.at(format("%d recvmsg", node)); number += kFewer) {
       SCOPED_TRACE(format("node%d, recvmsg number %d", node, number));
       const Life life = live({.seed = kSeed, .failure = {node, "recvmsg", number, ECONNRESET}});
       expectGoodOrToldOf(life, node);
@@ -305,7 +309,7 @@ TEST(VirtualLife, AnyConnectionMayBreakAtAnyTime) {
 
 TEST(VirtualLife, AnyCallMayFailEncrypted) {
   if (const auto tls = transport::tlsLibrary(); !tls.ok()) GTEST_SKIP() << tls.status().message();
-  anyCallMayFail(true, 30);
+  anyCallMayFail(true, 30 / kFewer);
 }
 
 // One element over two trees: nothing goes over the second one, but its lanes wait for its connections, too.
@@ -319,14 +323,14 @@ TEST(VirtualLife, ARankMayBeGoneBeforeItsNeighboursLaneBegins) {
     const std::string call = which.substr(2);
     if (call != "connect" && call != "accept") continue;
     for (int error : kFailures.at(call)) {
-      for (int number = 0; number < count; ++number, ++lives) {
+      for (int number = 0; number < count; number += kFewer, ++lives) {
         SCOPED_TRACE(format("node%c, %s number %d: %s", which[0], call.c_str(), number, std::strerror(error)));
         job.failure = {which[0] - '0', call, number, error};
         expectGood(live(job));
       }
     }
   }
-  EXPECT_GT(lives, 50);
+  EXPECT_GT(lives, 50 / kFewer);
 }
 
 TEST(VirtualLife, ARankThatNeverComesIsNamed) {
