@@ -12,8 +12,8 @@ del sys.argv[1]
 SMALL = ("--procs", "2", "--max", "64K", "--rounds", "1", "--sample", "300")
 
 
-def run(*arguments, code=0):
-    done = subprocess.run([TOPO, "measure", *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=240)
+def run(*arguments, code=0, **settings):
+    done = subprocess.run([TOPO, "measure", *arguments], env={**os.environ, **settings}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=240)
     if done.returncode != code:
         raise AssertionError("eccl_topo measure %s: exit code %d, not %d\n%s%s" % (" ".join(arguments), done.returncode, code,
                                                                                  done.stdout, done.stderr))
@@ -114,6 +114,7 @@ class Misuse(unittest.TestCase):
                                  (["--judge", "a", "-o", "b"], "--judge fits nothing"), (["--judge", "a", "--with", "b"], "--judge fits nothing"),
                                  ([], "measure needs ranks: --procs N")):
             self.assertIn(words, run(*arguments, code=2))
+        self.assertIn("ECCL_DETERMINISTIC=1", run(*SMALL, code=2, ECCL_DETERMINISTIC="1"))
 
     def test_help(self):
         said = run("--help")

@@ -143,6 +143,11 @@ class Measure {
     auto loaded = loadSettings();
     if (!loaded.ok()) return Outcome::error(tools::Exit::usage, "%s", loaded.status().message().c_str());
     settings_ = loaded.take();
+    if (settings_.deterministic)
+      return Outcome::error(
+          tools::Exit::usage,
+          "ECCL_DETERMINISTIC=1: choices depend on no measurement, and ranks of one host make "
+          "theirs as ranks of as many hosts; unset it to measure");
     auto use = runtime::communicatorOf(world, "eccl_topo measure");
     if (!use.ok()) return Outcome::error(tools::Exit::internal, "%s", use.status().message().c_str());
     placement_ = (*use)->communicator->placement();
