@@ -271,8 +271,8 @@ ECCL_API ecclResult_t ecclCommResume(ecclComm_t comm);
  * ranks' calls fail with an error that names this rank. When it returns, no rank can change this rank's memory
  * any more. Meant to be called from any thread, while another is inside a collective. */
 ECCL_API ecclResult_t ecclCommAbort(ecclComm_t comm);
-/* Polls a communicator without waiting: *asyncError = ecclInProgress while a non-blocking init, split or
- * finalize goes on, ecclSuccess, or the error that has ended the communicator, also in the background. The
+/* Polls a communicator without waiting: *asyncError = ecclInProgress while a non-blocking init, split, finalize or
+ * first call goes on, ecclSuccess, or the error that has ended the communicator, also in the background. The
  * function itself returns an error only if its arguments are wrong. Any thread. */
 ECCL_API ecclResult_t ecclCommGetAsyncError(ecclComm_t comm, ecclResult_t* asyncError);
 /* Waits until every call made on `comm` with a NULL stream, by any thread, is complete. Returns the first error
@@ -463,6 +463,9 @@ ECCL_API ecclResult_t ecclRedOpDestroy(ecclRedOp_t op, ecclComm_t comm);
 
 /* In what follows x[n] means that the buffer x has n elements. Every rank of `comm` makes the call. With a NULL
  * stream on a blocking communicator it returns when the result is there; else it returns when it is queued.
+ * On GPUs the first call of a kind waits for the other ranks'. On a non-blocking communicator it, or its
+ * ecclGroupEnd, returns ecclInProgress at once then: the call is in its stream, and others can be made, when
+ * ecclCommGetAsyncError says ecclSuccess.
  *
  * Errors of all of them: ecclInvalidArgument for a type, operator, root or buffer that cannot be, before
  * anything is sent. ecclInvalidUsage: ranks have made different calls. ecclRemoteError: a rank has died, failed

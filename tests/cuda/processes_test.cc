@@ -1,10 +1,7 @@
 // CUDA communicators whose ranks are in several processes of one host: staged, and by lanes over memory that
 // the processes lend each other.
-#include <sys/mman.h>
-
+#include "cuda/processes.h"
 #include "cuda/cases.h"
-#include "support/processes.h"
-#include "support/sanitizers.h"
 
 namespace eccl {
 namespace {
@@ -13,42 +10,16 @@ using test::asStream;
 using test::Cuda;
 using test::DeviceBuffer;
 using test::DeviceStream;
-using test::Outcome;
+using test::inProcesses;
+using test::kUnseen;
+using test::LaneProcesses;
 using test::Process;
 using test::Ranks;
 using ::testing::HasSubstr;
 
-/// What several processes do. Without a fixture that touches CUDA: a process that has used it cannot fork.
-using Body = std::function<void(Process&)>;
-
-/// In each process; what they expect has to come true there. `codes`: how they end, 0 if not given.
-void inProcesses(int processes, const Body& body, const std::vector<int>& codes = {}, double limit = 120) {
-  void* const memory =
-      mmap(nullptr, sizeof(Process::Ids), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  auto* const ids = new (memory) Process::Ids;
-  const auto outcomes = test::runProcesses(
-      processes,
-      [&](int number, test::Board&, std::string&) {
-        setenv("ECCL_DEBUG", "NONE", 0);
-        Process process{number, processes, ids};
-        Cuda::get().use(0);
-        body(process);
-        if (Cuda::get().emulated()) { EXPECT_EQ(Cuda::get().control->violations, 0); }
-        return ::testing::Test::HasFailure() ? 1 : 0;
-      },
-      limit);
-  for (size_t i = 0; i < outcomes.size(); ++i) {
-    const int expected = i < codes.size() ? codes[i] : 0;
-    EXPECT_EQ(outcomes[i].code, expected) << "process " << i << (outcomes[i].ended ? "" : " did not end");
-  }
-  munmap(memory, sizeof(Process::Ids));
-}
-
 int64_t kernels() {
   return Cuda::get().emulated() ? Cuda::get().control->kernels.load() : -1;
 }
-
-constexpr const char* kUnseen = "ThreadSanitizer does not see the order that goes by way of another process";
 
 struct Deal {
   int processes, ranks;
@@ -102,26 +73,6 @@ INSTANTIATE_TEST_SUITE_P(, DeviceProcesses,
                          ::testing::Values(Deal{2, 2, "cuda", 1}, Deal{2, 2, "lanes", 1},
                                            Deal{2, 2, "lanes", 2}, Deal{3, 3, "lanes", 1},
                                            Deal{2, 4, "lanes", 2}));
-
-class LaneProcesses : public ::testing::Test {
- protected:
-  void SetUp() override {
-    if (kThreadSanitizer) GTEST_SKIP() << kUnseen;
-  }
-  static constexpr size_t kCount = 5000;
-  static std::vector<int> numbers(int value) { return std::vector<int>(kCount, value); }
-  static ecclResult_t sum(ecclComm_t comm, const DeviceBuffer<int>& data, const DeviceStream& stream) {
-    return ecclAllReduce(data.data(), data.data(), kCount, ecclInt32, ecclSum, comm, asStream(stream.native()));
-  }
-  /// The communicator fails within `limit`, and its sentence says why.
-  static void expectFailed(ecclComm_t comm, const char* why, double limit = 5) {
-    ecclResult_t error = ecclSuccess;
-    for (const double start = test::now(); error == ecclSuccess && test::now() - start < limit;)
-      ecclCommGetAsyncError(comm, &error);
-    EXPECT_NE(error, ecclSuccess);
-    EXPECT_THAT(ecclGetLastError(comm), HasSubstr(why));
-  }
-};
 
 // No Send waits for a Recv that comes behind another Send, and no group for what another rank puts into its
 // streams in another order.

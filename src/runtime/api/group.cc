@@ -1,5 +1,4 @@
-// Groups: what is collected between start and end, how it is issued, and how sends and receives of a rank to
-// itself are paired.
+// Groups: what is collected between start and end.
 #include "runtime/api/group.h"
 
 #include <algorithm>
@@ -8,6 +7,7 @@
 #include "base/log.h"
 #include "base/per_thread.h"
 #include "base/system.h"
+#include "runtime/api/issue.h"
 #include "runtime/api/process.h"
 
 namespace eccl::runtime {
@@ -15,63 +15,6 @@ namespace {
 
 /// More elements than any buffer has are counted by validate().
 constexpr size_t kAnotherMost = size_t{1} << 48;
-
-/// Calls of one communicator, in their order.
-struct Calls {
-  CommunicatorUse use;
-  std::vector<Call> calls;
-  /// By call: those it has its place in. Two for a copy to oneself whose Send and Recv are on different ones.
-  std::vector<std::vector<std::shared_ptr<Stream>>> streams;
-};
-
-/// A Send and a Recv of one rank to itself are one copy. Pairs them, in order, and drops the Recvs.
-Status pairSelfSends(Calls& all) {
-  const int rank = all.use->communicator->rank();
-  std::vector<Call>& calls = all.calls;
-  std::vector<size_t> sends, receives;
-  for (size_t i = 0; i < calls.size(); ++i) {
-    if (!calls[i].pointToPoint() || calls[i].root != rank) continue;
-    (calls[i].collective == Collective::send ? sends : receives).push_back(i);
-  }
-  if (sends.size() != receives.size()) {
-    return Status::error(
-        Code::invalidUsage,
-        "rank %d has %zu ecclSend and %zu ecclRecv to itself; each needs its partner in the same group", rank,
-        sends.size(), receives.size());
-  }
-  for (size_t i = 0; i < sends.size(); ++i) {
-    Call &send = calls[sends[i]], &receive = calls[receives[i]];
-    if (send.count != receive.count || send.type != receive.type) {
-      return Status::error(Code::invalidUsage, "rank %d sends itself %zu %s and receives %zu %s", rank,
-                           send.count, nameOf(send.type), receive.count, nameOf(receive.type));
-    }
-    send.receive = receive.receive;
-    auto& streams = all.streams[sends[i]];
-    if (all.streams[receives[i]] != streams) streams.push_back(all.streams[receives[i]].front());
-  }
-  for (size_t i = receives.size(); i-- > 0;) {
-    calls.erase(calls.begin() + static_cast<ptrdiff_t>(receives[i]));
-    all.streams.erase(all.streams.begin() + static_cast<ptrdiff_t>(receives[i]));
-  }
-  return {};
-}
-
-/// What each stream gets.
-using Batches = std::vector<std::pair<std::shared_ptr<Stream>, std::vector<StreamItem>>>;
-
-void addTo(Batches& batches, const std::shared_ptr<Stream>& stream, StreamItem item) {
-  auto batch = std::find_if(batches.begin(), batches.end(), [&](auto& each) { return each.first == stream; });
-  if (batch == batches.end()) batch = batches.insert(batch, {stream, {}});
-  batch->second.push_back(std::move(item));
-}
-
-Status append(Batches& batches) {
-  if (batches.size() > 1) {
-    for (auto& [stream, batch] : batches) ECCL_TRY(stream->announce(batch));
-  }
-  for (auto& [stream, batch] : batches) ECCL_TRY(stream->append(std::move(batch)));
-  return {};
-}
 
 /// After calls with the NULL stream.
 Status afterNullStream(const Communicator& communicator) {
@@ -97,7 +40,8 @@ Status Group::add(ecclComm_t comm, const CommunicatorUse& use, ecclStream_t hand
     last_ = {communicator.device() == nullptr ? comm : nullptr, handle, communicator.ranks(), UINT64_MAX};
     return {};
   }
-  if (call.pointToPoint() && call.root == communicator.rank()) {
+  const bool mayGoOnInBackground = communicator.device() != nullptr && !communicator.options().blocking;
+  if (mayGoOnInBackground || (call.pointToPoint() && call.root == communicator.rank())) {
     GroupCalls one;
     one.add(comm, stream, nullStream, std::move(call));
     return issue(one);
@@ -244,69 +188,28 @@ std::optional<Status> Group::repeat(const GroupCalls& group) {
   auto made = communicator.repeat(group.plain(), blocks, [&](std::span<const std::shared_ptr<Run>> runs) {
     Batches batches;
     group.forEach([&](size_t series, size_t call) {
-      if (runs[call] != nullptr) addTo(batches, group.streamOf(series), communicator.itemOf(runs[call]));
+      if (runs[call] != nullptr) batches.add(group.streamOf(series), communicator.itemOf(runs[call]));
     });
-    return append(batches);
+    return batches.append();
   });
   if (!made || !used) return made;
   Status status = afterNullStream(communicator);
   return made->ok() ? status : *made;
 }
 
-// What Communicator::enqueue() does for one call, in four steps. All calls are planned: nothing has happened
-// yet if one cannot be. Each communicator numbers its calls in the order in which they were made, whatever
-// their streams: the same order as on the other ranks. Streams give all calls that the group puts into them one
-// place. Then the engines get the calls, again in their order; those whose place is not the first wait in the
-// engine.
 Status Group::issue(const GroupCalls& group) {
   if (auto made = repeat(group)) return *std::move(made);
-  std::vector<Calls> all;
-  std::map<ecclComm_t, size_t> known;
-  for (size_t s = 0; s < group.series().size(); ++s) {
-    const ecclComm_t comm = group.place(s).comm;
-    const auto [at, isNew] = known.emplace(comm, all.size());
-    if (isNew) {
-      ECCL_ASSIGN(CommunicatorUse use, communicatorOf(comm, "ecclGroupEnd"));
-      all.push_back({std::move(use), {}, {}});
-    }
-    const CallSeries& series = group.series()[s];
-    for (size_t i = 0; i < series.calls; ++i) {
-      all[at->second].calls.push_back(group.call(s, series.first + i));
-      all[at->second].streams.push_back({group.streamOf(s)});
-    }
-  }
-  std::vector<std::vector<StreamItem>> items(all.size());
-  Batches batches;
-  for (size_t i = 0; i < all.size(); ++i) {
-    Calls& its = all[i];
-    ECCL_TRY(pairSelfSends(its));
-    ECCL_ASSIGN(items[i], its.use->communicator->plan(std::move(its.calls), its.streams));
-    for (size_t call = 0; call < items[i].size(); ++call) {
-      for (const auto& stream : its.streams[call]) addTo(batches, stream, items[i][call]);
-    }
-  }
-  size_t numbered = 0, submitted = 0;
-  Status first = guarded("ecclGroupEnd", [&]() -> Status {
-    while (numbered < items.size()) {
-      const size_t next = numbered++;  // counts even if it fails half-way
-      ECCL_TRY(all[next].use->communicator->number(items[next]));
-    }
-    ECCL_TRY(append(batches));
-    for (; submitted < items.size(); ++submitted) submit(items[submitted]);
-    return {};
-  });
-  // Calls that have a number but will not be made: their communicators cannot go on.
-  for (; submitted < numbered; ++submitted) {
-    all[submitted].use->communicator->fault(first, true);
-    for (StreamItem& item : items[submitted]) item.engine->reject(*item.run, first);
-  }
-  for (size_t i = 0; i < all.size(); ++i) {
-    const Communicator& communicator = *all[i].use->communicator;
+  auto issue = std::make_shared<Issue>();
+  ECCL_TRY(issue->plan(group));
+  Status first = issue->number();
+  if (first.ok() && issue->mayWait()) return Issue::goOnInBackground(std::move(issue));
+  if (first.ok()) first = issue->finish();
+  for (const auto& communicator : issue->communicators()) {
     bool used = false;
     for (size_t s = 0; s < group.series().size(); ++s)
-      used |= group.place(s).nullStream && group.streamOf(s) == communicator.defaultStream();
+      used |= group.place(s).nullStream && group.streamOf(s) == communicator->defaultStream();
     if (!used) continue;
-    Status status = afterNullStream(communicator);
+    Status status = afterNullStream(*communicator);
     if (first.ok()) first = std::move(status);
   }
   return first;

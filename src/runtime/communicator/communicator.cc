@@ -58,6 +58,8 @@ Status Communicator::asyncStatus() const {
   switch (state()) {
     case State::initialising:
       return Status::error(Code::inProgress, "the communicator is being made");
+    case State::issuing:
+      return Status::error(Code::inProgress, "a call waits for those of other ranks");
     case State::finalising:
       return Status::error(Code::inProgress, "the communicator is being finalized");
     case State::failed: {
@@ -84,12 +86,29 @@ Status Communicator::usable() const {
       return Status::error(
           Code::invalidUsage,
           "the communicator is still being made; poll ecclCommGetAsyncError until it says ecclSuccess");
+    case State::issuing:
+      return Status::error(
+          Code::invalidUsage,
+          "a call of rank %d still waits for those of other ranks; poll ecclCommGetAsyncError until it says "
+          "ecclSuccess",
+          rank_);
     case State::failed:
       return asyncStatus();
     default:
       return Status::error(Code::invalidUsage,
                            "the communicator has been finalized; only ecclCommDestroy is left");
   }
+}
+
+// One that has failed stays so.
+void Communicator::beginIssuing() {
+  State expected = State::ready;
+  state_.compare_exchange_strong(expected, State::issuing);
+}
+
+void Communicator::endIssuing() {
+  State expected = State::issuing;
+  state_.compare_exchange_strong(expected, State::ready);
 }
 
 Result<std::string> Communicator::topology() const {

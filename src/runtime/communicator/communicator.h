@@ -67,9 +67,9 @@ class Communicator final : public transport::ControlHandler,
                            public CirclesHandler,
                            public std::enable_shared_from_this<Communicator> {
  public:
-  /// initialising → ready → finalising → finalised, or failed from any but the last; ready → suspended and
-  /// back. failed and finalised are final.
-  enum class State : uint8_t { initialising, ready, suspended, finalising, finalised, failed };
+  /// initialising → ready → finalising → finalised, or failed from any but the last; ready → issuing or
+  /// suspended, and back. failed and finalised are final.
+  enum class State : uint8_t { initialising, ready, issuing, suspended, finalising, finalised, failed };
 
   explicit Communicator(CommunicatorOptions options);
   ~Communicator() override;
@@ -107,6 +107,10 @@ class Communicator final : public transport::ControlHandler,
   State state() const { return state_.load(std::memory_order_acquire); }
   /// What ecclCommGetAsyncError reports: ok, inProgress, or what went wrong.
   Status asyncStatus() const;
+  /// Calls that were numbered get into their streams in another thread, and wait for other ranks there: until
+  /// endIssuing() others cannot be made. Any thread.
+  void beginIssuing();
+  void endIssuing();
   /// ok, or why a call cannot be made now. Cheap.
   Status usable() const;
   /// The same, but a suspended one is as good.

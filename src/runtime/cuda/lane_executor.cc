@@ -168,6 +168,23 @@ Status LaneExecutor::announce(std::span<Work* const> works) {
   return offerAll(works);
 }
 
+// A stream of this thread's alone is another one in another thread, and a capture may be this thread's matter.
+// What is wrong is enter()'s to say.
+bool LaneExecutor::mayWait(void* native, std::span<Work* const> works) {
+  const auto stream = static_cast<NativeStream>(native);
+  const Entered entered(gpu_.driver(), gpu_.context());
+  if (!entered.status().ok() || reinterpret_cast<uintptr_t>(stream) == kPerThreadHandle) return false;
+  const auto capture = captureOf(gpu_, stream);
+  if (!capture.ok() || capture->goesOn()) return false;
+  return std::any_of(works.begin(), works.end(), [](Work* work) {
+    auto& executor = static_cast<LaneExecutor&>(*work->executor);
+    if (!executor.runsOnDevice(*work)) return false;
+    std::lock_guard lock(executor.mutex_);
+    const auto plan = executor.begunPlanOf(*work);
+    return plan.ok() && !(*plan)->isComplete();
+  });
+}
+
 Result<std::shared_ptr<DevicePlan>> LaneExecutor::planOf(Work& work) {
   ECCL_ASSIGN(std::shared_ptr<DevicePlan> plan, begunPlanOf(work));
   if (plan->isComplete()) return plan;

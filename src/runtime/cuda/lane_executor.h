@@ -28,6 +28,7 @@ class LaneExecutor final : public StagedExecutor {
   Status hear(int rank, std::string_view message) override;
   void fail() override;
   Status announce(std::span<Work* const> works) override;
+  bool mayWait(void* stream, std::span<Work* const> works) override;
   Result<std::unique_ptr<StreamGate>> enter(void* stream, std::span<Work* const> works,
                                             std::function<void()> reached) override;
   bool takesScalar(Work& work, const void* scalar) const override;

@@ -94,6 +94,13 @@ Status Stream::announce(const std::vector<StreamItem>& items) const {
   return executor_->announce(works);
 }
 
+// What is wrong is append()'s to say.
+bool Stream::mayWait(const std::vector<StreamItem>& items) const {
+  if (executor_ == nullptr) return false;
+  const auto works = worksOf(items);
+  return works.ok() && executor_->mayWait(native_, *works);
+}
+
 Status Stream::append(std::vector<StreamItem> items) {
   auto batch = std::make_shared<Batch>();
   batch->items = std::move(items);

@@ -52,6 +52,8 @@ class Stream : public std::enable_shared_from_this<Stream> {
   /// Of Runs that are to be appended to several streams: what they need of other ranks is asked for before any
   /// of them waits for that. Error: as append().
   Status announce(const std::vector<StreamItem>& items) const;
+  /// Whether append() of these may wait for other ranks: see Executor.
+  bool mayWait(const std::vector<StreamItem>& items) const;
   /// Nothing is queued, and no error waits to be told.
   bool idle() const { return idle_.load(std::memory_order_acquire); }
   /// Waits for all that was queued before the call, and drives meanwhile. Returns, and forgets, the first

@@ -177,6 +177,9 @@ class Executor : public std::enable_shared_from_this<Executor> {
   /// is asked for now, as those may need this rank's before they go on. Any thread; waits for nothing. Error:
   /// as enter().
   virtual Status announce(std::span<Work* const> /*works*/) { return {}; }
+  /// Whether enter() may wait for other ranks, and any other thread may call it instead. Any thread; waits for
+  /// nothing.
+  virtual bool mayWait(void* /*stream*/, std::span<Work* const> /*works*/) { return false; }
   /// Takes the next place in `stream`, one of the caller's for memory of this kind (a cudaStream_t), for Runs
   /// that begin together; their views have plan and buffers, and their executors the same place(). `reached` is
   /// called once, by any thread, when they may begin: when all that the stream was given before is done, or at
