@@ -14,11 +14,26 @@ LIMITS = {"send_recv:8": 2400, "broadcast:256": 2600, "group:8": 1050}
 if not shutil.which("valgrind"):
     print("skipped: valgrind, which counts instructions, is not here")
     sys.exit()
-output = subprocess.run([REPOSITORY + "/perf/micro/instructions", PROGRAM, *LIMITS], stdout=subprocess.PIPE, text=True, check=True).stdout
-print(output)
-counts = {line.split()[0]: float(line.split()[1]) for line in output.splitlines()}
-if set(counts) != set(LIMITS):
-    sys.exit("FAILED: not everything was counted")
+
+
+def counted(cases):
+    output = subprocess.run([REPOSITORY + "/perf/micro/instructions", PROGRAM, *cases], stdout=subprocess.PIPE, text=True, check=True).stdout
+    print(output, flush=True)
+    counts = {line.split()[0]: float(line.split()[1]) for line in output.splitlines()}
+    if set(counts) != set(cases):
+        sys.exit("FAILED: not everything was counted")
+    return counts
+
+
+# Where the machine is busy another thread of the library takes part for as long as some rounds: that adds, so the least
+# of some counts is what a call needs.
+least = counted(LIMITS)
+for _ in range(4):
+    over = [case for case, limit in LIMITS.items() if least[case] > limit]
+    if not over:
+        break
+    for case, count in counted(over).items():
+        least[case] = min(least[case], count)
 for case, limit in LIMITS.items():
-    if not 100 < counts[case] <= limit:
-        sys.exit("FAILED: %s takes %.0f instructions a message, its limit is %d" % (case, counts[case], limit))
+    if not 100 < least[case] <= limit:
+        sys.exit("FAILED: %s takes %.0f instructions a message, its limit is %d" % (case, least[case], limit))
