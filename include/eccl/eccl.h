@@ -463,8 +463,9 @@ ECCL_API ecclResult_t ecclRedOpDestroy(ecclRedOp_t op, ecclComm_t comm);
 
 /* In what follows x[n] means that the buffer x has n elements. Every rank of `comm` makes the call. With a NULL
  * stream on a blocking communicator it returns when the result is there; else it returns when it is queued.
- * On GPUs the first call of a kind waits for the other ranks'. On a non-blocking communicator it, or its
- * ecclGroupEnd, returns ecclInProgress at once then: the call is in its stream, and others can be made, when
+ * On GPUs a call that needs new connections waits for the other ranks' calls. On a non-blocking communicator it, or
+ * its ecclGroupEnd, returns ecclInProgress at once then, unless it is being captured, or uses the per-thread default
+ * stream, or the group has several streams or communicators: the call is in its stream, and others can be made, when
  * ecclCommGetAsyncError says ecclSuccess.
  *
  * Errors of all of them: ecclInvalidArgument for a type, operator, root or buffer that cannot be, before

@@ -97,7 +97,6 @@ TEST_F(NonBlockingProcesses, AbortAndDestroyEndAFirstCall) {
     const DeviceStream stream;
     const DeviceBuffer<int> data(numbers(1));
     if (rank == 1) {
-      EXPECT_EQ(settled(aborted), ecclSuccess);
       expectFailed(aborted, "aborted the communicator");
     } else {
       EXPECT_EQ(sum(aborted, data, stream), ecclInProgress);
@@ -113,6 +112,28 @@ TEST_F(NonBlockingProcesses, AbortAndDestroyEndAFirstCall) {
     stream.synchronize();
     EXPECT_EQ(data.read(), numbers(2));
     if (rank == 1) ecclCommAbort(aborted);
+  });
+}
+
+TEST_F(NonBlockingProcesses, AbortComesAtAnyTimeOfAFirstCall) {
+  inProcesses(2, [](Process& process) {
+    Ranks ranks(&process, 2, "lanes");
+    const int rank = process.number;
+    const DeviceStream stream;
+    const DeviceBuffer<int> data(numbers(1));
+    for (int round = 0; round < 12; ++round) {
+      const ecclComm_t comm = split(ranks.comm(rank), rank);
+      process.meet();  // an abort would be an error of the split
+      std::thread caller([&] {
+        test::Cuda::get().use(0);
+        if (rank == 0) sum(comm, data, stream);
+      });
+      std::this_thread::sleep_for(std::chrono::microseconds(150 * round));
+      EXPECT_EQ(ecclCommAbort(comm), ecclSuccess);
+      caller.join();
+      process.meet();
+    }
+    stream.synchronize();
   });
 }
 

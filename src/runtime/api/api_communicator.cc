@@ -42,8 +42,8 @@ Status end(ecclComm_t comm, const char* function, bool abort) {
   ECCL_ASSIGN(CommunicatorUse mine, communicatorOf(comm, function, true));
   Communicator& communicator = *mine->communicator;
   if (abort) communicator.abort();  // ends the waits of calls and jobs
+  mine.awaitOthers();               // who still uses the handle may start a job
   mine->jobs.join();
-  mine.awaitOthers();
   const Status status = communicator.destroy();
   Process::get().dropRoots();
   return abort ? Status() : status;

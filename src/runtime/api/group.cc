@@ -201,10 +201,11 @@ Status Group::issue(const GroupCalls& group) {
   if (auto made = repeat(group)) return *std::move(made);
   auto issue = std::make_shared<Issue>();
   ECCL_TRY(issue->plan(group));
+  const auto communicators = issue->communicators();
   Status first = issue->number();
   if (first.ok() && issue->mayWait()) return Issue::goOnInBackground(std::move(issue));
   if (first.ok()) first = issue->finish();
-  for (const auto& communicator : issue->communicators()) {
+  for (const auto& communicator : communicators) {
     bool used = false;
     for (size_t s = 0; s < group.series().size(); ++s)
       used |= group.place(s).nullStream && group.streamOf(s) == communicator->defaultStream();

@@ -11,17 +11,19 @@ void Batches::add(const std::shared_ptr<Stream>& stream, StreamItem item) {
   batch->second.push_back(std::move(item));
 }
 
+Status Batches::announce() const {
+  for (const auto& [stream, batch] : batches_) ECCL_TRY(stream->announce(batch));
+  return {};
+}
+
 Status Batches::append() {
-  if (batches_.size() > 1) {
-    for (auto& [stream, batch] : batches_) ECCL_TRY(stream->announce(batch));
-  }
+  if (batches_.size() > 1) ECCL_TRY(announce());
   for (auto& [stream, batch] : batches_) ECCL_TRY(stream->append(std::move(batch)));
   return {};
 }
 
 bool Batches::mayWait() const {
-  return std::any_of(batches_.begin(), batches_.end(),
-                     [](const auto& each) { return each.first->mayWait(each.second); });
+  return batches_.size() == 1 && batches_.front().first->mayWait(batches_.front().second);
 }
 
 // A Send and a Recv of one rank to itself are one copy. Pairs them, in order, and drops the Recvs.
@@ -92,9 +94,13 @@ Status Issue::number() {
 }
 
 bool Issue::mayWait() const {
-  return std::none_of(all_.begin(), all_.end(),
-                      [](const Calls& its) { return its.use->communicator->options().blocking; }) &&
-         batches_.mayWait();
+  bool may = false;
+  const auto ask = [&] {
+    may = all_.size() == 1 && !all_.front().use->communicator->options().blocking && batches_.mayWait();
+    return Status();
+  };
+  guarded("ecclGroupEnd", ask).ignore();  // finish() says what is wrong
+  return may;
 }
 
 Status Issue::finish() {
@@ -115,16 +121,21 @@ Status Issue::rejectIf(const Status& failed) {
   return failed;
 }
 
+// The other ranks wait for what is announced, and the caller may keep all others out of the driver from now on.
 Status Issue::goOnInBackground(std::shared_ptr<Issue> issue) {
-  Jobs& jobs = issue->all_.front().use->jobs;
-  for (Calls& its : issue->all_) its.use->communicator->beginIssuing();
-  const auto go = [issue] {
-    const Status status = issue->finish();
-    for (Calls& its : issue->all_) its.use->communicator->endIssuing();
-    issue->all_.clear();  // whoever ends a communicator waits until nobody uses its handle
+  const CommunicatorUse kept = issue->all_.front().use.again();
+  Communicator& communicator = *kept->communicator;
+  ECCL_TRY(issue->rejectIf(guarded("ecclGroupEnd", [&] { return issue->batches_.announce(); })));
+  communicator.beginIssuing();
+  const auto go = [issue, &communicator] {
+    const Status status = guarded("ecclGroupEnd", [&] { return issue->finish(); });
+    communicator.endIssuing();
+    issue->all_.clear();  // whoever ends the communicator waits until nobody uses its handle
     return status;
   };
-  const Status started = jobs.start([go] { go().ignore(); });  // told by asyncStatus()
+  const Status started = guarded("ecclGroupEnd", [&] {
+    return kept->jobs.start([go] { go().ignore(); });  // told by asyncStatus()
+  });
   if (!started.ok()) return go();
   return Status::error(Code::inProgress, "the call waits for those of other ranks; poll ecclCommGetAsyncError");
 }

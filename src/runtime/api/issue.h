@@ -17,7 +17,10 @@ class Batches {
   void add(const std::shared_ptr<Stream>& stream, StreamItem item);
   /// Gives it to them. Error: Stream::append()'s.
   Status append();
-  /// See Stream.
+  /// The same in advance, as far as other ranks need to know. Error: as append().
+  Status announce() const;
+  /// Whether append() may wait for other ranks, and may be called by another thread. False if there are several
+  /// streams: with some of them only this thread has to do.
   bool mayWait() const;
 
  private:
@@ -37,12 +40,13 @@ class Issue {
   Status plan(const GroupCalls& group);
   /// From their numbers on the other ranks count on the calls. Error: as finish().
   Status number();
-  /// Whether finish() may wait for other ranks while no caller wants that: all communicators are non-blocking.
+  /// Whether finish() may wait for other ranks in place of a caller who does not want to: on one non-blocking
+  /// communicator. Where there are several, to abort one must not wait for another one's ranks.
   bool mayWait() const;
   /// Error: the communicators of calls that will not be made have failed.
   Status finish();
-  /// finish() in a thread of its own: until it is through, or has failed, the communicators are not usable and
-  /// say so. inProgress, or finish()'s error where there can be no thread.
+  /// finish() in a thread of its own: until it is through, or has failed, the communicator is not usable and
+  /// says so. inProgress, or finish()'s error where there can be no thread.
   static Status goOnInBackground(std::shared_ptr<Issue> issue);
 
   /// Those that have calls.

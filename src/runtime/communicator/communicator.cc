@@ -100,15 +100,18 @@ Status Communicator::usable() const {
   }
 }
 
-// One that has failed stays so.
+// Several threads may. One that has failed stays so.
 void Communicator::beginIssuing() {
+  std::lock_guard lock(mutex_);
+  ++issuing_;
   State expected = State::ready;
   state_.compare_exchange_strong(expected, State::issuing);
 }
 
 void Communicator::endIssuing() {
+  std::lock_guard lock(mutex_);
   State expected = State::issuing;
-  state_.compare_exchange_strong(expected, State::ready);
+  if (--issuing_ == 0) state_.compare_exchange_strong(expected, State::ready);
 }
 
 Result<std::string> Communicator::topology() const {

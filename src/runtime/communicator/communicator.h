@@ -285,6 +285,7 @@ class Communicator final : public transport::ControlHandler,
   std::atomic<bool> abort_{false};
   mutable std::mutex mutex_;
   Status failure_;
+  int issuing_ = 0;  // threads between beginIssuing() and endIssuing()
 
   std::unique_ptr<transport::Rendezvous> root_;  // rank 0 of a HOST:PORT id
   std::unique_ptr<transport::Acceptor> acceptor_;

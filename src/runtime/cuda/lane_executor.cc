@@ -174,14 +174,24 @@ bool LaneExecutor::mayWait(void* native, std::span<Work* const> works) {
   const auto stream = static_cast<NativeStream>(native);
   const Entered entered(gpu_.driver(), gpu_.context());
   if (!entered.status().ok() || reinterpret_cast<uintptr_t>(stream) == kPerThreadHandle) return false;
+  const bool lacks = std::any_of(works.begin(), works.end(), [](Work* work) {
+    return static_cast<LaneExecutor&>(*work->executor).lacksRings(*work);
+  });
+  if (!lacks) return false;
   const auto capture = captureOf(gpu_, stream);
-  if (!capture.ok() || capture->goesOn()) return false;
-  return std::any_of(works.begin(), works.end(), [](Work* work) {
-    auto& executor = static_cast<LaneExecutor&>(*work->executor);
-    if (!executor.runsOnDevice(*work)) return false;
-    std::lock_guard lock(executor.mutex_);
-    const auto plan = executor.begunPlanOf(*work);
-    return plan.ok() && !(*plan)->isComplete();
+  return capture.ok() && !capture->goesOn();
+}
+
+// Where another thread is about to launch, this one waits for it anyway.
+bool LaneExecutor::lacksRings(const Work& work) {
+  if (!runsOnDevice(work)) return false;
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  if (!lock) return false;
+  const auto plan = begunPlanOf(work);
+  if (!plan.ok() || (*plan)->isComplete()) return false;
+  return std::ranges::any_of((*plan)->connections(), [&](int32_t c) {
+    const auto found = kept_->ends.find(ringOf(work.program->connections[static_cast<size_t>(c)]));
+    return found == kept_->ends.end() || found->second.filled < (*plan)->width();
   });
 }
 

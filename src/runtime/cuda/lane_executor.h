@@ -58,6 +58,8 @@ class LaneExecutor final : public StagedExecutor {
   struct Run;
 
   bool runsOnDevice(const Work& work) const;
+  /// Whether rings have to be made for it, for which other ranks are needed.
+  bool lacksRings(const Work& work);
   Result<std::shared_ptr<DevicePlan>> planOf(Work& work);
   Result<Ends*> ends(const RingId& id, uint32_t width, Work& work);
   RingId ringOf(const ConnectionSpec& connection) const;

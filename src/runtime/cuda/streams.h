@@ -1,7 +1,7 @@
-// The library's own streams. All that they do is put into them by the threads that make calls, like all else
-// that the library asks of the driver: a thread of the application may keep others out of the driver while it
-// waits there for all streams (cudaFree), and so an engine that asked the driver for anything would never
-// release them.
+// The library's own streams. All that they do is put into them by the threads that make calls, or by jobs in
+// place of those, like all else that the library asks of the driver: a thread of the application may keep
+// others out of the driver while it waits there for all streams (cudaFree), and so an engine that asked the
+// driver for anything would never release them.
 #pragma once
 
 #include <functional>

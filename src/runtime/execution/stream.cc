@@ -80,7 +80,11 @@ Result<std::vector<Work*>> Stream::worksOf(const std::vector<StreamItem>& items)
     run.decide();
     if (run.state == nullptr) run.places = run.holds.load(std::memory_order_relaxed);
     if (scalar != nullptr && !executor_->takesScalar(run, scalar)) {
-      ECCL_TRY(executor_->read(native_, preMul.immediate, scalar, sizeOf(preMul.type)));
+      if (const Status read = executor_->read(native_, preMul.immediate, scalar, sizeOf(preMul.type));
+          !read.ok()) {
+        preMul.scalar = scalar;  // who asks again gets the same answer
+        return read;
+      }
       run.decide();
     }
     works.push_back(&run);
