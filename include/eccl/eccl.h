@@ -463,10 +463,11 @@ ECCL_API ecclResult_t ecclRedOpDestroy(ecclRedOp_t op, ecclComm_t comm);
 
 /* In what follows x[n] means that the buffer x has n elements. Every rank of `comm` makes the call. With a NULL
  * stream on a blocking communicator it returns when the result is there; else it returns when it is queued.
- * On GPUs a call that needs new connections waits for the other ranks' calls. On a non-blocking communicator it, or
- * its ecclGroupEnd, returns ecclInProgress at once then, unless it is being captured, or uses the per-thread default
- * stream, or the group has several streams or communicators: the call is in its stream, and others can be made, when
- * ecclCommGetAsyncError says ecclSuccess.
+ *
+ * On GPUs a call that needs new connections waits for the other ranks' calls. On a non-blocking communicator it,
+ * or its ecclGroupEnd, then returns ecclInProgress at once. When ecclCommGetAsyncError says ecclSuccess, the call
+ * is in its stream, and other calls can be made. These still wait before they return: calls that are being
+ * captured, calls with the per-thread default stream, and groups with several streams or communicators.
  *
  * Errors of all of them: ecclInvalidArgument for a type, operator, root or buffer that cannot be, before
  * anything is sent. ecclInvalidUsage: ranks have made different calls. ecclRemoteError: a rank has died, failed

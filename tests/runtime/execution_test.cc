@@ -60,8 +60,8 @@ struct RankCall {
 
 enum class Moves { atOnce, later };
 
-/// Index into algorithms(), and who makes the moves. One test goes through all numbers of ranks: what is tested
-/// there takes less time than to start a process that knows thousands of tests.
+/// Index into algorithms(), and who makes the moves. One test goes through all numbers of ranks, as it takes as
+/// long to start a process for one of them as to test it.
 class Execution : public ::testing::TestWithParam<std::tuple<int, Moves>> {
  protected:
   explicit Execution(uint32_t slotBytes = 1024) : slotBytes_(slotBytes) {}
@@ -422,6 +422,7 @@ class LongMessages : public Execution {
 
 TEST_P(LongMessages, EqualTheReplayOnEveryPath) {
   if (algorithm().collective == Collective::barrier) return;  // sends no more than a byte
+  Random random(seed());                                      // goes on from path to path
   for (const char* path : {"thread", "shm", "tcp"}) {
     // ThreadSanitizer does not see that what two ranks of one process have mapped is the same memory, and so
     // not that one has waited for the other.
@@ -429,7 +430,6 @@ TEST_P(LongMessages, EqualTheReplayOnEveryPath) {
     SCOPED_TRACE(path);
     setenv("ECCL_TRANSPORT", path, 1);
     withRanks({2, 5}, [&] {
-      Random random(seed());
       for (DataType type : {DataType::int32, DataType::float16, DataType::float32}) {
         for (int op = 0; op < (reduces(algorithm().collective) ? kRedOps : 1) && !HasFatalFailure(); ++op) {
           Case c;

@@ -13,7 +13,8 @@ SMALL = ("--procs", "2", "--max", "64K", "--rounds", "1", "--sample", "300")
 
 
 def run(*arguments, code=0, **settings):
-    done = subprocess.run([TOPO, "measure", *arguments], env={**os.environ, **settings}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=240)
+    done = subprocess.run([TOPO, "measure", *arguments], env={**os.environ, **settings}, stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE, text=True, timeout=240)
     if done.returncode != code:
         raise AssertionError("eccl_topo measure %s: exit code %d, not %d\n%s%s" % (" ".join(arguments), done.returncode, code,
                                                                                  done.stdout, done.stderr))

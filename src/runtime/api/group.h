@@ -28,8 +28,9 @@ class Group {
   /// Opens a group, or one within it.
   void start() { ++depth_; }
   /// Closes a group. The outermost one issues everything, and waits for the calls with the NULL stream on
-  /// blocking communicators. inProgress: see Issue. Its error is the first of any call in the group. If a call
-  /// was refused, nothing is issued, and jobs are only told to clean up. Error (invalidUsage): none is open.
+  /// blocking communicators. inProgress: Issue goes on in the background. Its error is the first of any call in
+  /// the group. If a call was refused, nothing is issued, and jobs are only told to clean up. Error
+  /// (invalidUsage): none is open.
   Status end();
 
   /// As end() without issuing anything: *microseconds = what the calls are expected to take. Collectives of a

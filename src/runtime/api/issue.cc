@@ -126,7 +126,7 @@ Status Issue::goOnInBackground(std::shared_ptr<Issue> issue) {
   const CommunicatorUse kept = issue->all_.front().use.again();
   Communicator& communicator = *kept->communicator;
   ECCL_TRY(issue->rejectIf(guarded("ecclGroupEnd", [&] { return issue->batches_.announce(); })));
-  communicator.beginIssuing();
+  communicator.beginIssuing(apiNameOf(issue->all_.front().items.front().run->call.collective));
   const auto go = [issue, &communicator] {
     const Status status = guarded("ecclGroupEnd", [&] { return issue->finish(); });
     communicator.endIssuing();

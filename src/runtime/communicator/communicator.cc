@@ -86,12 +86,14 @@ Status Communicator::usable() const {
       return Status::error(
           Code::invalidUsage,
           "the communicator is still being made; poll ecclCommGetAsyncError until it says ecclSuccess");
-    case State::issuing:
+    case State::issuing: {
+      std::lock_guard lock(mutex_);
       return Status::error(
           Code::invalidUsage,
-          "a call of rank %d still waits for those of other ranks; poll ecclCommGetAsyncError until it says "
+          "%s of rank %d still waits for those of other ranks; poll ecclCommGetAsyncError until it says "
           "ecclSuccess",
-          rank_);
+          issuedCall_, rank_);
+    }
     case State::failed:
       return asyncStatus();
     default:
@@ -101,9 +103,10 @@ Status Communicator::usable() const {
 }
 
 // Several threads may. One that has failed stays so.
-void Communicator::beginIssuing() {
+void Communicator::beginIssuing(const char* call) {
   std::lock_guard lock(mutex_);
   ++issuing_;
+  issuedCall_ = call;
   State expected = State::ready;
   state_.compare_exchange_strong(expected, State::issuing);
 }

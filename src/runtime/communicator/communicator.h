@@ -108,8 +108,8 @@ class Communicator final : public transport::ControlHandler,
   /// What ecclCommGetAsyncError reports: ok, inProgress, or what went wrong.
   Status asyncStatus() const;
   /// Calls that were numbered get into their streams in another thread, and wait for other ranks there: until
-  /// endIssuing() others cannot be made. Any thread.
-  void beginIssuing();
+  /// endIssuing() others cannot be made. `call`: the first of them, for people. Any thread.
+  void beginIssuing(const char* call);
   void endIssuing();
   /// ok, or why a call cannot be made now. Cheap.
   Status usable() const;
@@ -285,7 +285,8 @@ class Communicator final : public transport::ControlHandler,
   std::atomic<bool> abort_{false};
   mutable std::mutex mutex_;
   Status failure_;
-  int issuing_ = 0;  // threads between beginIssuing() and endIssuing()
+  int issuing_ = 0;                    // threads between beginIssuing() and endIssuing()
+  const char* issuedCall_ = "a call";  // the last one's
 
   std::unique_ptr<transport::Rendezvous> root_;  // rank 0 of a HOST:PORT id
   std::unique_ptr<transport::Acceptor> acceptor_;

@@ -99,10 +99,10 @@ class StreamGate {
 ///
 /// Owner: the communicator's engine, shared with the scratch memory that came from it. It outlives its Runs.
 ///
-/// Threads: holds(), admit(), allocate(), release(), announce(), mayWait(), enter(), read() and fail() any; introduce()
-/// and meet() the one that makes the communicator; hear() the service thread; the rest belongs to the driver,
-/// one thread at a time. None of them waits, where it does not say so. An executor may have threads of its own;
-/// they ring the bell.
+/// Threads: holds(), admit(), allocate(), release(), announce(), mayWait(), enter(), read() and fail() any;
+/// introduce() and meet() the one that makes the communicator; hear() the service thread; the rest belongs to
+/// the driver, one thread at a time. None of them waits, where it does not say so. An executor may have threads
+/// of its own; they ring the bell.
 ///
 /// Order: moves of one lane have their effect in the order in which they were submitted, as in a CUDA stream,
 /// so one may read what the one before writes. Moves of different lanes and Runs have none: a lane waits for a
@@ -177,7 +177,8 @@ class Executor : public std::enable_shared_from_this<Executor> {
   /// is asked for now, as those may need this rank's before they go on. Any thread; waits for nothing. Error:
   /// as enter().
   virtual Status announce(std::span<Work* const> /*works*/) { return {}; }
-  /// Whether enter() will wait for other ranks, and any other thread may call it instead. Waits for nothing.
+  /// Whether enter() may wait for other ranks, and another thread may call it in place of this one. Waits for
+  /// nothing.
   virtual bool mayWait(void* /*stream*/, std::span<Work* const> /*works*/) { return false; }
   /// Takes the next place in `stream`, one of the caller's for memory of this kind (a cudaStream_t), for Runs
   /// that begin together; their views have plan and buffers, and their executors the same place(). `reached` is
