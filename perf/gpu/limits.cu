@@ -56,6 +56,70 @@ void launches() {
   }
 }
 
+struct Arguments {
+  char bytes[4000];
+};
+__global__ void withArguments(Arguments) {}
+
+/// What a thread takes to make the driver's calls that a call by lanes is made of, where the stream has work.
+void calls() {
+  CUstream s = stream();
+  CUcontext context;
+  CUevent event;
+  CU(cuCtxGetCurrent(&context));
+  CU(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+  CUfunction empty, large;
+  CURT(cudaGetFuncBySymbol(&empty, reinterpret_cast<const void*>(nothing)));
+  CURT(cudaGetFuncBySymbol(&large, reinterpret_cast<const void*>(withArguments)));
+  Arguments bytes{};
+  void* arguments[] = {&bytes};
+  const auto launch = [&](CUfunction kernel) {
+    CU(cuLaunchKernel(kernel, 8, 1, 1, 512, 1, 1, 0, s, kernel == large ? arguments : nullptr, nullptr));
+  };
+  const auto enter = [&] {
+    CUcontext before;
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+    CU(cuCtxPushCurrent(context));
+    CU(cuThreadExchangeStreamCaptureMode(&mode));
+    CU(cuThreadExchangeStreamCaptureMode(&mode));
+    CU(cuCtxPopCurrent(&before));
+  };
+  const auto ask = [&] {
+    CUstreamCaptureStatus status;
+    unsigned flags;
+    CU(cuStreamIsCapturing(s, &status));
+    CU(cuStreamGetFlags(s, &flags));
+  };
+  const auto all = [&](CUfunction kernel) {
+    enter();
+    ask();
+    CU(cuStreamWaitEvent(s, event, 0));
+    launch(kernel);
+    CU(cuEventRecord(event, s));
+  };
+  const std::pair<const char*, std::function<void()>> ways[] = {
+      {"context pushed and popped, mode of capture there and back", enter},
+      {"cuStreamIsCapturing and cuStreamGetFlags", ask},
+      {"cuEventRecord", [&] { CU(cuEventRecord(event, s)); }},
+      {"cuStreamWaitEvent, of the same stream", [&] { CU(cuStreamWaitEvent(s, event, 0)); }},
+      {"cuLaunchKernel, 8 blocks, no arguments", [&] { launch(empty); }},
+      {"cuLaunchKernel, 8 blocks, 4000 bytes of arguments", [&] { launch(large); }},
+      {"all of these, no arguments", [&] { all(empty); }},
+      {"all of these, 4000 bytes of arguments", [&] { all(large); }}};
+  for (const auto& [what, call] : ways) {
+    std::vector<double> made, done;
+    for (int round = 0; round < 20; ++round) {
+      constexpr int kTimes = 50;  // fewer than a stream takes
+      const auto start = Clock::now();
+      for (int i = 0; i < kTimes; ++i) call();
+      made.push_back(microsecondsSince(start) / kTimes);
+      CU(cuStreamSynchronize(s));
+      done.push_back(microsecondsSince(start) / kTimes);
+    }
+    std::printf("  %-60s %6.2f us to make, %6.2f us to do\n", what, median(made), median(done));
+  }
+}
+
 /// The way over the host and back, n times in one stream: the floor of a staged call. 0: host function to
 /// thread; 1: stream write to a thread that spins; 2: the host function writes the word itself.
 void overTheHost(int way) {
@@ -239,23 +303,30 @@ int main(int argc, char** argv) {
   struct Part {
     const char *name, *what;
     void (*measure)();
+    bool forks = false;  // first, before it uses CUDA
   };
   static bool right = true;
-  static const Part parts[] = {{"machine", "the device, and what it says it can", machine},
-                               {"launches", "empty kernels", launches},
-                               {"host", "the way from a stream over the host and back",
-                                [] {
-                                  for (int way : {0, 1, 2}) overTheHost(way);
-                                }},
-                               {"small", "copies of 8 bytes, and who sees that they are done", smallCopies},
-                               {"copies", "bandwidth between host and device by size", copies},
-                               {"words", "words passed between blocks, and between device and host", words},
-                               {"polls", "blocks that look at words in host memory", polls},
-                               {"captured", "stream memory operations in a capture", captured},
-                               {"streams", "many streams that wait", waitingStreams},
-                               {"blocked", "driver calls while a stream waits", blockedCalls},
-                               {"held", "a driver call while another thread is in the driver", heldDriver},
-                               {"processes", "two processes on one GPU", [] { right &= twoProcesses() == 0; }}};
+  static const Part parts[] = {
+      {"machine", "the device, and what it says it can", machine},
+      {"launches", "empty kernels", launches},
+      {"calls", "what the driver's calls for a launch take", calls},
+      {"host", "the way from a stream over the host and back",
+       [] {
+         for (int way : {0, 1, 2}) overTheHost(way);
+       }},
+      {"small", "copies of 8 bytes, and who sees that they are done", smallCopies},
+      {"copies", "bandwidth between host and device by size", copies},
+      {"kernels", "the same by kernels", copiesByKernels},
+      {"words", "words passed between blocks, and between device and host", words},
+      {"polls", "blocks that look at words in host memory", polls},
+      {"captured", "stream memory operations in a capture", captured},
+      {"streams", "many streams that wait", waitingStreams},
+      {"graphs", "runs of several graphs that wait for each other", waitingGraphs},
+      {"large", "runs of two graphs of many calls that wait for each other", largeGraphs},
+      {"blocked", "driver calls while a stream waits", blockedCalls},
+      {"held", "a driver call while another thread is in the driver", heldDriver},
+      {"lent", "memory lent to another process", [] { right &= lentMemory() == 0; }, true},
+      {"processes", "two processes on one GPU", [] { right &= twoProcesses() == 0; }, true}};
   const Part* const part =
       argc != 2 ? nullptr : std::find_if(std::begin(parts), std::end(parts), [&](const Part& each) {
         return std::strcmp(argv[1], each.name) == 0;
@@ -265,7 +336,7 @@ int main(int argc, char** argv) {
     for (const Part& each : parts) std::printf("  %-10s %s\n", each.name, each.what);
     return argc == 2 && std::strcmp(argv[1], "--help") == 0 ? 0 : 2;
   }
-  if (std::strcmp(part->name, "processes") != 0) {  // these fork first
+  if (!part->forks) {
     CU(cuInit(0));
     CURT(cudaSetDevice(0));
     CURT(cudaFree(nullptr));

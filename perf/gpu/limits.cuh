@@ -71,6 +71,13 @@ void blockedCalls();
 void heldDriver();
 /// 0: all went well. No CUDA call may have been made before: it forks.
 int twoProcesses();
+// limits_graphs.cu
+void waitingGraphs();
+void largeGraphs();
+void copiesByKernels();
+// limits_lent.cu
+/// 0: all went well. No CUDA call may have been made before: it forks.
+int lentMemory();
 /// One side of a word passed to and fro. Ends after `limit` nanoseconds; *made: how often it went round.
 inline __device__ void pass(uint64_t* mine, uint64_t* theirs, bool first, uint64_t rounds, long long limit,
                             uint64_t* made) {

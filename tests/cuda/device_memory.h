@@ -54,6 +54,11 @@ struct Cuda {
     need(cuDevicePrimaryCtxRetain(&context, ordinal), "cuDevicePrimaryCtxRetain");
     need(cuCtxSetCurrent(context), "cuCtxSetCurrent");
   }
+  int devices() const {
+    int count = 0;
+    need(cuDeviceGetCount(&count), "cuDeviceGetCount");
+    return count;
+  }
   static void need(DriverCode code, const char* what) {
     if (code == cu::kSuccess) return;
     std::fprintf(stderr, "%s: CUDA error %d\n", what, code);
@@ -135,22 +140,20 @@ class DeviceGraph {
     Cuda::need(cuda.cuStreamBeginCapture(stream.native(), mode), "cuStreamBeginCapture");
     fill();
     captured_ = cuda.cuStreamEndCapture(stream.native(), &graph_);
-    if (captured_ == cu::kSuccess) {
-      Cuda::need(cuda.cuGraphInstantiateWithFlags(&instance_, graph_, 0), "cuGraphInstantiate");
-    }
   }
   ~DeviceGraph() {
     if (instance_ != nullptr) Cuda::need(Cuda::get().cuGraphExecDestroy(instance_), "cuGraphExecDestroy");
     if (graph_ != nullptr && owner_) Cuda::need(Cuda::get().cuGraphDestroy(graph_), "cuGraphDestroy");
   }
   /// Another instance of it.
-  explicit DeviceGraph(const DeviceGraph& other) : owner_(false), graph_(other.graph_) {
-    Cuda::need(Cuda::get().cuGraphInstantiateWithFlags(&instance_, graph_, 0), "cuGraphInstantiate");
-  }
+  explicit DeviceGraph(const DeviceGraph& other) : owner_(false), graph_(other.graph_) {}
   static constexpr int kGlobal = 0, kThread = 1;
 
   DriverCode captured() const { return captured_; }
+  /// The first time it is instantiated: while nobody captures in the global mode.
   void launch(const DeviceStream& stream) const {
+    if (instance_ == nullptr)
+      Cuda::need(Cuda::get().cuGraphInstantiateWithFlags(&instance_, graph_, 0), "cuGraphInstantiate");
     Cuda::need(Cuda::get().cuGraphLaunch(instance_, stream.native()), "cuGraphLaunch");
   }
 
@@ -158,7 +161,7 @@ class DeviceGraph {
   const bool owner_ = true;
   DriverCode captured_ = cu::kSuccess;
   cu::Graph graph_ = nullptr;
-  cu::GraphExec instance_ = nullptr;
+  mutable cu::GraphExec instance_ = nullptr;
 };
 
 }  // namespace eccl::test

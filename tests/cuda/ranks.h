@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <functional>
 #include <memory>
@@ -53,11 +54,10 @@ struct Process {
 class Ranks {
  public:
   explicit Ranks(int ranks, const char* kind, int devices = 1) : Ranks(nullptr, ranks, kind, devices) {}
-  /// Ranks are dealt out to the processes.
+  /// Ranks are dealt out to the processes, and to as many devices as there are.
   Ranks(Process* process, int ranks, const char* kind, int devices = 1)
-      : comms_(static_cast<size_t>(ranks)), devices_(devices) {
+      : comms_(static_cast<size_t>(ranks)), devices_(std::min(devices, Cuda::get().devices())) {
     if (process != nullptr) number_ = process->number, processes_ = process->processes;
-    Cuda::get();
     const bool lanes = std::string_view(kind) == "lanes";
     setenv("ECCL_DEVICE", lanes ? "cuda" : kind, 1);
     setenv("ECCL_CUDA_LANES", lanes ? "1" : "0", 1);

@@ -210,6 +210,7 @@ DriverCode cuGraphRetainUserObject(Graph graph, UserObject object, unsigned refe
 }
 DriverCode cuGraphInstantiateWithFlags(GraphExec* made, Graph graph, uint64_t) {
   BEGIN();
+  WAITS();
   *made = new GraphExecOf{graph->contents, {}};
   return kSuccess;
 }

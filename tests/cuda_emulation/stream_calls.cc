@@ -177,6 +177,10 @@ DriverCode cuStreamQuery(NativeStream stream) {
 DriverCode cuStreamGetFlags(NativeStream stream, unsigned* flags) {
   BEGIN();
   FIND(stream, false);
+  if (its->capture != nullptr) {
+    its->capture->spoilt = true;
+    return violation(kCaptureUnsupported, "a captured stream is asked for its flags");
+  }
   *flags = its->blocking ? 0 : kStreamNonBlocking;
   return kSuccess;
 }

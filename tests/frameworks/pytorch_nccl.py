@@ -5,7 +5,7 @@ build/frameworks and runs this; one that is installed otherwise does, too.
 
 There need not be a GPU: the driver and the runtime are those of tests/cuda_emulation, in the build that the library is
 of. They run no kernels of PyTorch's, so the tensors are made on the CPU and copied. ECCL_TESTS_CUDA=real takes the
-machine's.
+machine's, and trains on them, too: DistributedDataParallel and fully_shard give the parameters of one process.
 
 Arguments: libnccl.so.2, the source folder.
 """
@@ -231,6 +231,49 @@ def train(way):
     return hashlib.sha256(b"".join(each.detach().numpy().tobytes() for each in model.parameters())).hexdigest()
 
 
+def train_on_gpu():
+    """A transformer on the GPU, on half of each batch, as DistributedDataParallel and fully_shard train it. The
+    parameters become those of a process that trains on whole batches, but for rounding."""
+    import copy
+    import torch
+    import torch.distributed as dist
+    from torch.distributed.fsdp import fully_shard
+    rank, device = dist.get_rank(), torch.device("cuda", torch.cuda.current_device())
+    torch.manual_seed(1)
+    layers = [torch.nn.TransformerEncoderLayer(64, 4, 256, dropout=0, batch_first=True) for _ in range(2)]
+    model = torch.nn.Sequential(torch.nn.Embedding(64, 64), *layers, torch.nn.Linear(64, 64)).to(device)
+    given = torch.randint(0, 64, (20, RANKS * 8, 32), generator=torch.Generator().manual_seed(7)).to(device)
+
+    def steps(trained, mine):
+        optimizer = torch.optim.SGD(trained.parameters(), lr=0.1)
+        for batch in given[:, mine]:
+            loss = torch.nn.functional.cross_entropy(trained(batch).flatten(0, 1), (batch.flatten() * 7 + 3) % 64)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        return [each.detach() for each in trained.parameters()]
+
+    mine = slice(rank * 8, rank * 8 + 8)
+    alone = steps(copy.deepcopy(model), slice(None))
+    parallel = steps(torch.nn.parallel.DistributedDataParallel(copy.deepcopy(model), bucket_cap_mb=0.1), mine)
+    sums = [None] * RANKS
+    dist.all_gather_object(sums, hashlib.sha256(b"".join(each.cpu().numpy().tobytes() for each in parallel)).digest())
+    expect(len(set(sums)) == 1, "DistributedDataParallel: the ranks' parameters differ")
+    for layer in (*model[1:3], model):
+        fully_shard(layer)
+    sharded = [each.full_tensor() for each in steps(model, mine)]
+    for found, what in ((parallel, "DistributedDataParallel"), (sharded, "fully_shard")):
+        for one, other in zip(found, alone, strict=True):
+            expect(torch.allclose(one, other, rtol=1e-3, atol=1e-4), "%s: parameters differ from those of one process "
+                   "by up to %s" % (what, (one - other).abs().max().item()))
+
+
+def backends():
+    """PyTorch's ways to call NCCL; old versions have one."""
+    import torch.distributed as dist
+    return ["nccl", *(each for each in ("nccl-lazy", "nccl-legacy") if dist.is_backend_available(each))]
+
+
 def work(rank, peers):
     import torch
     import torch.distributed as dist
@@ -238,18 +281,20 @@ def work(rank, peers):
     at = ctypes.cast(ctypes.CDLL(None).ncclAllReduce, ctypes.c_void_p).value
     expect(file_at(at) == os.path.realpath(LIBRARY), "PyTorch calls another libnccl: %s" % file_at(at))
     torch.cuda.set_device(rank % torch.cuda.device_count())
-    for backend in BACKENDS:
+    for backend in backends():
         folder = peers.share(tempfile.mkdtemp().encode() if rank == 0 else None).decode()
-        dist.init_process_group(backend, init_method="file://%s/store" % folder, rank=rank, world_size=RANKS)
+        dist.init_process_group(backend, init_method="file://%s/store" % folder, rank=rank, world_size=RANKS,
+                                device_id=torch.device("cuda", torch.cuda.current_device()))
         calls = Calls(rank)
         for part in (calls.collectives, calls.pairs, calls.groups, calls.graphs):
             part()
-        if backend == BACKENDS[0]:
+        if backend == "nccl":
             expect(train("gloo") == train("nccl"), "the parameters are not those that Gloo gives")
+            if REAL:
+                train_on_gpu()
         dist.destroy_process_group()
 
 
-BACKENDS = ["nccl", "nccl-lazy", "nccl-legacy"]
 why = missing()
 if why:
     print("skipped: " + why)

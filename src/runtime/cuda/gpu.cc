@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
 
+#include "base/log.h"
 #include "runtime/cuda/lanes/image.h"
 
 namespace eccl::runtime::cuda {
@@ -17,6 +19,17 @@ size_t sizeClass(size_t bytes) {
   bytes = std::max(bytes, kLeastPinned);
   const size_t step = std::bit_floor(bytes) / 4;
   return (bytes + step - 1) / step * step;
+}
+
+/// Of one process: what its environment says, else what was measured (H100, driver 580, November 2026;
+/// perf/results/gpu.md).
+size_t copyQueues() {
+  for (const char* name : {"CUDA_DEVICE_MAX_COPY_CONNECTIONS", "CUDA_DEVICE_MAX_CONNECTIONS"}) {
+    const char* const value = std::getenv(name);
+    if (const int number = value == nullptr ? 0 : std::atoi(value); number > 0)
+      return static_cast<size_t>(number);
+  }
+  return 4;
 }
 
 }  // namespace
@@ -202,6 +215,23 @@ Result<Word> Gpu::takeWord() {
   const Word word = words_.back();
   words_.pop_back();
   return word;
+}
+
+void Gpu::noteStaged(NativeStream stream, const Word& over) {
+  static const size_t queues = copyQueues();
+  std::lock_guard lock(mutex_);
+  if (toldOfQueues_) return;
+  staged_[stream] = over;
+  if (staged_.size() <= queues) return;
+  std::erase_if(staged_, [](const auto& each) { return each.second.reached(each.second.value); });
+  if (staged_.size() <= queues) return;
+  toldOfQueues_ = true;
+  ECCL_WARN(
+      "%zu streams of this process have staged calls at once on %s, and CUDA makes copies of %zu streams side "
+      "by "
+      "side: a call may come behind one of another stream that waits for it on another rank, and hang. Set "
+      "CUDA_DEVICE_MAX_CONNECTIONS=32 before the program starts",
+      staged_.size(), name_.c_str(), queues);
 }
 
 void Gpu::giveBack(Word word) {

@@ -62,6 +62,9 @@ class Gpu {
   /// nothing else.
   Status upload(Address to, const void* from, size_t bytes);
   Status download(void* to, Address from, size_t bytes);
+  /// A staged call is in `stream`, with copies that wait for other ranks, until `over` holds its value. Warns
+  /// once if more streams have some than the driver copies for side by side: the others' may come behind them.
+  void noteStaged(NativeStream stream, const Word& over);
   /// How many blocks it runs at once, if each has a multiprocessor to itself.
   uint32_t multiprocessors() const { return multiprocessors_; }
   /// The lane kernel for a type. Its context is current. Error (device): this build has none, or none for this
@@ -91,6 +94,8 @@ class Gpu {
   };
   std::multimap<size_t, Free> free_;  // by bytes
   std::deque<Word> words_;
+  std::map<NativeStream, Word> staged_;  // the last call of each
+  bool toldOfQueues_ = false;
   uint32_t multiprocessors_ = 0;
   std::multimap<size_t, Address> freeOwn_;  // by bytes
   NativeStream uploads_ = nullptr;

@@ -273,7 +273,8 @@ Status LaneExecutor::launch(std::span<Work* const> works, NativeStream stream) {
   const auto handle = reinterpret_cast<uintptr_t>(stream);
   Queue queue{stream, handle <= kLegacyHandle, false, handle == kPerThreadHandle, {}};
   ECCL_ASSIGN(queue.capture, captureOf(gpu_, stream));
-  if (unsigned flags = 0; !queue.legacy) {
+  // The driver does not tell the flags of a stream that is captured. The NULL stream is never one.
+  if (unsigned flags = 0; !queue.legacy && !queue.capture.goesOn()) {
     ECCL_TRY(gpu_.driver().check(gpu_.driver().cuStreamGetFlags(stream, &flags), "cuStreamGetFlags",
                                  "of the call's stream %p of %s", static_cast<void*>(stream),
                                  gpu_.name().c_str()));

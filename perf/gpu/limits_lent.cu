@@ -1,0 +1,187 @@
+// What it takes to lend memory to another process, and whether it can be done while a stream waits.
+#include <sys/socket.h>
+
+#include "limits.cuh"
+
+namespace eccl::gpu {
+namespace {
+
+constexpr size_t kBytes = 64 << 20;
+
+/// Sends or receives what the processes tell each other, and a descriptor.
+void tell(int socket, void* words, size_t bytes, int descriptor) {
+  iovec data{words, bytes};
+  char room[CMSG_SPACE(sizeof(int))] = {};
+  msghdr message{};
+  message.msg_iov = &data;
+  message.msg_iovlen = 1;
+  message.msg_control = room;
+  message.msg_controllen = sizeof room;
+  cmsghdr* const header = CMSG_FIRSTHDR(&message);
+  header->cmsg_level = SOL_SOCKET;
+  header->cmsg_type = SCM_RIGHTS;
+  header->cmsg_len = CMSG_LEN(sizeof(int));
+  std::memcpy(CMSG_DATA(header), &descriptor, sizeof(int));
+  if (sendmsg(socket, &message, 0) < 0) std::perror("sendmsg"), std::exit(1);
+}
+int hear(int socket, void* words, size_t bytes) {
+  iovec data{words, bytes};
+  char room[CMSG_SPACE(sizeof(int))] = {};
+  msghdr message{};
+  message.msg_iov = &data;
+  message.msg_iovlen = 1;
+  message.msg_control = room;
+  message.msg_controllen = sizeof room;
+  if (recvmsg(socket, &message, 0) < 0) std::perror("recvmsg"), std::exit(1);
+  int descriptor = -1;
+  if (const cmsghdr* header = CMSG_FIRSTHDR(&message)) std::memcpy(&descriptor, CMSG_DATA(header), sizeof(int));
+  return descriptor;
+}
+
+/// Times calls in a thread of their own. Where a stream is to wait meanwhile, it is released after 300 ms.
+class Calls {
+ public:
+  Calls(const char* who, bool waits) : who_(who), waits_(waits), words_(64), stream_(stream()) {
+    CU(cuCtxGetCurrent(&context_));
+  }
+  void time(const char* what, const std::function<void()>& call) {
+    if (waits_) CU(cuStreamWaitValue64(stream_, words_.at(0), ++released_, CU_STREAM_WAIT_VALUE_GEQ));
+    std::atomic<double> took{0};
+    const auto start = Clock::now();
+    std::thread caller([&] {
+      CU(cuCtxSetCurrent(context_));
+      const auto begin = Clock::now();
+      call();
+      took = microsecondsSince(begin);
+    });
+    while (took == 0 && microsecondsSince(start) < 300000) std::this_thread::yield();
+    const bool blocks = took == 0;
+    words_[0] = released_;
+    caller.join();
+    std::printf("  %s%s: %-32s %s %8.1f us\n", who_, waits_ ? ", while a stream waits" : "", what,
+                blocks ? "BLOCKS" : "takes", took.load());
+  }
+
+ private:
+  const char* const who_;
+  const bool waits_;
+  Pinned words_;
+  CUstream stream_;
+  uint64_t released_ = 0;
+  CUcontext context_;
+};
+
+CUmemAllocationProp lendable() {
+  CUmemAllocationProp its{};
+  its.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  its.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  its.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+  return its;
+}
+
+CUdeviceptr mapped(Calls& calls, CUmemGenericAllocationHandle handle) {
+  CUdeviceptr address = 0;
+  const CUmemAccessDesc access{lendable().location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+  calls.time("cuMemAddressReserve", [&] { CU(cuMemAddressReserve(&address, kBytes, 0, 0, 0)); });
+  calls.time("cuMemMap", [&] { CU(cuMemMap(address, kBytes, 0, handle, 0)); });
+  calls.time("cuMemSetAccess", [&] { CU(cuMemSetAccess(address, kBytes, &access, 1)); });
+  return address;
+}
+
+void unmapped(Calls& calls, CUdeviceptr address, CUmemGenericAllocationHandle handle) {
+  calls.time("cuMemUnmap", [&] { CU(cuMemUnmap(address, kBytes)); });
+  calls.time("cuMemRelease", [&] { CU(cuMemRelease(handle)); });
+  CU(cuMemAddressFree(address, kBytes));
+}
+
+uint64_t wordAt(CUdeviceptr address) {
+  uint64_t word = 0;
+  CU(cuMemcpyDtoH(&word, address, sizeof word));
+  return word;
+}
+
+struct Said {
+  CUipcMemHandle handle;
+  int done;
+};
+
+void lend(int socket, bool waits) {
+  Calls calls("lender", waits);
+  Said said{};
+  // Memory of cuMemAlloc, by a handle; then memory of cuMemCreate, by a descriptor.
+  CUdeviceptr memory = 0;
+  const uint64_t written = 0x1234;
+  calls.time("cuMemAlloc of 64 MiB", [&] { CU(cuMemAlloc(&memory, kBytes)); });
+  CU(cuMemcpyHtoD(memory, &written, sizeof written));
+  calls.time("cuIpcGetMemHandle", [&] { CU(cuIpcGetMemHandle(&said.handle, memory)); });
+  tell(socket, &said, sizeof said, 0);
+  hear(socket, &said, sizeof said);
+  CU(cuMemFree(memory));
+  CUmemGenericAllocationHandle handle = 0;
+  const CUmemAllocationProp its = lendable();
+  int descriptor = -1;
+  calls.time("cuMemCreate of 64 MiB", [&] { CU(cuMemCreate(&handle, kBytes, &its, 0)); });
+  const CUdeviceptr address = mapped(calls, handle);
+  CU(cuMemcpyHtoD(address, &written, sizeof written));
+  calls.time("cuMemExportToShareableHandle", [&] {
+    CU(cuMemExportToShareableHandle(&descriptor, handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0));
+  });
+  calls.time("cuMemRetainAllocationHandle", [&] {
+    CUmemGenericAllocationHandle again;
+    CU(cuMemRetainAllocationHandle(&again, reinterpret_cast<void*>(address + 4096)));
+    CU(cuMemRelease(again));
+  });
+  tell(socket, &said, sizeof said, descriptor);
+  close(descriptor);
+  hear(socket, &said, sizeof said);
+  unmapped(calls, address, handle);
+}
+
+void borrow(int socket, bool waits) {
+  Calls calls("borrower", waits);
+  Said said{};
+  close(hear(socket, &said, sizeof said));
+  CUdeviceptr memory = 0;
+  calls.time("cuIpcOpenMemHandle",
+             [&] { CU(cuIpcOpenMemHandle(&memory, said.handle, CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS)); });
+  if (wordAt(memory) != 0x1234) std::printf("  WRONG: what was lent by a handle has other contents\n");
+  calls.time("cuIpcCloseMemHandle", [&] { CU(cuIpcCloseMemHandle(memory)); });
+  tell(socket, &said, sizeof said, 0);
+  const int descriptor = hear(socket, &said, sizeof said);
+  CUmemGenericAllocationHandle handle = 0;
+  calls.time("cuMemImportFromShareableHandle", [&] {
+    CU(cuMemImportFromShareableHandle(&handle, reinterpret_cast<void*>(static_cast<intptr_t>(descriptor)),
+                                      CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR));
+  });
+  close(descriptor);
+  const CUdeviceptr address = mapped(calls, handle);
+  if (wordAt(address) != 0x1234) std::printf("  WRONG: what was lent by a descriptor has other contents\n");
+  unmapped(calls, address, handle);
+  tell(socket, &said, sizeof said, 0);
+}
+
+}  // namespace
+
+int lentMemory() {
+  int failed = 0;
+  for (const bool waits : {false, true}) {
+    int sockets[2];
+    if (socketpair(AF_UNIX, SOCK_SEQPACKET, 0, sockets) != 0) return 1;
+    for (const int me : {0, 1}) {
+      if (fork() != 0) continue;
+      close(sockets[1 - me]);
+      CU(cuInit(0));
+      CURT(cudaSetDevice(0));
+      CURT(cudaFree(nullptr));
+      (me == 0 ? lend : borrow)(sockets[me], waits);
+      std::fflush(stdout);
+      _exit(0);
+    }
+    for (const int each : sockets) close(each);
+    int status = 0;
+    while (wait(&status) > 0) failed |= status;
+  }
+  return failed;
+}
+
+}  // namespace eccl::gpu
