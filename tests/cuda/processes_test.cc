@@ -10,6 +10,7 @@ using test::asStream;
 using test::Cuda;
 using test::DeviceBuffer;
 using test::DeviceStream;
+using test::HostWord;
 using test::inProcesses;
 using test::kUnseen;
 using test::LaneProcesses;
@@ -225,6 +226,28 @@ TEST_F(LaneProcesses, CallsOfTwoCommunicatorsInTwoOrders) {
       EXPECT_EQ(ecclCommAbort(comms[1]), ecclSuccess);
     });
   }
+}
+
+// CUDA closes what another process has lent only when no stream of this one waits. So it stays open, for the
+// next communicator.
+TEST_F(LaneProcesses, CommunicatorsComeAndGoWhileAStreamWaits) {
+  inProcesses(
+      2,
+      [](Process& process) {
+        const DeviceStream stream, other;
+        const DeviceBuffer<int> data(numbers(1));
+        HostWord held;
+        for (int time = 0; time < 3; ++time) {
+          Ranks ranks(&process, 2, "lanes");
+          EXPECT_EQ(sum(ranks.comm(process.number), data, stream), ecclSuccess);
+          stream.synchronize();
+          EXPECT_EQ(data.read(), numbers(2 << time));
+          if (time == 0) held.heldBackBy(other.native());
+        }
+        held.release();
+        other.synchronize();
+      },
+      {}, 30);
 }
 
 // More calls than a stream has room for, which holds up all that is asked of the driver, are made before the

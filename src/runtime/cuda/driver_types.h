@@ -24,6 +24,7 @@ struct Uuid {                           // CUuuid
 };
 struct IpcHandle {  // CUipcMemHandle
   char reserved[64];
+  auto operator<=>(const IpcHandle&) const = default;
 };
 
 /// CUresult. Others exist.

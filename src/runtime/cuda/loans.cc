@@ -1,6 +1,8 @@
 #include "runtime/cuda/loans.h"
 
-#include <map>
+#include <utility>
+
+#include "base/system.h"
 
 namespace eccl::runtime::cuda {
 namespace {
@@ -40,8 +42,14 @@ Result<Loan> Loans::lend(size_t bytes) {
   Loan loan;
   loan.bytes = bytes;
   ECCL_ASSIGN(loan.memory, gpu_.take(bytes));
-  ECCL_TRY(gpu_.driver().check(gpu_.driver().cuIpcGetMemHandle(&loan.handle, loan.memory), "cuIpcGetMemHandle",
-                               "of %zu bytes on %s", bytes, gpu_.name().c_str()));
+  loan.ticket.lender = process();
+  const auto [known, isNew] = handles_.try_emplace(loan.memory);
+  if (isNew) {
+    const DriverCode code = gpu_.driver().cuIpcGetMemHandle(&known->second, loan.memory);
+    if (code != kSuccess) handles_.erase(known);
+    ECCL_TRY(gpu_.driver().check(code, "cuIpcGetMemHandle", "of %zu bytes on %s", bytes, gpu_.name().c_str()));
+  }
+  loan.ticket.handle = known->second;
   return loan;
 }
 
@@ -50,34 +58,53 @@ void Loans::end(const Loan& loan) {
   ended_.push_back(loan);
 }
 
-Result<Address> Loans::open(const IpcHandle& handle) {
+Result<Loans::Opened*> Loans::open(const Ticket& ticket) {
+  if (const auto found = opened_.find(ticket); found != opened_.end()) return &found->second;
   Address memory = 0;
-  ECCL_TRY(gpu_.driver().check(gpu_.driver().cuIpcOpenMemHandle(&memory, handle, kLazyPeerAccess),
+  ECCL_TRY(gpu_.driver().check(gpu_.driver().cuIpcOpenMemHandle(&memory, ticket.handle, kLazyPeerAccess),
                                "cuIpcOpenMemHandle", "of another process's memory on %s", gpu_.name().c_str()));
-  return memory;
+  return &opened_.emplace(ticket, Opened{memory, false}).first->second;
 }
 
-Result<Address> Loans::borrow(const IpcHandle& handle) {
-  ECCL_ASSIGN(const Address memory, open(handle));
-  return memory + Loan::kHeader;
+Result<Address> Loans::borrow(const Ticket& ticket) {
+  std::lock_guard lock(mutex_);
+  ECCL_ASSIGN(Opened* const its, open(ticket));
+  if (std::exchange(its->used, true))
+    return Status::error(Code::remote, "another process lends memory on %s that it has lent already",
+                         gpu_.name().c_str());
+  return its->memory + Loan::kHeader;
 }
 
 /// Whoever cannot be told keeps the memory lent.
 void Loans::giveBack(Address data) {
   constexpr uint64_t kGivenBack = 1;
-  gpu_.upload(data - Loan::kHeader, &kGivenBack, sizeof kGivenBack).ignore();
-  gpu_.driver().cuIpcCloseMemHandle(data - Loan::kHeader);
+  const Address memory = data - Loan::kHeader;
+  std::lock_guard lock(mutex_);
+  for (auto& [ticket, its] : opened_) its.used &= its.memory != memory;
+  gpu_.upload(memory, &kGivenBack, sizeof kGivenBack).ignore();
 }
 
-Result<Loans::Door> Loans::door(const Name& name) {
+Loans::Name Loans::newName() {
+  Name name;
+  System::real().random(name.data(), name.size());
+  return name;
+}
+
+const Loans::Name& Loans::process() {
+  static const auto* const made = new Name(newName());
+  return *made;
+}
+
+Result<Loans::Door> Loans::door() {
   {
     std::lock_guard lock(mutex_);
     if (door_) return *door_;
   }
+  const Name name = newName();
   ECCL_ASSIGN(const Loan loan, lend(name.size()));
   ECCL_TRY(gpu_.upload(loan.data(), name.data(), name.size()));
   std::lock_guard lock(mutex_);
-  if (!door_) door_ = {loan.handle, name};
+  if (!door_) door_ = {loan.ticket.handle, name};
   return *door_;
 }
 
@@ -85,11 +112,9 @@ Status Loans::tryDoor(const Door& door) {
   std::lock_guard lock(mutex_);
   if (tried_.count(door.name) != 0) return {};
   if (door.name == Name{}) return Status::error(Code::system, "that process cannot lend any");
-  ECCL_ASSIGN(const Address memory, open(door.handle));
+  ECCL_ASSIGN(const Opened* const its, open({door.name, door.handle}));
   Name found{};
-  const Status read = gpu_.download(found.data(), memory + Loan::kHeader, found.size());
-  gpu_.driver().cuIpcCloseMemHandle(memory);
-  ECCL_TRY(read);
+  ECCL_TRY(gpu_.download(found.data(), its->memory + Loan::kHeader, found.size()));
   if (found != door.name)
     return Status::error(Code::system,
                          "another process's memory, reached from %s, holds other bytes than were put there",

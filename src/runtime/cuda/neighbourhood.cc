@@ -29,17 +29,6 @@ Known& known() {
   return *made;
 }
 
-Loans::Name newName() {
-  Loans::Name name;
-  System::real().random(name.data(), name.size());
-  return name;
-}
-/// Names this process among all.
-const Loans::Name& processName() {
-  static const auto* const made = new Loans::Name(newName());
-  return *made;
-}
-
 bool operator==(const Uuid& a, const Uuid& b) {
   return std::memcmp(a.bytes, b.bytes, sizeof a.bytes) == 0;
 }
@@ -79,11 +68,11 @@ Neighbourhood::~Neighbourhood() {
 std::string Neighbourhood::introduce(int rank) {
   Gpu& gpu = *gpus_[static_cast<size_t>(rank)];
   Loans::Door door;
-  if (auto made = Loans::of(gpu).door(newName()); made.ok())
+  if (auto made = Loans::of(gpu).door(); made.ok())
     door = *made;
   else
     ECCL_INFO("%s lends no memory to other processes: %s", gpu.name().c_str(), made.status().message().c_str());
-  return GpuIntroduction{System::real().identity().bootId, processName(), gpu.uuid(), gpu.multiprocessors(),
+  return GpuIntroduction{System::real().identity().bootId, Loans::process(), gpu.uuid(), gpu.multiprocessors(),
                          door}
       .write();
 }

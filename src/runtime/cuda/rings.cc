@@ -58,7 +58,7 @@ Status Rings::offer(const RingId& id, uint32_t width, int own, const Meeting& me
                           .put(channel)
                           .put(tag)
                           .put(static_cast<uint32_t>(more))
-                          .put(loan.handle)
+                          .put(loan.ticket)
                           .take());
   return {};
 }
@@ -68,7 +68,7 @@ Status Rings::hear(int own, int from, std::string_view message) {
   const auto source = reader.get<int32_t>(), target = reader.get<int32_t>();
   const auto channel = reader.get<int16_t>(), tag = reader.get<int16_t>();
   const auto strips = reader.get<uint32_t>();
-  const auto handle = reader.get<IpcHandle>();
+  const auto ticket = reader.get<Ticket>();
   const bool ours = (source == from && target == own) || (source == own && target == from);
   std::lock_guard lock(hearing_);
   if (!reader.finished() || !ours || isHere(from) || strips == 0 || strips > kMostStrips)
@@ -79,7 +79,7 @@ Status Rings::hear(int own, int from, std::string_view message) {
   if (heard.strips += strips; heard.strips > kMostStrips)
     return Status::error(eccl::Code::remote,
                          "rank %d offers rank %d more strips of a ring than a GPU has blocks", from, own);
-  heard.offers.push_back({strips, handle});
+  heard.offers.push_back({strips, ticket});
   changed_.notifyAll();
   return {};
 }
@@ -118,7 +118,7 @@ Result<std::vector<Rings::RingStrip>> Rings::ring(const RingId& id, uint32_t wid
     lock.unlock();
     ECCL_ASSIGN(const Offer offer, await(id, other, meeting, waits));
     Gpu& gpu = *gpus_[static_cast<size_t>(own)];
-    ECCL_ASSIGN(const Address data, Loans::of(gpu).borrow(offer.handle));
+    ECCL_ASSIGN(const Address data, Loans::of(gpu).borrow(offer.ticket));
     lock.lock();
     ring.borrowed.emplace_back(&gpu, data);
     ring.add(other == to, data, offer.strips);

@@ -56,7 +56,7 @@ class Rings {
  private:
   struct Offer {
     uint32_t strips;
-    IpcHandle handle;
+    Ticket ticket;
   };
   struct Ring {
     std::vector<lanes::AtReceiver*> receivers;  // by strip, as far as they are known
