@@ -37,21 +37,19 @@ struct Call {
   uint64_t calledBack() { return words[2]; }
   void letGo(uint64_t calls) { words[1] = calls; }
 
-  void put(CUstream to, uint64_t number, bool withHostFunction, By by) {
+  void put(CUstream to, uint64_t number, By by) {
     copyBy(by, data.device, device, 4096, 1, to);
     CU(cuStreamWriteValue64(to, words.at(0), number, 0));
-    if (withHostFunction) {
-      CU(cuLaunchHostFunc(
-          to, [](void* call) { static_cast<Call*>(call)->words[2] = static_cast<Call*>(call)->words[2] + 1; },
-          this));
-    }
+    CU(cuLaunchHostFunc(
+        to, [](void* call) { static_cast<Call*>(call)->words[2] = static_cast<Call*>(call)->words[2] + 1; },
+        this));
     CU(cuStreamWaitValue64(to, words.at(1), number, CU_STREAM_WAIT_VALUE_GEQ));
     copyBy(by, device, data.device, 4096, 1, to);
   }
-  void capture(int calls, bool withHostFunction, By by) {
+  void capture(int calls, By by) {
     CUgraph made;
     CU(cuStreamBeginCapture(own, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
-    for (int i = 1; i <= calls; ++i) put(own, static_cast<uint64_t>(i), withHostFunction, by);
+    for (int i = 1; i <= calls; ++i) put(own, static_cast<uint64_t>(i), by);
     CU(cuStreamEndCapture(own, &made));
     CU(cuGraphInstantiate(&graph, made, 0));
     CU(cuGraphDestroy(made));
@@ -59,16 +57,16 @@ struct Call {
 };
 
 /// `number` of them at once, each of `calls`; whoever waits is let go when all have come.
-void together(size_t number, int calls, bool inGraph, bool withHostFunction, By by) {
+void together(size_t number, int calls, bool inGraph, By by) {
   std::vector<Call> all(number);
   if (inGraph)
-    for (Call& each : all) each.capture(calls, withHostFunction, by);
+    for (Call& each : all) each.capture(calls, by);
   const auto start = Clock::now();
   for (Call& each : all) {
     if (inGraph)
       CU(cuGraphLaunch(each.graph, each.own));
     else
-      for (int i = 1; i <= calls; ++i) each.put(each.own, static_cast<uint64_t>(i), withHostFunction, by);
+      for (int i = 1; i <= calls; ++i) each.put(each.own, static_cast<uint64_t>(i), by);
   }
   size_t came = 0, told = 0;
   int call = 1;
@@ -77,18 +75,17 @@ void together(size_t number, int calls, bool inGraph, bool withHostFunction, By 
     for (const auto begin = Clock::now(); microsecondsSince(begin) < 3e5;) {
       came = told = 0;
       for (Call& each : all) came += each.arrived() >= wanted, told += each.calledBack() >= wanted;
-      if (came == number && (told == number || !withHostFunction)) break;
+      if (came == number && told == number) break;
     }
-    if (came < number || (told < number && withHostFunction)) break;
+    if (came < number || told < number) break;
     for (Call& each : all) each.letGo(wanted);
   }
   const double took = microsecondsSince(start);
   const bool through = call > calls;
   for (Call& each : all) each.letGo(static_cast<uint64_t>(calls));
   for (Call& each : all) CU(cuStreamSynchronize(each.own));
-  std::printf("  %2zu %s at once, %3d calls each, copies by %s, %s: ", number, inGraph ? "graphs " : "streams",
-              calls, by == By::engine ? "engines" : "kernels",
-              withHostFunction ? "host functions   " : "no host functions");
+  std::printf("  %3zu %s at once, %3d calls each, copies by %s: ", number, inGraph ? "graphs" : "streams",
+              calls, by == By::engine ? "engines" : "kernels");
   if (through)
     std::printf("%.1f us\n", took);
   else
@@ -100,14 +97,14 @@ void together(size_t number, int calls, bool inGraph, bool withHostFunction, By 
 void waitingGraphs() {
   for (const By by : {By::engine, By::kernel})
     for (const bool inGraph : {true, false})
-      for (unsigned number = 2; number <= 128; number *= 2) together(number, 1, inGraph, true, by);
+      for (unsigned number = 2; number <= 128; number *= 2) together(number, 1, inGraph, by);
 }
 
 /// A launch of more than the driver takes at once returns only when the rest has been made; until then the
 /// other rank's thread cannot launch. So the first line that is missing is of a graph that is too large.
 void largeGraphs() {
   for (const By by : {By::kernel, By::engine})
-    for (int calls = 10; calls <= 160; calls += 10) together(2, calls, true, true, by);
+    for (int calls = 10; calls <= 160; calls += 10) together(2, calls, true, by);
 }
 
 /// Between the device and pinned memory, by copy engines and by kernels.

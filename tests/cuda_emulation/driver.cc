@@ -181,12 +181,6 @@ DriverCode cuIpcOpenMemHandle(Address* address, IpcHandle handle, unsigned flags
   NEED(flags == kLazyPeerAccess, kInvalidValue, "cuIpcOpenMemHandle has one flag, and it has to be given");
   return Memory::get().borrow(handle, current()->ordinal, address);
 }
-DriverCode cuIpcCloseMemHandle(Address address) {
-  BEGIN();
-  WAITS();
-  Stream::awaitAll();
-  return Memory::get().giveBack(address);
-}
 DriverCode cuMemcpy(Address to, Address from, size_t bytes) {
   BEGIN();
   WAITS();

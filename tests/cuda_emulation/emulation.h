@@ -63,7 +63,6 @@ class Memory {
   /// A block for another process, and back.
   DriverCode lend(Address address, IpcHandle* handle);
   DriverCode borrow(const IpcHandle& handle, int ordinal, Address* address);
-  DriverCode giveBack(Address address);
   /// What `address` is part of, or null. Freed memory is null too.
   const Block* find(Address address);
   /// Where the processor finds [address, address + bytes); null, and a violation that names `use`, if that is

@@ -122,17 +122,6 @@ DriverCode Memory::borrow(const IpcHandle& handle, int ordinal, Address* address
   return kSuccess;
 }
 
-DriverCode Memory::giveBack(Address address) {
-  {
-    std::lock_guard lock(mutex_);
-    const auto at = blocks_.find(address);
-    if (at == blocks_.end() || at->second.freed || at->second.borrowed.empty())
-      return violation(kInvalidValue, "%#llx is given back and is no other process's memory", address);
-    at->second.borrowed.clear();
-  }
-  return free(address, kDeviceMemory);
-}
-
 void Memory::kernelBegins() {
   std::lock_guard lock(mutex_);
   if (kernels_++ == 0) allow(kKernels);

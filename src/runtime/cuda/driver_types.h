@@ -114,7 +114,6 @@ inline constexpr uint64_t kLegacyStreams = 1;  // CU_GET_PROC_ADDRESS_LEGACY_STR
   F(cuMemFree, (Address address))                                                                            \
   F(cuIpcGetMemHandle, (IpcHandle * handle, Address address))                                                \
   F(cuIpcOpenMemHandle, (Address * address, IpcHandle handle, unsigned flags))                               \
-  F(cuIpcCloseMemHandle, (Address address))                                                                  \
   F(cuMemsetD8Async, (Address address, unsigned char value, size_t bytes, NativeStream stream))              \
   F(cuMemcpyAsync, (Address to, Address from, size_t bytes, NativeStream stream))                            \
   F(cuStreamCreate, (NativeStream * stream, unsigned flags))                                                 \

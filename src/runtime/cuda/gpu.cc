@@ -227,9 +227,9 @@ void Gpu::noteStaged(NativeStream stream, const Word& over) {
   if (staged_.size() <= queues) return;
   toldOfQueues_ = true;
   ECCL_WARN(
-      "%zu streams of this process have staged calls at once on %s, and CUDA makes copies of %zu streams side "
-      "by "
-      "side: a call may come behind one of another stream that waits for it on another rank, and hang. Set "
+      "%zu streams of this process have staged calls at once on %s, and CUDA copies for %zu at once: a call "
+      "may "
+      "come behind one of another stream, which waits for it on another rank, and hang. Set "
       "CUDA_DEVICE_MAX_CONNECTIONS=32 before the program starts",
       staged_.size(), name_.c_str(), queues);
 }
