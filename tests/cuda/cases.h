@@ -115,7 +115,7 @@ inline std::vector<Bytes> result(Ranks& ranks, const Case& c, bool inPlace, Way 
       make();
       stream.synchronize();
     } else {
-      const DeviceGraph graph(stream, make);
+      DeviceGraph graph(stream, make);
       for (int run = 0; run < 3; ++run) {
         receive.write(receives[at]);
         graph.launch(stream);

@@ -133,35 +133,39 @@ class DeviceStream {
 /// What was put into a stream while it was captured, to be run again and again.
 class DeviceGraph {
  public:
-  /// `fill` puts it there. `mode`: CUstreamCaptureMode.
+  /// `fill` puts it there. `mode`: CUstreamCaptureMode. `later`: it is instantiated when it is launched, as
+  /// that cannot be done while another thread captures in the global mode.
   template <class Fill>
-  DeviceGraph(const DeviceStream& stream, const Fill& fill, int mode = kThread) {
+  DeviceGraph(const DeviceStream& stream, const Fill& fill, int mode = kThread, bool later = false) {
     Cuda& cuda = Cuda::get();
     Cuda::need(cuda.cuStreamBeginCapture(stream.native(), mode), "cuStreamBeginCapture");
     fill();
     captured_ = cuda.cuStreamEndCapture(stream.native(), &graph_);
+    if (captured_ == cu::kSuccess && !later) instantiate();
   }
   ~DeviceGraph() {
     if (instance_ != nullptr) Cuda::need(Cuda::get().cuGraphExecDestroy(instance_), "cuGraphExecDestroy");
     if (graph_ != nullptr && owner_) Cuda::need(Cuda::get().cuGraphDestroy(graph_), "cuGraphDestroy");
   }
   /// Another instance of it.
-  explicit DeviceGraph(const DeviceGraph& other) : owner_(false), graph_(other.graph_) {}
+  explicit DeviceGraph(const DeviceGraph& other) : owner_(false), graph_(other.graph_) { instantiate(); }
   static constexpr int kGlobal = 0, kThread = 1;
 
   DriverCode captured() const { return captured_; }
-  /// The first time it is instantiated: while nobody captures in the global mode.
-  void launch(const DeviceStream& stream) const {
-    if (instance_ == nullptr)
-      Cuda::need(Cuda::get().cuGraphInstantiateWithFlags(&instance_, graph_, 0), "cuGraphInstantiate");
+  void launch(const DeviceStream& stream) {
+    if (instance_ == nullptr) instantiate();
     Cuda::need(Cuda::get().cuGraphLaunch(instance_, stream.native()), "cuGraphLaunch");
   }
 
  private:
+  void instantiate() {
+    Cuda::need(Cuda::get().cuGraphInstantiateWithFlags(&instance_, graph_, 0), "cuGraphInstantiate");
+  }
+
   const bool owner_ = true;
   DriverCode captured_ = cu::kSuccess;
   cu::Graph graph_ = nullptr;
-  mutable cu::GraphExec instance_ = nullptr;
+  cu::GraphExec instance_ = nullptr;
 };
 
 }  // namespace eccl::test

@@ -66,7 +66,7 @@ TEST_P(GraphFaults, PinnedMemoryComesBackWithTheGraph) {
     device.each([&](int rank) {
       const DeviceStream stream;
       const DeviceBuffer<uint64_t> data(values(1, count));
-      const DeviceGraph graph(stream, [&] { call(rank, stream, data); });
+      DeviceGraph graph(stream, [&] { call(rank, stream, data); });
       graph.launch(stream);
       stream.synchronize();
     });
@@ -92,7 +92,7 @@ TEST_P(GraphFaults, FinalizedAndAbortedWhileAGraphRuns) {
     device.each([&](int rank) {
       const DeviceStream stream;
       const DeviceBuffer<uint64_t> data(values(1));
-      const DeviceGraph graph(stream, [&] {
+      DeviceGraph graph(stream, [&] {
         for (int call = 0; call < 20; ++call)
           EXPECT_EQ(sum(device.comm(rank), data, data, stream, 50), ecclSuccess);
       });
@@ -155,8 +155,7 @@ TEST_P(GraphFaults, AbortEndsARun) {
   device.each([&](int rank) {
     const DeviceStream stream;
     const DeviceBuffer<uint64_t> data(values(1));
-    const DeviceGraph graph(stream,
-                            [&] { EXPECT_EQ(sum(device.comm(rank), data, data, stream), ecclSuccess); });
+    DeviceGraph graph(stream, [&] { EXPECT_EQ(sum(device.comm(rank), data, data, stream), ecclSuccess); });
     both.arrive_and_wait();
     if (rank == 0) {
       graph.launch(stream);  // rank 1 does not run its own
@@ -189,7 +188,7 @@ TEST_P(GraphFaults, DifferentRunsAreNamed) {
                                 asStream(stream.native())),
                   ecclSuccess);
       };
-      const DeviceGraph first(stream, reduces), second(stream, broadcasts);
+      DeviceGraph first(stream, reduces), second(stream, broadcasts);
       both.arrive_and_wait();
       (rank == 0 ? first : second).launch(stream);
       expectFailed(device.comm(rank), AnyOf(HasSubstr("Broadcast(count"), HasSubstr("AllReduce(count")));
@@ -205,8 +204,7 @@ TEST_P(GraphFaults, APeerThatEndsIsNamedAndTheRunEnds) {
   device.each([&](int rank) {
     const DeviceStream stream;
     const DeviceBuffer<uint64_t> data(values(1));
-    const DeviceGraph graph(stream,
-                            [&] { EXPECT_EQ(sum(device.comm(rank), data, data, stream), ecclSuccess); });
+    DeviceGraph graph(stream, [&] { EXPECT_EQ(sum(device.comm(rank), data, data, stream), ecclSuccess); });
     both.arrive_and_wait();
     if (rank == 1) {
       ecclCommDestroy(device.comm(1));
@@ -226,7 +224,7 @@ TEST_P(GraphFaults, WhatCannotBeCapturedIsRefused) {
   Cuda& cuda = Cuda::get();
   const DeviceStream other;
   Ranks third(1, GetParam());
-  const DeviceGraph twice(stream, [&] {
+  DeviceGraph twice(stream, [&] {
     ecclGroupStart();
     ecclSend(data.data(), 10, ecclUint64, 0, third.comm(0), asStream(stream.native()));
     ecclRecv(data.data() + 10, 10, ecclUint64, 0, third.comm(0), asStream(other.native()));
@@ -236,7 +234,7 @@ TEST_P(GraphFaults, WhatCannotBeCapturedIsRefused) {
   // The refusal was of a call that has a number: the communicator has failed.
   Ranks another(1, GetParam());
   if (cuda.emulated()) {
-    const DeviceGraph spoilt(stream, [&] {
+    DeviceGraph spoilt(stream, [&] {
       EXPECT_NE(cuda.cuStreamQuery(stream.native()), test::cu::kSuccess);
       EXPECT_EQ(sum(another.comm(0), data, data, stream), ecclInvalidUsage);
       EXPECT_THAT(ecclGetLastError(another.comm(0)), HasSubstr("is no longer valid"));
@@ -257,7 +255,7 @@ TEST_P(GraphFaults, EachCallIntoTheDriverMayFail) {
     const DeviceBuffer<uint64_t> data(values(1));
     ecclResult_t result = ecclSuccess;
     bool injected = false;
-    const DeviceGraph graph(stream, [&] {
+    DeviceGraph graph(stream, [&] {
       control->failAt = control->calls + number;
       result = sum(device.comm(0), data, data, stream);
       injected = control->calls > control->failAt;

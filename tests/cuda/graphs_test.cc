@@ -47,7 +47,7 @@ TEST_P(CudaGraphs, CallsOfDifferentLengths) {
           << ecclGetLastError(device.comm(rank));
       EXPECT_EQ(sum(device.comm(rank), sums, sums, stream), ecclSuccess);
     };
-    const DeviceGraph graph(stream, gather);
+    DeviceGraph graph(stream, gather);
     for (int run = 0; run < 10; ++run) {
       graph.launch(stream);
       if (run % 3 == 0) gather();
@@ -81,7 +81,7 @@ TEST_P(CudaGraphs, ManyRunsBesideCalls) {
     const auto thrice = [&](size_t which) {
       for (int call = 0; call < 3; ++call) triple(which);
     };
-    const DeviceGraph graphs[2] = {{streams[0], [&] { thrice(0); }}, {streams[1], [&] { thrice(1); }}};
+    DeviceGraph graphs[2] = {{streams[0], [&] { thrice(0); }}, {streams[1], [&] { thrice(1); }}};
     for (int run = 0; run < runs; ++run) {
       const size_t which = streamOf(run);
       graphs[which].launch(streams[which]);
@@ -110,7 +110,7 @@ TEST_P(CudaGraphs, SeveralStreamsCommunicatorsAndGraphs) {
     const auto call = [&](Ranks& ranks, const DeviceBuffer<uint64_t>& data, const DeviceStream& in) {
       EXPECT_EQ(sum(ranks.comm(rank), data, data, in), ecclSuccess) << ecclGetLastError(ranks.comm(rank));
     };
-    const DeviceGraph forked(stream, [&] {
+    DeviceGraph forked(stream, [&] {
       call(one, a, stream);
       cuda.cuEventRecord(forks, stream.native());
       cuda.cuStreamWaitEvent(side.native(), forks, 0);
@@ -121,7 +121,7 @@ TEST_P(CudaGraphs, SeveralStreamsCommunicatorsAndGraphs) {
       cuda.cuStreamWaitEvent(stream.native(), joins, 0);
     });
     ASSERT_EQ(forked.captured(), test::cu::kSuccess);
-    const DeviceGraph grouped(side, [&] {
+    DeviceGraph grouped(side, [&] {
       ecclGroupStart();
       call(one, a, side);
       call(two, b, side);
@@ -151,7 +151,7 @@ TEST_P(CudaGraphs, RanksOfOneThreadInGroups) {
     EXPECT_EQ(sum(device.comm(1), b, b, stream), ecclSuccess);
     EXPECT_EQ(ecclGroupEnd(), ecclSuccess) << ecclGetLastError(nullptr);
   };
-  const DeviceGraph graph(stream, inGroup);
+  DeviceGraph graph(stream, inGroup);
   graph.launch(stream);
   inGroup();
   graph.launch(stream);
@@ -173,7 +173,7 @@ TEST_P(CudaGraphs, SendsAndRecvsInTwoStreams) {
     test::cu::Event forks = nullptr, joins = nullptr;
     for (test::cu::Event* event : {&forks, &joins})
       Cuda::need(cuda.cuEventCreate(event, test::cu::kEventWithoutTiming), "cuEventCreate");
-    const DeviceGraph graph(stream, [&] {
+    DeviceGraph graph(stream, [&] {
       cuda.cuEventRecord(forks, stream.native());
       cuda.cuStreamWaitEvent(side.native(), forks, 0);
       ecclGroupStart();
@@ -209,7 +209,7 @@ TEST_P(CudaGraphs, FirstCallsBesideCaptures) {
     const DeviceStream stream, eager;
     const DeviceBuffer<uint64_t> a(values(1)), b(values(1));
     both.arrive_and_wait();
-    const DeviceGraph graph(
+    DeviceGraph graph(
         stream,
         [&] {
           both.arrive_and_wait();
@@ -220,7 +220,7 @@ TEST_P(CudaGraphs, FirstCallsBesideCaptures) {
               << ecclGetLastError(device.comm(rank));
           both.arrive_and_wait();
         },
-        rank == 0 ? DeviceGraph::kGlobal : DeviceGraph::kThread);
+        rank == 0 ? DeviceGraph::kGlobal : DeviceGraph::kThread, true);
     EXPECT_EQ(graph.captured(), test::cu::kSuccess);
     both.arrive_and_wait();  // this thread is not relaxed
     graph.launch(stream);
@@ -237,10 +237,10 @@ TEST_P(CudaGraphs, InstancesOfOneGraphFollowOneAnother) {
     const DeviceStream stream, other;
     const DeviceBuffer<uint64_t> from(values(static_cast<uint64_t>(rank) + 1)), to(values(0)),
         beside(values(0));
-    const DeviceGraph graph(stream, [&] {
+    DeviceGraph graph(stream, [&] {
       for (int call = 0; call < 3; ++call) EXPECT_EQ(sum(device.comm(rank), from, to, stream), ecclSuccess);
     });
-    const DeviceGraph again(graph);
+    DeviceGraph again(graph);
     for (int run = 0; run < 30; ++run) {
       graph.launch(stream);
       again.launch(other);
@@ -260,7 +260,7 @@ TEST_P(CudaGraphs, AScalarInDeviceMemory) {
   const DeviceBuffer<double> from(std::vector<double>(10, 3)), to(std::vector<double>(10)), scalar({0.5});
   ecclRedOp_t op;
   ASSERT_EQ(ecclRedOpCreatePreMulSum(&op, scalar.data(), ecclFloat64, ecclScalarDevice, comm), ecclSuccess);
-  const DeviceGraph graph(stream, [&] {
+  DeviceGraph graph(stream, [&] {
     EXPECT_EQ(ecclAllReduce(from.data(), to.data(), 10, ecclFloat64, op, comm, asStream(stream.native())),
               lanes() ? ecclSuccess : ecclInvalidUsage);
   });

@@ -118,6 +118,9 @@ TEST_F(LaneProcesses, MemoryIsTakenOnce) {
         EXPECT_EQ(sum(ranks.comm(rank), data, stream), ecclSuccess);
         stream.synchronize();
         EXPECT_EQ(data.read(), numbers(6));
+        // It offers memory to all, and one rank takes it.
+        if (rank == 0) ecclSend(data.data(), kCount, ecclInt32, 1, ranks.comm(0), asStream(stream.native()));
+        if (rank == 1) ecclRecv(data.data(), kCount, ecclInt32, 0, ranks.comm(1), asStream(stream.native()));
         ecclComm_t child = nullptr;
         ASSERT_EQ(ecclCommSplit(ranks.comm(rank), rank / 2, rank, &child, nullptr), ecclSuccess);
         EXPECT_EQ(sum(child, data, stream), ecclSuccess);

@@ -45,7 +45,7 @@ Figures measure(ecclComm_t comm, size_t bytes, int mostInGraph = 100) {
   Figures figures{time(times, true), time(times, false)};
   figures.made = made;
   const int inGraph = std::min(times, mostInGraph);
-  const test::DeviceGraph graph(stream, [&] {
+  test::DeviceGraph graph(stream, [&] {
     for (int i = 0; i < inGraph; ++i) {
       EXPECT_EQ(
           ecclAllReduce(data.data(), data.data(), count, ecclFloat32, ecclSum, comm, asStream(stream.native())),

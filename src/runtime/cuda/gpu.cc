@@ -27,7 +27,7 @@ size_t copyQueues() {
   for (const char* name : {"CUDA_DEVICE_MAX_COPY_CONNECTIONS", "CUDA_DEVICE_MAX_CONNECTIONS"}) {
     const char* const value = std::getenv(name);
     if (const int number = value == nullptr ? 0 : std::atoi(value); number > 0)
-      return static_cast<size_t>(number);
+      return static_cast<size_t>(std::min(number, 32));  // the most that CUDA takes
   }
   return 4;
 }
@@ -150,6 +150,10 @@ Status Gpu::openUploads() {
                        name_.c_str());
 }
 
+void Gpu::note(Address word, uint64_t value) {
+  if (openUploads().ok()) driver_.cuStreamWriteValue64(uploads_, word, value, 0);
+}
+
 /// And waits for it.
 Status Gpu::copy(Address to, Address from, size_t bytes) {
   ECCL_TRY(driver_.check(driver_.cuMemcpyAsync(to, from, bytes, uploads_), "cuMemcpyAsync",
@@ -230,7 +234,7 @@ void Gpu::noteStaged(NativeStream stream, const Word& over) {
       "%zu streams of this process have staged calls at once on %s, and CUDA copies for %zu at once: a call "
       "may "
       "come behind one of another stream, which waits for it on another rank, and hang. Set "
-      "CUDA_DEVICE_MAX_CONNECTIONS=32 before the program starts",
+      "CUDA_DEVICE_MAX_COPY_CONNECTIONS=32 before the program starts",
       staged_.size(), name_.c_str(), queues);
 }
 

@@ -59,9 +59,11 @@ class Gpu {
   Result<Address> allocate(size_t bytes);
   Status free(Address address);
   /// Puts bytes into memory that it reaches, and gets them. Its context is current. Waits for that, and for
-  /// nothing else.
+  /// whatever copies are before it in the driver's queue (noteStaged()).
   Status upload(Address to, const void* from, size_t bytes);
   Status download(void* to, Address from, size_t bytes);
+  /// Has a word of memory that it reaches be written, and waits for nothing. Its context is current.
+  void note(Address word, uint64_t value);
   /// A staged call is in `stream`, with copies that wait for other ranks, until `over` holds its value. Warns
   /// once if more streams have some than the driver copies for side by side: the others' may come behind them.
   void noteStaged(NativeStream stream, const Word& over);

@@ -1,7 +1,5 @@
 #include "runtime/cuda/loans.h"
 
-#include <utility>
-
 #include "base/system.h"
 
 namespace eccl::runtime::cuda {
@@ -10,6 +8,8 @@ namespace {
 /// Loans are multiples of this: what is smaller shares a page of the driver's with other memory, which a
 /// borrower would reach, too.
 constexpr size_t kPage = 2 << 20;
+/// What a borrower writes into the header when it is through.
+constexpr uint64_t kGivenBack = 1;
 
 size_t pages(size_t bytes) {
   return (bytes + kPage - 1) / kPage * kPage;
@@ -33,7 +33,7 @@ Result<Loan> Loans::lend(size_t bytes) {
     uint64_t givenBack = 0;
     if (at->bytes != bytes) continue;
     ECCL_TRY(gpu_.download(&givenBack, at->memory, sizeof givenBack));
-    if (givenBack == 0) continue;
+    if (givenBack != kGivenBack) continue;
     // By way of the memory that the GPU keeps, which is zeroed when it is taken.
     gpu_.giveBack(at->memory, bytes);
     ended_.erase(at);
@@ -46,7 +46,10 @@ Result<Loan> Loans::lend(size_t bytes) {
   const auto [known, isNew] = handles_.try_emplace(loan.memory);
   if (isNew) {
     const DriverCode code = gpu_.driver().cuIpcGetMemHandle(&known->second, loan.memory);
-    if (code != kSuccess) handles_.erase(known);
+    if (code != kSuccess) {
+      handles_.erase(known);
+      gpu_.giveBack(loan.memory, bytes);
+    }
     ECCL_TRY(gpu_.driver().check(code, "cuIpcGetMemHandle", "of %zu bytes on %s", bytes, gpu_.name().c_str()));
   }
   loan.ticket.handle = known->second;
@@ -58,30 +61,23 @@ void Loans::end(const Loan& loan) {
   ended_.push_back(loan);
 }
 
-Result<Loans::Opened*> Loans::open(const Ticket& ticket) {
-  if (const auto found = opened_.find(ticket); found != opened_.end()) return &found->second;
+Result<Address> Loans::open(const Ticket& ticket) {
+  if (const auto found = opened_.find(ticket); found != opened_.end()) return found->second;
   Address memory = 0;
   ECCL_TRY(gpu_.driver().check(gpu_.driver().cuIpcOpenMemHandle(&memory, ticket.handle, kLazyPeerAccess),
                                "cuIpcOpenMemHandle", "of another process's memory on %s", gpu_.name().c_str()));
-  return &opened_.emplace(ticket, Opened{memory, false}).first->second;
+  opened_.emplace(ticket, memory);
+  return memory;
 }
 
 Result<Address> Loans::borrow(const Ticket& ticket) {
   std::lock_guard lock(mutex_);
-  ECCL_ASSIGN(Opened* const its, open(ticket));
-  if (std::exchange(its->used, true))
-    return Status::error(Code::remote, "another process lends memory on %s that it has lent already",
-                         gpu_.name().c_str());
-  return its->memory + Loan::kHeader;
+  ECCL_ASSIGN(const Address memory, open(ticket));
+  return memory + Loan::kHeader;
 }
 
-/// Whoever cannot be told keeps the memory lent.
 void Loans::giveBack(Address data) {
-  constexpr uint64_t kGivenBack = 1;
-  const Address memory = data - Loan::kHeader;
-  std::lock_guard lock(mutex_);
-  for (auto& [ticket, its] : opened_) its.used &= its.memory != memory;
-  gpu_.upload(memory, &kGivenBack, sizeof kGivenBack).ignore();
+  gpu_.note(data - Loan::kHeader, kGivenBack);
 }
 
 Loans::Name Loans::newName() {
@@ -112,9 +108,9 @@ Status Loans::tryDoor(const Door& door) {
   std::lock_guard lock(mutex_);
   if (tried_.count(door.name) != 0) return {};
   if (door.name == Name{}) return Status::error(Code::system, "that process cannot lend any");
-  ECCL_ASSIGN(const Opened* const its, open({door.name, door.handle}));
+  ECCL_ASSIGN(const Address memory, open({door.name, door.handle}));
   Name found{};
-  ECCL_TRY(gpu_.download(found.data(), its->memory + Loan::kHeader, found.size()));
+  ECCL_TRY(gpu_.download(found.data(), memory + Loan::kHeader, found.size()));
   if (found != door.name)
     return Status::error(Code::system,
                          "another process's memory, reached from %s, holds other bytes than were put there",

@@ -6,7 +6,7 @@
 //
 // What was opened once stays open for the next time, until the process ends: to close it the driver waits for
 // all streams of the process (NVIDIA H100, November 2026: perf/results/gpu.md), which may wait for other ranks.
-// The lender keeps such memory likewise.
+// Nor does a lender ever free what it has lent.
 #pragma once
 
 #include <array>
@@ -22,7 +22,7 @@ namespace eccl::runtime::cuda {
 
 /// By what another process finds lent memory. No other memory ever has the same.
 struct Ticket {
-  std::array<char, 16> lender{};  ///< the process's name
+  std::array<char, 16> lender{};  ///< a name that nobody else has
   IpcHandle handle{};
   auto operator<=>(const Ticket&) const = default;
 };
@@ -48,10 +48,10 @@ class Loans {
   /// It is lent again when the borrower has given it back: never, if that does not happen.
   void end(const Loan& loan);
 
-  /// Memory that another process lends: where it begins for this GPU. Error, also (remote): it has lent that
-  /// already.
+  /// Memory that another process lends: where it begins for this GPU.
   Result<Address> borrow(const Ticket& ticket);
-  /// No kernel of this process uses it any more: tells the lender.
+  /// No kernel of this process uses it any more: tells the lender, and waits for nothing. Whoever cannot be
+  /// told keeps the memory lent.
   void giveBack(Address data);
 
   /// Memory by which another process sees whether it can borrow from this one. It holds a name that no other
@@ -72,18 +72,14 @@ class Loans {
 
  private:
   explicit Loans(Gpu& gpu) : gpu_(gpu) {}
-  struct Opened {
-    Address memory;
-    bool used;
-  };
   /// Opens it if that was not done yet. Under the mutex.
-  Result<Opened*> open(const Ticket& ticket);
+  Result<Address> open(const Ticket& ticket);
 
   Gpu& gpu_;
   std::mutex mutex_;
   std::vector<Loan> ended_;  // perhaps not given back yet
   std::map<Address, IpcHandle> handles_;
-  std::map<Ticket, Opened> opened_;
+  std::map<Ticket, Address> opened_;
   std::optional<Door> door_;
   std::set<Name> tried_;  // by name: those that could be borrowed from
 };

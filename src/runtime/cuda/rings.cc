@@ -20,6 +20,17 @@ void Rings::giveBack() {
     }
     for (auto& [gpu, loan] : ring.lent) Loans::of(*gpu).end(loan);
   }
+  if (aborted_) return;
+  // What was offered for calls that were never made.
+  for (auto& [id, heard] : heard_) {
+    const auto& [from, to, channel, tag] = id;
+    Gpu& gpu = *gpus_[static_cast<size_t>(isHere(to) ? to : from)];
+    const Entered entered(gpu.driver(), gpu.context());
+    if (!entered.status().ok()) continue;
+    for (const Offer& offer : heard.offers) {
+      if (const auto data = Loans::of(gpu).borrow(offer.ticket); data.ok()) Loans::of(gpu).giveBack(*data);
+    }
+  }
 }
 
 void Rings::abort() {

@@ -2,7 +2,7 @@
 //
 // A ring's memory lies with both ends (lanes/block_program.h). It is made when a call first needs it: by
 // whoever comes first where both ranks are in this process; else each makes its own part, lends it to the other
-// process (loans.h), and tells it the handle.
+// process (loans.h), and tells it the ticket.
 #pragma once
 
 #include <deque>

@@ -130,7 +130,7 @@ Status StagedRun::depart(const Work& work, NativeStream stream) {
   }
   if (groups_ == 0) ECCL_TRY(wait(stream, passed_, passed_.value));
   ECCL_TRY(captured_ != nullptr ? set(stream, passed_, passedAtFirst_) : write(stream, over_));
-  if (captured_ == nullptr) gpu_.noteStaged(stream, over_);
+  if (captured_ == nullptr && groups_ > 0) gpu_.noteStaged(stream, over_);
   inUse_ = false;
   return {};
 }
