@@ -26,6 +26,7 @@ const std::map<std::string, std::string> kReasons = {
     {"transport/shm/memory_path.cc", "whoever shares memory shares the machine"},
     {"transport/net/descriptors.cc", "limits are the process's, and so is the pace of lines about them"},
     {"runtime/calibration/machine_speeds.cc", "measures this machine, whatever communicators believe to be on"},
+    {"runtime/cuda/loans.cc", "whoever has GPUs has the machine"},
     {"runtime/cuda/neighbourhood.cc", "whoever has GPUs has the machine"},
     {"runtime/api/api_communicator.cc", "the C API puts communicators on the real System"},
     {"runtime/api/group.cc", "the C API's own threads"},
