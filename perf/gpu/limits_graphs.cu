@@ -1,4 +1,5 @@
-// Whether runs of several graphs that wait for each other all get on.
+// Whether streams and graphs that copy and wait for each other all get on, by copy engines and by kernels; and
+// how fast these copy.
 #include "limits.cuh"
 
 namespace eccl::gpu {

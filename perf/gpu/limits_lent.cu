@@ -8,33 +8,33 @@ namespace {
 
 constexpr size_t kBytes = 64 << 20;
 
-/// Sends or receives what the processes tell each other, and a descriptor.
+/// What the processes tell each other, with room for a descriptor.
+struct Message {
+  Message(void* words, size_t bytes) : data{words, bytes} {
+    header.msg_iov = &data;
+    header.msg_iovlen = 1;
+    header.msg_control = room;
+    header.msg_controllen = sizeof room;
+  }
+  iovec data;
+  alignas(cmsghdr) char room[CMSG_SPACE(sizeof(int))] = {};
+  msghdr header{};
+};
 void tell(int socket, void* words, size_t bytes, int descriptor) {
-  iovec data{words, bytes};
-  char room[CMSG_SPACE(sizeof(int))] = {};
-  msghdr message{};
-  message.msg_iov = &data;
-  message.msg_iovlen = 1;
-  message.msg_control = room;
-  message.msg_controllen = sizeof room;
-  cmsghdr* const header = CMSG_FIRSTHDR(&message);
-  header->cmsg_level = SOL_SOCKET;
-  header->cmsg_type = SCM_RIGHTS;
-  header->cmsg_len = CMSG_LEN(sizeof(int));
-  std::memcpy(CMSG_DATA(header), &descriptor, sizeof(int));
-  if (sendmsg(socket, &message, 0) < 0) std::perror("sendmsg"), std::exit(1);
+  Message message(words, bytes);
+  cmsghdr* const with = CMSG_FIRSTHDR(&message.header);
+  with->cmsg_level = SOL_SOCKET;
+  with->cmsg_type = SCM_RIGHTS;
+  with->cmsg_len = CMSG_LEN(sizeof(int));
+  std::memcpy(CMSG_DATA(with), &descriptor, sizeof(int));
+  if (sendmsg(socket, &message.header, 0) < 0) std::perror("sendmsg"), std::exit(1);
 }
 int hear(int socket, void* words, size_t bytes) {
-  iovec data{words, bytes};
-  char room[CMSG_SPACE(sizeof(int))] = {};
-  msghdr message{};
-  message.msg_iov = &data;
-  message.msg_iovlen = 1;
-  message.msg_control = room;
-  message.msg_controllen = sizeof room;
-  if (recvmsg(socket, &message, 0) < 0) std::perror("recvmsg"), std::exit(1);
+  Message message(words, bytes);
+  if (recvmsg(socket, &message.header, 0) < 0) std::perror("recvmsg"), std::exit(1);
   int descriptor = -1;
-  if (const cmsghdr* header = CMSG_FIRSTHDR(&message)) std::memcpy(&descriptor, CMSG_DATA(header), sizeof(int));
+  if (const cmsghdr* with = CMSG_FIRSTHDR(&message.header))
+    std::memcpy(&descriptor, CMSG_DATA(with), sizeof(int));
   return descriptor;
 }
 

@@ -60,7 +60,7 @@ class Memory {
   static Memory& get();
   Address allocate(MemoryType type, int ordinal, size_t bytes);
   DriverCode free(Address address, MemoryType type);
-  /// A block for another process, and back.
+  /// A block for another process, and one of another process's.
   DriverCode lend(Address address, IpcHandle* handle);
   DriverCode borrow(const IpcHandle& handle, int ordinal, Address* address);
   /// What `address` is part of, or null. Freed memory is null too.
