@@ -36,7 +36,8 @@ using test::Ranks;
 /// As "FILE:LINE". Not those of which the source says that no test sees them.
 std::vector<std::string> barriers() {
   std::vector<std::string> found;
-  for (const char* file : {"run_block.h", "block_carry.h", "block_messages.h", "block_state.h", "combine.h"}) {
+  for (const char* file : {"run_block.h", "short_block.h", "block_carry.h", "block_lines.h", "block_messages.h",
+                           "block_state.h", "combine.h"}) {
     std::ifstream source(std::string(ECCL_SOURCE_DIR "/src/runtime/cuda/lanes/") + file);
     std::string text;
     for (int line = 1; std::getline(source, text); ++line)
@@ -49,19 +50,22 @@ std::vector<std::string> barriers() {
 std::atomic<int> callsEnded{0};
 
 /// Calls whose messages go by lines, by slots, and directly; in one direction and in both; of one piece and of
-/// several.
-void makeCalls(int ranks) {
+/// several; with a scalar on the device and without.
+void makeCalls(int ranks, size_t longest = 40000) {
   Ranks device(ranks, "lanes");
   std::barrier all(ranks);
   device.each([&](int rank) {
     const DeviceStream stream;
-    const std::vector<int> ones(40000, 1);
-    const DeviceBuffer<int> data(ones), more(std::vector<int>(4 * ones.size()));
-    for (const size_t count : {size_t{1}, size_t{40}, size_t{2000}, size_t{40000}}) {
+    const std::vector<int> ones(longest, 1);
+    const DeviceBuffer<int> data(ones), more(std::vector<int>(4 * ones.size())), one(std::vector<int>{1});
+    ecclRedOp_t timesOne;
+    EXPECT_EQ(ecclRedOpCreatePreMulSum(&timesOne, one.data(), ecclInt32, ecclScalarDevice, device.comm(rank)),
+              ecclSuccess);
+    for (const size_t count : {size_t{1}, size_t{40}, size_t{2000}, longest}) {
       data.write(ones);
       for (int call = 0; call < 3; ++call) {
-        ecclAllReduce(data.data(), data.data(), count, ecclInt32, ecclSum, device.comm(rank),
-                      asStream(stream.native()));
+        ecclAllReduce(data.data(), data.data(), count, ecclInt32, call == 0 ? timesOne : ecclSum,
+                      device.comm(rank), asStream(stream.native()));
         ecclBroadcast(data.data(), data.data(), count, ecclInt32, 1, device.comm(rank),
                       asStream(stream.native()));
         ecclAllGather(data.data(), more.data(), count, ecclInt32, device.comm(rank), asStream(stream.native()));
@@ -81,7 +85,7 @@ void makeCalls(int ranks) {
 void makeAllCalls() {
   makeCalls(2);
   setenv("ECCL_ALGO", "AllReduce:ring", 1);
-  makeCalls(3);
+  makeCalls(3, 400000);
   setenv("ECCL_ALGO", "AllReduce:recursive,AllGather:recursive", 1);
   makeCalls(4);
   unsetenv("ECCL_ALGO");

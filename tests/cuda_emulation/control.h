@@ -22,6 +22,7 @@ struct Control {
   std::atomic<int64_t> hostFunctions{0};
   std::atomic<int64_t> pinnedBytes{0}, deviceBytes{0};  ///< taken so far, and given back by nobody
   std::atomic<int64_t> kernels{0};                      ///< that have begun
+  std::atomic<int64_t> barriers{0};                     ///< at which a block's threads have met
   std::atomic<int> peersReach{1};                       ///< whether devices reach each other's memory
   std::atomic<int> lends{1};                            ///< whether memory can be lent to other processes
   std::atomic<int> blockThreads{3};

@@ -31,6 +31,7 @@ class BlockBarrier {
     Votes& votes = votes_[turn % 2];
     if (mine) votes.yes.fetch_add(1, std::memory_order_relaxed);
     if (arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 == threads_) {
+      ++control().barriers;
       arrived_.store(0, std::memory_order_relaxed);
       votes_[(turn + 1) % 2].yes.store(0, std::memory_order_relaxed);
       turn_.store(turn + 1, std::memory_order_release);
@@ -67,7 +68,7 @@ bool isLeftOut(const char* file, int line) {
 /// As a thread of a kernel's block sees it.
 class BlockThread {
  public:
-  static constexpr uint32_t kLong = 1 << 10;
+  static constexpr uint32_t kLong = 1 << 10, kWarp = 2;
   BlockThread(BlockBarrier& barrier, uint32_t thread, uint32_t threads)
       : barrier_(barrier), thread_(thread), threads_(threads) {}
   uint32_t thread() const { return thread_; }

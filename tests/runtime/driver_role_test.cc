@@ -244,6 +244,37 @@ TEST(DriverRole, NewsThatCameWhileTheServiceThreadDroveAreLookedAt) {
   EXPECT_NE(next, TimePoint::max());
 }
 
+// Where nobody waits for what is announced, what is only mentioned can wait all the same.
+TEST(DriverRole, WhatIsMentionedWakesNobodyWhoLooksAnyway) {
+  Stage stage({State::free, Left::nothing, false, false});
+  stage.role.servePromptly();
+  TimePoint next;
+  stage.role.mention([] {});
+  EXPECT_EQ(stage.bells.service, 1);  // nobody looks
+  ASSERT_TRUE(stage.role.takeForService(false, &next));
+  stage.role.takeNews([] {});
+  stage.role.giveBackFromService(Left::running, &next);
+  EXPECT_LE(next, stage.clock.time + std::chrono::milliseconds(1));
+  stage.role.mention([] {});
+  EXPECT_EQ(stage.bells.service, 1);
+  stage.role.announce([] {});
+  EXPECT_EQ(stage.bells.service, 2);
+}
+
+TEST(DriverRole, WhatIsAnnouncedIsLookedAtAtOnceWhateverIsMentionedBehindIt) {
+  Stage stage({State::free, Left::nothing, false, false});
+  stage.role.servePromptly();
+  TimePoint next;
+  stage.role.announce([] {});
+  stage.role.mention([] {});
+  ASSERT_TRUE(stage.role.takeForService(false, &next));
+  stage.role.takeNews([] {});
+  stage.role.announce([] {});
+  stage.role.mention([] {});
+  stage.role.giveBackFromService(Left::nothing, &next);
+  EXPECT_EQ(next, stage.clock.time);
+}
+
 TEST(DriverRole, AWaitFallsBackToWhatItWasIfQueueingThrows) {
   Stage stage({State::awake, Left::nothing, false, false});
   EXPECT_THROW(stage.role.claimOr([] { throw std::bad_alloc(); }), std::bad_alloc);

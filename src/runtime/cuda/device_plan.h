@@ -23,15 +23,18 @@ class DevicePlan {
 
   /// First. Error: lanes::compile()'s.
   Status compile(const Work& work);
-  /// From then until it is complete: which connections it has, and how many strips.
-  const std::vector<int32_t>& connections() const { return made_.ends; }
+  /// From then until it is complete: which ends it has, and how many strips.
+  const std::vector<lanes::EndOf>& ends() const { return made_.ends; }
   uint32_t width() const { return made_.program.width; }
-  /// Puts it into the GPU's memory, whose context is current. `ends`: of connections(), in their order. Error:
+  /// Puts it into the GPU's memory, whose context is current. `places`: of ends(), in their order. Error:
   /// Gpu::take()'s or upload()'s.
-  Status complete(const Work& work, const std::vector<lanes::EndOf>& ends);
+  Status complete(const Work& work, const std::vector<lanes::End*>& places);
 
   bool isComplete() const { return memory_ != 0; }
   const lanes::BlockProgram* program() const { return reinterpret_cast<const lanes::BlockProgram*>(memory_); }
+  /// How much of that blocks keep.
+  uint32_t programBytes() const { return programBytes_; }
+  bool isShort() const { return isShort_; }
   uint32_t blocks() const { return blocks_; }
   /// Two buffers of an element for each rank, for calls without any: barriers.
   std::byte* own() const { return own_; }
@@ -42,7 +45,8 @@ class DevicePlan {
   lanes::Compiled made_;
   Address memory_ = 0;
   size_t bytes_ = 0;
-  uint32_t blocks_ = 0;
+  uint32_t blocks_ = 0, programBytes_ = 0;
+  bool isShort_ = false;
   std::byte* own_ = nullptr;
 };
 

@@ -116,7 +116,8 @@ Result<LaneExecutor::Ends*> LaneExecutor::ends(const RingId& id, uint32_t width,
   return &ends;
 }
 
-RingId LaneExecutor::ringOf(const ConnectionSpec& connection) const {
+RingId LaneExecutor::ringOf(const Work& work, const lanes::EndOf& end) const {
+  const ConnectionSpec& connection = work.program->connections[static_cast<size_t>(end.connection)];
   return {connection.sends ? rank_ : connection.peer, connection.sends ? connection.peer : rank_,
           connection.channel, connection.tag};
 }
@@ -137,8 +138,8 @@ Status LaneExecutor::offer(const Work& work) {
   std::lock_guard lock(mutex_);
   ECCL_ASSIGN(const std::shared_ptr<DevicePlan> plan, begunPlanOf(work));
   if (plan->isComplete()) return {};
-  for (const int32_t c : plan->connections()) {
-    const RingId id = ringOf(work.program->connections[static_cast<size_t>(c)]);
+  for (const lanes::EndOf& end : plan->ends()) {
+    const RingId id = ringOf(work, end);
     if (!isPair(work)) {
       ECCL_TRY(neighbours_->rings().offer(id, plan->width(), rank_, meeting_));
       continue;
@@ -189,8 +190,8 @@ bool LaneExecutor::lacksRings(const Work& work) {
   if (!lock) return false;
   const auto plan = begunPlanOf(work);
   if (!plan.ok() || (*plan)->isComplete()) return false;
-  return std::ranges::any_of((*plan)->connections(), [&](int32_t c) {
-    const auto found = kept_->ends.find(ringOf(work.program->connections[static_cast<size_t>(c)]));
+  return std::ranges::any_of((*plan)->ends(), [&](const lanes::EndOf& end) {
+    const auto found = kept_->ends.find(ringOf(work, end));
     return found == kept_->ends.end() || found->second.filled < (*plan)->width();
   });
 }
@@ -198,13 +199,12 @@ bool LaneExecutor::lacksRings(const Work& work) {
 Result<std::shared_ptr<DevicePlan>> LaneExecutor::planOf(Work& work) {
   ECCL_ASSIGN(std::shared_ptr<DevicePlan> plan, begunPlanOf(work));
   if (plan->isComplete()) return plan;
-  std::vector<lanes::EndOf> itsEnds;
-  for (const int32_t c : plan->connections()) {
-    const RingId id = ringOf(work.program->connections[static_cast<size_t>(c)]);
-    ECCL_ASSIGN(const Ends* found, ends(id, plan->width(), work));
-    itsEnds.push_back({reinterpret_cast<lanes::End*>(found->memory), c});
+  std::vector<lanes::End*> places;
+  for (const lanes::EndOf& end : plan->ends()) {
+    ECCL_ASSIGN(const Ends* found, ends(ringOf(work, end), plan->width(), work));
+    places.push_back(reinterpret_cast<lanes::End*>(found->memory));
   }
-  ECCL_TRY(plan->complete(work, itsEnds));
+  ECCL_TRY(plan->complete(work, places));
   return plan;
 }
 
@@ -237,6 +237,8 @@ Status LaneExecutor::prepare(Work& work, lanes::Calls& calls, uint32_t& blocks, 
   call.signature = work.callSignature;
   call.firstBlock = blocks;
   call.blocks = plan->blocks();
+  call.programBytes = plan->programBytes();
+  call.isShort = plan->isShort();
   call.op = work.op;
   call.pre = work.pre;
   call.post = work.post;

@@ -62,7 +62,7 @@ class LaneExecutor final : public StagedExecutor {
   bool lacksRings(const Work& work);
   Result<std::shared_ptr<DevicePlan>> planOf(Work& work);
   Result<Ends*> ends(const RingId& id, uint32_t width, Work& work);
-  RingId ringOf(const ConnectionSpec& connection) const;
+  RingId ringOf(const Work& work, const lanes::EndOf& end) const;
   Status offer(const Work& work);
   static Status offerAll(std::span<Work* const> works);
   Result<std::shared_ptr<DevicePlan>> begunPlanOf(const Work& work);

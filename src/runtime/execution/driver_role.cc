@@ -69,7 +69,7 @@ bool DriverRole::takeForService(bool failing, TimePoint* next) {
   std::lock_guard lock(mutex_);
   const TimePoint now = system_.now();
   const bool fresh =
-      !prompt_ && news() && now - newsSince_ < kFresh;  // whoever brought them may wait for them soon
+      !servesPromptly_ && news() && now - newsSince_ < kFresh;  // whoever brought them may wait for them soon
   const bool left = left_.load(std::memory_order_relaxed) == Left::running || failing;
   if (awaited() || (fresh && !left) || !takeIfFree()) {
     *next = lookAgain(now - newsSince_ < kAttention, now);
@@ -83,7 +83,7 @@ void DriverRole::giveBackFromService(Left left, TimePoint* next) {
   const TimePoint now = system_.now();
   // News that came after the last look rang nobody.
   *next = lookAgain(news() || now - newsSince_ < kAttention, now);
-  if (prompt_ && news()) *next = now;
+  if (urgent_ && news()) *next = now;
   left_.store(left, std::memory_order_relaxed);
   state_.store(State::free);
   changed_.notifyAll();
@@ -92,7 +92,7 @@ void DriverRole::giveBackFromService(Left left, TimePoint* next) {
 // While calls come one after the other the service thread looks now and then, so that they need not wake it
 // each time.
 TimePoint DriverRole::lookAgain(bool attended, TimePoint now) {
-  attended_ = attended && !prompt_;
+  attended_ = attended && !latestIsUrgent_;
   return attended_ ? now + kLook : TimePoint::max();
 }
 
@@ -111,7 +111,7 @@ void DriverRole::free(Left left) {
 
 // Where nobody drives and nobody is about to.
 void DriverRole::callService() {
-  if (state() != State::free || awaited() || attended_) return;
+  if (state() != State::free || awaited() || (attended_ && !urgent_)) return;
   if (left_.load(std::memory_order_relaxed) == Left::running || news()) bells_.wakeService();
 }
 

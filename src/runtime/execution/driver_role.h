@@ -84,19 +84,21 @@ class DriverRole {
   /// Gives back the role that takeForService() gave, and sets *next.
   void giveBackFromService(Left left, TimePoint* next);
 
-  /// From now on nobody waits for the work that is brought, so the service thread looks at it at once. Before
+  /// From now on nobody waits for the work that is announced, so the service thread looks at it at once. Before
   /// there is any.
-  void servePromptly() { prompt_ = true; }
+  void servePromptly() { servesPromptly_ = true; }
 
   /// Calls `bring`, under the mutex, which adds what is new, and wakes whoever is to look at it.
   template <class Bring>
   void announce(Bring&& bring) {
-    std::lock_guard lock(mutex_);
-    bring();
-    raise();
-    callService();
+    announce(bring, servesPromptly_);
   }
-  /// The same for what must not be put off: whoever drives is rung, and the service thread is woken.
+  /// The same, whatever servePromptly() has said, for what can wait for a moment.
+  template <class Bring>
+  void mention(Bring&& bring) {
+    announce(bring, false);
+  }
+  /// As announce(), for what must not be put off: whoever drives is rung, and the service thread is woken.
   template <class Bring>
   void alarm(Bring&& bring) {
     std::lock_guard lock(mutex_);
@@ -116,6 +118,7 @@ class DriverRole {
   void takeNews(Take&& take) {
     std::lock_guard lock(mutex_);
     take();
+    urgent_ = false;
     news_.store(false, std::memory_order_relaxed);
   }
 
@@ -140,6 +143,15 @@ class DriverRole {
     changed_.wait(lock, satisfied);
     sleepers_.fetch_sub(1);
   }
+  template <class Bring>
+  void announce(Bring& bring, bool urgent) {
+    std::lock_guard lock(mutex_);
+    bring();
+    latestIsUrgent_ = urgent;
+    urgent_ |= urgent;
+    raise();
+    callService();
+  }
   void raise();
   void free(Left left);
   void callService();
@@ -154,7 +166,9 @@ class DriverRole {
   std::atomic<int> waiting_{0};
   std::atomic<int> sleepers_{0};           // that changed_ is to wake
   std::atomic<Left> left_{Left::nothing};  // the driver's; meaningful while the state is free
-  bool prompt_ = false;                    // constant once there is work
+  bool servesPromptly_ = false;            // constant once there is work
+  bool latestIsUrgent_ = false;            // of all news so far
+  bool urgent_ = false;                    // some of the news that nobody has taken
   bool attended_ = false;                  // the service thread looks again soon, unasked
   TimePoint newsSince_{};                  // when news_ was last raised
 };

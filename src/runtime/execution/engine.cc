@@ -73,7 +73,7 @@ void Engine::setRings(const RingShape& ring, uint32_t directFrom, uint64_t slotS
 }
 
 void Engine::submit(std::span<const std::shared_ptr<Run>> runs) {
-  role_.announce([&] {
+  const auto queue = [&] {
     makeRoom(inbox_.queued, runs.size());
     makeRoom(inbox_.released, runs.size());
     for (auto& run : runs) {
@@ -81,7 +81,12 @@ void Engine::submit(std::span<const std::shared_ptr<Run>> runs) {
       inbox_.queued.push_back(run);
       if (run->holds.load(std::memory_order_relaxed) == 0) inbox_.released.push_back(run);
     }
-  });
+  };
+  // What an executor carries out by itself is only watched.
+  if (std::all_of(runs.begin(), runs.end(), [](const auto& run) { return run->carried; }))
+    role_.mention(queue);
+  else
+    role_.announce(queue);
 }
 
 void Engine::release(std::span<const std::shared_ptr<Run>> runs) {

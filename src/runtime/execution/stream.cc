@@ -116,14 +116,23 @@ Status Stream::append(std::vector<StreamItem> items) {
   if (executor_ != nullptr) {
     // It may be there already, and release Runs that are not submitted yet: the engine knows that.
     ECCL_ASSIGN(const std::vector<Work*> works, worksOf(batch->items));
-    ECCL_ASSIGN(batch->gate, executor_->enter(native_, works, [batch] { release(*batch); }));
+    ECCL_ASSIGN(batch->gate, executor_->enter(native_, works, [batch] { onTurn(*batch); }));
   }
   std::lock_guard lock(mutex_);
   batches_.push_back(batch);
   idle_ = false;
-  if (batches_.size() > 1 || executor_ != nullptr) return {};
-  for (StreamItem& item : batch->items) item.run->holds.fetch_sub(1, std::memory_order_relaxed);
+  // If its turn has come already, its engines hear that as they are given the Runs.
+  const bool now = executor_ == nullptr ? batches_.size() == 1
+                                        : batch->turn.exchange(Batch::Turn::entered) == Batch::Turn::cameAtOnce;
+  if (now)
+    for (StreamItem& item : batch->items) item.run->holds.fetch_sub(1, std::memory_order_relaxed);
   return {};
+}
+
+/// A native stream has reached the batch: perhaps before append() is through with it.
+void Stream::onTurn(Batch& batch) {
+  auto entering = Batch::Turn::entering;
+  if (!batch.turn.compare_exchange_strong(entering, Batch::Turn::cameAtOnce)) release(batch);
 }
 
 void Stream::release(Batch& batch) {

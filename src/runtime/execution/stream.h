@@ -72,10 +72,13 @@ class Stream : public std::enable_shared_from_this<Stream> {
     std::vector<StreamItem> items;
     size_t left = 0;
     std::unique_ptr<StreamGate> gate;  // of the native stream
+    enum class Turn { entering, cameAtOnce, entered };
+    std::atomic<Turn> turn{Turn::entering};
   };
   HeldUp heldUpHere(const Engine& engine, uint64_t scope, uint64_t sequence);
   Result<std::vector<Work*>> worksOf(const std::vector<StreamItem>& items) const;
   void onRunDone(Batch& batch, Run& run);
+  static void onTurn(Batch& batch);
   static void release(Batch& batch);
   Status takeError();
   Status usable() const;

@@ -38,23 +38,41 @@ ECCL_DEVICE inline void storeHint(T* word, T value) {
 #endif
 }
 
-/// Adds one, and orders all before it before all after it. What was there.
+/// Adds one, for blocks of one kernel, and orders all before it before all after it. What was there.
 ECCL_DEVICE inline uint64_t addOne(uint64_t* word) {
 #if defined(__CUDA_ARCH__)
-  return ::cuda::atomic_ref<uint64_t, ::cuda::thread_scope_system>(*word).fetch_add(
+  return ::cuda::atomic_ref<uint64_t, ::cuda::thread_scope_device>(*word).fetch_add(
       1, ::cuda::std::memory_order_acq_rel);
 #else
   return __atomic_fetch_add(word, 1, __ATOMIC_ACQ_REL);
 #endif
 }
 
-/// Tells the sender of lines that they have been read. Their values have been used, so the reads are over: on a
-/// GPU that is order enough. A host's compiler, and ThreadSanitizer, are told so by a release.
-ECCL_DEVICE inline void releaseLines(uint64_t* word, uint64_t value) {
+/// On a GPU: all before it comes before all behind it.
+ECCL_DEVICE inline void fence(bool near) {
+#if defined(__CUDA_ARCH__)
+  if (near)
+    ::cuda::atomic_thread_fence(::cuda::std::memory_order_acq_rel, ::cuda::thread_scope_device);
+  else
+    ::cuda::atomic_thread_fence(::cuda::std::memory_order_acq_rel, ::cuda::thread_scope_system);
+#endif
+  static_cast<void>(near);
+}
+/// As release(), behind a fence(), or where what was read has been used: that is order enough on a GPU. A
+/// host's compiler, and ThreadSanitizer, are told so by a release.
+ECCL_DEVICE inline void releaseOrdered(uint64_t* word, uint64_t value) {
 #if defined(__CUDA_ARCH__)
   storeHint(word, value);
 #else
   storeRelease(word, value);
+#endif
+}
+/// As acquire(), where what is stored behind it depends on what it finds, and nothing else is read.
+ECCL_DEVICE inline uint64_t acquireOrdered(const uint64_t* word) {
+#if defined(__CUDA_ARCH__)
+  return loadRelaxed(word);
+#else
+  return loadAcquire(word);
 #endif
 }
 

@@ -11,7 +11,7 @@ class BlockMessages : protected BlockView<Block> {
  protected:
   using View = BlockView<Block>;
   using View::block_, View::endCount_, View::failed_, View::s_, View::served_;
-  using View::bufferOf, View::inMemory, View::lengthOf, View::makes, View::moveOf, View::operandsOf,
+  using View::inBuffer, View::inMemory, View::lengthOf, View::makes, View::moveOf, View::operandsOf,
       View::piecesOf;
   using View::shareOf, View::thread;
   ECCL_DEVICE BlockMessages(Block& block, BlockState& state) : View(block, state) {}
@@ -22,20 +22,21 @@ class BlockMessages : protected BlockView<Block> {
     const bool source = o < move.sources;
     if (source) s_.work.pre[o] = operand.pre ? s_.call.pre : kernels::Scale{};
     if (operand.end < 0) {
-      s_.way[o] = Way::memory;
-      s_.base[o] = bufferOf(operand.space) + operand.at;
-      if (move.pieces != 1) return true;
-      uint64_t begin;
-      const Piece& piece = *piecesOf(i, move);
-      static_cast<void>(shareOf(piece, strip.tile, strip.number, &begin));
-      address(move, o, inMemory(operand, s_.base[o], piece, 0, strip.tile, begin));
+      s_.found[o] = inBuffer(operand);
+      if (move.pieces == 1) address(move, o, onlyPiece(i, move, strip, s_.found[o]));
       return true;
     }
     End& end = s_.ends[strip.endsAt + static_cast<uint32_t>(operand.end)];
-    const bool ready =
-        source ? lookForMessage(i, move, end, length, o) : lookForRoom(i, move, strip, end, length, o);
+    const bool ready = source ? lookForMessage(move, operand, end, length, o)
+                              : lookForRoom(i, move, strip, operand, end, length, o);
     if (!ready) storeHint(&s_.awaited, end.connection);
     return ready;
+  }
+  ECCL_DEVICE std::byte* onlyPiece(uint32_t i, const Move& move, const Strip& strip, const Found& found) const {
+    uint64_t begin;
+    const Piece& piece = *piecesOf(i, move);
+    static_cast<void>(shareOf(piece, strip.tile, strip.number, &begin));
+    return inMemory(found, piece, 0, strip.tile, begin);
   }
   ECCL_DEVICE void address(const Move& move, uint32_t o, std::byte* at) {
     if (o < move.sources)
@@ -44,15 +45,14 @@ class BlockMessages : protected BlockView<Block> {
       s_.work.destination[o - move.sources] = at;
   }
 
-  ECCL_DEVICE bool lookForMessage(uint32_t i, const Move& move, const End& end, uint64_t length, uint32_t o) {
+  ECCL_DEVICE bool lookForMessage(const Move& move, const BlockOperand& operand, const End& end,
+                                  uint64_t length, uint32_t o) {
     const uint32_t slot = end.next % kSlots;
     Line* const lines = end.receiver->lines[slot];
     uint32_t signature, itsLength;
     if (move.relay || length <= kLineBytes) {
-      s_.way[o] = Way::line;
-      s_.base[o] = reinterpret_cast<std::byte*>(lines);
-      // All threads look at lines of their own, if nothing is passed on that may be of another call.
-      if (served_ == 1 && !move.relay && !sends(i, move)) return true;
+      s_.found[o] = inLines(operand, lines, end.next);
+      if (served_ == 1 && !move.relay) return true;  // all threads look at lines of their own
       if (loadLine(lines, flagOf(end.next), &signature, &itsLength)) {
         if (move.relay) s_.length = itsLength;
         return matches(end, signature, itsLength, move.relay ? itsLength : length);
@@ -64,21 +64,20 @@ class BlockMessages : protected BlockView<Block> {
     if (!matches(end, header.signature, header.length, move.relay ? header.length : length)) return false;
     if (move.relay) s_.length = header.length;
     const uint64_t reference = header.reference;
-    s_.way[o] = reference == 0 ? Way::slot : reference == kPlaced ? Way::place : Way::reference;
-    s_.base[o] = reference > kPlaced ? reinterpret_cast<std::byte*>(reference) : end.receiver->slots[slot];
-    address(move, o, s_.base[o]);
+    const Way way = reference == 0 ? Way::slot : reference == kPlaced ? Way::place : Way::reference;
+    s_.found[o] = {way == Way::reference ? reinterpret_cast<std::byte*>(reference) : end.receiver->slots[slot],
+                   0, operand.end, way, operand.pre};
+    address(move, o, s_.found[o].at);
     return true;
   }
-
-  ECCL_DEVICE bool sends(uint32_t i, const Move& move) const {
-    bool any = false;
-    for (uint32_t d = 0; d < move.destinations; ++d) any |= operandsOf(i, move)[move.sources + d].end >= 0;
-    return any;
+  ECCL_DEVICE static Found inLines(const BlockOperand& operand, Line* lines, uint64_t message) {
+    return {reinterpret_cast<std::byte*>(lines), flagOf(message), operand.end, Way::line, operand.pre};
   }
 
   /// False: a message of another call, which ends this one.
   ECCL_DEVICE bool matches(const End& end, uint32_t signature, uint32_t length, uint64_t expected) {
-    if (signature == s_.call.signature && length == expected) return true;
+    if (signature == s_.call.signature && length == expected) [[likely]]
+      return true;
     if (failed_) return false;
     Report& report = *s_.call.report;
     const bool other = signature != s_.call.signature;
@@ -91,67 +90,65 @@ class BlockMessages : protected BlockView<Block> {
     return false;
   }
 
-  ECCL_DEVICE bool lookForRoom(uint32_t i, const Move& move, const Strip& strip, End& end, uint64_t length,
-                               uint32_t o) {
+  ECCL_DEVICE bool lookForRoom(uint32_t i, const Move& move, const Strip& strip, const BlockOperand& operand,
+                               End& end, uint64_t length, uint32_t o) {
     if (end.next - end.releasedSeen >= kSlots) {
       end.releasedSeen = acquire(&end.sender->released, end.near);
       if (end.next - end.releasedSeen >= kSlots) return false;
     }
     const uint32_t slot = end.next % kSlots;
-    s_.way[o] = Way::slot;
-    s_.base[o] = end.receiver->slots[slot];
-    if (!move.relay && length <= kLineBytes) {
-      s_.way[o] = Way::line;
-      s_.base[o] = reinterpret_cast<std::byte*>(end.receiver->lines[slot]);
-    } else if (!move.relay && end.near && length >= kDirectBytes && move.pieces == 1) {
+    std::byte* const inSlot = end.receiver->slots[slot];
+    Found& found = s_.found[o];
+    found = {inSlot, 0, operand.end, Way::slot, false};
+    if (move.relay || length <= kLineBytes) {
+      found = inLines(operand, end.receiver->lines[slot],
+                      end.next);  // of one passed on the length is not known yet
+    } else if (end.near && length >= kDirectBytes && move.pieces == 1) {
       const Place& place = end.sender->places[end.next % (2 * kSlots)];
       const BlockOperand& from = *operandsOf(i, move);
       if (from.stable && from.end < 0 && move.sources == 1 && !copiesScaled(from)) {
-        uint64_t begin;
-        const Piece& piece = *piecesOf(i, move);
-        static_cast<void>(shareOf(piece, strip.tile, strip.number, &begin));
-        s_.way[o] = Way::reference;
-        s_.base[o] = inMemory(from, bufferOf(from.space) + from.at, piece, 0, strip.tile, begin);
+        found.way = Way::reference;
+        found.at = onlyPiece(i, move, strip, inBuffer(from));
       } else if (acquire(&place.sequence, true) == end.next + 1 && place.length == length &&
                  place.signature == s_.call.signature) {
-        s_.way[o] = Way::place;
-        s_.base[o] = reinterpret_cast<std::byte*>(place.address);
+        found.way = Way::place;
+        found.at = reinterpret_cast<std::byte*>(place.address);
       }
     }
-    address(move, o, s_.way[o] == Way::reference ? nullptr : s_.base[o]);
+    address(move, o, found.way == Way::reference ? nullptr : found.way == Way::line ? inSlot : found.at);
     return true;
   }
   ECCL_DEVICE bool copiesScaled(const BlockOperand& from) const {
     return from.pre && s_.call.pre.kind != kernels::Scale::Kind::none;
   }
 
-  /// What the move has done to one of its operands.
-  ECCL_DEVICE void commit(uint32_t i, const Move& move, const Strip& strip, uint32_t o) {
-    const BlockOperand& operand = operandsOf(i, move)[o];
-    if (operand.end < 0) return;
-    End& end = s_.ends[strip.endsAt + static_cast<uint32_t>(operand.end)];
+  /// What the move has done to one of its operands that is a message.
+  ECCL_DEVICE void commit(const Found& found, End& end, bool source) {
     const uint64_t message = end.next++;
-    const bool lines = s_.length <= kLineBytes;
-    if (o < move.sources) {
-      if (cleansAfter(message)) {
-        for (Line& line : end.receiver->lines[message % kSlots]) storeLine(&line, 0, 0, 0);
-        release(&end.sender->released, end.next, false);
-      } else if (lines) {
-        releaseLines(&end.sender->released, end.next);
-      } else {
-        release(&end.sender->released, end.next, end.near);
-      }
-      return;
-    }
-    if (lines) return;
     Header& header = end.receiver->headers[message % kSlots];
-    header.signature = s_.call.signature;
-    header.length = static_cast<uint32_t>(s_.length);
-    header.reference = s_.way[o] == Way::reference ? reinterpret_cast<uint64_t>(s_.base[o])
-                       : s_.way[o] == Way::place   ? kPlaced
-                                                   : 0;
-    if (s_.way[o] == Way::reference) end.lastReference = end.next;
-    release(&header.sequence, message + 1, end.near);
+    uint64_t* word = &header.sequence;
+    bool ordered = s_.length <= kLineBytes, near = end.near;
+    if (source) {
+      word = &end.sender->released;
+      if (clean(end, message)) ordered = near = false;
+    } else if (ordered) {
+      return;  // lines say themselves that they have come
+    } else {
+      header.signature = s_.call.signature;
+      header.length = static_cast<uint32_t>(s_.length);
+      header.reference = found.way == Way::reference ? reinterpret_cast<uint64_t>(found.at)
+                         : found.way == Way::place   ? kPlaced
+                                                     : 0;
+      if (found.way == Way::reference) end.lastReference = end.next;
+    }
+    if (!ordered) fence(near);
+    releaseOrdered(word, message + 1);
+  }
+  /// Of a message that has been read, before its sender is told: whether its lines had to be cleaned.
+  ECCL_DEVICE bool clean(const End& end, uint64_t message) {
+    if (!cleansAfter(message)) return false;
+    for (Line& line : end.receiver->lines[message % kSlots]) storeLine(&line, 0, 0, 0);
+    return true;
   }
 
   /// By one thread: tells senders where messages of the coming tiles are wanted.
@@ -176,11 +173,10 @@ class BlockMessages : protected BlockView<Block> {
           const Piece& piece = *piecesOf(i, move);
           static_cast<void>(shareOf(piece, strip.postTile, strip.number, &begin));
           Place& place = end.sender->places[message % (2 * kSlots)];
-          std::byte* const base = bufferOf(operands[1].space) + operands[1].at;
           place.length = static_cast<uint32_t>(length);
           place.signature = s_.call.signature;
           place.address =
-              reinterpret_cast<uint64_t>(inMemory(operands[1], base, piece, 0, strip.postTile, begin));
+              reinterpret_cast<uint64_t>(inMemory(inBuffer(operands[1]), piece, 0, strip.postTile, begin));
           release(&place.sequence, message + 1, true);
         }
       }

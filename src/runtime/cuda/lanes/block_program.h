@@ -78,8 +78,9 @@ inline constexpr uint64_t kPlaced = 1;
 
 /// A source or destination of a move.
 struct BlockOperand {
-  uint64_t at;  // in memory: where its block begins, in bytes from its buffer
-  int32_t end;  // a message: of this end of the lane; -1: memory
+  uint64_t at;       // in memory: where its block begins, in bytes from its buffer
+  int16_t end;       // a message: of this end of the lane; -1: memory
+  uint16_t ordinal;  // a message of a short program: so many of its end are before it
   Space space;
   bool pre;     // raw contributions, to be scaled
   bool stable;  // a source that the receiver may read itself
@@ -100,13 +101,15 @@ struct alignas(8) Move {
   bool waitPrevious;   // waits for the tile before
   int32_t waitLane;    // of the same strip; -1: none
   uint32_t waitMoves;  // that this lane has made in the tile
+  uint32_t length;     // of a short program: bytes of each message, unless that tells them
 };
 
 /// Where the parts of a lane lie in the arrays of its program.
 struct alignas(8) LanePlan {
   uint32_t firstMove, moves, firstOperand, operands, firstPiece, pieces;
   uint32_t firstEnd, ends;
-  uint32_t ahead;  // for so many tiles after the present one places are posted
+  uint32_t ahead;    // for so many tiles after the present one places are posted
+  uint32_t longest;  // of a short program: bytes that each of its pieces has at most
   bool posts;
   bool awaited;  // by a lane of this rank
 };
@@ -115,6 +118,8 @@ struct alignas(8) LanePlan {
 struct EndOf {
   End* strips;
   int32_t connection;  // of the Program
+  uint16_t messages;   // of a short program: so many in a call
+  bool receives;
 };
 
 /// Of one rank, for calls of one shape.
@@ -123,17 +128,16 @@ struct BlockProgram {
   uint32_t served;       // strips of lanes by a block: those of one strip's lanes are neighbours
   uint64_t tile, strip;  // bytes; strip * width >= tile
   uint64_t scratchPart;  // bytes from part to part in scratch
-  uint32_t moveCount, operandCount, pieceCount;
-  const LanePlan* lane;
-  const Move* moves;
-  const BlockOperand* operands;
-  const Piece* pieces;
+  // Of LanePlan, Move, BlockOperand, Piece and EndOf: in bytes from here.
+  uint32_t laneList, moveList, operandList, pieceList, endList, spare;
   uint64_t* done;    // by lane and strip: moves made in all calls
   uint64_t* ended;   // blocks, of all calls
   uint32_t* failed;  // not 0: one of the present call's has
-  const EndOf* ends;
   std::byte* scratch;
 };
+static_assert(sizeof(BlockProgram) % 16 == 0);
+/// Behind a program lie its lists. A block keeps both, if its lists are no longer.
+inline constexpr uint32_t kListBytes = 16 << 10;
 
 /// Why a call has failed on the device.
 enum Fault : uint32_t { kNoFault, kOtherSignature, kOtherLength, kAborted };
@@ -164,7 +168,9 @@ struct Call {
   const AbortLine* abort;  // by block of the kernel, in host memory
   uint32_t signature;
   uint32_t firstBlock, blocks;  // of the kernel
+  uint32_t programBytes;        // what blocks keep of the program and what lies behind it; a multiple of 16
   RedOp op;
+  bool isShort;  // its program
   kernels::Scale pre, post;
   const std::byte* scalar;  // what contributions are multiplied by, in place of `pre`; null: as that says
 };

@@ -13,57 +13,120 @@ struct Strip {
   bool finished;
 };
 
-/// How an operand of the present move is passed.
-enum class Way : uint8_t { memory, slot, line, reference, place };
+/// How an operand of a move is passed.
+enum class Way : uint8_t { memory, scratch, line, slot, reference, place };
+
+/// An operand of a move, as a block has found it.
+struct alignas(16) Found {
+  std::byte* at;  // in memory: where its block begins, without its piece; else the message, or its lines
+  uint32_t flag;  // of lines
+  int16_t end;    // of the lane; -1: memory
+  Way way;
+  bool pre;  // as BlockOperand's
+};
+static_assert(sizeof(Found) == sizeof(BlockOperand));
 
 /// The shared memory of a block.
 struct BlockState {
-  static constexpr size_t kPlanBytes = 16 << 10;
-
   Call call;
-  BlockProgram program;
   Strip strips[kMaxServed];
   LanePlan lanes[kMaxServed];
   End ends[kMaxEnds];
   Work work;
-  std::byte* base[2 * kMaxOperands];  // of operands: in memory where the block begins, else the message
-  Way way[2 * kMaxOperands];
+  Found found[2 * kMaxOperands];
   uint64_t length;  // of the messages
+  bool empty;       // the move has nothing to do
   int32_t awaited;
-  alignas(16) std::byte plan[kPlanBytes];  // moves, operands and pieces, where there is room
+  // As they lie in memory. Of lists that are longer there are the moves, operands and pieces of one lane.
+  alignas(16) BlockProgram program;
+  std::byte lists[kListBytes];
 };
 
 /// What one thread of a block knows. `Block`: thread(), threads(); sync(), a barrier; all(bool) and any(bool),
-/// barriers that tell; pause(); kLong, looks that are worth telling the host.
+/// barriers that tell; pause(); kLong, looks that are worth telling the host; kWarp, neighbours that wait for
+/// each other where they do different things.
 template <class Block>
 class BlockView {
  protected:
   ECCL_DEVICE BlockView(Block& block, BlockState& state) : block_(block), s_(state) {}
   ECCL_DEVICE uint32_t thread() const { return block_.thread(); }
+  ECCL_DEVICE bool isLast() const { return block_.thread() == block_.threads() - 1; }
 
-  /// What is looked at for each move again: of all lanes, or, if `lane` is the only one, of that, if there is
-  /// room.
-  ECCL_DEVICE void copyPlan(uint32_t lane) {
-    const BlockProgram& program = s_.program;
-    LanePlan part{};
-    part.moves = program.moveCount;
-    part.operands = program.operandCount;
-    part.pieces = program.pieceCount;
-    if (!fits(part) && served_ == 1) part = program.lane[lane];
-    shift_ = {};
-    moves_ = program.moves;
-    operands_ = program.operands;
-    pieces_ = program.pieces;
-    if (!fits(part)) return;
-    std::byte* at = s_.plan;
-    moves_ = copy(program.moves + part.firstMove, part.moves, at);
-    operands_ = copy(program.operands + part.firstOperand, part.operands, at);
-    pieces_ = copy(program.pieces + part.firstPiece, part.pieces, at);
-    shift_ = {part.firstMove, part.firstOperand, part.firstPiece};
+  /// Things of which each is a matter of its own, by one thread of a warp each.
+  template <class Do>
+  ECCL_DEVICE void forEach(uint32_t number, const Do& make) {
+    if (thread() % Block::kWarp != 0) return;
+    const uint32_t warps = (block_.threads() + Block::kWarp - 1) / Block::kWarp;
+    for (uint32_t i = thread() / Block::kWarp; i < number; i += warps) make(i);
   }
-  ECCL_DEVICE static bool fits(const LanePlan& part) {
-    return part.moves * sizeof(Move) + part.operands * sizeof(BlockOperand) + part.pieces * sizeof(Piece) <=
-           BlockState::kPlanBytes;
+
+  /// First, by all threads: brings what a call needs into the block, all at once, since each look at memory
+  /// takes as long. What takes longest, a look at the host's memory, goes on beside the rest: aborted().
+  ECCL_DEVICE void open(const Call& call, uint32_t index) {
+    abort_ = &call.abort[(call.firstBlock + index) % kAbortLines].word;
+    if (isLast()) atBegin_ = loadRelaxed(abort_);
+    const auto* const from = reinterpret_cast<const Wide*>(call.program);
+    auto* const to = reinterpret_cast<Wide*>(&s_.program);
+    for (uint32_t i = thread(); i < call.programBytes / sizeof(Wide); i += block_.threads()) to[i] = from[i];
+    if (isLast()) {
+      s_.call = call;
+      s_.awaited = -1;
+    }
+    block_.sync();
+    if (thread() == 0 && call.blocks == 1) callsBefore_ = *s_.program.ended;
+  }
+  /// Whether the communicator had been aborted before the call began, or a thread has failed: then it writes
+  /// nothing. A barrier.
+  ECCL_DEVICE bool aborted() { return block_.any(failed_ || (isLast() && atBegin_ != 0)); }
+
+  /// Last, by all threads, behind a barrier: tells the host that the call is over, if it is for all blocks.
+  ECCL_DEVICE void close(bool stopped) {
+    if (thread() != 0) return;
+    const BlockProgram& program = s_.program;
+    Report& report = *s_.call.report;
+    if (stopped && loadRelaxed(program.failed) == 0) storeHint(&report.fault, uint32_t{kAborted});
+    uint64_t calls = callsBefore_ + 1;
+    if (s_.call.blocks == 1) {
+      *program.ended = calls;
+    } else {
+      const uint64_t ended = addOne(program.ended) + 1;
+      if (ended % s_.call.blocks != 0) return;
+      calls = ended / s_.call.blocks;
+    }
+    storeHint(program.failed, uint32_t{0});
+    storeRelease(&report.over, calls);
+  }
+
+  /// A list of the program, in the block.
+  template <class T>
+  ECCL_DEVICE const T* kept(uint32_t list) const {
+    return reinterpret_cast<const T*>(reinterpret_cast<const std::byte*>(&s_.program) + list);
+  }
+  /// Finds the lists, wherever they are.
+  ECCL_DEVICE void findLists() {
+    const BlockProgram& program = s_.program;
+    kept_ = s_.call.programBytes > sizeof program;
+    const auto find = [&]<class T>(const T*& list, uint32_t at) {
+      list = kept_ ? kept<T>(at)
+                   : reinterpret_cast<const T*>(reinterpret_cast<const std::byte*>(s_.call.program) + at);
+    };
+    find(lanes_, program.laneList);
+    find(ends_, program.endList);
+    find(moves_, program.moveList);
+    find(operands_, program.operandList);
+    find(pieces_, program.pieceList);
+  }
+  /// Of a block with one strip that does not keep the lists: copies what is looked at for each move again, if
+  /// there is room.
+  ECCL_DEVICE void copyLane(const LanePlan& lane) {
+    if (lane.moves * sizeof(Move) + lane.operands * sizeof(BlockOperand) + lane.pieces * sizeof(Piece) >
+        kListBytes)
+      return;
+    std::byte* at = s_.lists;
+    moves_ = copy(moves_ + lane.firstMove, lane.moves, at);
+    operands_ = copy(operands_ + lane.firstOperand, lane.operands, at);
+    pieces_ = copy(pieces_ + lane.firstPiece, lane.pieces, at);
+    if (thread() == 0) s_.lanes[0].firstMove = s_.lanes[0].firstOperand = s_.lanes[0].firstPiece = 0;
   }
   template <class T>
   ECCL_DEVICE const T* copy(const T* from, uint32_t count, std::byte*& at) const {
@@ -77,13 +140,13 @@ class BlockView {
   }
 
   ECCL_DEVICE const Move& moveOf(uint32_t i, uint32_t number) const {
-    return moves_[s_.lanes[i].firstMove - shift_.move + number];
+    return moves_[s_.lanes[i].firstMove + number];
   }
   ECCL_DEVICE const BlockOperand* operandsOf(uint32_t i, const Move& move) const {
-    return operands_ + (s_.lanes[i].firstOperand - shift_.operand) + move.firstOperand;
+    return operands_ + s_.lanes[i].firstOperand + move.firstOperand;
   }
   ECCL_DEVICE const Piece* piecesOf(uint32_t i, const Move& move) const {
-    return pieces_ + (s_.lanes[i].firstPiece - shift_.piece) + move.firstPiece;
+    return pieces_ + s_.lanes[i].firstPiece + move.firstPiece;
   }
   /// The strip's share of a piece in a tile: bytes [*begin, *begin + result) of the piece.
   ECCL_DEVICE uint64_t shareOf(const Piece& piece, uint32_t tile, uint32_t strip, uint64_t* begin) const {
@@ -108,15 +171,20 @@ class BlockView {
     return move.relay || length > 0 || (move.always && tile == 0 && s_.strips[i].number == 0);
   }
 
-  ECCL_DEVICE std::byte* bufferOf(Space space) const {
-    return space == Space::input ? s_.call.input : space == Space::output ? s_.call.output : s_.program.scratch;
+  /// One in memory.
+  ECCL_DEVICE Found inBuffer(const BlockOperand& operand) const {
+    const bool scratch = operand.space == Space::scratch;
+    std::byte* const buffer = scratch                         ? s_.program.scratch
+                              : operand.space == Space::input ? s_.call.input
+                                                              : s_.call.output;
+    return {buffer + operand.at, 0, -1, scratch ? Way::scratch : Way::memory, operand.pre};
   }
   /// Where a piece's share lies in memory. In scratch a part has room for one tile.
-  ECCL_DEVICE std::byte* inMemory(const BlockOperand& operand, std::byte* base, const Piece& piece, uint32_t p,
-                                  uint32_t tile, uint64_t begin) const {
-    if (operand.space == Space::scratch)
-      return base + p * s_.program.scratchPart + (begin - tile * s_.program.tile);
-    return base + piece.begin + begin;
+  ECCL_DEVICE std::byte* inMemory(const Found& found, const Piece& piece, uint32_t p, uint32_t tile,
+                                  uint64_t begin) const {
+    if (found.way == Way::scratch)
+      return found.at + p * s_.program.scratchPart + (begin - tile * s_.program.tile);
+    return found.at + piece.begin + begin;
   }
 
   /// The communicator has been aborted, or another block has failed.
@@ -125,14 +193,16 @@ class BlockView {
   Block& block_;
   BlockState& s_;
   uint32_t served_ = 0, endCount_ = 0;
+  const LanePlan* lanes_ = nullptr;
+  const EndOf* ends_ = nullptr;
   const Move* moves_ = nullptr;
   const BlockOperand* operands_ = nullptr;
   const Piece* pieces_ = nullptr;
-  struct {
-    uint32_t move, operand, piece;
-  } shift_{};  // of the lists above: where in the program's they begin
   const uint32_t* abort_ = nullptr;
-  bool failed_ = false;  // as this thread knows
+  uint32_t atBegin_ = 0;      // the word there, as the last thread knows
+  uint64_t callsBefore_ = 0;  // of the program, as the first thread knows if there is one block
+  bool kept_ = false;         // the block has the lists
+  bool failed_ = false;       // as this thread knows
 };
 
 }  // namespace eccl::runtime::cuda::lanes

@@ -32,10 +32,8 @@ class Compiler {
       for (uint32_t m = 0; m < lane.moves; ++m)
         if (const int32_t other = made_.moves[lane.firstMove + m].waitLane; other >= 0)
           made_.lane[static_cast<size_t>(other)].awaited = true;
-    made_.program.moveCount = static_cast<uint32_t>(made_.moves.size());
-    made_.program.operandCount = static_cast<uint32_t>(made_.operands.size());
-    made_.program.pieceCount = static_cast<uint32_t>(made_.pieces.size());
     ECCL_TRY(share());
+    if (made_.program.tiles == 1 && made_.program.width == 1 && made_.program.served == 1) shorten();
     return std::move(made_);
   }
 
@@ -99,7 +97,7 @@ class Compiler {
     plan.posts &= most <= 2 * kSlots;
     made_.lane.push_back(plan);
     for (uint32_t e = 0; e < plan.ends; ++e) {
-      if (!used_.emplace(made_.ends[plan.firstEnd + e], 0).second)
+      if (!used_.emplace(made_.ends[plan.firstEnd + e].connection, 0).second)
         return Status::error(Code::internal, "two lanes of a schedule share a connection; please report it");
     }
     return {};
@@ -123,7 +121,7 @@ class Compiler {
       made.stable = operand.stable;
       made.posted = operand.posted;
       if (operand.space == Space::connection) {
-        made.end = endOf(plan, operand.index.at(repeat));
+        made.end = static_cast<int16_t>(endOf(plan, operand.index.at(repeat)));
         if (o < step.sources) ++messages[made.end];
       } else {
         locate(operand, repeat, move, made);
@@ -162,7 +160,10 @@ class Compiler {
   int32_t endOf(const LanePlan& plan, int32_t connection) {
     const auto [at, isNew] =
         endOf_.try_emplace(connection, static_cast<int32_t>(made_.ends.size() - plan.firstEnd));
-    if (isNew) made_.ends.push_back(connection);
+    if (isNew) {
+      const bool sends = program_.connections[static_cast<size_t>(connection)].sends;
+      made_.ends.push_back({nullptr, connection, 0, !sends});
+    }
     return at->second;
   }
 
@@ -180,6 +181,60 @@ class Compiler {
       return tooMuch();
     }
     return {};
+  }
+
+  /// Bytes of the only message, or of the longest that may be passed on.
+  uint64_t lengthOf(const LanePlan& lane, const Move& move) const {
+    const auto ofPart = [](uint64_t bytes) { return roundUp(bytes, 16); };
+    if (move.relay) return static_cast<uint64_t>(program_.messageParts) * ofPart(longestPart(plan_));
+    uint64_t length = 0;
+    for (uint32_t p = 0; p < move.pieces; ++p) {
+      const uint64_t share = made_.pieces[lane.firstPiece + move.firstPiece + p].length;
+      length += move.pieces == 1 ? share : ofPart(share);
+    }
+    return length;
+  }
+
+  uint32_t longestPiece(const LanePlan& lane, const Move& move) const {
+    uint64_t longest = move.relay ? move.length : 0;
+    for (uint32_t p = 0; p < move.pieces; ++p)
+      longest = std::max(longest, made_.pieces[lane.firstPiece + move.firstPiece + p].length);
+    return static_cast<uint32_t>(longest);
+  }
+
+  /// Makes it a short program, if lines can carry all its messages and their slots hold those of a call at
+  /// once.
+  void shorten() {
+    Compiled made = made_;
+    made.isShort = true;
+    made.moves.clear();
+    made.operands.clear();
+    for (LanePlan& lane : made.lane) {
+      const LanePlan from = lane;
+      lane.firstMove = static_cast<uint32_t>(made.moves.size());
+      lane.firstOperand = static_cast<uint32_t>(made.operands.size());
+      for (uint32_t m = 0; m < from.moves; ++m) {
+        Move move = made_.moves[from.firstMove + m];
+        const uint64_t length = lengthOf(from, move);
+        if (length == 0 && !move.always) continue;
+        if (length > kLineBytes || move.waitLane >= 0) return;
+        const BlockOperand* const operands = &made_.operands[from.firstOperand + move.firstOperand];
+        move.length = static_cast<uint32_t>(length);
+        move.firstOperand = static_cast<uint32_t>(made.operands.size()) - lane.firstOperand;
+        for (uint32_t o = 0; o < uint32_t{move.sources} + move.destinations; ++o) {
+          made.operands.push_back(operands[o]);
+          if (operands[o].end < 0) continue;
+          const uint16_t ordinal = made.ends[lane.firstEnd + static_cast<uint32_t>(operands[o].end)].messages++;
+          if (ordinal >= kSlots) return;
+          made.operands.back().ordinal = ordinal;
+        }
+        lane.longest = std::max(lane.longest, longestPiece(lane, move));
+        made.moves.push_back(move);
+      }
+      lane.moves = static_cast<uint32_t>(made.moves.size()) - lane.firstMove;
+      lane.operands = static_cast<uint32_t>(made.operands.size()) - lane.firstOperand;
+    }
+    if (made.bytesInBlock() <= sizeof(BlockProgram) + kListBytes) made_ = std::move(made);
   }
 
   Status tooMuch() const {

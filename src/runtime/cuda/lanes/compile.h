@@ -16,9 +16,28 @@ struct Compiled {
   std::vector<Move> moves;
   std::vector<BlockOperand> operands;
   std::vector<Piece> pieces;
-  std::vector<int32_t> ends;  // by EndOf: the connection of the Program
+  std::vector<EndOf> ends;  // whose strips have no place yet
+  bool isShort = false;     // short_block.h makes it; what is empty has been left out
   size_t scratchBytes = 0;
   uint32_t blocks = 0;  // of this rank
+
+  /// Calls visit(list, its place in `program`) for each list, in the order in which they lie behind the
+  /// program.
+  template <class Visit>
+  void forLists(const Visit& visit) {
+    visit(lane, program.laneList);
+    visit(moves, program.moveList);
+    visit(operands, program.operandList);
+    visit(pieces, program.pieceList);
+    visit(ends, program.endList);
+  }
+  static constexpr size_t aligned(size_t bytes) { return (bytes + 63) / 64 * 64; }
+  /// What a block has of a short program: that, its lists, and what it finds of each operand.
+  size_t bytesInBlock() {
+    size_t bytes = sizeof program;
+    forLists([&](const auto& list, uint32_t) { bytes = aligned(bytes) + list.size() * sizeof(list[0]); });
+    return aligned(bytes) + operands.size() * sizeof(BlockOperand);
+  }
 };
 
 /// How many blocks share each lane's work. The same on all ranks, as all that goes in is.

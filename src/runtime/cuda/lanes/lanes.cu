@@ -6,6 +6,7 @@ namespace {
 
 struct CudaBlock {
   static constexpr uint32_t kLong = 1 << 16;  // some 50 ms
+  static constexpr uint32_t kWarp = 32;
   __device__ uint32_t thread() const { return threadIdx.x; }
   __device__ uint32_t threads() const { return blockDim.x; }
   __device__ void sync() const { __syncthreads(); }

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "runtime/cuda/lanes/block_carry.h"
+#include "runtime/cuda/lanes/short_block.h"
 
 namespace eccl::runtime::cuda::lanes {
 
@@ -13,24 +14,19 @@ namespace eccl::runtime::cuda::lanes {
 template <class E, class Block>
 class LaneBlock : BlockCarry<E, Block> {
   using Carry = BlockCarry<E, Block>;
-  using Carry::abort_, Carry::block_, Carry::failed_, Carry::s_, Carry::served_;
-  using Carry::carry, Carry::carryByLines, Carry::commit, Carry::copyPlan, Carry::drained, Carry::endCount_,
-      Carry::ended;
-  using Carry::kLong, Carry::kLooks, Carry::lengthOf, Carry::look, Carry::makes, Carry::moveOf, Carry::post,
-      Carry::thread;
+  using Carry::aborted, Carry::block_, Carry::close, Carry::copyLane, Carry::endCount_, Carry::ended;
+  using Carry::carry, Carry::carryByLines, Carry::commit, Carry::drained, Carry::ends_, Carry::failed_,
+      Carry::findLists, Carry::forEach;
+  using Carry::kept_, Carry::kLong, Carry::kLooks, Carry::lanes_, Carry::lengthOf, Carry::look, Carry::makes;
+  using Carry::moveOf, Carry::open, Carry::piecesOf, Carry::post, Carry::s_, Carry::served_, Carry::thread;
 
  public:
   ECCL_DEVICE LaneBlock(Block& block, BlockState& state) : Carry(block, state) {}
 
   /// Makes the share of block `index` of a call.
   ECCL_DEVICE void run(const Call& call, uint32_t index) {
-    if (thread() == 0) {
-      s_.call = call;
-      s_.program = *call.program;
-      s_.awaited = -1;
-    }
-    block_.sync();
-    abort_ = &call.abort[(call.firstBlock + index) % kAbortLines].word;
+    open(call, index);
+    findLists();
     begin(index);
     uint32_t idle = 0;
     for (uint32_t finished = 0; !stopped_ && finished < served_;) {
@@ -45,9 +41,8 @@ class LaneBlock : BlockCarry<E, Block> {
       }
       if (stopped_ || !goesOn(moved || finished == served_, idle)) break;
     }
-    while (!stopped_ && !block_.all(drained())) {
-      if (!goesOn(false, idle)) break;
-    }
+    while (!stopped_ && !block_.all(drained()) && goesOn(false, idle)) {}
+    if (idle >= kLong && thread() == 0) storeHint(&s_.call.report->awaited, int32_t{-1});
     end();
   }
 
@@ -55,12 +50,10 @@ class LaneBlock : BlockCarry<E, Block> {
   ECCL_DEVICE void begin(uint32_t index) {
     const BlockProgram& program = s_.program;
     const uint32_t strips = program.lanes * program.width, first = index * program.served;
-    // A kernel that begins after an abort touches nothing. What takes a microsecond goes on beside the rest.
-    const bool aborted = thread() == block_.threads() - 1 && loadRelaxed(abort_) != 0;
     uint32_t ends = 0;
     for (served_ = 0; served_ < program.served && first + served_ < strips; ++served_) {
       const uint32_t itsLane = (first + served_) % program.lanes, number = (first + served_) / program.lanes;
-      const LanePlan& lane = program.lane[itsLane];
+      const LanePlan& lane = lanes_[itsLane];
       if (thread() == 0) {
         Strip& strip = s_.strips[served_];
         s_.lanes[served_] = lane;
@@ -74,7 +67,7 @@ class LaneBlock : BlockCarry<E, Block> {
         strip.finished = lane.moves == 0 || program.tiles == 0;
       }
       for (uint32_t e = thread(); e < lane.ends; e += block_.threads()) {
-        const EndOf& from = program.ends[lane.firstEnd + e];
+        const EndOf& from = ends_[lane.firstEnd + e];
         End& end = s_.ends[ends + e];
         end = from.strips[number];
         end.connection = from.connection;
@@ -83,45 +76,64 @@ class LaneBlock : BlockCarry<E, Block> {
       ends += lane.ends;
     }
     endCount_ = ends;
-    copyPlan(first % program.lanes);
-    stopped_ = block_.any(aborted);
+    if (!kept_ && served_ == 1) copyLane(lanes_[first % program.lanes]);
+    stopped_ = aborted();
     if (stopped_) return;
-    if (thread() == 0) {
-      if (s_.call.scalar != nullptr) s_.call.pre = scaleAt<E>(s_.call.scalar);
-      for (uint32_t i = 0; i < served_; ++i) post(i);
-    }
+    if (s_.call.scalar == nullptr) return;
+    if (thread() == 0) s_.call.pre = scaleAt<E>(s_.call.scalar);
     block_.sync();
   }
 
   /// One move of a strip. False: it cannot be made now.
   ECCL_DEVICE bool advance(uint32_t i) {
-    const Strip strip = s_.strips[i];
+    if (!block_.all(lookAt(i))) return false;
+    if (!s_.empty && !make(i)) return false;
+    if (thread() == 0) next(i);
+    block_.sync();
+    return true;
+  }
+
+  /// What is not empty. False: the call has failed.
+  ECCL_DEVICE bool make(uint32_t i) {
+    const Strip& strip = s_.strips[i];
     const Move& move = moveOf(i, strip.move);
-    const uint64_t length = lengthOf(i, move, strip.tile);
-    if (!makes(i, move, strip.tile, length)) {
-      block_.sync();
-      if (thread() == 0) next(i);
-      block_.sync();
-      return true;
-    }
-    const uint32_t operands = move.sources + move.destinations;
-    bool ready = true;
-    for (uint32_t o = thread(); o <= operands; o += block_.threads())
-      ready &= o < operands ? look(i, move, strip, length, o) : prepare(move, strip, length);
-    if (!block_.all(ready)) return false;
     if (s_.length <= kLineBytes)
-      carryByLines(i, move, strip);
+      carryByLines(move, s_.found, piecesOf(i, move), strip, s_.length);
     else
       carry(i, move, strip);
     if (block_.any(failed_)) {
       stopped_ = true;
       return false;
     }
-    // What next() writes commit() does not look at.
-    for (uint32_t o = thread(); o < operands; o += block_.threads()) commit(i, move, strip, o);
-    if (thread() == 0) next(i);
-    block_.sync();
+    // What next() writes is not looked at any more.
+    const uint32_t sources = move.sources;
+    forEach(sources + move.destinations, [&](uint32_t o) {
+      const Found& found = s_.found[o];
+      if (found.end >= 0) commit(found, s_.ends[strip.endsAt + static_cast<uint32_t>(found.end)], o < sources);
+    });
     return true;
+  }
+
+  /// Finds what the operands of a move are. False: it cannot be made now.
+  ECCL_DEVICE bool lookAt(uint32_t i) {
+    if (thread() % Block::kWarp != 0) return true;
+    const Strip& strip = s_.strips[i];
+    const Move& move = moveOf(i, strip.move);
+    const uint64_t length = lengthOf(i, move, strip.tile);
+    const bool empty = !makes(i, move, strip.tile, length);
+    if (thread() == 0) s_.empty = empty;
+    if (empty) return true;
+    const uint32_t operands = move.sources + move.destinations;
+    bool ready = true;
+    forEach(operands + 2, [&](uint32_t o) {
+      if (o < operands)
+        ready &= look(i, move, strip, length, o);
+      else if (o == operands)
+        ready &= prepare(move, strip, length);
+      else
+        post(i);
+    });
+    return ready;
   }
 
   /// What all operands have in common. False: it is another lane's turn.
@@ -139,7 +151,7 @@ class LaneBlock : BlockCarry<E, Block> {
     if (move.waitPrevious && strip.tile == 0) return true;
     const BlockProgram& program = s_.program;
     const uint32_t tile = move.waitPrevious ? strip.tile - 1 : strip.tile;
-    const uint64_t moves = program.lane[move.waitLane].moves;
+    const uint64_t moves = lanes_[move.waitLane].moves;
     return acquire(program.done + static_cast<uint32_t>(move.waitLane) * program.width + strip.number, true) >=
            strip.callsBefore * program.tiles * moves + tile * moves + move.waitMoves;
   }
@@ -155,7 +167,6 @@ class LaneBlock : BlockCarry<E, Block> {
     strip.finished = ++strip.tile == s_.program.tiles;
     // Rarely: all that is published afterwards waits until the host has it.
     if (strip.tile % kTilesPerReport == 0) storeHint(&s_.call.report->progress, strip.made);
-    if (!strip.finished) post(i);
   }
 
   /// After each round. False: the call has failed or was aborted.
@@ -179,19 +190,13 @@ class LaneBlock : BlockCarry<E, Block> {
     for (uint32_t i = 0; i < served_; ++i) {
       const Strip& strip = s_.strips[i];
       for (uint32_t e = thread(); e < s_.lanes[i].ends; e += block_.threads())
-        program.ends[s_.lanes[i].firstEnd + e].strips[strip.number] = s_.ends[strip.endsAt + e];
+        ends_[s_.lanes[i].firstEnd + e].strips[strip.number] = s_.ends[strip.endsAt + e];
       // Others look at it while the call goes on, if it is awaited; then it is there already.
       if (thread() == 0 && !s_.lanes[i].awaited)
         program.done[strip.lane * program.width + strip.number] = strip.made;
     }
     block_.sync();  // the host may use the memory again then: no test sees that
-    if (thread() != 0) return;
-    if (stopped_ && loadRelaxed(program.failed) == 0) storeHint(&s_.call.report->fault, uint32_t{kAborted});
-    const uint64_t ended = addOne(program.ended) + 1;
-    if (ended % s_.call.blocks != 0) return;
-    storeHint(program.failed, uint32_t{0});
-    storeHint(&s_.call.report->awaited, int32_t{-1});
-    storeRelease(&s_.call.report->over, ended / s_.call.blocks);
+    close(stopped_);
   }
 
   static constexpr uint32_t kTilesPerReport = 256;
@@ -204,7 +209,11 @@ template <class E, class Block>
 ECCL_DEVICE inline void runBlock(Block& block, BlockState& state, const Calls& calls, uint32_t index) {
   uint32_t c = 0;
   while (c + 1 < calls.count && index >= calls.call[c + 1].firstBlock) ++c;
-  LaneBlock<E, Block>(block, state).run(calls.call[c], index - calls.call[c].firstBlock);
+  const Call& call = calls.call[c];
+  if (call.isShort)
+    ShortBlock<E, Block>(block, state).run(call, index - call.firstBlock);
+  else
+    LaneBlock<E, Block>(block, state).run(call, index - call.firstBlock);
 }
 
 }  // namespace eccl::runtime::cuda::lanes
