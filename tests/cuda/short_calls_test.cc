@@ -1,5 +1,6 @@
 // Short calls by lanes: room in the rings is all that they wait for before they begin, and the threads of a
 // block meet when they begin and when they end, however many moves there are.
+#include <barrier>
 #include <chrono>
 #include <utility>
 
@@ -94,18 +95,20 @@ TEST_F(ShortCallsInARow, WaitForRoom) {
 }
 
 TEST_F(ShortCallsInARow, EndByAnAbortWhileTheyWaitForRoom) {
+  std::barrier both(2);
   ranks_.each([&](int rank) {
     const DeviceStream stream;
     const DeviceBuffer<int> data(std::vector<int>(kCalls, 1));
     EXPECT_EQ(broadcast(rank, data, 0, stream), ecclSuccess);
     stream.synchronize();
-    if (rank == 1) return;
+    if (rank == 1) return both.arrive_and_wait();  // to free memory waits for all streams
     for (size_t i = 1; i < kCalls; ++i) EXPECT_EQ(broadcast(rank, data, i, stream), ecclSuccess);
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
     const auto start = std::chrono::steady_clock::now();
     EXPECT_EQ(ecclCommAbort(std::exchange(ranks_.comm(rank), nullptr)), ecclSuccess);
     stream.synchronize();
     EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(2));
+    both.arrive_and_wait();
   });
 }
 
