@@ -30,10 +30,12 @@ int toldOf(const char* connections) {
     };
     ranks.each([&](int rank) {
       std::list<DeviceStream> streams(6);
-      const DeviceBuffer<int> data(std::vector<int>(100, 1));
+      std::list<DeviceBuffer<int>> data;  // streams of their own have no order
+      for (size_t i = 0; i < streams.size(); ++i) data.emplace_back(std::vector<int>(100, 1));
+      auto its = data.begin();
       if (rank == 1) process.meet();  // rank 0 has made its calls
       for (const DeviceStream& stream : streams) {
-        call(data, stream);
+        call(*its++, stream);
         if (rank == 1) stream.synchronize();  // one at a time are none too many
       }
       if (rank == 0) process.meet();
