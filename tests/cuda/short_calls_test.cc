@@ -40,6 +40,7 @@ int64_t barriersOf(Ranks& ranks, size_t count) {
 class ShortCalls : public test::CudaTest {
  protected:
   void SetUp() override {
+    CudaTest::SetUp();
     if (!Cuda::get().emulated()) GTEST_SKIP() << "a real GPU does not count barriers";
   }
 };

@@ -1,5 +1,5 @@
 // A block at work on a short program: one whose messages are all lines, in one tile. What its operands are is
-// found once, by as many threads as there are operands. Then each thread makes all moves of the block's lane
+// found once, each by a warp of its own. Then each thread makes all moves of the block's lane
 // one after the other, for the bytes that are its matter, without barriers. Rings and messages are those of
 // run_block.h, so what another rank's block is does not matter.
 #pragma once
