@@ -70,10 +70,11 @@ struct Settings {
   int64_t ibTimeout = 18;        // ECCL_IB_TIMEOUT: 4.096 us * 2^it
   int64_t ibRetries = 7;         // ECCL_IB_RETRY_CNT
   int64_t ibPkey = 0;            // ECCL_IB_PKEY: its index
-  std::string topoFile;          // ECCL_TOPO_FILE: this host, instead of looking at the machine
-  std::string topoDumpFile;      // ECCL_TOPO_DUMP_FILE
-  int64_t topoDumpRank = 0;      // ECCL_TOPO_DUMP_FILE_RANK
-  bool blocking = true;          // ECCL_COMM_BLOCKING: overrides the config's blocking
+  int64_t ibCacheBytes = int64_t{4} << 30;  // ECCL_IB_CACHE_BYTES: of plain memory that is kept registered
+  std::string topoFile;                     // ECCL_TOPO_FILE: this host, instead of looking at the machine
+  std::string topoDumpFile;                 // ECCL_TOPO_DUMP_FILE
+  int64_t topoDumpRank = 0;                 // ECCL_TOPO_DUMP_FILE_RANK
+  bool blocking = true;                     // ECCL_COMM_BLOCKING: overrides the config's blocking
   bool blockingSet = false;
   std::string verify;  // ECCL_VERIFY: auto, always or never: prove schedules before running them
   int64_t spinMicroseconds =

@@ -145,6 +145,12 @@ constexpr Row kRows[] = {
      &Settings::ibPkey,
      0,
      32767},
+    {{"IB_CACHE_BYTES", nullptr, false, "0..1125899906842624 bytes",
+      "So much memory that the user has not registered is kept registered at most, when it is used often; 0: "
+      "none."},
+     &Settings::ibCacheBytes,
+     0,
+     1ull << 50},
     {{"TOPO_FILE", "NCCL_TOPO_FILE", false, "path",
       "A topology file (NCCL's XML, or JSON of `eccl_topo dump`) to use for this host, instead of probing."},
      &Settings::topoFile},

@@ -13,6 +13,7 @@
 namespace eccl::transport::verbs {
 
 inline constexpr RingShape kWireShape{4, 4096};
+inline constexpr uint64_t kCached = 1 << 20;
 
 /// PathEnd: VerbsSender or VerbsReceiver, RingEndKind likewise.
 template <class PathEnd, class RingEndKind>
@@ -31,7 +32,7 @@ struct VerbsWire final : QueueUser {
     Port port = found.devices[0].ports[0];
     const Gid gid = *chooseGid(port, options);
     adapter = Adapter::open(std::move(found.devices[0].context), {port}, reactor, "rank 0 (test)").take();
-    registrations = std::make_unique<Registrations>(adapter->domain());
+    registrations = std::make_unique<Registrations>(adapter->domain(), kCached, "rank 0 (test)");
     rail = {adapter.get(), registrations.get(), port};
     VerbsEnd made;
     EXPECT_TRUE(made.make(context, rail, nullptr, kSends, options).ok());

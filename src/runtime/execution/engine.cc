@@ -205,6 +205,7 @@ void Engine::complete(Run& run, Status status) {
   if (run.done.load(std::memory_order_relaxed)) return;
   if (std::exchange(run.isLong, false)) longRuns_.fetch_sub(1, std::memory_order_relaxed);
   run.status = std::move(status);
+  run.uses.clear();
   if (!run.captured) run.state.reset();
   // First those who are told: whoever waits for the Run finds its error in the stream.
   const auto onDone = std::move(run.onDone);  // may hold what holds the run

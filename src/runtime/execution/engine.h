@@ -207,6 +207,7 @@ class Engine : DriverRole::Bells {
   void start(const std::shared_ptr<Run>& run, HandOver&& handOver);
   void prepare(Run& run);
   void count(Run& run);
+  void useMemory(Run& run);
   void startLane(Run& run, int lane);
   bool advanceLane(Run& run, int lane);
   bool advanceCarried(Run& run);

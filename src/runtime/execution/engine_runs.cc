@@ -83,7 +83,22 @@ Status Engine::begin(Run& run) {
   run.view.patient = true;
   run.view.readyTiles = UINT64_MAX;
   run.cacheShare = cacheShare_;
-  return run.executor->begin(run);
+  ECCL_TRY(run.executor->begin(run));
+  if (connector_->usesMemory() && run.executor == &executors_.host()) useMemory(run);
+  return {};
+}
+
+// All that messages may be sent from or received into, told once where buffers are the same.
+void Engine::useMemory(Run& run) {
+  transport::MemoryRange before;
+  for (const Space space : {Space::input, Space::output, Space::scratch}) {
+    std::byte* const buffer = run.view.buffers[static_cast<int>(space)];
+    const Plan::Bytes bytes = run.plan->bytesIn(space);
+    const transport::MemoryRange memory{buffer + bytes.begin, bytes.end - bytes.begin};
+    if (memory.bytes == 0 || memory == before) continue;
+    connector_->useMemory(memory, &run.uses);
+    before = memory;
+  }
 }
 
 // The call itself is over: it has taken its place in the order of calls, and needs no connection for that.

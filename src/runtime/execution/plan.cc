@@ -122,6 +122,19 @@ void Plan::completeView() {
   view.ahead = ahead.empty() ? nullptr : ahead.data();
 }
 
+Plan::Bytes Plan::bytesIn(Space space) const {
+  if (space == Space::scratch) return {0, scratchBytes};
+  const BlockMap& map = program->map(space);
+  Bytes bytes{SIZE_MAX, 0};
+  for (int i = 0; i < map.number; ++i) {
+    const BlockExtent extent = view.extent(space, map.block(i));
+    if (extent.elements == 0) continue;
+    bytes.begin = std::min(bytes.begin, extent.offset * view.elementBytes);
+    bytes.end = std::max(bytes.end, (extent.offset + extent.elements) * view.elementBytes);
+  }
+  return bytes.end > 0 ? bytes : Bytes();
+}
+
 std::shared_ptr<Plan> Plan::inGraphs() {
   if (inGraphs_ != nullptr) return inGraphs_;
   auto program = std::make_shared<Program>(*this->program);

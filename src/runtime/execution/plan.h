@@ -47,6 +47,12 @@ struct Plan {
   /// What the executor keeps with it: Work::kept.
   std::shared_ptr<void> kept;
 
+  /// Where the blocks of a space are, from the first byte of the first to the last of the last.
+  struct Bytes {
+    size_t begin = 0, end = 0;
+  };
+  Bytes bytesIn(Space space) const;
+
   /// Has the view point to what is here, but for connections.
   void completeView();
   /// The same plan for calls that graphs make, which have connections of their own. By the driver.

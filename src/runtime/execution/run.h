@@ -34,6 +34,7 @@ struct Run : Work, std::enable_shared_from_this<Run> {
   std::vector<LaneState> lanes;
   Scratch scratch;
   std::vector<uint8_t> relayed;
+  std::vector<std::unique_ptr<transport::MemoryUse>> uses;  // while it is under way
 
   /// waiting: a connection is not ready, or does not serve the ticket. running: moves are made. draining: all
   /// are made, but receivers may still read the caller's memory.

@@ -387,6 +387,14 @@ void Connector::deregisterMemory(const MemoryRange& memory) {
   implementation_->context.transports.deregisterMemory(memory);
 }
 
+bool Connector::usesMemory() const {
+  return implementation_->context.transports.usesMemory();
+}
+
+void Connector::useMemory(const MemoryRange& memory, std::vector<std::unique_ptr<MemoryUse>>* uses) {
+  implementation_->context.transports.useMemory(memory, uses);
+}
+
 void Connector::closeAfterFork() {
   Implementation& self = *implementation_;
   for (auto& [id, link] : self.links) link->closeAfterFork();

@@ -129,6 +129,9 @@ class Connector {
   /// range may be registered several times. Any thread.
   void registerMemory(const MemoryRange& memory);
   void deregisterMemory(const MemoryRange& memory);
+  /// As Transport::useMemory(), of all transports: adds to *uses.
+  bool usesMemory() const;
+  void useMemory(const MemoryRange& memory, std::vector<std::unique_ptr<MemoryUse>>* uses);
   /// In a forked child: closes descriptors and tells nobody.
   void closeAfterFork();
 

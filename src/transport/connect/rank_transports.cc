@@ -20,6 +20,7 @@ Result<Transport*> RankTransports::get(size_t index) {
     return made.failure;
   }
   if ((*transport)->polls()) polling_.push_back(transport->get());
+  if ((*transport)->usesMemory()) using_.push_back(transport->get());
   std::lock_guard lock(mutex_);
   for (const auto& [memory, times] : registered_) (*transport)->registerMemory(memory);
   made.transport = transport.take();
@@ -41,6 +42,12 @@ void RankTransports::deregisterMemory(const MemoryRange& memory) {
   registered_.erase(found);
   for (Made& each : made_) {
     if (each.transport != nullptr) each.transport->deregisterMemory(memory);
+  }
+}
+
+void RankTransports::useMemory(const MemoryRange& memory, std::vector<std::unique_ptr<MemoryUse>>* uses) {
+  for (Transport* each : using_) {
+    for (auto& use : each->useMemory(memory)) uses->push_back(std::move(use));
   }
 }
 

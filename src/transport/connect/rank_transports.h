@@ -44,6 +44,9 @@ class RankTransports {
   /// made later. A range that is not registered any more is taken back from them. Any thread.
   void registerMemory(const MemoryRange& memory);
   void deregisterMemory(const MemoryRange& memory);
+  /// As Transport::useMemory(), of all that have been made.
+  bool usesMemory() const { return !using_.empty(); }
+  void useMemory(const MemoryRange& memory, std::vector<std::unique_ptr<MemoryUse>>* uses);
   void closeAfterFork();
 
  private:
@@ -53,7 +56,7 @@ class RankTransports {
   };
   const TransportChoice choice_;
   TransportContext context_;
-  std::vector<Transport*> polling_;
+  std::vector<Transport*> polling_, using_;
   std::mutex mutex_;  // of what follows; the driver reads made_ without
   std::vector<Made> made_;
   std::map<MemoryRange, int> registered_;  // how often

@@ -156,6 +156,13 @@ struct MemoryRange {
   auto operator<=>(const MemoryRange&) const = default;
 };
 
+/// Memory that a call under way uses, as a transport sees it. Owner: the call, until no message is read from
+/// there or written to it any more. Threads: the driver's.
+class MemoryUse {
+ public:
+  virtual ~MemoryUse() = default;
+};
+
 /// One rank's part of a transport: what its connections share (a device, a completion queue, a cache).
 /// Owner: the Connector, which makes it when a connection first needs it and destroys it after all its paths.
 class Transport {
@@ -181,6 +188,12 @@ class Transport {
   /// The last registration of it has ended. Not called for what is registered when the transport is
   /// destroyed.
   virtual void deregisterMemory(const MemoryRange& /*memory*/) {}
+  /// A call is about to send from this memory or to receive into it, whether it is registered or not. The
+  /// transport may see to it that its devices reach the memory while the call keeps what is returned, all of
+  /// which ends before the transport. Empty: it does nothing.
+  virtual std::vector<std::unique_ptr<MemoryUse>> useMemory(const MemoryRange& /*memory*/) { return {}; }
+  /// Whether useMemory() may be of use.
+  virtual bool usesMemory() const { return false; }
   /// In a forked child: closes descriptors, touches nothing that the parent uses.
   virtual void closeAfterFork() {}
 };

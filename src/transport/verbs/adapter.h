@@ -45,6 +45,7 @@ class Adapter {
   CompletionQueues& completions() { return completions_; }
   void join(PortUser* user) { users_.insert(user); }
   void leave(PortUser* user) { users_.erase(user); }
+  bool isUsed() const { return !users_.empty(); }
   /// Tells users what the device has said and nobody has read: what breaks a request often says why there.
   void lookAtEvents() { events_.onReady(0); }
   /// What is left of the time for which paths wait until their last words have gone, all together.

@@ -3,14 +3,40 @@
 #include "base/log.h"
 
 namespace eccl::transport::verbs {
+namespace {
+
+bool contains(const MemoryRange& range, const std::byte* memory, uint64_t length) {
+  const auto base = reinterpret_cast<uintptr_t>(range.base), address = reinterpret_cast<uintptr_t>(memory);
+  return base <= address && length <= range.bytes && address - base <= range.bytes - length;
+}
+
+}  // namespace
+
+class Registrations::Use final : public MemoryUse {
+ public:
+  Use(Registrations& its, std::list<Used>::iterator used) : its_(its), used_(used) {}
+  ~Use() override {
+    std::list<Used> ended;  // after the lock: that may end the region
+    std::lock_guard lock(its_.mutex_);
+    ended.splice(ended.begin(), its_.used_, used_);
+    its_.count();
+  }
+
+ private:
+  Registrations& its_;
+  const std::list<Used>::iterator used_;
+};
 
 void Registrations::add(const MemoryRange& memory) {
-  Result<MemoryHandle> handle =
-      registerWith(domain_, memory.base, memory.bytes, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+  const auto make = [&] {
+    return registerWith(domain_, memory.base, memory.bytes, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+  };
+  Result<MemoryHandle> handle = make();
+  if (!handle.ok() && giveBack()) handle = make();
   std::lock_guard lock(mutex_);
   if (handle.ok()) {
     registered_[memory] = handle.take();
-    count_ = registered_.size();
+    count();
   } else if (!std::exchange(saidRefused_, true)) {
     ECCL_WARN("%s. What the user has registered there goes by copies", handle.status().message().c_str());
   }
@@ -20,18 +46,35 @@ void Registrations::remove(const MemoryRange& memory) {
   decltype(registered_)::node_type node;  // ends last: that takes the kernel long, and lanes ask meanwhile
   std::lock_guard lock(mutex_);
   node = registered_.extract(memory);
-  count_ = registered_.size();
+  count();
 }
 
-// Few ranges are registered, and they may overlap.
-Registrations::Keys Registrations::keysOf(const std::byte* memory, uint64_t length) const {
-  const auto address = reinterpret_cast<uintptr_t>(memory);
+std::unique_ptr<MemoryUse> Registrations::use(const MemoryRange& memory) {
   std::lock_guard lock(mutex_);
   for (const auto& [range, handle] : registered_) {
-    const auto base = reinterpret_cast<uintptr_t>(range.base);
-    if (base > address) break;
-    if (length <= range.bytes && address - base <= range.bytes - length)
-      return {true, handle->lkey, handle->rkey};
+    if (contains(range, memory.base, memory.bytes)) return nullptr;
+  }
+  std::shared_ptr<const MemoryCache::Region> region = cache_.find(memory);
+  if (region == nullptr) return nullptr;
+  used_.push_front({memory, std::move(region)});
+  count();
+  return std::make_unique<Use>(*this, used_.begin());
+}
+
+bool Registrations::giveBack() {
+  std::lock_guard lock(mutex_);
+  return cache_.giveBack();
+}
+
+// Few ranges are registered or used, and they may overlap.
+MemoryKeys Registrations::keysOf(const std::byte* memory, uint64_t length) const {
+  std::lock_guard lock(mutex_);
+  for (const Used& used : used_) {
+    if (contains(used.memory, memory, length)) return used.region->keys();
+  }
+  for (const auto& [range, handle] : registered_) {
+    if (range.base > memory) break;
+    if (contains(range, memory, length)) return {true, handle->lkey, handle->rkey};
   }
   return {};
 }
@@ -39,6 +82,7 @@ Registrations::Keys Registrations::keysOf(const std::byte* memory, uint64_t leng
 void Registrations::closeAfterFork() {
   for (auto& [range, handle] : registered_) handle.release();
   registered_.clear();
+  cache_.closeAfterFork();
 }
 
 }  // namespace eccl::transport::verbs

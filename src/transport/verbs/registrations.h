@@ -2,41 +2,54 @@
 #pragma once
 
 #include <atomic>
+#include <list>
 #include <map>
 #include <mutex>
 
-#include "transport/core/transport.h"
-#include "transport/verbs/adapter.h"
+#include "transport/verbs/memory_cache.h"
 
 namespace eccl::transport::verbs {
 
-/// What the user has registered (ecclCommRegister), with one device. Messages in it go without a copy. Owner:
-/// the VerbsTransport. Any thread.
+/// What the user has registered (ecclCommRegister) with one device, and memory that calls under way use and
+/// that is in its MemoryCache. Messages in it go without a copy. Owner: the VerbsTransport, as long as there
+/// are Uses. Any thread.
 class Registrations final : public Reachable {
  public:
-  explicit Registrations(ibv_pd* domain) : domain_(domain) {}
+  /// See MemoryCache.
+  Registrations(ibv_pd* domain, uint64_t cached, const std::string& owner)
+      : domain_(domain), cache_(domain, cached, owner) {}
   /// What the device refuses is said (WARN, once), and goes by copies.
   void add(const MemoryRange& memory);
   void remove(const MemoryRange& memory);
+  /// A call uses this memory, as long as it keeps what is returned. Null: it goes by copies, or is registered
+  /// anyway.
+  std::unique_ptr<MemoryUse> use(const MemoryRange& memory);
+  /// Others need memory to be locked; see MemoryCache.
+  bool giveBack();
   bool holds(uint64_t address, uint64_t length) const override {
     return keysOf(reinterpret_cast<const std::byte*>(address), length).found;
   }
   bool empty() const { return count_.load(std::memory_order_relaxed) == 0; }
-  /// What names memory in work requests.
-  struct Keys {
-    bool found = false;
-    uint32_t local = 0, remote = 0;  ///< in this device's requests, and in those of peers
-  };
   /// Of these bytes, if one registration holds them all.
-  Keys keysOf(const std::byte* memory, uint64_t length) const;
+  MemoryKeys keysOf(const std::byte* memory, uint64_t length) const;
   /// In a forked child.
   void closeAfterFork();
 
  private:
+  /// Bytes of a region, which may be more, and may have changed elsewhere.
+  struct Used {
+    MemoryRange memory;
+    std::shared_ptr<const MemoryCache::Region> region;
+  };
+  class Use;
+  void count() { count_ = registered_.size() + used_.size(); }
+
   ibv_pd* const domain_;
   mutable std::mutex mutex_;
   std::map<MemoryRange, MemoryHandle> registered_;
-  std::atomic<size_t> count_ = 0;  // of them
+  MemoryCache cache_;
+  std::list<Used> used_;
+  std::atomic<size_t> count_ = 0;  // of both
   bool saidRefused_ = false;
 };
 

@@ -9,7 +9,7 @@ VerbsOptions optionsBy(const std::function<std::string(std::string_view name)>& 
   // The table has checked what a number may be.
   const auto number = [&](std::string_view name, auto* value) {
     const std::string text = setting(name);
-    int parsed = 0;
+    int64_t parsed = 0;
     if (std::from_chars(text.data(), text.data() + text.size(), parsed).ec == std::errc())
       *value = static_cast<std::remove_pointer_t<decltype(value)>>(parsed);
   };
@@ -21,6 +21,7 @@ VerbsOptions optionsBy(const std::function<std::string(std::string_view name)>& 
   number("IB_TIMEOUT", &options.timeout);
   number("IB_RETRY_CNT", &options.retries);
   number("IB_PKEY", &options.pkeyIndex);
+  number("IB_CACHE_BYTES", &options.cacheBytes);
   return options;
 }
 

@@ -57,7 +57,7 @@ void VerbsReceiver::grant() {
         granted.sequence == message + 1)
       continue;
     if (queue().room() < 2) break;
-    const Registrations::Keys keys = registrations().keysOf(kOwnAddressSpace.at(offer.offset), offer.length);
+    const MemoryKeys keys = registrations().keysOf(kOwnAddressSpace.at(offer.offset), offer.length);
     if (!keys.found) continue;
     granted = {message + 1, offer.length};
     VerbsFrame header{};

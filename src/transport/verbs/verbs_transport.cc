@@ -39,7 +39,8 @@ class VerbsTransport final : public Transport {
         continue;
       }
       std::unique_ptr<Adapter> adapter = opened.take();
-      registrations_.push_back(std::make_unique<Registrations>(adapter->domain()));
+      registrations_.push_back(std::make_unique<Registrations>(adapter->domain(), options_.cacheBytes,
+                                                               context_.describe(context_.rank)));
       for (const Port& port : adapter->ports())
         rails_.push_back({adapter.get(), registrations_.back().get(), port});
       adapters_.push_back(std::move(adapter));
@@ -49,11 +50,18 @@ class VerbsTransport final : public Transport {
     return {};
   }
   Result<std::unique_ptr<Offer>> offer(const ConnectionId& id, SetupData* offer) override {
-    return offerVerbs(context_, railOf(id), options_, offer);
+    const Rail& rail = railOf(id);
+    auto offered = offerVerbs(context_, rail, options_, offer);
+    return offered.ok() || !rail.registrations->giveBack() ? std::move(offered)
+                                                           : offerVerbs(context_, rail, options_, offer);
   }
   Result<std::unique_ptr<Acceptance>> accept(const ConnectionId& id, SetupData& offer,
                                              SetupData* answer) override {
-    return acceptVerbs(context_, railOf(id), options_, offer, answer);
+    const Rail& rail = railOf(id);
+    auto accepted = acceptVerbs(context_, rail, options_, offer, answer);
+    return accepted.ok() || !rail.registrations->giveBack()
+               ? std::move(accepted)
+               : acceptVerbs(context_, rail, options_, offer, answer);
   }
   bool polls() const override { return true; }
   void progress() override {
@@ -65,6 +73,16 @@ class VerbsTransport final : public Transport {
   void deregisterMemory(const MemoryRange& memory) override {
     for (const auto& each : registrations_) each->remove(memory);
   }
+  std::vector<std::unique_ptr<MemoryUse>> useMemory(const MemoryRange& memory) override {
+    std::vector<std::unique_ptr<MemoryUse>> uses;
+    if (memory.bytes < context_.zeroCopyFrom) return uses;
+    for (size_t i = 0; i < adapters_.size(); ++i) {
+      if (!adapters_[i]->isUsed()) continue;
+      if (auto use = registrations_[i]->use(memory); use != nullptr) uses.push_back(std::move(use));
+    }
+    return uses;
+  }
+  bool usesMemory() const override { return options_.cacheBytes > 0; }
   void closeAfterFork() override {
     for (const auto& each : registrations_) each->closeAfterFork();
     for (const auto& each : adapters_) each->closeAfterFork();

@@ -1,0 +1,167 @@
+// Which plain memory is registered, when, and for how long.
+#include "transport/verbs/memory_cache.h"
+
+#include <sys/mman.h>
+
+#include "transport/verbs/registrations.h"
+#include "verbs/verbs_wire.h"
+
+namespace eccl::transport::verbs {
+namespace {
+
+constexpr size_t kBytes = 64 << 10;
+
+/// A device, and memory that goes with the test.
+class MemoryCaches : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (const auto watch = MemoryWatch::ofProcess(); !watch.ok()) GTEST_SKIP() << watch.status().message();
+    verbsEmulationReset();
+    int count = 0;
+    ibv_device** const list = ibv_get_device_list(&count);
+    context_.reset(ibv_open_device(list[0]));
+    ibv_free_device_list(list);
+    domain_.reset(ibv_alloc_pd(context_.get()));
+    memory_ = static_cast<std::byte*>(
+        mmap(nullptr, 16 * kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  }
+  void TearDown() override {
+    if (memory_ == nullptr) return;
+    munmap(memory_, 16 * kBytes);
+    domain_.reset();
+    context_.reset();
+    EXPECT_EQ(verbsEmulationReset(), 0) << "objects are left";
+  }
+  MemoryRange buffer(int number, size_t bytes = kBytes) const { return {memory_ + number * kBytes, bytes}; }
+  void mapAnew(int number) const {
+    mmap(memory_ + number * kBytes, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1,
+         0);
+  }
+  static uint64_t registered() {
+    VerbsEmulationCounters counters;
+    verbsEmulationCounters(&counters);
+    return counters.registeredBytes;
+  }
+  static int usesUntilFound(MemoryCache& cache, const MemoryRange& memory) {
+    for (int uses = 1; uses < 100; ++uses) {
+      if (cache.find(memory) != nullptr) return uses;
+    }
+    return 0;
+  }
+
+  ContextHandle context_;
+  DomainHandle domain_;
+  std::byte* memory_ = nullptr;
+};
+
+TEST_F(MemoryCaches, MemoryIsRegisteredWhenItIsUsedAgain) {
+  MemoryCache cache(domain_.get(), 16 * kBytes, "rank 0");
+  EXPECT_EQ(usesUntilFound(cache, buffer(0)), 2);
+  EXPECT_EQ(registered(), kBytes);
+  auto whole = cache.find(buffer(0));
+  EXPECT_EQ(cache.find({memory_ + 100, 1000}), whole) << "a part of it is, too";
+  // More is not, and takes its place unless that is used.
+  const auto more = cache.find(buffer(0, 2 * kBytes));
+  EXPECT_NE(more, whole);
+  EXPECT_EQ(registered(), 3 * kBytes);
+  whole.reset();
+  ASSERT_NE(cache.find(buffer(0, 3 * kBytes)), nullptr);
+  EXPECT_EQ(registered(), (2 + 3) * kBytes);
+}
+
+TEST_F(MemoryCaches, WhatHasChangedIsRegisteredAnewAndLater) {
+  MemoryCache cache(domain_.get(), 16 * kBytes, "rank 0");
+  ASSERT_EQ(usesUntilFound(cache, buffer(0)), 2);
+  ASSERT_EQ(usesUntilFound(cache, buffer(1)), 2);
+  const uint32_t before = cache.find(buffer(0))->keys().local, other = cache.find(buffer(1))->keys().local;
+  mapAnew(0);
+  EXPECT_EQ(usesUntilFound(cache, buffer(0)), 4);
+  EXPECT_NE(cache.find(buffer(0))->keys().local, before);
+  EXPECT_EQ(cache.find(buffer(1))->keys().local, other);
+  mapAnew(0);
+  EXPECT_EQ(usesUntilFound(cache, buffer(0)), 8);
+  EXPECT_EQ(registered(), 2 * kBytes);
+}
+
+TEST_F(MemoryCaches, TheLimitHoldsAndTheLeastUsedGo) {
+  MemoryCache cache(domain_.get(), 3 * kBytes, "rank 0");
+  for (int i : {0, 1, 2}) ASSERT_EQ(usesUntilFound(cache, buffer(i)), 2);
+  const auto used = cache.find(buffer(0));
+  ASSERT_NE(cache.find(buffer(1)), nullptr);
+  EXPECT_EQ(usesUntilFound(cache, buffer(3)), 2);
+  EXPECT_EQ(registered(), 3 * kBytes);
+  EXPECT_NE(cache.find(buffer(1)), nullptr);
+  EXPECT_EQ(cache.find(buffer(2)), nullptr) << "it was used least recently";
+  // Whatever is used stays.
+  const auto alsoUsed = cache.find(buffer(1)), usedTwice = cache.find(buffer(3));
+  EXPECT_EQ(usesUntilFound(cache, buffer(4)), 0);
+  EXPECT_EQ(cache.find(buffer(0)), used);
+  EXPECT_EQ(registered(), 3 * kBytes);
+  // What is larger than the limit is not, and throws nobody out.
+  EXPECT_EQ(usesUntilFound(cache, buffer(5, 4 * kBytes)), 0);
+  EXPECT_EQ(registered(), 3 * kBytes);
+}
+
+TEST_F(MemoryCaches, OthersMayNeedWhatCanBeLocked) {
+  Registrations registrations(domain_.get(), 16 * kBytes, "rank 0");
+  ASSERT_EQ(registrations.use(buffer(0)), nullptr);
+  { ASSERT_NE(registrations.use(buffer(0)), nullptr); }
+  ASSERT_EQ(registrations.use(buffer(1)), nullptr);
+  const auto used = registrations.use(buffer(1));
+  ASSERT_NE(used, nullptr);
+  verbsEmulationLimitMemory(2 * kBytes);
+  registrations.add(buffer(2));
+  EXPECT_TRUE(registrations.holds(reinterpret_cast<uintptr_t>(buffer(2).base), kBytes));
+  EXPECT_TRUE(registrations.holds(reinterpret_cast<uintptr_t>(buffer(1).base), kBytes));
+  EXPECT_FALSE(registrations.giveBack()) << "all of it is used";
+  EXPECT_EQ(registered(), 2 * kBytes);
+}
+
+TEST_F(MemoryCaches, WhatCannotBeRegisteredGoesByCopies) {
+  MemoryCache none(domain_.get(), 0, "rank 0");
+  EXPECT_EQ(usesUntilFound(none, buffer(0)), 0);
+  MemoryCache cache(domain_.get(), 16 * kBytes, "rank 0");
+  mprotect(memory_, kBytes, PROT_READ);  // peers may not write there
+  EXPECT_EQ(usesUntilFound(cache, buffer(0)), 0);
+  verbsEmulationLimitMemory(kBytes / 2);
+  EXPECT_EQ(usesUntilFound(cache, buffer(1)), 0);
+  verbsEmulationLimitMemory(UINT64_MAX);
+  EXPECT_EQ(usesUntilFound(cache, buffer(2)), 2);
+  void* const shared = mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  EXPECT_EQ(usesUntilFound(cache, {static_cast<std::byte*>(shared), kBytes}), 0);
+  munmap(shared, kBytes);
+  EXPECT_EQ(registered(), kBytes);
+}
+
+// Keys are those of calls under way: what a call does not use may have changed.
+TEST_F(MemoryCaches, KeysAreForWhatIsUsed) {
+  Registrations registrations(domain_.get(), 16 * kBytes, "rank 0");
+  const auto address = reinterpret_cast<uintptr_t>(memory_);
+  EXPECT_EQ(registrations.use(buffer(0, 2 * kBytes)), nullptr);
+  EXPECT_TRUE(registrations.empty());
+  auto all = registrations.use(buffer(0, 2 * kBytes));
+  ASSERT_NE(all, nullptr);
+  EXPECT_FALSE(registrations.empty());
+  EXPECT_TRUE(registrations.holds(address + 5, 2 * kBytes - 5));
+  EXPECT_FALSE(registrations.holds(address, 2 * kBytes + 1));
+  auto half = registrations.use(buffer(0));
+  all.reset();
+  EXPECT_TRUE(registrations.holds(address, kBytes));
+  EXPECT_FALSE(registrations.holds(address, kBytes + 1));
+  // The second half is another's now; the first one's keys are good.
+  mapAnew(1);
+  EXPECT_EQ(registrations.use(buffer(1)), nullptr);
+  EXPECT_TRUE(registrations.holds(address, kBytes));
+  EXPECT_EQ(registered(), 2 * kBytes);
+  half.reset();
+  EXPECT_FALSE(registrations.holds(address, kBytes));
+  EXPECT_EQ(registered(), 0u);
+  // The user's own do without.
+  registrations.add(buffer(3));
+  EXPECT_EQ(registrations.use(buffer(3)), nullptr);
+  EXPECT_EQ(registrations.use(buffer(3)), nullptr);
+  EXPECT_EQ(registered(), kBytes);
+}
+
+}  // namespace
+}  // namespace eccl::transport::verbs

@@ -1,0 +1,140 @@
+// Memory that changes behind a device's back.
+#include "transport/verbs/memory_watch.h"
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <thread>
+
+namespace eccl::transport::verbs {
+namespace {
+
+using ::testing::HasSubstr;
+constexpr size_t kBytes = 64 << 10;
+
+std::byte* map(size_t bytes, int flags = MAP_PRIVATE | MAP_ANONYMOUS, int fd = -1, void* at = nullptr) {
+  void* const memory = mmap(at, bytes, PROT_READ | PROT_WRITE, flags, fd, 0);
+  EXPECT_NE(memory, MAP_FAILED);
+  if (fd < 0) std::memset(memory, 1, bytes);
+  return static_cast<std::byte*>(memory);
+}
+
+/// Containers may forbid userfaultfd: then everything goes by copies, and there is nothing to test.
+#define WATCH_OR_SKIP(watch)                                           \
+  Result<std::shared_ptr<MemoryWatch>> got = MemoryWatch::ofProcess(); \
+  if (!got.ok()) GTEST_SKIP() << got.status().message();               \
+  const std::shared_ptr<MemoryWatch> watch = got.take()
+
+TEST(MemoryWatch, SeesEachKindOfChange) {
+  WATCH_OR_SKIP(watch);
+  using Change = void (*)(std::byte*);
+  const std::pair<const char*, Change> changes[] = {
+      {"unmapped", [](std::byte* at) { munmap(at, kBytes); }},
+      {"a part of it unmapped", [](std::byte* at) { munmap(at + kBytes / 2, kBytes / 4); }},
+      {"emptied", [](std::byte* at) { madvise(at + kBytes / 2, 4096, MADV_DONTNEED); }},
+      {"moved",
+       [](std::byte* at) {
+         EXPECT_NE(mremap(at, kBytes, 4 * kBytes, MREMAP_MAYMOVE | MREMAP_FIXED, map(4 * kBytes)), MAP_FAILED);
+       }},
+      {"mapped anew", [](std::byte* at) { map(kBytes, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, at); }},
+  };
+  for (const auto& [what, change] : changes) {
+    std::byte* const memory = map(3 * kBytes);
+    const auto before = watch->watch({memory, kBytes}).take();
+    const auto mark = watch->watch({memory + kBytes, kBytes}).take();
+    const auto behind = watch->watch({memory + 2 * kBytes, kBytes}).take();
+    ASSERT_TRUE(watch->settle());
+    EXPECT_FALSE(mark->changed());
+    change(memory + kBytes);
+    ASSERT_TRUE(watch->settle());
+    EXPECT_TRUE(mark->changed()) << what;
+    EXPECT_FALSE(before->changed() || behind->changed()) << what;
+  }
+}
+
+// As a process that writes, reads, forks, and frees what lies in between does.
+TEST(MemoryWatch, WhatIsNoChangeIsNone) {
+  WATCH_OR_SKIP(watch);
+  std::byte* const memory = map(kBytes);
+  const auto mark = watch->watch({memory + 100, 1000}).take();  // in the first page
+  std::memset(memory, 7, kBytes);
+  if (const pid_t child = fork(); child == 0) {
+    memory[0] = std::byte{9};
+    munmap(memory, kBytes);
+    _exit(0);
+  } else {
+    int status = -1;
+    waitpid(child, &status, 0);
+    EXPECT_EQ(status, 0);
+  }
+  munmap(memory + 4096, kBytes - 4096);
+  ASSERT_TRUE(watch->settle());
+  EXPECT_FALSE(mark->changed());
+  EXPECT_EQ(memory[0], std::byte{7});
+  munmap(memory, 4096);
+  ASSERT_TRUE(watch->settle());
+  EXPECT_TRUE(mark->changed());
+}
+
+TEST(MemoryWatch, RefusesWhatOthersCanChange) {
+  WATCH_OR_SKIP(watch);
+  EXPECT_THAT(watch->watch({map(kBytes, MAP_SHARED | MAP_ANONYMOUS), kBytes}).status().message(),
+              HasSubstr("shared"));
+  const int file = memfd_create("eccl-test", MFD_CLOEXEC);
+  ASSERT_EQ(ftruncate(file, kBytes), 0);
+  EXPECT_FALSE(watch->watch({map(kBytes, MAP_SHARED, file), kBytes}).ok());
+  const int program = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+  EXPECT_FALSE(watch->watch({map(4096, MAP_PRIVATE, program), 4096}).ok());
+  std::byte* const hole = map(kBytes);
+  munmap(hole, kBytes);
+  EXPECT_FALSE(watch->watch({hole, kBytes}).ok());
+  close(file);
+  close(program);
+}
+
+// Who has got the address of memory that is being unmapped has to see that it was, also where the thread that
+// unmaps it has not come back from that yet.
+TEST(MemoryWatch, AChangeUnderWayIsSeen) {
+  WATCH_OR_SKIP(watch);
+  for (int round = 0; round < 300; ++round) {
+    std::byte* const memory = map(kBytes);
+    const auto mark = watch->watch({memory, kBytes}).take();
+    std::thread other([&] { munmap(memory, kBytes); });
+    void* again = MAP_FAILED;
+    while (again == MAP_FAILED) {
+      again = mmap(memory, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE,
+                   -1, 0);
+    }
+    // Either it is known that something is under way, or it shows.
+    EXPECT_TRUE(!watch->settle() || mark->changed()) << round;
+    other.join();
+    munmap(again, kBytes);
+  }
+}
+
+// To unmap takes as long as it takes to read the report, whatever has become of the mark and of the watch.
+TEST(MemoryWatch, NobodyWaitsForEver) {
+  std::byte* const memory = map(4 * kBytes);
+  {
+    WATCH_OR_SKIP(watch);
+    ASSERT_TRUE(watch->watch({memory, 4 * kBytes}).ok());  // ends at once
+    munmap(memory, kBytes);
+    std::thread others[4];
+    for (std::thread& each : others) {
+      each = std::thread([] {
+        for (int i = 0; i < 200; ++i) munmap(map(kBytes), kBytes);
+      });
+    }
+    munmap(memory + kBytes, kBytes);
+    for (std::thread& each : others) each.join();
+  }
+  munmap(memory + 2 * kBytes, 2 * kBytes);
+}
+
+}  // namespace
+}  // namespace eccl::transport::verbs
