@@ -144,7 +144,7 @@ void Engine::catchUp() {
   asDriver([&] {
     disarm();
     const TimePoint until = options_.system->now() + kCatchUp;
-    FastLooks looks(manner(true), false, *options_.system);
+    FastLooks looks(manner(true), FastLooks::At::memory, *options_.system);
     bool moved = false;
     while (!failing() && options_.system->now() < until) {
       if (drive() || role_.news()) {

@@ -71,9 +71,10 @@ bool FastGroup::run(FastLooks::Manner manner, System& system, const std::functio
   const auto every = [this](auto visit) {
     for (const Queue& queue : queues_) visit(*queue.any);
   };
-  bool sockets = false, all = false;
-  every([&](const FastPath& path) { sockets |= !path.sockets_.empty(); });
-  for (FastLooks looks(manner, sockets, system);;) {
+  bool all = false;
+  FastLooks::At at = FastLooks::At::memory;
+  every([&](const FastPath& path) { at = std::max(at, path.at_); });
+  for (FastLooks looks(manner, at, system);;) {
     bool moved = false;
     const ReceiveEnd* awaited = nullptr;
     const bool usual = advance(looks.patient(), &moved, &awaited);

@@ -59,6 +59,8 @@ std::unique_ptr<FastPath> FastPath::of(const Call& call, const Plan& plan, const
     if (connection->path()->inMemory()) continue;
     if (!connection->path()->polls()) return nullptr;
     made->sockets_.push_back(connection->path());
+    made->at_ = std::max(made->at_,
+                         connection->path()->pollsMemory() ? FastLooks::At::devices : FastLooks::At::sockets);
     if (!connection->sends() && ++polled > kMaxPolled) return nullptr;
   }
   for (size_t lane = 0; lane < plan.program->lanes.size(); ++lane) {

@@ -37,13 +37,14 @@ class FastLooks {
     bool spins;   // without giving up the processor
     bool queued;  // the caller waits for the calls later, and not long here
   };
-  /// `sockets`: each look takes a system call or two.
-  FastLooks(Manner manner, bool sockets, System& system)
+  /// What is looked at, the quickest first: lines of memory, memory of a device, by its library; or sockets,
+  /// which takes a system call or two.
+  enum class At : uint8_t { memory, devices, sockets };
+  FastLooks(Manner manner, At at, System& system)
       : manner_(manner),
-        sockets_(sockets),
+        at_(at),
         system_(system),
-        most_(!manner.spins ? kYields
-                            : (sockets ? kLooksAtSockets : kLooks) / (manner.queued ? kQueuedFraction : 1)) {}
+        most_(manner.spins ? kLooks[static_cast<int>(at)] / (manner.queued ? kQueuedFraction : 1) : kYields) {}
   /// Something has moved.
   void restart() { made_ = nextClock_ = 0; }
   /// Peers may need this processor.
@@ -68,8 +69,8 @@ class FastLooks {
   void rest(const ReceiveEnd* awaited) {
     weight_ = 1;
     if (!manner_.spins) return system_.yield();
-    if (sockets_) return;
-    if (awaited == nullptr) return relaxProcessor();
+    if (at_ == At::sockets) return;
+    if (awaited == nullptr || at_ == At::devices) return relaxProcessor();
     weight_ = kGlances;
     for (int i = 0; i < kGlances && !awaited->hasCome(); ++i) relaxProcessor();
   }
@@ -78,7 +79,7 @@ class FastLooks {
   /// So many looks at one line count as as many looks at all.
   static constexpr int kGlances = 8;
   /// 20 to 50 us of spinning, or some yields.
-  static constexpr int kLooks = 1000, kLooksAtSockets = 60, kYields = 20;
+  static constexpr int kLooks[] = {1000, 500, 60}, kYields = 20;
   /// Of queued calls a fraction of the spinning, and not longer than that in all: peers that call in step come
   /// within that, and one that is late must not hold up what the caller does meanwhile. Peers without a core of
   /// their own need turns of it, and a thread that computes there takes one of milliseconds: then it is over.
@@ -91,7 +92,7 @@ class FastLooks {
   static constexpr int kPatientLooks = 100, kPatientYields = 4;
 
   Manner manner_;
-  bool sockets_;
+  At at_;
   System& system_;
   int most_, made_ = 0;
   int weight_ = 1;     // of the next look
@@ -211,6 +212,7 @@ class FastPath {
   std::vector<Post> posts_;
   std::vector<transport::Connection*> connections_;
   std::vector<transport::Path*> sockets_;  // those of the connections that are not in memory
+  FastLooks::At at_ = FastLooks::At::memory;
   std::byte* buffers_[kMemorySpaces] = {};
   uint32_t signature_ = 0;
   const ReceiveEnd* awaited_ = nullptr;  // where advance() found no message
@@ -221,7 +223,7 @@ class FastPath {
 
 template <class Stop>
 bool FastPath::run(FastLooks::Manner manner, System& system, const Stop& stop) {
-  for (FastLooks looks(manner, !sockets_.empty(), system);;) {
+  for (FastLooks looks(manner, at_, system);;) {
     awaited_ = nullptr;
     const Answer answer = advance(looks.patient());
     if (answer == Answer::done) break;

@@ -76,6 +76,8 @@ class Path {
   /// spin. False: only the reactor, or Transport::progress(), finds out.
   virtual bool polls() const { return false; }
   virtual void poll() {}
+  /// poll() takes no system call: it looks at memory of a device's.
+  virtual bool pollsMemory() const { return false; }
   /// The lane needs the connection no more for now: send the credits that the sender waits for. Others may be
   /// held back until flush().
   virtual void settle() { flush(); }

@@ -40,6 +40,7 @@ class VerbsPath : public Path, public QueueUser {
   Status start();
   const char* name() const override { return "verbs"; }
   bool polls() const override { return true; }
+  bool pollsMemory() const override { return true; }
   void poll() override { adapter_.completions().poll(); }
   void beforeSleep() override { adapter_.completions().arm(); }
   void poison() override;
