@@ -53,7 +53,7 @@ TEST(VerbsCost, OfReceivingShortMessages) {
     wire.path->settle();
   });
   // The peer's messages, and a credit for each half of a ring.
-  EXPECT_EQ(count.sendDoorbells, kMessages + 2 * kMessages / kWireShape.slots);
+  EXPECT_EQ(count.sendDoorbells, kMessages + 2 * kMessages / kWireSlots);
 }
 
 }  // namespace

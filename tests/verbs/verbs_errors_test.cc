@@ -60,7 +60,7 @@ TEST_F(VerbsErrors, EveryStatusIsASentence) {
     const std::string reason = brokenBy([&, status = status](Party&, Connection& connection) {
       verbsEmulationFailCompletion(0, VERBS_EMULATION_SENDS, 1, status);
       // A request that asks for a completion is not the first.
-      for (int i = 0; i < 8; ++i) EXPECT_TRUE(trySend(connection.sendEnd, {}, 0));
+      for (int i = 0; i < 30; ++i) EXPECT_TRUE(trySend(connection.sendEnd, {}, 0));
       connection.path()->kick();
       connection.path()->askForReleases();
     });

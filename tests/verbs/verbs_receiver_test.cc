@@ -28,7 +28,7 @@ TEST(VerbsReceiver, TakesWhatComesInAllWays) {
   EXPECT_EQ(received.data[199], std::byte{5});
   wire.end.release();
 
-  wire.write(wire.landing.address + 4096, wire.landing.key, 4096);
+  wire.write(wire.landing.address, wire.landing.key, 4096);
   EXPECT_FALSE(wire.end.peek(received));
   wire.tell(message(1, 4096, Way::landed));
   ASSERT_TRUE(wire.end.peek(received));
@@ -104,9 +104,9 @@ TEST(VerbsReceiver, RefusesWhatCannotBe) {
 
 TEST(VerbsReceiver, RefusesMoreThanTheCreditsGiven) {
   Wire wire(~uint64_t{0} - 1);
-  for (uint64_t k = 0; k < kWireShape.slots; ++k) wire.tell(message(~uint64_t{0} - 1 + k, 8, Way::inFrame), 8);
+  for (uint64_t k = 0; k < kWireSlots; ++k) wire.tell(message(~uint64_t{0} - 1 + k, 8, Way::inFrame), 8);
   EXPECT_EQ(wire.breaks, 0) << wire.reason;
-  wire.tell(message(~uint64_t{0} - 1 + kWireShape.slots, 8, Way::inFrame), 8);
+  wire.tell(message(~uint64_t{0} - 1 + kWireSlots, 8, Way::inFrame), 8);
   EXPECT_THAT(wire.reason, HasSubstr("number exceeds the credits given"));
 }
 
@@ -175,15 +175,15 @@ TEST(VerbsReceiver, SendsFewCredits) {
   Wire wire;
   const auto credits = [&] { return wire.heard.size(); };
   Received received;
-  for (uint64_t k = 0; k < 4; ++k) {
+  for (uint64_t k = 0; k < kWireSlots; ++k) {
     wire.tell(message(k, 8, Way::inFrame), 8);
     ASSERT_TRUE(wire.end.peek(received));
     wire.end.release();
     wire.path->kick();
     wire.look();
-    EXPECT_EQ(credits(), (k + 1) / 2);
+    EXPECT_EQ(credits(), (k + 1) / (kWireSlots / 2));
   }
-  EXPECT_EQ(wire.heard.back().frame.released, 4u);
+  EXPECT_EQ(wire.heard.back().frame.released, kWireSlots);
   EXPECT_TRUE(wire.path->drained());
   wire.path->endReceiving();
   wire.look();

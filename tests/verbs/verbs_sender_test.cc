@@ -29,19 +29,25 @@ TEST(VerbsSender, SendsEachLengthItsWay) {
   ASSERT_EQ(wire.heard.size(), 3u);
   EXPECT_EQ(wire.heard[1].way, Way::inFrame);
   EXPECT_EQ(wire.heard[2].way, Way::landed);
-  EXPECT_EQ(wire.memory[2 * 4096 + kInFrame], std::byte{9});
-  EXPECT_EQ(wire.memory[2 * 4096 + kInFrame + 1], std::byte{0});
+  EXPECT_EQ(wire.memory[kInFrame], std::byte{9});
+  EXPECT_EQ(wire.memory[kInFrame + 1], std::byte{0});
+  // Places go round among long messages.
+  send(wire, 8);
+  send(wire, 4000);
+  EXPECT_EQ(wire.memory[4096 + 3999], std::byte{9});
+  EXPECT_EQ(wire.memory[2 * 4096], std::byte{0});
 
   VerbsFrame grant{};
   grant.frame.kind = FrameKind::grant;
-  grant.frame.sequence = 3;
+  grant.frame.sequence = 5;
   grant.frame.length = 2000;
-  grant.address = wire.place().address + 17;
+  grant.address = wire.place().address + 3 * 4096 + 17;
   grant.key = wire.place().key;
   wire.tell(grant);
   send(wire, 2000);
   EXPECT_EQ(wire.heard.back().way, Way::granted);
-  EXPECT_EQ(wire.memory[17], std::byte{9});
+  EXPECT_EQ(wire.memory[3 * 4096 + 17], std::byte{9});
+  EXPECT_EQ(wire.memory[3 * 4096 + 16], std::byte{0});
   EXPECT_EQ(wire.breaks, 0) << wire.reason;
 }
 

@@ -12,7 +12,8 @@
 
 namespace eccl::transport::verbs {
 
-inline constexpr RingShape kWireShape{4, 4096};
+inline constexpr RingShape kWireShape{4, 4096};  // so many long messages; short ones:
+inline constexpr uint32_t kWireSlots = withShortSlots(kWireShape).slots;
 inline constexpr uint64_t kCached = 1 << 20;
 
 /// PathEnd: VerbsSender or VerbsReceiver, RingEndKind likewise.
@@ -55,9 +56,8 @@ struct VerbsWire final : QueueUser {
                       reason = why;
                     },
                     {}};
-    landing = {reinterpret_cast<uintptr_t>(made.memory.get()) + kWireShape.dataAt(), made.ring->rkey,
-               kWireShape.slots, kWireShape.slotBytes};
-    context.attach(end, made.memory.get());
+    if (!kSends) landing = made.landing();
+    context.attach(end, made.memory.get(), made.shape);
     end.directFrom = context.zeroCopyFrom;
     end.mine = kOwnAddressSpace;
     end.mine.reachable = registrations.get();

@@ -1,6 +1,7 @@
 // What goes over a queue pair: a frame in a SEND, with the data behind it or written before it.
 #pragma once
 
+#include "program/ring_layout.h"
 #include "transport/messages/message_frame.h"
 
 namespace eccl::transport::verbs {
@@ -28,5 +29,11 @@ struct VerbsFrame {
   Way way;  // of a message
 };
 static_assert(sizeof(VerbsFrame) == 56);
+
+/// Which landing place a message's data has: as many long ones as there are places may be on their way.
+/// `longs`: messages of more than kInFrame bytes before it.
+constexpr uint64_t landingOf(const RingShape& shape, uint64_t message, uint64_t longs) {
+  return shape.longOnes > 0 ? longs % shape.longOnes : message & (shape.slots - 1);
+}
 
 }  // namespace eccl::transport::verbs

@@ -114,11 +114,11 @@ const char* VerbsReceiver::faultOf(const VerbsFrame& header, uint32_t behind) co
 
 void VerbsReceiver::take(const VerbsFrame& header, const std::byte* data) {
   const MessageFrame& frame = header.frame;
-  const uint32_t slots = end_.shape.slots;
   Slot& slot = *end_.slot(frame.sequence);
   // As LandingPlace says, which `area` counts in lines.
-  if (frame.length > kInlineBytes)
-    slot.area = static_cast<uint32_t>((frame.sequence & (slots - 1)) * (end_.shape.slotBytes / kCacheLine));
+  const uint64_t place = landingOf(end_.shape, frame.sequence, longs_);
+  slot.area = static_cast<uint32_t>(place * (end_.shape.slotBytes / kCacheLine));
+  longs_ += frame.length > kInFrame;
   int placed = header.way == Way::granted ? kSlotPut : 0;
   if (header.way == Way::inFrame && frame.length > 0) {
     const PutOffer& offer = end_.offers[frame.sequence & (end_.shape.offers() - 1)];

@@ -37,6 +37,7 @@ class VerbsReceiver final : public VerbsPath {
   CreditsDue credits_;
   std::vector<Granted> granted_;  // by number of message, modulo offers
   uint64_t arrived_;              // the number of the message that comes next
+  uint64_t longs_ = 0;            // of more than kInFrame bytes before it
 };
 
 }  // namespace eccl::transport::verbs

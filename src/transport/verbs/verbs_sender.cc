@@ -58,9 +58,10 @@ void VerbsSender::sendMessage() {
     queue().write(data, key, length, grant.address, grant.key);
   } else {
     header.way = Way::landed;
-    const uint64_t place = landing_.address + (message_ & (landing_.slots - 1)) * landing_.slotBytes;
-    queue().write(data, key, length, place, landing_.key);
+    const uint64_t place = landingOf(end_.shape, message_, longs_);
+    queue().write(data, key, length, landing_.address + place * landing_.slotBytes, landing_.key);
   }
+  ++longs_;
   queue().send(&header, sizeof header, nullptr, 0, 0, message_ + 1);
 }
 

@@ -7,12 +7,12 @@
 
 namespace eccl::transport::verbs {
 
-/// Where the receiver lets messages land that it has granted no other place. Goes over the wire as it lies in
-/// memory: each slot has slotBytes there, in the order of the slots.
+/// Where the receiver lets messages land that it has granted no other place: see landingOf(). Goes over the
+/// wire as it lies in memory.
 struct LandingPlace {
   uint64_t address;
   uint32_t key;
-  uint32_t slots, slotBytes;
+  uint32_t places, slotBytes;  // so many, of so many bytes each
 };
 
 /// Sends what lanes publish, and turns credits into released slots. Owner, threads, failure: see VerbsPath.
@@ -45,6 +45,7 @@ class VerbsSender final : public VerbsPath {
   const LandingPlace landing_;
   std::vector<Grant> grants_;  // by number of message, modulo offers
   uint64_t message_;           // what is sent next
+  uint64_t longs_ = 0;         // of more than kInFrame bytes before it
   uint64_t sent_;              // the device has done with the messages before this one
   uint64_t reference_;         // one past the last that was sent from the user's memory
   uint64_t credited_;          // released, as the receiver says

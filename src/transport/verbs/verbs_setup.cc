@@ -8,7 +8,7 @@
 namespace eccl::transport::verbs {
 namespace {
 
-constexpr uint32_t kVersion = 1;  // of what follows, and of VerbsFrame
+constexpr uint32_t kVersion = 2;  // of what follows, and of VerbsFrame
 
 struct OfferText {
   uint32_t version, unused;
@@ -27,7 +27,7 @@ template <class PathEnd, class End, class... Arguments>
 Result<std::unique_ptr<Path>> openPath(VerbsEnd& made, End& end, Opening& opening,
                                        const Arguments&... arguments) {
   const TransportContext& context = *made.context;
-  context.attach(end, made.memory.get());
+  context.attach(end, made.memory.get(), made.shape);
   end.directFrom = context.zeroCopyFrom;
   end.mine = kOwnAddressSpace;
   end.mine.reachable = made.rail->registrations;
@@ -45,10 +45,9 @@ class VerbsOffer final : public Offer {
   explicit VerbsOffer(VerbsEnd end) : end_(std::move(end)) {}
   Status onAnswer(SetupData& answer, SetupData* confirmation) override {
     const auto text = answer.as<AnswerText>();
-    const RingShape& ring = end_.context->ring;
     if (!text.has_value() || text->version != kVersion)
       return Status::error(Code::remote, "the answer is of another version of this transport");
-    if (text->landing.slots != ring.slots || text->landing.slotBytes != ring.slotBytes)
+    if (text->landing.places != end_.shape.mostLong() || text->landing.slotBytes != end_.shape.slotBytes)
       return Status::error(Code::remote, "the answer is for slots of another size");
     landing_ = text->landing;
     ECCL_TRY(end_.queue->connect(text->queue));
@@ -92,11 +91,12 @@ QueueNeed needOf(const RingShape& ring, bool sends) {
   QueueNeed need;
   need.headerBytes = sizeof(VerbsFrame);
   if (sends) {
-    need.sends = 4 * ring.slots + kOthers;     // two for a message, and as many that are not known to be done
+    // Two for a long message, one for others, and as many that are not known to be done.
+    need.sends = 2 * (ring.slots + ring.mostLong()) + kOthers;
     need.receives = 4 * ring.slots + kOthers;  // credits for a ring of messages, grants for three
     need.receiveBytes = sizeof(VerbsFrame);
   } else {
-    need.sends = 4 * ring.slots + kOthers;
+    need.sends = 4 * ring.mostLong() + kOthers;  // what there is no room for can wait
     need.receives = ring.slots + kOthers;
     need.receiveBytes = sizeof(VerbsFrame) + std::min(kInFrame, ring.slotBytes);
     need.writable = true;
@@ -118,7 +118,7 @@ Status VerbsEnd::make(const TransportContext& its, const Rail& over, const Gid* 
         options.gidIndex >= 0 ? format(" number %d (ECCL_IB_GID_INDEX)", options.gidIndex).c_str() : "",
         peers != nullptr ? " like the peer's, " : "", peers != nullptr ? textOf(*peers).c_str() : "");
   }
-  const RingShape& shape = its.ring;
+  shape = withShortSlots(its.ring);
   ECCL_ASSIGN(memory, mapPrivate(ringMemoryBytes(shape)));
   formatRing(memory.get(), shape, its.firstMessage);
   // Of the receiver's ring peers may write to what lies in slots alone.
@@ -129,6 +129,11 @@ Status VerbsEnd::make(const TransportContext& its, const Rail& over, const Gid* 
   ECCL_ASSIGN(queue,
               QueuePair::make(*over.adapter, over.port, *gid, needOf(shape, sends), options, *its.system));
   return {};
+}
+
+LandingPlace VerbsEnd::landing() const {
+  const auto address = reinterpret_cast<uintptr_t>(memory.get()) + shape.dataAt();
+  return {address, ring->rkey, shape.mostLong(), shape.slotBytes};
 }
 
 VerbsPath::Wiring VerbsEnd::wire(Opening& opening) {
@@ -162,11 +167,7 @@ Result<std::unique_ptr<Acceptance>> acceptVerbs(const TransportContext& context,
   VerbsEnd end;
   ECCL_TRY(end.make(context, rail, &peers, false, options));
   ECCL_TRY(end.queue->connect(text->queue));
-  const auto address = reinterpret_cast<uintptr_t>(end.memory.get()) + context.ring.dataAt();
-  answer->set(AnswerText{kVersion,
-                         0,
-                         end.queue->address(),
-                         {address, end.ring->rkey, context.ring.slots, context.ring.slotBytes}});
+  answer->set(AnswerText{kVersion, 0, end.queue->address(), end.landing()});
   return std::unique_ptr<Acceptance>(std::make_unique<VerbsAcceptance>(std::move(end)));
 }
 

@@ -19,6 +19,7 @@ struct Rail {
 struct VerbsEnd {
   const TransportContext* context = nullptr;
   const Rail* rail = nullptr;
+  RingShape shape;
   RingMemory memory;
   MemoryHandle ring;
   std::unique_ptr<QueuePair> queue;
@@ -27,6 +28,8 @@ struct VerbsEnd {
   /// no GID for it. Not logged.
   Status make(const TransportContext& its, const Rail& over, const Gid* peers, bool sends,
               const VerbsOptions& options);
+  /// Of a receiver's.
+  LandingPlace landing() const;
   VerbsPath::Wiring wire(Opening& opening);
 };
 
