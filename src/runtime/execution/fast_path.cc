@@ -66,11 +66,6 @@ std::unique_ptr<FastPath> FastPath::of(const Call& call, const Plan& plan, const
   for (size_t lane = 0; lane < plan.program->lanes.size(); ++lane) {
     if (!made->addLane(call, plan, static_cast<int>(lane))) return nullptr;
   }
-  // Where a device has to know the memory of long messages, each Run asks for that (Transport::useMemory()).
-  const auto isAsked = [](const transport::Connection* each) {
-    return (each->sends() ? each->sendEnd.mine : each->receiveEnd.mine).reachable != nullptr;
-  };
-  if (!made->isShort_ && std::any_of(plan.connections.begin(), plan.connections.end(), isAsked)) return nullptr;
   const algorithms::CollectiveShape shape{call.collective, plan.program->ranks, call.root};
   made->record_ = record;
   made->shape_ = record.shape();

@@ -75,7 +75,8 @@ class VerbsTransport final : public Transport {
   }
   std::vector<std::unique_ptr<MemoryUse>> useMemory(const MemoryRange& memory) override {
     std::vector<std::unique_ptr<MemoryUse>> uses;
-    if (memory.bytes < context_.zeroCopyFrom) return uses;
+    // What one message holds is copied as soon as the peer has said that it has read it.
+    if (memory.bytes <= context_.ring.slotBytes) return uses;
     for (size_t i = 0; i < adapters_.size(); ++i) {
       if (!adapters_[i]->isUsed()) continue;
       if (auto use = registrations_[i]->use(memory); use != nullptr) uses.push_back(std::move(use));
