@@ -86,7 +86,7 @@ SetupData dataOf(std::string_view bytes) {
 void toAcceptor(std::string_view bytes) {
   VerbsWire<VerbsReceiver, ReceiveEnd> wire;
   SetupData answer;
-  const auto made = acceptVerbs(wire.context, wire.rail, wire.options, dataOf(bytes), &answer);
+  const auto made = acceptVerbs(wire.context, wire.rails, wire.options, dataOf(bytes), &answer);
   if (!made.ok()) return;
   SetupData confirmation = dataOf(bytes);
   (*made)->onConfirmation(confirmation).ignore();
@@ -95,7 +95,7 @@ void toAcceptor(std::string_view bytes) {
 void toOfferer(std::string_view bytes) {
   VerbsWire<VerbsSender, SendEnd> wire;
   SetupData offer, answer = dataOf(bytes), confirmation;
-  const auto made = offerVerbs(wire.context, wire.rail, wire.options, &offer);
+  const auto made = offerVerbs(wire.context, wire.rails, 0, wire.options, &offer);
   require(made.ok());
   if ((*made)->onAnswer(answer, &confirmation).ok()) require(!confirmation.bytes.empty());
 }

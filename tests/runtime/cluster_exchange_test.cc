@@ -169,6 +169,42 @@ TEST_F(MeetingTest, ARankIsOnTheCpuThatHasItsCores) {
   EXPECT_GE(both, one) << "2, but for a cgroup that grants one";
 }
 
+// Ranks of a CPU take turns of the ports that hang below it; those of one without, of all.
+TEST_F(MeetingTest, ARankBestUsesThePortsOfItsCpu) {
+  ECCL_NEEDS_XML();
+  const std::string path = ::testing::TempDir() + "eccl-three-ports-" + std::to_string(getpid()) + ".xml";
+  const auto nic = [](int number) {
+    const std::string n = std::to_string(number);
+    return R"(<pci busid="0000:)" + n + R"(1:00.0" class="0x020700" link_speed="16.0 GT/s PCIe" link_width="16">
+      <nic><net name="mlx5_)" +
+           n + R"(" dev=")" + n + R"(" speed="100000" port="1" guid="0x)" + n +
+           R"(" maxconn="128" gdr="0"/></nic></pci>)";
+  };
+  const auto cpu = [](int node, const char* cores, const std::string& below) {
+    return "<cpu numaid=\"" + std::to_string(node) + "\" affinity=\"" + cores +
+           R"(" arch="x86_64" vendor="GenuineIntel" familyid="6" modelid="143">)" + below + "</cpu>";
+  };
+  // Its cores are none of this machine's, so ranks are on its CPUs in turn.
+  std::ofstream(path)
+      << "<system version=\"1\">"
+      << cpu(0, "00000000,00000001,00000000,00000000,00000000,00000000,00000000,00000000,00000000", nic(0))
+      << cpu(1, "00000000,00000002,00000000,00000000,00000000,00000000,00000000,00000000,00000000",
+             nic(1) + nic(2))
+      << cpu(2, "00000000,00000004,00000000,00000000,00000000,00000000,00000000,00000000,00000000", "")
+      << "</system>";
+  for (int rank = 0; rank < 9; ++rank) add(path, "node7");
+  add(path, "node8");
+  std::remove(path.c_str());
+  const RankHosts met = meetAll();
+  const std::vector<std::vector<std::string>> expected = {
+      {"mlx5_0", "mlx5_1", "mlx5_2"}, {"mlx5_1", "mlx5_2", "mlx5_0"}, {"mlx5_2", "mlx5_0", "mlx5_1"},
+      {"mlx5_0", "mlx5_1", "mlx5_2"}, {"mlx5_2", "mlx5_1", "mlx5_0"}, {"mlx5_2", "mlx5_0", "mlx5_1"},
+      {"mlx5_0", "mlx5_1", "mlx5_2"}, {"mlx5_1", "mlx5_2", "mlx5_0"}, {"mlx5_2", "mlx5_0", "mlx5_1"},
+      {"mlx5_0", "mlx5_1", "mlx5_2"}};
+  for (int rank = 0; rank < 10; ++rank)
+    EXPECT_EQ(met.portsOf(rank), expected[static_cast<size_t>(rank)]) << rank;
+}
+
 TEST_F(MeetingTest, ASplitKeepsWhatItsRanksKnow) {
   ECCL_NEEDS_TALES();
   for (const char* file : {"azure_ndv4.xml", "azure_ncv4.xml", "azure_ncv4.xml"}) add(file, "node7");

@@ -12,11 +12,13 @@ using ::testing::HasSubstr;
 class VerbsErrors : public OnEmulation {
  protected:
   /// Connects, has something happen, and returns what the sender is told. Both lanes see it.
-  static std::string brokenBy(const std::function<void(Party& party, Connection& connection)>& happens) {
+  static std::string brokenBy(const std::function<void(Party& party, Connection& connection)>& happens,
+                              const std::vector<std::string>& near = {}) {
     std::string reason;
     runTwo(
         setup(), false,
         [&](Party& party) -> std::string {
+          party.connector->setNearPorts(near);
           CONNECT_BY_VERBS(connection, party.sending());
           PARTY_CHECK(party.await());
           happens(party, *connection);
@@ -72,6 +74,22 @@ TEST_F(VerbsErrors, EveryStatusIsASentence) {
 TEST_F(VerbsErrors, APortThatGoesDownIsNamed) {
   EXPECT_THAT(brokenBy([](Party&, Connection&) { verbsEmulationSetPortState(0, 1, IBV_PORT_DOWN); }),
               HasSubstr("port 1 of the RDMA device emu0 of rank 0 (test): port error"));
+}
+
+// The receiver, to which no port is near, takes the one of that number.
+TEST_F(VerbsErrors, TheSenderChoosesThePort) {
+  EXPECT_THAT(brokenBy([](Party&, Connection&) { verbsEmulationSetPortState(1, 1, IBV_PORT_DOWN); }, {"emu1"}),
+              HasSubstr("port 1 of the RDMA device emu1 of rank 0 (test): port error"));
+  verbsEmulationReset();
+  EXPECT_THAT(brokenBy(
+                  [](Party&, Connection& connection) {
+                    verbsEmulationFailCompletion(0, VERBS_EMULATION_SENDS, 1, IBV_WC_RETRY_EXC_ERR);
+                    for (int i = 0; i < 30; ++i) EXPECT_TRUE(trySend(connection.sendEnd, {}, 0));
+                    connection.path()->kick();
+                    connection.path()->askForReleases();
+                  },
+                  {"emu1"}),
+              HasSubstr("from emu1:1, GID 3, RoCE v2, 127.0.0.2 to the peer's GID 3, RoCE v2, 127.0.0.2"));
 }
 
 TEST_F(VerbsErrors, ADeviceThatFailsIsNamed) {

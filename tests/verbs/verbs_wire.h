@@ -34,9 +34,10 @@ struct VerbsWire final : QueueUser {
     const Gid gid = *chooseGid(port, options);
     adapter = Adapter::open(std::move(found.devices[0].context), {port}, reactor, "rank 0 (test)").take();
     registrations = std::make_unique<Registrations>(adapter->domain(), kCached, "rank 0 (test)");
-    rail = {adapter.get(), registrations.get(), port};
+    rails.add({adapter.get(), registrations.get(), port});
+    rails.order({});
     VerbsEnd made;
-    EXPECT_TRUE(made.make(context, rail, nullptr, kSends, options).ok());
+    EXPECT_TRUE(made.make(context, rails[0], nullptr, kSends, options).ok());
     const QueueNeed need{64, 64, 4096, sizeof(VerbsFrame), true};
     peer = QueuePair::make(*adapter, port, gid, need, options, System::real()).take();
     EXPECT_TRUE(peer->connect(made.queue->address()).ok());
@@ -110,7 +111,7 @@ struct VerbsWire final : QueueUser {
   Reactor reactor;
   std::unique_ptr<Adapter> adapter;
   std::unique_ptr<Registrations> registrations;
-  Rail rail;
+  Rails rails;
   std::unique_ptr<QueuePair> peer;
   std::unique_ptr<std::byte[]> memory;  // the peer's
   MemoryHandle known;

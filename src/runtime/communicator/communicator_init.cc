@@ -216,6 +216,7 @@ Status Communicator::exchange(InitTimes& times) {
     ECCL_ASSIGN(hosts_, RankHosts::meetInCommon(met_, mine.host, rank_, gather, describeRank));
   }
   const Placement& where = hosts_->placement();
+  engine_.setNearPorts(hosts_->portsOf(rank_));
   ECCL_INFO("%s is here: %s", describe(rank_).c_str(), hosts_->location(rank_).text().c_str());
   times.passed("hosts");
   if (device() != nullptr) ECCL_TRY(logged(device()->meet(meeting(gather))));

@@ -72,6 +72,12 @@ void Engine::setRings(const RingShape& ring, uint32_t directFrom, uint64_t slotS
   role_.leave(left());
 }
 
+void Engine::setNearPorts(std::vector<std::string> names) {
+  role_.take();
+  connector_->setNearPorts(std::move(names));
+  role_.leave(left());
+}
+
 void Engine::submit(std::span<const std::shared_ptr<Run>> runs) {
   const auto queue = [&] {
     makeRoom(inbox_.queued, runs.size());

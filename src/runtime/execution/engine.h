@@ -90,6 +90,8 @@ class Engine : DriverRole::Bells {
   /// The rings of connections to come, and how they use memory on this host; see transport::TransportContext.
   /// Before the first Run. Any thread.
   void setRings(const RingShape& ring, uint32_t directFrom, uint64_t slotSpread);
+  /// See Connector.
+  void setNearPorts(std::vector<std::string> names);
   /// Bytes of the largest cache that are this rank's. Before the first Run.
   void setCacheShare(size_t bytes) { cacheShare_ = bytes; }
   /// What runs the calls' work. Any thread, once open.

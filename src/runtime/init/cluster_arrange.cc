@@ -139,6 +139,26 @@ std::vector<RankLocation> RankHosts::locations() const {
   return all;
 }
 
+std::vector<std::string> RankHosts::portsOf(int rank) const {
+  const auto hostOf = [this](size_t r) { return kinds_[static_cast<size_t>(ranks_[r])].host; };
+  const auto self = static_cast<size_t>(rank);
+  const auto& made = hosts_[static_cast<size_t>(hostOf(self))].made;
+  std::vector<std::string> names;
+  if (made == nullptr || cpus_[self] == topology::Device::kNone) return names;
+  std::vector<int> ports = topology::portsNear(*made, cpus_[self]);
+  const auto far = std::stable_partition(ports.begin(), ports.end(),
+                                         [&](int port) { return made->cpuOf(port) == cpus_[self]; });
+  const auto near = far - ports.begin();
+  // Where its CPU has none, all are alike to it.
+  const auto alike = near > 0 ? near : static_cast<std::ptrdiff_t>(ports.size());
+  std::ptrdiff_t before = 0;
+  for (size_t r = 0; r < self; ++r)
+    before += hostOf(r) == hostOf(self) && (near == 0 || cpus_[r] == cpus_[self]);
+  if (alike > 0) std::rotate(ports.begin(), ports.begin() + before % alike, ports.begin() + alike);
+  for (const int port : ports) names.push_back(made->devices[static_cast<size_t>(port)].name);
+  return names;
+}
+
 Result<topology::Cluster> RankHosts::cluster() const {
   std::vector<topology::Host> made;
   topology::Cluster cluster;

@@ -72,6 +72,9 @@ class RankHosts {
   std::vector<RankLocation> locations() const;
   /// Where all are, as numbers.
   const Placement& placement() const { return placement_; }
+  /// Names of its host's ports, in the order in which a rank best uses them: those nearest to its CPU first,
+  /// of which ranks of that CPU take turns. Empty: none is known.
+  std::vector<std::string> portsOf(int rank) const;
   /// Hosts, without a network, and ranks. Each rank is on the CPU that has all its cores; else on those that
   /// have some, in turn, as nothing is known of where it runs. locations() says the same. Put together anew
   /// each time, as few ask for it. Error (invalidUsage): hosts differ, and a rank's build has no JSON to tell

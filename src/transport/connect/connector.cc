@@ -77,6 +77,10 @@ Connector::~Connector() {
   for (auto& [id, call] : implementation_->unaskedCalls) call->reply(ThreadCall::State::gone);
 }
 
+void Connector::setNearPorts(std::vector<std::string> names) {
+  implementation_->context.transports.context().nearPorts = std::move(names);
+}
+
 void Connector::setRings(const RingShape& ring, uint32_t directFrom, uint64_t slotSpread) {
   Implementation& self = *implementation_;
   TransportContext& context = self.context.transports.context();

@@ -90,6 +90,8 @@ class Connector {
   /// Sets ConnectorOptions::ring, and TransportContext::directFrom and slotSpread, for connections to come.
   /// Callers that wait already and have other rings are turned away.
   void setRings(const RingShape& ring, uint32_t directFrom, uint64_t slotSpread);
+  /// Sets TransportContext::nearPorts. Before the first connection.
+  void setNearPorts(std::vector<std::string> names);
   /// The connection of this name, made on first use; never null, and there as long as the Connector. See
   /// Connection::state(): it is usually still connecting.
   ///

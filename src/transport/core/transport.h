@@ -75,8 +75,8 @@ struct SetupData {
 /// The most that TransportContext::slotSpread is of use.
 inline constexpr uint64_t kMostSlotSpread = 8 << 20;
 
-/// What a transport needs to know of its rank. Constant but for directFrom and slotSpread. Outlives the
-/// transport.
+/// What a transport needs to know of its rank. Constant but for ring, directFrom, slotSpread and nearPorts,
+/// which are set before the first connection. Outlives the transport.
 struct TransportContext {
   int rank = 0;
   Reactor* reactor = nullptr;
@@ -84,9 +84,12 @@ struct TransportContext {
   RingShape ring;  // of all connections, on all ranks
   uint64_t firstMessage = 0;
   uint16_t epoch = 0;
-  bool allowDirect = true;    // ranks of this host read and write each other's user memory
-  uint32_t directFrom = 0;    // bytes from which they do; for connections to come
-  int64_t singleCopy = -1;    // bytes from which they read plain memory; 0: never; -1: as measured
+  bool allowDirect = true;  // ranks of this host read and write each other's user memory
+  uint32_t directFrom = 0;  // bytes from which they do; for connections to come
+  int64_t singleCopy = -1;  // bytes from which they read plain memory; 0: never; -1: as measured
+  /// Network ports of this host by name (mlx5_0, eth0; mlx5_0:2 where a device has several), those first that
+  /// this rank best uses. Ports that the topology does not know are not among them.
+  std::vector<std::string> nearPorts;
   uint64_t slotSpread = 0;    // bytes of shared memory that its messages go round in; for connections to come
   uint32_t zeroCopyFrom = 0;  // bytes from which a socket sends straight from the user's memory
   uint32_t partBytes = 0;     // over several sockets, a message travels in parts of so many

@@ -11,7 +11,7 @@ namespace {
 constexpr uint32_t kVersion = 2;  // of what follows, and of VerbsFrame
 
 struct OfferText {
-  uint32_t version, unused;
+  uint32_t version, rail;
   QueueAddress queue;
 };
 struct AnswerText {
@@ -108,6 +108,12 @@ QueueNeed needOf(const RingShape& ring, bool sends) {
 
 Status VerbsEnd::make(const TransportContext& its, const Rail& over, const Gid* peers, bool sends,
                       const VerbsOptions& options) {
+  const Status status = tryToMake(its, over, peers, sends, options);
+  return status.ok() || !over.registrations->giveBack() ? status : tryToMake(its, over, peers, sends, options);
+}
+
+Status VerbsEnd::tryToMake(const TransportContext& its, const Rail& over, const Gid* peers, bool sends,
+                           const VerbsOptions& options) {
   context = &its;
   rail = &over;
   const std::optional<Gid> gid = peers != nullptr && over.port.ethernet ? gidLike(over.port, *peers, options)
@@ -149,15 +155,16 @@ VerbsPath::Wiring VerbsEnd::wire(Opening& opening) {
   return wiring;
 }
 
-Result<std::unique_ptr<Offer>> offerVerbs(const TransportContext& context, const Rail& rail,
+Result<std::unique_ptr<Offer>> offerVerbs(const TransportContext& context, const Rails& rails, int channel,
                                           const VerbsOptions& options, SetupData* offer) {
   VerbsEnd end;
-  ECCL_TRY(end.make(context, rail, nullptr, true, options));
-  offer->set(OfferText{kVersion, 0, end.queue->address()});
+  const uint32_t rail = rails.numberFor(channel);
+  ECCL_TRY(end.make(context, rails[rail], nullptr, true, options));
+  offer->set(OfferText{kVersion, rail, end.queue->address()});
   return std::unique_ptr<Offer>(std::make_unique<VerbsOffer>(std::move(end)));
 }
 
-Result<std::unique_ptr<Acceptance>> acceptVerbs(const TransportContext& context, const Rail& rail,
+Result<std::unique_ptr<Acceptance>> acceptVerbs(const TransportContext& context, const Rails& rails,
                                                 const VerbsOptions& options, const SetupData& offer,
                                                 SetupData* answer) {
   const auto text = offer.as<OfferText>();
@@ -165,7 +172,7 @@ Result<std::unique_ptr<Acceptance>> acceptVerbs(const TransportContext& context,
     return Status::error(Code::remote, "the offer is of another version of this transport");
   const Gid peers = gidOf(text->queue);
   VerbsEnd end;
-  ECCL_TRY(end.make(context, rail, &peers, false, options));
+  ECCL_TRY(end.make(context, rails[text->rail], &peers, false, options));
   ECCL_TRY(end.queue->connect(text->queue));
   answer->set(AnswerText{kVersion, 0, end.queue->address(), end.landing()});
   return std::unique_ptr<Acceptance>(std::make_unique<VerbsAcceptance>(std::move(end)));

@@ -2,20 +2,12 @@
 #pragma once
 
 #include "transport/core/transport.h"
+#include "transport/verbs/rails.h"
 #include "transport/verbs/verbs_sender.h"
 
 namespace eccl::transport::verbs {
 
-/// A port of this rank that is used, with what belongs to its device.
-struct Rail {
-  Adapter* adapter = nullptr;
-  Registrations* registrations = nullptr;
-  Port port;
-};
-
-/// One end's memory and queue pair, until open() makes the path out of them. Both ranks take the rail whose
-/// number is the connection's channel, modulo their rails, so that rails of hosts that are alike meet their
-/// like.
+/// One end's memory and queue pair, until open() makes the path out of them.
 struct VerbsEnd {
   const TransportContext* context = nullptr;
   const Rail* rail = nullptr;
@@ -25,19 +17,23 @@ struct VerbsEnd {
   std::unique_ptr<QueuePair> queue;
 
   /// `peers`: the GID to be talked to; nullptr: not known yet. Error: what the device refuses, or that there is
-  /// no GID for it. Not logged.
+  /// no GID for it. Where it refuses memory, what is cached is given back. Not logged.
   Status make(const TransportContext& its, const Rail& over, const Gid* peers, bool sends,
               const VerbsOptions& options);
   /// Of a receiver's.
   LandingPlace landing() const;
   VerbsPath::Wiring wire(Opening& opening);
+
+ private:
+  Status tryToMake(const TransportContext& its, const Rail& over, const Gid* peers, bool sends,
+                   const VerbsOptions& options);
 };
 
-/// Begins as the sender: an offer with the address of its queue pair.
-Result<std::unique_ptr<Offer>> offerVerbs(const TransportContext& context, const Rail& rail,
+/// Begins as the sender: an offer with the number of its rail and the address of its queue pair.
+Result<std::unique_ptr<Offer>> offerVerbs(const TransportContext& context, const Rails& rails, int channel,
                                           const VerbsOptions& options, SetupData* offer);
 /// The receiver's answer has the address of its own, and the landing place.
-Result<std::unique_ptr<Acceptance>> acceptVerbs(const TransportContext& context, const Rail& rail,
+Result<std::unique_ptr<Acceptance>> acceptVerbs(const TransportContext& context, const Rails& rails,
                                                 const VerbsOptions& options, const SetupData& offer,
                                                 SetupData* answer);
 

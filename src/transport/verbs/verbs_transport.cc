@@ -41,27 +41,21 @@ class VerbsTransport final : public Transport {
       std::unique_ptr<Adapter> adapter = opened.take();
       registrations_.push_back(std::make_unique<Registrations>(adapter->domain(), options_.cacheBytes,
                                                                context_.describe(context_.rank)));
-      for (const Port& port : adapter->ports())
-        rails_.push_back({adapter.get(), registrations_.back().get(), port});
+      for (const Port& port : adapter->ports()) rails_.add({adapter.get(), registrations_.back().get(), port});
       adapters_.push_back(std::move(adapter));
     }
     if (adapters_.empty()) return Status::error(Code::system, "%s", joined(found.said).c_str());
-    ECCL_INFO("%s uses RDMA: %s", context_.describe(context_.rank).c_str(), joined(found.said).c_str());
+    rails_.order(context_.nearPorts);
+    ECCL_INFO("%s uses RDMA: %s; it sends over %s", context_.describe(context_.rank).c_str(),
+              joined(found.said).c_str(), rails_.text().c_str());
     return {};
   }
   Result<std::unique_ptr<Offer>> offer(const ConnectionId& id, SetupData* offer) override {
-    const Rail& rail = railOf(id);
-    auto offered = offerVerbs(context_, rail, options_, offer);
-    return offered.ok() || !rail.registrations->giveBack() ? std::move(offered)
-                                                           : offerVerbs(context_, rail, options_, offer);
+    return offerVerbs(context_, rails_, id.channel, options_, offer);
   }
-  Result<std::unique_ptr<Acceptance>> accept(const ConnectionId& id, SetupData& offer,
+  Result<std::unique_ptr<Acceptance>> accept(const ConnectionId& /*id*/, SetupData& offer,
                                              SetupData* answer) override {
-    const Rail& rail = railOf(id);
-    auto accepted = acceptVerbs(context_, rail, options_, offer, answer);
-    return accepted.ok() || !rail.registrations->giveBack()
-               ? std::move(accepted)
-               : acceptVerbs(context_, rail, options_, offer, answer);
+    return acceptVerbs(context_, rails_, options_, offer, answer);
   }
   bool polls() const override { return true; }
   void progress() override {
@@ -90,15 +84,11 @@ class VerbsTransport final : public Transport {
   }
 
  private:
-  const Rail& railOf(const ConnectionId& id) const {
-    return rails_[static_cast<size_t>(id.channel) % rails_.size()];
-  }
-
   const TransportContext& context_;
   const VerbsOptions options_;
   std::vector<std::unique_ptr<Adapter>> adapters_;
   std::vector<std::unique_ptr<Registrations>> registrations_;  // by adapter, whose domains they use
-  std::vector<Rail> rails_;
+  Rails rails_;
 };
 
 Result<std::unique_ptr<Transport>> makeVerbs(const TransportContext& context) {
