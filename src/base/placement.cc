@@ -44,6 +44,7 @@ std::string RankLocation::text() const {
   std::string text = numaNode < 0 ? "no NUMA node of its own" : format("NUMA node %d", numaNode);
   text += format(", %g cores", cores);
   if (!accelerator.empty()) text += ", accelerator " + accelerator;
+  if (rdma) text += ", RDMA";
   for (const NetworkPort& port : ports) {
     text += ", port " + port.name;
     text += port.gigabytes > 0 ? format(" (%g GB/s", port.gigabytes) : " (speed not known";
@@ -63,6 +64,7 @@ Placement::Placement(std::span<const RankLocation> locations, std::span<const in
     const int first = std::exchange(firstRank[at], firstRank[at] < 0 ? static_cast<int>(rank) : firstRank[at]);
     const auto like = static_cast<size_t>(first);
     const bool alone = location.memory.empty();
+    rdma.push_back(location.rdma);
     if (first >= 0) {
       machine.push_back(machine[like]);
       host.push_back(host[like]);
@@ -123,6 +125,7 @@ Placement Placement::of(std::span<const int> some) const {
     location.host = std::to_string(host[at]);
     location.memory = std::to_string(memory[at]);
     location.numaNode = numaNode[at];
+    location.rdma = rdma[at];
     if (accelerator[at] >= 0) location.accelerator = std::to_string(accelerator[at]);
     location.cores = cores[static_cast<size_t>(machine[at])];
     for (int number : portsOf[at]) {

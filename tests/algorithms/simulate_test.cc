@@ -15,6 +15,7 @@ namespace eccl::algorithms {
 namespace {
 
 using ::testing::DoubleNear;
+using ::testing::IsSupersetOf;
 using ::testing::Pair;
 using ::testing::UnorderedElementsAre;
 
@@ -168,6 +169,39 @@ TEST(SimulatedNetwork, CoresSendAndReceive) {
                              amount("network-send", 1), amount("network-receive", 1), amount(slower, 1e-3),
                              amount("network-receive-bytes", 1e-3), amount("write.64K", 1e-3)));
   }
+}
+
+// Constants of their own, where both have it; ports are as they are.
+TEST(SimulatedNetwork, ByRdma) {
+  CostParameters parameters = only({{CostTerm::networkLatency, 1000},
+                                    {CostTerm::networkSend, 1000},
+                                    {CostTerm::networkReceive, 1000},
+                                    {CostTerm::networkSendBytes, 1000},
+                                    {CostTerm::networkReceiveBytes, 1000},
+                                    {CostTerm::rdmaLatency, 10},
+                                    {CostTerm::rdmaSend, 2},
+                                    {CostTerm::rdmaReceive, 3},
+                                    {CostTerm::rdmaReceiveBytes, 30},
+                                    {CostTerm::portBytes, 40}});
+  std::vector<RankLocation> locations;
+  for (const char* host : {"a", "b"}) locations.emplace_back(host, host, host);
+  const double byTcp =
+      timeOf(Collective::broadcast, "direct", bytesOf(100'000), Placement(locations), parameters);
+  locations[1].rdma = true;
+  EXPECT_EQ(timeOf(Collective::broadcast, "direct", bytesOf(100'000), Placement(locations), parameters), byTcp)
+      << "one alone has nobody to talk to";
+  locations[0].rdma = true;
+  const Placement both(locations);
+  EXPECT_THAT(amountsOf(Collective::broadcast, "direct", bytesOf(100'000), both, parameters),
+              IsSupersetOf({amount("rdma-latency", 1), amount("rdma-send", 1), amount("rdma-receive", 1),
+                            amount("port-bytes", 0.1), amount("rdma-receive-bytes", 0.1)}));
+  EXPECT_EQ(both.of(std::vector<int>{1, 0}).rdma, (std::vector<bool>{true, true}));
+  // What is known of a port's latency adds to the default constant.
+  parameters[CostTerm::rdmaLatency] = CostParameters::defaults()[CostTerm::rdmaLatency];
+  const double before = timeOf(Collective::broadcast, "direct", bytesOf(8), both, parameters);
+  locations[0].ports[0].microseconds = 0.5;
+  EXPECT_NEAR(timeOf(Collective::broadcast, "direct", bytesOf(8), Placement(locations), parameters),
+              before + 0.5, 1e-9);
 }
 
 // Ranks that share a core.

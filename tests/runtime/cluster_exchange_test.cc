@@ -1,5 +1,6 @@
 // What ranks tell each other of their hosts when they meet, in one thread; host_files_test.cc has processes.
 #include "runtime/init/cluster_exchange.h"
+#include "transport/registry/registry.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -177,7 +178,7 @@ TEST_F(MeetingTest, ARankBestUsesThePortsOfItsCpu) {
     const std::string n = std::to_string(number);
     return R"(<pci busid="0000:)" + n + R"(1:00.0" class="0x020700" link_speed="16.0 GT/s PCIe" link_width="16">
       <nic><net name="mlx5_)" +
-           n + R"(" dev=")" + n + R"(" speed="100000" port="1" guid="0x)" + n +
+           n + R"(" dev=")" + n + R"(" speed="100000" port="1" guid="0x98039b030001000)" + n +
            R"(" maxconn="128" gdr="0"/></nic></pci>)";
   };
   const auto cpu = [](int node, const char* cores, const std::string& below) {
@@ -192,17 +193,29 @@ TEST_F(MeetingTest, ARankBestUsesThePortsOfItsCpu) {
              nic(1) + nic(2))
       << cpu(2, "00000000,00000004,00000000,00000000,00000000,00000000,00000000,00000000,00000000", "")
       << "</system>";
+  // Where RDMA can be had, that is what the port is for.
+  Settings settings;
+  settings.transportModules = std::string(ECCL_BINARY_DIR) + "/src/eccl/libeccl_transport_verbs.so";
+  const bool verbs = std::ifstream(settings.transportModules).good();
+  if (verbs) { ASSERT_TRUE(transport::chooseTransports(settings).ok()); }
   for (int rank = 0; rank < 9; ++rank) add(path, "node7");
   add(path, "node8");
   std::remove(path.c_str());
   const RankHosts met = meetAll();
   const std::vector<std::vector<std::string>> expected = {
-      {"mlx5_0", "mlx5_1", "mlx5_2"}, {"mlx5_1", "mlx5_2", "mlx5_0"}, {"mlx5_2", "mlx5_0", "mlx5_1"},
-      {"mlx5_0", "mlx5_1", "mlx5_2"}, {"mlx5_2", "mlx5_1", "mlx5_0"}, {"mlx5_2", "mlx5_0", "mlx5_1"},
+      {"mlx5_0", "mlx5_1", "mlx5_2"}, {"mlx5_1", "mlx5_2", "mlx5_0"}, {"mlx5_0", "mlx5_1", "mlx5_2"},
+      {"mlx5_0", "mlx5_1", "mlx5_2"}, {"mlx5_2", "mlx5_1", "mlx5_0"}, {"mlx5_1", "mlx5_2", "mlx5_0"},
       {"mlx5_0", "mlx5_1", "mlx5_2"}, {"mlx5_1", "mlx5_2", "mlx5_0"}, {"mlx5_2", "mlx5_0", "mlx5_1"},
       {"mlx5_0", "mlx5_1", "mlx5_2"}};
-  for (int rank = 0; rank < 10; ++rank)
-    EXPECT_EQ(met.portsOf(rank), expected[static_cast<size_t>(rank)]) << rank;
+  for (int rank = 0; rank < 10; ++rank) {
+    const std::vector<std::string>& names = expected[static_cast<size_t>(rank)];
+    EXPECT_EQ(met.portsOf(rank), names) << rank;
+    EXPECT_EQ(met.location(rank).rdma, verbs);
+    const std::string first = (rank < 9 ? "node7/" : "node8/") + names[0];
+    EXPECT_TRUE(!verbs || met.location(rank).ports[0].name == first) << first;
+  }
+  // In a split they are as before.
+  EXPECT_EQ(met.of(std::vector<int>{9, 8, 4}).portsOf(2), expected[4]);
 }
 
 TEST_F(MeetingTest, ASplitKeepsWhatItsRanksKnow) {

@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "transport/connect/rank_transports.h"
 #include "transport/party.h"
 #include "transport/shm/shared_heap.h"
 
@@ -94,9 +95,9 @@ class HeapMemory {
 class RegisteredMemory : public HeapMemory {
  public:
   RegisteredMemory(Party& party, size_t bytes, std::byte value) : HeapMemory(bytes, value), party_(party) {
-    party_.connector->registerMemory({data(), bytes});
+    party_.connector->transports().registerMemory({data(), bytes});
   }
-  ~RegisteredMemory() { party_.connector->deregisterMemory({data(), bytes().size()}); }
+  ~RegisteredMemory() { party_.connector->transports().deregisterMemory({data(), bytes().size()}); }
 
  private:
   Party& party_;

@@ -1,4 +1,5 @@
 // What goes wrong with devices, ports and requests becomes a sentence that names them.
+#include "transport/connect/rank_transports.h"
 #include "transport/verbs/adapter.h"
 #include "transport/verbs/verbs_devices.h"
 #include "verbs/verbs_party.h"
@@ -18,7 +19,7 @@ class VerbsErrors : public OnEmulation {
     runTwo(
         setup(), false,
         [&](Party& party) -> std::string {
-          party.connector->setNearPorts(near);
+          party.connector->transports().context().nearPorts = near;
           CONNECT_BY_VERBS(connection, party.sending());
           PARTY_CHECK(party.await());
           happens(party, *connection);

@@ -30,6 +30,11 @@ enum class CostTerm : int {
   networkReceive,                 ///< of the receiver's core, a message
   networkSendBytes,               ///< of the sender's core, per MB
   networkReceiveBytes,            ///< of the receiver's core, per MB
+  rdmaLatency,                    ///< the same between ranks that both use RDMA
+  rdmaSend,                       ///< likewise
+  rdmaReceive,                    ///< likewise
+  rdmaSendBytes,                  ///< likewise
+  rdmaReceiveBytes,               ///< likewise
   portBytes,                      ///< of the ports at both ends, per MB
   combine,                        ///< per MB of each source of a move beyond the first
   read,                           ///< per MB of a buffer read, by working set: kMemoryLevels of them
@@ -39,6 +44,11 @@ enum class CostTerm : int {
   count = store + kMemoryLevels,
 };
 inline constexpr int kCostTerms = static_cast<int>(CostTerm::count);
+/// What counts in place of one of the network between ranks that both use RDMA.
+constexpr CostTerm byRdma(CostTerm ofNetwork) {
+  return static_cast<CostTerm>(static_cast<int>(ofNetwork) + static_cast<int>(CostTerm::rdmaLatency) -
+                               static_cast<int>(CostTerm::networkLatency));
+}
 /// "call", "read.64K", …: as in files (cost_model.h). Not for CostTerm::count.
 std::string nameOf(CostTerm term);
 

@@ -24,13 +24,20 @@ class Ports {
       : placement_(placement), parameters_(parameters), ports_(placement.ports.size()) {
     const CostParameters defaults = CostParameters::defaults();
     const auto assumed = [&](CostTerm term) { return parameters[term] == defaults[term]; };
+    knowsLatency_ = assumed(CostTerm::networkLatency);
+    knowsRdmaLatency_ = assumed(CostTerm::rdmaLatency);
     for (size_t i = 0; i < ports_.size(); ++i) {
       const Placement::Port& known = placement.ports[i];
       if (known.gigabytes > 0 && assumed(CostTerm::portBytes))
         ports_[i].length = 1e3 / known.gigabytes / parameters[CostTerm::portBytes];
-      if (assumed(CostTerm::networkLatency))
-        ports_[i].latency = known.microseconds / parameters[CostTerm::networkLatency];
+      ports_[i].microseconds = known.microseconds;
     }
+  }
+
+  /// The constant of the network for messages between these ranks.
+  CostTerm term(CostTerm ofNetwork, int a, int b) const {
+    const bool rdma = placement_.rdma[static_cast<size_t>(a)] && placement_.rdma[static_cast<size_t>(b)];
+    return rdma ? byRdma(ofNetwork) : ofNetwork;
   }
 
   /// When a message has arrived that rank `from` passes to its kernel from `begun` until `passed`. Its first
@@ -39,18 +46,21 @@ class Ports {
   Moment arrivalOf(int from, int to, double megabytes, const Moment& begun, const Moment& passed) {
     const int out = placement_.port[static_cast<size_t>(from)], in = placement_.port[static_cast<size_t>(to)];
     Moment last = passed;
+    const CostTerm latencyTerm = term(CostTerm::networkLatency, from, to);
     if (out == in) {
-      last.add(parameters_, CostTerm::networkLatency, 1);
+      last.add(parameters_, latencyTerm, 1);
       return last;
     }
     Port &leaving = ports_[static_cast<size_t>(out)], &entering = ports_[static_cast<size_t>(in)];
-    const double latency = 1 + leaving.latency + entering.latency;
-    last.add(parameters_, CostTerm::networkLatency, latency);
+    const bool known = latencyTerm == CostTerm::networkLatency ? knowsLatency_ : knowsRdmaLatency_;
+    const double latency =
+        1 + (known ? (leaving.microseconds + entering.microseconds) / parameters_[latencyTerm] : 0);
+    last.add(parameters_, latencyTerm, latency);
     Moment moment = begun;
     moment.notBefore(leaving.out);
     leaving.out = moment;
     leaving.out.add(parameters_, CostTerm::portBytes, megabytes * leaving.length);
-    moment.add(parameters_, CostTerm::networkLatency, latency);
+    moment.add(parameters_, latencyTerm, latency);
     const bool crowded = moment.at < entering.in.at && entering.sender != out;
     moment.notBefore(entering.in);
     moment.add(parameters_, CostTerm::portBytes, megabytes * entering.length * (crowded ? kCrowding : 1));
@@ -64,11 +74,13 @@ class Ports {
 
  private:
   struct Port {
-    Moment out, in;                  // when each direction is free
-    double length = 1, latency = 0;  // per MB and of a message, as multiples of the constants
-    int sender = -1;                 // the port that sent the message that came in last
+    Moment out, in;           // when each direction is free
+    double length = 1;        // per MB, as a multiple of the constant
+    double microseconds = 0;  // to cross it
+    int sender = -1;          // the port that sent the message that came in last
   };
 
+  bool knowsLatency_ = true, knowsRdmaLatency_ = true;  // of ports counts
   const Placement& placement_;
   const CostParameters& parameters_;
   std::vector<Port> ports_;

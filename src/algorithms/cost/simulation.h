@@ -169,19 +169,22 @@ class Clocks {
         case Mode::slot:
           clock.add(parameters_, CostTerm::slotRead, megabytes);
           break;
-        case Mode::sent:
-          clock.add(parameters_, CostTerm::networkReceive, 1);
-          clock.add(parameters_, CostTerm::networkReceiveBytes, megabytes);
+        case Mode::sent: {
+          const int peer = peerOf(move, *term.operand);
+          clock.add(parameters_, ports_.term(CostTerm::networkReceive, move.rank, peer), 1);
+          clock.add(parameters_, ports_.term(CostTerm::networkReceiveBytes, move.rank, peer), megabytes);
           break;
+        }
       }
     }
     if (const size_t sources = move.sources().size(); sources > 1)
       clock.add(parameters_, CostTerm::combine, megabytes * static_cast<double>(sources - 1));
     for (const auto& term : move.destinations()) {
       if (term.message == nullptr || term.message->payload.mode != Mode::sent) continue;
-      clock.add(parameters_, CostTerm::networkSend, 1);
+      const int peer = peerOf(move, *term.operand);
+      clock.add(parameters_, ports_.term(CostTerm::networkSend, move.rank, peer), 1);
       term.message->payload.ready = clock;  // its first bytes leave
-      clock.add(parameters_, CostTerm::networkSendBytes, megabytes);
+      clock.add(parameters_, ports_.term(CostTerm::networkSendBytes, move.rank, peer), megabytes);
     }
     conclude(move, clock, megabytes);
     return nullptr;
@@ -334,7 +337,9 @@ class Clocks {
       concerned_.push_back(peer);
       Payload& payload = term.message->payload;
       payload.freed = clock;
-      payload.freed.add(parameters_, payload.mode == Mode::sent ? CostTerm::networkLatency : CostTerm::notice,
+      payload.freed.add(parameters_,
+                        payload.mode == Mode::sent ? ports_.term(CostTerm::networkLatency, move.rank, peer)
+                                                   : CostTerm::notice,
                         1);
       if (payload.mode == Mode::get) ends_[static_cast<size_t>(peer)].notBefore(payload.freed);
     }

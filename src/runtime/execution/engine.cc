@@ -6,6 +6,7 @@
 
 #include "base/atomics.h"
 #include "base/log.h"
+#include "transport/connect/rank_transports.h"
 
 namespace eccl::runtime {
 namespace {
@@ -74,8 +75,16 @@ void Engine::setRings(const RingShape& ring, uint32_t directFrom, uint64_t slotS
 
 void Engine::setNearPorts(std::vector<std::string> names) {
   role_.take();
-  connector_->setNearPorts(std::move(names));
+  connector_->transports().context().nearPorts = std::move(names);
   role_.leave(left());
+}
+
+void Engine::registerMemory(const transport::MemoryRange& memory) {
+  connector_->transports().registerMemory(memory);
+}
+
+void Engine::deregisterMemory(const transport::MemoryRange& memory) {
+  connector_->transports().deregisterMemory(memory);
 }
 
 void Engine::submit(std::span<const std::shared_ptr<Run>> runs) {

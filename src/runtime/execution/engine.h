@@ -90,7 +90,7 @@ class Engine : DriverRole::Bells {
   /// The rings of connections to come, and how they use memory on this host; see transport::TransportContext.
   /// Before the first Run. Any thread.
   void setRings(const RingShape& ring, uint32_t directFrom, uint64_t slotSpread);
-  /// See Connector.
+  /// See TransportContext::nearPorts. Before the first call.
   void setNearPorts(std::vector<std::string> names);
   /// Bytes of the largest cache that are this rank's. Before the first Run.
   void setCacheShare(size_t bytes) { cacheShare_ = bytes; }
@@ -182,10 +182,10 @@ class Engine : DriverRole::Bells {
   /// By the service thread: when serve() is due although fd() is silent.
   TimePoint serveDeadline() const { return serveDeadline_; }
   int fd() const { return reactor_.fd(); }
-  /// Memory that the user registers, and the end of each registration: see Connector. Any thread, after
+  /// Memory that the user registers, and the end of each registration: see RankTransports. Any thread, after
   /// open().
-  void registerMemory(const transport::MemoryRange& memory) { connector_->registerMemory(memory); }
-  void deregisterMemory(const transport::MemoryRange& memory) { connector_->deregisterMemory(memory); }
+  void registerMemory(const transport::MemoryRange& memory);
+  void deregisterMemory(const transport::MemoryRange& memory);
   /// In a forked child: closes descriptors. Nothing else is to be called.
   void closeAfterFork();
 

@@ -6,6 +6,7 @@
 
 #include "program/interpreter.h"
 #include "runtime/execution/engine.h"
+#include "transport/connect/rank_transports.h"
 
 namespace eccl::runtime {
 namespace {
@@ -84,7 +85,7 @@ Status Engine::begin(Run& run) {
   run.view.readyTiles = UINT64_MAX;
   run.cacheShare = cacheShare_;
   ECCL_TRY(run.executor->begin(run));
-  if (connector_->usesMemory() && run.executor == &executors_.host()) useMemory(run);
+  if (connector_->transports().usesMemory() && run.executor == &executors_.host()) useMemory(run);
   return {};
 }
 
@@ -96,7 +97,7 @@ void Engine::useMemory(Run& run) {
     const Plan::Bytes bytes = run.plan->bytesIn(space);
     const transport::MemoryRange memory{buffer + bytes.begin, bytes.end - bytes.begin};
     if (memory.bytes == 0 || memory == before) continue;
-    connector_->useMemory(memory, &run.uses);
+    connector_->transports().useMemory(memory, &run.uses);
     before = memory;
   }
 }

@@ -25,6 +25,15 @@ NetworkPort together(const std::vector<transport::Rail>& rails, const std::strin
   return port;
 }
 
+/// The ports of a CPU; all where it has none.
+std::vector<int> alikeTo(const topology::Host& host, int cpu) {
+  std::vector<int> ports = topology::portsNear(host, cpu);
+  const auto far =
+      std::stable_partition(ports.begin(), ports.end(), [&](int port) { return host.cpuOf(port) == cpu; });
+  if (far != ports.begin()) ports.erase(far, ports.end());
+  return ports;
+}
+
 }  // namespace
 
 std::string namesOf(const std::vector<transport::Rail>& rails) {
@@ -60,7 +69,20 @@ std::map<std::string, double> RankHosts::coresOfMachines() const {
   return cores;
 }
 
-std::vector<NetworkPort> RankHosts::portsFor(const Kind& rank, int cpu, const std::string& hostName) const {
+/// The ports of a host that is known, nearest to a rank first; of those that are alike to it the one first
+/// whose turn it is.
+std::vector<int> RankHosts::nearPorts(int host, int cpu, int turn) const {
+  const topology::Host& made = *hosts_[static_cast<size_t>(host)].made;
+  std::vector<int> ports = alikeTo(made, cpu);
+  if (!ports.empty())
+    std::rotate(ports.begin(), ports.begin() + turn % static_cast<int>(ports.size()), ports.end());
+  for (const int port : topology::portsNear(made, cpu))
+    if (std::find(ports.begin(), ports.end(), port) == ports.end()) ports.push_back(port);
+  return ports;
+}
+
+std::vector<NetworkPort> RankHosts::portsFor(const Kind& rank, int cpu, int turn,
+                                             const std::string& hostName) const {
   const PlaceOfRanks& host = hosts_[static_cast<size_t>(rank.host)];
   const NetworkPort told = together(rank.rails, hostName);
   if (host.made == nullptr) return {told};
@@ -68,15 +90,45 @@ std::vector<NetworkPort> RankHosts::portsFor(const Kind& rank, int cpu, const st
                                 : topology::portOfInterface(*host.made, rank.rails[0].interface);
   if (used == topology::Device::kNone && host.fromFile) used = topology::fastestPort(*host.made);
   std::vector<int> near = topology::portsNear(*host.made, cpu);
+  if (rank.rdma) {
+    near = nearPorts(rank.host, cpu, turn);
+    const auto isRdma = [&](int port) {
+      return topology::isRdma(host.made->devices[static_cast<size_t>(port)]);
+    };
+    used = *std::find_if(near.begin(), near.end(), isRdma);
+  }
   std::stable_partition(near.begin(), near.end(), [&](int port) { return port == used; });
   std::vector<NetworkPort> ports = topology::networkPorts(*host.made, near, hostName);
   if (used == topology::Device::kNone) {
     ports.insert(ports.begin(), told);
-  } else if (rank.rails.size() > 1 && told.gigabytes > 0) {
+  } else if (!rank.rdma && rank.rails.size() > 1 && told.gigabytes > 0) {
     ports.insert(ports.begin(), told);
     ports[0].microseconds = ports[1].microseconds;
   }
   return ports;
+}
+
+/// Which CPU each rank is on, of those that it may be on, and which of the ports that are alike to it it uses
+/// first. `cpusOf`: by kind.
+void RankHosts::takeTurns(const std::vector<std::vector<int>>& cpusOf) {
+  struct Cpu {
+    int ranks = 0, ports = 1;  // that are alike
+  };
+  std::map<std::pair<int, int>, Cpu> known;  // by host and device
+  std::vector<size_t> turn(hosts_.size());
+  for (const int number : ranks_) {
+    const int host = kinds_[static_cast<size_t>(number)].host;
+    const std::vector<int>& near = cpusOf[static_cast<size_t>(number)];
+    size_t& next = turn[static_cast<size_t>(host)];
+    const int device =
+        near.empty() ? topology::Device::kNone : near[near.size() == 1 ? 0 : next++ % near.size()];
+    const auto [cpu, isNew] = known.try_emplace({host, device});
+    const auto& made = hosts_[static_cast<size_t>(host)].made;
+    if (isNew && made != nullptr)
+      cpu->second.ports = std::max(1, static_cast<int>(alikeTo(*made, device).size()));
+    cpus_.push_back(device);
+    turns_.push_back(cpu->second.ranks++ % cpu->second.ports);
+  }
 }
 
 /// What follows from who is where.
@@ -107,28 +159,30 @@ void RankHosts::arrange() {
     certain.back() = near.size() == 1;
     if (near.empty()) near = all;  // the file's cores are not this machine's
   }
-  std::map<std::pair<int, int>, int> known;                                       // locations, by kind and CPU
-  std::map<std::tuple<int, int, std::string>, std::vector<NetworkPort>> portsOf;  // by host, CPU and interfaces
-  std::vector<size_t> turn(hosts_.size());
-  for (const int number : ranks_) {
+  std::map<std::tuple<int, int, int>, int> known;  // locations, by kind, CPU and turn
+  // By host, CPU, turn, interfaces and whether there is RDMA.
+  std::map<std::tuple<int, int, int, std::string, bool>, std::vector<NetworkPort>> portsOf;
+  if (cpus_.empty()) takeTurns(cpusOf);
+  for (size_t rank = 0; rank < ranks_.size(); ++rank) {
+    const int number = ranks_[rank], cpu = cpus_[rank];
     const Kind& kind = kinds_[static_cast<size_t>(number)];
-    const std::vector<int>& near = cpusOf[static_cast<size_t>(number)];
-    size_t& next = turn[static_cast<size_t>(kind.host)];
-    const int cpu = near.empty() ? topology::Device::kNone : near[near.size() == 1 ? 0 : next++ % near.size()];
-    cpus_.push_back(cpu);
-    const auto [location, isNew] = known.try_emplace({number, cpu}, static_cast<int>(locations_.size()));
+    const auto& made = hosts_[static_cast<size_t>(kind.host)].made;
+    const int itsTurn = kind.rdma ? turns_[rank] : 0;  // by TCP all use the same port
+    const auto [location, isNew] =
+        known.try_emplace({number, cpu, itsTurn}, static_cast<int>(locations_.size()));
     locationOf_.push_back(location->second);
     if (!isNew) continue;
     RankLocation& fresh = locations_.emplace_back();
     fresh.machine = kind.machine;
     fresh.host = hostNames_[static_cast<size_t>(kind.host)];
     fresh.memory = kind.memory;
+    fresh.rdma = kind.rdma;
     fresh.cores = cores.at(kind.machine);
-    if (certain[static_cast<size_t>(number)])
-      fresh.numaNode = topology::numaNodeOf(*hosts_[static_cast<size_t>(kind.host)].made, cpu);
-    const auto [ports, isNewPort] = portsOf.try_emplace({kind.host, cpu, namesOf(kind.rails)});
-    if (isNewPort) ports->second = portsFor(kind, cpu, fresh.host);
-    fresh.ports = ports->second;
+    if (certain[static_cast<size_t>(number)]) fresh.numaNode = topology::numaNodeOf(*made, cpu);
+    const auto [found, isNewPort] =
+        portsOf.try_emplace({kind.host, cpu, itsTurn, namesOf(kind.rails), kind.rdma});
+    if (isNewPort) found->second = portsFor(kind, cpu, itsTurn, fresh.host);
+    fresh.ports = found->second;
   }
   placement_ = Placement(locations_, locationOf_);
 }
@@ -140,22 +194,13 @@ std::vector<RankLocation> RankHosts::locations() const {
 }
 
 std::vector<std::string> RankHosts::portsOf(int rank) const {
-  const auto hostOf = [this](size_t r) { return kinds_[static_cast<size_t>(ranks_[r])].host; };
-  const auto self = static_cast<size_t>(rank);
-  const auto& made = hosts_[static_cast<size_t>(hostOf(self))].made;
+  const auto at = static_cast<size_t>(rank);
+  const int host = kinds_[static_cast<size_t>(ranks_[at])].host;
+  const auto& made = hosts_[static_cast<size_t>(host)].made;
   std::vector<std::string> names;
-  if (made == nullptr || cpus_[self] == topology::Device::kNone) return names;
-  std::vector<int> ports = topology::portsNear(*made, cpus_[self]);
-  const auto far = std::stable_partition(ports.begin(), ports.end(),
-                                         [&](int port) { return made->cpuOf(port) == cpus_[self]; });
-  const auto near = far - ports.begin();
-  // Where its CPU has none, all are alike to it.
-  const auto alike = near > 0 ? near : static_cast<std::ptrdiff_t>(ports.size());
-  std::ptrdiff_t before = 0;
-  for (size_t r = 0; r < self; ++r)
-    before += hostOf(r) == hostOf(self) && (near == 0 || cpus_[r] == cpus_[self]);
-  if (alike > 0) std::rotate(ports.begin(), ports.begin() + before % alike, ports.begin() + alike);
-  for (const int port : ports) names.push_back(made->devices[static_cast<size_t>(port)].name);
+  if (made == nullptr || cpus_[at] == topology::Device::kNone) return names;
+  for (const int port : nearPorts(host, cpus_[at], turns_[at]))
+    names.push_back(made->devices[static_cast<size_t>(port)].name);
   return names;
 }
 

@@ -54,6 +54,13 @@ Reach reachOf(const Settings& settings) {
                                                  : Reach::nobody;
 }
 
+bool usesRdma(const topology::Host& host, const Settings& settings) {
+  const std::vector<int> ports = topology::portsNear(host, 0);
+  return transport::allows(settings, "verbs") && std::any_of(ports.begin(), ports.end(), [&](int port) {
+           return topology::isRdma(host.devices[static_cast<size_t>(port)]);
+         });
+}
+
 struct Said {
   std::string error;  // why it cannot say the rest
   bool fromFile = false, speaksJson = false;
@@ -61,6 +68,7 @@ struct Said {
   std::vector<bool> cores;
   int32_t quota = 0;
   Reach reach = Reach::nobody;
+  bool rdma = false;
   std::string network;
 };
 
@@ -84,6 +92,7 @@ std::optional<Said> read(std::string_view bytes) {
   }
   said.quota = reader.get<int32_t>();
   said.reach = static_cast<Reach>(reader.get<uint8_t>());
+  said.rdma = reader.get<uint8_t>() != 0;
   said.network = printable(reader.text(kMaxName));
   if (!reader.finished() || said.quota < 0 || said.reach > Reach::host) return std::nullopt;
   return said;
@@ -132,6 +141,7 @@ RankHosts::Introduction RankHosts::introduce(const Settings& settings, int rank)
                   .text(allowedCores())
                   .put(static_cast<int32_t>(std::min(std::ceil(topology::cpuQuota()), 1e9)))
                   .put(static_cast<uint8_t>(reachOf(settings)))
+                  .put(static_cast<uint8_t>(found.ok() && usesRdma((*found)->host, settings)))
                   .text(networkNamespace())
                   .take();
   return mine;
@@ -184,7 +194,7 @@ Result<RankHosts> RankHosts::meet(const std::vector<std::string>& introductions,
     const std::string memory = said->reach == Reach::host      ? system
                                : said->reach == Reach::process ? system + '\n' + process
                                                                : "";
-    met.kinds_.push_back({host->second, machine, memory, endpoint.rails, said->cores, said->quota});
+    met.kinds_.push_back({host->second, machine, memory, endpoint.rails, said->cores, said->quota, said->rdma});
   }
   std::map<Fingerprint, Made> made;
   if (kinds.size() == 1) {
@@ -251,6 +261,8 @@ RankHosts RankHosts::of(std::span<const int> ranks) const {
     const int kind = ranks_[static_cast<size_t>(rank)];
     const auto [newKind, isNewKind] = newKinds.try_emplace(kind, static_cast<int>(some.kinds_.size()));
     some.ranks_.push_back(newKind->second);
+    some.cpus_.push_back(cpus_[static_cast<size_t>(rank)]);
+    some.turns_.push_back(turns_[static_cast<size_t>(rank)]);
     if (!isNewKind) continue;
     Kind member = kinds_[static_cast<size_t>(kind)];
     const auto [number, isNew] = newNumber.try_emplace(member.host, static_cast<int>(some.hosts_.size()));

@@ -62,9 +62,11 @@ class RankHosts {
   /// Host: ranks share one if they say the same name, boot id and network namespace of it, and those with an
   /// ECCL_TOPO_FILE if these say the same. Machine: ranks share one if they say the same boot id. Cores:
   /// those of a machine count that any of its ranks may use, and no more than the cgroups grant. Memory: what
-  /// the ranks' settings let them share; no proof that they can. Ports: the first is that of the rank's first
-  /// rail, or all rails together if there are several; where a file describes the host and has none of that
-  /// name, its fastest. The speed of one that is no port of the topology is what its rail's interface says.
+  /// the ranks' settings let them share; no proof that they can. RDMA: where
+  /// they allow it, and the host has a port for it. Ports: the first is the nearest one for RDMA; else that of
+  /// the rank's first rail, or all rails together if there are several; where a file describes the host and has
+  /// none of that name, its fastest. The speed of one that is no port of the topology is what its rail's
+  /// interface says.
   const RankLocation& location(int rank) const {
     return locations_[static_cast<size_t>(locationOf_[static_cast<size_t>(rank)])];
   }
@@ -89,6 +91,7 @@ class RankHosts {
     std::vector<transport::Rail> rails;
     std::vector<bool> cores;  // that each may use
     int quota = 0;            // cores' worth of time; 0: no limit
+    bool rdma = false;        // its settings allow RDMA, and its host has a port for it
   };
   struct PlaceOfRanks {
     std::string name;
@@ -98,7 +101,9 @@ class RankHosts {
 
   void arrange();
   std::map<std::string, double> coresOfMachines() const;
-  std::vector<NetworkPort> portsFor(const Kind& kind, int cpu, const std::string& hostName) const;
+  void takeTurns(const std::vector<std::vector<int>>& cpusOf);
+  std::vector<int> nearPorts(int host, int cpu, int turn) const;
+  std::vector<NetworkPort> portsFor(const Kind& kind, int cpu, int turn, const std::string& hostName) const;
 
   std::vector<Kind> kinds_;
   std::vector<int> ranks_;  // by rank: index of its kind
@@ -106,6 +111,7 @@ class RankHosts {
   Status unknown_;                       // why `made` is not known
   std::vector<std::string> hostNames_;   // unique
   std::vector<int> cpus_;                // by rank: the device of its host that it is on
+  std::vector<int> turns_;               // by rank: which of the ports that are alike to it it uses first
   std::vector<RankLocation> locations_;  // those there are
   std::vector<int> locationOf_;          // by rank: index of it
   Placement placement_;

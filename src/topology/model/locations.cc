@@ -44,6 +44,10 @@ int portOfInterface(const Host& host, std::string_view interface) {
   return Device::kNone;
 }
 
+bool isRdma(const Device& port) {
+  return port.kind == DeviceKind::port && port.port->guid.value_or(0) >> 32 != 0;
+}
+
 int fastestPort(const Host& host) {
   int fastest = Device::kNone;
   double most = -1;
@@ -98,6 +102,7 @@ std::vector<RankLocation> locationsOf(const Cluster& cluster) {
     for (int cpu : host.all(DeviceKind::cpu)) cores += host.devices[static_cast<size_t>(cpu)].cpu->cores.size();
     location.cores = cores > 0 ? static_cast<double>(cores) : ranksOn[static_cast<size_t>(place.host)];
     const int used = fastestPort(host);
+    location.rdma = used != Device::kNone && isRdma(host.devices[static_cast<size_t>(used)]);
     std::vector<int> ports = portsNear(host, place.device);
     std::stable_partition(ports.begin(), ports.end(), [&](int port) { return port == used; });
     location.ports = networkPorts(host, ports, name);

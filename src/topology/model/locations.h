@@ -17,6 +17,9 @@ std::vector<int> portsNear(const Host& host, int device);
 
 /// The device of the port that has this network interface or name; Device::kNone if there is none.
 int portOfInterface(const Host& host, std::string_view interface);
+/// Whether a port is of an RDMA device, as far as the description of its host tells: these have GUIDs, of which
+/// the upper half is the vendor's. (NCCL's files give other ports small numbers.)
+bool isRdma(const Device& port);
 /// The fastest port that is not down, the first of several; Device::kNone if there is none.
 int fastestPort(const Host& host);
 
@@ -29,7 +32,8 @@ int numaNodeOf(const Host& host, int device);
 
 /// Of the ranks of a valid cluster. Each host is a machine with all cores that its CPUs list, as many as ranks
 /// where they list none; its ranks share memory. All of them use its fastest port first, as connections by TCP
-/// go through one interface. A host without ports is taken to have one of unknown speed.
+/// go through one interface; by RDMA, if that is a port for it. A host without ports is taken to have one of
+/// unknown speed.
 std::vector<RankLocation> locationsOf(const Cluster& cluster);
 
 }  // namespace eccl::topology

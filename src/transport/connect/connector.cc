@@ -77,10 +77,6 @@ Connector::~Connector() {
   for (auto& [id, call] : implementation_->unaskedCalls) call->reply(ThreadCall::State::gone);
 }
 
-void Connector::setNearPorts(std::vector<std::string> names) {
-  implementation_->context.transports.context().nearPorts = std::move(names);
-}
-
 void Connector::setRings(const RingShape& ring, uint32_t directFrom, uint64_t slotSpread) {
   Implementation& self = *implementation_;
   TransportContext& context = self.context.transports.context();
@@ -383,20 +379,8 @@ void Connector::forEach(const std::function<void(Connection&)>& visit) {
   for (auto& [id, link] : implementation_->links) visit(link->connection);
 }
 
-void Connector::registerMemory(const MemoryRange& memory) {
-  implementation_->context.transports.registerMemory(memory);
-}
-
-void Connector::deregisterMemory(const MemoryRange& memory) {
-  implementation_->context.transports.deregisterMemory(memory);
-}
-
-bool Connector::usesMemory() const {
-  return implementation_->context.transports.usesMemory();
-}
-
-void Connector::useMemory(const MemoryRange& memory, std::vector<std::unique_ptr<MemoryUse>>* uses) {
-  implementation_->context.transports.useMemory(memory, uses);
+RankTransports& Connector::transports() {
+  return implementation_->context.transports;
 }
 
 void Connector::closeAfterFork() {

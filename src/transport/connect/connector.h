@@ -26,6 +26,7 @@
 namespace eccl::transport {
 
 struct FaultPlan;
+class RankTransports;
 
 /// Messages that a peer has not taken and never will.
 struct Untaken {
@@ -90,8 +91,6 @@ class Connector {
   /// Sets ConnectorOptions::ring, and TransportContext::directFrom and slotSpread, for connections to come.
   /// Callers that wait already and have other rings are turned away.
   void setRings(const RingShape& ring, uint32_t directFrom, uint64_t slotSpread);
-  /// Sets TransportContext::nearPorts. Before the first connection.
-  void setNearPorts(std::vector<std::string> names);
   /// The connection of this name, made on first use; never null, and there as long as the Connector. See
   /// Connection::state(): it is usually still connecting.
   ///
@@ -127,13 +126,9 @@ class Connector {
   void expectEnd(int rank);
   /// Visits every connection, in whatever state. `visit` must not make any.
   void forEach(const std::function<void(Connection&)>& visit);
-  /// Tells the transports of memory that the user registers, and of the end of each registration. The same
-  /// range may be registered several times. Any thread.
-  void registerMemory(const MemoryRange& memory);
-  void deregisterMemory(const MemoryRange& memory);
-  /// As Transport::useMemory(), of all transports: adds to *uses.
-  bool usesMemory() const;
-  void useMemory(const MemoryRange& memory, std::vector<std::unique_ptr<MemoryUse>>* uses);
+  /// Those of this rank, for what concerns them alone: memory, and ports (TransportContext::nearPorts, before
+  /// the first connection).
+  RankTransports& transports();
   /// In a forked child: closes descriptors and tells nobody.
   void closeAfterFork();
 
