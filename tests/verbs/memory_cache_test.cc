@@ -73,11 +73,11 @@ TEST_F(MemoryCaches, WhatHasChangedIsRegisteredAnewAndLater) {
   MemoryCache cache(domain_.get(), 16 * kBytes, "rank 0");
   ASSERT_EQ(usesUntilFound(cache, buffer(0)), 2);
   ASSERT_EQ(usesUntilFound(cache, buffer(1)), 2);
-  const uint32_t before = cache.find(buffer(0))->keys().local, other = cache.find(buffer(1))->keys().local;
+  const uint32_t before = cache.find(buffer(0))->handle->lkey, other = cache.find(buffer(1))->handle->lkey;
   mapAnew(0);
   EXPECT_EQ(usesUntilFound(cache, buffer(0)), 4);
-  EXPECT_NE(cache.find(buffer(0))->keys().local, before);
-  EXPECT_EQ(cache.find(buffer(1))->keys().local, other);
+  EXPECT_NE(cache.find(buffer(0))->handle->lkey, before);
+  EXPECT_EQ(cache.find(buffer(1))->handle->lkey, other);
   mapAnew(0);
   EXPECT_EQ(usesUntilFound(cache, buffer(0)), 8);
   EXPECT_EQ(registered(), 2 * kBytes);

@@ -171,6 +171,27 @@ TEST(VerbsReceiver, HearsThePoisonAndTheEndOfThePeer) {
 }
 
 // Half a ring at once; the last word when asked for.
+TEST(VerbsReceiver, KeepsMemoryThatItHasGranted) {
+  if (!MemoryWatch::ofProcess().ok()) GTEST_SKIP() << "there is no userfaultfd";
+  Wire wire;
+  alignas(4096) static std::byte bytes[16384];
+  const MemoryRange memory{bytes, sizeof bytes};
+  EXPECT_EQ(wire.registrations->use(memory), nullptr);
+  auto use = wire.registrations->use(memory);
+  ASSERT_NE(use, nullptr);
+  wire.end.offer(0, bytes, 3000);
+  wire.path->kick();
+  wire.look();
+  ASSERT_EQ(wire.heard.size(), 1u);
+  use.reset();
+  EXPECT_FALSE(wire.registrations->giveBack());
+  wire.write(wire.heard[0].address, wire.heard[0].key, 3000);
+  EXPECT_EQ(wire.failure, "");
+  wire.tell(message(0, 3000, Way::granted));
+  EXPECT_TRUE(wire.registrations->giveBack());
+  EXPECT_EQ(wire.breaks, 0) << wire.reason;
+}
+
 TEST(VerbsReceiver, SendsFewCredits) {
   Wire wire;
   const auto credits = [&] { return wire.heard.size(); };

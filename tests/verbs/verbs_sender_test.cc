@@ -70,6 +70,27 @@ TEST(VerbsSender, GrantsThatDoNotFitAreNotUsed) {
   EXPECT_EQ(wire.breaks, 0) << wire.reason;
 }
 
+// Another call's memory, which ends while a message is on its way.
+TEST(VerbsSender, KeepsMemoryThatMessagesReferTo) {
+  if (!MemoryWatch::ofProcess().ok()) GTEST_SKIP() << "there is no userfaultfd";
+  Wire wire;
+  alignas(4096) static std::byte bytes[16384];
+  const MemoryRange memory{bytes, sizeof bytes};
+  EXPECT_EQ(wire.registrations->use(memory), nullptr);
+  auto use = wire.registrations->use(memory);
+  ASSERT_NE(use, nullptr);
+  ASSERT_TRUE(trySend(wire.end, std::span<const std::byte>(bytes, 2000), 3));
+  EXPECT_EQ(wire.end.slot(0)->flags & kSlotGet, kSlotGet);
+  wire.path->kick();
+  use.reset();
+  EXPECT_FALSE(wire.registrations->giveBack());
+  wire.look();
+  EXPECT_FALSE(wire.registrations->giveBack()) << "the receiver has not released it";
+  wire.tell(credit(1));
+  EXPECT_TRUE(wire.registrations->giveBack());
+  EXPECT_EQ(wire.breaks, 0) << wire.reason;
+}
+
 TEST(VerbsSender, RefusesWhatCannotBe) {
   for (uint64_t released : {uint64_t{2}, ~uint64_t{0}, uint64_t{1} << 63}) {
     Wire wire;

@@ -12,12 +12,6 @@
 
 namespace eccl::transport::verbs {
 
-/// What names memory in work requests.
-struct MemoryKeys {
-  bool found = false;
-  uint32_t local = 0, remote = 0;  ///< in this device's requests, and in those of peers
-};
-
 /// The registrations of one device, least recently used ones given up first. To register memory takes about as
 /// long as to copy it once, so it is done when the same memory is used again; where it was unmapped in between,
 /// later each time. A region ends when its pages have changed (MemoryWatch).
@@ -32,7 +26,6 @@ class MemoryCache {
     MemoryHandle handle;
     uint64_t usedAt = 0;
     bool holds(const MemoryRange& memory) const;
-    MemoryKeys keys() const { return {true, handle->lkey, handle->rkey}; }
   };
   /// `limit`: bytes that are kept registered at most; 0: nothing is. `owner`: "rank 1 (host pid 12)", for the
   /// log.

@@ -70,11 +70,12 @@ bool Registrations::giveBack() {
 MemoryKeys Registrations::keysOf(const std::byte* memory, uint64_t length) const {
   std::lock_guard lock(mutex_);
   for (const Used& used : used_) {
-    if (contains(used.memory, memory, length)) return used.region->keys();
+    if (contains(used.memory, memory, length))
+      return {true, used.region->handle->lkey, used.region->handle->rkey, used.region};
   }
   for (const auto& [range, handle] : registered_) {
     if (range.base > memory) break;
-    if (contains(range, memory, length)) return {true, handle->lkey, handle->rkey};
+    if (contains(range, memory, length)) return {true, handle->lkey, handle->rkey, nullptr};
   }
   return {};
 }

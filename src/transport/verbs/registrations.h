@@ -10,6 +10,14 @@
 
 namespace eccl::transport::verbs {
 
+/// What names memory in work requests. Requests under way have to keep it: a call may use memory that is only
+/// there for another one.
+struct MemoryKeys {
+  bool found = false;
+  uint32_t local = 0, remote = 0;                     ///< in this device's requests, and in those of peers
+  std::shared_ptr<const MemoryCache::Region> region;  ///< null: the user's
+};
+
 /// What the user has registered (ecclCommRegister) with one device, and memory that calls under way use and
 /// that is in its MemoryCache. Messages in it go without a copy. Owner: the VerbsTransport, as long as there
 /// are Uses. Any thread.

@@ -1,5 +1,6 @@
 #include "transport/verbs/verbs_receiver.h"
 
+#include <algorithm>
 #include <cstring>
 
 namespace eccl::transport::verbs {
@@ -50,16 +51,18 @@ void VerbsReceiver::sendCredit() {
 void VerbsReceiver::grant() {
   if (registrations().empty()) return;
   const uint32_t offers = end_.shape.offers();
-  for (uint64_t message = arrived_; message - end_.next < offers; ++message) {
+  // So many long ones may be on their way, and as many may follow.
+  const uint64_t most = std::min(offers - (arrived_ - end_.next), uint64_t{2} * end_.shape.mostLong());
+  for (uint64_t message = arrived_; message - arrived_ < most; ++message) {
     const PutOffer& offer = end_.offers[message & (offers - 1)];
     Granted& granted = granted_[message & (offers - 1)];
     if (loadAcquire(&offer.sequence) != message + 1 || offer.length <= kInFrame ||
         granted.sequence == message + 1)
       continue;
     if (queue().room() < 2) break;
-    const MemoryKeys keys = registrations().keysOf(kOwnAddressSpace.at(offer.offset), offer.length);
+    MemoryKeys keys = registrations().keysOf(kOwnAddressSpace.at(offer.offset), offer.length);
     if (!keys.found) continue;
-    granted = {message + 1, offer.length};
+    granted = {message + 1, offer.length, std::move(keys.region)};
     VerbsFrame header{};
     header.frame.kind = FrameKind::grant;
     header.frame.sequence = message;
@@ -128,6 +131,7 @@ void VerbsReceiver::take(const VerbsFrame& header, const std::byte* data) {
     std::memcpy(offered ? kOwnAddressSpace.at(offer.offset) : end_.dataOf(slot, frame.length), data,
                 frame.length);
   }
+  granted_[frame.sequence & (granted_.size() - 1)].region.reset();
   ++arrived_;
   end_.fill(frame.sequence, frame.length, static_cast<uint16_t>((frame.flags & kSlotFlags) | placed),
             frame.signature, frame.epoch);

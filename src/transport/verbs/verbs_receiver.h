@@ -27,6 +27,7 @@ class VerbsReceiver final : public VerbsPath {
   struct Granted {
     uint64_t sequence = 0;  // of message number sequence - 1
     uint32_t length = 0;
+    std::shared_ptr<const MemoryCache::Region> region;  // until it has come
   };
   void grant();
   void sendCredit();

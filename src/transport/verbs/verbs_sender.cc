@@ -12,10 +12,21 @@ VerbsSender::VerbsSender(Wiring wiring, SendEnd& end, const LandingPlace& landin
       end_(end),
       landing_(landing),
       grants_(end.shape.offers()),
+      references_(end.shape.slots),
+      noted_(end.next),
       message_(end.next),
       sent_(end.next),
       reference_(end.next),
       credited_(end.next) {}
+
+// As soon as they are published: what the memory is there for may end before the queue has room.
+void VerbsSender::noteReferences() {
+  for (; noted_ != end_.next; ++noted_) {
+    Slot& slot = *end_.slot(noted_);
+    if ((slot.flags & kSlotGet) != 0)
+      references_[noted_ & (end_.shape.slots - 1)] = registrations().keysOf(payloadOf(end_, slot), slot.length);
+  }
+}
 
 // As many as the queue has room for; it goes on when some are done.
 void VerbsSender::sendMessages() {
@@ -46,7 +57,8 @@ void VerbsSender::sendMessage() {
   Slot& slot = *end_.slot(message_);
   const std::byte* const data = payloadOf(end_, slot);
   const uint32_t length = slot.length;
-  const uint32_t key = (slot.flags & kSlotGet) != 0 ? registrations().keysOf(data, length).local : ringKey();
+  const MemoryKeys& reference = references_[message_ & (end_.shape.slots - 1)];
+  const uint32_t key = (slot.flags & kSlotGet) != 0 ? reference.local : ringKey();
   VerbsFrame header{frameOf(end_, message_), 0, 0, Way::inFrame};
   if (length <= kInFrame) {
     queue().send(&header, sizeof header, data, key, length, message_ + 1);
@@ -112,6 +124,8 @@ void VerbsSender::onFrame(const std::byte* bytes, uint32_t length) {
 void VerbsSender::takeReleased() {
   uint64_t until = credited_;
   if (static_cast<int64_t>(sent_ - reference_) < 0 && static_cast<int64_t>(sent_ - until) < 0) until = sent_;
+  for (uint64_t message = end_.control->released; static_cast<int64_t>(until - message) > 0; ++message)
+    references_[message & (end_.shape.slots - 1)].region.reset();
   if (until != end_.control->released && !takeReleases(end_, until, message_, CreditOrder::any)) return;
   if (ended_ && until == credited_)
     storeRelease(&end_.control->receiverEnded, 1u);  // pairs with SendEnd::untaken

@@ -21,7 +21,10 @@ class VerbsSender final : public VerbsPath {
   VerbsSender(Wiring wiring, SendEnd& end, const LandingPlace& landing);
 
   void kick() override {
-    if (live() && (message_ != end_.next || asks_)) sendMessages();
+    if (live() && (message_ != end_.next || asks_)) {
+      noteReferences();
+      sendMessages();
+    }
   }
   void limitAhead(uint32_t messages) override { end_.most = std::min(messages, end_.shape.slots); }
   void askForReleases() override;
@@ -37,19 +40,22 @@ class VerbsSender final : public VerbsPath {
     uint64_t address = 0;
     uint32_t key = 0, length = 0;
   };
+  void noteReferences();
   void sendMessages();
   void sendMessage();
   void takeReleased();
 
   SendEnd& end_;
   const LandingPlace landing_;
-  std::vector<Grant> grants_;  // by number of message, modulo offers
-  uint64_t message_;           // what is sent next
-  uint64_t longs_ = 0;         // of more than kInFrame bytes before it
-  uint64_t sent_;              // the device has done with the messages before this one
-  uint64_t reference_;         // one past the last that was sent from the user's memory
-  uint64_t credited_;          // released, as the receiver says
-  bool ended_ = false;         // it will say no more
+  std::vector<Grant> grants_;           // by number of message, modulo offers
+  std::vector<MemoryKeys> references_;  // by number of message, modulo slots: of those in the user's memory
+  uint64_t noted_;                      // those before this one are there
+  uint64_t message_;                    // what is sent next
+  uint64_t longs_ = 0;                  // of more than kInFrame bytes before it
+  uint64_t sent_;                       // the device has done with the messages before this one
+  uint64_t reference_;                  // one past the last that was sent from the user's memory
+  uint64_t credited_;                   // released, as the receiver says
+  bool ended_ = false;                  // it will say no more
   bool asks_ = false;
 };
 
