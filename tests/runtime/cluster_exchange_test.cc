@@ -216,6 +216,14 @@ TEST_F(MeetingTest, ARankBestUsesThePortsOfItsCpu) {
   }
   // In a split they are as before.
   EXPECT_EQ(met.of(std::vector<int>{9, 8, 4}).portsOf(2), expected[4]);
+  // Nor does it matter that hosts are told of, without their GUIDs, as they are not alike.
+  if (!canTellHosts()) return;
+  add("azure_ncv4.xml", "node9");
+  const RankHosts unlike = meetAll();
+  for (int rank = 0; rank < 10; ++rank) {
+    EXPECT_EQ(unlike.location(rank).rdma, verbs);
+    EXPECT_EQ(unlike.location(rank).ports, met.location(rank).ports);
+  }
 }
 
 TEST_F(MeetingTest, ASplitKeepsWhatItsRanksKnow) {

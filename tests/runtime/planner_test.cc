@@ -100,6 +100,37 @@ TEST(Planner, KnowsHowMuchMemoryACallGoesThrough) {
   }
 }
 
+// What lies between blocks is not the call's.
+TEST(Planner, BytesOfACallAreThoseOfItsBlocks) {
+  const Placement placement = Placement::hosts(2);
+  const auto used = [](const Plan& plan, Space space) {
+    const Plan::Bytes bytes = plan.used[static_cast<int>(space)];
+    return std::pair(bytes.begin, bytes.end);
+  };
+  const auto gathered = planOf(*algorithms::findAlgorithm(Collective::allGather, "direct"), placement, 1, 4096);
+  EXPECT_EQ(used(*gathered, Space::input), std::pair(size_t{0}, size_t{4096}));
+  EXPECT_EQ(used(*gathered, Space::output), std::pair(size_t{0}, size_t{8192}));
+  const auto received = planOf(*algorithms::findAlgorithm(Collective::reduce, "direct"), placement, 1, 4096);
+  EXPECT_EQ(used(*received, Space::output), std::pair(size_t{0}, size_t{0})) << "the root's alone";
+
+  PlanContext context;
+  context.ranks = 2;
+  context.placement = std::make_shared<const Placement>(placement);
+  context.ring = {8, 128 << 10};
+  Planner planner(context);
+  Call call;
+  call.collective = Collective::allToAllv;
+  call.type = DataType::int8;
+  call.sendCounts = {100, 50};
+  call.sendOffsets = {70, 20};  // the second comes first
+  call.receiveCounts = {100, 60};
+  call.receiveOffsets = {0, 101};  // a byte between them
+  const auto plan = planner.plan(call);
+  ASSERT_TRUE(plan.ok()) << plan.status().message();
+  EXPECT_EQ(used(**plan, Space::input), std::pair(size_t{20}, size_t{170}));
+  EXPECT_EQ(used(**plan, Space::output), std::pair(size_t{0}, size_t{0}));
+}
+
 // Buffers beyond a rank's share of the caches.
 TEST(HostExecutor, WritesPastTheCachesWhatTheyDoNotHold) {
   constexpr size_t kShare = 16 << 20;

@@ -25,10 +25,10 @@ std::byte* map(size_t bytes, int flags = MAP_PRIVATE | MAP_ANONYMOUS, int fd = -
 }
 
 /// Containers may forbid userfaultfd: then everything goes by copies, and there is nothing to test.
-#define WATCH_OR_SKIP(watch)                                           \
-  Result<std::shared_ptr<MemoryWatch>> got = MemoryWatch::ofProcess(); \
-  if (!got.ok()) GTEST_SKIP() << got.status().message();               \
-  const std::shared_ptr<MemoryWatch> watch = got.take()
+#define WATCH_OR_SKIP(watch)                             \
+  Result<MemoryWatch*> got = MemoryWatch::ofProcess();   \
+  if (!got.ok()) GTEST_SKIP() << got.status().message(); \
+  MemoryWatch* const watch = got.take()
 
 TEST(MemoryWatch, SeesEachKindOfChange) {
   WATCH_OR_SKIP(watch);
@@ -84,7 +84,7 @@ TEST(MemoryWatch, WhatIsNoChangeIsNone) {
 TEST(MemoryWatch, RefusesWhatOthersCanChange) {
   WATCH_OR_SKIP(watch);
   EXPECT_THAT(watch->watch({map(kBytes, MAP_SHARED | MAP_ANONYMOUS), kBytes}).status().message(),
-              HasSubstr("shared"));
+              HasSubstr("others can change it"));
   const int file = memfd_create("eccl-test", MFD_CLOEXEC);
   ASSERT_EQ(ftruncate(file, kBytes), 0);
   EXPECT_FALSE(watch->watch({map(kBytes, MAP_SHARED, file), kBytes}).ok());

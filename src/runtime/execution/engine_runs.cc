@@ -89,16 +89,20 @@ Status Engine::begin(Run& run) {
   return {};
 }
 
-// All that messages may be sent from or received into, told once where buffers are the same.
+// All that messages may be sent from or received into. What is a part of the memory before it goes with that.
 void Engine::useMemory(Run& run) {
-  transport::MemoryRange before;
-  for (const Space space : {Space::input, Space::output, Space::scratch}) {
-    std::byte* const buffer = run.view.buffers[static_cast<int>(space)];
-    const Plan::Bytes bytes = run.plan->bytesIn(space);
-    const transport::MemoryRange memory{buffer + bytes.begin, bytes.end - bytes.begin};
-    if (memory.bytes == 0 || memory == before) continue;
-    connector_->transports().useMemory(memory, &run.uses);
-    before = memory;
+  std::vector<transport::MemoryRange> all;
+  for (int space = 0; space < kMemorySpaces; ++space) {
+    const Plan::Bytes bytes = run.plan->used[space];
+    if (bytes.end > bytes.begin)
+      all.push_back({run.view.buffers[space] + bytes.begin, bytes.end - bytes.begin});
+  }
+  std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.bytes > b.bytes; });
+  for (auto it = all.begin(); it != all.end(); ++it) {
+    const auto contains = [it](const transport::MemoryRange& other) {
+      return other.base <= it->base && it->base + it->bytes <= other.base + other.bytes;
+    };
+    if (std::none_of(all.begin(), it, contains)) connector_->transports().useMemory(*it, &run.uses);
   }
 }
 

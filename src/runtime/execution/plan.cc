@@ -54,6 +54,25 @@ size_t footprintOf(const Plan& plan) {
   return (elements[0] + elements[1]) * plan.view.elementBytes * (one ? 2 : 1);
 }
 
+/// Plan::used of the caller's input or output.
+Plan::Bytes usedOf(const Plan& plan, Space space) {
+  const BlockMap& map = plan.program->map(space);
+  std::vector<BlockExtent> extents;
+  for (int i = 0; i < map.number; ++i) {
+    if (const BlockExtent extent = plan.view.extent(space, map.block(i)); extent.elements > 0)
+      extents.push_back(extent);
+  }
+  if (extents.empty()) return {};
+  std::sort(extents.begin(), extents.end(),
+            [](const BlockExtent& a, const BlockExtent& b) { return a.offset < b.offset; });
+  uint64_t end = extents[0].offset;
+  for (const BlockExtent& extent : extents) {
+    if (extent.offset > end) return {};
+    end = std::max(end, extent.offset + extent.elements);
+  }
+  return {extents[0].offset * plan.view.elementBytes, end * plan.view.elementBytes};
+}
+
 /// How many messages of so many bytes may be on their way to another rank at once.
 uint32_t mostAhead(const Program& program, const Placement& placement, int rank, uint64_t bytes) {
   std::set<int> far;
@@ -122,19 +141,6 @@ void Plan::completeView() {
   view.ahead = ahead.empty() ? nullptr : ahead.data();
 }
 
-Plan::Bytes Plan::bytesIn(Space space) const {
-  if (space == Space::scratch) return {0, scratchBytes};
-  const BlockMap& map = program->map(space);
-  Bytes bytes{SIZE_MAX, 0};
-  for (int i = 0; i < map.number; ++i) {
-    const BlockExtent extent = view.extent(space, map.block(i));
-    if (extent.elements == 0) continue;
-    bytes.begin = std::min(bytes.begin, extent.offset * view.elementBytes);
-    bytes.end = std::max(bytes.end, (extent.offset + extent.elements) * view.elementBytes);
-  }
-  return bytes.end > 0 ? bytes : Bytes();
-}
-
 std::shared_ptr<Plan> Plan::inGraphs() {
   if (inGraphs_ != nullptr) return inGraphs_;
   auto program = std::make_shared<Program>(*this->program);
@@ -147,6 +153,7 @@ std::shared_ptr<Plan> Plan::inGraphs() {
   copy->scratchBytes = scratchBytes;
   copy->relayFlags = relayFlags;
   copy->footprint = footprint;
+  std::copy(std::begin(used), std::end(used), copy->used);
   copy->relayedAt = relayedAt;
   copy->ahead = ahead;
   copy->mostAhead = mostAhead;
@@ -274,6 +281,9 @@ Result<std::shared_ptr<Plan>> Planner::make(const Call& call, std::shared_ptr<co
   plan->scratchBytes = static_cast<size_t>(program->map(Space::scratch).number) *
                        static_cast<size_t>(program->parts) * view.partition.tile * view.elementBytes;
   plan->footprint = footprintOf(*plan);
+  for (const Space space : {Space::input, Space::output})
+    plan->used[static_cast<int>(space)] = usedOf(*plan, space);
+  plan->used[static_cast<int>(Space::scratch)] = {0, plan->scratchBytes};
   plan->mostAhead = mostAhead(*program, *context_.placement, context_.rank,
                               view.partition.tile * view.elementBytes * static_cast<uint64_t>(longestMessage));
   findConnections(*program, *plan);

@@ -26,8 +26,13 @@ struct Plan {
   PlanView view;
   std::vector<BlockExtent> extents[kMemorySpaces];
   size_t scratchBytes = 0;
-  size_t relayFlags = 0;                          // streams: one for each repetition of every step
-  size_t footprint = 0;                           // bytes: Work::footprint
+  size_t relayFlags = 0;  // streams: one for each repetition of every step
+  size_t footprint = 0;   // bytes: Work::footprint
+  /// By space: the bytes that its blocks take. Empty where others' lie between them.
+  struct Bytes {
+    size_t begin = 0, end = 0;
+  };
+  Bytes used[kMemorySpaces];
   std::vector<int32_t> relayedAt;                 // by step
   std::vector<int8_t> ahead;                      // by lane; see PlanView
   uint32_t mostAhead = UINT32_MAX;                // messages to another rank that may be on their way at once
@@ -46,12 +51,6 @@ struct Plan {
   std::vector<transport::Connection*> connections;
   /// What the executor keeps with it: Work::kept.
   std::shared_ptr<void> kept;
-
-  /// Where the blocks of a space are, from the first byte of the first to the last of the last.
-  struct Bytes {
-    size_t begin = 0, end = 0;
-  };
-  Bytes bytesIn(Space space) const;
 
   /// Has the view point to what is here, but for connections.
   void completeView();

@@ -92,10 +92,10 @@ std::vector<NetworkPort> RankHosts::portsFor(const Kind& rank, int cpu, int turn
   std::vector<int> near = topology::portsNear(*host.made, cpu);
   if (rank.rdma) {
     near = nearPorts(rank.host, cpu, turn);
-    const auto isRdma = [&](int port) {
+    const auto first = std::find_if(near.begin(), near.end(), [&](int port) {
       return topology::isRdma(host.made->devices[static_cast<size_t>(port)]);
-    };
-    used = *std::find_if(near.begin(), near.end(), isRdma);
+    });
+    if (first != near.end()) used = *first;  // else the host is described by one who saw it down
   }
   std::stable_partition(near.begin(), near.end(), [&](int port) { return port == used; });
   std::vector<NetworkPort> ports = topology::networkPorts(*host.made, near, hostName);

@@ -56,9 +56,10 @@ Reach reachOf(const Settings& settings) {
 
 bool usesRdma(const topology::Host& host, const Settings& settings) {
   const std::vector<int> ports = topology::portsNear(host, 0);
-  return transport::allows(settings, "verbs") && std::any_of(ports.begin(), ports.end(), [&](int port) {
-           return topology::isRdma(host.devices[static_cast<size_t>(port)]);
-         });
+  // Encryption is for sockets alone.
+  return transport::allows(settings, "verbs") && !settings.encrypt &&
+         std::any_of(ports.begin(), ports.end(),
+                     [&](int port) { return topology::isRdma(host.devices[static_cast<size_t>(port)]); });
 }
 
 struct Said {

@@ -133,7 +133,7 @@ Host withoutIdentity(Host host) {
   for (Device& device : host.devices) {
     if (device.cpu) device.cpu->hostHash.reset();
     if (device.accelerator) device.accelerator->rank.reset();
-    if (device.port) device.port->guid.reset();
+    if (device.port) device.port->guid = isRdma(device) ? std::optional(kNobodysGuid) : std::nullopt;
   }
   return host;
 }

@@ -81,8 +81,8 @@ inline constexpr int kMaxHosts = 1 << 17, kMaxSwitches = 1 << 17, kMaxTrunks = 1
 inline constexpr int kMaxTier = 16;
 
 /// Removes what is the host's own and makes no difference to a collective: names, NCCL's host hash and ranks,
-/// GUIDs, and what was left unread. Bus ids stay. Ranks that exchange hosts send this, so that equal hosts
-/// are equal bytes.
+/// GUIDs (of which kNobodysGuid stays for RDMA), and what was left unread. Bus ids stay. Ranks that exchange
+/// hosts send this, so that equal hosts are equal bytes.
 Host withoutIdentity(Host host);
 
 /// Hosts merged by content: each distinct one once.

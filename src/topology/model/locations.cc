@@ -44,10 +44,6 @@ int portOfInterface(const Host& host, std::string_view interface) {
   return Device::kNone;
 }
 
-bool isRdma(const Device& port) {
-  return port.kind == DeviceKind::port && port.port->guid.value_or(0) >> 32 != 0;
-}
-
 int fastestPort(const Host& host) {
   int fastest = Device::kNone;
   double most = -1;

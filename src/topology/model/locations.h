@@ -17,9 +17,6 @@ std::vector<int> portsNear(const Host& host, int device);
 
 /// The device of the port that has this network interface or name; Device::kNone if there is none.
 int portOfInterface(const Host& host, std::string_view interface);
-/// Whether a port is of an RDMA device, as far as the description of its host tells: these have GUIDs, of which
-/// the upper half is the vendor's. (NCCL's files give other ports small numbers.)
-bool isRdma(const Device& port);
 /// The fastest port that is not down, the first of several; Device::kNone if there is none.
 int fastestPort(const Host& host);
 

@@ -97,6 +97,14 @@ struct Device {
   auto operator<=>(const Device&) const = default;
 };
 
+/// Whether a device is a port for RDMA, as far as the description of its host tells: those have GUIDs, of which
+/// the upper half is the vendor's. (NCCL's files give other ports small numbers.)
+inline bool isRdma(const Device& device) {
+  return device.kind == DeviceKind::port && device.port->guid.value_or(0) >> 32 != 0;
+}
+/// What such a port has in place of its own GUID where it is one of many.
+inline constexpr uint64_t kNobodysGuid = uint64_t{1} << 32;
+
 /// The kinds of links that are not part of the tree.
 enum class FabricKind : uint8_t {
   nvLink,

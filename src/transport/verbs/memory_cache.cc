@@ -48,7 +48,7 @@ std::shared_ptr<const MemoryCache::Region> MemoryCache::find(const MemoryRange& 
 // What has changed and does not show yet is not to be used.
 bool MemoryCache::ready() {
   if (watch_ == nullptr) {
-    Result<std::shared_ptr<MemoryWatch>> watch = MemoryWatch::ofProcess();
+    Result<MemoryWatch*> watch = MemoryWatch::ofProcess();
     if (!watch.ok()) {
       limit_ = 0;
       ECCL_INFO("%s: memory that the user has not registered goes by copies: %s", owner_.c_str(),
@@ -108,20 +108,21 @@ std::shared_ptr<MemoryCache::Region> MemoryCache::add(const MemoryRange& memory)
   region->asked = memory;
   region->pages = MemoryWatch::pagesOf(memory);
   const uint64_t bytes = region->pages.bytes;
-  const auto refused = [&] {
-    uses_[memory.base] = {0, kMostNeeded};
+  const auto refused = [&](uint32_t needed) {
+    uses_[memory.base] = {0, needed};
     return nullptr;
   };
-  if (bytes > limit_ || !makeRoom(bytes)) return refused();
+  if (bytes > limit_ || !makeRoom(bytes)) return refused(2);
   Result<std::unique_ptr<MemoryWatch::Mark>> mark = watch_->watch(memory);
-  if (!mark.ok()) return refused();
+  if (!mark.ok()) return refused(kMostNeeded);
   region->mark = mark.take();
   Result<MemoryHandle> handle = registerWith(domain_, region->pages.base, bytes, kAccess);
+  if (!handle.ok() && giveBack()) handle = registerWith(domain_, region->pages.base, bytes, kAccess);
   if (!handle.ok()) {
     if (!std::exchange(saidRefused_, true))
       ECCL_INFO("%s: %s. What the user has not registered there goes by copies", owner_.c_str(),
                 handle.status().message().c_str());
-    return refused();
+    return refused(kMostNeeded);
   }
   region->handle = handle.take();
   giveUp([&](const Region& other) { return region->holds(other.pages); });
@@ -138,7 +139,6 @@ void MemoryCache::closeAfterFork() {
     region->handle.release();
     region->mark.release();
   }
-  if (watch_ != nullptr) watch_->closeAfterFork();
 }
 
 }  // namespace eccl::transport::verbs

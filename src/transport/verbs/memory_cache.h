@@ -55,7 +55,7 @@ class MemoryCache {
   ibv_pd* const domain_;
   uint64_t limit_;
   const std::string owner_;
-  std::shared_ptr<MemoryWatch> watch_;
+  MemoryWatch* watch_ = nullptr;
   std::vector<std::shared_ptr<Region>> regions_;
   uint64_t bytes_ = 0, clock_ = 0;
   uint64_t most_ = 0, made_ = 0, found_ = 0, changed_ = 0;  // bytes; and regions, for ~MemoryCache()

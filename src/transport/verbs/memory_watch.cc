@@ -4,39 +4,53 @@
 #include <poll.h>
 #include <sys/ioctl.h>
 #include <sys/syscall.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>
+#include <fstream>
+#include <string>
+#include <utility>
 
-#include "base/log.h"
+#include "base/once_by_key.h"
 
 namespace eccl::transport::verbs {
 namespace {
 
-// Of Linux 5.11 and 5.13, for headers that are older.
+// For headers that are older than Linux 5.11.
 #ifndef UFFD_USER_MODE_ONLY
 #define UFFD_USER_MODE_ONLY 1
-#endif
-#ifndef UFFDIO_REGISTER_MODE_MINOR
-#define UFFDIO_REGISTER_MODE_MINOR (uint64_t{1} << 2)
 #endif
 
 constexpr int kLooks = 200;  // some milliseconds, where the processor is another's
 
-/// The process's MemoryWatch. Of `process` alone: a forked child has none.
-struct OfProcess {
-  std::mutex mutex;
-  std::weak_ptr<MemoryWatch> watch;
-  pid_t process = 0;
-};
-OfProcess& ofProcess() {
-  static OfProcess one;
-  return one;
-}
-
 size_t pageBytes() {
   static const auto bytes = static_cast<size_t>(sysconf(_SC_PAGESIZE));
   return bytes;
+}
+
+/// Whether this is memory of the process alone, none of a file: "7f..-7f.. rw-p 00000000 00:00 0 [heap]".
+bool isOwn(uint64_t begin, uint64_t end) {
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; begin < end && std::getline(maps, line);) {
+    unsigned long long first = 0, last = 0, inode = 0;
+    char rights[5] = "";
+    if (std::sscanf(line.c_str(), "%llx-%llx %4s %*x %*s %llu", &first, &last, rights, &inode) != 4)
+      return false;
+    if (last <= begin) continue;
+    if (first > begin || rights[3] != 'p' || inode != 0) return false;
+    begin = last;
+  }
+  return begin >= end;
+}
+
+/// Until Linux 5.15 a change under way might not be seen where there were two.
+bool kernelIsTooOld() {
+  utsname name{};
+  int major = 0, minor = 0;
+  return uname(&name) != 0 || std::sscanf(name.release, "%d.%d", &major, &minor) != 2 ||
+         std::pair(major, minor) < std::pair(5, 15);
 }
 
 bool registerPages(int fd, uint64_t begin, uint64_t bytes, uint64_t mode) {
@@ -48,19 +62,17 @@ bool registerPages(int fd, uint64_t begin, uint64_t bytes, uint64_t mode) {
 
 }  // namespace
 
-Result<std::shared_ptr<MemoryWatch>> MemoryWatch::ofProcess() {
-  OfProcess& its = verbs::ofProcess();
-  std::lock_guard lock(its.mutex);
-  std::shared_ptr<MemoryWatch> watch = its.process == getpid() ? its.watch.lock() : nullptr;
-  if (watch != nullptr) return watch;
-  watch.reset(new MemoryWatch);
-  ECCL_TRY(watch->open());
-  its.watch = watch;
-  its.process = getpid();
-  return watch;
+// A forked child has one of its own.
+Result<MemoryWatch*> MemoryWatch::ofProcess() {
+  return OnceByKey<pid_t, MemoryWatch*>::get().at(getpid(), []() -> Result<MemoryWatch*> {
+    std::unique_ptr<MemoryWatch> watch(new MemoryWatch);
+    ECCL_TRY(watch->open());
+    return watch.release();
+  });
 }
 
 Status MemoryWatch::open() {
+  if (kernelIsTooOld()) return Status::error(Code::system, "userfaultfd is not to be had before Linux 5.15");
   reports_ = Fd(static_cast<int>(syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | UFFD_USER_MODE_ONLY)));
   if (!reports_) {
     const bool forbidden = errno == EPERM;
@@ -77,27 +89,17 @@ Status MemoryWatch::open() {
   if (!registerPages(reports_.get(), reinterpret_cast<uintptr_t>(probe_.get()), pageBytes(),
                      UFFDIO_REGISTER_MODE_WP))
     return Status::fromErrno(errno, "this kernel's userfaultfd takes no pages for the protection of writes");
-  ending_ = Fd(System::real().eventFd());
-  if (!ending_) return Status::fromErrno(errno, "no eventfd");
-  ECCL_ASSIGN(thread_, System::real().start("eccl-memory", [this] { follow(); }));
+  ECCL_ASSIGN(Thread thread, System::real().start("eccl-memory", [this] { follow(); }));
+  thread.detach();
   return {};
 }
 
-MemoryWatch::~MemoryWatch() {
-  if (!thread_.joinable()) return;
-  System::real().ringEvent(ending_.get());
-  thread_.join();
-}
-
-// It closes what it reads from: afterwards nobody waits for a report to be read, whatever is freed.
 void MemoryWatch::follow() {
-  pollfd watched[] = {{reports_.get(), POLLIN, 0}, {ending_.get(), POLLIN, 0}};
-  while ((watched[1].revents & POLLIN) == 0) {
-    if (poll(watched, 2, -1) < 0) continue;
+  for (pollfd watched{reports_.get(), POLLIN, 0};;) {
+    if (poll(&watched, 1, -1) < 1) continue;
     std::lock_guard lock(mutex_);
     takeReports();
   }
-  reports_.reset();
 }
 
 void MemoryWatch::takeReports() {
@@ -122,16 +124,11 @@ MemoryRange MemoryWatch::pagesOf(const MemoryRange& memory) {
   return {memory.base - before, (before + memory.bytes + page - 1) / page * page};
 }
 
-// Memory that is shared, or a file's, can change in ways that are not reported here (a file is cut short). The
-// kernel tells it apart: faults in pages that others have filled (MODE_MINOR) there are in such memory alone.
+// Memory that is shared, or a file's, can change in ways that are not reported: others cut the file short.
 Result<std::unique_ptr<MemoryWatch::Mark>> MemoryWatch::watch(const MemoryRange& memory) {
   const MemoryRange pages = pagesOf(memory);
   const auto begin = reinterpret_cast<uintptr_t>(pages.base);
-  if (registerPages(reports_.get(), begin, pages.bytes, UFFDIO_REGISTER_MODE_MINOR)) {
-    uffdio_range range{begin, pages.bytes};
-    ioctl(reports_.get(), UFFDIO_UNREGISTER, &range);
-    return Status::error(Code::system, "it is shared");
-  }
+  if (!isOwn(begin, begin + pages.bytes)) return Status::error(Code::system, "others can change it");
   if (!registerPages(reports_.get(), begin, pages.bytes, UFFDIO_REGISTER_MODE_WP))
     return Status::fromErrno(errno, "userfaultfd does not take it");
   auto mark = std::make_unique<Mark>();
@@ -165,12 +162,6 @@ bool MemoryWatch::settle() {
     System::real().yield();
   }
   return false;
-}
-
-void MemoryWatch::closeAfterFork() {
-  thread_.closeAfterFork();
-  reports_.reset();
-  ending_.reset();
 }
 
 }  // namespace eccl::transport::verbs

@@ -11,19 +11,19 @@
 #include <memory>
 #include <mutex>
 
-#include "base/thread.h"
 #include "transport/core/ring_memory.h"
 #include "transport/core/transport.h"
 
 namespace eccl::transport::verbs {
 
-/// A process has one, for as long as somebody has a reference to it. Any thread.
+/// A process has one, from its first use to its end: were the last reader of reports to go, who unmaps memory
+/// would wait for ever. Any thread.
 ///
 /// Its thread, and whoever holds its lock, frees no memory: to free may be to unmap, which waits for them.
 class MemoryWatch {
  public:
-  /// Pages that are watched. Owner: who asked for them, and who keeps the MemoryWatch longer. What was watched
-  /// stays so when this ends, which costs those who unmap it some microseconds.
+  /// Pages that are watched. Owner: who asked for them. What was watched stays so when this ends, which costs
+  /// those who unmap it some microseconds.
   class Mark {
    public:
     ~Mark();
@@ -39,8 +39,7 @@ class MemoryWatch {
   };
 
   /// The process's. Error (system): why the kernel watches nothing. Not logged.
-  static Result<std::shared_ptr<MemoryWatch>> ofProcess();
-  ~MemoryWatch();
+  static Result<MemoryWatch*> ofProcess();
   /// The pages that the memory is in.
   static MemoryRange pagesOf(const MemoryRange& memory);
   /// Watches them. Error (system): it is no memory that can be watched, or one that others can change: shared,
@@ -49,8 +48,6 @@ class MemoryWatch {
   /// Waits, not long, until each change of what is watched that has begun shows in its mark. False: one still
   /// does not.
   bool settle();
-  /// In a forked child, which has none of this.
-  void closeAfterFork();
 
  private:
   MemoryWatch() = default;
@@ -58,9 +55,9 @@ class MemoryWatch {
   void follow();
   void takeReports();
 
-  Fd reports_, ending_;
+  // In this order, as what is watched must not end before its reports do.
   RingMemory probe_;  // a page that does not change
-  Thread thread_;
+  Fd reports_;
   std::mutex mutex_;  // of the marks, and from reading a report until they show it
   Mark* marks_ = nullptr;
 };

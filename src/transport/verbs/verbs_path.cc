@@ -33,6 +33,7 @@ void VerbsPath::onPeerGone() {
 bool VerbsPath::end() {
   if (std::exchange(ended_, true)) return false;
   queue_->stop();
+  letGo();
   socket_.close();
   return true;
 }
@@ -71,6 +72,7 @@ void VerbsPath::poison() {
   }
   ended_ = true;
   queue_->stop();
+  letGo();
   socket_.close();
 }
 

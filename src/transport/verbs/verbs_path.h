@@ -16,8 +16,9 @@ namespace eccl::transport::verbs {
 
 /// The lane's ring is private memory, which the device knows; the path moves messages from the sender's to the
 /// receiver's. Short ones go in one SEND. Longer ones are written: to where the receiver wants them, if it has
-/// said so in time (a *grant*: an offer of memory that the user has registered), else to the place of their
-/// slot; a SEND with the frame follows. Messages in memory that the user has registered are written from there.
+/// said so in time (a *grant*: an offer of memory that is registered, by the user or for a call), else to the
+/// place of their slot; a SEND with the frame follows. Messages in memory that the user has registered are
+/// written from there.
 ///
 /// Owner: the Connection. Threads: the driver's. Failure: a work request that fails, a lost port, a peer that
 /// is gone, or a frame that cannot be, is told to `onBroken` once; the peer's poison word in the ring is set,
@@ -59,6 +60,8 @@ class VerbsPath : public Path, public QueueUser {
   void breakOff(const std::string& reason);
   /// Breaks the connection: what the peer has sent cannot be.
   void refuse(const std::string& what);
+  /// The device uses no memory any more that messages refer to.
+  virtual void letGo() = 0;
   /// The peer has said that it failed.
   void onPeerPoison();
 

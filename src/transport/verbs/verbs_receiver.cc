@@ -38,6 +38,10 @@ void VerbsReceiver::onSent(uint64_t) {
   kick();
 }
 
+void VerbsReceiver::letGo() {
+  for (Granted& each : granted_) each.region.reset();
+}
+
 // What there is no room for is told later: the queue has some when a request is done.
 void VerbsReceiver::sendCredit() {
   if (queue().room() < 2) return;

@@ -23,6 +23,9 @@ class VerbsReceiver final : public VerbsPath {
   void onFrame(const std::byte* bytes, uint32_t length) override;
   void onSent(uint64_t tag) override;
 
+ protected:
+  void letGo() override;
+
  private:
   struct Granted {
     uint64_t sequence = 0;  // of message number sequence - 1

@@ -19,6 +19,10 @@ VerbsSender::VerbsSender(Wiring wiring, SendEnd& end, const LandingPlace& landin
       reference_(end.next),
       credited_(end.next) {}
 
+void VerbsSender::letGo() {
+  for (MemoryKeys& each : references_) each.region.reset();
+}
+
 // As soon as they are published: what the memory is there for may end before the queue has room.
 void VerbsSender::noteReferences() {
   for (; noted_ != end_.next; ++noted_) {
@@ -31,6 +35,7 @@ void VerbsSender::noteReferences() {
 // As many as the queue has room for; it goes on when some are done.
 void VerbsSender::sendMessages() {
   constexpr uint32_t kOfMessage = 2;  // requests
+  noteReferences();
   bool references = false;
   for (; message_ != end_.next; ++message_) {
     if (queue().room() < kOfMessage + 1) {

@@ -21,10 +21,7 @@ class VerbsSender final : public VerbsPath {
   VerbsSender(Wiring wiring, SendEnd& end, const LandingPlace& landing);
 
   void kick() override {
-    if (live() && (message_ != end_.next || asks_)) {
-      noteReferences();
-      sendMessages();
-    }
+    if (live() && (message_ != end_.next || asks_)) sendMessages();
   }
   void limitAhead(uint32_t messages) override { end_.most = std::min(messages, end_.shape.slots); }
   void askForReleases() override;
@@ -33,6 +30,9 @@ class VerbsSender final : public VerbsPath {
 
   void onFrame(const std::byte* bytes, uint32_t length) override;
   void onSent(uint64_t tag) override;
+
+ protected:
+  void letGo() override;
 
  private:
   struct Grant {
