@@ -98,7 +98,16 @@ Result<std::unique_ptr<Transport>> makeVerbs(const TransportContext& context) {
 }
 
 std::vector<std::string> reportVerbs(const Settings& settings) {
-  return findDevices(optionsBy([&](std::string_view name) { return settings.valueOf(name); })).said;
+  const VerbsOptions options = optionsBy([&](std::string_view name) { return settings.valueOf(name); });
+  FoundDevices found = findDevices(options);
+  if (!found.any()) return found.said;
+  const Status watch = options.cacheBytes > 0 ? MemoryWatch::ofProcess().status() : Status();
+  found.said.push_back(
+      options.cacheBytes == 0 ? "memory that is not registered: copied, ECCL_IB_CACHE_BYTES=0 says so"
+      : !watch.ok()           ? "memory that is not registered: copied, as " + watch.message()
+                    : format("memory that is not registered: kept registered when used again, up to %llu bytes",
+                             static_cast<unsigned long long>(options.cacheBytes)));
+  return found.said;
 }
 
 }  // namespace
