@@ -145,6 +145,11 @@ constexpr Row kRows[] = {
      &Settings::ibPkey,
      0,
      32767},
+    {{"IB_QPS_PER_CONNECTION", "NCCL_IB_QPS_PER_CONNECTION", false, "1..16",
+      "Queue pairs that a connection's long messages go over in turn, for networks that one flow cannot fill."},
+     &Settings::ibQueuePairs,
+     1,
+     16},
     {{"IB_CACHE_BYTES", nullptr, false, "0..1125899906842624 bytes",
       "So much memory that the user has not registered is kept registered at most, when it is used often; 0: "
       "none."},

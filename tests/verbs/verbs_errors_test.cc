@@ -93,6 +93,39 @@ TEST_F(VerbsErrors, TheSenderChoosesThePort) {
               HasSubstr("from emu1:1, GID 3, RoCE v2, 127.0.0.2 to the peer's GID 3, RoCE v2, 127.0.0.2"));
 }
 
+// As many at each end as were asked for, and one of them that fails breaks the connection.
+TEST_F(VerbsErrors, EachOfSeveralQueuePairsIsNeeded) {
+  PartySetup three = setup();
+  three.settings["IB_QPS_PER_CONNECTION"] = "3";
+  runTwo(
+      three, false,
+      [&](Party& party) -> std::string {
+        CONNECT_BY_VERBS(connection, party.sending());
+        PARTY_CHECK(party.await());
+        uint32_t numbers[8] = {};
+        PARTY_CHECK(verbsEmulationQueuePairs(numbers, 8) == 6);
+        verbsEmulationFailCompletion(numbers[2], VERBS_EMULATION_SENDS, 1, IBV_WC_RETRY_EXC_ERR);
+        // What is sent from there asks for completions.
+        std::vector<std::byte> bytes(party.connector->transports().context().ring.slotBytes);
+        party.connector->transports().registerMemory({bytes.data(), bytes.size()});
+        for (int i = 0; i < 3; ++i) PARTY_CHECK(trySend(connection->sendEnd, bytes, 0));
+        connection->path()->kick();
+        connection->path()->askForReleases();
+        const std::string seen = untilBroken(party, *connection);
+        party.connector->transports().deregisterMemory({bytes.data(), bytes.size()});
+        PARTY_CHECK(party.brokenReason.find("the peer's port does not answer") != std::string::npos);
+        party.signal();
+        return seen;
+      },
+      [&](Party& party) -> std::string {
+        CONNECT_BY_VERBS(connection, party.receiving());
+        party.signal();
+        PARTY_CHECK(party.await());
+        party.connector->poison();
+        return "";
+      });
+}
+
 TEST_F(VerbsErrors, ADeviceThatFailsIsNamed) {
   EXPECT_THAT(brokenBy([](Party&, Connection&) { verbsEmulationFatal(0); }),
               HasSubstr("the RDMA device emu0 of rank 0 (test): "));

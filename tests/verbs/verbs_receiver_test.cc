@@ -83,6 +83,12 @@ TEST(VerbsReceiver, RefusesWhatCannotBe) {
       {[](VerbsFrame& h) { h.frame.flags = kTells; }, "flags are unknown"},
       {[](VerbsFrame& h) { h.frame.length = h.frame.bytes = 101; }, "data is not behind it"},
       {[](VerbsFrame& h) { h.way = Way::landed; }, "data cannot have been written"},
+      {[](VerbsFrame& h) {
+         h.frame.length = h.frame.bytes = 2000;
+         h.way = Way::landed;
+         h.address = kWireShape.slots;
+       },
+       "data cannot have been written"},
       {[](VerbsFrame& h) { h.way = Way::granted; }, "place was not granted"},
       {[](VerbsFrame& h) { h.way = static_cast<Way>(9); }, "way is unknown"},
       {[](VerbsFrame& h) {
@@ -171,6 +177,44 @@ TEST(VerbsReceiver, HearsThePoisonAndTheEndOfThePeer) {
 }
 
 // Half a ring at once; the last word when asked for.
+// Over several queue pairs messages come in any order, and are taken in theirs.
+TEST(VerbsReceiver, TakesWhatComesInAnyOrder) {
+  const uint64_t first = ~uint64_t{0};
+  Wire wire(first, 2);
+  std::fill_n(wire.memory.get(), Wire::kMemory, std::byte{5});
+  Received received;
+  VerbsFrame later = message(first + 1, 3000, Way::landed);
+  later.address = 3;
+  wire.write(wire.landing.address + 3 * 4096, wire.landing.key, 3000);
+  wire.tell(later, 0, 1);
+  EXPECT_FALSE(wire.end.peek(received));
+  wire.tell(message(first, 8, Way::inFrame), 8);
+  ASSERT_TRUE(wire.end.peek(received));
+  EXPECT_EQ(received.length, 8u);
+  wire.end.release();
+  ASSERT_TRUE(wire.end.peek(received));
+  EXPECT_EQ(received.length, 3000u);
+  EXPECT_EQ(received.data[2999], std::byte{5});
+  wire.end.release();
+
+  // What has come is granted no place any more.
+  std::vector<std::byte> mine(6000);
+  wire.registrations->add({mine.data(), mine.size()});
+  wire.tell(message(first + 3, 3000, Way::landed), 0, 1);
+  wire.end.offer(first + 2, mine.data(), 3000);
+  wire.end.offer(first + 3, mine.data() + 3000, 3000);
+  wire.path->kick();
+  wire.look();
+  std::vector<uint64_t> grants;
+  for (const VerbsFrame& each : wire.heard)
+    if (each.frame.kind == FrameKind::grant) grants.push_back(each.frame.sequence);
+  EXPECT_EQ(grants, std::vector<uint64_t>{first + 2});
+  wire.registrations->remove({mine.data(), mine.size()});
+  EXPECT_EQ(wire.breaks, 0) << wire.reason;
+  wire.tell(message(first + 3, 3000, Way::landed));
+  EXPECT_THAT(wire.reason, HasSubstr("number has come before"));
+}
+
 TEST(VerbsReceiver, KeepsMemoryThatItHasGranted) {
   if (!MemoryWatch::ofProcess().ok()) GTEST_SKIP() << "there is no userfaultfd";
   Wire wire;

@@ -70,6 +70,40 @@ TEST(VerbsSender, GrantsThatDoNotFitAreNotUsed) {
   EXPECT_EQ(wire.breaks, 0) << wire.reason;
 }
 
+// Long messages go over the queue pairs in turn, each to a place of its own; the user's memory is free when the
+// queue pair that it was sent by is done with it.
+TEST(VerbsSender, SendsOverSeveralQueuePairs) {
+  Wire wire(0, 3);
+  std::vector<std::byte> mine(5000, std::byte{9});
+  wire.registrations->add({mine.data(), mine.size()});
+  uint32_t numbers[8];
+  ASSERT_EQ(verbsEmulationQueuePairs(numbers, 8), 6);
+  verbsEmulationHoldQueuePair(numbers[1], 1);
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(trySend(wire.end, mine, 3)) << i;
+  ASSERT_TRUE(trySend(wire.end, std::vector<std::byte>(8), 3));
+  wire.path->kick();
+  wire.look();
+  ASSERT_EQ(wire.heard.size(), 3u) << "one is held";
+  std::vector<uint64_t> numbersHeard, places;
+  for (const VerbsFrame& each : wire.heard) {
+    numbersHeard.push_back(each.frame.sequence);
+    if (each.way == Way::landed) places.push_back(each.address);
+  }
+  EXPECT_THAT(numbersHeard, testing::UnorderedElementsAre(0, 2, 3));
+  EXPECT_THAT(places, testing::UnorderedElementsAre(0, 2));
+  EXPECT_EQ(wire.memory[2 * 4096 + 4000], std::byte{9});
+  EXPECT_EQ(wire.memory[4096 + 4000], std::byte{0});
+  wire.tell(credit(4));
+  EXPECT_LT(wire.end.control->released, 2u) << "the second is not sent";
+  verbsEmulationHoldQueuePair(numbers[1], 0);
+  wire.look();
+  EXPECT_EQ(wire.heard.size(), 4u);
+  EXPECT_EQ(wire.memory[4096 + 4000], std::byte{9});
+  EXPECT_EQ(wire.end.control->released, 4u);
+  wire.registrations->remove({mine.data(), mine.size()});
+  EXPECT_EQ(wire.breaks, 0) << wire.reason;
+}
+
 // Another call's memory, which ends while a message is on its way.
 TEST(VerbsSender, KeepsMemoryThatMessagesReferTo) {
   if (!MemoryWatch::ofProcess().ok()) GTEST_SKIP() << "there is no userfaultfd";

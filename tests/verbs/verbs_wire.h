@@ -21,7 +21,7 @@ template <class PathEnd, class RingEndKind>
 struct VerbsWire final : QueueUser {
   static constexpr bool kSends = std::is_same_v<PathEnd, VerbsSender>;
 
-  explicit VerbsWire(uint64_t first = 0) {
+  explicit VerbsWire(uint64_t first = 0, size_t queues = 1) {
     verbsEmulationReset();
     EXPECT_TRUE(reactor.open(System::real()).ok());
     context.reactor = &reactor;
@@ -37,12 +37,15 @@ struct VerbsWire final : QueueUser {
     rails.add({adapter.get(), registrations.get(), port});
     rails.order({});
     VerbsEnd made;
-    EXPECT_TRUE(made.make(context, rails[0], nullptr, kSends, options).ok());
+    EXPECT_TRUE(made.make(context, rails[0], nullptr, kSends, queues, options).ok());
     const QueueNeed need{64, 64, 4096, sizeof(VerbsFrame), true};
-    peer = QueuePair::make(*adapter, port, gid, need, options, System::real()).take();
-    EXPECT_TRUE(peer->connect(made.queue->address()).ok());
-    EXPECT_TRUE(made.queue->connect(peer->address()).ok());
-    peer->start(this);
+    for (const auto& queue : made.queues) {
+      peers.push_back(QueuePair::make(*adapter, port, gid, need, options, System::real()).take());
+      EXPECT_TRUE(peers.back()->connect(queue->address()).ok());
+      EXPECT_TRUE(queue->connect(peers.back()->address()).ok());
+      peers.back()->start(this);
+    }
+    peer = peers[0].get();
     memory = std::make_unique<std::byte[]>(kMemory);
     known =
         registerWith(adapter->domain(), memory.get(), kMemory, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE)
@@ -70,7 +73,7 @@ struct VerbsWire final : QueueUser {
   }
   ~VerbsWire() override {
     path.reset();
-    peer.reset();
+    peers.clear();
     known.reset();
     registrations.reset();
     adapter.reset();
@@ -82,9 +85,9 @@ struct VerbsWire final : QueueUser {
     return {reinterpret_cast<uintptr_t>(memory.get()), known->rkey, kWireShape.slots, kWireShape.slotBytes};
   }
   /// The peer sends a frame, and bytes behind it.
-  void tell(const VerbsFrame& header, uint32_t behind = 0) {
-    peer->send(&header, sizeof header, memory.get(), known->lkey, behind, 0);
-    peer->submit(true);
+  void tell(const VerbsFrame& header, uint32_t behind = 0, size_t queue = 0) {
+    peers[queue]->send(&header, sizeof header, memory.get(), known->lkey, behind, 0);
+    peers[queue]->submit(true);
     look();
   }
   /// The peer writes.
@@ -112,7 +115,8 @@ struct VerbsWire final : QueueUser {
   std::unique_ptr<Adapter> adapter;
   std::unique_ptr<Registrations> registrations;
   Rails rails;
-  std::unique_ptr<QueuePair> peer;
+  std::vector<std::unique_ptr<QueuePair>> peers;
+  QueuePair* peer = nullptr;            // the first
   std::unique_ptr<std::byte[]> memory;  // the peer's
   MemoryHandle known;
   Fd peerSocket;

@@ -21,6 +21,7 @@ VerbsOptions optionsBy(const std::function<std::string(std::string_view name)>& 
   number("IB_TIMEOUT", &options.timeout);
   number("IB_RETRY_CNT", &options.retries);
   number("IB_PKEY", &options.pkeyIndex);
+  number("IB_QPS_PER_CONNECTION", &options.queuePairs);
   number("IB_CACHE_BYTES", &options.cacheBytes);
   return options;
 }

@@ -18,6 +18,7 @@ struct VerbsOptions {
   uint8_t timeout = 18;      // IB_TIMEOUT: 4.096 us * 2^timeout
   uint8_t retries = 7;       // IB_RETRY_CNT
   uint16_t pkeyIndex = 0;    // IB_PKEY
+  uint32_t queuePairs = 1;   // IB_QPS_PER_CONNECTION
   uint64_t cacheBytes = 0;   // IB_CACHE_BYTES
 };
 

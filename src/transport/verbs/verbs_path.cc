@@ -10,7 +10,7 @@ VerbsPath::VerbsPath(Wiring wiring, uint32_t* peerPoison)
       registrations_(*wiring.registrations),
       memory_(std::move(wiring.memory)),
       ring_(std::move(wiring.ring)),
-      queue_(std::move(wiring.queue)),
+      queues_(std::move(wiring.queues)),
       socket_(std::move(wiring.socket), *wiring.context->reactor, [this] { onPeerGone(); }),
       onBroken_(std::move(wiring.onBroken)),
       peerPoison_(peerPoison) {}
@@ -18,7 +18,8 @@ VerbsPath::VerbsPath(Wiring wiring, uint32_t* peerPoison)
 Status VerbsPath::start() {
   ECCL_TRY(socket_.open());
   starting_ = true;
-  queue_->start(this);
+  for (size_t i = 0; i < queues_.size(); ++i) lines_.emplace_back(*this, i);
+  for (size_t i = 0; i < queues_.size(); ++i) queues_[i]->start(&lines_[i]);
   starting_ = false;
   return fault_.empty() ? Status() : Status::error(Code::remote, "%s", fault_.c_str());
 }
@@ -32,10 +33,14 @@ void VerbsPath::onPeerGone() {
 // A peer that only waits for messages sees the end of the socket alone.
 bool VerbsPath::end() {
   if (std::exchange(ended_, true)) return false;
-  queue_->stop();
-  letGo();
+  stopQueues();
   socket_.close();
   return true;
+}
+
+void VerbsPath::stopQueues() {
+  for (const auto& each : queues_) each->stop();
+  letGo();
 }
 
 void VerbsPath::breakOff(const std::string& reason) {
@@ -57,29 +62,28 @@ void VerbsPath::onPeerPoison() {
 
 void VerbsPath::poison() {
   if (!live()) return;
-  if (queue_->room() > 0) {
+  if (queue().room() > 0) {
     VerbsFrame last{};
     last.frame.kind = FrameKind::poison;
-    queue_->send(&last, sizeof last, nullptr, 0, 0, 0);
-    queue_->submit(true);
+    queue().send(&last, sizeof last, nullptr, 0, 0, 0);
+    queue().submit(true);
     ended_ = true;  // what comes meanwhile counts for nothing
     const TimePoint begun = system_.now();
     TimePoint now = begun;
-    for (; !queue_->idle() && !queue_->stopped() && now - begun < adapter_.forLastWords; now = system_.now())
+    for (; !queue().idle() && !queue().stopped() && now - begun < adapter_.forLastWords; now = system_.now())
       if (!adapter_.completions().poll()) system_.yield();
     // A peer that does not hear them sees the end of the socket.
     adapter_.forLastWords -= std::min<Duration>(now - begun, adapter_.forLastWords);
   }
   ended_ = true;
-  queue_->stop();
-  letGo();
+  stopQueues();
   socket_.close();
 }
 
 void VerbsPath::closeAfterFork() {
   ended_ = true;
   socket_.closeAfterFork();
-  queue_->closeAfterFork();
+  for (const auto& each : queues_) each->closeAfterFork();
   ring_.release();
 }
 

@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "transport/core/connection.h"
 #include "transport/core/peer_socket.h"
@@ -23,7 +24,10 @@ namespace eccl::transport::verbs {
 /// Owner: the Connection. Threads: the driver's. Failure: a work request that fails, a lost port, a peer that
 /// is gone, or a frame that cannot be, is told to `onBroken` once; the peer's poison word in the ring is set,
 /// and the queue pair stopped.
-class VerbsPath : public Path, public QueueUser {
+///
+/// Of several queue pairs the first has all short messages, and what is no message. Long ones go over all in
+/// turn, each with its frame behind it, so the receiver may see them in another order.
+class VerbsPath : public Path {
  public:
   /// What an end is made of.
   struct Wiring {
@@ -31,7 +35,7 @@ class VerbsPath : public Path, public QueueUser {
     Registrations* registrations = nullptr;
     RingMemory memory;  ///< that the ring is in
     MemoryHandle ring;  ///< what of it the device knows
-    std::unique_ptr<QueuePair> queue;
+    std::vector<std::unique_ptr<QueuePair>> queues;
     const TransportContext* context = nullptr;
     Stream socket;  ///< whose end says that the peer is gone
     std::function<void(const std::string& reason)> onBroken;
@@ -46,14 +50,17 @@ class VerbsPath : public Path, public QueueUser {
   void beforeSleep() override { adapter_.completions().arm(); }
   void poison() override;
   void closeAfterFork() override;
-  void onFailure(const std::string& why) override { breakOff(why); }
+  /// See QueueUser.
+  virtual void onFrame(const std::byte* bytes, uint32_t length) = 0;
+  virtual void onSent(size_t queue, uint64_t tag) = 0;
 
  protected:
   /// `peerPoison`: the word by which this side's lanes see that the peer has failed.
   VerbsPath(Wiring wiring, uint32_t* peerPoison);
 
   bool live() const { return !ended_; }
-  QueuePair& queue() const { return *queue_; }
+  size_t queues() const { return queues_.size(); }
+  QueuePair& queue(size_t number = 0) const { return *queues_[number]; }
   uint32_t ringKey() const { return ring_->lkey; }
   const Registrations& registrations() const { return registrations_; }
   /// The connection is broken: see Failure. Nothing happens if it has ended already.
@@ -66,6 +73,16 @@ class VerbsPath : public Path, public QueueUser {
   void onPeerPoison();
 
  private:
+  /// What is told of one queue pair.
+  struct Line final : QueueUser {
+    Line(VerbsPath& its, size_t itsNumber) : path(its), number(itsNumber) {}
+    void onFrame(const std::byte* bytes, uint32_t length) override { path.onFrame(bytes, length); }
+    void onSent(uint64_t tag) override { path.onSent(number, tag); }
+    void onFailure(const std::string& why) override { path.breakOff(why); }
+    VerbsPath& path;
+    const size_t number;
+  };
+  void stopQueues();
   void onPeerGone();
   /// Nothing is sent or taken any more, and the peer sees that. False: it has ended before.
   bool end();
@@ -76,7 +93,8 @@ class VerbsPath : public Path, public QueueUser {
   // In the order in which they have to outlive each other.
   RingMemory memory_;
   MemoryHandle ring_;
-  std::unique_ptr<QueuePair> queue_;
+  std::vector<std::unique_ptr<QueuePair>> queues_;
+  std::vector<Line> lines_;  // by queue pair
   PeerSocket socket_;
   const std::function<void(const std::string&)> onBroken_;
   uint32_t* const peerPoison_;

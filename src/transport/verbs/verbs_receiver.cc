@@ -33,7 +33,7 @@ void VerbsReceiver::endReceiving() {
   flush();
 }
 
-void VerbsReceiver::onSent(uint64_t) {
+void VerbsReceiver::onSent(size_t, uint64_t) {
   if (credits_.asked() || credits_.awaited()) flush();
   kick();
 }
@@ -61,7 +61,7 @@ void VerbsReceiver::grant() {
     const PutOffer& offer = end_.offers[message & (offers - 1)];
     Granted& granted = granted_[message & (offers - 1)];
     if (loadAcquire(&offer.sequence) != message + 1 || offer.length <= kInFrame ||
-        granted.sequence == message + 1)
+        granted.sequence == message + 1 || hasCome(message))
       continue;
     if (queue().room() < 2) break;
     MemoryKeys keys = registrations().keysOf(kOwnAddressSpace.at(offer.offset), offer.length);
@@ -100,8 +100,9 @@ void VerbsReceiver::onFrame(const std::byte* bytes, uint32_t length) {
 const char* VerbsReceiver::faultOf(const VerbsFrame& header, uint32_t behind) const {
   const MessageFrame& frame = header.frame;
   if (frame.kind != FrameKind::message) return "kind is unknown";
-  if (frame.sequence != arrived_) return "number is not the next";
+  if (queues() == 1 && frame.sequence != arrived_) return "number is not the next";
   if (frame.sequence - end_.next >= end_.shape.slots) return "number exceeds the credits given";
+  if (hasCome(frame.sequence)) return "number has come before";
   if (frame.length > end_.shape.slotBytes) return "length is more than a slot's";
   if (frame.offset != 0 || frame.bytes != frame.length) return "parts are not the whole";
   if ((frame.flags & ~uint32_t{kWireFlags}) != 0 || (frame.flags & kTells) != 0) return "flags are unknown";
@@ -110,7 +111,9 @@ const char* VerbsReceiver::faultOf(const VerbsFrame& header, uint32_t behind) co
     case Way::inFrame:
       return frame.length <= kInFrame && behind == frame.length ? nullptr : "data is not behind it";
     case Way::landed:
-      return frame.length > kInFrame && behind == 0 ? nullptr : "data cannot have been written";
+      return frame.length > kInFrame && behind == 0 && header.address < end_.shape.mostLong()
+                 ? nullptr
+                 : "data cannot have been written";
     case Way::granted:
       return granted.sequence == frame.sequence + 1 && granted.length == frame.length && behind == 0
                  ? nullptr
@@ -122,10 +125,9 @@ const char* VerbsReceiver::faultOf(const VerbsFrame& header, uint32_t behind) co
 void VerbsReceiver::take(const VerbsFrame& header, const std::byte* data) {
   const MessageFrame& frame = header.frame;
   Slot& slot = *end_.slot(frame.sequence);
-  // As LandingPlace says, which `area` counts in lines.
-  const uint64_t place = landingOf(end_.shape, frame.sequence, longs_);
-  slot.area = static_cast<uint32_t>(place * (end_.shape.slotBytes / kCacheLine));
-  longs_ += frame.length > kInFrame;
+  // Which counts in lines.
+  if (header.way == Way::landed)
+    slot.area = static_cast<uint32_t>(header.address * (end_.shape.slotBytes / kCacheLine));
   int placed = header.way == Way::granted ? kSlotPut : 0;
   if (header.way == Way::inFrame && frame.length > 0) {
     const PutOffer& offer = end_.offers[frame.sequence & (end_.shape.offers() - 1)];
@@ -136,9 +138,9 @@ void VerbsReceiver::take(const VerbsFrame& header, const std::byte* data) {
                 frame.length);
   }
   granted_[frame.sequence & (granted_.size() - 1)].region.reset();
-  ++arrived_;
   end_.fill(frame.sequence, frame.length, static_cast<uint16_t>((frame.flags & kSlotFlags) | placed),
             frame.signature, frame.epoch);
+  while (hasCome(arrived_)) ++arrived_;
 }
 
 }  // namespace eccl::transport::verbs

@@ -21,7 +21,7 @@ class VerbsReceiver final : public VerbsPath {
   void endReceiving() override;
 
   void onFrame(const std::byte* bytes, uint32_t length) override;
-  void onSent(uint64_t tag) override;
+  void onSent(size_t queue, uint64_t tag) override;
 
  protected:
   void letGo() override;
@@ -34,14 +34,14 @@ class VerbsReceiver final : public VerbsPath {
   };
   void grant();
   void sendCredit();
+  bool hasCome(uint64_t message) const { return end_.slot(message)->sequence == message + 1; }
   const char* faultOf(const VerbsFrame& header, uint32_t length) const;
   void take(const VerbsFrame& header, const std::byte* data);
 
   ReceiveEnd& end_;
   CreditsDue credits_;
   std::vector<Granted> granted_;  // by number of message, modulo offers
-  uint64_t arrived_;              // the number of the message that comes next
-  uint64_t longs_ = 0;            // of more than kInFrame bytes before it
+  uint64_t arrived_;              // all messages before this one have come
 };
 
 }  // namespace eccl::transport::verbs

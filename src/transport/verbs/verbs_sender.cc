@@ -15,8 +15,7 @@ VerbsSender::VerbsSender(Wiring wiring, SendEnd& end, const LandingPlace& landin
       references_(end.shape.slots),
       noted_(end.next),
       message_(end.next),
-      sent_(end.next),
-      reference_(end.next),
+      sent_(queues(), {end.next, end.next}),
       credited_(end.next) {}
 
 void VerbsSender::letGo() {
@@ -32,33 +31,40 @@ void VerbsSender::noteReferences() {
   }
 }
 
-// As many as the queue has room for; it goes on when some are done.
+size_t VerbsSender::queueFor(const Slot& slot) const {
+  return slot.length > kInFrame ? longs_ % queues() : 0;
+}
+
+// As many as the queues have room for; it goes on when some are done.
 void VerbsSender::sendMessages() {
-  constexpr uint32_t kOfMessage = 2;  // requests
+  constexpr uint32_t kNeeded = 3;  // requests: of a message, and the last words
   noteReferences();
-  bool references = false;
+  uint32_t references = 0;  // a bit for each queue pair
   for (; message_ != end_.next; ++message_) {
-    if (queue().room() < kOfMessage + 1) {
-      queue().submit(references);
-      if (!live() || queue().room() < kOfMessage + 1) return;  // full, but for the last words
+    const Slot& slot = *end_.slot(message_);
+    const size_t number = queueFor(slot);
+    QueuePair& by = queue(number);
+    if (by.room() < kNeeded) {
+      by.submit((references >> number & 1) != 0);
+      if (!live() || by.room() < kNeeded) break;
     }
-    if ((end_.slot(message_)->flags & kSlotGet) != 0) {
-      references = true;
-      reference_ = message_ + 1;
+    if ((slot.flags & kSlotGet) != 0) {
+      references |= 1u << number;
+      sent_[number].reference = message_ + 1;
     }
-    sendMessage();
+    sendMessage(by);
   }
-  if (asks_ && queue().room() > 1) {
+  if (asks_ && message_ == end_.next && queue().room() > 1) {
     asks_ = false;
     VerbsFrame ask{};
     ask.frame.kind = FrameKind::ask;
     ask.frame.sequence = message_;
     queue().send(&ask, sizeof ask, nullptr, 0, 0, message_);
   }
-  queue().submit(references);
+  for (size_t i = 0; i < queues(); ++i) queue(i).submit((references >> i & 1) != 0);
 }
 
-void VerbsSender::sendMessage() {
+void VerbsSender::sendMessage(QueuePair& by) {
   Slot& slot = *end_.slot(message_);
   const std::byte* const data = payloadOf(end_, slot);
   const uint32_t length = slot.length;
@@ -66,20 +72,21 @@ void VerbsSender::sendMessage() {
   const uint32_t key = (slot.flags & kSlotGet) != 0 ? reference.local : ringKey();
   VerbsFrame header{frameOf(end_, message_), 0, 0, Way::inFrame};
   if (length <= kInFrame) {
-    queue().send(&header, sizeof header, data, key, length, message_ + 1);
+    by.send(&header, sizeof header, data, key, length, message_ + 1);
     return;
   }
   const Grant& grant = grants_[message_ & (grants_.size() - 1)];
   if (grant.sequence == message_ + 1 && grant.length == length) {
     header.way = Way::granted;
-    queue().write(data, key, length, grant.address, grant.key);
+    by.write(data, key, length, grant.address, grant.key);
   } else {
+    // So many long ones may be on their way, so each has a place of its own.
     header.way = Way::landed;
-    const uint64_t place = landingOf(end_.shape, message_, longs_);
-    queue().write(data, key, length, landing_.address + place * landing_.slotBytes, landing_.key);
+    header.address = end_.shape.longOnes > 0 ? longs_ % landing_.places : message_ & (landing_.places - 1);
+    by.write(data, key, length, landing_.address + header.address * landing_.slotBytes, landing_.key);
   }
   ++longs_;
-  queue().send(&header, sizeof header, nullptr, 0, 0, message_ + 1);
+  by.send(&header, sizeof header, nullptr, 0, 0, message_ + 1);
 }
 
 void VerbsSender::askForReleases() {
@@ -88,9 +95,9 @@ void VerbsSender::askForReleases() {
   sendMessages();
 }
 
-void VerbsSender::onSent(uint64_t tag) {
+void VerbsSender::onSent(size_t queue, uint64_t tag) {
   if (!live()) return;
-  sent_ = tag;
+  sent_[queue].until = tag;
   takeReleased();
   kick();
 }
@@ -128,7 +135,10 @@ void VerbsSender::onFrame(const std::byte* bytes, uint32_t length) {
 // again what was not acknowledged. What lies in the ring stays there.
 void VerbsSender::takeReleased() {
   uint64_t until = credited_;
-  if (static_cast<int64_t>(sent_ - reference_) < 0 && static_cast<int64_t>(sent_ - until) < 0) until = sent_;
+  for (const Sent& each : sent_) {
+    if (static_cast<int64_t>(each.until - each.reference) < 0 && static_cast<int64_t>(each.until - until) < 0)
+      until = each.until;
+  }
   for (uint64_t message = end_.control->released; static_cast<int64_t>(until - message) > 0; ++message)
     references_[message & (end_.shape.slots - 1)].region.reset();
   if (until != end_.control->released && !takeReleases(end_, until, message_, CreditOrder::any)) return;

@@ -7,8 +7,8 @@
 
 namespace eccl::transport::verbs {
 
-/// Where the receiver lets messages land that it has granted no other place: see landingOf(). Goes over the
-/// wire as it lies in memory.
+/// Where the receiver lets messages land that it has granted no other place. Goes over the wire as it lies in
+/// memory.
 struct LandingPlace {
   uint64_t address;
   uint32_t key;
@@ -29,7 +29,7 @@ class VerbsSender final : public VerbsPath {
   void endReceiving() override {}
 
   void onFrame(const std::byte* bytes, uint32_t length) override;
-  void onSent(uint64_t tag) override;
+  void onSent(size_t queue, uint64_t tag) override;
 
  protected:
   void letGo() override;
@@ -40,9 +40,15 @@ class VerbsSender final : public VerbsPath {
     uint64_t address = 0;
     uint32_t key = 0, length = 0;
   };
+  /// Of a queue pair.
+  struct Sent {
+    uint64_t until;      // the device has done with its messages before this one
+    uint64_t reference;  // one past the last that was sent from the user's memory
+  };
   void noteReferences();
+  size_t queueFor(const Slot& slot) const;
   void sendMessages();
-  void sendMessage();
+  void sendMessage(QueuePair& by);
   void takeReleased();
 
   SendEnd& end_;
@@ -52,8 +58,7 @@ class VerbsSender final : public VerbsPath {
   uint64_t noted_;                      // those before this one are there
   uint64_t message_;                    // what is sent next
   uint64_t longs_ = 0;                  // of more than kInFrame bytes before it
-  uint64_t sent_;                       // the device has done with the messages before this one
-  uint64_t reference_;                  // one past the last that was sent from the user's memory
+  std::vector<Sent> sent_;              // by queue pair
   uint64_t credited_;                   // released, as the receiver says
   bool ended_ = false;                  // it will say no more
   bool asks_ = false;

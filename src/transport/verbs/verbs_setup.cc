@@ -8,15 +8,15 @@
 namespace eccl::transport::verbs {
 namespace {
 
-constexpr uint32_t kVersion = 2;  // of what follows, and of VerbsFrame
+constexpr uint32_t kVersion = 3;  // of what follows, and of VerbsFrame
 
 struct OfferText {
   uint32_t version, rail;
-  QueueAddress queue;
+  QueueAddresses queues;
 };
 struct AnswerText {
   uint32_t version, unused;
-  QueueAddress queue;
+  QueueAddresses queues;
   LandingPlace landing;
 };
 struct ConfirmationText {
@@ -50,7 +50,7 @@ class VerbsOffer final : public Offer {
     if (text->landing.places != end_.shape.mostLong() || text->landing.slotBytes != end_.shape.slotBytes)
       return Status::error(Code::remote, "the answer is for slots of another size");
     landing_ = text->landing;
-    ECCL_TRY(end_.queue->connect(text->queue));
+    ECCL_TRY(end_.connect(text->queues));
     confirmation->set(ConfirmationText{kVersion});
     return {};
   }
@@ -86,34 +86,39 @@ Gid gidOf(const QueueAddress& address) {
 }
 
 /// What each side of a connection may have sent that the other has not taken: by the bounds that credits set.
-QueueNeed needOf(const RingShape& ring, bool sends) {
+/// `first`: of the queue pair that has more than long messages.
+QueueNeed needOf(const RingShape& ring, bool sends, bool first) {
   constexpr uint32_t kOthers = 4;  // poison, the end, a question
   QueueNeed need;
   need.headerBytes = sizeof(VerbsFrame);
-  if (sends) {
+  need.receiveBytes = sizeof(VerbsFrame);
+  need.writable = !sends;
+  if (!first) {
+    need.sends = sends ? 4 * ring.mostLong() + kOthers : 1;
+    need.receives = sends ? 1 : ring.mostLong() + kOthers;
+  } else if (sends) {
     // Two for a long message, one for others, and as many that are not known to be done.
     need.sends = 2 * (ring.slots + ring.mostLong()) + kOthers;
     need.receives = 4 * ring.slots + kOthers;  // credits for a ring of messages, grants for three
-    need.receiveBytes = sizeof(VerbsFrame);
   } else {
     need.sends = 4 * ring.mostLong() + kOthers;  // what there is no room for can wait
     need.receives = ring.slots + kOthers;
-    need.receiveBytes = sizeof(VerbsFrame) + std::min(kInFrame, ring.slotBytes);
-    need.writable = true;
+    need.receiveBytes += std::min(kInFrame, ring.slotBytes);
   }
   return need;
 }
 
 }  // namespace
 
-Status VerbsEnd::make(const TransportContext& its, const Rail& over, const Gid* peers, bool sends,
+Status VerbsEnd::make(const TransportContext& its, const Rail& over, const Gid* peers, bool sends, size_t count,
                       const VerbsOptions& options) {
-  const Status status = tryToMake(its, over, peers, sends, options);
-  return status.ok() || !over.registrations->giveBack() ? status : tryToMake(its, over, peers, sends, options);
+  const Status status = tryToMake(its, over, peers, sends, count, options);
+  if (status.ok() || !over.registrations->giveBack()) return status;
+  return tryToMake(its, over, peers, sends, count, options);
 }
 
 Status VerbsEnd::tryToMake(const TransportContext& its, const Rail& over, const Gid* peers, bool sends,
-                           const VerbsOptions& options) {
+                           size_t count, const VerbsOptions& options) {
   context = &its;
   rail = &over;
   const std::optional<Gid> gid = peers != nullptr && over.port.ethernet ? gidLike(over.port, *peers, options)
@@ -132,8 +137,27 @@ Status VerbsEnd::tryToMake(const TransportContext& its, const Rail& over, const 
   const size_t from = sends ? 0 : shape.dataAt();
   const int access = sends ? 0 : IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
   ECCL_ASSIGN(ring, registerWith(over.adapter->domain(), base + from, shape.bytes() - from, access));
-  ECCL_ASSIGN(queue,
-              QueuePair::make(*over.adapter, over.port, *gid, needOf(shape, sends), options, *its.system));
+  queues.clear();
+  for (size_t i = 0; i < count; ++i) {
+    ECCL_ASSIGN(auto queue, QueuePair::make(*over.adapter, over.port, *gid, needOf(shape, sends, i == 0),
+                                            options, *its.system));
+    queues.push_back(std::move(queue));
+  }
+  return {};
+}
+
+QueueAddresses VerbsEnd::addresses() const {
+  QueueAddresses all{};
+  for (const auto& queue : queues) all.queues[all.count++] = queue->address();
+  return all;
+}
+
+Status VerbsEnd::connect(const QueueAddresses& peers) {
+  if (peers.count < 1 || peers.count > queues.size())
+    return Status::error(Code::remote, "the peer has %u queue pairs for this side's %zu", peers.count,
+                         queues.size());
+  queues.resize(peers.count);
+  for (size_t i = 0; i < queues.size(); ++i) ECCL_TRY(queues[i]->connect(peers.queues[i]));
   return {};
 }
 
@@ -148,7 +172,7 @@ VerbsPath::Wiring VerbsEnd::wire(Opening& opening) {
   wiring.registrations = rail->registrations;
   wiring.memory = std::move(memory);
   wiring.ring = std::move(ring);
-  wiring.queue = std::move(queue);
+  wiring.queues = std::move(queues);
   wiring.context = context;
   wiring.socket = std::move(opening.socket);
   wiring.onBroken = std::move(opening.onBroken);
@@ -159,8 +183,8 @@ Result<std::unique_ptr<Offer>> offerVerbs(const TransportContext& context, const
                                           const VerbsOptions& options, SetupData* offer) {
   VerbsEnd end;
   const uint32_t rail = rails.numberFor(channel);
-  ECCL_TRY(end.make(context, rails[rail], nullptr, true, options));
-  offer->set(OfferText{kVersion, rail, end.queue->address()});
+  ECCL_TRY(end.make(context, rails[rail], nullptr, true, options.queuePairs, options));
+  offer->set(OfferText{kVersion, rail, end.addresses()});
   return std::unique_ptr<Offer>(std::make_unique<VerbsOffer>(std::move(end)));
 }
 
@@ -170,11 +194,15 @@ Result<std::unique_ptr<Acceptance>> acceptVerbs(const TransportContext& context,
   const auto text = offer.as<OfferText>();
   if (!text.has_value() || text->version != kVersion)
     return Status::error(Code::remote, "the offer is of another version of this transport");
-  const Gid peers = gidOf(text->queue);
+  if (text->queues.count < 1 || text->queues.count > QueueAddresses::kMost)
+    return Status::error(Code::remote, "the offer is of %u queue pairs", text->queues.count);
+  const Gid peers = gidOf(text->queues.queues[0]);
+  QueueAddresses theirs = text->queues;
+  theirs.count = std::min(theirs.count, options.queuePairs);
   VerbsEnd end;
-  ECCL_TRY(end.make(context, rails[text->rail], &peers, false, options));
-  ECCL_TRY(end.queue->connect(text->queue));
-  answer->set(AnswerText{kVersion, 0, end.queue->address(), end.landing()});
+  ECCL_TRY(end.make(context, rails[text->rail], &peers, false, theirs.count, options));
+  ECCL_TRY(end.connect(theirs));
+  answer->set(AnswerText{kVersion, 0, end.addresses(), end.landing()});
   return std::unique_ptr<Acceptance>(std::make_unique<VerbsAcceptance>(std::move(end)));
 }
 

@@ -7,25 +7,37 @@
 
 namespace eccl::transport::verbs {
 
-/// One end's memory and queue pair, until open() makes the path out of them.
+/// Of an end's queue pairs, in their order. As it lies in memory.
+struct QueueAddresses {
+  static constexpr uint32_t kMost = 16;
+  uint32_t count, unused;
+  QueueAddress queues[kMost];
+};
+
+/// One end's memory and queue pairs, until open() makes the path out of them.
 struct VerbsEnd {
   const TransportContext* context = nullptr;
   const Rail* rail = nullptr;
   RingShape shape;
   RingMemory memory;
   MemoryHandle ring;
-  std::unique_ptr<QueuePair> queue;
+  std::vector<std::unique_ptr<QueuePair>> queues;
 
-  /// `peers`: the GID to be talked to; nullptr: not known yet. Error: what the device refuses, or that there is
-  /// no GID for it. Where it refuses memory, what is cached is given back. Not logged.
-  Status make(const TransportContext& its, const Rail& over, const Gid* peers, bool sends,
+  /// `count`: of queue pairs. `peers`: the GID to be talked to; nullptr: not known yet. Error: what the device
+  /// refuses, or that there is no GID for it. Where it refuses memory, what is cached is given back. Not
+  /// logged.
+  Status make(const TransportContext& its, const Rail& over, const Gid* peers, bool sends, size_t count,
               const VerbsOptions& options);
+  QueueAddresses addresses() const;
+  /// To the peer's, of which there may be fewer. Error (remote): there are none, or it is
+  /// QueuePair::connect()'s.
+  Status connect(const QueueAddresses& peers);
   /// Of a receiver's.
   LandingPlace landing() const;
   VerbsPath::Wiring wire(Opening& opening);
 
  private:
-  Status tryToMake(const TransportContext& its, const Rail& over, const Gid* peers, bool sends,
+  Status tryToMake(const TransportContext& its, const Rail& over, const Gid* peers, bool sends, size_t count,
                    const VerbsOptions& options);
 };
 
