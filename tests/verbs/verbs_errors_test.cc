@@ -14,10 +14,10 @@ class VerbsErrors : public OnEmulation {
  protected:
   /// Connects, has something happen, and returns what the sender is told. Both lanes see it.
   static std::string brokenBy(const std::function<void(Party& party, Connection& connection)>& happens,
-                              const std::vector<std::string>& near = {}) {
+                              const std::vector<std::string>& near = {}, const PartySetup& with = setup()) {
     std::string reason;
     runTwo(
-        setup(), false,
+        with, false,
         [&](Party& party) -> std::string {
           party.connector->transports().context().nearPorts = near;
           CONNECT_BY_VERBS(connection, party.sending());
@@ -97,33 +97,20 @@ TEST_F(VerbsErrors, TheSenderChoosesThePort) {
 TEST_F(VerbsErrors, EachOfSeveralQueuePairsIsNeeded) {
   PartySetup three = setup();
   three.settings["IB_QPS_PER_CONNECTION"] = "3";
-  runTwo(
-      three, false,
-      [&](Party& party) -> std::string {
-        CONNECT_BY_VERBS(connection, party.sending());
-        PARTY_CHECK(party.await());
-        uint32_t numbers[8] = {};
-        PARTY_CHECK(verbsEmulationQueuePairs(numbers, 8) == 6);
-        verbsEmulationFailCompletion(numbers[2], VERBS_EMULATION_SENDS, 1, IBV_WC_RETRY_EXC_ERR);
-        // What is sent from there asks for completions.
-        std::vector<std::byte> bytes(party.connector->transports().context().ring.slotBytes);
-        party.connector->transports().registerMemory({bytes.data(), bytes.size()});
-        for (int i = 0; i < 3; ++i) PARTY_CHECK(trySend(connection->sendEnd, bytes, 0));
-        connection->path()->kick();
-        connection->path()->askForReleases();
-        const std::string seen = untilBroken(party, *connection);
-        party.connector->transports().deregisterMemory({bytes.data(), bytes.size()});
-        PARTY_CHECK(party.brokenReason.find("the peer's port does not answer") != std::string::npos);
-        party.signal();
-        return seen;
-      },
-      [&](Party& party) -> std::string {
-        CONNECT_BY_VERBS(connection, party.receiving());
-        party.signal();
-        PARTY_CHECK(party.await());
-        party.connector->poison();
-        return "";
-      });
+  std::vector<std::byte> bytes(three.ring.slotBytes);
+  EXPECT_THAT(brokenBy(
+                  [&](Party& party, Connection& connection) {
+                    uint32_t numbers[8] = {};
+                    EXPECT_EQ(verbsEmulationQueuePairs(numbers, 8), 6);
+                    verbsEmulationFailCompletion(numbers[2], VERBS_EMULATION_SENDS, 1, IBV_WC_RETRY_EXC_ERR);
+                    // What is sent from there asks for completions.
+                    party.connector->transports().registerMemory({bytes.data(), bytes.size()});
+                    for (int i = 0; i < 3; ++i) EXPECT_TRUE(trySend(connection.sendEnd, bytes, 0));
+                    connection.path()->kick();
+                    connection.path()->askForReleases();
+                  },
+                  {}, three),
+              HasSubstr("the peer's port does not answer"));
 }
 
 TEST_F(VerbsErrors, ADeviceThatFailsIsNamed) {

@@ -219,9 +219,7 @@ TEST(VerbsReceiver, KeepsMemoryThatItHasGranted) {
   if (!MemoryWatch::ofProcess().ok()) GTEST_SKIP() << "there is no userfaultfd";
   Wire wire;
   alignas(4096) static std::byte bytes[16384];
-  const MemoryRange memory{bytes, sizeof bytes};
-  EXPECT_EQ(wire.registrations->use(memory), nullptr);
-  auto use = wire.registrations->use(memory);
+  auto use = wire.use({bytes, sizeof bytes});
   ASSERT_NE(use, nullptr);
   wire.end.offer(0, bytes, 3000);
   wire.path->kick();

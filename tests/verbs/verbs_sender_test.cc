@@ -109,9 +109,7 @@ TEST(VerbsSender, KeepsMemoryThatMessagesReferTo) {
   if (!MemoryWatch::ofProcess().ok()) GTEST_SKIP() << "there is no userfaultfd";
   Wire wire;
   alignas(4096) static std::byte bytes[16384];
-  const MemoryRange memory{bytes, sizeof bytes};
-  EXPECT_EQ(wire.registrations->use(memory), nullptr);
-  auto use = wire.registrations->use(memory);
+  auto use = wire.use({bytes, sizeof bytes});
   ASSERT_NE(use, nullptr);
   ASSERT_TRUE(trySend(wire.end, std::span<const std::byte>(bytes, 2000), 3));
   EXPECT_EQ(wire.end.slot(0)->flags & kSlotGet, kSlotGet);

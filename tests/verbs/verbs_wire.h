@@ -96,6 +96,11 @@ struct VerbsWire final : QueueUser {
     peer->submit(true);
     look();
   }
+  /// As if a call used memory that is not registered for the second time.
+  std::unique_ptr<MemoryUse> use(const MemoryRange& plain) const {
+    EXPECT_EQ(registrations->use(plain), nullptr);
+    return registrations->use(plain);
+  }
   void look() {
     while (adapter->completions().poll()) {}
   }

@@ -99,9 +99,7 @@ void Engine::useMemory(Run& run) {
   }
   std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.bytes > b.bytes; });
   for (auto it = all.begin(); it != all.end(); ++it) {
-    const auto contains = [it](const transport::MemoryRange& other) {
-      return other.base <= it->base && it->base + it->bytes <= other.base + other.bytes;
-    };
+    const auto contains = [it](const auto& other) { return other.contains(it->base, it->bytes); };
     if (std::none_of(all.begin(), it, contains)) connector_->transports().useMemory(*it, &run.uses);
   }
 }

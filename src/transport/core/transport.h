@@ -156,6 +156,11 @@ class Acceptance {
 struct MemoryRange {
   std::byte* base = nullptr;
   size_t bytes = 0;
+  /// Whether all of these bytes are of it. Any numbers may be asked for.
+  bool contains(const std::byte* memory, uint64_t length) const {
+    const auto begin = reinterpret_cast<uintptr_t>(base), address = reinterpret_cast<uintptr_t>(memory);
+    return begin <= address && length <= bytes && address - begin <= bytes - length;
+  }
   auto operator<=>(const MemoryRange&) const = default;
 };
 

@@ -14,10 +14,6 @@ constexpr int kAccess = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
 
 }  // namespace
 
-bool MemoryCache::Region::holds(const MemoryRange& memory) const {
-  return memory.base >= pages.base && memory.base + memory.bytes <= pages.base + pages.bytes;
-}
-
 MemoryCache::MemoryCache(ibv_pd* domain, uint64_t limit, std::string owner)
     : domain_(domain), limit_(limit), owner_(std::move(owner)) {}
 
@@ -35,7 +31,7 @@ std::shared_ptr<const MemoryCache::Region> MemoryCache::find(const MemoryRange& 
   if (limit_ == 0 || !ready()) return nullptr;
   dropChanged();
   for (const auto& region : regions_) {
-    if (!region->holds(memory)) continue;
+    if (!region->pages.contains(memory.base, memory.bytes)) continue;
     region->usedAt = ++clock_;
     ++found_;
     return region;
@@ -125,7 +121,7 @@ std::shared_ptr<MemoryCache::Region> MemoryCache::add(const MemoryRange& memory)
     return refused(kMostNeeded);
   }
   region->handle = handle.take();
-  giveUp([&](const Region& other) { return region->holds(other.pages); });
+  giveUp([&](const Region& other) { return region->pages.contains(other.pages.base, other.pages.bytes); });
   region->usedAt = ++clock_;
   most_ = std::max(most_, bytes_ += bytes);
   ++made_;

@@ -25,7 +25,6 @@ class MemoryCache {
     std::unique_ptr<MemoryWatch::Mark> mark;
     MemoryHandle handle;
     uint64_t usedAt = 0;
-    bool holds(const MemoryRange& memory) const;
   };
   /// `limit`: bytes that are kept registered at most; 0: nothing is. `owner`: "rank 1 (host pid 12)", for the
   /// log.

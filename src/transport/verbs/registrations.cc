@@ -3,14 +3,6 @@
 #include "base/log.h"
 
 namespace eccl::transport::verbs {
-namespace {
-
-bool contains(const MemoryRange& range, const std::byte* memory, uint64_t length) {
-  const auto base = reinterpret_cast<uintptr_t>(range.base), address = reinterpret_cast<uintptr_t>(memory);
-  return base <= address && length <= range.bytes && address - base <= range.bytes - length;
-}
-
-}  // namespace
 
 class Registrations::Use final : public MemoryUse {
  public:
@@ -52,7 +44,7 @@ void Registrations::remove(const MemoryRange& memory) {
 std::unique_ptr<MemoryUse> Registrations::use(const MemoryRange& memory) {
   std::lock_guard lock(mutex_);
   for (const auto& [range, handle] : registered_) {
-    if (contains(range, memory.base, memory.bytes)) return nullptr;
+    if (range.contains(memory.base, memory.bytes)) return nullptr;
   }
   std::shared_ptr<const MemoryCache::Region> region = cache_.find(memory);
   if (region == nullptr) return nullptr;
@@ -70,12 +62,12 @@ bool Registrations::giveBack() {
 MemoryKeys Registrations::keysOf(const std::byte* memory, uint64_t length) const {
   std::lock_guard lock(mutex_);
   for (const Used& used : used_) {
-    if (contains(used.memory, memory, length))
+    if (used.memory.contains(memory, length))
       return {true, used.region->handle->lkey, used.region->handle->rkey, used.region};
   }
   for (const auto& [range, handle] : registered_) {
     if (range.base > memory) break;
-    if (contains(range, memory, length)) return {true, handle->lkey, handle->rkey, nullptr};
+    if (range.contains(memory, length)) return {true, handle->lkey, handle->rkey, nullptr};
   }
   return {};
 }
