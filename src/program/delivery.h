@@ -92,7 +92,8 @@ ECCL_DEVICE constexpr Delivery deliveryOf(const Outgoing& message, const End& en
 /// How the messages of a move go, by destination. What is in neither of the first two is copied into a slot.
 struct Passed {
   uint8_t gets = 0, puts = 0;
-  uint8_t timed = 0;  ///< the receiver is told how long it took
+  uint8_t streams = 0;  ///< into a slot, past the caches
+  uint8_t timed = 0;    ///< the receiver is told how long it took
 };
 
 /// When a receiver offers memory for a message.

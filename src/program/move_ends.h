@@ -85,6 +85,12 @@ ECCL_DEVICE bool canSend(const MoveEnds& ends, int i, Outgoing message, const So
   return !patient || !awaitsOffer(message, LiveEnd(end, source, message.length));
 }
 
+/// For a message of so many bytes that goes into a slot, the one that `bit` stands for.
+ECCL_DEVICE inline void weigh(const SendEnd& end, uint32_t length, uint8_t bit, Passed& passed) {
+  if (end.samples(length)) passed.timed |= bit;
+  if (end.streams(length)) passed.streams |= bit;
+}
+
 /// Decides how each message of a move is passed. data[i]: where its data is to be written; null if nothing
 /// is. Every destination has said canSend(). What is decided stays: an offer that comes while the move is
 /// under way changes nothing. For each put the end is in writing until commit() or abandon().
@@ -100,17 +106,18 @@ ECCL_DEVICE Passed placeMessages(const MoveEnds& ends, Outgoing message, const S
     message.placed = (ends.placed & bit) != 0;
     const LiveEnd live(*end, source, message.length);
     const Delivery how = deliveryOf(message, live);
-    if (how != Delivery::put && end->samples(message.length) && isItsSource(message)) passed.timed |= bit;
     if (how == Delivery::get) {
       Slot& slot = *end->slot(end->coming());
       slot.offset = live.offset;
       slot.sent.done = 0;
       passed.gets |= bit;
+      if (end->samples(message.length)) passed.timed |= bit;
     } else if (how == Delivery::put && end->beginWriting()) {
       passed.puts |= bit;
       data[i] = live.place;
     } else {
       data[i] = end->place(message.length);
+      weigh(*end, message.length, bit, passed);
     }
   }
   return passed;
@@ -162,7 +169,8 @@ ECCL_DEVICE inline void commit(const MoveEnds& ends, Passed passed, uint32_t len
     SendEnd* end = ends.to[i];
     if (end == nullptr) continue;
     const bool put = (passed.puts >> i & 1) != 0, get = (passed.gets >> i & 1) != 0;
-    const int its = (put ? kSlotPut : 0) | (get ? kSlotGet : 0);
+    const int its =
+        (put ? kSlotPut : 0) | (get ? kSlotGet : 0) | ((passed.streams >> i & 1) != 0 ? kSlotStreamed : 0);
     end->publish(length, static_cast<uint16_t>(flags | its), signature);
     // Afterwards: a receiver that fails in between takes back a place too many, not one too few.
     if (put) end->endWriting();

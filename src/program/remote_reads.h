@@ -6,17 +6,17 @@
 // For the host alone, and for devices that complete in submit().
 #pragma once
 
+#include <optional>
+
 #include "base/ticks.h"
 #include "program/move_ends.h"
-#include "program/read_choice.h"
 
 namespace eccl {
 
 /// How a receiving end reads the memory of its sender's process. Owner: the path. Threads: the driver's.
 class RemoteReads {
  public:
-  /// `from`: as ReadChoice's.
-  explicit RemoteReads(int64_t from) : choice(from) {}
+  RemoteReads() = default;
   virtual ~RemoteReads() = default;
   RemoteReads(const RemoteReads&) = delete;
   RemoteReads& operator=(const RemoteReads&) = delete;
@@ -25,8 +25,6 @@ class RemoteReads {
   virtual LaneFault read(uint64_t address, std::byte* to, uint32_t length) = 0;
   /// Memory for the message of a move's source number `source`, until the move is over.
   virtual std::byte* aside(int source) = 0;
-
-  ReadChoice choice;
 };
 
 namespace interpreter {
@@ -62,24 +60,23 @@ inline int readSources(const MoveEnds& ends, Received* received, uint8_t which, 
   return -1;
 }
 
-/// Measures what moves with long messages take, for the choice between slots and reads. The cost of a message
-/// is what the sender spends on it, then what the receiver waits for it, if it does, and spends on it.
+/// Measures what moves with long messages take, for the choice between the ways of a message. Its cost is what
+/// the sender spends on it, then what the receiver waits for it, if it does, and spends on it.
 class TimedMove {
  public:
-  /// Before placeMessages() and readSources().
-  TimedMove(const MoveEnds& ends, const Received* received, uint32_t length) : ends_(ends), length_(length) {
-    if (length < kReadFrom) return;
+  /// Before placeMessages() and readSources(), with the messages peeked at.
+  TimedMove(const MoveEnds& ends, uint32_t length) : ends_(ends), length_(length) {
+    if (length < kStreamFrom) return;
     bool measures = false;
     for (int i = 0; i < ends.sources; ++i) {
-      ReceiveEnd* end = ends.from[i];
+      const ReceiveEnd* end = ends.from[i];
       sources_ += end != nullptr;
-      if (end == nullptr || end->remote == nullptr) continue;
-      const auto bit = static_cast<uint8_t>(1u << i);
-      if (end->isInProcess(received[i]))
-        read_ |= bit;
-      else if ((received[i].flags & (kSlotGet | kSlotPut)) == 0)
-        copied_ |= bit;
+      if (end == nullptr || end->choice == nullptr) continue;
       const Slot& slot = *end->slot(end->next);
+      const std::optional<PlainWay> way = wayOf(*end, slot);
+      if (!way) continue;
+      ways_[i] = *way;
+      chosen_ |= static_cast<uint8_t>(1u << i);
       begun_[i] = slot.sent.begun;
       done_[i] = slot.sent.done;
       measures |= done_[i] != 0;
@@ -90,8 +87,7 @@ class TimedMove {
   }
   /// After the work, before commit().
   void complete(Passed passed) {
-    const uint8_t chosen = read_ | copied_;
-    if ((chosen | passed.timed) == 0) return;
+    if ((chosen_ | passed.timed) == 0) return;
     const uint64_t end = start_ != 0 ? ticks() : 0;
     for (int i = 0; passed.timed >> i != 0; ++i) {
       if ((passed.timed >> i & 1) == 0) continue;
@@ -99,11 +95,18 @@ class TimedMove {
       slot.sent.begun = start_;
       slot.sent.done = end;
     }
-    for (int i = 0; chosen >> i != 0; ++i)
-      if ((chosen >> i & 1) != 0) note(i, end);
+    for (int i = 0; chosen_ >> i != 0; ++i)
+      if ((chosen_ >> i & 1) != 0) note(i, end);
   }
 
  private:
+  /// None: it lies in memory that both sides see.
+  static std::optional<PlainWay> wayOf(const ReceiveEnd& end, const Slot& slot) {
+    if ((slot.flags & kSlotGet) != 0 && end.remote != nullptr && (slot.offset & kInProcess) != 0)
+      return PlainWay::reads;
+    if ((slot.flags & (kSlotGet | kSlotPut)) != 0) return {};
+    return (slot.flags & kSlotStreamed) != 0 ? PlainWay::streams : PlainWay::slots;
+  }
   void note(int source, uint64_t end) const {
     const ReceiveEnd& from = *ends_.from[source];
     uint64_t cost = 0;
@@ -113,20 +116,28 @@ class TimedMove {
       cost = (end - start_) / sources_ + std::min(done_[source] - begun_[source], kMostTicks) +
              (waited ? std::min(start_ - done_[source], kMostTicks) : 0);
     }
-    ReadChoice& choice = from.remote->choice;
-    const uint32_t before = choice.wanted();
-    (read_ >> source & 1) != 0 ? choice.onRead(length_, cost) : choice.onSlot(length_, cost);
+    WayChoice& choice = *from.choice;
+    choice.note(ways_[source], length_, cost);
     // The sender looks at this line: it is written seldom.
-    if (choice.wanted() != before) storeRelease(&from.control->receiverReads, choice.wanted());
+    if (from.control->receiverReads != choice.read()) storeRelease(&from.control->receiverReads, choice.read());
+    if (from.control->receiverStreams != choice.streamed())
+      storeRelease(&from.control->receiverStreams, choice.streamed());
   }
 
   static constexpr uint64_t kMostTicks = uint64_t{1} << 40;
   const MoveEnds& ends_;
   const uint32_t length_;
-  uint8_t read_ = 0, copied_ = 0;  // the sources whose end has a choice, by the way they came
+  uint8_t chosen_ = 0;  // the sources whose end has a choice
   uint32_t sources_ = 0;
   uint64_t start_ = 0;
+  PlainWay ways_[kMaxOperands];                        // they came
   uint64_t begun_[kMaxOperands], done_[kMaxOperands];  // by the sender
+};
+
+/// Of moves whose messages nobody weighs.
+struct UntimedMove {
+  UntimedMove(const MoveEnds&, uint32_t) {}
+  void complete(Passed) {}
 };
 
 }  // namespace interpreter

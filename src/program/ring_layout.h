@@ -19,9 +19,10 @@ inline constexpr size_t kCacheLine = 64;
 inline constexpr uint32_t kInlineBytes = 40;
 
 enum SlotFlag : uint16_t {
-  kSlotLast = 1,  // the last message of a stream
-  kSlotGet = 2,   // the data is at `offset` in the sender's window, or process (kInProcess)
-  kSlotPut = 4,   // the data is already where the receiver's offer said
+  kSlotLast = 1,      // the last message of a stream
+  kSlotGet = 2,       // the data is at `offset` in the sender's window, or process (kInProcess)
+  kSlotPut = 4,       // the data is already where the receiver's offer said
+  kSlotStreamed = 8,  // the data was written into the slot past the caches
 };
 
 /// In the offset of a reference: the rest is an address in the sender's process (program/remote_reads.h).
@@ -72,7 +73,8 @@ struct RingControl {
   uint32_t receiverPoison;                      // not 0: the receiver has failed; nothing more will be taken
   uint32_t receiverEnded;                       // not 0: nothing more will be taken, and `released` is final
   uint32_t receiverProcessor;                   // as senderProcessor
-  uint32_t receiverReads;                       // what it would rather read itself: ReadChoice::wanted()
+  uint32_t receiverReads;                       // what it would rather read itself: WayChoice::read()
+  uint32_t receiverStreams;                     // and have written past the caches: WayChoice::streamed()
   HeapNews receiverHeap;
   // Written by the receiver.
   alignas(kCacheLine) uint64_t released;
@@ -175,7 +177,7 @@ inline void formatRing(void* memory, RingShape shape, uint64_t first) {
     slot->sequence = message + 1 - shape.slots;  // as if published one lap ago
   }
   for (uint32_t i = 0; i < shape.offers(); ++i)
-    reinterpret_cast<PutOffer*>(bytes + shape.offersAt())[i].sequence = first;
+    reinterpret_cast<PutOffer*>(bytes + shape.offersAt())[i].sequence = first - 1;  // of no message
 }
 
 }  // namespace eccl

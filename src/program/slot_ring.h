@@ -20,8 +20,8 @@
 // the two ends in different threads or processes.
 #pragma once
 
-#include "program/read_choice.h"
 #include "program/ring_layout.h"
+#include "program/way_choice.h"
 
 namespace eccl {
 
@@ -56,6 +56,7 @@ struct RingEnd {
   ECCL_DEVICE Slot* slot(uint64_t message) const {
     return reinterpret_cast<Slot*>(slots + (message & (shape.slots - 1)) * shape.slotStride());
   }
+  ECCL_DEVICE PutOffer& offerFor(uint64_t message) const { return offers[message & (shape.offers() - 1)]; }
   /// Writes the header of a message whose payload is where it belongs: the receiver finds it when it has come
   /// to it. Messages may be filled in any order.
   ECCL_DEVICE void fill(uint64_t message, uint32_t length, uint16_t flags, uint32_t signature,
@@ -105,6 +106,7 @@ struct SendEnd : RingEnd {
   /// Whether other processes can read the mapping of this one that `memory` is in by the kernel. Asked where
   /// the receiver wants to. Null: it does not. For the host.
   bool (*legible)(const std::byte* memory) = nullptr;
+  bool weighed = false;  // the receiver chooses the ways of messages: ReceiveEnd::choice
 
   /// The slot of the coming message, of `length` bytes or of any length, or nullptr while all are in use. Takes
   /// nothing: publish(), or `ahead`, does.
@@ -196,23 +198,32 @@ struct SendEnd : RingEnd {
 #endif
     return false;
   }
-  /// Whether the receiver is to be told how long the coming message, of `length` bytes, took: some are enough.
+  /// Whether the receiver is to be told how long the coming message, of `length` bytes, took: some are enough
+  /// where looking at the clock would show.
   ECCL_DEVICE bool samples(uint32_t length) const {
-    return length >= kReadFrom && legible != nullptr && (coming() & 3) == 0;
+    return length >= kStreamFrom && weighed && (length >= 4 * kReadFrom || (coming() & 3) == 0);
+  }
+  /// Whether the coming message, of `length` bytes, is to be written into its slot past the caches.
+  ECCL_DEVICE bool streams(uint32_t length) const {
+    return length >= kStreamFrom && weighed &&
+           (loadRelaxed(&control->receiverStreams) >> sizeClassOf(length) & 1) != 0;
   }
   /// Where the receiver wants the coming message, of `length` bytes; nullptr: in a slot.
   ECCL_DEVICE std::byte* offered(uint32_t length) const {
-    const PutOffer& at = offers[coming() & (shape.offers() - 1)];
+    const PutOffer& at = offerFor(coming());
     // Pairs with ReceiveEnd::offer.
     if (theirs.size == 0 || length < directFrom || loadAcquire(&at.sequence) != coming() + 1) return nullptr;
     const uint64_t offset = at.offset;  // read once: the receiver's memory may change under us
     return at.length == length && theirs.holds(offset, length) ? theirs.at(offset) : nullptr;
   }
-  /// Whether the coming message, of `length` bytes, could be offered a place and the receiver has said nothing
-  /// yet.
+  /// Whether the coming message, of `length` bytes, may well be offered a place and the receiver has said
+  /// nothing yet. Where it wanted the message before in a slot, so it does this one, most likely: nobody waits
+  /// for that.
   ECCL_DEVICE bool mayBeOffered(uint32_t length) const {
-    return theirs.size > 0 && length >= directFrom &&
-           loadAcquire(&offers[coming() & (shape.offers() - 1)].sequence) != coming() + 1;
+    if (theirs.size == 0 || length < directFrom) return false;
+    if (loadAcquire(&offerFor(coming()).sequence) == coming() + 1) return false;
+    const PutOffer& before = offerFor(coming() - 1);
+    return loadAcquire(&before.sequence) != coming() || before.length > 0;
   }
   /// Brackets writing to offered memory, for each move. True: it is waited for until endWriting(). False: the
   /// receiver has failed and takes its offers back; there is nothing to end.
@@ -257,6 +268,7 @@ struct ReceiveEnd : RingEnd {
   uint64_t considered = 0;        // messages before this one have been considered for an offer
   uint64_t missed = 0;            // one past the message that was last looked for and not there
   RemoteReads* remote = nullptr;  // the path's; null: the sender's process cannot be read
+  WayChoice* choice = nullptr;    // the path's; null: there is none
 
   /// Copies the coming message's header. False while there is none.
   ECCL_DEVICE bool peek(Received& received) {
@@ -285,8 +297,8 @@ struct ReceiveEnd : RingEnd {
       missed = coming() + 1;
       return Expected::none;
     }
-    const bool expected =
-        at.length == length && at.signature == signature && at.flags == kSlotLast && at.epoch == epoch;
+    const bool expected = at.length == length && at.signature == signature &&
+                          (at.flags | kSlotStreamed) == (kSlotLast | kSlotStreamed) && at.epoch == epoch;
     *its = dataOf(at, length);
     return expected ? Expected::there : Expected::other;
   }
@@ -316,18 +328,18 @@ struct ReceiveEnd : RingEnd {
   ECCL_DEVICE void offer(uint64_t message, const std::byte* memory, uint32_t length) {
     if (length < directFrom || mine.size == 0) return;
     const uint64_t offset = mine.offsetOf(memory);
-    PutOffer& at = offers[message & (shape.offers() - 1)];
+    PutOffer& at = offerFor(message);
     at.offset = offset;
     at.length = mine.holds(offset, length) ? length : 0;
     storeRelease(&at.sequence, message + 1);  // pairs with SendEnd::offered and the paths' look at it
   }
   /// Whether the coming message has been offered memory, and the offer stands.
   ECCL_DEVICE bool offered() const {
-    const PutOffer& at = offers[coming() & (shape.offers() - 1)];
+    const PutOffer& at = offerFor(coming());
     return answered() && at.length > 0 && mine.holds(at.offset, at.length);
   }
   /// Whether offer() has been called for it.
-  ECCL_DEVICE bool answered() const { return offers[coming() & (shape.offers() - 1)].sequence == coming() + 1; }
+  ECCL_DEVICE bool answered() const { return offerFor(coming()).sequence == coming() + 1; }
 
   /// Whether this is a reference to memory that is to be read from the sender's process, and can be.
   ECCL_DEVICE bool isInProcess(const Received& received) const {

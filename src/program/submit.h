@@ -34,6 +34,8 @@ ECCL_DEVICE bool submitPieces(const RunView& run, int32_t laneIndex, const Step&
         continue;
       }
       if ((submitted.passed.puts >> i & 1) != 0) task.userMask |= static_cast<uint8_t>(1u << task.destinations);
+      if ((submitted.passed.streams >> i & 1) != 0)
+        task.streamMask |= static_cast<uint8_t>(1u << task.destinations);
       if (messages[i] != nullptr) task.destination[task.destinations++] = messages[i] + messageAt;
     }
     for (int i = 0; i < step.sources; ++i) {
@@ -86,7 +88,7 @@ ECCL_DEVICE bool submit(const RunView& run, int32_t laneIndex, const Step& step,
                                      SourceOf{run, step, move, lane.tile}, messages);
   };
   if constexpr (Device::kCompletesInSubmit) {
-    TimedMove timed(move.ends, move.received, move.length);
+    TimedMove timed(move.ends, move.length);
     place();
     const uint8_t which = inProcesses(move.ends, move.received, submitted.reads);
     if ((which != 0 && !readSources(run, lane, step, move, messages, which)) ||

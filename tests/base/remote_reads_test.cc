@@ -14,7 +14,6 @@ constexpr uint32_t kLength = 100;
 
 class Made final : public RemoteReads {
  public:
-  Made() : RemoteReads(0) {}
   LaneFault read(uint64_t address, std::byte* to, uint32_t length) override {
     EXPECT_EQ(address, kAddress);
     if (answer == LaneFault::none) std::memset(to, 7, length);

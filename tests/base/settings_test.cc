@@ -97,6 +97,7 @@ TEST(Settings, EveryRowReachesAMemberOfItsOwn) {
                                                       {"TOPO_DUMP_FILE_RANK", "3"},
                                                       {"P2P_DISABLE", "1"},
                                                       {"SINGLE_COPY", "65536"},
+                                                      {"SLOT_STREAMING", "65536"},
                                                       {"DETERMINISTIC", "1"},
                                                       {"COMM_BLOCKING", "0"},
                                                       {"INIT_TIMEOUT", "2.5"},

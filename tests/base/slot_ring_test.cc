@@ -263,6 +263,44 @@ TEST(SlotRing, OffersAreForOneMessageAndOneLength) {
   }
 }
 
+// A receiver whose memory the sender cannot get at says so of each message, and the sender does not wait for
+// it.
+TEST(SlotRing, NobodyWaitsForOffersOfOneWhoWantsSlots) {
+  for (uint64_t first : kFirsts) {
+    Ring ring({4, 64}, first);
+    std::byte memory[64], elsewhere[64], plain[64];
+    ring.receiver.mine = {memory, 64};
+    ring.sender.theirs = {elsewhere, 64};
+    ring.sender.directFrom = ring.receiver.directFrom = 50;
+    const auto pass = [&](const std::byte* to) {
+      if (to != nullptr) ring.receiver.offer(ring.receiver.next, to, 60);
+      ASSERT_NE(ring.sender.reserve(), nullptr);
+      ring.sender.publish(60, 0, 0);
+      ring.receiver.release();
+    };
+    for (int lap = 0; lap < 5; ++lap) {
+      EXPECT_TRUE(ring.sender.mayBeOffered(60)) << lap;
+      pass(plain);
+      EXPECT_FALSE(ring.sender.mayBeOffered(60)) << lap;
+      ring.receiver.offer(ring.receiver.next, memory, 60);  // but what is offered is taken
+      EXPECT_EQ(ring.sender.offered(60), elsewhere);
+      pass(memory);
+      EXPECT_TRUE(ring.sender.mayBeOffered(60)) << lap;
+      pass(nullptr);
+    }
+  }
+}
+
+TEST(SlotRing, StreamsWhatTheReceiverWantsStreamed) {
+  Ring ring({4, 128});
+  const auto wants = [&](uint32_t length) { return ring.sender.streams(length); };
+  ring.sender.control->receiverStreams = 1u << sizeClassOf(kStreamFrom) | 1u << sizeClassOf(65536);
+  EXPECT_FALSE(wants(kStreamFrom)) << "nobody weighs";
+  ring.sender.weighed = true;
+  EXPECT_TRUE(wants(kStreamFrom) && wants(2 * kStreamFrom - 1) && wants(65536) && wants(131071));
+  EXPECT_FALSE(wants(kStreamFrom - 1) || wants(2 * kStreamFrom) || wants(131072));
+}
+
 TEST(SlotRing, NothingOutsideAWindowIsOfferedOrNamed) {
   Ring ring({2, 64});
   std::byte memory[100];

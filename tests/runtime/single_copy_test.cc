@@ -1,5 +1,5 @@
-// Plain memory of processes, read by the kernel instead of copied twice. Whether it was is seen by what the
-// rings touched: the data of slots lies there.
+// Plain memory of processes, read by the kernel instead of copied twice, or written into slots past the caches.
+// Whether it was read is seen by what the rings touched: the data of slots lies there.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -22,10 +22,11 @@ namespace {
 
 constexpr int kMiB = 1 << 20;
 
-void set(const char* singleCopy) {
+void set(const char* singleCopy, const char* streaming = "-1") {
   setenv("ECCL_TRANSPORT", "shm", 1);
   setenv("ECCL_SLOT_SPREAD", "0", 1);
   setenv("ECCL_SINGLE_COPY", singleCopy, 1);
+  setenv("ECCL_SLOT_STREAMING", streaming, 1);
 }
 
 /// Of rank `of`, for the i-th element of call `call`.
@@ -102,27 +103,28 @@ std::string runAll(int rank, int ranks, size_t count, ecclComm_t comm) {
   return "";
 }
 
-class SingleCopy : public ::testing::TestWithParam<std::tuple<int, const char*>> {};
+class SingleCopy : public ::testing::TestWithParam<std::tuple<int, const char*, const char*>> {};
 
 TEST_P(SingleCopy, GivesTheSameResults) {
-  const auto [ranks, from] = GetParam();
-  auto outcomes = test::runProcesses(
-      ranks, [&, ranks = ranks, from = from](int rank, test::Board& board, std::string& report) {
-        set(from);
-        ecclComm_t comm = test::join(rank, ranks, board, report);
-        if (comm == nullptr) return 1;
-        for (size_t count : {300u, 4'097u, 20'000u, 100'003u}) {
-          report = runAll(rank, ranks, count, comm);
-          if (!report.empty()) return 2;
-        }
-        return ecclCommDestroy(comm) == ecclSuccess ? 0 : 3;
-      });
+  const auto [ranks, readFrom, streamFrom] = GetParam();
+  auto outcomes = test::runProcesses(ranks, [&, ranks = ranks, readFrom = readFrom, streamFrom = streamFrom](
+                                                int rank, test::Board& board, std::string& report) {
+    set(readFrom, streamFrom);
+    ecclComm_t comm = test::join(rank, ranks, board, report);
+    if (comm == nullptr) return 1;
+    for (size_t count : {300u, 4'097u, 20'000u, 100'003u}) {
+      report = runAll(rank, ranks, count, comm);
+      if (!report.empty()) return 2;
+    }
+    return ecclCommDestroy(comm) == ecclSuccess ? 0 : 3;
+  });
   for (const auto& outcome : outcomes) EXPECT_EQ(outcome.code, 0) << outcome.text;
 }
 
 INSTANTIATE_TEST_SUITE_P(All, SingleCopy,
                          ::testing::Combine(::testing::Values(2, 3, 5),
-                                            ::testing::Values("1024", "16384", "0", "-1")));
+                                            ::testing::Values("1024", "16384", "0", "-1"),
+                                            ::testing::Values("1024", "0", "-1")));
 
 /// KiB of rings that a rank has touched after a Broadcast of 1 MiB.
 int touchedBy(const char* singleCopy) {

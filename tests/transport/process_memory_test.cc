@@ -39,7 +39,7 @@ class Child {
 };
 
 ProcessMemory reader(pid_t pid, const ProcessMark& mark) {
-  return ProcessMemory(pid, mark, mapPrivate(size_t{kMaxOperands} * kSlotBytes).take(), kSlotBytes, 0);
+  return ProcessMemory(pid, mark, mapPrivate(size_t{kMaxOperands} * kSlotBytes).take(), kSlotBytes);
 }
 uint64_t addressOf(const void* memory) {
   return reinterpret_cast<uintptr_t>(memory);

@@ -169,6 +169,7 @@ Status Communicator::openEngine() {
   ECCL_ASSIGN(options.transports, logged(transport::chooseTransports(settings)));
   options.allowDirect = !settings.p2pDisable;
   options.singleCopy = settings.singleCopy;
+  options.slotStreaming = settings.slotStreaming;
   options.describe = [this](int rank) { return describe(rank); };
   options.setting = [this](std::string_view name) { return options_.settings.valueOf(name); };
   options.endpoint = [this](int rank) -> const transport::Endpoint& {

@@ -14,8 +14,7 @@
 namespace eccl::runtime {
 namespace {
 
-/// Whether messages of so many bytes go in slots at all these ends, whatever their state: by deliveryOf(), and
-/// none is timed.
+/// Whether messages of so many bytes go in slots at all these ends, whatever their state: by deliveryOf().
 bool isShort(const interpreter::MoveEnds& ends, uint32_t length) {
   bool fits = length < kReadFrom;
   for (int i = 0; i < ends.sources; ++i)
@@ -23,6 +22,14 @@ bool isShort(const interpreter::MoveEnds& ends, uint32_t length) {
             (length < ends.from[i]->directFrom && length <= ends.from[i]->shape.slotBytes);
   for (int i = 0; i < ends.destinations; ++i) fits &= ends.to[i] == nullptr || length < ends.to[i]->directFrom;
   return fits;
+}
+
+/// Whether a receiver chooses whether messages of so many bytes are written past the caches.
+bool isWeighed(const interpreter::MoveEnds& ends, uint32_t length) {
+  bool any = false;
+  for (int i = 0; i < ends.sources; ++i) any |= ends.from[i] != nullptr && ends.from[i]->choice != nullptr;
+  for (int i = 0; i < ends.destinations; ++i) any |= ends.to[i] != nullptr && ends.to[i]->weighed;
+  return any && length >= kStreamFrom;
 }
 
 /// Few bytes without a call. What is written twice is written alike.
@@ -131,6 +138,7 @@ bool FastPath::addMove(const Call& call, const Plan& plan, const Step& step, int
   move.step = stepIndex;
   move.repeat = repeat;
   move.isShort = isShort(move.ends, resolved.length);
+  move.isWeighed = isWeighed(move.ends, resolved.length);
   move.isCopy = kernels::isCopy(move.task);
   move.isSimple = move.isCopy && step.destinations == 1;
   isShort_ &= move.isShort;
@@ -189,12 +197,13 @@ FastPath::Answer FastPath::make(Move& move, bool patient) {
   if (interpreter::beginReading(ends, reads) >= 0) return Answer::unusual;
 
   kernels::ReduceTask& task = move.task;
-  task.destinations = 0;
+  task.destinations = task.streamed = 0;
   std::byte* messages[kMaxOperands];
-  interpreter::TimedMove timed(ends, received, outgoing.length);
+  interpreter::TimedMove timed(ends, outgoing.length);
   const Passed passed = interpreter::placeMessages(ends, outgoing, source, messages);
   for (int i = 0; i < ends.destinations; ++i) {
     std::byte* to = ends.to[i] != nullptr ? messages[i] : memory(move.destinations[i]);
+    if ((passed.streams >> i & 1) != 0) task.streamed |= static_cast<uint8_t>(1u << task.destinations);
     if (to != nullptr) task.destination[task.destinations++] = to;
   }
   if (const uint8_t which = interpreter::inProcesses(ends, received, reads); which != 0) {
@@ -224,7 +233,7 @@ FastPath::Answer FastPath::make(Move& move, bool patient) {
 
 // As make(), step by step. Short messages refer to nothing and are offered nothing, so what is left is to look
 // for the slots, work, and publish.
-template <int kEnds>
+template <int kEnds, bool kWeighed>
 FastPath::Answer FastPath::makeShort(Move& move) {
   const interpreter::MoveEnds& ends = move.ends;
   const int sources = kEnds > 0 ? kEnds : ends.sources, destinations = kEnds > 0 ? kEnds : ends.destinations;
@@ -247,10 +256,16 @@ FastPath::Answer FastPath::makeShort(Move& move) {
   }
   for (int i = 0; i < destinations; ++i)
     if (ends.to[i] != nullptr && ends.to[i]->reserve(length) == nullptr) return Answer::blocked;
-  for (int i = 0; i < destinations; ++i)
-    task.destination[i] = ends.to[i] != nullptr ? ends.to[i]->place(length) : memory(move.destinations[i]);
+  std::conditional_t<kWeighed, interpreter::TimedMove, interpreter::UntimedMove> timed(ends, length);
+  Passed passed;
+  for (int i = 0; i < destinations; ++i) {
+    SendEnd* const to = ends.to[i];
+    if (kWeighed && to != nullptr) interpreter::weigh(*to, length, static_cast<uint8_t>(1u << i), passed);
+    task.destination[i] = to != nullptr ? to->place(length) : memory(move.destinations[i]);
+  }
   task.destinations = destinations;
-  if (kEnds == 0 && !move.isCopy) {
+  task.streamed = passed.streams;
+  if ((kEnds == 0 && !move.isCopy) || passed.streams != 0) {
     if (task.count > 0) kernels::reduce(task);
   } else {
     for (int i = 0; i < destinations; ++i) {
@@ -259,10 +274,12 @@ FastPath::Answer FastPath::makeShort(Move& move) {
       if (to != from) copyFew(to, from, length);
     }
   }
+  timed.complete(passed);
   for (int i = 0; i < destinations; ++i) {
     if (ends.to[i] == nullptr) continue;
-    ends.to[i]->publish(length, kSlotLast, signature_);
-    if (sendsOn_) ends.to[i]->takeNext(length);
+    const bool streams = (passed.streams >> i & 1) != 0;
+    ends.to[i]->publish(length, streams ? kSlotLast | kSlotStreamed : kSlotLast, signature_);
+    if (sendsOn_ && !streams) ends.to[i]->takeNext(length);
   }
   for (int i = 0; i < sources; ++i)
     if (ends.from[i] != nullptr) ends.from[i]->release(length);

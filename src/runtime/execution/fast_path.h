@@ -150,10 +150,11 @@ class FastPath {
     interpreter::MoveEnds ends;
     Place sources[kMaxOperands], destinations[kMaxOperands];  // where there is no end
     Outgoing outgoing;
-    bool offers;    // the first destination, to the sender of the only source
-    bool isShort;   // its messages go in slots, whatever the state of the ends
-    bool isCopy;    // of its only source
-    bool isSimple;  // to its only destination
+    bool offers;     // the first destination, to the sender of the only source
+    bool isShort;    // its messages go in slots, whatever the state of the ends
+    bool isWeighed;  // and are long enough to be written past the caches, if a receiver wants that
+    bool isCopy;     // of its only source
+    bool isSimple;   // to its only destination
     int32_t step, repeat;
   };
   struct MovesOfLane {
@@ -184,9 +185,13 @@ class FastPath {
   Answer makeSeries(std::span<const CallBuffers> buffers, uint64_t first, bool patient, size_t* made);
   Answer make(Move& move, bool patient);
   /// The same for one that isShort: what is known of that is not asked.
-  Answer makeShort(Move& move) { return move.isSimple ? makeShort<1>(move) : makeShort<0>(move); }
-  /// `kEnds`: the number of its sources, and that of its destinations; 0: as the move says.
-  template <int kEnds>
+  Answer makeShort(Move& move) {
+    if (move.isWeighed) return makeShort<0, true>(move);
+    return move.isSimple ? makeShort<1, false>(move) : makeShort<0, false>(move);
+  }
+  /// `kEnds`: the number of its sources, and that of its destinations; 0: as the move says. `kWeighed`:
+  /// Move::isWeighed.
+  template <int kEnds, bool kWeighed>
   Answer makeShort(Move& move);
   /// Makes peers that sleep notice.
   void kick() const;

@@ -219,6 +219,7 @@ inline kernels::ReduceTask reduceTaskOf(const Work& work, const MoveTask& move) 
   task.op = work.op;
   task.sources = static_cast<uint8_t>(move.sources);
   task.destinations = static_cast<uint8_t>(move.destinations);
+  task.streamed = move.streamMask;
   task.count = move.elements;
   for (int i = 0; i < move.sources; ++i) {
     task.source[i] = move.source[i];

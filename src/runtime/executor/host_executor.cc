@@ -33,7 +33,7 @@ class HostMoves {
   explicit HostMoves(const Work& work) : work_(work) {}
   bool submit(int32_t, const MoveTask& move) {
     kernels::ReduceTask task = reduceTaskOf(work_, move);
-    if (HostExecutor::writesPastCaches(work_.footprint, work_.cacheShare)) task.streamed = move.userMask;
+    if (HostExecutor::writesPastCaches(work_.footprint, work_.cacheShare)) task.streamed |= move.userMask;
     kernels::reduce(task);
     return true;
   }

@@ -14,6 +14,7 @@ TransportContext contextOf(const ConnectorOptions& options, Reactor& reactor) {
   context.allowDirect = options.allowDirect;
   context.directFrom = options.directFrom;
   context.singleCopy = options.singleCopy;
+  context.slotStreaming = options.slotStreaming;
   context.zeroCopyFrom = options.zeroCopyFrom;
   context.partBytes = options.partBytes;
   context.bytesPerCall = options.faults != nullptr ? options.faults->bytesPerCall : SIZE_MAX;

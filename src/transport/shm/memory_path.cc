@@ -40,11 +40,15 @@ MemoryPath::MemoryPath(const char* name, RingMemory memory, PeerHeap peerHeap, S
 
 MemoryPath::~MemoryPath() {
   poison();
-  if (receiveEnd_ != nullptr) receiveEnd_->remote = nullptr;
+  if (receiveEnd_ == nullptr) return;
+  receiveEnd_->remote = nullptr;
+  receiveEnd_->choice = nullptr;
 }
 
-void MemoryPath::readFrom(std::unique_ptr<RemoteReads> process) {
+void MemoryPath::choose(const WayChoice& choice, std::unique_ptr<RemoteReads> process) {
+  choice_ = choice;
   process_ = std::move(process);
+  receiveEnd_->choice = &*choice_;
   receiveEnd_->remote = process_.get();
 }
 

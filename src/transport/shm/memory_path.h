@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 
 #include "program/remote_reads.h"
 #include "transport/core/connection.h"
@@ -26,8 +27,8 @@ class MemoryPath final : public Path {
   /// Poisons: whoever is still there must not wait for this side.
   ~MemoryPath() override;
 
-  /// Receiver: messages may be read from the sender's process.
-  void readFrom(std::unique_ptr<RemoteReads> process);
+  /// Receiver: it chooses the ways of messages. Null: they cannot be read from the sender's process.
+  void choose(const WayChoice& choice, std::unique_ptr<RemoteReads> process);
 
   const char* name() const override { return name_; }
   bool inMemory() const override { return true; }
@@ -60,6 +61,7 @@ class MemoryPath final : public Path {
   RingControl* const control_;
   HeapNews *const myNews_, *const theirNews_;
   const bool showsHeap_;  // and not the whole address space, as threads do
+  std::optional<WayChoice> choice_;
   std::unique_ptr<RemoteReads> process_;
   std::shared_ptr<Fd> doorbell_;  // null in a forked child
   uint64_t kicked_;               // what `next` was when the peer was last looked after

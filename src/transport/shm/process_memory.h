@@ -32,9 +32,8 @@ bool legibleToOthers(const std::byte* memory);
 class ProcessMemory final : public RemoteReads {
  public:
   /// `pid` is the kernel's word, not the peer's: 0 if it is not known. `aside`: kMaxOperands times `slotBytes`.
-  /// `from`: as ReadChoice's.
-  ProcessMemory(pid_t pid, const ProcessMark& mark, RingMemory aside, uint32_t slotBytes, int64_t from)
-      : RemoteReads(from), pid_(pid), mark_(mark), aside_(std::move(aside)), slotBytes_(slotBytes) {}
+  ProcessMemory(pid_t pid, const ProcessMark& mark, RingMemory aside, uint32_t slotBytes)
+      : pid_(pid), mark_(mark), aside_(std::move(aside)), slotBytes_(slotBytes) {}
   /// Reads the mark. An error (system) says why this does not work and what would help; not logged.
   Status check() const;
   LaneFault read(uint64_t address, std::byte* to, uint32_t length) override;

@@ -85,6 +85,7 @@ struct ShmSide {
   PeerHeap theirs;                         // what this side can get at
   Window mine;                             // what the peer can get at
   std::unique_ptr<ProcessMemory> process;  // the receiver's: of the sender
+  std::optional<WayChoice> choice;         // the receiver's
 
   int peer() const { return id.from == context.rank ? id.to : id.from; }
   /// Adds this process's heap to what the peer is given.
@@ -111,9 +112,21 @@ struct ShmSide {
     mine = SharedHeap::ofThisProcess().window();
     mine.size = std::min(mine.size, mapped);
   }
+  /// Whether there is a choice of ways.
+  bool weighs() const { return context.slotStreaming != 0 || mayRead(); }
+  bool mayRead() const { return context.allowDirect && context.singleCopy != 0; }
+  /// The receiver's choice; the sender finds what is wanted with the answer.
+  void choose(int32_t pid, const ProcessMark& mark) {
+    if (!weighs()) return;
+    choice.emplace(context.slotStreaming, context.singleCopy);
+    if (mayRead()) lookInto(pid, mark);
+    if (process == nullptr) choice->neverRead();
+    auto* control = static_cast<RingControl*>(memory.get());
+    control->receiverReads = choice->read();
+    control->receiverStreams = choice->streamed();
+  }
   /// Finds out whether the sender's process can be read. What cannot travels in slots.
   void lookInto(int32_t pid, const ProcessMark& mark) {
-    if (!context.allowDirect || context.singleCopy == 0) return;
     Status status;
     if (rank.aside == nullptr) {
       Result<RingMemory> aside = mapPrivate(size_t{context.ring.slotBytes} * kMaxOperands);
@@ -121,14 +134,10 @@ struct ShmSide {
       status = aside.status();
     }
     if (status.ok()) {
-      process =
-          std::make_unique<ProcessMemory>(pid, mark, rank.aside, context.ring.slotBytes, context.singleCopy);
+      process = std::make_unique<ProcessMemory>(pid, mark, rank.aside, context.ring.slotBytes);
       status = process->check();
     }
-    if (status.ok()) {  // the sender finds it with the answer
-      static_cast<RingControl*>(memory.get())->receiverReads = process->choice.wanted();
-      return;
-    }
+    if (status.ok()) return;
     process = nullptr;
     if (std::exchange(rank.saidUnreadable, true)) return;
     ECCL_INFO("%s: plain memory goes through slots, with two copies: %s", context.text(id).c_str(),
@@ -141,11 +150,14 @@ struct ShmSide {
     end.mine = mine;
     end.theirs = theirs.window;
     end.directFrom = context.directFrom;
-    if (send != nullptr && context.allowDirect && context.singleCopy != 0) send->legible = legibleToOthers;
+    if (send != nullptr) {
+      send->weighed = weighs();
+      if (mayRead()) send->legible = legibleToOthers;
+    }
     auto path = std::make_unique<MemoryPath>(
         "shm", memory, theirs, send, receive,
         rank.doorbells.of(peer(), context.endpoint(peer()).identity, std::move(doorbell)));
-    if (process != nullptr) path->readFrom(std::move(process));
+    if (choice) path->choose(*choice, std::move(process));
     return path;
   }
 };
@@ -219,7 +231,7 @@ class AcceptedRing final : public Acceptance {
     side_.context.system->random(message.nonce.data(), message.nonce.size());
     proofIn(side_.memory.get(), shape).receiver = message.nonce;
     message.mapped = side_.takeHeap(offer->heap, data);
-    side_.lookInto(data.process, offer->process);
+    side_.choose(data.process, offer->process);
     answer->lent.push_back(side_.context.reactor->doorbell());
     message.heap = side_.giveHeap(*answer);
     answer->set(message);

@@ -1,0 +1,174 @@
+// Which way data in plain memory takes between two processes of a host: the receiver decides, by what each way
+// takes at the moment.
+//
+//   slots    the sender copies into a slot, the receiver out of it
+//   streams  the same, but the sender writes past its caches, into memory
+//   reads    the receiver has the kernel copy from the sender's memory: one copy, and a system call
+//
+// None is always the best. Slots are, while the two cores share a cache that is large enough. If they share
+// none, a sender that writes where the receiver has read waits for each line, and streams are: of 256 KiB, one
+// way takes 110 µs by slots, 17 by streams and 40 by reads, and in a common cache 12, 19 and 21 (AMD EPYC,
+// family 25 model 17, 2026-11-26). On virtual machines cores move while the program runs, so no figure is
+// measured once for all.
+//
+// A way's cost is the time that both sides spend on a message (TimedMove, program/remote_reads.h). It is kept
+// for each size, as the least of late; the ways that are not in use are tried now and then.
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+
+namespace eccl {
+
+/// In the order in which they are preferred.
+enum class PlainWay : uint8_t { slots, streams, reads };
+inline constexpr int kPlainWays = 3;
+
+/// Shorter messages are never read: a system call alone takes as long.
+inline constexpr uint32_t kReadFrom = 16384;
+/// Shorter messages are never streamed: to wait until the data is in memory takes 0.3 µs, as long as 512 bytes
+/// by slots take between cores without a common cache. 1 KiB takes 0.75 µs by slots there and 0.50 by streams,
+/// 2 KiB 1.8 and 0.85; in a common cache 0.13 and 0.40, 0.32 and 0.53 (as above).
+inline constexpr uint32_t kStreamFrom = 1024;
+
+/// By size of message: the power of two below.
+constexpr int sizeClassOf(uint32_t length) {
+  return std::bit_width(length) - 1;
+}
+
+/// The choices of one receiving end. A value. One thread at a time.
+class WayChoice {
+ public:
+  static constexpr int64_t kMeasured = -1;
+  /// Bytes from which messages are streamed, and read, whatever it takes; 0: none are; kMeasured: as measured.
+  WayChoice(int64_t streamFrom, int64_t readFrom)
+      : measured_{true, streamFrom == kMeasured, readFrom == kMeasured},
+        streamed_(classesFrom(streamFrom)),
+        read_(classesFrom(readFrom)) {}
+  /// Messages cannot be read after all.
+  void neverRead() {
+    measured_[index(PlainWay::reads)] = false;
+    read_ = 0;
+  }
+
+  /// What is to be streamed, unless it is read: bit c for messages of class c.
+  uint32_t streamed() const { return streamed_; }
+  /// What is to be read, where it can be.
+  uint32_t read() const { return read_; }
+
+  /// A message came that way, and that took so many ticks; 0: it was not measured.
+  void note(PlainWay way, uint32_t length, uint64_t ticks) {
+    if (!weighed(way, length)) return;
+    const int c = sizeClassOf(length);
+    Size& size = sizes_[c];
+    ++size.messages;
+    if (ticks > 0) size.costs[index(way)].note(std::max<uint64_t>((ticks << 16) / length, 1));
+    if (size.tried != size.best) {
+      if (way == size.tried && ticks > 0) ++size.samples;
+      if (size.samples < kTrial && size.messages < kTrialMost) return;
+      size.endTrial();
+    } else if (way == size.best && size.of(way) > 0 && size.messages >= size.pauseBefore(next(size, length))) {
+      size.begin(next(size, length));
+    } else {
+      size.prefer();
+    }
+    const uint32_t bit = 1u << c;
+    if (measured_[index(PlainWay::streams)]) streamed_ = size.streams() ? streamed_ | bit : streamed_ & ~bit;
+    if (measured_[index(PlainWay::reads)]) read_ = size.tried == PlainWay::reads ? read_ | bit : read_ & ~bit;
+  }
+
+ private:
+  static constexpr int kClasses = 32;
+  /// A trial costs up to some times as much as the best way, so it is made seldom: the less often, the more of
+  /// them have changed nothing. Slots get dear all of a sudden, which shows in their own cost; the others
+  /// hardly change.
+  static constexpr uint32_t kTrial = 4, kTrialMost = 64, kFirstPause = 32, kLongestPause = 4096;
+  static constexpr int kMostBackoff = 8;
+
+  static constexpr size_t index(PlainWay way) { return static_cast<size_t>(way); }
+  static constexpr uint32_t classesFrom(int64_t bytes) {
+    uint32_t classes = 0;
+    for (int c = 0; c < kClasses && bytes > 0; ++c)
+      if ((int64_t{1} << c) >= bytes) classes |= 1u << c;
+    return classes;
+  }
+
+  struct Cost {
+    uint64_t ticks = 0;  // for 64 KiB; 0: not known
+    uint32_t samples = 0;
+    /// The least of some, as the first may have been the first of all; then about the mean, but for single long
+    /// times, which say that something interrupted.
+    void note(uint64_t its) {
+      if (++samples <= kTrial)
+        ticks = ticks == 0 ? its : std::min(ticks, its);
+      else
+        ticks = (15 * ticks + std::min(its, 2 * ticks) + 8) / 16;
+    }
+  };
+  struct Size {
+    Cost costs[kPlainWays];
+    PlainWay best = PlainWay::slots;
+    PlainWay tried = PlainWay::slots;  // the way that is wanted; `best` unless there is a trial
+    PlainWay last = PlainWay::slots;   // that was tried
+    uint32_t messages = 0;             // since the last trial ended, or this one began
+    uint32_t samples = 0;              // of this trial
+    uint32_t pause = kFirstPause;      // messages before the next trial
+    int backoff[kPlainWays] = {};      // after trials without a sample: that way is not taken
+
+    uint64_t of(PlainWay way) const { return costs[index(way)].ticks; }
+    uint32_t pauseBefore(PlainWay way) const {
+      if (way == best) return UINT32_MAX;
+      return pause << backoff[index(way)];
+    }
+    void begin(PlainWay way) {
+      tried = last = way;
+      messages = samples = 0;
+      costs[index(way)] = {};
+    }
+    void endTrial() {
+      int& its = backoff[index(tried)];
+      its = samples > 0 ? 0 : std::min(its + 1, kMostBackoff);
+      messages = 0;
+      pause = std::min(2 * pause, kLongestPause);
+      prefer();
+    }
+    // Reads make the sender wait for the receiver, and streams keep the caches from others' data, so they have
+    // to be better by something.
+    bool beats(PlainWay way, PlainWay other) const {
+      if (of(way) == 0 || of(other) == 0) return false;
+      return of(way) + (way > other ? of(other) / 4 : 0) < of(other);
+    }
+    void prefer() {
+      for (const PlainWay way : {PlainWay::slots, PlainWay::streams, PlainWay::reads})
+        if (way != best && beats(way, best)) {
+          best = way;
+          pause = kFirstPause;
+        }
+      tried = best;
+    }
+    // What cannot be read, though it should be, is copied the better way.
+    bool streams() const {
+      return tried == PlainWay::streams ||
+             (tried == PlainWay::reads && beats(PlainWay::streams, PlainWay::slots));
+    }
+  };
+
+  bool weighed(PlainWay way, uint32_t length) const {
+    return measured_[index(way)] && length >= (way == PlainWay::reads ? kReadFrom : kStreamFrom);
+  }
+  /// What is to be tried next: they take turns. The best, if there is no other.
+  PlainWay next(const Size& size, uint32_t length) const {
+    for (size_t i = 1; i < kPlainWays; ++i) {
+      const auto way = static_cast<PlainWay>((index(size.last) + i) % kPlainWays);
+      if (way != size.best && weighed(way, length)) return way;
+    }
+    return size.last != size.best && weighed(size.last, length) ? size.last : size.best;
+  }
+
+  bool measured_[kPlainWays];
+  uint32_t streamed_, read_;
+  Size sizes_[kClasses];
+};
+
+}  // namespace eccl

@@ -1,0 +1,168 @@
+// What a receiver chooses, with costs that a table gives instead of a clock.
+#include "program/way_choice.h"
+
+#include <gtest/gtest.h>
+
+namespace eccl {
+namespace {
+
+/// Ticks of a message by each way; 0: it cannot go that way.
+struct Costs {
+  uint64_t slots, streams, reads;
+};
+/// How many messages went each way.
+struct Ways {
+  int slots = 0, streams = 0, reads = 0;
+};
+
+/// A sender that does as it is told, some messages late, and of whose messages every fourth is timed.
+class Traffic {
+ public:
+  explicit Traffic(int64_t streamFrom = WayChoice::kMeasured, int64_t readFrom = WayChoice::kMeasured)
+      : choice(streamFrom, readFrom) {}
+  Ways send(int messages, uint32_t length, Costs costs) {
+    Ways ways;
+    for (int i = 0; i < messages; ++i) {
+      const int c = sizeClassOf(length);
+      const bool reads = costs.reads > 0 && (lateReads_ >> c & 1) != 0, streams = (lateStreams_ >> c & 1) != 0;
+      if (++sent_ % kLate == 0) {
+        lateReads_ = choice.read();
+        lateStreams_ = choice.streamed();
+      }
+      const PlainWay way = reads ? PlainWay::reads : streams ? PlainWay::streams : PlainWay::slots;
+      ++(reads ? ways.reads : streams ? ways.streams : ways.slots);
+      const uint64_t ticks = reads ? costs.reads : streams ? costs.streams : costs.slots;
+      choice.note(way, length, sent_ % 4 == 0 ? ticks : 0);
+    }
+    return ways;
+  }
+  WayChoice choice;
+
+ private:
+  static constexpr int kLate = 5;
+  uint32_t lateReads_ = 0, lateStreams_ = 0;
+  int sent_ = 0;
+};
+
+constexpr uint32_t kLength = 131072;
+constexpr Costs kCommonCache{7'000, 12'000, 15'000}, kNoneInCommon{56'000, 9'000, 25'000},
+    kReadsAreBest{56'000, 50'000, 30'000};
+
+TEST(WayChoice, TakesTheBestWay) {
+  Traffic slots, streams, reads;
+  slots.send(1000, kLength, kCommonCache);
+  streams.send(1000, kLength, kNoneInCommon);
+  reads.send(1000, kLength, kReadsAreBest);
+  const Ways ofSlots = slots.send(100'000, kLength, kCommonCache),
+             ofStreams = streams.send(100'000, kLength, kNoneInCommon),
+             ofReads = reads.send(100'000, kLength, kReadsAreBest);
+  const int most = 100'000 / 100;  // for trials
+  EXPECT_LT(ofSlots.streams + ofSlots.reads, most);
+  EXPECT_LT(ofStreams.slots + ofStreams.reads, most);
+  EXPECT_LT(ofReads.slots + ofReads.streams, most);
+  // The others are tried again.
+  for (const int tried :
+       {ofSlots.streams, ofSlots.reads, ofStreams.slots, ofStreams.reads, ofReads.slots, ofReads.streams})
+    EXPECT_GT(tried, 0);
+}
+
+TEST(WayChoice, FindsItSoon) {
+  EXPECT_GT(Traffic().send(1000, kLength, kNoneInCommon).streams, 850);
+  EXPECT_GT(Traffic().send(1000, kLength, kReadsAreBest).reads, 800);
+}
+
+TEST(WayChoice, FollowsTheMachine) {
+  Traffic traffic;
+  for (int turn = 0; turn < 3; ++turn) {
+    traffic.send(20'000, kLength, kCommonCache);
+    EXPECT_GT(traffic.send(1000, kLength, kCommonCache).slots, 950) << turn;
+    traffic.send(300, kLength, kNoneInCommon);  // slots are in use, so that they get slow shows at once
+    EXPECT_GT(traffic.send(1000, kLength, kNoneInCommon).streams, 900) << turn;
+    traffic.send(20'000, kLength, kReadsAreBest);
+    EXPECT_GT(traffic.send(1000, kLength, kReadsAreBest).reads, 900) << turn;
+  }
+}
+
+// A call that was interrupted took long, and says nothing.
+TEST(WayChoice, IsNotMovedBySingleLongTimes) {
+  Traffic traffic;
+  traffic.send(5000, kLength, kCommonCache);
+  int slots = 0;
+  for (int i = 0; i < 2000; ++i) {
+    slots += traffic.send(5, kLength, kCommonCache).slots;
+    slots += traffic.send(1, kLength, {9'000'000, 9'000'000, 9'000'000}).slots;
+  }
+  EXPECT_GT(slots, 12'000 - 120);
+}
+
+TEST(WayChoice, ChoosesForEachSizeByItself) {
+  Traffic traffic;
+  for (int i = 0; i < 300; ++i) {
+    traffic.send(10, 5'000, {600, 900, 6'000});
+    traffic.send(10, 20'000, {9'000, 2'000, 6'000});
+    traffic.send(10, kLength, kReadsAreBest);
+  }
+  const auto of = [&](uint32_t length) {
+    const int c = sizeClassOf(length);
+    return (traffic.choice.read() >> c & 1) != 0       ? PlainWay::reads
+           : (traffic.choice.streamed() >> c & 1) != 0 ? PlainWay::streams
+                                                       : PlainWay::slots;
+  };
+  EXPECT_EQ(of(5'000), PlainWay::slots);
+  EXPECT_EQ(of(20'000), PlainWay::streams);
+  EXPECT_EQ(of(kLength), PlainWay::reads);
+}
+
+TEST(WayChoice, OtherWaysNeedSomeAdvantage) {
+  Traffic traffic;
+  traffic.send(1000, kLength, {30'000, 29'000, 29'000});
+  EXPECT_GT(traffic.send(1000, kLength, {30'000, 29'000, 29'000}).slots, 900);
+}
+
+TEST(WayChoice, LeavesShortMessagesAlone) {
+  Traffic traffic;
+  EXPECT_EQ(traffic.send(10'000, kStreamFrom - 1, kNoneInCommon).slots, 10'000);
+  const Ways ways = traffic.send(10'000, kReadFrom - 1, kReadsAreBest);
+  EXPECT_EQ(ways.reads, 0);
+  EXPECT_EQ(traffic.choice.read(), 0u);
+}
+
+// Results, for one, lie in no memory that could be read. They are copied the better way, and the receiver asks
+// for reads less and less.
+TEST(WayChoice, WhatCannotBeReadIsCopiedTheBetterWay) {
+  Traffic traffic;
+  traffic.send(5'000, kLength, {56'000, 40'000, 20'000});
+  EXPECT_GT(traffic.send(1000, kLength, {56'000, 40'000, 0}).streams, 900);
+  Traffic never;
+  int asked = 0;
+  for (int i = 0; i < 500'000; ++i) {
+    never.send(1, kLength, {56'000, 70'000, 0});
+    asked += never.choice.read() != 0;
+  }
+  EXPECT_LT(asked, 5000);
+}
+
+TEST(WayChoice, KeepsToSlotsWithoutAClock) {
+  WayChoice choice(WayChoice::kMeasured, WayChoice::kMeasured);
+  for (int i = 0; i < 10'000; ++i) choice.note(PlainWay::slots, kLength, 0);
+  EXPECT_EQ(choice.read() | choice.streamed(), 0u);
+}
+
+TEST(WayChoice, DoesAsItIsTold) {
+  EXPECT_EQ(WayChoice(0, 0).read() | WayChoice(0, 0).streamed(), 0u);
+  EXPECT_EQ(WayChoice(0, 65536).read(), ~0u << 16);
+  EXPECT_EQ(WayChoice(0, 65537).read(), ~0u << 17);
+  EXPECT_EQ(WayChoice(4096, 0).streamed(), ~0u << 12);
+  EXPECT_EQ(Traffic(0, 65536).send(1000, kLength, {1, 1, 1'000'000}).reads, 995);
+  EXPECT_EQ(Traffic(65536, 0).send(1000, kLength, {1, 1'000'000, 1}).streams, 995);
+  EXPECT_EQ(Traffic(0, 0).send(10'000, kLength, kReadsAreBest).slots, 10'000);
+  // One is measured, the other is not.
+  EXPECT_EQ(Traffic(0).send(10'000, kLength, kNoneInCommon).streams, 0);
+  EXPECT_EQ(Traffic(WayChoice::kMeasured, 0).send(10'000, kLength, kReadsAreBest).reads, 0);
+  Traffic unreadable;
+  unreadable.choice.neverRead();
+  EXPECT_EQ(unreadable.send(10'000, kLength, kReadsAreBest).reads, 0);
+}
+
+}  // namespace
+}  // namespace eccl
