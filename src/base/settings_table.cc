@@ -116,7 +116,8 @@ constexpr Row kRows[] = {
      -1,
      1 << 26},
     {{"SLOT_STREAMING", nullptr, false, "-1..67108864 bytes",
-      "Bytes from which data for another process is written past the caches; -1: as measured; 0: never."},
+      "Bytes from which data goes into shared memory past the caches; -1: as measured; 0: never. The "
+      "receiver's counts."},
      &Settings::slotStreaming,
      -1,
      1 << 26},

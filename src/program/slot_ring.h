@@ -106,7 +106,12 @@ struct SendEnd : RingEnd {
   /// Whether other processes can read the mapping of this one that `memory` is in by the kernel. Asked where
   /// the receiver wants to. Null: it does not. For the host.
   bool (*legible)(const std::byte* memory) = nullptr;
-  bool weighed = false;  // the receiver chooses the ways of messages: ReceiveEnd::choice
+  bool weighed = false;    // the receiver is told how long some messages took, to choose their ways
+  bool mayStream = false;  // it may have them written past the caches
+  /// Of each class of size: messages since one was timed. Every fifth is: as calls often are of two messages,
+  /// or four, it is not always the same of them.
+  uint8_t untimed[32] = {};
+  static constexpr uint8_t kTimedOf = 5;
 
   /// The slot of the coming message, of `length` bytes or of any length, or nullptr while all are in use. Takes
   /// nothing: publish(), or `ahead`, does.
@@ -157,6 +162,10 @@ struct SendEnd : RingEnd {
     bytes += length;
     const uint64_t message = next++;
     if (length > shape.shortBytes) longAt[longSent++ % RingShape::kMostLimited] = message;
+    if (length >= kStreamFrom && weighed) {
+      uint8_t& since = untimed[sizeClassOf(length)];
+      since = since + 1 == kTimedOf ? 0 : since + 1;
+    }
     fill(message, length, flags, signature, epoch);
   }
   /// Has the memory of the next message, if that is as short as this one, come to this core: to write it then
@@ -198,14 +207,14 @@ struct SendEnd : RingEnd {
 #endif
     return false;
   }
-  /// Whether the receiver is to be told how long the coming message, of `length` bytes, took: some are enough
-  /// where looking at the clock would show.
+  /// Whether the receiver is to be told how long the coming message, of `length` bytes, took. Of short ones
+  /// some are enough: to look at the clock takes time.
   ECCL_DEVICE bool samples(uint32_t length) const {
-    return length >= kStreamFrom && weighed && (length >= 4 * kReadFrom || (coming() & 3) == 0);
+    return length >= kStreamFrom && weighed && (length >= 4 * kReadFrom || untimed[sizeClassOf(length)] == 0);
   }
   /// Whether the coming message, of `length` bytes, is to be written into its slot past the caches.
   ECCL_DEVICE bool streams(uint32_t length) const {
-    return length >= kStreamFrom && weighed &&
+    return length >= kStreamFrom && mayStream &&
            (loadRelaxed(&control->receiverStreams) >> sizeClassOf(length) & 1) != 0;
   }
   /// Where the receiver wants the coming message, of `length` bytes; nullptr: in a slot.
@@ -223,7 +232,7 @@ struct SendEnd : RingEnd {
     if (theirs.size == 0 || length < directFrom) return false;
     if (loadAcquire(&offerFor(coming()).sequence) == coming() + 1) return false;
     const PutOffer& before = offerFor(coming() - 1);
-    return loadAcquire(&before.sequence) != coming() || before.length > 0;
+    return loadAcquire(&before.sequence) != coming() || loadRelaxed(&before.length) > 0;
   }
   /// Brackets writing to offered memory, for each move. True: it is waited for until endWriting(). False: the
   /// receiver has failed and takes its offers back; there is nothing to end.
@@ -330,7 +339,8 @@ struct ReceiveEnd : RingEnd {
     const uint64_t offset = mine.offsetOf(memory);
     PutOffer& at = offerFor(message);
     at.offset = offset;
-    at.length = mine.holds(offset, length) ? length : 0;
+    // Atomic, as SendEnd::mayBeOffered() may look at the offer that was here before.
+    storeRelease(&at.length, mine.holds(offset, length) ? length : 0);
     storeRelease(&at.sequence, message + 1);  // pairs with SendEnd::offered and the paths' look at it
   }
   /// Whether the coming message has been offered memory, and the offer stands.

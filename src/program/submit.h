@@ -4,6 +4,7 @@
 
 #include "program/remote_reads.h"
 #include "program/resolved_move.h"
+#include "program/timed_move.h"
 
 namespace eccl::interpreter {
 
@@ -61,9 +62,9 @@ ECCL_DEVICE bool submitPieces(const RunView& run, int32_t laneIndex, const Step&
 
 /// Reads these sources, which are in other processes. False: one cannot be read, and the fault is noted.
 inline bool readSources(const RunView& run, LaneState& lane, const Step& step, Resolved& move,
-                        std::byte* const (&messages)[kMaxOperands], uint8_t which) {
+                        std::byte* const (&messages)[kMaxOperands], Passed passed, uint8_t which) {
   const PlanView& plan = *run.plan;
-  std::byte* whole = messages[0];
+  std::byte* whole = (passed.streams & 1) != 0 ? nullptr : messages[0];  // the kernel writes through the caches
   if (const Operand& to = plan.operands[step.firstOperand + step.sources]; to.space != Space::connection) {
     const Slice slice = plan.partition.slice(move.elements, move.part, lane.tile);
     whole = memoryAt(run, to, move.extent[step.sources], static_cast<uint64_t>(move.part), slice);
@@ -91,7 +92,7 @@ ECCL_DEVICE bool submit(const RunView& run, int32_t laneIndex, const Step& step,
     TimedMove timed(move.ends, move.length);
     place();
     const uint8_t which = inProcesses(move.ends, move.received, submitted.reads);
-    if ((which != 0 && !readSources(run, lane, step, move, messages, which)) ||
+    if ((which != 0 && !readSources(run, lane, step, move, messages, submitted.passed, which)) ||
         !submitPieces(run, laneIndex, step, move, device, messages, submitted, bytes)) {
       endReading(move.ends, submitted.reads);
       abandon(move.ends, submitted.passed);

@@ -6,13 +6,13 @@
 //   reads    the receiver has the kernel copy from the sender's memory: one copy, and a system call
 //
 // None is always the best. Slots are, while the two cores share a cache that is large enough. If they share
-// none, a sender that writes where the receiver has read waits for each line, and streams are: of 256 KiB, one
-// way takes 110 µs by slots, 17 by streams and 40 by reads, and in a common cache 12, 19 and 21 (AMD EPYC,
-// family 25 model 17, 2026-11-26). On virtual machines cores move while the program runs, so no figure is
-// measured once for all.
+// none, a sender that writes where the receiver has read waits for each line, and streams are. 256 KiB in one
+// direction take 93 µs by slots, 28 by streams and 44 by reads then, and 12, 27 and 24 in a common cache (AMD
+// EPYC, family 25 model 17, 2026-11-26; perf/results/single_copy.md). On virtual machines cores move while the
+// program runs, so no figure is measured once for all.
 //
-// A way's cost is the time that both sides spend on a message (TimedMove, program/remote_reads.h). It is kept
-// for each size, as the least of late; the ways that are not in use are tried now and then.
+// A way's cost is the time that both sides spend on a message (program/timed_move.h). It is kept for each size,
+// as the mean of late; the ways that are not in use are tried now and then.
 #pragma once
 
 #include <algorithm>
@@ -41,7 +41,9 @@ constexpr int sizeClassOf(uint32_t length) {
 class WayChoice {
  public:
   static constexpr int64_t kMeasured = -1;
-  /// Bytes from which messages are streamed, and read, whatever it takes; 0: none are; kMeasured: as measured.
+  /// Bytes from which messages are streamed, and read, whatever it takes: of a size that is a power of two, all
+  /// of its class. 0: none are; kMeasured: as measured. What is streamed whatever it takes stands for the
+  /// slots.
   WayChoice(int64_t streamFrom, int64_t readFrom)
       : measured_{true, streamFrom == kMeasured, readFrom == kMeasured},
         streamed_(classesFrom(streamFrom)),
@@ -59,6 +61,7 @@ class WayChoice {
 
   /// A message came that way, and that took so many ticks; 0: it was not measured.
   void note(PlainWay way, uint32_t length, uint64_t ticks) {
+    if (way == PlainWay::streams && !measured_[index(way)]) way = PlainWay::slots;
     if (!weighed(way, length)) return;
     const int c = sizeClassOf(length);
     Size& size = sizes_[c];
@@ -68,8 +71,10 @@ class WayChoice {
       if (way == size.tried && ticks > 0) ++size.samples;
       if (size.samples < kTrial && size.messages < kTrialMost) return;
       size.endTrial();
-    } else if (way == size.best && size.of(way) > 0 && size.messages >= size.pauseBefore(next(size, length))) {
-      size.begin(next(size, length));
+    } else if (const PlainWay other = next(size, length);
+               other != size.best && size.of(way) > 0 && (way == size.best || size.best == PlainWay::reads) &&
+               size.messages >= size.pause << size.backoff[index(other)]) {
+      size.begin(other);
     } else {
       size.prefer();
     }
@@ -117,10 +122,6 @@ class WayChoice {
     int backoff[kPlainWays] = {};      // after trials without a sample: that way is not taken
 
     uint64_t of(PlainWay way) const { return costs[index(way)].ticks; }
-    uint32_t pauseBefore(PlainWay way) const {
-      if (way == best) return UINT32_MAX;
-      return pause << backoff[index(way)];
-    }
     void begin(PlainWay way) {
       tried = last = way;
       messages = samples = 0;
@@ -159,11 +160,11 @@ class WayChoice {
   }
   /// What is to be tried next: they take turns. The best, if there is no other.
   PlainWay next(const Size& size, uint32_t length) const {
-    for (size_t i = 1; i < kPlainWays; ++i) {
+    for (size_t i = 1; i <= kPlainWays; ++i) {
       const auto way = static_cast<PlainWay>((index(size.last) + i) % kPlainWays);
       if (way != size.best && weighed(way, length)) return way;
     }
-    return size.last != size.best && weighed(size.last, length) ? size.last : size.best;
+    return size.best;
   }
 
   bool measured_[kPlainWays];

@@ -142,6 +142,13 @@ TEST(WayChoice, WhatCannotBeReadIsCopiedTheBetterWay) {
   EXPECT_LT(asked, 5000);
 }
 
+TEST(WayChoice, TriesTheOtherCopyWhereNothingCanBeReadAnyMore) {
+  Traffic traffic;
+  traffic.send(5'000, kLength, kReadsAreBest);
+  traffic.send(10'000, kLength, {56'000, 9'000, 0});
+  EXPECT_GT(traffic.send(1000, kLength, {56'000, 9'000, 0}).streams, 900);
+}
+
 TEST(WayChoice, KeepsToSlotsWithoutAClock) {
   WayChoice choice(WayChoice::kMeasured, WayChoice::kMeasured);
   for (int i = 0; i < 10'000; ++i) choice.note(PlainWay::slots, kLength, 0);
@@ -156,7 +163,9 @@ TEST(WayChoice, DoesAsItIsTold) {
   EXPECT_EQ(Traffic(0, 65536).send(1000, kLength, {1, 1, 1'000'000}).reads, 995);
   EXPECT_EQ(Traffic(65536, 0).send(1000, kLength, {1, 1'000'000, 1}).streams, 995);
   EXPECT_EQ(Traffic(0, 0).send(10'000, kLength, kReadsAreBest).slots, 10'000);
-  // One is measured, the other is not.
+  // One is measured, the other is not: what is streamed in any case is compared with reads.
+  EXPECT_GT(Traffic(4096).send(1000, kLength, {56'000, 56'000, 30'000}).reads, 800);
+  EXPECT_EQ(Traffic(4096).send(1000, kLength, {30'000, 30'000, 56'000}).slots, 5);
   EXPECT_EQ(Traffic(0).send(10'000, kLength, kNoneInCommon).streams, 0);
   EXPECT_EQ(Traffic(WayChoice::kMeasured, 0).send(10'000, kLength, kReadsAreBest).reads, 0);
   Traffic unreadable;

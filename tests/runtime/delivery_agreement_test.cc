@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cmath>
+#include <functional>
 #include <map>
 #include <memory>
 #include <vector>
@@ -52,6 +53,8 @@ class Execution {
     return all;
   }
   uint64_t tiles() const { return ranks_[0]->plan->view.tiles; }
+  /// Messages that were to be written into their slots past the caches: all long ones.
+  int streamed() const { return streamed_; }
 
   /// How the messages went; empty if the lanes did not come to an end.
   Ways run() {
@@ -105,9 +108,20 @@ class Execution {
     Memory(const Memory&) = delete;
     std::byte* const bytes;
   };
-  struct Nothing {  // an executor that does nothing at once
+  /// An executor that does nothing at once, but to look which destinations are to be written past the caches.
+  struct Nothing {
     static constexpr bool kCompletesInSubmit = true;
-    bool submit(int32_t, const MoveTask&) { return true; }
+    bool submit(int32_t, const MoveTask& task) {
+      for (int d = 0; d < task.destinations; ++d) {
+        const bool slot = inRings(task.destination[d]);
+        slots += slot;
+        streamed += (task.streamMask >> d & 1) != 0;
+        EXPECT_TRUE(slot || (task.streamMask >> d & 1) == 0);
+      }
+      return true;
+    }
+    std::function<bool(const std::byte*)> inRings;
+    int slots = 0, streamed = 0;
   };
 
   void connect(Rank& rank) {
@@ -123,7 +137,9 @@ class Execution {
         attachRing(end, memory->bytes, kShape, 0, 0);
         end.directFrom = kDirectFrom;
         if (registered_) end.mine = end.theirs = kOwnAddressSpace;
+        end.control->receiverStreams = ~0u;
       };
+      rank.sends[c].mayStream = true;
       spec.sends ? attach(rank.sends[c]) : attach(rank.receives[c]);
     }
   }
@@ -145,12 +161,22 @@ class Execution {
     std::vector<uint64_t> before;
     for (const SendEnd& end : rank.sends) before.push_back(end.next);
     Nothing executor;
+    executor.inRings = [&](const std::byte* at) {
+      for (const auto& [key, memory] : rings_)
+        if (at >= memory->bytes && at < memory->bytes + kShape.bytes()) return true;
+      return false;
+    };
     const LaneAnswer answer = eccl::advance(rank.view, lane, 1, executor);
     EXPECT_NE(answer, LaneAnswer::failed) << static_cast<int>(state.fault);
     const Program& program = *rank.plan->program;
     for (size_t c = 0; c < before.size(); ++c) {
       for (uint64_t message = before[c]; message < rank.sends[c].next; ++message) {
-        const uint16_t flags = rank.sends[c].slot(message)->flags;
+        const Slot& slot = *rank.sends[c].slot(message);
+        const uint16_t flags = slot.flags;
+        const bool streams = slot.length >= kStreamFrom && (flags & (kSlotGet | kSlotPut)) == 0;
+        EXPECT_EQ((flags & kSlotStreamed) != 0, streams);
+        EXPECT_TRUE(executor.streamed == executor.slots || !streams);
+        streamed_ += streams;
         ways_[keyOf(program, program.connections[c])].push_back((flags & kSlotGet) != 0   ? Way::get
                                                                 : (flags & kSlotPut) != 0 ? Way::put
                                                                                           : Way::slot);
@@ -163,6 +189,7 @@ class Execution {
   std::vector<std::unique_ptr<Rank>> ranks_;
   std::map<ConnectionKey, std::unique_ptr<Memory>> rings_;
   Ways ways_;
+  int streamed_ = 0;
 };
 
 /// The simulator's clocks, which write down how they take messages to go.
@@ -223,6 +250,7 @@ std::string textOf(const Ways& ways) {
 
 TEST(DeliveryAgreement, OfEveryAlgorithmBetweenInterpreterAndSimulator) {
   std::map<Way, int> seen;
+  int streamed = 0;
   for (const algorithms::Algorithm& algorithm : algorithms::algorithms()) {
     for (int ranks : {2, 3, 4, 5, 8}) {
       const auto programs = algorithms::buildAll(algorithm, {algorithm.collective, ranks, 0}, 1);
@@ -242,11 +270,13 @@ TEST(DeliveryAgreement, OfEveryAlgorithmBetweenInterpreterAndSimulator) {
               << (registered ? "registered" : "not registered");
           for (const auto& [key, its] : interpreted)
             for (Way way : its) ++seen[way];
+          streamed += execution.streamed();
         }
       }
     }
   }
   for (Way way : {Way::slot, Way::get, Way::put}) EXPECT_GT(seen[way], 100) << static_cast<char>(way);
+  EXPECT_GT(streamed, 100);
 }
 
 }  // namespace

@@ -191,8 +191,9 @@ long switchesOfThisThread() {
   return used.ru_nivcsw;
 }
 
-/// By messages that go round in twice what the second level of caches holds, as those of one connection do.
-/// They are streamed where that takes less, as by WayChoice.
+/// By messages that go round in twice what the second level of caches holds, as those of one connection do. They
+/// are streamed where that takes less, as WayChoice has it between processes. Threads never stream, but use
+/// slots for short messages only.
 void measureSlots(Side& side, CostParameters& found) {
   constexpr double kMegabytes = static_cast<double>(kSlots) / kMB;
   auto pieces = [](auto&& piece) {

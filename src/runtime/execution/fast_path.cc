@@ -8,6 +8,7 @@
 #include "algorithms/builder/collective.h"
 #include "program/offers.h"
 #include "program/remote_reads.h"
+#include "program/timed_move.h"
 #include "runtime/execution/plan.h"
 #include "runtime/execution/run.h"
 
@@ -208,7 +209,8 @@ FastPath::Answer FastPath::make(Move& move, bool patient) {
   }
   if (const uint8_t which = interpreter::inProcesses(ends, received, reads); which != 0) {
     LaneFault fault;
-    auto* const whole = static_cast<std::byte*>(task.destinations > 0 ? task.destination[0] : nullptr);
+    const bool isWhole = task.destinations > 0 && (task.streamed & 1) == 0;
+    auto* const whole = static_cast<std::byte*>(isWhole ? task.destination[0] : nullptr);
     if (interpreter::readSources(ends, received, which, whole, &fault) >= 0) {
       interpreter::endReading(ends, reads);
       interpreter::abandon(ends, passed);
@@ -295,7 +297,8 @@ FastPath::Answer FastPath::makeSeries(std::span<const CallBuffers> buffers, uint
     begin(its.send, its.receive, CallRecord::signatureOf(shape_, first + *made));
     const Answer answer = move.isShort ? makeShort(move) : make(move, patient);
     if (answer != Answer::moved) return answer;
-    if (SendEnd* const to = move.ends.to[0]; to != nullptr) to->takeNext(move.outgoing.length);
+    SendEnd* const to = move.ends.to[0];
+    if (to != nullptr && !to->streams(move.outgoing.length)) to->takeNext(move.outgoing.length);
   }
   return Answer::moved;
 }

@@ -152,6 +152,7 @@ struct ShmSide {
     end.directFrom = context.directFrom;
     if (send != nullptr) {
       send->weighed = weighs();
+      send->mayStream = context.slotStreaming != 0;
       if (mayRead()) send->legible = legibleToOthers;
     }
     auto path = std::make_unique<MemoryPath>(

@@ -1,0 +1,95 @@
+// What moves with messages of plain memory take, for the choice between their ways (program/way_choice.h): the
+// sender writes its times into the slot, the receiver adds its own. For the host alone.
+#pragma once
+
+#include <optional>
+
+#include "base/ticks.h"
+#include "program/move_ends.h"
+
+namespace eccl::interpreter {
+
+/// Measures what moves with long messages take, for the choice between the ways of a message. Its cost is what
+/// the sender spends on it, then what the receiver waits for it, if it does, and spends on it.
+class TimedMove {
+ public:
+  /// Before placeMessages() and readSources(), with the messages peeked at.
+  TimedMove(const MoveEnds& ends, uint32_t length) : ends_(ends), length_(length) {
+    if (length < kStreamFrom) return;
+    bool measures = false;
+    for (int i = 0; i < ends.sources; ++i) {
+      const ReceiveEnd* end = ends.from[i];
+      sources_ += end != nullptr;
+      if (end == nullptr || end->choice == nullptr) continue;
+      const Slot& slot = *end->slot(end->next);
+      const std::optional<PlainWay> way = wayOf(*end, slot);
+      if (!way) continue;
+      ways_[i] = *way;
+      chosen_ |= static_cast<uint8_t>(1u << i);
+      begun_[i] = slot.sent.begun;
+      done_[i] = slot.sent.done;
+      measures |= done_[i] != 0;
+    }
+    for (int i = 0; i < ends.destinations; ++i)
+      measures |= ends.to[i] != nullptr && ends.to[i]->samples(length);
+    if (measures) start_ = ticks();
+  }
+  /// After the work, before commit(). Of several messages each has taken its share.
+  void complete(Passed passed) {
+    if ((chosen_ | passed.timed) == 0) return;
+    const uint64_t end = start_ != 0 ? ticks() : 0;
+    uint64_t messages = 0;
+    for (int i = 0; i < ends_.destinations; ++i) messages += ends_.to[i] != nullptr;
+    for (int i = 0; passed.timed >> i != 0; ++i) {
+      if ((passed.timed >> i & 1) == 0) continue;
+      Slot& slot = *ends_.to[i]->slot(ends_.to[i]->next);
+      slot.sent.begun = start_;
+      slot.sent.done = start_ + (end - start_) / messages;
+    }
+    for (int i = 0; chosen_ >> i != 0; ++i)
+      if ((chosen_ >> i & 1) != 0) note(i, end);
+  }
+
+ private:
+  /// None: it lies in memory that both sides see. Looks at the slot anew, whatever it says by now: for
+  /// statistics.
+  static std::optional<PlainWay> wayOf(const ReceiveEnd& end, const Slot& slot) {
+    if ((slot.flags & kSlotGet) != 0 && end.remote != nullptr && (slot.offset & kInProcess) != 0)
+      return PlainWay::reads;
+    if ((slot.flags & (kSlotGet | kSlotPut)) != 0) return {};
+    return (slot.flags & kSlotStreamed) != 0 ? PlainWay::streams : PlainWay::slots;
+  }
+  void note(int source, uint64_t end) const {
+    const ReceiveEnd& from = *ends_.from[source];
+    uint64_t cost = 0;
+    // The other side may say anything: not so much that a sum goes round.
+    if (done_[source] != 0 && end != 0) {
+      const bool waited = from.missed == from.next + 1 && start_ > done_[source];
+      cost = (end - start_) / sources_ + std::min(done_[source] - begun_[source], kMostTicks) +
+             (waited ? std::min(start_ - done_[source], kMostTicks) : 0);
+    }
+    WayChoice& choice = *from.choice;
+    choice.note(ways_[source], length_, cost);
+    // The sender looks at this line: it is written seldom.
+    if (from.control->receiverReads != choice.read()) storeRelease(&from.control->receiverReads, choice.read());
+    if (from.control->receiverStreams != choice.streamed())
+      storeRelease(&from.control->receiverStreams, choice.streamed());
+  }
+
+  static constexpr uint64_t kMostTicks = uint64_t{1} << 40;
+  const MoveEnds& ends_;
+  const uint32_t length_;
+  uint8_t chosen_ = 0;  // the sources whose end has a choice
+  uint32_t sources_ = 0;
+  uint64_t start_ = 0;
+  PlainWay ways_[kMaxOperands];                        // how their messages came
+  uint64_t begun_[kMaxOperands], done_[kMaxOperands];  // by the sender
+};
+
+/// Of moves whose messages nobody weighs.
+struct UntimedMove {
+  UntimedMove(const MoveEnds&, uint32_t) {}
+  void complete(Passed) {}
+};
+
+}  // namespace eccl::interpreter

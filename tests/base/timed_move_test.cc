@@ -1,0 +1,136 @@
+// How moves pass messages into slots, past the caches or not, and what receivers learn of it.
+#include "program/timed_move.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+
+namespace eccl::interpreter {
+namespace {
+
+constexpr uint32_t kLength = 2 * kStreamFrom;
+constexpr RingShape kShape{8, 4 * kStreamFrom};
+
+struct Ring {
+  Ring() : memory(std::aligned_alloc(kCacheLine, kShape.bytes()), &std::free) {
+    std::memset(memory.get(), 0, kShape.bytes());
+    formatRing(memory.get(), kShape, 0);
+    attachRing(sender, memory.get(), kShape, 0, 0);
+    attachRing(receiver, memory.get(), kShape, 0, 0);
+    sender.weighed = sender.mayStream = true;
+    receiver.choice = &choice;
+  }
+  std::unique_ptr<void, void (*)(void*)> memory;
+  SendEnd sender;
+  ReceiveEnd receiver;
+  WayChoice choice{WayChoice::kMeasured, 0};
+};
+
+struct TimedMoveTest : ::testing::Test {
+  /// Of a move with that many messages, from memory.
+  MoveEnds sending(std::initializer_list<Ring*> to) {
+    MoveEnds ends{};
+    ends.sources = 1;
+    for (Ring* ring : to) ends.to[ends.destinations++] = ring != nullptr ? &ring->sender : nullptr;
+    return ends;
+  }
+  Passed place(const MoveEnds& ends) {
+    std::byte* data[kMaxOperands];
+    Outgoing message;
+    message.length = kLength;
+    message.whole = true;
+    for (int i = 0; i < ends.destinations; ++i)
+      EXPECT_TRUE(ends.to[i] == nullptr || ends.to[i]->reserve(kLength) != nullptr);
+    return placeMessages(
+        ends, message, [] { return static_cast<const std::byte*>(nullptr); }, data);
+  }
+  static uint16_t flagsOf(const Ring& ring) { return ring.receiver.slot(ring.receiver.next)->flags; }
+  Ring a, b;
+};
+
+TEST_F(TimedMoveTest, EachReceiverGetsItsMessageTheWayItWants) {
+  a.sender.control->receiverStreams = 0;
+  b.sender.control->receiverStreams = ~0u;
+  const MoveEnds ends = sending({&a, nullptr, &b});
+  const Passed passed = place(ends);
+  EXPECT_EQ(passed.streams, 4);
+  EXPECT_EQ(passed.timed, 5);
+  commit(ends, passed, kLength, kSlotLast, 1);
+  EXPECT_EQ(flagsOf(a), kSlotLast);
+  EXPECT_EQ(flagsOf(b), kSlotLast | kSlotStreamed);
+  // The fast path, which knows the message but for its coming, takes both.
+  const std::byte* data;
+  for (Ring* ring : {&a, &b}) EXPECT_EQ(ring->receiver.peek(kLength, 1, &data), ReceiveEnd::Expected::there);
+  EXPECT_EQ(a.receiver.peek(kLength, 2, &data), ReceiveEnd::Expected::other);
+}
+
+TEST_F(TimedMoveTest, ASenderThatMayNotStreamDoesNot) {
+  a.sender.control->receiverStreams = ~0u;
+  a.sender.mayStream = false;
+  EXPECT_EQ(place(sending({&a})).streams, 0);
+}
+
+TEST_F(TimedMoveTest, EachOfSeveralMessagesHasTakenItsShare) {
+  const MoveEnds ends = sending({&a, &b, nullptr});
+  const uint64_t begun = ticks();
+  TimedMove timed(ends, kLength);
+  const Passed passed = place(ends);
+  while (ticks() - begun < 100'000) continue;
+  timed.complete(passed);
+  const uint64_t most = (ticks() - begun) / 2;
+  commit(ends, passed, kLength, kSlotLast, 1);
+  for (Ring* ring : {&a, &b}) {
+    const Slot& slot = *ring->receiver.slot(ring->receiver.next);
+    EXPECT_LE(slot.sent.done - slot.sent.begun, most);
+    EXPECT_GT(slot.sent.done - slot.sent.begun, 40'000u);
+  }
+}
+
+// Messages take turns with others that are not timed, or that are of another size: all kinds are timed.
+TEST_F(TimedMoveTest, NoKindOfMessageIsLeftOut) {
+  for (const int period : {1, 2, 3, 4, 6, 8}) {
+    int timed[8] = {};
+    for (int i = 0; i < 40 * period; ++i) {
+      ASSERT_NE(a.sender.reserve(kLength), nullptr);
+      timed[i % period] += a.sender.samples(kLength);
+      a.sender.publish(i % 2 == 0 ? kLength : 8, kSlotLast, 1);
+      a.receiver.release();
+    }
+    for (int kind = 0; kind < period; kind += 2) EXPECT_GT(timed[kind], 2) << kind << " of " << period;
+  }
+}
+
+// The sender's times say that slots are slow and streams are fast. The receiver finds out, and tells it.
+TEST_F(TimedMoveTest, TheReceiverLearnsWhichWayIsFaster) {
+  const auto pass = [&](uint64_t slotTicks, uint64_t streamTicks) {
+    const MoveEnds ends = sending({&a});
+    const Passed passed = place(ends);
+    commit(ends, passed, kLength, kSlotLast, 1);
+    Slot& slot = *a.receiver.slot(a.receiver.next);
+    if (passed.timed != 0) {
+      const uint64_t now = ticks();
+      slot.sent.begun = now - (passed.streams != 0 ? streamTicks : slotTicks);
+      slot.sent.done = now;
+    }
+    MoveEnds receiving{};
+    receiving.sources = 1;
+    receiving.from[0] = &a.receiver;
+    TimedMove timed(receiving, kLength);
+    timed.complete({});
+    commit(receiving, {}, kLength, 0, 0);
+    return passed.streams != 0;
+  };
+  int streamed = 0;
+  for (int i = 0; i < 3000; ++i) streamed += pass(100'000'000, 10'000'000);
+  EXPECT_GT(streamed, 2500);
+  EXPECT_EQ(a.sender.control->receiverStreams, 1u << sizeClassOf(kLength));
+  streamed = 0;
+  for (int i = 0; i < 20'000; ++i) streamed += pass(10'000'000, 100'000'000);
+  EXPECT_LT(streamed, 8'000);
+  EXPECT_EQ(a.sender.control->receiverStreams, 0u);
+}
+
+}  // namespace
+}  // namespace eccl::interpreter
