@@ -116,8 +116,8 @@ constexpr Row kRows[] = {
      -1,
      1 << 26},
     {{"SLOT_STREAMING", nullptr, false, "-1..67108864 bytes",
-      "Bytes from which data goes into shared memory past the caches; -1: as measured; 0: never. The "
-      "receiver's counts."},
+      "Bytes from which the receiver wants data written past the caches; -1: as measured; 0: none is, sent or "
+      "received."},
      &Settings::slotStreaming,
      -1,
      1 << 26},

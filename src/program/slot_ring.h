@@ -351,9 +351,11 @@ struct ReceiveEnd : RingEnd {
   /// Whether offer() has been called for it.
   ECCL_DEVICE bool answered() const { return offerFor(coming()).sequence == coming() + 1; }
 
-  /// Whether this is a reference to memory that is to be read from the sender's process, and can be.
-  ECCL_DEVICE bool isInProcess(const Received& received) const {
-    return remote != nullptr && (received.flags & kSlotGet) != 0 && (received.offset & kInProcess) != 0;
+  /// Whether this is a reference to memory that is to be read from the sender's process, and can be. `Header`:
+  /// a Slot, or what was received of it.
+  template <class Header>
+  ECCL_DEVICE bool isInProcess(const Header& header) const {
+    return remote != nullptr && (header.flags & kSlotGet) != 0 && (header.offset & kInProcess) != 0;
   }
 
   /// Brackets every use of referenced memory, for each move. False: the sender has revoked its references,

@@ -54,8 +54,7 @@ class TimedMove {
   /// None: it lies in memory that both sides see. Looks at the slot anew, whatever it says by now: for
   /// statistics.
   static std::optional<PlainWay> wayOf(const ReceiveEnd& end, const Slot& slot) {
-    if ((slot.flags & kSlotGet) != 0 && end.remote != nullptr && (slot.offset & kInProcess) != 0)
-      return PlainWay::reads;
+    if (end.isInProcess(slot)) return PlainWay::reads;
     if ((slot.flags & (kSlotGet | kSlotPut)) != 0) return {};
     return (slot.flags & kSlotStreamed) != 0 ? PlainWay::streams : PlainWay::slots;
   }
