@@ -2,7 +2,6 @@
 // beside them. The host's results are held against the oracle by tests/runtime.
 #pragma once
 
-#include <barrier>
 #include <cstring>
 #include <random>
 
@@ -94,7 +93,6 @@ enum class Way { onHost, onDevice, replayed };
 inline std::vector<Bytes> result(Ranks& ranks, const Case& c, bool inPlace, Way way,
                                  const std::vector<Bytes>& sends, const std::vector<Bytes>& receives) {
   std::vector<Bytes> results(sends.size());
-  std::barrier all(ranks.here());
   ranks.each([&](int rank) {
     const auto at = static_cast<size_t>(rank);
     const auto call = [&](const unsigned char* send, unsigned char* receive, ecclStream_t stream) {
@@ -116,6 +114,7 @@ inline std::vector<Bytes> result(Ranks& ranks, const Case& c, bool inPlace, Way 
       stream.synchronize();
     } else {
       DeviceGraph graph(stream, make);
+      ranks.meet();
       for (int run = 0; run < 3; ++run) {
         receive.write(receives[at]);
         graph.launch(stream);
@@ -123,7 +122,7 @@ inline std::vector<Bytes> result(Ranks& ranks, const Case& c, bool inPlace, Way 
       }
     }
     // Memory is freed when no stream waits: not before all ranks have made the call.
-    all.arrive_and_wait();
+    ranks.meet();
     EXPECT_EQ(send.read(), sends[at]) << "the input has changed";
     results[at] = receive.read();
   });

@@ -130,38 +130,44 @@ class DeviceStream {
   NativeStream stream_ = nullptr;
 };
 
-/// What was put into a stream while it was captured, to be run again and again.
+/// What was put into a stream while it was captured, to be run again and again. It is on the device when it is
+/// made: its first launch would bring it there, by a hardware queue that a kernel of another rank may hold up
+/// which waits for that launch (docs/gpu.md). So ranks that share a GPU and a process meet before they launch.
 class DeviceGraph {
  public:
-  /// `fill` puts it there. `mode`: CUstreamCaptureMode. `later`: it is instantiated when it is launched, as
-  /// that cannot be done while another thread captures in the global mode.
+  /// `fill` puts it there. `mode`: CUstreamCaptureMode. `later`: the caller instantiates it, as that
+  /// cannot be done while another thread captures in the global mode.
   template <class Fill>
   DeviceGraph(const DeviceStream& stream, const Fill& fill, int mode = kThread, bool later = false) {
     Cuda& cuda = Cuda::get();
     Cuda::need(cuda.cuStreamBeginCapture(stream.native(), mode), "cuStreamBeginCapture");
     fill();
     captured_ = cuda.cuStreamEndCapture(stream.native(), &graph_);
-    if (captured_ == cu::kSuccess && !later) instantiate();
+    if (captured_ == cu::kSuccess && !later) instantiate(stream);
   }
   ~DeviceGraph() {
     if (instance_ != nullptr) Cuda::need(Cuda::get().cuGraphExecDestroy(instance_), "cuGraphExecDestroy");
     if (graph_ != nullptr && owner_) Cuda::need(Cuda::get().cuGraphDestroy(graph_), "cuGraphDestroy");
   }
   /// Another instance of it.
-  explicit DeviceGraph(const DeviceGraph& other) : owner_(false), graph_(other.graph_) { instantiate(); }
+  DeviceGraph(const DeviceGraph& other, const DeviceStream& stream) : owner_(false), graph_(other.graph_) {
+    instantiate(stream);
+  }
+  DeviceGraph(const DeviceGraph&) = delete;
   static constexpr int kGlobal = 0, kThread = 1;
 
   DriverCode captured() const { return captured_; }
+  void instantiate(const DeviceStream& stream) {
+    Cuda& cuda = Cuda::get();
+    Cuda::need(cuda.cuGraphInstantiateWithFlags(&instance_, graph_, 0), "cuGraphInstantiate");
+    Cuda::need(cuda.cuGraphUpload(instance_, stream.native()), "cuGraphUpload");
+    stream.synchronize();
+  }
   void launch(const DeviceStream& stream) {
-    if (instance_ == nullptr) instantiate();
     Cuda::need(Cuda::get().cuGraphLaunch(instance_, stream.native()), "cuGraphLaunch");
   }
 
  private:
-  void instantiate() {
-    Cuda::need(Cuda::get().cuGraphInstantiateWithFlags(&instance_, graph_, 0), "cuGraphInstantiate");
-  }
-
   const bool owner_ = true;
   DriverCode captured_ = cu::kSuccess;
   cu::Graph graph_ = nullptr;

@@ -27,7 +27,6 @@ TEST_P(GraphFaults, MemoryComesBackWithTheGraph) {
   for (int batch = 0; batch < 20 && !foundAll; ++batch) {
     std::this_thread::sleep_for(std::chrono::milliseconds(150));
     const int64_t before = taken();
-    std::barrier both(2);
     std::atomic<int64_t> most{0};
     device.each([&](int rank) {
       const DeviceStream stream;
@@ -40,9 +39,9 @@ TEST_P(GraphFaults, MemoryComesBackWithTheGraph) {
         }));
       graphs[0]->launch(stream);
       stream.synchronize();
-      both.arrive_and_wait();
+      device.meet();
       if (rank == 0) most = taken();
-      both.arrive_and_wait();
+      device.meet();
     });
     // Without the buffers of the two ranks, which the first look did not see.
     foundAll = most - before == 2 * static_cast<int64_t>(kCount * sizeof(uint64_t));
@@ -67,6 +66,7 @@ TEST_P(GraphFaults, PinnedMemoryComesBackWithTheGraph) {
       const DeviceStream stream;
       const DeviceBuffer<uint64_t> data(values(1, count));
       DeviceGraph graph(stream, [&] { call(rank, stream, data); });
+      device.meet();
       graph.launch(stream);
       stream.synchronize();
     });
@@ -88,7 +88,6 @@ TEST_P(GraphFaults, PinnedMemoryComesBackWithTheGraph) {
 TEST_P(GraphFaults, FinalizedAndAbortedWhileAGraphRuns) {
   for (int round = 0; round < 10; ++round) {
     Ranks device(2, GetParam());
-    std::barrier both(2);
     device.each([&](int rank) {
       const DeviceStream stream;
       const DeviceBuffer<uint64_t> data(values(1));
@@ -96,16 +95,17 @@ TEST_P(GraphFaults, FinalizedAndAbortedWhileAGraphRuns) {
         for (int call = 0; call < 20; ++call)
           EXPECT_EQ(sum(device.comm(rank), data, data, stream, 50), ecclSuccess);
       });
+      device.meet();
       graph.launch(stream);
       stream.synchronize();
-      both.arrive_and_wait();
+      device.meet();
       graph.launch(stream);
       if (round % 2 == 0) ecclCommFinalize(device.comm(rank));  // may find messages that are not taken yet
       EXPECT_EQ(ecclCommAbort(device.comm(rank)), ecclSuccess);
       device.comm(rank) = nullptr;
       graph.launch(stream);
       stream.synchronize();
-      both.arrive_and_wait();
+      device.meet();
     });
   }
 }
@@ -133,7 +133,6 @@ TEST_P(GraphFaults, AGraphMayOutliveItsCommunicator) {
   if (lanes()) { EXPECT_EQ(results.read(), values(7)); }  // else the pinned memory is still copied
   // The memory of the first one is not this one's.
   Ranks device(2, GetParam());
-  std::barrier both(2);
   device.each([&](int rank) {
     const DeviceStream its;
     const DeviceBuffer<uint64_t> data(values(1));
@@ -143,7 +142,7 @@ TEST_P(GraphFaults, AGraphMayOutliveItsCommunicator) {
     }
     its.synchronize();
     EXPECT_EQ(data.read(), values(uint64_t{1} << 20));
-    both.arrive_and_wait();
+    device.meet();
   });
   stream.synchronize();
   graph.reset();
@@ -151,12 +150,11 @@ TEST_P(GraphFaults, AGraphMayOutliveItsCommunicator) {
 
 TEST_P(GraphFaults, AbortEndsARun) {
   Ranks device(2, GetParam());
-  std::barrier both(2);
   device.each([&](int rank) {
     const DeviceStream stream;
     const DeviceBuffer<uint64_t> data(values(1));
     DeviceGraph graph(stream, [&] { EXPECT_EQ(sum(device.comm(rank), data, data, stream), ecclSuccess); });
-    both.arrive_and_wait();
+    device.meet();
     if (rank == 0) {
       graph.launch(stream);  // rank 1 does not run its own
       std::this_thread::sleep_for(std::chrono::milliseconds(50));
@@ -170,7 +168,7 @@ TEST_P(GraphFaults, AbortEndsARun) {
       graph.launch(stream);
       stream.synchronize();
     }
-    both.arrive_and_wait();
+    device.meet();
   });
 }
 
@@ -178,7 +176,6 @@ TEST_P(GraphFaults, AbortEndsARun) {
 TEST_P(GraphFaults, DifferentRunsAreNamed) {
   for (const size_t count : {size_t{10}, kCount}) {
     Ranks device(2, GetParam());
-    std::barrier both(2);
     device.each([&](int rank) {
       const DeviceStream stream;
       const DeviceBuffer<uint64_t> data(values(1));
@@ -189,23 +186,22 @@ TEST_P(GraphFaults, DifferentRunsAreNamed) {
                   ecclSuccess);
       };
       DeviceGraph first(stream, reduces), second(stream, broadcasts);
-      both.arrive_and_wait();
+      device.meet();
       (rank == 0 ? first : second).launch(stream);
       expectFailed(device.comm(rank), AnyOf(HasSubstr("Broadcast(count"), HasSubstr("AllReduce(count")));
       stream.synchronize();
-      both.arrive_and_wait();
+      device.meet();
     });
   }
 }
 
 TEST_P(GraphFaults, APeerThatEndsIsNamedAndTheRunEnds) {
   Ranks device(2, GetParam());
-  std::barrier both(2);
   device.each([&](int rank) {
     const DeviceStream stream;
     const DeviceBuffer<uint64_t> data(values(1));
     DeviceGraph graph(stream, [&] { EXPECT_EQ(sum(device.comm(rank), data, data, stream), ecclSuccess); });
-    both.arrive_and_wait();
+    device.meet();
     if (rank == 1) {
       ecclCommDestroy(device.comm(1));
       device.comm(1) = nullptr;
@@ -214,7 +210,7 @@ TEST_P(GraphFaults, APeerThatEndsIsNamedAndTheRunEnds) {
       expectFailed(device.comm(0), HasSubstr("rank 1"));
       stream.synchronize();
     }
-    both.arrive_and_wait();
+    device.meet();
   });
 }
 

@@ -1,7 +1,6 @@
 // What tests of captured calls have in common: a fixture.
 #pragma once
 
-#include <barrier>
 #include <chrono>
 #include <optional>
 

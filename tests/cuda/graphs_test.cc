@@ -34,7 +34,6 @@ TEST_P(CudaGraphs, RunsOfLongMessages) {
 // Calls with a length for each rank are staged in every communicator: between them are some that are not.
 TEST_P(CudaGraphs, CallsOfDifferentLengths) {
   Ranks device(2, GetParam());
-  std::barrier both(2);
   device.each([&](int rank) {
     const size_t counts[] = {3000, 500}, places[] = {700, 10};
     const uint64_t mine = static_cast<uint64_t>(rank) + 1;
@@ -48,6 +47,7 @@ TEST_P(CudaGraphs, CallsOfDifferentLengths) {
       EXPECT_EQ(sum(device.comm(rank), sums, sums, stream), ecclSuccess);
     };
     DeviceGraph graph(stream, gather);
+    device.meet();
     for (int run = 0; run < 10; ++run) {
       graph.launch(stream);
       if (run % 3 == 0) gather();
@@ -58,7 +58,7 @@ TEST_P(CudaGraphs, CallsOfDifferentLengths) {
       std::fill_n(expected.begin() + static_cast<long>(places[block]), counts[block], block + 1);
     EXPECT_EQ(all.read(), expected);
     EXPECT_EQ(sums.read(), values(1 << 14));
-    both.arrive_and_wait();
+    device.meet();
   });
 }
 
@@ -82,6 +82,7 @@ TEST_P(CudaGraphs, ManyRunsBesideCalls) {
       for (int call = 0; call < 3; ++call) triple(which);
     };
     DeviceGraph graphs[2] = {{streams[0], [&] { thrice(0); }}, {streams[1], [&] { thrice(1); }}};
+    device.meet();
     for (int run = 0; run < runs; ++run) {
       const size_t which = streamOf(run);
       graphs[which].launch(streams[which]);
@@ -99,7 +100,6 @@ TEST_P(CudaGraphs, ManyRunsBesideCalls) {
 // One capture of two streams, of two communicators, whose calls are also in a second graph.
 TEST_P(CudaGraphs, SeveralStreamsCommunicatorsAndGraphs) {
   Ranks one(2, GetParam()), two(2, GetParam());
-  std::barrier both(2);
   one.each([&](int rank) {
     Cuda& cuda = Cuda::get();
     const DeviceStream stream, side, free;
@@ -127,12 +127,13 @@ TEST_P(CudaGraphs, SeveralStreamsCommunicatorsAndGraphs) {
       call(two, b, side);
       EXPECT_EQ(ecclGroupEnd(), ecclSuccess);
     });
+    one.meet();
     for (int run = 0; run < 10; ++run) {
       forked.launch(stream);
       stream.synchronize();
       grouped.launch(free);
       free.synchronize();
-      both.arrive_and_wait();
+      one.meet();
     }
     EXPECT_EQ(a.read(), values(uint64_t{1} << 30));
     EXPECT_EQ(b.read(), values(uint64_t{1} << 30));
@@ -163,7 +164,6 @@ TEST_P(CudaGraphs, RanksOfOneThreadInGroups) {
 // Each rank sends in one stream and receives in another, and copies to itself.
 TEST_P(CudaGraphs, SendsAndRecvsInTwoStreams) {
   Ranks device(3, GetParam());
-  std::barrier all(3);
   device.each([&](int rank) {
     Cuda& cuda = Cuda::get();
     const auto at = static_cast<uint64_t>(rank);
@@ -189,7 +189,7 @@ TEST_P(CudaGraphs, SendsAndRecvsInTwoStreams) {
     });
     ASSERT_EQ(graph.captured(), test::cu::kSuccess);
     for (uint64_t run = 0; run < 10; ++run) {
-      all.arrive_and_wait();
+      device.meet();
       from.write(values(10 * run + at));
       graph.launch(stream);
       stream.synchronize();
@@ -204,29 +204,30 @@ TEST_P(CudaGraphs, SendsAndRecvsInTwoStreams) {
 // does one of another thread.
 TEST_P(CudaGraphs, FirstCallsBesideCaptures) {
   Ranks device(2, GetParam());
-  std::barrier both(2);
   device.each([&](int rank) {
     const DeviceStream stream, eager;
     const DeviceBuffer<uint64_t> a(values(1)), b(values(1));
-    both.arrive_and_wait();
+    device.meet();
     DeviceGraph graph(
         stream,
         [&] {
-          both.arrive_and_wait();
+          device.meet();
           EXPECT_EQ(sum(device.comm(rank), a, a, stream), ecclSuccess);
           EXPECT_EQ(ecclBroadcast(b.data(), b.data(), kCount, ecclUint64, 0, device.comm(rank),
                                   asStream(eager.native())),
                     ecclSuccess)
               << ecclGetLastError(device.comm(rank));
-          both.arrive_and_wait();
+          device.meet();
         },
         rank == 0 ? DeviceGraph::kGlobal : DeviceGraph::kThread, true);
     EXPECT_EQ(graph.captured(), test::cu::kSuccess);
-    both.arrive_and_wait();  // this thread is not relaxed
+    device.meet();  // this thread is not relaxed
+    graph.instantiate(stream);
+    device.meet();
     graph.launch(stream);
     stream.synchronize();
     EXPECT_EQ(a.read(), values(2));
-    both.arrive_and_wait();
+    device.meet();
   });
 }
 
@@ -240,7 +241,8 @@ TEST_P(CudaGraphs, InstancesOfOneGraphFollowOneAnother) {
     DeviceGraph graph(stream, [&] {
       for (int call = 0; call < 3; ++call) EXPECT_EQ(sum(device.comm(rank), from, to, stream), ecclSuccess);
     });
-    DeviceGraph again(graph);
+    DeviceGraph again(graph, other);
+    device.meet();
     for (int run = 0; run < 30; ++run) {
       graph.launch(stream);
       again.launch(other);

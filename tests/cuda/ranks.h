@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <barrier>
 #include <functional>
 #include <memory>
 #include <string_view>
@@ -58,6 +59,7 @@ class Ranks {
   Ranks(Process* process, int ranks, const char* kind, int devices = 1)
       : comms_(static_cast<size_t>(ranks)), devices_(std::min(devices, Cuda::get().devices())) {
     if (process != nullptr) number_ = process->number, processes_ = process->processes;
+    meeting_ = std::make_unique<std::barrier<>>(here());
     const bool lanes = std::string_view(kind) == "lanes";
     setenv("ECCL_DEVICE", lanes ? "cuda" : kind, 1);
     setenv("ECCL_CUDA_LANES", lanes ? "1" : "0", 1);
@@ -88,6 +90,8 @@ class Ranks {
   ecclComm_t& comm(int rank) { return comms_[static_cast<size_t>(rank)]; }
   /// Those of a process are dealt out to the devices.
   int deviceOf(int rank) const { return rank / processes_ % devices_; }
+  /// All ranks of this process come here.
+  void meet() { meeting_->arrive_and_wait(); }
   /// By all ranks of this process at once, each in a thread of its own where its device is current.
   void each(const std::function<void(int)>& act) {
     std::vector<std::thread> threads;
@@ -111,6 +115,7 @@ class Ranks {
   std::vector<ecclComm_t> comms_;
   const int devices_;
   int number_ = 0, processes_ = 1;
+  std::unique_ptr<std::barrier<>> meeting_;
 };
 
 /// Nothing that a driver or GPU would not forgive has happened, and device 0 is current.

@@ -47,6 +47,7 @@ using ControlFunction = Control*();
   F(cuStreamIsCapturing, (NativeStream stream, int* status))                      \
   F(cuGraphInstantiateWithFlags, (GraphExec * made, Graph graph, uint64_t flags)) \
   F(cuGraphGetNodes, (Graph graph, GraphNode * nodes, size_t * count))            \
+  F(cuGraphUpload, (GraphExec graph, NativeStream stream))                        \
   F(cuGraphLaunch, (GraphExec graph, NativeStream stream))                        \
   F(cuGraphExecDestroy, (GraphExec graph))                                        \
   F(cuGraphDestroy, (Graph graph))

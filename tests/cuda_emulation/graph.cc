@@ -220,6 +220,12 @@ DriverCode cuGraphGetNodes(Graph graph, GraphNode* nodes, size_t* count) {
   *count = graph->contents->nodes.size();
   return kSuccess;
 }
+DriverCode cuGraphUpload(GraphExec, NativeStream stream) {
+  BEGIN();
+  FIND(stream, true);
+  NEED(its->capture == nullptr, kNotSupported, "a graph is not uploaded by a stream that is captured");
+  return kSuccess;
+}
 DriverCode cuGraphLaunch(GraphExec graph, NativeStream stream) {
   BEGIN();
   FIND(stream, true);
