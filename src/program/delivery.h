@@ -4,7 +4,8 @@
 // it with the state that it assumes of them. Nothing else decides how data travels.
 //
 //   inlined   in the slot's header, one cache line
-//   slot      the sender copies into the slot, the receiver out of it (eager)
+//   slot      the sender copies into the slot, the receiver out of it (eager), perhaps as it grows
+//             (program/growing.h)
 //   get       the slot names the sender's memory, which the receiver reads (rendezvous get)
 //   put       the receiver has offered memory, and the sender writes there (rendezvous put)
 //
@@ -94,6 +95,7 @@ struct Passed {
   uint8_t gets = 0, puts = 0;
   uint8_t streams = 0;  ///< into a slot, past the caches
   uint8_t timed = 0;    ///< the receiver is told how long it took
+  uint8_t growing = 0;  ///< published before the data is there (SendEnd::grow)
 };
 
 /// When a receiver offers memory for a message.

@@ -168,6 +168,10 @@ ECCL_DEVICE inline void commit(const MoveEnds& ends, Passed passed, uint32_t len
   for (int i = 0; i < ends.destinations; ++i) {
     SendEnd* end = ends.to[i];
     if (end == nullptr) continue;
+    if ((passed.growing >> i & 1) != 0) {
+      end->finish(length);
+      continue;
+    }
     const bool put = (passed.puts >> i & 1) != 0, get = (passed.gets >> i & 1) != 0;
     const int its =
         (put ? kSlotPut : 0) | (get ? kSlotGet : 0) | ((passed.streams >> i & 1) != 0 ? kSlotStreamed : 0);

@@ -18,17 +18,23 @@ namespace eccl {
 inline constexpr size_t kCacheLine = 64;
 inline constexpr uint32_t kInlineBytes = 40;
 
+/// Messages of at least so many bytes are spread over the ring (SendEnd::spread). Shorter ones took as long, or
+/// longer, if they were spread (AMD EPYC, November 2026).
+inline constexpr uint32_t kSpreadFrom = 4096;
+
 enum SlotFlag : uint16_t {
   kSlotLast = 1,      // the last message of a stream
   kSlotGet = 2,       // the data is at `offset` in the sender's window, or process (kInProcess)
   kSlotPut = 4,       // the data is already where the receiver's offer said
   kSlotStreamed = 8,  // the data was written into the slot past the caches
+  kSlotGrowing = 16,  // the data is being written: so far Slot::sent.grown bytes are there
 };
 
 /// In the offset of a reference: the rest is an address in the sender's process (program/remote_reads.h).
 inline constexpr uint64_t kInProcess = uint64_t{1} << 63;
 
-/// The header of a message. Constant from when it is published until it is released.
+/// The header of a message. Constant from when it is published until it is released, but for what says how a
+/// growing message fares.
 struct alignas(kCacheLine) Slot {
   uint64_t sequence;
   uint32_t length;     // bytes
@@ -39,9 +45,12 @@ struct alignas(kCacheLine) Slot {
     std::byte inlineData[kInlineBytes];
     uint64_t offset;  // of a reference
     struct {
-      uint64_t offset, begun,
-          done;  // when the sender was about to copy or to refer, by ticks(); done 0: not known
-    } sent;      // what is not in this line
+      union {
+        uint64_t offset;
+        uint64_t grown;  // bytes, of a growing message
+      };
+      uint64_t begun, done;  // when the sender was about to copy or to refer, by ticks(); done 0: not known
+    } sent;                  // what is not in this line
   };
 };
 static_assert(sizeof(Slot) == kCacheLine);

@@ -25,10 +25,6 @@
 
 namespace eccl {
 
-/// Messages of at least so many bytes are spread over the ring (SendEnd::spread). Shorter ones took as long, or
-/// longer, if they were spread (AMD EPYC, November 2026).
-inline constexpr uint32_t kSpreadFrom = 4096;
-
 class RemoteReads;
 
 /// What both ends have in common. Plain data; the memory that it points to is the path's.
@@ -108,6 +104,7 @@ struct SendEnd : RingEnd {
   bool (*legible)(const std::byte* memory) = nullptr;
   bool weighed = false;    // the receiver is told how long some messages took, to choose their ways
   bool mayStream = false;  // it may have them written past the caches
+  bool mayGrow = false;    // nobody but the receiver looks into the ring: messages may grow there
   /// Of each class of size: messages since one was timed. Every fifth is: as calls often are of two messages,
   /// or four, it is not always the same of them.
   uint8_t untimed[32] = {};
@@ -159,6 +156,25 @@ struct SendEnd : RingEnd {
       lastGet = next + 1;
       anyGet = true;
     }
+    fill(count(length), length, flags, signature, epoch);
+  }
+  /// Instead, for a message whose data is not there yet: its slot is reserved, and its data has been given a
+  /// place. Nothing of it is counted before finish().
+  ECCL_DEVICE void grow(uint32_t length, uint16_t flags, uint32_t signature) {
+    slot(next)->sent.grown = 0;
+    fill(next, length, flags | kSlotGrowing, signature, epoch);
+  }
+  /// So much of it is there, less than all.
+  ECCL_DEVICE void grown(uint32_t to) {
+    storeRelease(&slot(next)->sent.grown, uint64_t{to});  // pairs with ReceiveEnd::grownTo
+  }
+  ECCL_DEVICE void finish(uint32_t length) {
+    Slot& at = *slot(next);
+    count(length);
+    storeRelease(&at.sent.grown, uint64_t{length});
+  }
+  /// The number of the oldest reserved message, which has `length` bytes: it is published, or about to be.
+  ECCL_DEVICE uint64_t count(uint32_t length) {
     bytes += length;
     const uint64_t message = next++;
     if (length > shape.shortBytes) longAt[longSent++ % RingShape::kMostLimited] = message;
@@ -166,7 +182,7 @@ struct SendEnd : RingEnd {
       uint8_t& since = untimed[sizeClassOf(length)];
       since = since + 1 == kTimedOf ? 0 : since + 1;
     }
-    fill(message, length, flags, signature, epoch);
+    return message;
   }
   /// Has the memory of the next message, if that is as short as this one, come to this core: to write it then
   /// takes no turn. Not the header, at which the receiver looks meanwhile. Worth it where more is about to be
@@ -279,23 +295,28 @@ struct ReceiveEnd : RingEnd {
   RemoteReads* remote = nullptr;  // the path's; null: the sender's process cannot be read
   WayChoice* choice = nullptr;    // the path's; null: there is none
 
-  /// Copies the coming message's header. False while there is none.
+  /// Copies the coming message's header. False while there is none, or it grows.
   ECCL_DEVICE bool peek(Received& received) {
+    if (peekGrowing(received) && ((received.flags & kSlotGrowing) == 0 || grownTo() >= received.length))
+      return true;
+    missed = coming() + 1;
+    return false;
+  }
+  /// The same for a message that may grow still.
+  ECCL_DEVICE bool peekGrowing(Received& received) const {
     Slot* at = slot(coming());
-    if (loadAcquire(&at->sequence) != coming() + 1) {  // pairs with SendEnd::publish
-      missed = coming() + 1;
-      return false;
-    }
+    if (loadAcquire(&at->sequence) != coming() + 1) return false;  // pairs with SendEnd::publish
     received.length = at->length;
     received.signature = at->signature;
     received.flags = at->flags;
     received.epoch = at->epoch;
-    received.offset = at->offset;
+    received.offset = loadRelaxed(&at->offset);  // of a message that grows the sender writes there
     received.data = dataOf(*at, received.length);
     return true;
   }
-
-  /// Whether peek() would find a message. Cheap.
+  /// How many bytes of the coming message, which grows, are there. Whatever the sender says.
+  ECCL_DEVICE uint64_t grownTo() const { return loadAcquire(&slot(coming())->sent.grown); }
+  /// Whether peek() would find a message, or one that grows. Cheap.
   ECCL_DEVICE bool hasCome() const { return loadRelaxed(&slot(coming())->sequence) == coming() + 1; }
   /// peek() for a message whose header is known but for its coming: `length` bytes in its slot, the last of its
   /// call. `other`: it is not that one.

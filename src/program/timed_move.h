@@ -26,9 +26,8 @@ class TimedMove {
       if (!way) continue;
       ways_[i] = *way;
       chosen_ |= static_cast<uint8_t>(1u << i);
-      begun_[i] = slot.sent.begun;
-      done_[i] = slot.sent.done;
-      measures |= done_[i] != 0;
+      // Of one that grows the sender says it last.
+      measures |= (slot.flags & kSlotGrowing) != 0 || slot.sent.done != 0;
     }
     for (int i = 0; i < ends.destinations; ++i)
       measures |= ends.to[i] != nullptr && ends.to[i]->samples(length);
@@ -60,12 +59,16 @@ class TimedMove {
   }
   void note(int source, uint64_t end) const {
     const ReceiveEnd& from = *ends_.from[source];
+    const Slot& slot = *from.slot(from.next);
+    const uint64_t begun = slot.sent.begun, done = slot.sent.done;
     uint64_t cost = 0;
     // The other side may say anything: not so much that a sum goes round.
-    if (done_[source] != 0 && end != 0) {
-      const bool waited = from.missed == from.next + 1 && start_ > done_[source];
-      cost = (end - start_) / sources_ + std::min(done_[source] - begun_[source], kMostTicks) +
-             (waited ? std::min(start_ - done_[source], kMostTicks) : 0);
+    if (done != 0 && end != 0) {
+      const bool waited = from.missed == from.next + 1 && start_ > done;
+      // While a message grew both sides were at it.
+      const uint64_t alone = end - std::clamp(done, start_, end);
+      cost = alone / sources_ + std::min(done - begun, kMostTicks) +
+             (waited ? std::min(start_ - done, kMostTicks) : 0);
     }
     WayChoice& choice = *from.choice;
     choice.note(ways_[source], length_, cost);
@@ -81,8 +84,7 @@ class TimedMove {
   uint8_t chosen_ = 0;  // the sources whose end has a choice
   uint32_t sources_ = 0;
   uint64_t start_ = 0;
-  PlainWay ways_[kMaxOperands];                        // how their messages came
-  uint64_t begun_[kMaxOperands], done_[kMaxOperands];  // by the sender
+  PlainWay ways_[kMaxOperands];  // how their messages came
 };
 
 /// Of moves whose messages nobody weighs.

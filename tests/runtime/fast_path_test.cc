@@ -1,11 +1,15 @@
 // Calls made again and again, which skip what has been done before.
 
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdio>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <set>
@@ -241,6 +245,69 @@ TEST(FastPath, BringsEveryLength) {
     return ecclCommDestroy(comm) == ecclSuccess ? 0 : 5;
   });
   for (auto& outcome : outcomes) EXPECT_EQ(outcome.code, 0) << outcome.text;
+}
+
+constexpr size_t kGrows = 1 << 16, kPage = 4096;
+
+/// What arrives while its sender, which has come to memory that it must not touch yet, does not go on.
+struct HeldBack {
+  uint8_t* last = nullptr;               // page of what is sent
+  volatile const uint8_t* to = nullptr;  // of the other process
+  std::atomic<int>* begun = nullptr;
+  bool arrived = false;
+} heldBack;
+
+void goOnWhenSomethingHasArrived(int, siginfo_t* info, void*) {
+  if (static_cast<uint8_t*>(info->si_addr) - heldBack.last >= static_cast<ptrdiff_t>(kPage)) _exit(70);
+  ++*heldBack.begun;
+  for (int i = 0; i < 300 && !heldBack.arrived; ++i, usleep(1000)) heldBack.arrived = *heldBack.to != 0;
+  mprotect(heldBack.last, kPage, PROT_READ | PROT_WRITE);
+}
+
+// The receiver takes what there is of a message while its sender writes the rest: else the sender would wait
+// for nothing. A call may miss the fast path where the service thread is at work, so one of some is enough.
+TEST(FastPath, TakesWhatThereIsOfALongMessage) {
+  auto* const shared =
+      static_cast<uint8_t*>(mmap(nullptr, kGrows, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+  const auto outcomes = test::runProcesses(2, [&](int rank, test::Board& board, std::string& report) {
+    setenv("ECCL_TRANSPORT", "shm", 1);
+    setenv("ECCL_SINGLE_COPY", "0", 1);
+    setenv("ECCL_SLOT_STREAMING", "0", 1);
+    ecclComm_t comm = test::join(rank, 2, board, report);
+    if (comm == nullptr) return 2;
+    auto* const in = static_cast<uint8_t*>(
+        mmap(nullptr, kGrows, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    std::memset(in, 1, kGrows);
+    heldBack = {in + kGrows - kPage, shared, &board.counter[7]};
+    struct sigaction action {};
+    action.sa_sigaction = goOnWhenSomethingHasArrived;
+    action.sa_flags = SA_SIGINFO;
+    sigaction(SIGSEGV, &action, nullptr);
+    const auto call = [&] {
+      return rank == 0 ? ecclSend(in, kGrows, ecclUint8, 1, comm, nullptr)
+                       : ecclRecv(shared, kGrows, ecclUint8, 0, comm, nullptr);
+    };
+    for (int i = 0; i < kCalls; ++i)
+      if (call() != ecclSuccess) return 3;
+    auto meet = [&, meetings = 0]() mutable {
+      ++board.counter[6];
+      for (++meetings; board.counter[6] < 2 * meetings;) usleep(100);
+    };
+    for (int attempt = 1; attempt <= 5; ++attempt) {
+      if (rank == 1) std::memset(shared, 0, kGrows);
+      meet();
+      if (rank == 0) mprotect(heldBack.last, kPage, PROT_NONE);
+      while (rank == 1 && board.counter[7] < attempt) usleep(100);  // until the sender is in the middle of it
+      if (call() != ecclSuccess) return 4;
+      for (size_t i = 0; rank == 1 && i < kGrows; ++i)
+        if (shared[i] != 1) return 5;
+      meet();
+    }
+    if (ecclCommDestroy(comm) != ecclSuccess) return 6;
+    return rank == 1 || heldBack.arrived ? 0 : 7;
+  });
+  munmap(shared, kGrows);
+  for (const auto& outcome : outcomes) EXPECT_EQ(outcome.code, 0) << outcome.text;
 }
 
 // A rank that sleeps in a call is woken by short ones: without, each round took the 100 ms after which a

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "algorithms/builder/collective.h"
+#include "program/growing.h"
 #include "program/offers.h"
 #include "program/remote_reads.h"
 #include "program/timed_move.h"
@@ -49,6 +50,17 @@ void copyFew(std::byte* to, const std::byte* from, size_t bytes) {
   } else {
     for (size_t i = 0; i < bytes; ++i) to[i] = from[i];
   }
+}
+
+/// These bytes of a copy.
+void copyPart(const kernels::ReduceTask& task, uint32_t at, uint32_t bytes) {
+  kernels::ReduceTask part;
+  part.sources = part.destinations = 1;
+  part.streamed = task.streamed;
+  part.count = bytes;
+  part.source[0] = static_cast<const std::byte*>(task.source[0]) + at;
+  part.destination[0] = static_cast<std::byte*>(task.destination[0]) + at;
+  kernels::reduce(part);
 }
 
 }  // namespace
@@ -142,6 +154,10 @@ bool FastPath::addMove(const Call& call, const Plan& plan, const Step& step, int
   move.isWeighed = isWeighed(move.ends, resolved.length);
   move.isCopy = kernels::isCopy(move.task);
   move.isSimple = move.isCopy && step.destinations == 1;
+  const bool ofOneEnd = move.isSimple && (move.ends.from[0] == nullptr) != (move.ends.to[0] == nullptr);
+  move.grows =
+      ofOneEnd && resolved.length >= kGrowFrom && move.ends.to[0] != nullptr && move.ends.to[0]->mayGrow;
+  move.follows = ofOneEnd && move.ends.from[0] != nullptr;
   isShort_ &= move.isShort;
   for (int i = 0; i < step.sources; ++i) {
     ReceiveEnd* from = move.ends.from[i];
@@ -164,6 +180,7 @@ void FastPath::begin(const void* send, void* receive, uint32_t signature) {
   buffers_[static_cast<int>(Space::input)] = static_cast<std::byte*>(const_cast<void*>(send));
   buffers_[static_cast<int>(Space::output)] = static_cast<std::byte*>(receive);
   signature_ = signature;
+  follows_ = true;
   for (MovesOfLane& lane : lanes_) lane.at = lane.begin;
   for (const Post& post : posts_) {
     const uint64_t message = post.from->consider();
@@ -184,7 +201,7 @@ FastPath::Answer FastPath::make(Move& move, bool patient) {
       awaited_ = from;
       if (move.offers && !from->answered())
         from->offer(from->next, memory(move.destinations[0]), outgoing.length);
-      return Answer::blocked;
+      return move.follows && follows_ ? follow(move) : Answer::blocked;
     }
     if (interpreter::faultOf(*from, received[i], signature_, outgoing.length, true) != LaneFault::none)
       return Answer::unusual;
@@ -201,7 +218,7 @@ FastPath::Answer FastPath::make(Move& move, bool patient) {
   task.destinations = task.streamed = 0;
   std::byte* messages[kMaxOperands];
   interpreter::TimedMove timed(ends, outgoing.length);
-  const Passed passed = interpreter::placeMessages(ends, outgoing, source, messages);
+  Passed passed = interpreter::placeMessages(ends, outgoing, source, messages);
   for (int i = 0; i < ends.destinations; ++i) {
     std::byte* to = ends.to[i] != nullptr ? messages[i] : memory(move.destinations[i]);
     if ((passed.streams >> i & 1) != 0) task.streamed |= static_cast<uint8_t>(1u << task.destinations);
@@ -222,7 +239,13 @@ FastPath::Answer FastPath::make(Move& move, bool patient) {
                                                                    static_cast<std::byte*>(task.destination[0]))
                                              : memory(move.sources[i]);
   }
-  if (task.destinations > 0 && task.count > 0) kernels::reduce(task);
+  if (move.grows && (passed.gets | passed.puts) == 0) {
+    passed.growing = 1;
+    ends.to[0]->grow(outgoing.length, kSlotLast | (passed.streams != 0 ? kSlotStreamed : 0), signature_);
+    writeGrowing(*ends.to[0], outgoing.length, [&](uint32_t at, uint32_t bytes) { copyPart(task, at, bytes); });
+  } else if (task.destinations > 0 && task.count > 0) {
+    kernels::reduce(task);
+  }
   timed.complete(passed);
 
   if (interpreter::endReading(ends, reads) >= 0) {
@@ -230,6 +253,23 @@ FastPath::Answer FastPath::make(Move& move, bool patient) {
     return Answer::unusual;
   }
   interpreter::commit(ends, passed, outgoing.length, kSlotLast, signature_);
+  return Answer::moved;
+}
+
+FastPath::Answer FastPath::follow(Move& move) {
+  ReceiveEnd& from = *move.ends.from[0];
+  Received received;
+  if (!from.peekGrowing(received) || (received.flags & kSlotGrowing) == 0) return Answer::blocked;
+  const uint32_t length = move.outgoing.length;
+  if (interpreter::faultOf(from, received, signature_, length, true) != LaneFault::none) return Answer::unusual;
+  kernels::ReduceTask task;
+  task.source[0] = received.data;
+  task.destination[0] = memory(move.destinations[0]);
+  interpreter::TimedMove timed(move.ends, length);
+  follows_ = readGrowing(from, length, [&](uint32_t at, uint32_t bytes) { copyPart(task, at, bytes); });
+  if (!follows_) return Answer::blocked;
+  timed.complete({});
+  interpreter::commit(move.ends, {}, length, kSlotLast, signature_);
   return Answer::moved;
 }
 

@@ -155,6 +155,8 @@ class FastPath {
     bool isWeighed;  // and are long enough to be written past the caches, if a receiver wants that
     bool isCopy;     // of its only source
     bool isSimple;   // to its only destination
+    bool grows;      // its message may be published before it is written
+    bool follows;    // and may be taken before it is
     int32_t step, repeat;
   };
   struct MovesOfLane {
@@ -184,6 +186,8 @@ class FastPath {
   /// *made on, as far as it gets. `first`: the number of the first of them in its scope. `moved`: all are made.
   Answer makeSeries(std::span<const CallBuffers> buffers, uint64_t first, bool patient, size_t* made);
   Answer make(Move& move, bool patient);
+  /// make() for one that follows, whose message has been published and may grow. Blocked: it does not.
+  Answer follow(Move& move);
   /// The same for one that isShort: what is known of that is not asked.
   Answer makeShort(Move& move) {
     if (move.isWeighed) return makeShort<0, true>(move);
@@ -223,6 +227,7 @@ class FastPath {
   const ReceiveEnd* awaited_ = nullptr;  // where advance() found no message
   bool sendsOn_ = false;                 // who sends here is about to send more, not to wait for an answer
   bool isShort_ = true;                  // every move is
+  bool follows_ = true;                  // no sender has stopped while its message grew
   Wakes wakes_;                          // of one that isShort_ and has few paths, all in memory
 };
 

@@ -12,7 +12,7 @@
 namespace eccl::runtime {
 namespace {
 
-constexpr uint32_t kProtocol = 16;   // of what ranks tell each other when they meet
+constexpr uint32_t kProtocol = 17;   // of what ranks tell each other when they meet
 constexpr size_t kMaxDevice = 4096;  // bytes that an executor says of itself
 
 /// "ECCL_ALGO=ring\nECCL_SLOTS=8\n" → line of that name in another text, for messages.

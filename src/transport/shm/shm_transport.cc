@@ -153,6 +153,7 @@ struct ShmSide {
     if (send != nullptr) {
       send->weighed = weighs();
       send->mayStream = context.slotStreaming != 0;
+      send->mayGrow = true;
       if (mayRead()) send->legible = legibleToOthers;
     }
     auto path = std::make_unique<MemoryPath>(

@@ -1,0 +1,61 @@
+// A message that grows: it is published before its data is in the slot, and the receiver copies what is there
+// while the sender writes the rest. So a copy in two steps takes little longer than one step. For the host
+// alone, between two processors that look at one ring.
+//
+// Only who follows a message sees it before it is whole. Everybody else finds it when it is (ReceiveEnd::peek),
+// so whoever has followed it in vain leaves no trace, but for bytes in memory that the message is for.
+#pragma once
+
+#include <algorithm>
+
+#include "base/system.h"
+#include "program/slot_ring.h"
+
+namespace eccl {
+
+/// Messages of at least so many bytes grow.
+inline constexpr uint32_t kGrowFrom = 16384;
+/// By so many bytes at a time a message of `length` bytes grows. Each piece takes a turn of the line that tells of
+/// it; the first and the last are those in which only one side works.
+constexpr uint32_t growthOf(uint32_t length) {
+  return length < 65536 ? 8192 : 16384;
+}
+/// So far behind what is written the reader stays, until all is: the processor fetches lines ahead, which the
+/// writer would have to take back. With it 128 KiB took 5.9 us in pieces of 8 KiB, without 6.9 (AMD EPYC, family
+/// 25 model 17, 2026-11-27).
+inline constexpr uint32_t kGrowthMargin = 2048;
+
+/// After SendEnd::grow(), and before finish(): has `copy(at, bytes)` write the data piece by piece.
+template <class Copy>
+void writeGrowing(SendEnd& end, uint32_t length, const Copy& copy) {
+  for (uint32_t at = 0; at < length;) {
+    const uint32_t bytes = std::min(growthOf(length), length - at);
+    copy(at, bytes);
+    at += bytes;
+    if (at < length) end.grown(at);
+  }
+}
+
+/// Has `copy(at, bytes)` take the coming message, which peekGrowing() found and nothing is wrong with, until it
+/// is whole. False: nothing has come for a while.
+template <class Copy>
+bool readGrowing(const ReceiveEnd& end, uint32_t length, const Copy& copy) {
+  constexpr int kMostIdle = 2000;  // some 50 us: a piece takes less than 3
+  int idle = 0;
+  for (uint32_t at = 0; at < length;) {
+    auto there = static_cast<uint32_t>(std::min<uint64_t>(end.grownTo(), length));
+    if (there < length) there -= std::min(there, kGrowthMargin);
+    if (there > at) {
+      copy(at, there - at);
+      at = there;
+      idle = 0;
+    } else if (++idle > kMostIdle) {
+      return false;
+    } else {
+      relaxProcessor();
+    }
+  }
+  return true;
+}
+
+}  // namespace eccl
