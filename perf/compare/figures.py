@@ -8,6 +8,7 @@ OWN = ("eccl", "eccl-plain")
 PROBE = "probe"
 CMA = "cma"
 LIMITS = (CMA, PROBE)  # no libraries: what could be reached
+STEP = 1.5  # distances between cores that differ by this factor are of different states of the machine
 
 
 class Ratio(NamedTuple):
@@ -27,6 +28,11 @@ def ratio(numerators, denominators):
     return Ratio(statistics.median(each), min(each), max(each)) if each else None
 
 
+def steady(apart):
+    """Whether the cores were as far apart after a run as before."""
+    return apart is not None and max(apart) < STEP * min(apart)
+
+
 def median(times):
     return statistics.median([time for time in times if time is not None])
 
@@ -38,7 +44,9 @@ def spread(times):
 
 class Results:
     """A document of JSON: `cells` holds the times, in microseconds, of one contender, operation and size, in one of
-    the contender's variants, with a place for each repetition; the rest says where they come from."""
+    the contender's variants, with a place for each repetition; the rest says where they come from. `apart` says how
+    far apart the cores were before and after: ns for a flag to go there and back. On virtual machines it changes while
+    they run, and what a call takes changes with it, so figures are to be compared within a state()."""
 
     def __init__(self, document):
         self.document = document
@@ -59,18 +67,48 @@ class Results:
             json.dump(self.document, file, indent=1)
             file.write("\n")
 
-    def add(self, repetition, operation, ranks, size, contender, variant="", us=None, iterations=None, reason=None):
+    def add(self, repetition, operation, ranks, size, contender, variant="", us=None, iterations=None, reason=None,
+            apart=None):
         """A time, or the reason why there is none."""
         key = operation, ranks, size, contender, variant
         if key not in self.cells:
             self.cells[key] = dict(operation=operation, ranks=ranks, bytes=size, contender=contender, variant=variant,
-                                   us=[], iterations=[], reason=None)
+                                   us=[], iterations=[], apart=[], reason=None)
             self.document["cells"].append(self.cells[key])
         cell = self.cells[key]
         missing = repetition - len(cell["us"])
         cell["us"] += [None] * missing + [us]
         cell["iterations"] += [None] * missing + [iterations]
+        cell["apart"] += [None] * missing + [apart]
         cell["reason"] = cell["reason"] or reason
+
+    def runs(self):
+        """`apart` of each time."""
+        return [apart for cell in self.cells.values()
+                for us, apart in zip(cell["us"], cell.get("apart", [None] * len(cell["us"]))) if us is not None]
+
+    def states(self):
+        """The states of the machine, each by the least and the greatest distance, in ns, the one with most times first;
+        none if distances are not known."""
+        distances = sorted(distance for apart in self.runs() if steady(apart) for distance in apart)
+        found = []
+        for distance in distances:
+            if not found or distance >= STEP * found[-1][1]:
+                found.append([distance, distance])
+            found[-1][1] = distance
+        return sorted(map(tuple, found), key=lambda state: -sum(self._of(state, apart) for apart in self.runs()))
+
+    @staticmethod
+    def _of(state, apart):
+        return steady(apart) and state[0] <= min(apart) and max(apart) <= state[1]
+
+    def state(self, state):
+        """What was measured in it alone."""
+        document = dict(self.document, cells=[])
+        for cell in self.cells.values():
+            us = [time if self._of(state, apart) else None for time, apart in zip(cell["us"], cell["apart"])]
+            document["cells"].append(dict(cell, us=us))
+        return Results(document)
 
     def groups(self):
         """(operation, ranks) in the order of the run."""

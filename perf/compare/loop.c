@@ -49,8 +49,7 @@ static int openFile(const char* name, int flags) {
   return file;
 }
 
-/* Rank r runs on the r-th of the cores this process may use, modulo their number, which is returned. */
-static int pin(int rank) {
+int loopPin(int rank) {
   cpu_set_t allowed, chosen;
   if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) loopFail("sched_getaffinity: %s", strerror(errno));
   const int cores = CPU_COUNT(&allowed);
@@ -68,7 +67,7 @@ Loop loopOpen(void) {
   if (rank == NULL) rank = need("PMI_RANK");
   Loop loop = {.rank = atoi(rank), .ranks = atoi(need("WORLD_SIZE"))};
   if (loop.ranks > kMaxRanks) loopFail("%d ranks: there may be %d", loop.ranks, kMaxRanks);
-  loop.crowded = loop.ranks > pin(loop.rank);
+  loop.crowded = loop.ranks > loopPin(loop.rank);
   loop.cpu = getenv("LOOP_CPU") != NULL;
   const char* calls = getenv("LOOP_CALLS");
   loop.calls = calls == NULL || atoi(calls) < 1 ? 1 : atoi(calls);

@@ -40,6 +40,8 @@ typedef struct {
 /* Pins the calling thread, and thereby the threads it will make: call it before anything else. */
 Loop loopOpen(void);
 void loopRun(Loop* loop, const Contender* contender);
+/* Rank r runs on the r-th of the cores this process may use, modulo their number, which is returned. */
+int loopPin(int rank);
 /* Between two looks at what another rank is to write. */
 void loopPause(const Loop* loop);
 /* Says why on stderr and ends the process. */

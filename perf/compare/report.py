@@ -1,6 +1,6 @@
 """The tables, in Markdown."""
 
-from figures import PROBE, median, spread
+from figures import PROBE, median, spread, steady
 from session import WITHOUT_FAULT
 from targets import PEER, TARGETS, evaluate
 from words import OPERATIONS, bytes_in_words, microseconds, times_as_fast
@@ -97,5 +97,29 @@ def images(charts):
     return ["## Charts", "", about, "", *lines] if charts else []
 
 
+def each_state(results, parts):
+    """The lines that `parts` make, of each state that the machine was in."""
+    states, runs = results.states(), results.runs()
+    if not states:
+        return parts(results)
+    if len(states) == 1 and all(map(steady, runs)):
+        return ["The first two cores were %.0f to %.0f ns apart (for a flag to go there and back)." % states[0], "",
+                *parts(results)]
+    counts = [len(results.state(state).runs()) for state in states]
+    lines = ["The machine moved the two cores while this was measured, which changes what a call takes. How far apart they "
+             "are (ns for a flag to go there and back) was measured before and after each run of a contender over all "
+             "sizes. Times and ratios are of one such state; %d of %d times are of none, as it changed during the run."
+             % (len(runs) - sum(counts), len(runs)), ""]
+    for (least, greatest), count in zip(states, counts):
+        lines += ["# Cores %.0f to %.0f ns apart: %d of %d times" % (least, greatest, count, len(runs)), "",
+                  *parts(results.state((least, greatest)))]
+    return lines
+
+
+def conclusions(results):
+    return each_state(results, lambda some: summary(some) + targets(some))
+
+
 def markdown(results, charts):
-    return "\n".join(head(results) + summary(results) + images(charts) + targets(results) + details(results))
+    return "\n".join(head(results) + images(charts) +
+                     each_state(results, lambda some: summary(some) + targets(some) + details(some)))

@@ -85,6 +85,12 @@ def launch(contender, folder, operation, ranks, sizes, seconds, limit):
     return Outcome(figures, "", failed=False)
 
 
+def apart(folder):
+    """How far apart the first two cores are (apart.c); None if there is one only."""
+    said = subprocess.run([os.path.join(folder, "compare_apart")], stdout=subprocess.PIPE, check=True).stdout
+    return float(said) or None
+
+
 def fitting(operation, ranks, sizes):
     """Whole floats for every rank: sizes that are too small are left out, others rounded down."""
     unit = 4 * ranks if operation in ("all_gather", "reduce_scatter", "alltoall") else 4
@@ -105,11 +111,13 @@ def run(results, contenders, folder, options, say):
                     if not sizes:
                         continue
                     begun = time.monotonic()
+                    before = apart(folder)
                     outcome = launch(contender, folder, operation, ranks, sizes, options.seconds, options.limit)
                     took.append("%s %.1f" % (contender.name, time.monotonic() - begun))
+                    distances = before and [before, apart(folder)]
                     for figure in outcome.figures:
                         results.add(repetition, operation, ranks, figure["bytes"], contender.name, figure["variant"],
-                                    figure["us"], figure["iterations"])
+                                    figure["us"], figure["iterations"], apart=distances)
                     if not outcome.reason:
                         continue
                     doable[key] = sorted({figure["bytes"] for figure in outcome.figures})

@@ -98,6 +98,66 @@ class Figures(unittest.TestCase):
         self.assertEqual(loaded.times(*WHERE, "eccl"), [1, 2])
 
 
+class States(unittest.TestCase):
+    """Times that were taken while the cores were near each other, or far from each other."""
+
+    def results(self, *runs):
+        """Of runs (contender, us, ns before, ns after), one in each repetition."""
+        results = made_up()
+        for contender in {run[0] for run in runs}:
+            for repetition, (_, us, *apart) in enumerate(run for run in runs if run[0] == contender):
+                results.add(repetition, *WHERE, contender, us=us, apart=None if None in apart else apart)
+        return results
+
+    def test_distances_a_factor_apart_are_different_states(self):
+        self.assertEqual(self.results(("eccl", 1, 50, 60), ("eccl", 1, 75, 70), ("eccl", 9, 250, 300)).states(),
+                         [(50, 75), (250, 300)])
+        self.assertEqual(self.results(("eccl", 1, 50, 60), ("eccl", 9, 250, 300), ("eccl", 9, 260, 250)).states()[0],
+                         (250, 300), "the one with most times is first")
+        self.assertEqual(self.results(("eccl", 1, None, None)).states(), [])
+
+    def test_a_time_during_which_the_state_changed_is_of_none(self):
+        results = self.results(("eccl", 1, 50, 60), ("eccl", 5, 50, 300), ("eccl", 9, 300, 300))
+        self.assertEqual(results.states(), [(50, 60), (300, 300)])
+        self.assertEqual(results.state((50, 60)).times(*WHERE, "eccl"), [1, None, None])
+        self.assertEqual(results.state((300, 300)).times(*WHERE, "eccl"), [None, None, 9])
+
+    def test_ratios_are_of_one_state(self):
+        results = self.results(("eccl", 1, 50, 50), ("eccl", 10, 300, 300), ("eccl", 1, 50, 50),
+                               ("mpich", 2, 50, 50), ("mpich", 5, 300, 300), ("mpich", 20, 300, 300))
+        self.assertEqual(results.state((50, 50)).speed(*WHERE, "eccl", "mpich"), (2, 2, 2))
+        self.assertEqual(results.state((300, 300)).speed(*WHERE, "eccl", "mpich"), (0.5, 0.5, 0.5))
+
+    def test_each_has_its_tables(self):
+        text = report.markdown(self.results(("eccl", 1, 50, 50), ("eccl", 10, 300, 300), ("eccl", 5, 50, 300)), [])
+        self.assertIn("# Cores 50 to 50 ns apart: 1 of 3 times", text)
+        self.assertIn("# Cores 300 to 300 ns apart: 1 of 3 times", text)
+        self.assertIn("1 of 3 times are of none", text)
+        self.assertIn("| 64 KiB | 10.0 |", text)
+        text = report.markdown(self.results(("eccl", 1, 50, 50), ("eccl", 10, 60, 60)), [])
+        self.assertIn("The first two cores were 50 to 60 ns apart", text)
+        self.assertEqual(text.count("## Times"), 1)
+        self.assertEqual(report.markdown(made_up(eccl=[1, 2]), []).count("apart"), 0)
+
+    def test_regressions_are_of_one_state(self):
+        near = ("eccl", 1, 50, 50), ("probe", 1, 50, 50)
+        far = ("eccl", 9, 300, 300), ("probe", 1, 300, 300)
+        self.assertEqual(check.regressions(self.results(*far), self.results(*near)), ([], 0))
+        self.assertEqual(check.regressions(self.results(*near), self.results(*near)), ([], 1))
+        self.assertEqual(len(check.regressions(self.results(*far), made_up(eccl=[1], probe=[1]))[0]), 1)
+
+    @unittest.skipUnless(PROGRAMS, "no programs")
+    def test_the_distance_is_measured(self):
+        distance = session.apart(PROGRAMS)
+        if len(os.sched_getaffinity(0)) > 1:
+            self.assertGreater(distance, 5)
+            self.assertLess(distance, 1e6)
+        one = "import os, sys; os.sched_setaffinity(0, {min(os.sched_getaffinity(0))}); os.execv(sys.argv[1], sys.argv[1:])"
+        done = subprocess.run([sys.executable, "-c", one, os.path.join(PROGRAMS, "compare_apart")],
+                              stdout=subprocess.PIPE, text=True, timeout=60)
+        self.assertEqual(done.stdout, "0\n")
+
+
 class Words(unittest.TestCase):
     def test_sizes(self):
         for text, size in (("8", 8), ("64K", 65536), ("64KiB", 65536), ("1m", 1 << 20), ("3G", 3 << 30), ("16B", 16)):
@@ -322,7 +382,8 @@ class SmallRun(unittest.TestCase):
             self.assertTrue(os.path.getsize(os.path.join(folder, "compare.md")))
             again = self.compare(folder, "--from", path, "--check", path)
             self.assertEqual(again.returncode, 0, again.stdout)
-            self.assertIn("0 of 8 ratios to the probe got worse", again.stdout)
+            # Of each state that the machine was in at most eight.
+            self.assertRegex(again.stdout, r"(?m)^0 of \d+ ratios to the probe got worse")
 
 
 unittest.main()
