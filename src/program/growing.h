@@ -15,14 +15,14 @@ namespace eccl {
 
 /// Messages of at least so many bytes grow.
 inline constexpr uint32_t kGrowFrom = 16384;
-/// By so many bytes at a time a message of `length` bytes grows. Each piece takes a turn of the line that tells of
-/// it; the first and the last are those in which only one side works.
+/// By so many bytes at a time a message of `length` bytes grows. Each piece takes a turn of the line that tells
+/// of it; the first and the last are those in which only one side works.
 constexpr uint32_t growthOf(uint32_t length) {
   return length < 65536 ? 8192 : 16384;
 }
 /// So far behind what is written the reader stays, until all is: the processor fetches lines ahead, which the
-/// writer would have to take back. With it 128 KiB took 5.9 us in pieces of 8 KiB, without 6.9 (AMD EPYC, family
-/// 25 model 17, 2026-11-27).
+/// writer would have to take back. With it 128 KiB took 5.9 us in pieces of 8 KiB, without 6.9 (AMD EPYC,
+/// family 25 model 17, 2026-11-27).
 inline constexpr uint32_t kGrowthMargin = 2048;
 
 /// After SendEnd::grow(), and before finish(): has `copy(at, bytes)` write the data piece by piece.
@@ -37,19 +37,19 @@ void writeGrowing(SendEnd& end, uint32_t length, const Copy& copy) {
 }
 
 /// Has `copy(at, bytes)` take the coming message, which peekGrowing() found and nothing is wrong with, until it
-/// is whole. False: nothing has come for a while.
+/// is whole. False: for so many looks nothing, or next to nothing, has come.
 template <class Copy>
-bool readGrowing(const ReceiveEnd& end, uint32_t length, const Copy& copy) {
-  constexpr int kMostIdle = 2000;  // some 50 us: a piece takes less than 3
+bool readGrowing(const ReceiveEnd& end, uint32_t length, int looks, const Copy& copy) {
+  constexpr uint32_t kLeast = 4096;  // less than a piece is without the margin
   int idle = 0;
   for (uint32_t at = 0; at < length;) {
     auto there = static_cast<uint32_t>(std::min<uint64_t>(end.grownTo(), length));
     if (there < length) there -= std::min(there, kGrowthMargin);
-    if (there > at) {
+    if (there == length || there >= at + kLeast) {
       copy(at, there - at);
       at = there;
       idle = 0;
-    } else if (++idle > kMostIdle) {
+    } else if (++idle > looks) {
       return false;
     } else {
       relaxProcessor();

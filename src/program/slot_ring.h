@@ -53,8 +53,8 @@ struct RingEnd {
     return reinterpret_cast<Slot*>(slots + (message & (shape.slots - 1)) * shape.slotStride());
   }
   ECCL_DEVICE PutOffer& offerFor(uint64_t message) const { return offers[message & (shape.offers() - 1)]; }
-  /// Writes the header of a message whose payload is where it belongs: the receiver finds it when it has come
-  /// to it. Messages may be filled in any order.
+  /// Writes the header of a message whose payload is where it belongs, or grows: the receiver finds it when it has
+  /// come to it. Messages may be filled in any order.
   ECCL_DEVICE void fill(uint64_t message, uint32_t length, uint16_t flags, uint32_t signature,
                         uint16_t itsEpoch) {
     Slot* at = slot(message);
@@ -87,7 +87,7 @@ inline void attachRing(RingEnd& end, void* memory, RingShape shape, uint64_t fir
 }
 
 /// The sender's end. For each message: reserve() until there is a slot, place() or offered() for where its
-/// data goes, and publish().
+/// data goes, and publish(), or grow() and finish().
 struct SendEnd : RingEnd {
   uint64_t releasedSeen = 0;  // at least this many are released
   uint64_t lastGet = 0;       // one past the last message that was a reference, if any was

@@ -62,8 +62,8 @@ class TimedMove {
     const Slot& slot = *from.slot(from.next);
     const uint64_t begun = slot.sent.begun, done = slot.sent.done;
     uint64_t cost = 0;
-    // The other side may say anything: not so much that a sum goes round.
-    if (done != 0 && end != 0) {
+    // The other side may say anything: not so much that a sum goes round. Processors' clocks may differ.
+    if (done != 0 && end > start_) {
       const bool waited = from.missed == from.next + 1 && start_ > done;
       // While a message grew both sides were at it.
       const uint64_t alone = end - std::clamp(done, start_, end);

@@ -33,14 +33,14 @@ bool FastGroup::add(const std::shared_ptr<Plan>& plan, const CallSeries& series)
 }
 
 // Makes every move that can be made. False: one is unusual. *awaited: an end at which a message is waited for.
-bool FastGroup::advance(bool patient, bool* moved, const ReceiveEnd** awaited) {
+bool FastGroup::advance(FastLooks::Patience patience, bool* moved, const ReceiveEnd** awaited) {
   for (Queue& queue : queues_) {
     while (queue.at != kNone) {
       Member& member = members_[queue.at];
       const size_t before = member.made;
       const FastPath::Answer answer =
           member.path->makeSeries(buffers_.subspan(member.series.first, member.series.calls),
-                                  member.record.sequence, patient, &member.made);
+                                  member.record.sequence, patience, &member.made);
       *moved |= member.made > before;
       if (answer == FastPath::Answer::unusual) return false;
       if (answer == FastPath::Answer::blocked) {
@@ -77,7 +77,7 @@ bool FastGroup::run(FastLooks::Manner manner, System& system, const std::functio
   for (FastLooks looks(manner, at, system);;) {
     bool moved = false;
     const ReceiveEnd* awaited = nullptr;
-    const bool usual = advance(looks.patient(), &moved, &awaited);
+    const bool usual = advance(looks.patience(), &moved, &awaited);
     const bool allMade = made();
     all = allMade && read();
     if (all) break;

@@ -2,7 +2,7 @@
 // each of them. Of calls that differ in their buffers alone most of it is done once for all.
 //
 // Messages of one connection follow each other; those of different connections do not wait for each other. A
-// Send or a Recv that has a FastPath is one move, so one that is not made has left no trace. Whatever takes
+// Send or a Recv that has a FastPath is one move, so one that is not made has left no trace but in its own memory. Whatever takes
 // long, or is unusual, goes on as Runs.
 #pragma once
 
@@ -54,7 +54,7 @@ class FastGroup {
     size_t first, at, last;  // members; at: the first of which not all is made
     bool read() const { return !connection->sends() || connection->sendEnd.getsReleased(); }
   };
-  bool advance(bool patient, bool* moved, const ReceiveEnd** awaited);
+  bool advance(FastLooks::Patience patience, bool* moved, const ReceiveEnd** awaited);
   bool made() const;
   bool read() const;
   void kick() const;

@@ -16,6 +16,8 @@
 namespace eccl::runtime {
 namespace {
 
+static_assert(kGrowFrom >= kReadFrom, "messages that are short do not grow");
+
 /// Whether messages of so many bytes go in slots at all these ends, whatever their state: by deliveryOf().
 bool isShort(const interpreter::MoveEnds& ends, uint32_t length) {
   bool fits = length < kReadFrom;
@@ -180,7 +182,6 @@ void FastPath::begin(const void* send, void* receive, uint32_t signature) {
   buffers_[static_cast<int>(Space::input)] = static_cast<std::byte*>(const_cast<void*>(send));
   buffers_[static_cast<int>(Space::output)] = static_cast<std::byte*>(receive);
   signature_ = signature;
-  follows_ = true;
   for (MovesOfLane& lane : lanes_) lane.at = lane.begin;
   for (const Post& post : posts_) {
     const uint64_t message = post.from->consider();
@@ -189,8 +190,8 @@ void FastPath::begin(const void* send, void* receive, uint32_t signature) {
   }
 }
 
-FastPath::Answer FastPath::make(Move& move, bool patient) {
-  // A blocked move leaves no trace: every connection is looked at before any is touched.
+FastPath::Answer FastPath::make(Move& move, FastLooks::Patience patience) {
+  // A blocked move leaves no trace at its connections: each is looked at before any is touched.
   const interpreter::MoveEnds& ends = move.ends;
   const Outgoing& outgoing = move.outgoing;
   Received received[kMaxOperands];
@@ -198,17 +199,18 @@ FastPath::Answer FastPath::make(Move& move, bool patient) {
     ReceiveEnd* from = ends.from[i];
     if (from == nullptr) continue;
     if (!from->peek(received[i])) {
-      awaited_ = from;
-      if (move.offers && !from->answered())
+      // The sender writes to the line of a message that grows, so that is not looked at all the time.
+      awaited_ = from->hasCome() ? nullptr : from;
+      if (awaited_ != nullptr && move.offers && !from->answered())
         from->offer(from->next, memory(move.destinations[0]), outgoing.length);
-      return move.follows && follows_ ? follow(move) : Answer::blocked;
+      return move.follows && move.vain != from->next + 1 ? follow(move, patience.forGrowth) : Answer::blocked;
     }
     if (interpreter::faultOf(*from, received[i], signature_, outgoing.length, true) != LaneFault::none)
       return Answer::unusual;
   }
   const auto source = [&] { return memory(move.sources[0]); };
   for (int i = 0; i < ends.destinations; ++i) {
-    if (ends.to[i] != nullptr && !interpreter::canSend(ends, i, outgoing, source, patient))
+    if (ends.to[i] != nullptr && !interpreter::canSend(ends, i, outgoing, source, patience.forPlaces))
       return Answer::blocked;
   }
   const uint8_t reads = interpreter::referring(ends, received);
@@ -256,7 +258,7 @@ FastPath::Answer FastPath::make(Move& move, bool patient) {
   return Answer::moved;
 }
 
-FastPath::Answer FastPath::follow(Move& move) {
+FastPath::Answer FastPath::follow(Move& move, int looks) {
   ReceiveEnd& from = *move.ends.from[0];
   Received received;
   if (!from.peekGrowing(received) || (received.flags & kSlotGrowing) == 0) return Answer::blocked;
@@ -266,8 +268,12 @@ FastPath::Answer FastPath::follow(Move& move) {
   task.source[0] = received.data;
   task.destination[0] = memory(move.destinations[0]);
   interpreter::TimedMove timed(move.ends, length);
-  follows_ = readGrowing(from, length, [&](uint32_t at, uint32_t bytes) { copyPart(task, at, bytes); });
-  if (!follows_) return Answer::blocked;
+  const bool whole =
+      readGrowing(from, length, looks, [&](uint32_t at, uint32_t bytes) { copyPart(task, at, bytes); });
+  if (!whole) {
+    move.vain = from.next + 1;
+    return Answer::blocked;
+  }
   timed.complete({});
   interpreter::commit(move.ends, {}, length, kSlotLast, signature_);
   return Answer::moved;
@@ -328,14 +334,14 @@ FastPath::Answer FastPath::makeShort(Move& move) {
   return Answer::moved;
 }
 
-FastPath::Answer FastPath::makeSeries(std::span<const CallBuffers> buffers, uint64_t first, bool patient,
-                                      size_t* made) {
+FastPath::Answer FastPath::makeSeries(std::span<const CallBuffers> buffers, uint64_t first,
+                                      FastLooks::Patience patience, size_t* made) {
   Move& move = moves_.front();
   awaited_ = nullptr;
   for (; *made < buffers.size(); ++*made) {
     const CallBuffers& its = buffers[*made];
     begin(its.send, its.receive, CallRecord::signatureOf(shape_, first + *made));
-    const Answer answer = move.isShort ? makeShort(move) : make(move, patient);
+    const Answer answer = move.isShort ? makeShort(move) : make(move, patience);
     if (answer != Answer::moved) return answer;
     SendEnd* const to = move.ends.to[0];
     if (to != nullptr && !to->streams(move.outgoing.length)) to->takeNext(move.outgoing.length);
@@ -343,12 +349,12 @@ FastPath::Answer FastPath::makeSeries(std::span<const CallBuffers> buffers, uint
   return Answer::moved;
 }
 
-FastPath::Answer FastPath::advance(bool patient) {
+FastPath::Answer FastPath::advance(FastLooks::Patience patience) {
   bool moved = false, made = true;
   for (MovesOfLane& lane : lanes_) {
     for (; lane.at < lane.end; ++lane.at) {
       Move& move = moves_[lane.at];
-      const Answer answer = move.isShort ? makeShort(move) : make(move, patient);
+      const Answer answer = move.isShort ? makeShort(move) : make(move, patience);
       if (answer == Answer::unusual) return answer;
       if (answer == Answer::blocked) break;
       moved = true;

@@ -49,8 +49,14 @@ class FastLooks {
   void restart() { made_ = nextClock_ = 0; }
   /// Peers may need this processor.
   void yieldFromNowOn() { manner_.spins = false; }
-  /// Places for long messages are worth waiting for.
-  bool patient() const { return made_ < (manner_.spins ? kPatientLooks : kPatientYields); }
+  struct Patience {
+    bool forPlaces;  // for long messages
+    int forGrowth;   // so many looks at a message that grows, while nothing comes
+  };
+  /// What is worth waiting for.
+  Patience patience() const {
+    return {made_ < (manner_.spins ? kPatientLooks : kPatientYields), manner_.spins ? kGrowthLooks : 20};
+  }
   /// Nothing has moved. True: now peers that sleep are to be woken, and are told where this thread waits.
   bool count() {
     const int before = made_, kick = manner_.spins ? kLooksBeforeKick : 1;
@@ -88,6 +94,8 @@ class FastLooks {
                             kQueuedYielding = std::chrono::microseconds(300);
   /// Peers that do not sleep see a message after less; the fence it takes to find out whether they do can wait.
   static constexpr int kLooksBeforeKick = 40;
+  /// Some 30 to 90 us, by the processor's pause: ten times what a piece takes.
+  static constexpr int kGrowthLooks = 2000;
   /// So long is a place for a long message waited for (some microseconds).
   static constexpr int kPatientLooks = 100, kPatientYields = 4;
 
@@ -157,6 +165,7 @@ class FastPath {
     bool isSimple;   // to its only destination
     bool grows;      // its message may be published before it is written
     bool follows;    // and may be taken before it is
+    uint64_t vain;   // one past the number of the message that was followed in vain
     int32_t step, repeat;
   };
   struct MovesOfLane {
@@ -179,15 +188,16 @@ class FastPath {
   std::byte* memory(const Place& place) const { return buffers_[static_cast<int>(place.space)] + place.offset; }
   enum class Answer : uint8_t { done, moved, blocked, drains, unusual };
   /// Makes every move that can be made. `drains`: all are made, but peers still read what messages refer to.
-  /// `unusual` is for the interpreter, which will find the same. `patient`: places for long messages are worth
-  /// waiting for.
-  Answer advance(bool patient);
+  /// `unusual` is for the interpreter, which will find the same.
+  Answer advance(FastLooks::Patience patience);
   /// begin() and advance(), of a Send or Recv, which has one move: of all calls with these buffers from number
   /// *made on, as far as it gets. `first`: the number of the first of them in its scope. `moved`: all are made.
-  Answer makeSeries(std::span<const CallBuffers> buffers, uint64_t first, bool patient, size_t* made);
-  Answer make(Move& move, bool patient);
-  /// make() for one that follows, whose message has been published and may grow. Blocked: it does not.
-  Answer follow(Move& move);
+  Answer makeSeries(std::span<const CallBuffers> buffers, uint64_t first,
+                    FastLooks::Patience patience, size_t* made);
+  Answer make(Move& move, FastLooks::Patience patience);
+  /// make() for one that follows, where peek() has found nothing: takes the message if it grows. Blocked: it has not
+  /// begun, or its sender has stopped, and it is not followed again.
+  Answer follow(Move& move, int looks);
   /// The same for one that isShort: what is known of that is not asked.
   Answer makeShort(Move& move) {
     if (move.isWeighed) return makeShort<0, true>(move);
@@ -227,7 +237,6 @@ class FastPath {
   const ReceiveEnd* awaited_ = nullptr;  // where advance() found no message
   bool sendsOn_ = false;                 // who sends here is about to send more, not to wait for an answer
   bool isShort_ = true;                  // every move is
-  bool follows_ = true;                  // no sender has stopped while its message grew
   Wakes wakes_;                          // of one that isShort_ and has few paths, all in memory
 };
 
@@ -235,7 +244,7 @@ template <class Stop>
 bool FastPath::run(FastLooks::Manner manner, System& system, const Stop& stop) {
   for (FastLooks looks(manner, at_, system);;) {
     awaited_ = nullptr;
-    const Answer answer = advance(looks.patient());
+    const Answer answer = advance(looks.patience());
     if (answer == Answer::done) break;
     if (answer == Answer::moved) {
       sendBySockets();
