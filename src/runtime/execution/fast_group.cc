@@ -77,7 +77,9 @@ bool FastGroup::run(FastLooks::Manner manner, System& system, const std::functio
   for (FastLooks looks(manner, at, system);;) {
     bool moved = false;
     const ReceiveEnd* awaited = nullptr;
-    const bool usual = advance(looks.patience(), &moved, &awaited);
+    FastLooks::Patience patience = looks.patience();
+    patience.forGrowth = 0;  // what goes to and fro at once is slower if it grows
+    const bool usual = advance(patience, &moved, &awaited);
     const bool allMade = made();
     all = allMade && read();
     if (all) break;

@@ -156,10 +156,10 @@ bool FastPath::addMove(const Call& call, const Plan& plan, const Step& step, int
   move.isWeighed = isWeighed(move.ends, resolved.length);
   move.isCopy = kernels::isCopy(move.task);
   move.isSimple = move.isCopy && step.destinations == 1;
-  const bool ofOneEnd = move.isSimple && (move.ends.from[0] == nullptr) != (move.ends.to[0] == nullptr);
-  move.grows =
-      ofOneEnd && resolved.length >= kGrowFrom && move.ends.to[0] != nullptr && move.ends.to[0]->mayGrow;
-  move.follows = ofOneEnd && move.ends.from[0] != nullptr;
+  // In collectives ranks write to each other at the same time, and nobody follows.
+  const SendEnd* const to = move.isSimple && move.ends.from[0] == nullptr ? move.ends.to[0] : nullptr;
+  move.grows = to != nullptr && to->mayGrow && call.pointToPoint() && resolved.length >= kGrowFrom;
+  move.follows = move.isSimple && move.ends.from[0] != nullptr && move.ends.to[0] == nullptr;
   isShort_ &= move.isShort;
   for (int i = 0; i < step.sources; ++i) {
     ReceiveEnd* from = move.ends.from[i];
@@ -199,7 +199,7 @@ FastPath::Answer FastPath::make(Move& move, FastLooks::Patience patience) {
     ReceiveEnd* from = ends.from[i];
     if (from == nullptr) continue;
     if (!from->peek(received[i])) {
-      // The sender writes to the line of a message that grows, so that is not looked at all the time.
+      // The sender writes to the line of a message that grows: no look at that alone.
       awaited_ = from->hasCome() ? nullptr : from;
       if (awaited_ != nullptr && move.offers && !from->answered())
         from->offer(from->next, memory(move.destinations[0]), outgoing.length);
@@ -241,7 +241,7 @@ FastPath::Answer FastPath::make(Move& move, FastLooks::Patience patience) {
                                                                    static_cast<std::byte*>(task.destination[0]))
                                              : memory(move.sources[i]);
   }
-  if (move.grows && (passed.gets | passed.puts) == 0) {
+  if (move.grows && patience.forGrowth > 0 && (passed.gets | passed.puts) == 0) {
     passed.growing = 1;
     ends.to[0]->grow(outgoing.length, kSlotLast | (passed.streams != 0 ? kSlotStreamed : 0), signature_);
     writeGrowing(*ends.to[0], outgoing.length, [&](uint32_t at, uint32_t bytes) { copyPart(task, at, bytes); });

@@ -51,7 +51,7 @@ class FastLooks {
   void yieldFromNowOn() { manner_.spins = false; }
   struct Patience {
     bool forPlaces;  // for long messages
-    int forGrowth;   // so many looks at a message that grows, while nothing comes
+    int forGrowth;   // so many looks at a message that grows, while nothing comes; 0: none is made to grow
   };
   /// What is worth waiting for.
   Patience patience() const {
