@@ -3,17 +3,10 @@
 #define _GNU_SOURCE
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "loop.h"
 
 enum { kFloats = 16 << 20, kRepetitions = 10 };
-
-static double now(void) {
-  struct timespec time;
-  clock_gettime(CLOCK_MONOTONIC, &time);
-  return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
-}
 
 int main(void) {
   float* arrays[3];
@@ -24,12 +17,12 @@ int main(void) {
   float *a = arrays[0], *b = arrays[1], *c = arrays[2];
   double copy = 1e9, triad = 1e9;
   for (int repetition = 0; repetition < kRepetitions; ++repetition) {
-    double begun = now();
+    double begun = loopNow();
     memcpy(a, b, kFloats * sizeof(float));
-    const double copied = now() - begun;
-    begun = now();
+    const double copied = loopNow() - begun;
+    begun = loopNow();
     for (int i = 0; i < kFloats; ++i) c[i] = a[i] + 3.0f * b[i];
-    const double added = now() - begun;
+    const double added = loopNow() - begun;
     if (copied < copy) copy = copied;
     if (added < triad) triad = added;
   }

@@ -107,7 +107,7 @@ static double readClock(clockid_t clock) {
   return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
 }
 
-static double now(void) {
+double loopNow(void) {
   return readClock(CLOCK_MONOTONIC);
 }
 
@@ -119,9 +119,9 @@ static double cpu(const Loop* loop) {
 static double iterate(const Loop* loop, const Contender* contender, const Task* task, unsigned iteration) {
   taskFill(task, iteration);
   barrier(loop);
-  const double cpuBegun = cpu(loop), begun = now();
+  const double cpuBegun = cpu(loop), begun = loopNow();
   for (int i = 0; i < loop->calls; ++i) contender->call(task);
-  const double seconds = (now() - begun) / loop->calls;
+  const double seconds = (loopNow() - begun) / loop->calls;
   loop->shared->cpu[loop->rank] += cpu(loop) - cpuBegun;
   barrier(loop); /* nobody writes inputs, or uses the memory's bandwidth, while others are at it */
   return seconds;
@@ -174,9 +174,9 @@ static void measure(const Loop* loop, const Contender* contender, const Task* ta
   double each = 1e9;
   const int warmUp = getenv("LOOP_ITERATIONS") == NULL ? kWarmUp : 1;
   for (int i = 0; i < warmUp; ++i) {
-    const double begun = now();
+    const double begun = loopNow();
     iterate(loop, contender, task, iteration++);
-    const double seconds = now() - begun;
+    const double seconds = loopNow() - begun;
     if (seconds < each) each = seconds;
   }
   const int iterations = agree(loop, each);
@@ -194,7 +194,7 @@ static void measure(const Loop* loop, const Contender* contender, const Task* ta
 
 void loopRun(Loop* loop, const Contender* contender) {
   /* Wakes the cores up; where a library's initialisation is long, they are already. */
-  for (const double begun = now(); now() - begun < kAwakeSeconds;) continue;
+  for (const double begun = loopNow(); loopNow() - begun < kAwakeSeconds;) continue;
   const char* name = need("LOOP_OPERATION");
   const Operation operation = operationNamed(name);
   if (operation == kOperations) loopFail("LOOP_OPERATION=%s: no such operation", name);

@@ -42,6 +42,8 @@ Loop loopOpen(void);
 void loopRun(Loop* loop, const Contender* contender);
 /* Rank r runs on the r-th of the cores this process may use, modulo their number, which is returned. */
 int loopPin(int rank);
+/* Seconds since some time in the past. */
+double loopNow(void);
 /* Between two looks at what another rank is to write. */
 void loopPause(const Loop* loop);
 /* Says why on stderr and ends the process. */

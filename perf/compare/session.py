@@ -100,6 +100,7 @@ def fitting(operation, ranks, sizes):
 def run(results, contenders, folder, options, say):
     """Fills `results`, and its `failures` with sentences."""
     doable = {}
+    distance = apart(folder)  # after the run before
     for repetition in range(options.repetitions):
         first = repetition % len(contenders)  # nobody always comes after the same neighbour
         for ranks in options.ranks:
@@ -111,13 +112,12 @@ def run(results, contenders, folder, options, say):
                     if not sizes:
                         continue
                     begun = time.monotonic()
-                    before = apart(folder)
                     outcome = launch(contender, folder, operation, ranks, sizes, options.seconds, options.limit)
                     took.append("%s %.1f" % (contender.name, time.monotonic() - begun))
-                    distances = before and [before, apart(folder)]
+                    before, distance = distance, apart(folder)
                     for figure in outcome.figures:
                         results.add(repetition, operation, ranks, figure["bytes"], contender.name, figure["variant"],
-                                    figure["us"], figure["iterations"], apart=distances)
+                                    figure["us"], figure["iterations"], apart=distance and [before, distance])
                     if not outcome.reason:
                         continue
                     doable[key] = sorted({figure["bytes"] for figure in outcome.figures})

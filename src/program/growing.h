@@ -8,7 +8,7 @@
 
 #include <algorithm>
 
-#include "base/system.h"
+#include "base/atomics.h"
 #include "program/slot_ring.h"
 
 namespace eccl {
@@ -21,8 +21,8 @@ constexpr uint32_t growthOf(uint32_t length) {
   return length < 65536 ? 8192 : 16384;
 }
 /// So far behind what is written the reader stays, until all is: the processor fetches lines ahead, which the
-/// writer would have to take back. With it 128 KiB took 5.9 us in pieces of 8 KiB, without 6.9 (AMD EPYC,
-/// family 25 model 17, 2026-11-27).
+/// writer would have to take back. With it 256 KiB took 10.4 us in pieces of 8 KiB, without 13.7
+/// (perf/results/single_copy.md).
 inline constexpr uint32_t kGrowthMargin = 2048;
 
 /// After SendEnd::grow(), and before finish(): has `copy(at, bytes)` write the data piece by piece.

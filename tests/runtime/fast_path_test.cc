@@ -247,7 +247,8 @@ TEST(FastPath, BringsEveryLength) {
   for (auto& outcome : outcomes) EXPECT_EQ(outcome.code, 0) << outcome.text;
 }
 
-constexpr size_t kGrows = 1 << 16, kPage = 4096;
+constexpr size_t kGrows = 1 << 17;  // more than any page
+const auto kPage = static_cast<size_t>(sysconf(_SC_PAGESIZE));
 
 /// What arrives while its sender, which has come to memory that it must not touch yet, does not go on.
 struct HeldBack {
