@@ -11,6 +11,8 @@
 #include <fstream>
 #include <thread>
 
+#include "support/modules.h"
+#include "support/modules.h"
 #include "topology/data_files.h"
 #include "topology/formats/host_json.h"
 #include "transport/net/bytes.h"
@@ -38,8 +40,9 @@ Placement placementOf(const RankHosts& met) {
 class MeetingTest : public ::testing::Test {
  protected:
   /// A rank that is told its host by a file, of tests/topology/data if without a folder; empty: this machine.
-  void add(const std::string& file, const std::string& machine) {
+  void add(const std::string& file, const std::string& machine, const std::string& transports = "") {
     Settings settings;
+    settings.transport = transports;
     if (!file.empty()) settings.topoFile = file[0] == '/' ? file : dataFolder() + file;
     own_.push_back(RankHosts::introduce(settings, static_cast<int>(own_.size())));
     transport::Endpoint endpoint;
@@ -195,9 +198,12 @@ TEST_F(MeetingTest, ARankBestUsesThePortsOfItsCpu) {
       << "</system>";
   // Where RDMA can be had, that is what the port is for.
   Settings settings;
-  settings.transportModules = std::string(ECCL_BINARY_DIR) + "/src/eccl/libeccl_transport_verbs.so";
-  const bool verbs = std::ifstream(settings.transportModules).good();
+  settings.transportModules = test::builtModule("verbs");
+  const bool verbs = !settings.transportModules.empty();
   if (verbs) { ASSERT_TRUE(transport::chooseTransports(settings).ok()); }
+  add(path, "node7", "tcp,verbs,shm");
+  EXPECT_FALSE(meetAll().location(0).rdma) << "TCP is preferred";
+  own_.clear(), endpoints_.clear(), tales_.clear();
   for (int rank = 0; rank < 9; ++rank) add(path, "node7");
   add(path, "node8");
   std::remove(path.c_str());

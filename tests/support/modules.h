@@ -12,9 +12,11 @@ inline std::string transportModule(const std::string& name) {
 
 /// The file of a transport module that is built with the library; empty: it was left out.
 inline std::string builtModule(const std::string& name) {
-  const std::string path = std::string(ECCL_BINARY_DIR) + "/src/eccl/named/libeccl_transport_" + name + ".so";
-  std::error_code none;
-  return std::filesystem::exists(path, none) ? path : "";
+  for (const char* folder : {"/src/eccl/", "/src/eccl/named/"}) {
+    const std::string path = ECCL_BINARY_DIR + std::string(folder) + "libeccl_transport_" + name + ".so";
+    if (std::error_code none; std::filesystem::exists(path, none)) return path;
+  }
+  return "";
 }
 
 }  // namespace eccl::test

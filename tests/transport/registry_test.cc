@@ -63,6 +63,31 @@ TEST(Registry, SettingsAllowByAListAndForbidByASwitch) {
   EXPECT_EQ(allowed(settings), "tcp ");
 }
 
+TEST(Registry, TheOrderOfTheListCountsAmongThoseThatReachEquallyFar) {
+  Settings settings;
+  settings.transportModules = test::builtModule("verbs");
+  if (settings.transportModules.empty()) GTEST_SKIP() << "the transport module 'verbs' was not built";
+  const auto order = [&](const char* list) {
+    settings.transport = list;
+    std::string names;
+    for (const TransportEntry* entry : chooseTransports(settings).take().allowed)
+      names += entry->name + std::string(" ");
+    for (const char* name : {"verbs", "tcp", "shm"}) {
+      const bool first = names.find("verbs ") < names.find("tcp ");
+      const bool preferred = name == std::string(first ? "verbs" : "tcp") && names.find(name) != names.npos;
+      EXPECT_EQ(prefersOverNetwork(settings, name), preferred) << name << " of " << names;
+    }
+    return names;
+  };
+  EXPECT_EQ(order("verbs,tcp"), "verbs tcp ");
+  EXPECT_EQ(order("tcp,verbs"), "tcp verbs ");
+  EXPECT_EQ(order("tcp,verbs,shm"), "shm tcp verbs ");
+  EXPECT_EQ(order("tcp,tcp,shm,thread"), "thread shm tcp ");
+  EXPECT_EQ(order("shm"), "shm ");
+  settings.ibDisable = true;
+  EXPECT_EQ(order("verbs,tcp"), "tcp ");
+}
+
 TEST(Registry, SaysWhatForbidsATransport) {
   Settings settings;
   settings.shmDisable = true;

@@ -21,6 +21,28 @@ void send(Wire& wire, uint32_t length) {
   wire.look();
 }
 
+// Otherwise all who use the device would wait for completions that nobody hears of.
+TEST(VerbsSender, IsToldThatACompletionQueueHasFailed) {
+  const auto told = [](const char* call, void (*reach)(Wire&)) {
+    Wire wire;
+    EXPECT_EQ(verbsEmulationFailCall(call, 1, EIO), 0);
+    reach(wire);
+    reach(wire);
+    EXPECT_EQ(wire.breaks, 1);
+    EXPECT_TRUE(wire.end.poisoned());
+    uint32_t number = 0;
+    EXPECT_THAT(wire.adapter->completions().join(1, nullptr, &number).status().message(),
+                HasSubstr("completion queue"))
+        << "connections that begin later would wait, too";
+    return wire.reason;
+  };
+  EXPECT_THAT(told("ibv_poll_cq", [](Wire& wire) { wire.look(); }),
+              HasSubstr("the RDMA device emu0 of rank 0 (test): its completion queue cannot be read"));
+  EXPECT_THAT(
+      told("ibv_req_notify_cq", [](Wire& wire) { wire.path->beforeSleep(); }),
+      HasSubstr("emu0 of rank 0 (test): its completion queue does not wake anybody: Input/output error"));
+}
+
 TEST(VerbsSender, SendsEachLengthItsWay) {
   Wire wire;
   send(wire, 0);

@@ -57,7 +57,7 @@ Reach reachOf(const Settings& settings) {
 bool usesRdma(const topology::Host& host, const Settings& settings) {
   const std::vector<int> ports = topology::portsNear(host, 0);
   // Encryption is for sockets alone.
-  return transport::allows(settings, "verbs") && !settings.encrypt &&
+  return transport::prefersOverNetwork(settings, "verbs") && !settings.encrypt &&
          std::any_of(ports.begin(), ports.end(),
                      [&](int port) { return topology::isRdma(host.devices[static_cast<size_t>(port)]); });
 }

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <mutex>
 #include <set>
+#include <utility>
 
 #include "base/log.h"
 #include "base/tokens.h"
@@ -86,6 +87,19 @@ const TransportEntry* entryNamed(const std::vector<const TransportEntry*>& all, 
   return found != all.end() ? *found : nullptr;
 }
 
+/// As a communicator tries them. Shared memory stays before the network, wherever ECCL_TRANSPORT names it.
+std::vector<const TransportEntry*> inOrder(std::vector<const TransportEntry*> known, const Settings& settings) {
+  const std::vector<std::string> named = itemsOf(settings.transport);
+  const auto place = [&](const TransportEntry* entry) {
+    return std::pair(entry->reach, std::find(named.begin(), named.end(), entry->name) - named.begin());
+  };
+  if (!named.empty()) {
+    std::stable_sort(known.begin(), known.end(),
+                     [&](const auto* a, const auto* b) { return place(a) < place(b); });
+  }
+  return known;
+}
+
 /// ECCL_TRANSPORT names a transport that is not known yet.
 Status openNamed(const std::string& name, const Settings& settings) {
   const std::string path = modulePath(kTransportModules, name);
@@ -149,10 +163,17 @@ bool allows(const Settings& settings, std::string_view name) {
   return entry != nullptr && forbiddenBy(*entry, settings).empty();
 }
 
+bool prefersOverNetwork(const Settings& settings, std::string_view name) {
+  for (const TransportEntry* each : inOrder(knownTransports(), settings)) {
+    if (each->reach == Reach::network && forbiddenBy(*each, settings).empty()) return each->name == name;
+  }
+  return false;
+}
+
 Result<TransportChoice> chooseTransports(const Settings& settings) {
   ECCL_TRY(openModules(settings));
   TransportChoice choice;
-  for (const TransportEntry* entry : knownTransports()) {
+  for (const TransportEntry* entry : inOrder(knownTransports(), settings)) {
     if (std::string why = forbiddenBy(*entry, settings); why.empty())
       choice.allowed.push_back(entry);
     else

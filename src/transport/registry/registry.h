@@ -30,8 +30,12 @@ std::string forbiddenBy(const TransportEntry& entry, const Settings& settings);
 /// Whether there is a transport of this name here, and no setting forbids it.
 bool allows(const Settings& settings, std::string_view name);
 
-/// The transports that the settings allow: ECCL_TRANSPORT, a comma list of names, and each transport's own
-/// switch.
+/// Whether this is the transport that connections between hosts try first. Any thread.
+bool prefersOverNetwork(const Settings& settings, std::string_view name);
+
+/// The transports that the settings allow, by ECCL_TRANSPORT, a comma list of names, and by each transport's own
+/// switch, in the order in which a connection tries them: by priority, or as ECCL_TRANSPORT lists those that reach
+/// equally far.
 ///
 /// Opens the modules that ECCL_TRANSPORT_MODULES names, and those of the installation that ECCL_TRANSPORT
 /// allows. Error: a module that is named cannot be had, or ECCL_TRANSPORT has a name that no transport has

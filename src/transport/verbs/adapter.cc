@@ -39,7 +39,8 @@ Adapter::Adapter(ContextHandle context, std::vector<Port> ports, Reactor& reacto
     : context_(std::move(context)),
       ports_(std::move(ports)),
       owner_(owner),
-      completions_(context_.get(), reactor),
+      completions_(context_.get(), reactor,
+                   [this](const std::string& what) { onEvent(DeviceEvents::Kind::deviceLost, 0, what); }),
       events_(context_.get(), reactor, [this](DeviceEvents::Kind kind, uint8_t port, const std::string& what) {
         onEvent(kind, port, what);
       }) {}

@@ -43,6 +43,7 @@ Result<size_t> CompletionQueues::queueFor(uint32_t entries) {
 }
 
 Result<ibv_cq*> CompletionQueues::join(uint32_t entries, CompletionUser* user, uint32_t* number) {
+  if (!failure_.empty()) return Status::error(Code::system, "%s", failure_.c_str());
   ECCL_ASSIGN(const size_t index, queueFor(entries));
   queues_[index].taken += entries;
   *number = static_cast<uint32_t>(users_.size());
@@ -64,6 +65,13 @@ void CompletionQueues::tellFetched() {
   }
 }
 
+// Users wait for completions that never come.
+void CompletionQueues::fail(const std::string& what) {
+  if (!failure_.empty()) return;
+  failure_ = what;
+  onFailure_(what);
+}
+
 bool CompletionQueues::poll() {
   bool any = fetchedAt_ < fetchedCount_;
   tellFetched();
@@ -72,6 +80,7 @@ bool CompletionQueues::poll() {
       fetchedCount_ = fetchedAt_ = 0;
       const int count = ibv_poll_cq(queues_[i].queue.get(), kBatch, fetched_);
       fetchedCount_ = std::max(count, 0);
+      if (count < 0) fail("its completion queue cannot be read");
       any |= count > 0;
       tellFetched();
       if (count <= 0) queues_[i].taken -= std::exchange(queues_[i].left, 0);
@@ -84,7 +93,10 @@ bool CompletionQueues::poll() {
 void CompletionQueues::arm() {
   if (armed_) return;
   armed_ = true;
-  for (Queue& each : queues_) ibv_req_notify_cq(each.queue.get(), 0);
+  for (Queue& each : queues_) {
+    if (const int error = ibv_req_notify_cq(each.queue.get(), 0); error != 0)
+      fail(Status::fromErrno(error, "its completion queue does not wake anybody").message());
+  }
   // What was done before is told by nobody.
   if (poll()) reactor_.ring();
 }

@@ -2,6 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "transport/core/reactor.h"
@@ -20,12 +23,15 @@ class CompletionUser {
 /// a sleeping driver is woken. Owner: the Adapter. Threads: the driver's.
 class CompletionQueues final : public ReadyHandler {
  public:
-  CompletionQueues(ibv_context* context, Reactor& reactor) : context_(context), reactor_(reactor) {}
+  /// What the device refuses, of which no user would otherwise hear: "its completion queue cannot be read".
+  using OnFailure = std::function<void(const std::string& what)>;
+  CompletionQueues(ibv_context* context, Reactor& reactor, OnFailure onFailure)
+      : context_(context), reactor_(reactor), onFailure_(std::move(onFailure)) {}
   ~CompletionQueues() override;
   /// Once, before the rest. Error (system): the device gives no channel. Not logged.
   Status open();
   /// A queue that holds `entries` more completions, for the requests of `user`, whose number is *number. Error
-  /// (system): the device has no more. Not logged.
+  /// (system): the device has no more, or has failed. Not logged.
   Result<ibv_cq*> join(uint32_t entries, CompletionUser* user, uint32_t* number);
   /// The user is told nothing more. After its queue pair is destroyed.
   void leave(uint32_t number);
@@ -50,13 +56,16 @@ class CompletionQueues final : public ReadyHandler {
   };
   Result<size_t> queueFor(uint32_t entries);
   void tellFetched();
+  void fail(const std::string& what);
 
   ibv_context* const context_;
   Reactor& reactor_;
+  const OnFailure onFailure_;
   ChannelHandle channel_;
   std::vector<Queue> queues_;
   std::vector<User> users_;  // by number, which is never given again
   bool armed_ = false;
+  std::string failure_;
   // What was fetched and is being told. Whoever is told may poll again, which goes on here, in order.
   static constexpr int kBatch = 16;
   ibv_wc fetched_[kBatch];
