@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "transport/traffic.h"
-#include "verbs/verbs_wire.h"
+#include "verbs/verbs_meeting.h"
 
 namespace {
 
@@ -77,27 +77,25 @@ void toSender(std::string_view bytes) {
   require(wire.breaks <= 1 && (wire.breaks == 1) == !wire.reason.empty());
 }
 
-SetupData dataOf(std::string_view bytes) {
-  SetupData data;
-  data.bytes.assign(bytes.substr(0, SetupData::kMaxBytes));
-  return data;
+bool changesNothing(std::string_view by) {
+  return by.find_first_not_of('\0') == by.npos && by.size() <= 4;  // what a confirmation has
 }
 
 void toAcceptor(std::string_view bytes) {
-  VerbsWire<VerbsReceiver, ReceiveEnd> wire;
-  SetupData answer;
-  const auto made = acceptVerbs(wire.context, wire.rails, wire.options, dataOf(bytes), &answer);
-  if (!made.ok()) return;
-  SetupData confirmation = dataOf(bytes);
-  (*made)->onConfirmation(confirmation).ignore();
+  VerbsMeeting meeting;
+  require(meeting.offer(bytes).ok() || !changesNothing(bytes));
 }
 
 void toOfferer(std::string_view bytes) {
-  VerbsWire<VerbsSender, SendEnd> wire;
-  SetupData offer, answer = dataOf(bytes), confirmation;
-  const auto made = offerVerbs(wire.context, wire.rails, 0, wire.options, &offer);
-  require(made.ok());
-  if ((*made)->onAnswer(answer, &confirmation).ok()) require(!confirmation.bytes.empty());
+  VerbsMeeting meeting;
+  require(meeting.offer().ok());
+  require(meeting.answer(bytes).ok() || !changesNothing(bytes));
+}
+
+void toConfirmed(std::string_view bytes) {
+  VerbsMeeting meeting;
+  require(meeting.offer().ok() && meeting.answer().ok());
+  require(meeting.confirm(bytes).ok() == changesNothing(bytes));
 }
 
 }  // namespace
@@ -106,7 +104,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string_view bytes(reinterpret_cast<const char*>(data), size);
   if (bytes.empty()) return 0;
   GTEST_FLAG_SET(break_on_failure, true);  // of what VerbsWire expects
-  constexpr decltype(&toReceiver) kAll[] = {toReceiver, toSender, toAcceptor, toOfferer};
-  kAll[static_cast<uint8_t>(bytes[0]) % 4](bytes.substr(1));
+  constexpr decltype(&toReceiver) kAll[] = {toReceiver, toSender, toAcceptor, toOfferer, toConfirmed};
+  kAll[static_cast<uint8_t>(bytes[0]) % std::size(kAll)](bytes.substr(1));
   return 0;
 }
