@@ -69,6 +69,20 @@ TEST_F(MemoryCaches, MemoryIsRegisteredWhenItIsUsedAgain) {
   EXPECT_EQ(registered(), (2 + 3) * kBytes);
 }
 
+// The rest of a page may hold anything of the process's.
+TEST_F(MemoryCaches, PeersGetAtNoByteBesideABuffer) {
+  MemoryCache cache(domain_.get(), 16 * kBytes, "rank 0");
+  const MemoryRange inPages = {memory_ + 100, kBytes};
+  EXPECT_EQ(usesUntilFound(cache, inPages), 2);
+  EXPECT_EQ(registered(), kBytes);
+  const ibv_mr& region = *cache.find(inPages)->handle;
+  EXPECT_EQ(region.addr, memory_ + 100);
+  EXPECT_EQ(region.length, kBytes);
+  EXPECT_EQ(cache.find({memory_ + 99, kBytes}), nullptr);
+  mapAnew(1);  // the page that the last bytes are in
+  EXPECT_EQ(cache.find(inPages), nullptr);
+}
+
 TEST_F(MemoryCaches, WhatHasChangedIsRegisteredAnewAndLater) {
   MemoryCache cache(domain_.get(), 16 * kBytes, "rank 0");
   ASSERT_EQ(usesUntilFound(cache, buffer(0)), 2);

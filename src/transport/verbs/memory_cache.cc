@@ -31,7 +31,7 @@ std::shared_ptr<const MemoryCache::Region> MemoryCache::find(const MemoryRange& 
   if (limit_ == 0 || !ready()) return nullptr;
   dropChanged();
   for (const auto& region : regions_) {
-    if (!region->pages.contains(memory.base, memory.bytes)) continue;
+    if (!region->asked.contains(memory.base, memory.bytes)) continue;
     region->usedAt = ++clock_;
     ++found_;
     return region;
@@ -112,8 +112,9 @@ std::shared_ptr<MemoryCache::Region> MemoryCache::add(const MemoryRange& memory)
   Result<std::unique_ptr<MemoryWatch::Mark>> mark = watch_->watch(memory);
   if (!mark.ok()) return refused(kMostNeeded);
   region->mark = mark.take();
-  Result<MemoryHandle> handle = registerWith(domain_, region->pages.base, bytes, kAccess);
-  if (!handle.ok() && giveBack()) handle = registerWith(domain_, region->pages.base, bytes, kAccess);
+  // What else lies in the pages is nobody's but the process's.
+  Result<MemoryHandle> handle = registerWith(domain_, memory.base, memory.bytes, kAccess);
+  if (!handle.ok() && giveBack()) handle = registerWith(domain_, memory.base, memory.bytes, kAccess);
   if (!handle.ok()) {
     if (!std::exchange(saidRefused_, true))
       ECCL_INFO("%s: %s. What the user has not registered there goes by copies", owner_.c_str(),
@@ -121,7 +122,7 @@ std::shared_ptr<MemoryCache::Region> MemoryCache::add(const MemoryRange& memory)
     return refused(kMostNeeded);
   }
   region->handle = handle.take();
-  giveUp([&](const Region& other) { return region->pages.contains(other.pages.base, other.pages.bytes); });
+  giveUp([&](const Region& other) { return memory.contains(other.asked.base, other.asked.bytes); });
   region->usedAt = ++clock_;
   most_ = std::max(most_, bytes_ += bytes);
   ++made_;

@@ -19,9 +19,9 @@ namespace eccl::transport::verbs {
 /// Owner: Registrations. Threads: one at a time.
 class MemoryCache {
  public:
-  /// The pages of a buffer. Stays registered as long as somebody has a reference to it.
+  /// A buffer, registered as long as somebody has a reference to it.
   struct Region {
-    MemoryRange asked, pages;
+    MemoryRange asked, pages;  // what peers may write to; what is locked and watched
     std::unique_ptr<MemoryWatch::Mark> mark;
     MemoryHandle handle;
     uint64_t usedAt = 0;
