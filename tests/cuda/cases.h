@@ -2,6 +2,7 @@
 // beside them. The host's results are held against the oracle by tests/runtime.
 #pragma once
 
+#include <array>
 #include <cstring>
 #include <random>
 
@@ -36,6 +37,7 @@ struct Case {
   ecclRedOp_t op;
   size_t count;
   int root;
+  size_t shift = 0;  // bytes from an address that suits every type
 };
 
 inline Shape shapeOf(const Case& c, int ranks) {
@@ -83,27 +85,39 @@ inline ecclResult_t make(const Case& c, const void* send, void* receive, int ran
 }
 
 inline bool mayBeInPlace(What what) {
-  return what == What::allReduce || what == What::broadcast || what == What::reduce;
+  return what != What::allToAll && what != What::sendRecv;
 }
 
 /// How a call is made. replayed: it is captured into a graph, which is run some times.
 enum class Way { onHost, onDevice, replayed };
 
-/// What all ranks' buffers hold afterwards, guards included.
+/// What all ranks' buffers hold afterwards, first what they send, guards included.
 inline std::vector<Bytes> result(Ranks& ranks, const Case& c, bool inPlace, Way way,
                                  const std::vector<Bytes>& sends, const std::vector<Bytes>& receives) {
   std::vector<Bytes> results(sends.size());
   ranks.each([&](int rank) {
     const auto at = static_cast<size_t>(rank);
-    const auto call = [&](const unsigned char* send, unsigned char* receive, ecclStream_t stream) {
-      EXPECT_EQ(make(c, (inPlace ? receive : send) + kGuard, receive + kGuard, rank, ranks.size(),
-                     ranks.comm(rank), stream),
-                ecclSuccess)
+    const auto call = [&](unsigned char* sends, unsigned char* receives, ecclStream_t stream) {
+      const size_t own = at * c.count * kSizes[c.type];
+      unsigned char *send = sends + kGuard + c.shift, *receive = receives + kGuard + c.shift;
+      if (inPlace && (c.what == What::allGather || c.what == What::gather))
+        send = receive + own;
+      else if (inPlace && (c.what == What::reduceScatter || c.what == What::scatter))
+        receive = send + own;
+      else if (inPlace)
+        send = receive;
+      EXPECT_EQ(make(c, send, receive, rank, ranks.size(), ranks.comm(rank), stream), ecclSuccess)
           << ecclGetLastError(ranks.comm(rank));
     };
+    const auto keep = [&](Bytes send, const Bytes& receive) {
+      if (!inPlace) { EXPECT_EQ(send, sends[at]) << "the input has changed"; }
+      send.insert(send.end(), receive.begin(), receive.end());
+      results[at] = std::move(send);
+    };
     if (way == Way::onHost) {
-      results[at] = receives[at];
-      call(sends[at].data(), results[at].data(), nullptr);
+      Bytes send = sends[at], receive = receives[at];
+      call(send.data(), receive.data(), nullptr);
+      keep(std::move(send), receive);
       return;
     }
     const DeviceBuffer<unsigned char> send(sends[at]), receive(receives[at]);
@@ -116,6 +130,7 @@ inline std::vector<Bytes> result(Ranks& ranks, const Case& c, bool inPlace, Way 
       DeviceGraph graph(stream, make);
       ranks.meet();
       for (int run = 0; run < 3; ++run) {
+        send.write(sends[at]);
         receive.write(receives[at]);
         graph.launch(stream);
         stream.synchronize();
@@ -123,8 +138,7 @@ inline std::vector<Bytes> result(Ranks& ranks, const Case& c, bool inPlace, Way 
     }
     // Memory is freed when no stream waits: not before all ranks have made the call.
     ranks.meet();
-    EXPECT_EQ(send.read(), sends[at]) << "the input has changed";
-    results[at] = receive.read();
+    keep(send.read(), receive.read());
   });
   return results;
 }
@@ -148,17 +162,22 @@ inline void compare(Ranks& host, Ranks& device, const Case& c, bool inPlace, Way
   EXPECT_EQ(result(host, c, inPlace, Way::onHost, sends, receives),
             result(device, c, inPlace, way, sends, receives))
       << "collective " << static_cast<int>(c.what) << ", type " << c.type << ", operator " << c.op << ", count "
-      << c.count << ", root " << c.root << (inPlace ? ", in place" : "");
+      << c.count << ", root " << c.root << ", shifted by " << c.shift << (inPlace ? ", in place" : "");
 }
 
-/// Every collective, with every type and operator.
+/// Every collective, with every type, at addresses that suit all types, this one or none.
 inline void sweep(Ranks& host, Ranks& device, Way way = Way::onDevice) {
   int number = 0;
   for (const What what : kAll) {
     for (int type = 0; type < ecclNumTypes; ++type, ++number) {
       static constexpr size_t kCounts[] = {1, 1000, 0, 7, 20011};
-      const Case c{what, static_cast<ecclDataType_t>(type), static_cast<ecclRedOp_t>(number % ecclNumOps),
-                   kCounts[number % std::size(kCounts)], number % host.size()};
+      const Case c{
+          what,
+          static_cast<ecclDataType_t>(type),
+          static_cast<ecclRedOp_t>(number % ecclNumOps),
+          kCounts[(number + number / ecclNumOps) % std::size(kCounts)],
+          number % host.size(),
+          std::array<size_t, 3>{0, kSizes[type], 1}[static_cast<size_t>(number + number / ecclNumTypes) % 3]};
       compare(host, device, c, false, way);
       if (mayBeInPlace(what)) compare(host, device, c, true, way);
       if (::testing::Test::HasFailure()) return;

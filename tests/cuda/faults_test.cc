@@ -137,6 +137,31 @@ TEST_P(CudaStreams, RanksThatHoldEachOtherUpAreRefused) {
   Cuda::need(Cuda::get().cuStreamSynchronize(nullptr), "cuStreamSynchronize");  // the kernel has ended
 }
 
+// All blocks of a kernel wait for others: those that do not fit would keep the GPU waiting for ever.
+TEST(CudaRoom, AGroupThatDoesNotFitIsToldHowMuchDoes) {
+  if (!Cuda::get().emulated()) GTEST_SKIP() << "a GPU has room for more";
+  constexpr int kRanks = 4;
+  Ranks ranks(kRanks, "lanes", 1);
+  ranks.each([&](int rank) {
+    const DeviceStream stream;
+    const DeviceBuffer<int> out(numbers(rank)), in(numbers(-1, kRanks * kCount));
+    ecclGroupStart();
+    for (int peer = 0; peer < kRanks; ++peer) {
+      if (peer == rank) continue;
+      ecclSend(out.data(), kCount, ecclInt32, peer, ranks.comm(rank), asStream(stream.native()));
+      ecclRecv(in.data() + static_cast<size_t>(peer) * kCount, kCount, ecclInt32, peer, ranks.comm(rank),
+               asStream(stream.native()));
+    }
+    EXPECT_NE(ecclGroupEnd(), ecclSuccess);
+    // Whoever sees it first ends the calls of all.
+    EXPECT_THAT(ecclGetLastError(ranks.comm(rank)),
+                AllOf(HasSubstr("a group of 6 calls takes 6 blocks of"),
+                      HasSubstr("has room for 3 at once: make smaller groups")));
+    stream.synchronize();
+    ranks.meet();
+  });
+}
+
 TEST_P(CudaStreams, PinnedMemoryIsTakenFromTheHostOnce) {
   if (!Cuda::get().emulated()) GTEST_SKIP() << "only the emulated driver counts";
   const int64_t before = Cuda::get().control->pinnedBytes;
@@ -239,6 +264,18 @@ TEST_P(CudaArguments, StreamsOfTheOtherKindAreRefused) {
 }
 
 // As programs for NCCL expect of ncclMemAlloc().
+TEST_P(CudaArguments, AStreamThatIsNoMoreIsNamed) {
+  auto* const control = Cuda::get().control;
+  if (control == nullptr) GTEST_SKIP() << "a real driver may take it for another stream";
+  NativeStream gone;
+  { gone = DeviceStream().native(); }
+  const DeviceBuffer<int> data(numbers(1));
+  EXPECT_NE(ecclAllReduce(data.data(), data.data(), kCount, ecclInt32, ecclSum, ranks_.comm(0), asStream(gone)),
+            ecclSuccess);
+  EXPECT_THAT(ecclGetLastError(ranks_.comm(0)), HasSubstr("of the call's stream 0x"));
+  EXPECT_GE(control->violations.exchange(0), 1);
+}
+
 TEST_P(CudaArguments, MemoryOfTheLibraryIsTheDevices) {
   void *memory[2], *host = nullptr;
   ASSERT_EQ(ecclMemAlloc(&host, 100), ecclSuccess);
