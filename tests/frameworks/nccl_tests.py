@@ -8,6 +8,7 @@ the machine, and checks.
 Arguments: libnccl.so.2, the source folder.
 """
 
+import ctypes
 import glob
 import os
 import re
@@ -21,11 +22,21 @@ EMULATION = os.path.realpath(os.path.join(os.path.dirname(LIBRARY), "..", "tests
 WAYS = (["-g", "2"], ["-g", "2", "-G", "2"], ["-t", "2", "-g", "1"], ["-t", "2", "-g", "1", "-G", "2"])
 
 
+def gpus():
+    count = ctypes.c_int(0)
+    driver = ctypes.CDLL("libcuda.so.1")
+    if driver.cuInit(0) != 0 or driver.cuDeviceGetCount(ctypes.byref(count)) != 0:
+        sys.exit("failed: the CUDA driver does not say how many GPUs there are")
+    return count.value
+
+
 def missing():
     if not PROGRAMS:
         return "nccl-tests are not there; scripts/frameworks nccl-tests fetches and builds them"
     if not REAL and not os.path.exists(os.path.join(EMULATION, "libcudart.so.13")):
         return "there is no emulated runtime: it is built with the tests, where the header of CUDA 13 is"
+    if REAL and gpus() < 2:
+        return "each rank of these programs takes a GPU, and there are not two"
     return ""
 
 
