@@ -1,8 +1,11 @@
 // What goes wrong with devices, ports and requests becomes a sentence that names them.
+#include <sys/resource.h>
+
 #include "transport/connect/rank_transports.h"
 #include "transport/verbs/adapter.h"
 #include "transport/verbs/verbs_devices.h"
 #include "verbs/verbs_party.h"
+#include "verbs/verbs_wire.h"
 
 namespace eccl::transport::verbs {
 namespace {
@@ -198,7 +201,13 @@ TEST_F(VerbsFallsBack, WhereMemoryCannotBeLocked) {
   verbsEmulationLimitMemory(64 << 10);
   PartySetup large = setup();
   large.ring = {8, 128 << 10};
+  testing::internal::CaptureStderr();
   expectTcp(large);
+  // Users see that they pay for RDMA and do not have it; once, not for each connection.
+  const std::string said = testing::internal::GetCapturedStderr();
+  EXPECT_THAT(said,
+              HasSubstr("rank 0 (test) has RDMA, and connections that do not use it: emu0 cannot register"));
+  EXPECT_EQ(said.find("has RDMA", said.find("has RDMA") + 1), said.npos) << said;
 }
 
 TEST_F(VerbsFallsBack, WhereSettingsLeaveNothing) {
@@ -244,6 +253,32 @@ TEST(VerbsMemory, ThatCannotBeLockedSaysHow) {
     EXPECT_THAT(refused.status().message(), HasSubstr("emu0 cannot register 8192 bytes of memory"));
   }
   EXPECT_EQ(verbsEmulationReset(), 0);
+}
+
+// What devices keep of queues is locked, too.
+TEST_F(VerbsErrors, WhatIsNotLockedForWantOfALimitSaysHow) {
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_MEMLOCK, &before), 0);
+  const rlimit low{std::min<rlim_t>(before.rlim_max, 64 << 10), before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_MEMLOCK, &low), 0);
+  {
+    VerbsWire<VerbsSender, SendEnd> wire;
+    const auto refused = [](const char* call) {
+      for (int i = 0; i < 16; ++i) verbsEmulationFailCall(call, 1, ENOMEM);  // also with less
+    };
+    constexpr const char* kHow = "this process may lock 65536 bytes: raise the limit";
+    refused("ibv_create_cq");
+    uint32_t number = 0;
+    EXPECT_THAT(wire.adapter->completions().join(5000, nullptr, &number).status().message(), HasSubstr(kHow));
+    const auto make = [&] {
+      return VerbsEnd().make(wire.context, wire.rails[0], nullptr, true, 1, wire.options).message();
+    };
+    refused("ibv_create_qp");
+    EXPECT_THAT(make(), AllOf(HasSubstr("gives no queue pair"), HasSubstr(kHow)));
+    refused("ibv_reg_mr");
+    EXPECT_THAT(make(), AllOf(HasSubstr("cannot register"), HasSubstr(kHow)));
+  }
+  setrlimit(RLIMIT_MEMLOCK, &before);
 }
 
 }  // namespace

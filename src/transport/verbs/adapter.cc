@@ -1,26 +1,14 @@
 #include "transport/verbs/adapter.h"
 
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
 
+#include "transport/verbs/locked_memory.h"
+
 namespace eccl::transport::verbs {
-namespace {
-
-std::string limitOnLockedMemory() {
-  rlimit limit{};
-  if (getrlimit(RLIMIT_MEMLOCK, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return "";
-  return format(
-      "; this process may lock %llu bytes: raise the limit (ulimit -l unlimited, LimitMEMLOCK=infinity "
-      "for a service, --ulimit memlock=-1 for a container)",
-      static_cast<unsigned long long>(limit.rlim_cur));
-}
-
-}  // namespace
-
 // The device may write in any order, which is faster on many hosts: all that is read here has been told of by a
 // completion, which comes after what it tells of.
 Result<MemoryHandle> registerWith(ibv_pd* domain, void* memory, size_t bytes, int access) {
@@ -30,7 +18,7 @@ Result<MemoryHandle> registerWith(ibv_pd* domain, void* memory, size_t bytes, in
     const int error = errno;
     return Status::fromErrno(error, "%s cannot register %zu bytes of memory%s",
                              ibv_get_device_name(domain->context->device), bytes,
-                             error == ENOMEM || error == EPERM ? limitOnLockedMemory().c_str() : "");
+                             limitOnLockedMemory(error).c_str());
   }
   return handle;
 }

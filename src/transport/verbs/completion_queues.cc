@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "transport/verbs/locked_memory.h"
+
 namespace eccl::transport::verbs {
 namespace {
 
@@ -34,8 +36,11 @@ Result<size_t> CompletionQueues::queueFor(uint32_t entries) {
   if (found != queues_.end()) return static_cast<size_t>(found - queues_.begin());
   const int wanted = std::max(kUsualEntries, static_cast<int>(entries));
   CompletionHandle queue(ibv_create_cq(context_, wanted, nullptr, channel_.get(), 0));
-  if (queue == nullptr)
-    return Status::fromErrno(errno, "the device gives no completion queue of %d entries", wanted);
+  if (queue == nullptr) {
+    const int error = errno;
+    return Status::fromErrno(error, "the device gives no completion queue of %d entries%s", wanted,
+                             limitOnLockedMemory(error).c_str());
+  }
   const auto capacity = static_cast<uint32_t>(queue->cqe);
   queues_.push_back({std::move(queue), capacity});
   armed_ = false;  // the new one is not

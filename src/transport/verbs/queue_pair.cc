@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "transport/verbs/completion_text.h"
+#include "transport/verbs/locked_memory.h"
 
 namespace eccl::transport::verbs {
 namespace {
@@ -63,9 +64,10 @@ Status QueuePair::create() {
     asked.cap.max_inline_data = inlined;
     queue_.reset(ibv_create_qp(adapter_.domain(), &asked));
     if (queue_ != nullptr) inlineBytes_ = asked.cap.max_inline_data;
-    if (queue_ == nullptr && inlined == 0)
-      return Status::fromErrno(errno, "%s gives no queue pair for %u sends and %u receives",
-                               port_.device.c_str(), need_.sends, need_.receives);
+    if (const int error = errno; queue_ == nullptr && inlined == 0)
+      return Status::fromErrno(error, "%s gives no queue pair for %u sends and %u receives%s",
+                               port_.device.c_str(), need_.sends, need_.receives,
+                               limitOnLockedMemory(error).c_str());
   }
   ibv_qp_attr attributes{};
   attributes.qp_state = IBV_QPS_INIT;

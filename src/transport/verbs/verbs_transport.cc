@@ -51,11 +51,11 @@ class VerbsTransport final : public Transport {
     return {};
   }
   Result<std::unique_ptr<Offer>> offer(const ConnectionId& id, SetupData* offer) override {
-    return offerVerbs(context_, rails_, id.channel, options_, offer);
+    return said(offerVerbs(context_, rails_, id.channel, options_, offer));
   }
   Result<std::unique_ptr<Acceptance>> accept(const ConnectionId& /*id*/, SetupData& offer,
                                              SetupData* answer) override {
-    return acceptVerbs(context_, rails_, options_, offer, answer);
+    return said(acceptVerbs(context_, rails_, options_, offer, answer));
   }
   bool polls() const override { return true; }
   void progress() override {
@@ -84,8 +84,19 @@ class VerbsTransport final : public Transport {
   }
 
  private:
+  /// What this host's device refuses costs speed, and a setting may mend it.
+  template <class Made>
+  Result<Made> said(Result<Made> made) {
+    if (made.status().code() == Code::system && !std::exchange(saidRefused_, true)) {
+      ECCL_WARN("%s has RDMA, and connections that do not use it: %s", context_.describe(context_.rank).c_str(),
+                made.status().message().c_str());
+    }
+    return made;
+  }
+
   const TransportContext& context_;
   const VerbsOptions options_;
+  bool saidRefused_ = false;
   std::vector<std::unique_ptr<Adapter>> adapters_;
   std::vector<std::unique_ptr<Registrations>> registrations_;  // by adapter, whose domains they use
   Rails rails_;

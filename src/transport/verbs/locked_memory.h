@@ -1,0 +1,12 @@
+// How much memory this process may lock, where a device wants more.
+#pragma once
+
+#include <string>
+
+namespace eccl::transport::verbs {
+
+/// "; this process may lock 65536 bytes: raise the limit (...)", for the end of a message, if `error` may have
+/// come of that (ENOMEM, EPERM) and there is a limit. Else empty.
+std::string limitOnLockedMemory(int error);
+
+}  // namespace eccl::transport::verbs
