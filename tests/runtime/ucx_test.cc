@@ -4,26 +4,31 @@
 #include <signal.h>
 
 #include <cstdlib>
+#include <fstream>
+#include <sstream>
 #include <thread>
 #include <vector>
 
 #include "support/modules.h"
 #include "support/processes.h"
+#include "support/temporary_folder.h"
 
 namespace eccl::runtime {
 namespace {
 
 using ::testing::HasSubstr;
 
-class UcxModule : public ::testing::Test {
+class UcxModule : public test::TemporaryFolder {
  protected:
   void SetUp() override {
+    TemporaryFolder::SetUp();
     if (test::builtModule("ucx").empty())
       GTEST_SKIP() << "the transport module 'ucx' was not built: no libucx-dev";
   }
-  static ecclComm_t join(int rank, int ranks, test::Board& board, std::string& report) {
+  static ecclComm_t join(int rank, int ranks, test::Board& board, std::string& report,
+                         const char* transports = "ucx") {
     setenv("ECCL_TRANSPORT_MODULES", test::builtModule("ucx").c_str(), 1);
-    setenv("ECCL_TRANSPORT", "ucx", 1);
+    setenv("ECCL_TRANSPORT", transports, 1);
     return test::join(rank, ranks, board, report);
   }
   static void expectAllWell(const std::vector<test::Outcome>& outcomes) {
@@ -97,6 +102,25 @@ TEST_F(UcxModule, CarriesAnAlltoAllv) {
     }
     return ecclCommDestroy(comm) == ecclSuccess ? 0 : 5;
   }));
+}
+
+TEST_F(UcxModule, TheFirstOfTheListIsTaken) {
+  for (const std::string list : {"ucx,tcp", "tcp,ucx"}) {
+    expectAllWell(test::runProcesses(2, [&](int rank, test::Board& board, std::string& report) {
+      setenv("ECCL_CONNECTIONS_DUMP_FILE", (folder_ + list).c_str(), 1);
+      ecclComm_t comm = join(rank, 2, board, report, list.c_str());
+      if (comm == nullptr) return 2;
+      float x = 1;
+      if (ecclAllReduce(&x, &x, 1, ecclFloat, ecclSum, comm, nullptr) != ecclSuccess || x != 2) return 3;
+      return ecclCommDestroy(comm) == ecclSuccess ? 0 : 4;
+    }));
+  }
+  ASSERT_EQ(filesLeft().size(), 4);
+  for (const std::string& name : filesLeft()) {
+    std::stringstream text;
+    text << std::ifstream(folder_ + name).rdbuf();
+    EXPECT_THAT(text.str(), HasSubstr("path=" + name.substr(0, 3) + " ")) << name;
+  }
 }
 
 // One after the other, and two at once.
