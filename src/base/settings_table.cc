@@ -97,7 +97,7 @@ constexpr Row kRows[] = {
      0,
      2},
     {{"TRANSPORT", nullptr, false, "name,name,...",
-      "Transports that may be used, in order of preference: thread, shm, tcp and modules; all if not set."},
+      "Transports that may be used, of thread, shm, tcp and modules; between hosts the first that works. All if not set."},
      &Settings::transport,
      0,
      0,

@@ -53,8 +53,7 @@ TEST_P(DeviceCollectives, GiveTheBitsOfTheHost) {
   test::sweep(host, device);
 }
 
-// Short messages and long ones, of random bits: all values that a type has, infinities and what is no number
-// among them.
+// Short messages and long ones, of random bits, some of which are no number.
 TEST_P(DeviceCollectives, EveryOperatorOfEveryTypeGivesTheBitsOfTheHost) {
   Ranks host(GetParam().ranks, "host"), device = onDevice();
   for (int type = 0; type < ecclNumTypes; ++type) {

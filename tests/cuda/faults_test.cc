@@ -263,7 +263,6 @@ TEST_P(CudaArguments, StreamsOfTheOtherKindAreRefused) {
   EXPECT_THAT(ecclGetLastError(host.comm(0)), HasSubstr("this handle is not a host stream"));
 }
 
-// As programs for NCCL expect of ncclMemAlloc().
 TEST_P(CudaArguments, AStreamThatIsNoMoreIsNamed) {
   auto* const control = Cuda::get().control;
   if (control == nullptr) GTEST_SKIP() << "a real driver may take it for another stream";
@@ -276,6 +275,7 @@ TEST_P(CudaArguments, AStreamThatIsNoMoreIsNamed) {
   EXPECT_GE(control->violations.exchange(0), 1);
 }
 
+// As programs for NCCL expect of ncclMemAlloc().
 TEST_P(CudaArguments, MemoryOfTheLibraryIsTheDevices) {
   void *memory[2], *host = nullptr;
   ASSERT_EQ(ecclMemAlloc(&host, 100), ecclSuccess);

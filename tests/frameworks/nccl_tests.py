@@ -24,7 +24,10 @@ WAYS = (["-g", "2"], ["-g", "2", "-G", "2"], ["-t", "2", "-g", "1"], ["-t", "2",
 
 def gpus():
     count = ctypes.c_int(0)
-    driver = ctypes.CDLL("libcuda.so.1")
+    try:
+        driver = ctypes.CDLL("libcuda.so.1")
+    except OSError as error:
+        sys.exit("failed: %s" % error)
     if driver.cuInit(0) != 0 or driver.cuDeviceGetCount(ctypes.byref(count)) != 0:
         sys.exit("failed: the CUDA driver does not say how many GPUs there are")
     return count.value

@@ -112,8 +112,8 @@ TEST(MemoryWatch, AChangeUnderWayIsSeen) {
       ended = true;
     });
     void* again = MAP_FAILED;
-    // Whatever else maps memory in this process may have got the addresses (ThreadSanitizer maps 64 KiB at a time for
-    // the stacks it keeps): then there is nothing to wait for.
+    // Whatever else maps memory in this process may have got the addresses (ThreadSanitizer maps 64 KiB at a
+    // time for the stacks it keeps): then there is nothing to wait for.
     for (bool last = false; again == MAP_FAILED && !last;) {
       last = ended;
       again = mmap(memory, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE,

@@ -201,12 +201,22 @@ TEST_F(VerbsFallsBack, WhereMemoryCannotBeLocked) {
   verbsEmulationLimitMemory(64 << 10);
   PartySetup large = setup();
   large.ring = {8, 128 << 10};
+  large.transports = {"tcp"};
+  const auto connectAll = [](Party& party, transport::ConnectionId id) -> std::string {
+    for (id.channel = 0; id.channel < 2; ++id.channel) {
+      Connection* connection = party.connect(id);
+      PARTY_CHECK(connection->state() == Connection::State::ready);
+      PARTY_CHECK(std::string(connection->path()->name()) == "tcp");
+    }
+    return "";
+  };
   testing::internal::CaptureStderr();
-  expectTcp(large);
+  runTwo(
+      large, false, [&](Party& party) { return connectAll(party, party.sending()); },
+      [&](Party& party) { return connectAll(party, party.receiving()); });
   // Users see that they pay for RDMA and do not have it; once, not for each connection.
   const std::string said = testing::internal::GetCapturedStderr();
-  EXPECT_THAT(said,
-              HasSubstr("rank 0 (test) has RDMA, and connections that do not use it: emu0 cannot register"));
+  EXPECT_THAT(said, HasSubstr("rank 0 (test) has RDMA that a connection cannot use: emu0 cannot register"));
   EXPECT_EQ(said.find("has RDMA", said.find("has RDMA") + 1), said.npos) << said;
 }
 
@@ -266,17 +276,18 @@ TEST_F(VerbsErrors, WhatIsNotLockedForWantOfALimitSaysHow) {
     const auto refused = [](const char* call) {
       for (int i = 0; i < 16; ++i) verbsEmulationFailCall(call, 1, ENOMEM);  // also with less
     };
-    constexpr const char* kHow = "this process may lock 65536 bytes: raise the limit";
+    const std::string how =
+        "this process may lock " + std::to_string(low.rlim_cur) + " bytes of memory: if that is";
     refused("ibv_create_cq");
     uint32_t number = 0;
-    EXPECT_THAT(wire.adapter->completions().join(5000, nullptr, &number).status().message(), HasSubstr(kHow));
+    EXPECT_THAT(wire.adapter->completions().join(5000, nullptr, &number).status().message(), HasSubstr(how));
     const auto make = [&] {
       return VerbsEnd().make(wire.context, wire.rails[0], nullptr, true, 1, wire.options).message();
     };
     refused("ibv_create_qp");
-    EXPECT_THAT(make(), AllOf(HasSubstr("gives no queue pair"), HasSubstr(kHow)));
+    EXPECT_THAT(make(), AllOf(HasSubstr("gives no queue pair"), HasSubstr(how)));
     refused("ibv_reg_mr");
-    EXPECT_THAT(make(), AllOf(HasSubstr("cannot register"), HasSubstr(kHow)));
+    EXPECT_THAT(make(), AllOf(HasSubstr("cannot register"), HasSubstr(how)));
   }
   setrlimit(RLIMIT_MEMLOCK, &before);
 }

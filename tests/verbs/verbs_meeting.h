@@ -15,9 +15,7 @@ class VerbsMeeting {
  public:
   Status offer(std::string_view by = {}) {
     SetupData said;
-    Result<std::unique_ptr<Offer>> offered = offerVerbs(wire_.context, wire_.rails, 0, wire_.options, &said);
-    EXPECT_TRUE(offered.ok());
-    offer_ = offered.take();
+    ECCL_ASSIGN(offer_, offerVerbs(wire_.context, wire_.rails, 0, wire_.options, &said));
     ECCL_ASSIGN(acceptance_,
                 acceptVerbs(wire_.context, wire_.rails, wire_.options, changed(said, by), &answer_));
     return {};
@@ -30,6 +28,8 @@ class VerbsMeeting {
     SetupData said = changed(confirmation_, by);
     return acceptance_->onConfirmation(said);
   }
+
+  void look() { wire_.look(); }
 
  private:
   static SetupData changed(const SetupData& honest, std::string_view by) {

@@ -30,10 +30,6 @@ TEST(VerbsSender, IsToldThatACompletionQueueHasFailed) {
     reach(wire);
     EXPECT_EQ(wire.breaks, 1);
     EXPECT_TRUE(wire.end.poisoned());
-    uint32_t number = 0;
-    EXPECT_THAT(wire.adapter->completions().join(1, nullptr, &number).status().message(),
-                HasSubstr("completion queue"))
-        << "connections that begin later would wait, too";
     return wire.reason;
   };
   EXPECT_THAT(told("ibv_poll_cq", [](Wire& wire) { wire.look(); }),

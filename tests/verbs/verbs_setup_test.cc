@@ -51,6 +51,17 @@ TEST(VerbsSetup, AnswersThatCannotBeAreRefused) {
   EXPECT_THAT(refused(at(kLanding + offsetof(LandingPlace, slotBytes), 1)), HasSubstr("slots of another size"));
 }
 
+// Nobody is told of it yet.
+TEST(VerbsSetup, ADeviceThatFailsMeanwhileIsNotUsed) {
+  VerbsMeeting meeting;
+  ASSERT_TRUE(meeting.offer().ok());
+  ASSERT_EQ(verbsEmulationFailCall("ibv_poll_cq", 1, EIO), 0);
+  meeting.look();
+  EXPECT_THAT(meeting.answer().message(),
+              HasSubstr("the RDMA device emu0 of rank 0 (test): its completion queue cannot be read"));
+  EXPECT_FALSE(meeting.offer().ok()) << "nor is it for connections that begin later";
+}
+
 TEST(VerbsSetup, AConfirmationIsOfThisVersion) {
   VerbsMeeting meeting;
   ASSERT_TRUE(meeting.offer().ok() && meeting.answer().ok());

@@ -10,7 +10,7 @@
 // Then both sides open() their end. An answer without content is the last word, as any is between threads of
 // one process; and over the network an offer without content is made by the call itself. Until the last word
 // either side may change its mind, and the next transport is tried: connect/ goes through those that are
-// allowed, by priority. It also owns what all have in common: who the caller is, the queue of dials and its
+// allowed, in order. It also owns what all have in common: who the caller is, the queue of dials and its
 // limits, refusals, and the watch over the peer's process.
 //
 // No call of this interface blocks. What takes longer than a call goes on in Transport::progress() or in
@@ -211,7 +211,7 @@ class Transport {
 /// process.
 struct TransportEntry {
   const char* name;  ///< for ECCL_TRANSPORT and messages
-  int priority;      ///< the highest that reaches a peer is used
+  int priority;      ///< the higher is tried first, of those that reach equally far
   Reach reach;
   const char* disabledBy;  ///< the setting, without ECCL_, that forbids it by 1; or nullptr
   /// `context` outlives what is made. An error says what is missing on this host; the transport is then not
@@ -226,7 +226,7 @@ struct TransportChoice {
   struct Forbidden {
     std::string name, why;  ///< why: "ECCL_TRANSPORT=shm"
   };
-  std::vector<const TransportEntry*> allowed;  ///< by priority
+  std::vector<const TransportEntry*> allowed;  ///< in the order in which they are tried
   std::vector<Forbidden> forbidden;            ///< the others
 };
 

@@ -87,16 +87,14 @@ const TransportEntry* entryNamed(const std::vector<const TransportEntry*>& all, 
   return found != all.end() ? *found : nullptr;
 }
 
-/// As a communicator tries them. Shared memory stays before the network, wherever ECCL_TRANSPORT names it.
+/// As a communicator tries them: the nearest first, then by ECCL_TRANSPORT, then by priority.
 std::vector<const TransportEntry*> inOrder(std::vector<const TransportEntry*> known, const Settings& settings) {
   const std::vector<std::string> named = itemsOf(settings.transport);
   const auto place = [&](const TransportEntry* entry) {
     return std::pair(entry->reach, std::find(named.begin(), named.end(), entry->name) - named.begin());
   };
-  if (!named.empty()) {
-    std::stable_sort(known.begin(), known.end(),
-                     [&](const auto* a, const auto* b) { return place(a) < place(b); });
-  }
+  std::stable_sort(known.begin(), known.end(),
+                   [&](const auto* a, const auto* b) { return place(a) < place(b); });
   return known;
 }
 

@@ -34,8 +34,8 @@ bool allows(const Settings& settings, std::string_view name);
 bool prefersOverNetwork(const Settings& settings, std::string_view name);
 
 /// The transports that the settings allow, by ECCL_TRANSPORT, a comma list of names, and by each transport's own
-/// switch, in the order in which a connection tries them: by priority, or as ECCL_TRANSPORT lists those that reach
-/// equally far.
+/// switch, in the order in which a connection tries them: the nearest first, and of those that reach equally far the
+/// first of ECCL_TRANSPORT, or the one of highest priority.
 ///
 /// Opens the modules that ECCL_TRANSPORT_MODULES names, and those of the installation that ECCL_TRANSPORT
 /// allows. Error: a module that is named cannot be had, or ECCL_TRANSPORT has a name that no transport has

@@ -43,8 +43,16 @@ Result<std::unique_ptr<Adapter>> Adapter::open(ContextHandle context, std::vecto
   return adapter;
 }
 
+Status Adapter::join(PortUser* user) {
+  if (!lost_.empty()) return Status::error(Code::system, "%s", lost_.c_str());
+  users_.insert(user);
+  return {};
+}
+
 void Adapter::onEvent(DeviceEvents::Kind kind, uint8_t port, const std::string& what) {
   const std::string device = ibv_get_device_name(context_->device);
+  if (kind == DeviceEvents::Kind::deviceLost)
+    lost_ = format("the RDMA device %s of %s: %s", device.c_str(), owner_.c_str(), what.c_str());
   std::string why;
   const std::optional<Port> now =
       kind == DeviceEvents::Kind::gidsChanged ? readPort(context(), device, port, &why) : std::nullopt;

@@ -43,7 +43,8 @@ class Adapter {
   ibv_context* context() const { return context_.get(); }
   ibv_pd* domain() const { return domain_.get(); }
   CompletionQueues& completions() { return completions_; }
-  void join(PortUser* user) { users_.insert(user); }
+  /// Error (system): the device has failed. Not logged.
+  Status join(PortUser* user);
   void leave(PortUser* user) { users_.erase(user); }
   bool isUsed() const { return !users_.empty(); }
   /// Tells users what the device has said and nobody has read: what breaks a request often says why there.
@@ -63,6 +64,7 @@ class Adapter {
   CompletionQueues completions_;
   DeviceEvents events_;
   std::set<PortUser*> users_;
+  std::string lost_;  // how the device has failed
 };
 
 }  // namespace eccl::transport::verbs

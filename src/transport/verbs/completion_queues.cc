@@ -38,8 +38,8 @@ Result<size_t> CompletionQueues::queueFor(uint32_t entries) {
   CompletionHandle queue(ibv_create_cq(context_, wanted, nullptr, channel_.get(), 0));
   if (queue == nullptr) {
     const int error = errno;
-    return Status::fromErrno(error, "the device gives no completion queue of %d entries%s", wanted,
-                             limitOnLockedMemory(error).c_str());
+    return Status::fromErrno(error, "%s gives no completion queue of %d entries%s",
+                             ibv_get_device_name(context_->device), wanted, limitOnLockedMemory(error).c_str());
   }
   const auto capacity = static_cast<uint32_t>(queue->cqe);
   queues_.push_back({std::move(queue), capacity});
@@ -48,7 +48,6 @@ Result<size_t> CompletionQueues::queueFor(uint32_t entries) {
 }
 
 Result<ibv_cq*> CompletionQueues::join(uint32_t entries, CompletionUser* user, uint32_t* number) {
-  if (!failure_.empty()) return Status::error(Code::system, "%s", failure_.c_str());
   ECCL_ASSIGN(const size_t index, queueFor(entries));
   queues_[index].taken += entries;
   *number = static_cast<uint32_t>(users_.size());
@@ -70,11 +69,9 @@ void CompletionQueues::tellFetched() {
   }
 }
 
-// Users wait for completions that never come.
+// Else users would wait for completions that never come.
 void CompletionQueues::fail(const std::string& what) {
-  if (!failure_.empty()) return;
-  failure_ = what;
-  onFailure_(what);
+  if (!std::exchange(failed_, true)) onFailure_(what);
 }
 
 bool CompletionQueues::poll() {

@@ -31,7 +31,7 @@ class CompletionQueues final : public ReadyHandler {
   /// Once, before the rest. Error (system): the device gives no channel. Not logged.
   Status open();
   /// A queue that holds `entries` more completions, for the requests of `user`, whose number is *number. Error
-  /// (system): the device has no more, or has failed. Not logged.
+  /// (system): the device has no more. Not logged.
   Result<ibv_cq*> join(uint32_t entries, CompletionUser* user, uint32_t* number);
   /// The user is told nothing more. After its queue pair is destroyed.
   void leave(uint32_t number);
@@ -64,8 +64,7 @@ class CompletionQueues final : public ReadyHandler {
   ChannelHandle channel_;
   std::vector<Queue> queues_;
   std::vector<User> users_;  // by number, which is never given again
-  bool armed_ = false;
-  std::string failure_;
+  bool armed_ = false, failed_ = false;
   // What was fetched and is being told. Whoever is told may poll again, which goes on here, in order.
   static constexpr int kBatch = 16;
   ibv_wc fetched_[kBatch];

@@ -5,7 +5,7 @@
 
 namespace eccl::transport::verbs {
 
-/// "; this process may lock 65536 bytes: raise the limit (...)", for the end of a message, if `error` may have
+/// "; this process may lock 65536 bytes of memory: if that is too little, raise the limit (...)", for the end of a message, if `error` may have
 /// come of that (ENOMEM, EPERM) and there is a limit. Else empty.
 std::string limitOnLockedMemory(int error);
 

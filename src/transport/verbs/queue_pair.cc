@@ -112,8 +112,7 @@ Status QueuePair::connect(const QueueAddress& peer) {
   }
   ECCL_TRY(toReadyToReceive(peer));
   ECCL_TRY(toReadyToSend());
-  adapter_.join(this);
-  return {};
+  return adapter_.join(this);
 }
 
 void QueuePair::start(QueueUser* user) {

@@ -88,7 +88,7 @@ class VerbsTransport final : public Transport {
   template <class Made>
   Result<Made> said(Result<Made> made) {
     if (made.status().code() == Code::system && !std::exchange(saidRefused_, true)) {
-      ECCL_WARN("%s has RDMA, and connections that do not use it: %s", context_.describe(context_.rank).c_str(),
+      ECCL_WARN("%s has RDMA that a connection cannot use: %s", context_.describe(context_.rank).c_str(),
                 made.status().message().c_str());
     }
     return made;
