@@ -176,7 +176,6 @@ TEST(VerbsReceiver, HearsThePoisonAndTheEndOfThePeer) {
   EXPECT_TRUE(wire.end.peek(received)) << "what came before counts";
 }
 
-// Half a ring at once; the last word when asked for.
 // Over several queue pairs messages come in any order, and are taken in theirs.
 TEST(VerbsReceiver, TakesWhatComesInAnyOrder) {
   const uint64_t first = ~uint64_t{0};
@@ -234,6 +233,7 @@ TEST(VerbsReceiver, KeepsMemoryThatItHasGranted) {
   EXPECT_EQ(wire.breaks, 0) << wire.reason;
 }
 
+// Half a ring at once; the last word when asked for.
 TEST(VerbsReceiver, SendsFewCredits) {
   Wire wire;
   const auto credits = [&] { return wire.heard.size(); };
