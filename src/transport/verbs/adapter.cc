@@ -9,6 +9,7 @@
 #include "transport/verbs/locked_memory.h"
 
 namespace eccl::transport::verbs {
+
 // The device may write in any order, which is faster on many hosts: all that is read here has been told of by a
 // completion, which comes after what it tells of.
 Result<MemoryHandle> registerWith(ibv_pd* domain, void* memory, size_t bytes, int access) {
@@ -51,8 +52,10 @@ Status Adapter::join(PortUser* user) {
 
 void Adapter::onEvent(DeviceEvents::Kind kind, uint8_t port, const std::string& what) {
   const std::string device = ibv_get_device_name(context_->device);
-  if (kind == DeviceEvents::Kind::deviceLost)
-    lost_ = format("the RDMA device %s of %s: %s", device.c_str(), owner_.c_str(), what.c_str());
+  const std::string name = port > 0 ? format("port %u of the RDMA device %s", port, device.c_str())
+                                    : format("the RDMA device %s", device.c_str());
+  const std::string happened = format("%s of %s: %s", name.c_str(), owner_.c_str(), what.c_str());
+  if (kind == DeviceEvents::Kind::deviceLost) lost_ = happened;
   std::string why;
   const std::optional<Port> now =
       kind == DeviceEvents::Kind::gidsChanged ? readPort(context(), device, port, &why) : std::nullopt;
@@ -67,11 +70,9 @@ void Adapter::onEvent(DeviceEvents::Kind kind, uint8_t port, const std::string& 
   for (PortUser* user : users) {
     if (users_.count(user) == 0 || (kind != DeviceEvents::Kind::deviceLost && user->port() != port)) continue;
     if (kind == DeviceEvents::Kind::gidsChanged && stillHas(*user)) continue;
-    const std::string name = port > 0 ? format("port %u of the RDMA device %s", port, device.c_str())
-                                      : format("the RDMA device %s", device.c_str());
-    const std::string lost =
-        kind == DeviceEvents::Kind::gidsChanged ? format(", %s is no more", textOf(user->gid()).c_str()) : "";
-    user->onPortLost(format("%s of %s: %s%s", name.c_str(), owner_.c_str(), what.c_str(), lost.c_str()));
+    user->onPortLost(kind == DeviceEvents::Kind::gidsChanged
+                         ? format("%s, %s is no more", happened.c_str(), textOf(user->gid()).c_str())
+                         : happened);
   }
 }
 

@@ -13,9 +13,8 @@ std::string limitOnLockedMemory(int error) {
   if (error != ENOMEM && error != EPERM) return "";
   if (getrlimit(RLIMIT_MEMLOCK, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return "";
   return format(
-      "; this process may lock %llu bytes of memory: if that is too little, raise the limit (ulimit -l "
-      "unlimited, "
-      "LimitMEMLOCK=infinity for a service, --ulimit memlock=-1 for a container)",
+      "; this process may lock %llu bytes of memory: if that is too little, raise the limit "
+      "(ulimit -l unlimited, LimitMEMLOCK=infinity for a service, --ulimit memlock=-1 for a container)",
       static_cast<unsigned long long>(limit.rlim_cur));
 }
 
