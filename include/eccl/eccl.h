@@ -360,10 +360,12 @@ typedef struct {
   uint64_t rate;          /* bytes per second that were sent while there was something to send; 0: not known */
   uint64_t rtt;           /* microseconds of a round trip, queues included, smoothed */
   char path[16];          /* "thread", "shm", "tcp" or a module's; "": not found yet */
-  char interface[16];     /* of this host, that the socket goes by; "": not known */
-  char local[64];         /* "192.0.2.1:5000" or "[2001:db8::1]:5000", this end of the socket; of a rail without
-                             sockets its address; port 0: sums over sockets that were closed, as others took
-                             their place */
+  char interface[16];     /* of this host, that the socket goes by; of a connection by RDMA its device and port,
+                             "mlx5_0:1", cut in the middle if need be; "": not known */
+  char local[64];         /* This end. Of a socket: "192.0.2.1:5000" or "[2001:db8::1]:5000"; port 0: sums over
+                             sockets that were closed, as others took their place. Of RDMA: "192.0.2.1:17", with
+                             the number of its first queue pair, on InfiniBand "lid-5:17". Of a rail without
+                             sockets: its address. */
   char remote[64];        /* the other end */
   char peerHost[64];      /* name of the peer's host */
 } ecclConnectionInfo_t;

@@ -11,9 +11,10 @@ void sumLinks(const std::vector<ecclConnectionInfo_t>& infos, int rank, const ch
   LinkRecord* const end = records + kMostLinks;
   for (const ecclConnectionInfo_t& info : infos) {
     const bool socket = info.socket >= 0, rail = info.peer < 0;
-    const char* const name = !socket && !rail           ? (info.path[0] != '\0' ? info.path : "unfinished")
-                             : info.interface[0] != '\0' ? info.interface
-                                                         : "unknown";
+    const char* const name = info.interface[0] != '\0' ? info.interface
+                             : socket || rail          ? "unknown"
+                             : info.path[0] != '\0'    ? info.path
+                                                       : "unfinished";
     LinkRecord* const link = std::find_if(records, end, [&](const LinkRecord& one) {
       return one.name[0] == '\0' || std::strcmp(one.name, name) == 0;
     });

@@ -1,5 +1,5 @@
-// --report_links: what each rank has sent and received over each of its rails, and by each path without
-// sockets.
+// --report_links: what each rank has sent and received over each of its rails and RDMA ports, and by each other
+// path.
 #pragma once
 
 #include <cstdint>
@@ -10,11 +10,11 @@
 
 namespace eccl::perf {
 
-/// One link of one rank: a network interface, or a path that has no sockets, such as shared memory. Plain
-/// bytes: gathered from all processes. Texts are cut to fit and end with a zero.
+/// One link of one rank: a network interface, a port of an RDMA device, or a path that has neither, such as
+/// shared memory. Plain bytes: gathered from all processes. Texts are cut to fit and end with a zero.
 struct LinkRecord {
   char host[48];
-  char name[16];  ///< the interface, or the path; "" ends a rank's links
+  char name[16];  ///< the interface or port, or the path; "" ends a rank's links
   int32_t rank;
   int32_t connections;  ///< sockets, or connections without; 0: a rail that is not used
   uint64_t sent, received;

@@ -83,6 +83,26 @@ TEST_P(DeviceCollectives, LongOnesGoInGroupsOfTiles) {
   compare(host, device, {What::allReduce, ecclFloat64, ecclAvg, least * (9 << 16) / 8 + 5, 0}, true);
 }
 
+class LaneBlocks : public test::CudaTest {};
+
+// A block may have any number of threads.
+TEST_F(LaneBlocks, OfAnySizeGiveTheBitsOfTheHost) {
+  auto* const control = Cuda::get().control;
+  if (control == nullptr) GTEST_SKIP() << "the number of threads of a GPU's blocks is fixed";
+  const int before = control->blockThreads;
+  for (const int threads : {1, 2, 5, 8}) {
+    SCOPED_TRACE(threads);
+    control->blockThreads = threads;
+    Ranks host(2, "host"), device(2, "lanes");
+    for (const What what : kAll) {
+      for (const size_t count : {size_t{3}, size_t{1009}, kSanitized ? size_t{5003} : size_t{70'001}})
+        compare(host, device, {what, ecclFloat32, ecclAvg, count, 1}, false);
+      ASSERT_FALSE(HasFailure()) << nameOf(what);
+    }
+  }
+  control->blockThreads = before;
+}
+
 INSTANTIATE_TEST_SUITE_P(Staged, DeviceCollectives,
                          ::testing::Values(Setup{1, "cuda", 1}, Setup{2, "cuda", 1}, Setup{4, "cuda", 1},
                                            Setup{8, "cuda", 1}));

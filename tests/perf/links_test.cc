@@ -68,6 +68,20 @@ TEST(Links, AddsUpByInterfaceAndByPath) {
   EXPECT_STREQ(links[5].name, "");
 }
 
+// It has no sockets: its bytes are those of its messages.
+TEST(Links, OfRdmaArePorts) {
+  ecclConnectionInfo_t out = connection("verbs", 1, 1, 700), in = connection("verbs", 1, 0, 300);
+  for (ecclConnectionInfo_t* each : {&out, &in})
+    std::snprintf(each->interface, sizeof each->interface, "mlx5_0:1");
+  LinkRecord links[kMostLinks];
+  sumLinks({out, in, connection("shm", 2, 1, 9)}, 0, "node0", links);
+  EXPECT_STREQ(links[0].name, "mlx5_0:1");
+  EXPECT_EQ(links[0].connections, 2);
+  EXPECT_EQ(links[0].sent, 700u);
+  EXPECT_EQ(links[0].received, 300u);
+  EXPECT_STREQ(links[1].name, "shm");
+}
+
 TEST(Links, CountsWhatClosedSocketsHaveCarriedNotThem) {
   ecclConnectionInfo_t closed = socket("eth0", 1, 1, 100, 10, 0), open = socket("eth0", 1, 1, 50, 5, 0);
   std::snprintf(closed.local, sizeof closed.local, "10.0.0.1:0");

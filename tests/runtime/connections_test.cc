@@ -343,5 +343,21 @@ TEST(ConnectionText, IsOneLineForEachThing) {
       "broke\\x0abadly\n");
 }
 
+TEST(ConnectionText, NamesTheDeviceWhereThereIsNoSocket) {
+  ConnectionList list;
+  transport::ConnectionReport connection;
+  connection.id = {0, 1, 2, 3};
+  connection.peer = 1;
+  connection.sends = true;
+  connection.state = transport::Connection::State::ready;
+  connection.path = "verbs";
+  connection.link = {"mlx5_0:1", "10.0.0.1:17", "10.0.0.2:18"};
+  list.connections = {connection};
+  list.hosts = {"node1"};
+  EXPECT_THAT(textOf(list, {1, "", 0, 2, "node0", 7, 1.5, {}}),
+              HasSubstr("\nconnection rank=0 to=1 peer_host=node1 channel=2 tag=3 path=verbs device=mlx5_0:1 "
+                        "local=10.0.0.1:17 remote=10.0.0.2:18 messages=0 bytes=0 state=ready\n"));
+}
+
 }  // namespace
 }  // namespace eccl::runtime

@@ -243,5 +243,37 @@ TEST_F(ExecutorFailure, AFailedCallLetsTheCallersStreamGoOn) {
   EXPECT_EQ(after, kRanks);
 }
 
+// One rank cannot have what it needs: all are told so at once, and none waits for it.
+TEST(ExecutorOfOneRank, ThatCannotBeMadeIsToldToAll) {
+  setenv("ECCL_DEBUG", "NONE", 1);
+  std::atomic<int> asked{0};
+  addExecutorKind({"broken",
+                   [&](const ExecutorContext&) -> Result<std::shared_ptr<Executor>> {
+                     if (asked++ == 1) return Status::error(Code::device, "the second device is broken");
+                     return std::shared_ptr<Executor>();
+                   },
+                   nullptr});
+  constexpr int kRanks = 4;
+  ecclUniqueId id;
+  ASSERT_EQ(ecclGetUniqueId(&id), ecclSuccess);
+  const auto begun = std::chrono::steady_clock::now();
+  std::atomic<int> own{0};
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < kRanks; ++rank) {
+    threads.emplace_back([&, rank] {
+      ecclComm_t comm = nullptr;
+      const ecclResult_t result = ecclCommInitRank(&comm, kRanks, id, rank);
+      EXPECT_NE(result, ecclSuccess) << rank;
+      EXPECT_EQ(comm, nullptr);
+      EXPECT_THAT(ecclGetLastError(nullptr), HasSubstr("the second device is broken")) << rank;
+      own += std::string_view(ecclGetLastError(nullptr)).find("cannot take part") == std::string_view::npos;
+    });
+  }
+  for (std::thread& each : threads) each.join();
+  removeExecutorKind("broken");
+  EXPECT_EQ(own, 1) << "all others name the rank";
+  EXPECT_LT(std::chrono::steady_clock::now() - begun, std::chrono::seconds(30));
+}
+
 }  // namespace
 }  // namespace eccl::runtime

@@ -10,6 +10,7 @@ namespace eccl::transport::verbs {
 namespace {
 
 constexpr size_t kBytes = 64 << 10;
+constexpr MemoryFor kBoth = MemoryFor::receiving;
 
 /// A device, and memory that goes with the test.
 class MemoryCaches : public ::testing::Test {
@@ -42,11 +43,15 @@ class MemoryCaches : public ::testing::Test {
     verbsEmulationCounters(&counters);
     return counters.registeredBytes;
   }
-  static int usesUntilFound(MemoryCache& cache, const MemoryRange& memory) {
+  static int usesUntilFound(MemoryCache& cache, const MemoryRange& memory, MemoryFor what = kBoth) {
     for (int uses = 1; uses < 100; ++uses) {
-      if (cache.find(memory) != nullptr) return uses;
+      if (cache.find(memory, what) != nullptr) return uses;
     }
     return 0;
+  }
+
+  static bool holds(const Registrations& registrations, uintptr_t address, uint64_t length) {
+    return registrations.reachable(kBoth).holds(address, length);
   }
 
   ContextHandle context_;
@@ -58,14 +63,14 @@ TEST_F(MemoryCaches, MemoryIsRegisteredWhenItIsUsedAgain) {
   MemoryCache cache(domain_.get(), 16 * kBytes, "rank 0");
   EXPECT_EQ(usesUntilFound(cache, buffer(0)), 2);
   EXPECT_EQ(registered(), kBytes);
-  auto whole = cache.find(buffer(0));
-  EXPECT_EQ(cache.find({memory_ + 100, 1000}), whole) << "a part of it is, too";
+  auto whole = cache.find(buffer(0), kBoth);
+  EXPECT_EQ(cache.find({memory_ + 100, 1000}, kBoth), whole) << "a part of it is, too";
   // More is not, and takes its place unless that is used.
-  const auto more = cache.find(buffer(0, 2 * kBytes));
+  const auto more = cache.find(buffer(0, 2 * kBytes), kBoth);
   EXPECT_NE(more, whole);
   EXPECT_EQ(registered(), 3 * kBytes);
   whole.reset();
-  ASSERT_NE(cache.find(buffer(0, 3 * kBytes)), nullptr);
+  ASSERT_NE(cache.find(buffer(0, 3 * kBytes), kBoth), nullptr);
   EXPECT_EQ(registered(), (2 + 3) * kBytes);
 }
 
@@ -75,23 +80,50 @@ TEST_F(MemoryCaches, PeersGetAtNoByteBesideABuffer) {
   const MemoryRange inPages = {memory_ + 100, kBytes};
   EXPECT_EQ(usesUntilFound(cache, inPages), 2);
   EXPECT_EQ(registered(), kBytes);
-  const ibv_mr& region = *cache.find(inPages)->handle;
+  const ibv_mr& region = *cache.find(inPages, kBoth)->handle;
   EXPECT_EQ(region.addr, memory_ + 100);
   EXPECT_EQ(region.length, kBytes);
-  EXPECT_EQ(cache.find({memory_ + 99, kBytes}), nullptr);
+  EXPECT_EQ(cache.find({memory_ + 99, kBytes}, kBoth), nullptr);
   mapAnew(1);  // the page that the last bytes are in
-  EXPECT_EQ(cache.find(inPages), nullptr);
+  EXPECT_EQ(cache.find(inPages, kBoth), nullptr);
+}
+
+// What is registered for messages that are sent is no memory to receive into; the other way round it is.
+TEST_F(MemoryCaches, WhatIsReceivedIntoIsRegisteredForThat) {
+  MemoryCache cache(domain_.get(), 16 * kBytes, "rank 0");
+  ASSERT_EQ(usesUntilFound(cache, buffer(0), MemoryFor::sending), 2);
+  const auto sentFrom = cache.find(buffer(0), MemoryFor::sending);
+  ASSERT_GT(usesUntilFound(cache, buffer(0), MemoryFor::receiving), 0);
+  const auto receivedInto = cache.find(buffer(0), MemoryFor::receiving);
+  EXPECT_NE(receivedInto, sentFrom);
+  ASSERT_EQ(usesUntilFound(cache, buffer(1), MemoryFor::receiving), 2);
+  EXPECT_EQ(cache.find(buffer(1), MemoryFor::sending), cache.find(buffer(1), MemoryFor::receiving));
+  // A whole that is sent from leaves a part that is received into.
+  const uint32_t part = cache.find(buffer(1), MemoryFor::receiving)->handle->lkey;
+  ASSERT_GT(usesUntilFound(cache, buffer(0, 2 * kBytes), MemoryFor::sending), 0);
+  EXPECT_EQ(cache.find(buffer(1), MemoryFor::receiving)->handle->lkey, part);
+}
+
+// As in a ReduceScatter in place: what it receives into is the beginning of what it sends from.
+TEST_F(MemoryCaches, TwoUsesOfOneAddressAreCountedApart) {
+  MemoryCache cache(domain_.get(), 2 * kBytes, "rank 0");
+  const MemoryRange whole = buffer(0, 4 * kBytes), part = buffer(0);
+  EXPECT_EQ(cache.find(whole, MemoryFor::sending), nullptr) << "it is more than the limit";
+  EXPECT_EQ(cache.find(part, MemoryFor::receiving), nullptr) << "that is its first use";
+  EXPECT_EQ(cache.find(whole, MemoryFor::sending), nullptr);
+  EXPECT_NE(cache.find(part, MemoryFor::receiving), nullptr);
 }
 
 TEST_F(MemoryCaches, WhatHasChangedIsRegisteredAnewAndLater) {
   MemoryCache cache(domain_.get(), 16 * kBytes, "rank 0");
   ASSERT_EQ(usesUntilFound(cache, buffer(0)), 2);
   ASSERT_EQ(usesUntilFound(cache, buffer(1)), 2);
-  const uint32_t before = cache.find(buffer(0))->handle->lkey, other = cache.find(buffer(1))->handle->lkey;
+  const uint32_t before = cache.find(buffer(0), kBoth)->handle->lkey,
+                 other = cache.find(buffer(1), kBoth)->handle->lkey;
   mapAnew(0);
   EXPECT_EQ(usesUntilFound(cache, buffer(0)), 4);
-  EXPECT_NE(cache.find(buffer(0))->handle->lkey, before);
-  EXPECT_EQ(cache.find(buffer(1))->handle->lkey, other);
+  EXPECT_NE(cache.find(buffer(0), kBoth)->handle->lkey, before);
+  EXPECT_EQ(cache.find(buffer(1), kBoth)->handle->lkey, other);
   mapAnew(0);
   EXPECT_EQ(usesUntilFound(cache, buffer(0)), 8);
   EXPECT_EQ(registered(), 2 * kBytes);
@@ -100,16 +132,16 @@ TEST_F(MemoryCaches, WhatHasChangedIsRegisteredAnewAndLater) {
 TEST_F(MemoryCaches, TheLimitHoldsAndTheLeastUsedGo) {
   MemoryCache cache(domain_.get(), 3 * kBytes, "rank 0");
   for (int i : {0, 1, 2}) ASSERT_EQ(usesUntilFound(cache, buffer(i)), 2);
-  const auto used = cache.find(buffer(0));
-  ASSERT_NE(cache.find(buffer(1)), nullptr);
+  const auto used = cache.find(buffer(0), kBoth);
+  ASSERT_NE(cache.find(buffer(1), kBoth), nullptr);
   EXPECT_EQ(usesUntilFound(cache, buffer(3)), 2);
   EXPECT_EQ(registered(), 3 * kBytes);
-  EXPECT_NE(cache.find(buffer(1)), nullptr);
-  EXPECT_EQ(cache.find(buffer(2)), nullptr) << "it was used least recently";
+  EXPECT_NE(cache.find(buffer(1), kBoth), nullptr);
+  EXPECT_EQ(cache.find(buffer(2), kBoth), nullptr) << "it was used least recently";
   // Whatever is used stays.
-  const auto alsoUsed = cache.find(buffer(1)), usedTwice = cache.find(buffer(3));
+  const auto alsoUsed = cache.find(buffer(1), kBoth), usedTwice = cache.find(buffer(3), kBoth);
   EXPECT_EQ(usesUntilFound(cache, buffer(4)), 0);
-  EXPECT_EQ(cache.find(buffer(0)), used);
+  EXPECT_EQ(cache.find(buffer(0), kBoth), used);
   EXPECT_EQ(registered(), 3 * kBytes);
   // What is larger than the limit is not, and throws nobody out.
   EXPECT_EQ(usesUntilFound(cache, buffer(5, 4 * kBytes)), 0);
@@ -118,15 +150,15 @@ TEST_F(MemoryCaches, TheLimitHoldsAndTheLeastUsedGo) {
 
 TEST_F(MemoryCaches, OthersMayNeedWhatCanBeLocked) {
   Registrations registrations(domain_.get(), 16 * kBytes, "rank 0");
-  ASSERT_EQ(registrations.use(buffer(0)), nullptr);
-  { ASSERT_NE(registrations.use(buffer(0)), nullptr); }
-  ASSERT_EQ(registrations.use(buffer(1)), nullptr);
-  const auto used = registrations.use(buffer(1));
+  ASSERT_EQ(registrations.use(buffer(0), kBoth), nullptr);
+  { ASSERT_NE(registrations.use(buffer(0), kBoth), nullptr); }
+  ASSERT_EQ(registrations.use(buffer(1), kBoth), nullptr);
+  const auto used = registrations.use(buffer(1), kBoth);
   ASSERT_NE(used, nullptr);
   verbsEmulationLimitMemory(2 * kBytes);
   registrations.add(buffer(2));
-  EXPECT_TRUE(registrations.holds(reinterpret_cast<uintptr_t>(buffer(2).base), kBytes));
-  EXPECT_TRUE(registrations.holds(reinterpret_cast<uintptr_t>(buffer(1).base), kBytes));
+  EXPECT_TRUE(holds(registrations, reinterpret_cast<uintptr_t>(buffer(2).base), kBytes));
+  EXPECT_TRUE(holds(registrations, reinterpret_cast<uintptr_t>(buffer(1).base), kBytes));
   EXPECT_FALSE(registrations.giveBack()) << "all of it is used";
   EXPECT_EQ(registered(), 2 * kBytes);
 }
@@ -151,29 +183,29 @@ TEST_F(MemoryCaches, WhatCannotBeRegisteredGoesByCopies) {
 TEST_F(MemoryCaches, KeysAreForWhatIsUsed) {
   Registrations registrations(domain_.get(), 16 * kBytes, "rank 0");
   const auto address = reinterpret_cast<uintptr_t>(memory_);
-  EXPECT_EQ(registrations.use(buffer(0, 2 * kBytes)), nullptr);
+  EXPECT_EQ(registrations.use(buffer(0, 2 * kBytes), kBoth), nullptr);
   EXPECT_TRUE(registrations.empty());
-  auto all = registrations.use(buffer(0, 2 * kBytes));
+  auto all = registrations.use(buffer(0, 2 * kBytes), kBoth);
   ASSERT_NE(all, nullptr);
   EXPECT_FALSE(registrations.empty());
-  EXPECT_TRUE(registrations.holds(address + 5, 2 * kBytes - 5));
-  EXPECT_FALSE(registrations.holds(address, 2 * kBytes + 1));
-  auto half = registrations.use(buffer(0));
+  EXPECT_TRUE(holds(registrations, address + 5, 2 * kBytes - 5));
+  EXPECT_FALSE(holds(registrations, address, 2 * kBytes + 1));
+  auto half = registrations.use(buffer(0), kBoth);
   all.reset();
-  EXPECT_TRUE(registrations.holds(address, kBytes));
-  EXPECT_FALSE(registrations.holds(address, kBytes + 1));
+  EXPECT_TRUE(holds(registrations, address, kBytes));
+  EXPECT_FALSE(holds(registrations, address, kBytes + 1));
   // The second half is another's now; the first one's keys are good.
   mapAnew(1);
-  EXPECT_EQ(registrations.use(buffer(1)), nullptr);
-  EXPECT_TRUE(registrations.holds(address, kBytes));
+  EXPECT_EQ(registrations.use(buffer(1), kBoth), nullptr);
+  EXPECT_TRUE(holds(registrations, address, kBytes));
   EXPECT_EQ(registered(), 2 * kBytes);
   half.reset();
-  EXPECT_FALSE(registrations.holds(address, kBytes));
+  EXPECT_FALSE(holds(registrations, address, kBytes));
   EXPECT_EQ(registered(), 0u);
   // The user's own do without.
   registrations.add(buffer(3));
-  EXPECT_EQ(registrations.use(buffer(3)), nullptr);
-  EXPECT_EQ(registrations.use(buffer(3)), nullptr);
+  EXPECT_EQ(registrations.use(buffer(3), kBoth), nullptr);
+  EXPECT_EQ(registrations.use(buffer(3), kBoth), nullptr);
   EXPECT_EQ(registered(), kBytes);
 }
 

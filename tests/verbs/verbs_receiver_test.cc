@@ -218,7 +218,7 @@ TEST(VerbsReceiver, KeepsMemoryThatItHasGranted) {
   if (!MemoryWatch::ofProcess().ok()) GTEST_SKIP() << "there is no userfaultfd";
   Wire wire;
   alignas(4096) static std::byte bytes[16384];
-  auto use = wire.use({bytes, sizeof bytes});
+  auto use = wire.use({bytes, sizeof bytes}, MemoryFor::receiving);
   ASSERT_NE(use, nullptr);
   wire.end.offer(0, bytes, 3000);
   wire.path->kick();
@@ -231,6 +231,26 @@ TEST(VerbsReceiver, KeepsMemoryThatItHasGranted) {
   wire.tell(message(0, 3000, Way::granted));
   EXPECT_TRUE(wire.registrations->giveBack());
   EXPECT_EQ(wire.breaks, 0) << wire.reason;
+}
+
+// It may hold what peers must not change: a buffer that several calls send.
+TEST(VerbsReceiver, MemoryThatIsOnlySentFromIsNotWritten) {
+  if (!MemoryWatch::ofProcess().ok()) GTEST_SKIP() << "there is no userfaultfd";
+  Wire wire;
+  alignas(4096) static std::byte bytes[16384];
+  const auto use = wire.use({bytes, sizeof bytes}, MemoryFor::sending);
+  ASSERT_NE(use, nullptr);
+  wire.end.offer(0, bytes, 3000);
+  wire.path->kick();
+  wire.look();
+  EXPECT_EQ(wire.heard.size(), 0u) << "it was granted";
+  EXPECT_EQ(wire.end.offers[0].length, 0u) << "nor is it worth another look";
+  const MemoryKeys keys = wire.registrations->keysOf(bytes, 3000, MemoryFor::sending);
+  ASSERT_TRUE(keys.found);
+  wire.memory[0] = std::byte{7};
+  wire.write(reinterpret_cast<uintptr_t>(bytes), keys.remote, 3000);
+  EXPECT_THAT(wire.failure, HasSubstr("refuses the memory that was written to"));
+  EXPECT_EQ(bytes[0], std::byte{0});
 }
 
 // Half a ring at once; the last word when asked for.

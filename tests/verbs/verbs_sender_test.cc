@@ -127,7 +127,7 @@ TEST(VerbsSender, KeepsMemoryThatMessagesReferTo) {
   if (!MemoryWatch::ofProcess().ok()) GTEST_SKIP() << "there is no userfaultfd";
   Wire wire;
   alignas(4096) static std::byte bytes[16384];
-  auto use = wire.use({bytes, sizeof bytes});
+  auto use = wire.use({bytes, sizeof bytes}, MemoryFor::sending);
   ASSERT_NE(use, nullptr);
   ASSERT_TRUE(trySend(wire.end, std::span<const std::byte>(bytes, 2000), 3));
   EXPECT_EQ(wire.end.slot(0)->flags & kSlotGet, kSlotGet);

@@ -64,7 +64,7 @@ struct VerbsWire final : QueueUser {
     context.attach(end, made.memory.get(), made.shape);
     end.directFrom = context.zeroCopyFrom;
     end.mine = kOwnAddressSpace;
-    end.mine.reachable = registrations.get();
+    end.mine.reachable = &registrations->reachable(kSends ? MemoryFor::sending : MemoryFor::receiving);
     if constexpr (kSends)
       path = std::make_unique<PathEnd>(made.wire(opening), end, place());
     else
@@ -97,9 +97,9 @@ struct VerbsWire final : QueueUser {
     look();
   }
   /// As if a call used memory that is not registered for the second time.
-  std::unique_ptr<MemoryUse> use(const MemoryRange& plain) const {
-    EXPECT_EQ(registrations->use(plain), nullptr);
-    return registrations->use(plain);
+  std::unique_ptr<MemoryUse> use(const MemoryRange& plain, MemoryFor what) const {
+    EXPECT_EQ(registrations->use(plain, what), nullptr);
+    return registrations->use(plain, what);
   }
   void look() {
     while (adapter->completions().poll()) {}

@@ -78,6 +78,14 @@ int verbsEmulationQueuePairState(uint32_t number) {
   return found == world().pairsByNumber.end() ? -1 : found->second->now.qp_state;
 }
 
+int verbsEmulationQueuePairAttributes(uint32_t number, ibv_qp_attr* attributes) {
+  const std::lock_guard lock(world().mutex);
+  const auto found = world().pairsByNumber.find(number);
+  if (found == world().pairsByNumber.end()) return EINVAL;
+  *attributes = found->second->now;
+  return 0;
+}
+
 int verbsEmulationBreakQueuePair(uint32_t number) {
   const std::lock_guard lock(world().mutex);
   const auto found = world().pairsByNumber.find(number);

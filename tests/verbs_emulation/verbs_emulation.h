@@ -99,6 +99,8 @@ int verbsEmulationSetLimits(int device, int maxQp, int maxQpWr, int maxSge, int 
 int verbsEmulationQueuePairs(uint32_t* numbers, int room);
 /// The state of a queue pair, or -1.
 int verbsEmulationQueuePairState(uint32_t number);
+/// What a living queue pair was told so far, as ibv_query_qp() says it.
+int verbsEmulationQueuePairAttributes(uint32_t number, struct ibv_qp_attr* attributes);
 /// IBV_EVENT_QP_FATAL, and the queue pair goes to the error state.
 int verbsEmulationBreakQueuePair(uint32_t number);
 

@@ -235,7 +235,7 @@ class Communicator final : public transport::ControlHandler,
   Status establish(uint64_t id, const transport::Secret& secret, FindMembership&& findMembership);
   // All ranks tell each other their endpoint, wire settings, host and placement; each makes the same tables
   // of it.
-  Status exchange(InitTimes& times);
+  Status exchange(InitTimes& times, const Status& executors);
   // How a device's executors of this communicator meet and talk.
   Meeting meeting(const RankHosts::Gather& gather);
   // How long waits spin before they yield, and how caches are used: by ranks, cores and caches of this machine.

@@ -45,6 +45,8 @@ Status Communicator::establish(uint64_t id, const transport::Secret& secret, Fin
   control_ = std::make_unique<transport::Control>(id_, secret_, rank_, ranks_, controlOptions, this);
   ECCL_TRY(control_->open());
   ECCL_TRY(openEngine());
+  // Told to all when they meet: they would wait for this rank.
+  const Status executors = engine_.openExecutors(options_.device);
   ECCL_TRY(service_.start(
       system(), *acceptor_, *control_, engine_, [this] { diagnosis_.tick(); },
       [this](const Status& why) { onDriverFailed(why); }));
@@ -53,7 +55,7 @@ Status Communicator::establish(uint64_t id, const transport::Secret& secret, Fin
   times.passed("engine");
   ECCL_TRY(control_->connect(membership.parent, initWait()));
   times.passed("control tree");
-  ECCL_TRY(exchange(times));
+  ECCL_TRY(exchange(times, executors));
   if (!options_.settings.connectionsDump.empty()) readySince_ = system().now();
   State expected = State::initialising;
   state_.compare_exchange_strong(expected, State::ready, std::memory_order_acq_rel);
@@ -175,10 +177,10 @@ Status Communicator::openEngine() {
   options.endpoint = [this](int rank) -> const transport::Endpoint& {
     return met_->endpoints[static_cast<size_t>(rank)];
   };
-  return engine_.open(std::move(options), options_.device);
+  return engine_.open(std::move(options));
 }
 
-Status Communicator::exchange(InitTimes& times) {
+Status Communicator::exchange(InitTimes& times, const Status& executors) {
   const Settings& settings = options_.settings;
   const std::string wireText =
       settings.wireText() + format("config.channels=%d..%d\n", options_.minChannels, options_.maxChannels);
@@ -195,10 +197,11 @@ Status Communicator::exchange(InitTimes& times) {
     });
   }
   times.passed("own host");
-  std::string ownDevice;
-  if (device() != nullptr && settings.cudaLanes) {
-    ECCL_ASSIGN(ownDevice, logged(device()->introduce(id_, rank_, ranks_)));
-  }
+  Result<std::string> ownDevice = std::string();
+  if (!executors.ok())
+    ownDevice = executors;
+  else if (device() != nullptr && settings.cudaLanes)
+    ownDevice = logged(device()->introduce(id_, rank_, ranks_));
   const auto tellAll = [this](std::string_view own) {
     auto parts = control_->allGather(own, initWait());
     return state() == State::failed ? parts : logged(std::move(parts));  // a failure has been logged
@@ -207,11 +210,14 @@ Status Communicator::exchange(InitTimes& times) {
     ECCL_ASSIGN(const transport::Parts parts, tellAll(own));
     return parts.list();
   };
-  ECCL_ASSIGN(const transport::Parts parts, tellAll(Introductions::write(own, wireText, mine.text, ownDevice)));
+  const Result<transport::Parts> parts = tellAll(Introductions::write(own, wireText, mine.text, ownDevice));
+  ECCL_TRY(ownDevice.status());
+  ECCL_TRY(parts.status());
   times.passed("introductions");
-  ECCL_ASSIGN(met_, Introductions::read(parts, rank_));
+  ECCL_ASSIGN(met_, Introductions::read(*parts, rank_));
   introduced_.store(true, std::memory_order_release);
   ECCL_TRY(logged(met_->settings));
+  ECCL_TRY(logged(met_->unable));
   if (!child) {
     const auto describeRank = [this](int rank) { return describe(rank); };
     ECCL_ASSIGN(hosts_, RankHosts::meetInCommon(met_, mine.host, rank_, gather, describeRank));
@@ -220,7 +226,12 @@ Status Communicator::exchange(InitTimes& times) {
   engine_.setNearPorts(hosts_->portsOf(rank_));
   ECCL_INFO("%s is here: %s", describe(rank_).c_str(), hosts_->location(rank_).text().c_str());
   times.passed("hosts");
-  if (device() != nullptr) ECCL_TRY(logged(device()->meet(meeting(gather))));
+  if (device() != nullptr) {
+    if (const Status status = device()->meet(meeting(gather)); !status.ok()) {
+      onDriverFailed(status);  // says so to all, unless another rank has been first
+      return asyncStatus();
+    }
+  }
   // Where ranks are must make no difference to what is deterministic.
   auto placement = settings.deterministic ? std::make_shared<const Placement>(Placement::hosts(ranks_))
                                           : std::shared_ptr<const Placement>(hosts_, &where);

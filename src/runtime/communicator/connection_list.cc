@@ -53,6 +53,19 @@ std::string wayOf(const ConnectionReport& connection, const std::string& host, c
                 connection.peer, word(host).c_str(), connection.id.channel, connection.id.tag);
 }
 
+/// Where there is no socket that says so, the line says by which device the connection goes.
+std::string connectionLine(const ConnectionReport& connection, const std::string& way,
+                           const ConnectionOwner& owner) {
+  const transport::LinkReport& link = connection.link;
+  const std::string device = link.device.empty()
+                                 ? ""
+                                 : format(" device=%s local=%s remote=%s", word(link.device).c_str(),
+                                          word(link.local).c_str(), word(link.remote).c_str());
+  return format("connection %s path=%s%s messages=%llu bytes=%llu state=%s\n", way.c_str(),
+                word(connection.path).c_str(), device.c_str(), wide(connection.messages),
+                wide(connection.bytes), stateOf(connection, owner).c_str());
+}
+
 std::string socketLine(const SocketReport& socket, const std::string& way) {
   return format(
       "socket %s interface=%s local=%s remote=%s sent=%llu received=%llu waiting=%llu retransmits=%llu "
@@ -76,9 +89,7 @@ std::string textOf(const ConnectionList& list, const ConnectionOwner& owner) {
   for (size_t i = 0; i < list.connections.size(); ++i) {
     const ConnectionReport& each = list.connections[i];
     const std::string way = wayOf(each, list.hosts[i], owner);
-    text +=
-        format("connection %s path=%s messages=%llu bytes=%llu state=%s\n", way.c_str(),
-               word(each.path).c_str(), wide(each.messages), wide(each.bytes), stateOf(each, owner).c_str());
+    text += connectionLine(each, way, owner);
     for (const SocketReport& socket : each.sockets) text += socketLine(socket, way);
   }
   return text;

@@ -42,8 +42,20 @@ void Engine::close() {
   bell_->engine = nullptr;
 }
 
-Status Engine::open(transport::ConnectorOptions connectorOptions, const std::optional<ExecutorKind>& device) {
+Status Engine::open(transport::ConnectorOptions connectorOptions) {
   ECCL_TRY(reactor_.open(*options_.system));
+  connectorOptions.onBroken = [this](int rank, const std::string& reason) {
+    handler_.onPeerGone(rank, reason);
+  };
+  connectorOptions.onRailLost = [this](const std::string& what) {
+    handler_.onDriverFailed(Status::error(
+        Code::remote, "a rail is lost: %s. Mend it, or leave it out by ECCL_SOCKET_IFNAME", what.c_str()));
+  };
+  connector_ = std::make_unique<transport::Connector>(std::move(connectorOptions), reactor_);
+  return {};
+}
+
+Status Engine::openExecutors(const std::optional<ExecutorKind>& device) {
   bell_ = std::make_shared<Bell>();
   bell_->engine = this;
   const auto reaching = [this](auto act) {
@@ -56,14 +68,6 @@ Status Engine::open(transport::ConnectorOptions connectorOptions, const std::opt
                             reaching([](Engine& engine) { engine.role_.announce([] {}); }), nullptr},
                            device));
   if (device) role_.servePromptly();
-  connectorOptions.onBroken = [this](int rank, const std::string& reason) {
-    handler_.onPeerGone(rank, reason);
-  };
-  connectorOptions.onRailLost = [this](const std::string& what) {
-    handler_.onDriverFailed(Status::error(
-        Code::remote, "a rail is lost: %s. Mend it, or leave it out by ECCL_SOCKET_IFNAME", what.c_str()));
-  };
-  connector_ = std::make_unique<transport::Connector>(std::move(connectorOptions), reactor_);
   return {};
 }
 

@@ -77,9 +77,12 @@ class Engine : DriverRole::Bells {
   /// `handler` is there until close().
   Engine(EngineOptions options, EngineHandler& handler);
   ~Engine();
-  /// Makes reactor, executors and Connector; needed before anything else. ConnectorOptions::onBroken is set
-  /// here. `device`: the communicator is of that kind. Errors: system, or an executor's.
-  Status open(transport::ConnectorOptions connectorOptions, const std::optional<ExecutorKind>& device);
+  /// Makes reactor and Connector; needed before anything else. ConnectorOptions::onBroken is set here. Error:
+  /// system.
+  Status open(transport::ConnectorOptions connectorOptions);
+  /// Makes the executors; needed before Runs. `device`: the communicator is of that kind. Error: an executor's;
+  /// logged.
+  Status openExecutors(const std::optional<ExecutorKind>& device);
 
   /// From here on what executors ring comes to nothing: their streams may outlive the handler. Idempotent; by
   /// the owner, when nothing is under way.

@@ -89,18 +89,31 @@ Status Engine::begin(Run& run) {
   return {};
 }
 
-// All that messages may be sent from or received into. What is a part of the memory before it goes with that.
+// All that messages may be sent from or received into. The longest first: a part of what is used already, for
+// no less, needs nothing of its own.
 void Engine::useMemory(Run& run) {
-  std::vector<transport::MemoryRange> all;
+  using transport::MemoryFor;
+  struct Used {
+    transport::MemoryRange memory;
+    MemoryFor what;
+    bool covers(const Used& other) const {
+      return memory.contains(other.memory.base, other.memory.bytes) &&
+             (what == MemoryFor::receiving || other.what == MemoryFor::sending);
+    }
+  };
+  std::vector<Used> all;
   for (int space = 0; space < kMemorySpaces; ++space) {
     const Plan::Bytes bytes = run.plan->used[space];
-    if (bytes.end > bytes.begin)
-      all.push_back({run.view.buffers[space] + bytes.begin, bytes.end - bytes.begin});
+    if (bytes.end <= bytes.begin) continue;
+    all.push_back({{run.view.buffers[space] + bytes.begin, bytes.end - bytes.begin},
+                   bytes.posted ? MemoryFor::receiving : MemoryFor::sending});
   }
-  std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.bytes > b.bytes; });
+  std::sort(all.begin(), all.end(), [](const Used& a, const Used& b) {
+    return std::pair(a.memory.bytes, a.what) > std::pair(b.memory.bytes, b.what);
+  });
   for (auto it = all.begin(); it != all.end(); ++it) {
-    const auto contains = [it](const auto& other) { return other.contains(it->base, it->bytes); };
-    if (std::none_of(all.begin(), it, contains)) connector_->transports().useMemory(*it, &run.uses);
+    if (std::none_of(all.begin(), it, [&](const Used& other) { return other.covers(*it); }))
+      connector_->transports().useMemory(it->memory, it->what, &run.uses);
   }
 }
 

@@ -70,7 +70,10 @@ Plan::Bytes usedOf(const Plan& plan, Space space) {
     if (extent.offset > end) return {};
     end = std::max(end, extent.offset + extent.elements);
   }
-  return {extents[0].offset * plan.view.elementBytes, end * plan.view.elementBytes};
+  const auto& operands = plan.program->operands;
+  return {extents[0].offset * plan.view.elementBytes, end * plan.view.elementBytes,
+          std::any_of(operands.begin(), operands.end(),
+                      [space](const Operand& each) { return each.space == space && each.posted; })};
 }
 
 /// How many messages of so many bytes may be on their way to another rank at once.

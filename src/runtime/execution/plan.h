@@ -31,6 +31,7 @@ struct Plan {
   /// By space: the bytes that its blocks take. Empty where others' lie between them.
   struct Bytes {
     size_t begin = 0, end = 0;
+    bool posted = false;  // peers may write there: see Operand::posted
   };
   Bytes used[kMemorySpaces];
   std::vector<int32_t> relayedAt;                 // by step

@@ -41,6 +41,7 @@ Status Executors::open(ExecutorContext context, const std::optional<ExecutorKind
     others_.push_back(device_);
     return {};
   }
+  gpuMemory_.open();
   std::vector<ExecutorKind> kinds;
   {
     std::lock_guard lock(table().mutex);
@@ -60,6 +61,15 @@ Executor& Executors::ofAddress(const void* address) const {
 }
 
 Result<Executor*> Executors::of(const void* send, const void* receive) const {
+  // The fast path does not ask: it makes calls like one that came here.
+  for (const auto& [what, buffer] : {std::pair("send", send), std::pair("receive", receive)}) {
+    if (gpuMemory_.holds(buffer))
+      return Status::error(
+          Code::invalidArgument,
+          "the %s buffer %p is memory of a GPU, and this communicator takes the host's only: set "
+          "ECCL_DEVICE=cuda before it is made",
+          what, buffer);
+  }
   if (others_.empty()) return host_.get();
   if (device_ != nullptr) {
     for (const auto& [what, buffer] : {std::pair("send", send), std::pair("receive", receive)}) {

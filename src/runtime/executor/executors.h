@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "runtime/executor/executor.h"
+#include "runtime/executor/gpu_memory.h"
 
 namespace eccl::runtime {
 
@@ -55,6 +56,7 @@ class Executors {
   std::shared_ptr<Executor> host_;
   std::shared_ptr<Executor> device_;
   std::vector<std::shared_ptr<Executor>> others_;  // all but the host's
+  GpuMemory gpuMemory_;                            // of a host communicator, which has no executor for it
 };
 
 }  // namespace eccl::runtime

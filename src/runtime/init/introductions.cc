@@ -5,6 +5,7 @@
 
 #include "base/in_common.h"
 #include "base/log.h"
+#include "base/printable.h"
 #include "runtime/init/cluster_exchange.h"
 #include "transport/bootstrap/ranks.h"
 #include "transport/net/bytes.h"
@@ -12,8 +13,9 @@
 namespace eccl::runtime {
 namespace {
 
-constexpr uint32_t kProtocol = 17;   // of what ranks tell each other when they meet
+constexpr uint32_t kProtocol = 18;   // of what ranks tell each other when they meet
 constexpr size_t kMaxDevice = 4096;  // bytes that an executor says of itself
+constexpr size_t kMaxReason = 2048;  // bytes that a rank says of why it cannot take part
 
 /// "ECCL_ALGO=ring\nECCL_SLOTS=8\n" → line of that name in another text, for messages.
 std::string lineOf(const std::string& text, const std::string& name) {
@@ -65,9 +67,13 @@ Status readOne(std::string_view part, size_t from, int rank, Introductions& all,
   const std::string_view endpointBytes = reader.text(4096), wire = reader.text(1 << 16);
   all.hosts.emplace_back(reader.text(RankHosts::kMaxIntroduction));
   all.devices.emplace_back(reader.text(kMaxDevice));
+  const std::string_view reason = reader.text(kMaxReason);
   if (!reader.finished())
     return Status::error(
         Code::remote, "rank %zu sent a malformed introduction; all ranks need the same version of ECCL", from);
+  if (!reason.empty() && all.unable.ok())
+    all.unable = Status::error(Code::remote, "rank %zu cannot take part in this communicator: %s", from,
+                               printable(std::string(reason)).c_str());
   auto known = settings.find(wire);
   if (known == settings.end()) known = settings.try_emplace(std::string(wire)).first;
   known->second.push_back(static_cast<int>(from));
@@ -79,13 +85,14 @@ Status readOne(std::string_view part, size_t from, int rank, Introductions& all,
 }  // namespace
 
 std::string Introductions::write(const transport::Endpoint& own, const std::string& settings,
-                                 const std::string& host, const std::string& device) {
+                                 const std::string& host, const Result<std::string>& device) {
   return transport::ByteWriter()
       .put(kProtocol)
       .text(own.encode())
       .text(settings)
       .text(host)
-      .text(device)
+      .text(device.ok() ? *device : "")
+      .text(std::string_view(device.status().message()).substr(0, kMaxReason))
       .take();
 }
 

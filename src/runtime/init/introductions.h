@@ -19,11 +19,12 @@ struct Introductions {
   std::vector<std::string> hosts;              ///< by rank: RankHosts::Introduction::text
   std::vector<std::string> devices;            ///< by rank: what Executor::introduce() said
   Status settings;  ///< ok if all ranks have said the same; else names the setting and the ranks
+  Status unable;    ///< ok if all ranks can take part; else names the first that cannot, and why
 
   /// What one rank says: where it can be reached, the settings that must be the same everywhere
-  /// ("NAME=value\n"...), of its host, and of its device.
+  /// ("NAME=value\n"...), of its host, and of its device, or why it cannot take part.
   static std::string write(const transport::Endpoint& own, const std::string& settings, const std::string& host,
-                           const std::string& device);
+                           const Result<std::string>& device);
   /// What all have said. Bytes of others are bounded and checked. Errors are the same on all ranks and logged:
   /// invalidUsage for another version of ECCL, remote for what cannot be read. `rank` is the reader's, for
   /// messages.

@@ -45,9 +45,10 @@ void RankTransports::deregisterMemory(const MemoryRange& memory) {
   }
 }
 
-void RankTransports::useMemory(const MemoryRange& memory, std::vector<std::unique_ptr<MemoryUse>>* uses) {
+void RankTransports::useMemory(const MemoryRange& memory, MemoryFor what,
+                               std::vector<std::unique_ptr<MemoryUse>>* uses) {
   for (Transport* each : using_) {
-    for (auto& use : each->useMemory(memory)) uses->push_back(std::move(use));
+    for (auto& use : each->useMemory(memory, what)) uses->push_back(std::move(use));
   }
 }
 

@@ -23,6 +23,7 @@
 
 #include "base/status.h"
 #include "program/slot_ring.h"
+#include "transport/core/link_report.h"
 #include "transport/core/socket_report.h"
 #include "transport/net/address.h"
 #include "transport/net/stream.h"
@@ -112,6 +113,8 @@ class Path {
   /// What its sockets have carried and how they fare, the first of them first; after a break as they were
   /// before. None: it has no sockets of its own.
   virtual std::vector<SocketReport> sockets() const { return {}; }
+  /// Of a path without sockets: which device it goes by.
+  virtual LinkReport link() const { return {}; }
   /// The driver is about to sleep: have it woken when this end can go on. After this call the driver looks
   /// once more. It calls afterSleep() when it is awake.
   virtual void beforeSleep() {}

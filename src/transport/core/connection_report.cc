@@ -18,6 +18,7 @@ ConnectionReport reportOf(const Connection& connection) {
   if (const Path* path = connection.path(); path != nullptr) {
     report.path = path->name();
     report.sockets = path->sockets();
+    report.link = path->link();
   }
   return report;
 }

@@ -21,6 +21,7 @@ struct ConnectionReport {
   uint64_t messages = 0;  ///< published by the sender, or taken by the receiver
   uint64_t bytes = 0;     ///< of these messages, also of those that went from memory to memory
   std::vector<SocketReport> sockets;
+  LinkReport link;  ///< of a path without sockets
 };
 
 /// By the driver. Three system calls for each socket.

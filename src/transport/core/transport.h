@@ -165,6 +165,9 @@ struct MemoryRange {
   auto operator<=>(const MemoryRange&) const = default;
 };
 
+/// What a call does with memory: messages are only sent from there, or received into it as well.
+enum class MemoryFor : uint8_t { sending, receiving };
+
 /// Memory that a call under way uses, as a transport sees it. Owner: the call, until no message is read from
 /// there or written to it any more. Threads: the driver's.
 class MemoryUse {
@@ -197,10 +200,12 @@ class Transport {
   /// The last registration of it has ended. Not called for what is registered when the transport is
   /// destroyed.
   virtual void deregisterMemory(const MemoryRange& /*memory*/) {}
-  /// A call is about to send from this memory or to receive into it, whether it is registered or not. The
-  /// transport may see to it that its devices reach the memory while the call keeps what is returned, all of
-  /// which ends before the transport. Empty: it does nothing.
-  virtual std::vector<std::unique_ptr<MemoryUse>> useMemory(const MemoryRange& /*memory*/) { return {}; }
+  /// A call is about to use this memory, whether it is registered or not. The transport may see to it that its
+  /// devices reach the memory while the call keeps what is returned, all of which ends before the transport.
+  /// Empty: it does nothing.
+  virtual std::vector<std::unique_ptr<MemoryUse>> useMemory(const MemoryRange& /*memory*/, MemoryFor /*what*/) {
+    return {};
+  }
   /// Whether useMemory() may be of use.
   virtual bool usesMemory() const { return false; }
   /// In a forked child: closes descriptors, touches nothing that the parent uses.

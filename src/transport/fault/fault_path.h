@@ -45,6 +45,7 @@ class FaultPath final : public Path {
   std::vector<SocketReport> sockets() const override {
     return path_ != nullptr ? path_->sockets() : std::vector<SocketReport>();
   }
+  LinkReport link() const override { return path_ != nullptr ? path_->link() : LinkReport(); }
   void beforeSleep() override;
   void afterSleep() override;
   bool drained() const override { return outer_.control->released == outer_.next; }

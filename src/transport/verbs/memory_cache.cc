@@ -10,7 +10,6 @@ namespace {
 
 constexpr size_t kMostKnown = 4096;     // buffers whose uses are counted
 constexpr uint32_t kMostNeeded = 4096;  // uses before memory that comes and goes is registered again
-constexpr int kAccess = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
 
 }  // namespace
 
@@ -21,24 +20,24 @@ MemoryCache::~MemoryCache() {
   if (made_ == 0) return;
   const auto number = [](uint64_t value) { return static_cast<unsigned long long>(value); };
   ECCL_INFO(
-      "%s registered memory with %s that the user had not: %llu buffers, %llu bytes at most at once; used "
-      "again %llu times, changed %llu times",
-      owner_.c_str(), ibv_get_device_name(domain_->context->device), number(made_), number(most_),
-      number(found_), number(changed_));
+      "%s registered memory with %s that the user had not: %llu buffers, %llu of them to receive into, %llu "
+      "bytes at most at once; used again %llu times, changed %llu times",
+      owner_.c_str(), ibv_get_device_name(domain_->context->device), number(made_), number(writable_),
+      number(most_), number(found_), number(changed_));
 }
 
-std::shared_ptr<const MemoryCache::Region> MemoryCache::find(const MemoryRange& memory) {
+std::shared_ptr<const MemoryCache::Region> MemoryCache::find(const MemoryRange& memory, MemoryFor what) {
   if (limit_ == 0 || !ready()) return nullptr;
   dropChanged();
-  for (const auto& region : regions_) {
-    if (!region->asked.contains(memory.base, memory.bytes)) continue;
-    region->usedAt = ++clock_;
+  if (const auto* region =
+          regions_.find(memory.base, memory.bytes, [what](const auto& each) { return each->serves(what); })) {
+    (*region)->usedAt = ++clock_;
     ++found_;
-    return region;
+    return *region;
   }
   if (uses_.size() >= kMostKnown) uses_.clear();
-  Uses& uses = uses_[memory.base];
-  return ++uses.seen < uses.needed ? nullptr : add(memory);
+  Uses& uses = uses_[{memory.base, what}];
+  return ++uses.seen < uses.needed ? nullptr : add(memory, what);
 }
 
 // What has changed and does not show yet is not to be used.
@@ -57,55 +56,56 @@ bool MemoryCache::ready() {
 }
 
 void MemoryCache::dropChanged() {
-  const auto changed = std::partition(regions_.begin(), regions_.end(),
-                                      [](const auto& region) { return !region->mark->changed(); });
-  for (auto it = changed; it != regions_.end(); ++it) {
-    bytes_ -= (*it)->pages.bytes;
+  const uint64_t changes = watch_->changes();
+  if (std::exchange(changes_, changes) == changes) return;
+  regions_.endIf([&](const std::shared_ptr<Region>& region) {
+    if (!region->mark->changed()) return false;
+    bytes_ -= region->pages.bytes;
     ++changed_;
-    Uses& uses = uses_[(*it)->asked.base];
+    Uses& uses = uses_[{region->asked.base, region->what}];
     uses = {0, std::min(2 * uses.needed, kMostNeeded)};
-  }
-  regions_.erase(changed, regions_.end());
+    return true;
+  });
 }
 
-/// Those of which `which` is true and that nobody refers to.
+/// Those of which `which` is true and that nobody refers to. How many.
 template <class Which>
-void MemoryCache::giveUp(const Which& which) {
-  const auto idle = std::partition(regions_.begin(), regions_.end(), [&](const auto& region) {
-    return region.use_count() > 1 || !which(*region);
+size_t MemoryCache::giveUp(const Which& which) {
+  return regions_.endIf([&](const std::shared_ptr<Region>& region) {
+    if (region.use_count() > 1 || !which(*region)) return false;
+    bytes_ -= region->pages.bytes;
+    return true;
   });
-  for (auto it = idle; it != regions_.end(); ++it) bytes_ -= (*it)->pages.bytes;
-  regions_.erase(idle, regions_.end());
 }
 
 bool MemoryCache::makeRoom(uint64_t bytes) {
   while (bytes_ + bytes > limit_) {
     const Region* oldest = nullptr;
-    for (const auto& region : regions_) {
+    for (const auto& each : regions_) {
+      const std::shared_ptr<Region>& region = each.value;
       if (region.use_count() == 1 && (oldest == nullptr || region->usedAt < oldest->usedAt))
         oldest = region.get();
     }
     if (oldest == nullptr) return false;
-    uses_[oldest->asked.base].seen = 0;
+    uses_[{oldest->asked.base, oldest->what}].seen = 0;
     giveUp([&](const Region& region) { return &region == oldest; });
   }
   return true;
 }
 
 bool MemoryCache::giveBack() {
-  const size_t before = regions_.size();
-  giveUp([](const Region&) { return true; });
-  return regions_.size() < before;
+  return giveUp([](const Region&) { return true; }) > 0;
 }
 
 // Watched first: what changes from then on shows.
-std::shared_ptr<MemoryCache::Region> MemoryCache::add(const MemoryRange& memory) {
+std::shared_ptr<MemoryCache::Region> MemoryCache::add(const MemoryRange& memory, MemoryFor what) {
   auto region = std::make_shared<Region>();
   region->asked = memory;
+  region->what = what;
   region->pages = MemoryWatch::pagesOf(memory);
   const uint64_t bytes = region->pages.bytes;
   const auto refused = [&](uint32_t needed) {
-    uses_[memory.base] = {0, needed};
+    uses_[{memory.base, what}] = {0, needed};
     return nullptr;
   };
   if (bytes > limit_ || !makeRoom(bytes)) return refused(2);
@@ -113,8 +113,9 @@ std::shared_ptr<MemoryCache::Region> MemoryCache::add(const MemoryRange& memory)
   if (!mark.ok()) return refused(kMostNeeded);
   region->mark = mark.take();
   // What else lies in the pages is nobody's but the process's.
-  Result<MemoryHandle> handle = registerWith(domain_, memory.base, memory.bytes, kAccess);
-  if (!handle.ok() && giveBack()) handle = registerWith(domain_, memory.base, memory.bytes, kAccess);
+  const int access = what == MemoryFor::receiving ? IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE : 0;
+  Result<MemoryHandle> handle = registerWith(domain_, memory.base, memory.bytes, access);
+  if (!handle.ok() && giveBack()) handle = registerWith(domain_, memory.base, memory.bytes, access);
   if (!handle.ok()) {
     if (!std::exchange(saidRefused_, true))
       ECCL_INFO("%s: %s. What the user has not registered there goes by copies", owner_.c_str(),
@@ -122,19 +123,22 @@ std::shared_ptr<MemoryCache::Region> MemoryCache::add(const MemoryRange& memory)
     return refused(kMostNeeded);
   }
   region->handle = handle.take();
-  giveUp([&](const Region& other) { return memory.contains(other.asked.base, other.asked.bytes); });
+  giveUp([&](const Region& other) {
+    return memory.contains(other.asked.base, other.asked.bytes) && region->serves(other.what);
+  });
   region->usedAt = ++clock_;
   most_ = std::max(most_, bytes_ += bytes);
   ++made_;
-  regions_.push_back(region);
+  writable_ += what == MemoryFor::receiving;
+  regions_.add(memory, region);
   return region;
 }
 
 void MemoryCache::closeAfterFork() {
   made_ = 0;
-  for (const auto& region : regions_) {
-    region->handle.release();
-    region->mark.release();
+  for (const auto& each : regions_) {
+    each.value->handle.release();
+    each.value->mark.release();
   }
 }
 

@@ -2,13 +2,14 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
-#include <unordered_map>
-#include <vector>
+#include <utility>
 
 #include "transport/verbs/adapter.h"
 #include "transport/verbs/memory_watch.h"
+#include "transport/verbs/range_index.h"
 
 namespace eccl::transport::verbs {
 
@@ -21,7 +22,9 @@ class MemoryCache {
  public:
   /// A buffer, registered as long as somebody has a reference to it.
   struct Region {
-    MemoryRange asked, pages;  // what peers may write to; what is locked and watched
+    MemoryRange asked, pages;  // what the device gets at; what is locked and watched
+    MemoryFor what;            // sending: peers cannot write to it
+    bool serves(MemoryFor use) const { return what == MemoryFor::receiving || use == MemoryFor::sending; }
     std::unique_ptr<MemoryWatch::Mark> mark;
     MemoryHandle handle;
     uint64_t usedAt = 0;
@@ -33,7 +36,7 @@ class MemoryCache {
   ~MemoryCache();
   /// A region that holds all of this memory, which has to stay as it is while it is used. Null: there is none,
   /// and it goes by copies. Why there will be none for any memory is said once (INFO).
-  std::shared_ptr<const Region> find(const MemoryRange& memory);
+  std::shared_ptr<const Region> find(const MemoryRange& memory, MemoryFor what);
   /// Gives up what nobody refers to: others need memory to be locked. False: there is nothing.
   bool giveBack();
   /// In a forked child.
@@ -47,19 +50,21 @@ class MemoryCache {
   bool ready();
   void dropChanged();
   bool makeRoom(uint64_t bytes);
-  std::shared_ptr<Region> add(const MemoryRange& memory);
+  std::shared_ptr<Region> add(const MemoryRange& memory, MemoryFor what);
   template <class Which>
-  void giveUp(const Which& which);
+  size_t giveUp(const Which& which);
 
   ibv_pd* const domain_;
   uint64_t limit_;
   const std::string owner_;
   MemoryWatch* watch_ = nullptr;
-  std::vector<std::shared_ptr<Region>> regions_;
+  RangeIndex<std::shared_ptr<Region>> regions_;  // by what they were asked for
+  uint64_t changes_ = 0;                         // of the watch, when all were looked at
   uint64_t bytes_ = 0, clock_ = 0;
-  uint64_t most_ = 0, made_ = 0, found_ = 0, changed_ = 0;  // bytes; and regions, for ~MemoryCache()
+  // Bytes; and regions, for ~MemoryCache().
+  uint64_t most_ = 0, made_ = 0, writable_ = 0, found_ = 0, changed_ = 0;
   bool saidRefused_ = false;
-  std::unordered_map<const std::byte*, Uses> uses_;
+  std::map<std::pair<const std::byte*, MemoryFor>, Uses> uses_;  // by where a buffer begins
 };
 
 }  // namespace eccl::transport::verbs

@@ -112,7 +112,9 @@ void MemoryWatch::takeReports() {
       end = begin + report.arg.remap.len;
     }
     for (Mark* each = marks_; each != nullptr; each = each->next_) {
-      if (begin < each->end_ && each->begin_ < end) each->changed_.store(true, std::memory_order_release);
+      if (begin >= each->end_ || each->begin_ >= end) continue;
+      each->changed_.store(true, std::memory_order_release);
+      changes_.fetch_add(1, std::memory_order_release);
     }
   }
 }

@@ -48,6 +48,8 @@ class MemoryWatch {
   /// Waits, not long, until each change of what is watched that has begun shows in its mark. False: one still
   /// does not.
   bool settle();
+  /// Grows whenever a mark changes; as certain as they are.
+  uint64_t changes() const { return changes_.load(std::memory_order_acquire); }
 
  private:
   MemoryWatch() = default;
@@ -60,6 +62,7 @@ class MemoryWatch {
   Fd reports_;
   std::mutex mutex_;  // of the marks, and from reading a report until they show it
   Mark* marks_ = nullptr;
+  std::atomic<uint64_t> changes_ = 0;
 };
 
 }  // namespace eccl::transport::verbs

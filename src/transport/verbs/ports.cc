@@ -48,6 +48,15 @@ std::optional<Gid> best(const Port& port, const VerbsOptions& options, const Gid
   return found;
 }
 
+std::string addressText(const Gid& gid) {
+  char address[INET6_ADDRSTRLEN] = "?";
+  if (gid.isIpv4())
+    inet_ntop(AF_INET, gid.raw.raw + 12, address, sizeof address);
+  else
+    inet_ntop(AF_INET6, gid.raw.raw, address, sizeof address);
+  return address;
+}
+
 }  // namespace
 
 bool Gid::isIpv4() const {
@@ -62,12 +71,11 @@ bool Gid::isLinkLocal() const {
 
 std::string textOf(const Gid& gid) {
   const char* const kinds[] = {"InfiniBand", "RoCE v1", "RoCE v2"};
-  char address[INET6_ADDRSTRLEN] = "?";
-  if (gid.isIpv4())
-    inet_ntop(AF_INET, gid.raw.raw + 12, address, sizeof address);
-  else
-    inet_ntop(AF_INET6, gid.raw.raw, address, sizeof address);
-  return format("GID %d, %s, %s", gid.index, kinds[static_cast<int>(gid.kind)], address);
+  return format("GID %d, %s, %s", gid.index, kinds[static_cast<int>(gid.kind)], addressText(gid).c_str());
+}
+
+std::string hostTextOf(const Gid& gid) {
+  return gid.isIpv4() ? addressText(gid) : "[" + addressText(gid) + "]";
 }
 
 std::optional<Port> readPort(ibv_context* context, const std::string& device, uint8_t number,

@@ -24,6 +24,8 @@ struct Gid {
 };
 /// "GID 3, RoCE v2, 10.0.1.1".
 std::string textOf(const Gid& gid);
+/// "10.0.1.1", "[fe80::1]".
+std::string hostTextOf(const Gid& gid);
 
 /// A port that is active. A value.
 struct Port {

@@ -18,6 +18,10 @@ constexpr uint8_t kRnrForever = 7;
 constexpr uint8_t kHopLimit = 255;
 constexpr uint32_t kReceiveBit = 1u << 31;  // in the lower half of a request's number
 
+std::string endText(bool ethernet, const Gid& gid, uint16_t lid, uint32_t number) {
+  return (ethernet ? hostTextOf(gid) : format("lid-%u", lid)) + format(":%u", number);
+}
+
 }  // namespace
 
 QueuePair::QueuePair(Adapter& adapter, const Port& port, const Gid& gid, const QueueNeed& need,
@@ -99,6 +103,8 @@ Status QueuePair::connect(const QueueAddress& peer) {
   Gid theirs{peer.gidIndex, static_cast<GidKind>(std::min<uint8_t>(peer.gidKind, 2)), {}};
   std::memcpy(theirs.raw.raw, peer.gid, sizeof peer.gid);
   peerText_ = port_.ethernet ? textOf(theirs) : format("LID %u", peer.lid);
+  local_ = endText(port_.ethernet, gid_, port_.lid, queue_->qp_num);
+  remote_ = endText(port_.ethernet, theirs, peer.lid, peer.number);
   if ((peer.ethernet != 0) != port_.ethernet)
     return Status::error(Code::remote, "%s is %s, and the peer's port is not", port_.text().c_str(),
                          port_.ethernet ? "Ethernet" : "InfiniBand");

@@ -64,6 +64,12 @@ class QueuePair final : public CompletionUser, public PortUser {
   /// "rxea:1, GID 1, RoCE v2, 10.0.1.1", and the peer's GID.
   const std::string& text() const { return text_; }
   const std::string& peerText() const { return peerText_; }
+  /// Both ends of a connected pair: "10.0.1.1:17", the number of the queue pair behind its port's address,
+  /// which on InfiniBand is the LID ("lid-5:17").
+  const std::string& local() const { return local_; }
+  const std::string& remote() const { return remote_; }
+  /// "rxea:1".
+  std::string device() const { return port_.text(); }
 
   /// How many more requests can be put together.
   uint32_t room() const;
@@ -108,7 +114,7 @@ class QueuePair final : public CompletionUser, public PortUser {
   const QueueNeed need_;
   const VerbsOptions options_;
   uint32_t firstPacket_ = 0;
-  std::string text_, peerText_;
+  std::string text_, peerText_, local_, remote_;
   QueueUser* user_ = nullptr;
   uint32_t completionNumber_ = 0;
   bool joined_ = false;

@@ -27,7 +27,7 @@ void Registrations::add(const MemoryRange& memory) {
   if (!handle.ok() && giveBack()) handle = make();
   std::lock_guard lock(mutex_);
   if (handle.ok()) {
-    registered_[memory] = handle.take();
+    registered_.add(memory, handle.take());
     count();
   } else if (!std::exchange(saidRefused_, true)) {
     ECCL_WARN("%s. What the user has registered there goes by copies", handle.status().message().c_str());
@@ -35,18 +35,16 @@ void Registrations::add(const MemoryRange& memory) {
 }
 
 void Registrations::remove(const MemoryRange& memory) {
-  decltype(registered_)::node_type node;  // ends last: that takes the kernel long, and lanes ask meanwhile
+  std::optional<MemoryHandle> handle;  // ends last: that takes the kernel long, and lanes ask meanwhile
   std::lock_guard lock(mutex_);
-  node = registered_.extract(memory);
+  handle = registered_.take(memory);
   count();
 }
 
-std::unique_ptr<MemoryUse> Registrations::use(const MemoryRange& memory) {
+std::unique_ptr<MemoryUse> Registrations::use(const MemoryRange& memory, MemoryFor what) {
   std::lock_guard lock(mutex_);
-  for (const auto& [range, handle] : registered_) {
-    if (range.contains(memory.base, memory.bytes)) return nullptr;
-  }
-  std::shared_ptr<const MemoryCache::Region> region = cache_.find(memory);
+  if (registered(memory.base, memory.bytes) != nullptr) return nullptr;
+  std::shared_ptr<const MemoryCache::Region> region = cache_.find(memory, what);
   if (region == nullptr) return nullptr;
   used_.push_front({memory, std::move(region)});
   count();
@@ -58,23 +56,19 @@ bool Registrations::giveBack() {
   return cache_.giveBack();
 }
 
-// Few ranges are registered or used, and they may overlap.
-MemoryKeys Registrations::keysOf(const std::byte* memory, uint64_t length) const {
+// Few are used by calls under way.
+MemoryKeys Registrations::keysOf(const std::byte* memory, uint64_t length, MemoryFor what) const {
   std::lock_guard lock(mutex_);
   for (const Used& used : used_) {
-    if (used.memory.contains(memory, length))
+    if (used.memory.contains(memory, length) && used.region->serves(what))
       return {true, used.region->handle->lkey, used.region->handle->rkey, used.region};
   }
-  for (const auto& [range, handle] : registered_) {
-    if (range.base > memory) break;
-    if (range.contains(memory, length)) return {true, handle->lkey, handle->rkey, nullptr};
-  }
-  return {};
+  const MemoryHandle* const handle = registered(memory, length);
+  return handle == nullptr ? MemoryKeys() : MemoryKeys{true, (*handle)->lkey, (*handle)->rkey, nullptr};
 }
 
 void Registrations::closeAfterFork() {
-  for (auto& [range, handle] : registered_) handle.release();
-  registered_.clear();
+  for (auto& each : registered_) each.value.release();
   cache_.closeAfterFork();
 }
 

@@ -3,7 +3,6 @@
 
 #include <atomic>
 #include <list>
-#include <map>
 #include <mutex>
 
 #include "transport/verbs/memory_cache.h"
@@ -21,7 +20,7 @@ struct MemoryKeys {
 /// What the user has registered (ecclCommRegister) with one device, and memory that calls under way use and
 /// that is in its MemoryCache. Messages in it go without a copy. Owner: the VerbsTransport, as long as there
 /// are Uses. Any thread.
-class Registrations final : public Reachable {
+class Registrations final {
  public:
   /// See MemoryCache.
   Registrations(ibv_pd* domain, uint64_t cached, const std::string& owner)
@@ -31,15 +30,16 @@ class Registrations final : public Reachable {
   void remove(const MemoryRange& memory);
   /// A call uses this memory, as long as it keeps what is returned. Null: it goes by copies, or is registered
   /// anyway.
-  std::unique_ptr<MemoryUse> use(const MemoryRange& memory);
+  std::unique_ptr<MemoryUse> use(const MemoryRange& memory, MemoryFor what);
   /// Others need memory to be locked; see MemoryCache.
   bool giveBack();
-  bool holds(uint64_t address, uint64_t length) const override {
-    return keysOf(reinterpret_cast<const std::byte*>(address), length).found;
+  /// What messages can be sent from without a copy, or received into.
+  const Reachable& reachable(MemoryFor what) const {
+    return what == MemoryFor::sending ? sentFrom_ : receivedInto_;
   }
   bool empty() const { return count_.load(std::memory_order_relaxed) == 0; }
-  /// Of these bytes, if one registration holds them all.
-  MemoryKeys keysOf(const std::byte* memory, uint64_t length) const;
+  /// Of these bytes, if one registration holds them all and is for that.
+  MemoryKeys keysOf(const std::byte* memory, uint64_t length, MemoryFor what) const;
   /// In a forked child.
   void closeAfterFork();
 
@@ -50,14 +50,29 @@ class Registrations final : public Reachable {
     std::shared_ptr<const MemoryCache::Region> region;
   };
   class Use;
+  class Part final : public Reachable {
+   public:
+    Part(const Registrations& its, MemoryFor what) : its_(its), what_(what) {}
+    bool holds(uint64_t address, uint64_t length) const override {
+      return its_.keysOf(reinterpret_cast<const std::byte*>(address), length, what_).found;
+    }
+
+   private:
+    const Registrations& its_;
+    const MemoryFor what_;
+  };
+  const MemoryHandle* registered(const std::byte* memory, uint64_t length) const {
+    return registered_.find(memory, length, [](const MemoryHandle&) { return true; });
+  }
   void count() { count_ = registered_.size() + used_.size(); }
 
   ibv_pd* const domain_;
   mutable std::mutex mutex_;
-  std::map<MemoryRange, MemoryHandle> registered_;
+  RangeIndex<MemoryHandle> registered_;
   MemoryCache cache_;
   std::list<Used> used_;
   std::atomic<size_t> count_ = 0;  // of both
+  const Part sentFrom_{*this, MemoryFor::sending}, receivedInto_{*this, MemoryFor::receiving};
   bool saidRefused_ = false;
 };
 

@@ -60,6 +60,11 @@ void VerbsPath::onPeerPoison() {
   if (end()) storeRelease(peerPoison_, 1u);
 }
 
+// Of several queue pairs, which go between the same ports, the first stands for all.
+LinkReport VerbsPath::link() const {
+  return {queue().device(), queue().local(), queue().remote()};
+}
+
 void VerbsPath::poison() {
   if (!live()) return;
   if (queue().room() > 0) {

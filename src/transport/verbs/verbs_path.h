@@ -48,6 +48,7 @@ class VerbsPath : public Path {
   bool pollsMemory() const override { return true; }
   void poll() override { adapter_.completions().poll(); }
   void beforeSleep() override { adapter_.completions().arm(); }
+  LinkReport link() const override;
   void poison() override;
   void closeAfterFork() override;
   /// See QueueUser.

@@ -64,7 +64,8 @@ void VerbsReceiver::grant() {
         granted.sequence == message + 1 || hasCome(message))
       continue;
     if (queue().room() < 2) break;
-    MemoryKeys keys = registrations().keysOf(kOwnAddressSpace.at(offer.offset), offer.length);
+    MemoryKeys keys =
+        registrations().keysOf(kOwnAddressSpace.at(offer.offset), offer.length, MemoryFor::receiving);
     if (!keys.found) continue;
     granted = {message + 1, offer.length, std::move(keys.region)};
     VerbsFrame header{};

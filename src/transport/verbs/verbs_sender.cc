@@ -27,7 +27,8 @@ void VerbsSender::noteReferences() {
   for (; noted_ != end_.next; ++noted_) {
     Slot& slot = *end_.slot(noted_);
     if ((slot.flags & kSlotGet) != 0)
-      references_[noted_ & (end_.shape.slots - 1)] = registrations().keysOf(payloadOf(end_, slot), slot.length);
+      references_[noted_ & (end_.shape.slots - 1)] =
+          registrations().keysOf(payloadOf(end_, slot), slot.length, MemoryFor::sending);
   }
 }
 

@@ -30,7 +30,8 @@ Result<std::unique_ptr<Path>> openPath(VerbsEnd& made, End& end, Opening& openin
   context.attach(end, made.memory.get(), made.shape);
   end.directFrom = context.zeroCopyFrom;
   end.mine = kOwnAddressSpace;
-  end.mine.reachable = made.rail->registrations;
+  constexpr MemoryFor kUse = std::is_same_v<End, SendEnd> ? MemoryFor::sending : MemoryFor::receiving;
+  end.mine.reachable = &made.rail->registrations->reachable(kUse);
   auto path = std::make_unique<PathEnd>(made.wire(opening), end, arguments...);
   if (Status status = path->start(); !status.ok()) {
     path.reset();

@@ -1,0 +1,36 @@
+#include "runtime/executor/gpu_memory.h"
+
+#include <dlfcn.h>
+
+namespace eccl::runtime {
+namespace {
+
+// As cuda.h has them.
+constexpr int kSuccess = 0;                     // CUDA_SUCCESS
+constexpr int kMemoryType = 2, kIsManaged = 8;  // CU_POINTER_ATTRIBUTE_MEMORY_TYPE, _IS_MANAGED
+constexpr unsigned kDeviceMemory = 2;           // CU_MEMORYTYPE_DEVICE
+constexpr int kVersion = 12000;                 // of the functions that are asked for: CUDA 12.0
+
+}  // namespace
+
+// The library stays: whoever loaded it uses it, and a driver cannot be unloaded.
+void GpuMemory::open() {
+  void* const driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+  if (driver == nullptr) return;
+  using Find = int(const char* name, void** function, int version, uint64_t flags, int* status);
+  auto* const find = reinterpret_cast<Find*>(dlsym(driver, "cuGetProcAddress_v2"));
+  void* function = nullptr;
+  if (find == nullptr || find("cuPointerGetAttributes", &function, kVersion, 0, nullptr) != kSuccess) return;
+  ask_ = reinterpret_cast<Ask*>(function);
+}
+
+bool GpuMemory::holds(const void* memory) const {
+  if (ask_ == nullptr || memory == nullptr) return false;
+  int attributes[] = {kMemoryType, kIsManaged};
+  unsigned type = 0, managed = 0;
+  void* values[] = {&type, &managed};
+  return ask_(2, attributes, values, reinterpret_cast<uintptr_t>(memory)) == kSuccess &&
+         type == kDeviceMemory && managed == 0;
+}
+
+}  // namespace eccl::runtime
