@@ -61,6 +61,34 @@ TEST_F(ShortCalls, HaveNoMoreMessagesThanThereAreSlots) {
   EXPECT_GT(barriersOf(four, 12), 4 * kEach * kCalls);
 }
 
+// Flags of lines come again after 2^31 messages, whose numbers are skipped here, but for those near each wrap.
+// What an old line holds is never taken for a new message: rank 0 looks long before rank 1 has sent one. The
+// last calls of every other round leave lines that nobody writes to until messages with their flags come there.
+TEST_F(ShortCalls, NeverTakeAnOldLineForANewOne) {
+  Ranks ranks(2, "lanes");
+  std::barrier together(2);
+  for (int round = 0; round < 5 && !HasFailure(); ++round) {
+    ranks.each([&](int rank) {
+      const DeviceStream stream;
+      for (int call = 0; call < 12; ++call) {
+        const size_t count = round % 2 == 0 && call >= 8 ? 1024 : 1;
+        const int mine = 1000 * round + 10 * call + rank;
+        const DeviceBuffer<int> data(std::vector<int>(count, mine));
+        together.arrive_and_wait();
+        if (rank == 1) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+        EXPECT_EQ(ecclAllReduce(data.data(), data.data(), count, ecclInt32, ecclSum, ranks.comm(rank),
+                                asStream(stream.native())),
+                  ecclSuccess);
+        stream.synchronize();
+        EXPECT_EQ(data.read(), std::vector<int>(count, 2 * mine + (rank == 0 ? 1 : -1)))
+            << "round " << round << ", call " << call;
+        together.arrive_and_wait();  // to free memory waits for all streams
+      }
+    });
+    ++Cuda::get().control->advances;
+  }
+}
+
 class ShortCallsInARow : public test::CudaTest {
  protected:
   static constexpr int kCalls = 20;

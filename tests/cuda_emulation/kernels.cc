@@ -2,8 +2,11 @@
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
+#include <map>
+#include <mutex>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include "cuda_emulation/emulation.h"
 #include "runtime/cuda/lanes/run_block.h"
@@ -99,6 +102,45 @@ size_t argumentBytes(Function) {
   return sizeof(lanes::Calls);
 }
 
+/// The numbers of a ring's messages go on to just before its lines are cleaned next, as if many messages had
+/// gone by slots. Both ends are idle, and come to the same numbers, each in its own kernel.
+void advance(lanes::End& end, bool receives) {
+  constexpr uint64_t kBefore = 2 * lanes::kSlots, kEvery = lanes::kCleanEvery;
+  const uint64_t next = (end.next / kEvery + 1) * kEvery - kBefore + end.next % lanes::kSlots;
+  if (next <= end.next) return;
+  const uint64_t by = next - end.next;
+  end.next += by;
+  if (receives) {
+    end.considered += by;
+    return;
+  }
+  end.releasedSeen += by;
+  end.lastReference += by;
+  if (end.sender->released != 0) end.sender->released += by;
+}
+
+/// As Control::advances says, once for each end.
+void advanceRings(const lanes::Calls& calls) {
+  static std::mutex mutex;
+  static auto* const advanced = new std::map<const lanes::End*, int>;
+  const int times = control().advances;
+  const std::lock_guard lock(mutex);
+  for (uint32_t c = 0; times > 0 && c < calls.count; ++c) {
+    const lanes::BlockProgram& program = *calls.call[c].program;
+    const auto* const bytes = reinterpret_cast<const std::byte*>(&program);
+    const auto* const plans = reinterpret_cast<const lanes::LanePlan*>(bytes + program.laneList);
+    const auto* const ends = reinterpret_cast<const lanes::EndOf*>(bytes + program.endList);
+    for (uint32_t lane = 0; lane < program.lanes; ++lane) {
+      for (uint32_t e = plans[lane].firstEnd; e < plans[lane].firstEnd + plans[lane].ends; ++e) {
+        for (uint32_t strip = 0; strip < program.width; ++strip) {
+          lanes::End* const end = ends[e].strips + strip;
+          if (std::exchange((*advanced)[end], times) != times) advance(*end, ends[e].receives);
+        }
+      }
+    }
+  }
+}
+
 void runKernel(Function kernel, unsigned blocks, const std::vector<std::byte>& arguments, int ordinal) {
   static std::atomic<int> resident[kDevices];
   lanes::Calls calls;
@@ -108,6 +150,7 @@ void runKernel(Function kernel, unsigned blocks, const std::vector<std::byte>& a
   if ((resident[ordinal] += static_cast<int>(blocks)) > kRoom)
     violation(kInvalidValue, "%d blocks are asked for on a device that has room for %d",
               resident[ordinal].load(), kRoom);
+  advanceRings(calls);
   const auto count = static_cast<uint32_t>(control().blockThreads);
   std::vector<std::thread> threads;
   std::vector<std::unique_ptr<BlockBarrier>> barriers;
