@@ -6,10 +6,11 @@ namespace eccl::runtime {
 namespace {
 
 // As cuda.h has them.
-constexpr int kSuccess = 0;                     // CUDA_SUCCESS
-constexpr int kMemoryType = 2, kIsManaged = 8;  // CU_POINTER_ATTRIBUTE_MEMORY_TYPE, _IS_MANAGED
-constexpr unsigned kDeviceMemory = 2;           // CU_MEMORYTYPE_DEVICE
-constexpr int kVersion = 12000;                 // of the functions that are asked for: CUDA 12.0
+constexpr cuda::DriverCode kSuccess{};                   // CUDA_SUCCESS
+constexpr auto kMemoryType = cuda::PointerAttribute{2};  // CU_POINTER_ATTRIBUTE_MEMORY_TYPE
+constexpr auto kIsManaged = cuda::PointerAttribute{8};   // CU_POINTER_ATTRIBUTE_IS_MANAGED
+constexpr unsigned kDeviceMemory = 2;                    // CU_MEMORYTYPE_DEVICE
+constexpr int kVersion = 12000;                          // of the functions that are asked for: CUDA 12.0
 
 }  // namespace
 
@@ -17,7 +18,7 @@ constexpr int kVersion = 12000;                 // of the functions that are ask
 void GpuMemory::open() {
   void* const driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
   if (driver == nullptr) return;
-  using Find = int(const char* name, void** function, int version, uint64_t flags, int* status);
+  using Find = cuda::DriverCode(const char* name, void** function, int version, uint64_t flags, int* status);
   auto* const find = reinterpret_cast<Find*>(dlsym(driver, "cuGetProcAddress_v2"));
   void* function = nullptr;
   if (find == nullptr || find("cuPointerGetAttributes", &function, kVersion, 0, nullptr) != kSuccess) return;
@@ -26,7 +27,7 @@ void GpuMemory::open() {
 
 bool GpuMemory::holds(const void* memory) const {
   if (ask_ == nullptr || memory == nullptr) return false;
-  int attributes[] = {kMemoryType, kIsManaged};
+  cuda::PointerAttribute attributes[] = {kMemoryType, kIsManaged};
   unsigned type = 0, managed = 0;
   void* values[] = {&type, &managed};
   return ask_(2, attributes, values, reinterpret_cast<uintptr_t>(memory)) == kSuccess &&

@@ -3,6 +3,11 @@
 
 #include <cstdint>
 
+namespace eccl::runtime::cuda {
+enum DriverCode : int;        // CUresult
+enum PointerAttribute : int;  // CUpointer_attribute
+}  // namespace eccl::runtime::cuda
+
 namespace eccl::runtime {
 
 /// What the CUDA driver that this process has loaded says of memory. It loads none. A value; constant once
@@ -15,7 +20,8 @@ class GpuMemory {
   bool holds(const void* memory) const;
 
  private:
-  using Ask = int(unsigned number, int* attributes, void** values, unsigned long long pointer);
+  using Ask = cuda::DriverCode(unsigned number, cuda::PointerAttribute* attributes, void** values,
+                               unsigned long long pointer);
   Ask* ask_ = nullptr;  // cuPointerGetAttributes
 };
 
