@@ -87,10 +87,16 @@ TEST_P(CudaLifecycle, AStallNamesTheRankThatIsMissing) {
   Ranks ranks(2, GetParam());
   const DeviceStream stream;
   const DeviceBuffer<int> data(std::vector<int>(kCount, 1));
+  std::string said;
   ::testing::internal::CaptureStderr();
   callAlone(ranks, data, stream);
-  std::this_thread::sleep_for(std::chrono::milliseconds(7500));  // told at 6.4 s, when 5 s are over
-  const std::string said = ::testing::internal::GetCapturedStderr();
+  // It is told when 5 s are over and the time has doubled once more.
+  for (int seconds = 0; seconds < 40 && said.find("has waited") == std::string::npos; ++seconds) {
+    std::this_thread::sleep_for(std::chrono::seconds(1));
+    said += ::testing::internal::GetCapturedStderr();
+    ::testing::internal::CaptureStderr();
+  }
+  said += ::testing::internal::GetCapturedStderr();
   EXPECT_THAT(said,
               AllOf(HasSubstr("rank 0"), HasSubstr(" s in AllReduce(count 5000"), HasSubstr("for rank 1")));
   EXPECT_EQ(ecclCommAbort(ranks.comm(0)), ecclSuccess);
