@@ -53,4 +53,10 @@ std::string inQuotes(std::string_view text) {
   return result + '"';
 }
 
+std::string shortened(const std::string& text, size_t most) {
+  if (text.size() <= most) return text;
+  const size_t last = most / 2 + 1;
+  return text.substr(0, most - 1 - last) + "~" + text.substr(text.size() - last);
+}
+
 }  // namespace eccl

@@ -15,4 +15,8 @@ std::string printable(std::string_view text, std::string_view kept = "");
 /// The name must not be one that std has too: std::string_view as an argument would find that one.
 std::string inQuotes(std::string_view text);
 
+/// `text` if it has at most `most` bytes, else its first and last ones with "~" between: names that are alike
+/// differ at the end. `most` is 3 or more.
+std::string shortened(const std::string& text, size_t most);
+
 }  // namespace eccl

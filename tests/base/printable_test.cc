@@ -61,5 +61,13 @@ TEST(Printable, MessagesAre) {
   EXPECT_EQ(Status::fromErrno(2, "%s", "\x9b").message(), "\\x9b: No such file or directory");
 }
 
+TEST(Shortened, KeepsBothEnds) {
+  EXPECT_EQ(shortened("mlx5_0:1", 15), "mlx5_0:1");
+  EXPECT_EQ(shortened("rocep1s0f0np0:1", 15), "rocep1s0f0np0:1");
+  EXPECT_EQ(shortened("rocex525400c0fe123455:1", 15), "rocex5~123455:1");
+  EXPECT_NE(shortened("rocex525400c0fe123455:1", 15), shortened("rocex525400c0fe123455:2", 15));
+  EXPECT_EQ(shortened("abcd", 3), "~cd");
+}
+
 }  // namespace
 }  // namespace eccl

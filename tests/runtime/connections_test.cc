@@ -323,16 +323,22 @@ TEST(ConnectionText, GoesToADeviceAsItIs) {
   EXPECT_FALSE(std::filesystem::exists("/dev/null.0000000000000000.0"));
 }
 
-TEST(ConnectionText, IsOneLineForEachThing) {
+/// From rank 0 to rank 1 of node1.
+ConnectionList oneConnection() {
   ConnectionList list;
-  transport::ConnectionReport connection;
-  connection.id = {0, 1, 2, 3};
-  connection.peer = 1;
-  connection.sends = true;
+  list.connections.resize(1);
+  list.connections[0].id = {0, 1, 2, 3};
+  list.connections[0].peer = 1;
+  list.connections[0].sends = true;
+  list.hosts = {"node1"};
+  return list;
+}
+
+TEST(ConnectionText, IsOneLineForEachThing) {
+  ConnectionList list = oneConnection();
+  transport::ConnectionReport& connection = list.connections[0];
   connection.state = transport::Connection::State::failed;
   connection.failure = "it broke\nbadly";
-  list.connections = {connection};
-  list.hosts = {"node1"};
   const std::string text =
       textOf(list, {0xabc, "my job", 0, 2, "node0", 7, 1.5, Status::error(Code::remote, "rank 1 is lost")});
   EXPECT_EQ(
@@ -344,16 +350,11 @@ TEST(ConnectionText, IsOneLineForEachThing) {
 }
 
 TEST(ConnectionText, NamesTheDeviceWhereThereIsNoSocket) {
-  ConnectionList list;
-  transport::ConnectionReport connection;
-  connection.id = {0, 1, 2, 3};
-  connection.peer = 1;
-  connection.sends = true;
+  ConnectionList list = oneConnection();
+  transport::ConnectionReport& connection = list.connections[0];
   connection.state = transport::Connection::State::ready;
   connection.path = "verbs";
   connection.link = {"mlx5_0:1", "10.0.0.1:17", "10.0.0.2:18"};
-  list.connections = {connection};
-  list.hosts = {"node1"};
   EXPECT_THAT(textOf(list, {1, "", 0, 2, "node0", 7, 1.5, {}}),
               HasSubstr("\nconnection rank=0 to=1 peer_host=node1 channel=2 tag=3 path=verbs device=mlx5_0:1 "
                         "local=10.0.0.1:17 remote=10.0.0.2:18 messages=0 bytes=0 state=ready\n"));

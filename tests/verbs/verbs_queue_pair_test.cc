@@ -5,8 +5,6 @@
 namespace eccl::transport::verbs {
 namespace {
 
-using ::testing::AllOf;
-using ::testing::HasSubstr;
 using ::testing::MatchesRegex;
 using ::testing::SizeIs;
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/printable.h"
 #include "runtime/api/handles.h"
 
 using namespace eccl;
@@ -24,14 +25,6 @@ void copyText(char (&to)[size], const std::string& text) {
   to[length] = '\0';
 }
 
-/// What has no room loses its middle: names of devices that are alike differ at the end, and the port is there.
-template <size_t size>
-void copyEnds(char (&to)[size], const std::string& text) {
-  constexpr size_t kEnd = (size - 2) / 2 + 1;
-  copyText(to,
-           text.size() < size ? text : text.substr(0, size - 2 - kEnd) + "~" + text.substr(text.size() - kEnd));
-}
-
 ecclConnectionInfo_t infoOf(const ConnectionReport& connection, const std::string& host) {
   ecclConnectionInfo_t info{};
   info.peer = connection.peer;
@@ -47,7 +40,7 @@ ecclConnectionInfo_t infoOf(const ConnectionReport& connection, const std::strin
   info.bytes = connection.bytes;
   copyText(info.path, connection.path);
   copyText(info.peerHost, host);
-  copyEnds(info.interface, connection.link.device);
+  copyText(info.interface, shortened(connection.link.device, sizeof info.interface - 1));  // the port stays
   copyText(info.local, connection.link.local);
   copyText(info.remote, connection.link.remote);
   return info;

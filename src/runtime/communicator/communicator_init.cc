@@ -217,7 +217,10 @@ Status Communicator::exchange(InitTimes& times, const Status& executors) {
   ECCL_ASSIGN(met_, Introductions::read(*parts, rank_));
   introduced_.store(true, std::memory_order_release);
   ECCL_TRY(logged(met_->settings));
-  ECCL_TRY(logged(met_->unable));
+  if (met_->unable >= 0) {
+    return logged(Status::error(Code::remote, "%s cannot take part in this communicator: %s",
+                                describe(met_->unable).c_str(), met_->whyUnable.c_str()));
+  }
   if (!child) {
     const auto describeRank = [this](int rank) { return describe(rank); };
     ECCL_ASSIGN(hosts_, RankHosts::meetInCommon(met_, mine.host, rank_, gather, describeRank));

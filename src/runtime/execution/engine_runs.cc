@@ -97,8 +97,7 @@ void Engine::useMemory(Run& run) {
     transport::MemoryRange memory;
     MemoryFor what;
     bool covers(const Used& other) const {
-      return memory.contains(other.memory.base, other.memory.bytes) &&
-             (what == MemoryFor::receiving || other.what == MemoryFor::sending);
+      return memory.contains(other.memory.base, other.memory.bytes) && serves(what, other.what);
     }
   };
   std::vector<Used> all;

@@ -71,9 +71,10 @@ Status readOne(std::string_view part, size_t from, int rank, Introductions& all,
   if (!reader.finished())
     return Status::error(
         Code::remote, "rank %zu sent a malformed introduction; all ranks need the same version of ECCL", from);
-  if (!reason.empty() && all.unable.ok())
-    all.unable = Status::error(Code::remote, "rank %zu cannot take part in this communicator: %s", from,
-                               printable(std::string(reason)).c_str());
+  if (!reason.empty() && all.unable < 0) {
+    all.unable = static_cast<int>(from);
+    all.whyUnable = printable(reason);
+  }
   auto known = settings.find(wire);
   if (known == settings.end()) known = settings.try_emplace(std::string(wire)).first;
   known->second.push_back(static_cast<int>(from));

@@ -19,7 +19,8 @@ struct Introductions {
   std::vector<std::string> hosts;              ///< by rank: RankHosts::Introduction::text
   std::vector<std::string> devices;            ///< by rank: what Executor::introduce() said
   Status settings;  ///< ok if all ranks have said the same; else names the setting and the ranks
-  Status unable;    ///< ok if all ranks can take part; else names the first that cannot, and why
+  int unable = -1;  ///< the first rank that cannot take part; -1: all can
+  std::string whyUnable;
 
   /// What one rank says: where it can be reached, the settings that must be the same everywhere
   /// ("NAME=value\n"...), of its host, and of its device, or why it cannot take part.

@@ -167,6 +167,10 @@ struct MemoryRange {
 
 /// What a call does with memory: messages are only sent from there, or received into it as well.
 enum class MemoryFor : uint8_t { sending, receiving };
+/// Whether memory that is there for `what` is good for `use`.
+constexpr bool serves(MemoryFor what, MemoryFor use) {
+  return what == MemoryFor::receiving || use == MemoryFor::sending;
+}
 
 /// Memory that a call under way uses, as a transport sees it. Owner: the call, until no message is read from
 /// there or written to it any more. Threads: the driver's.

@@ -29,8 +29,8 @@ MemoryCache::~MemoryCache() {
 std::shared_ptr<const MemoryCache::Region> MemoryCache::find(const MemoryRange& memory, MemoryFor what) {
   if (limit_ == 0 || !ready()) return nullptr;
   dropChanged();
-  if (const auto* region =
-          regions_.find(memory.base, memory.bytes, [what](const auto& each) { return each->serves(what); })) {
+  if (const auto* region = regions_.find(memory.base, memory.bytes,
+                                         [what](const auto& each) { return serves(each->what, what); })) {
     (*region)->usedAt = ++clock_;
     ++found_;
     return *region;
@@ -124,7 +124,7 @@ std::shared_ptr<MemoryCache::Region> MemoryCache::add(const MemoryRange& memory,
   }
   region->handle = handle.take();
   giveUp([&](const Region& other) {
-    return memory.contains(other.asked.base, other.asked.bytes) && region->serves(other.what);
+    return memory.contains(other.asked.base, other.asked.bytes) && serves(what, other.what);
   });
   region->usedAt = ++clock_;
   most_ = std::max(most_, bytes_ += bytes);

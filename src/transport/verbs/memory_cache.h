@@ -24,7 +24,6 @@ class MemoryCache {
   struct Region {
     MemoryRange asked, pages;  // what the device gets at; what is locked and watched
     MemoryFor what;            // sending: peers cannot write to it
-    bool serves(MemoryFor use) const { return what == MemoryFor::receiving || use == MemoryFor::sending; }
     std::unique_ptr<MemoryWatch::Mark> mark;
     MemoryHandle handle;
     uint64_t usedAt = 0;

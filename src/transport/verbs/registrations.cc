@@ -60,7 +60,7 @@ bool Registrations::giveBack() {
 MemoryKeys Registrations::keysOf(const std::byte* memory, uint64_t length, MemoryFor what) const {
   std::lock_guard lock(mutex_);
   for (const Used& used : used_) {
-    if (used.memory.contains(memory, length) && used.region->serves(what))
+    if (used.memory.contains(memory, length) && serves(used.region->what, what))
       return {true, used.region->handle->lkey, used.region->handle->rkey, used.region};
   }
   const MemoryHandle* const handle = registered(memory, length);
