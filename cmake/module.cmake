@@ -16,6 +16,7 @@ function(eccl_add_module target)
   endif()
   set_property(TARGET ${target} APPEND PROPERTY LINK_DEPENDS ${map})
   set_target_properties(${target} PROPERTIES LINKER_LANGUAGE CXX)
+  eccl_unite(${target})
 endfunction()
 
 # eccl_add_transport_module(<name> SOURCES ... [LIBRARIES ...]): the target eccl_transport_<name>

@@ -25,13 +25,13 @@ const Algorithm& tree() {
   return *findAlgorithm(Collective::allReduce, "tree");
 }
 
-CostModel parsed(std::string_view text) {
+CostModel modelOf(std::string_view text) {
   auto model = CostModel::parse(text, "file");
   EXPECT_TRUE(model.ok()) << model.status().message();
   return model.ok() ? model.take() : CostModel();
 }
 
-std::string errorOf(std::string_view text) {
+std::string errorOfModel(std::string_view text) {
   auto model = CostModel::parse(text, "file");
   if (model.ok()) return "it parses";
   EXPECT_EQ(model.status().code(), Code::invalidArgument);
@@ -54,7 +54,7 @@ TEST(CostTerms, HaveNamesOfTheirOwn) {
 }
 
 TEST(CostModelText, ComesBackAsItWas) {
-  EXPECT_EQ(parsed(CostModel().text()), CostModel());
+  EXPECT_EQ(modelOf(CostModel().text()), CostModel());
   std::mt19937_64 random(3);
   std::uniform_real_distribution<double> exponent(-300, 9), factor(-3, 3), bytes(0, 18);
   for (int round = 0; round < 200; ++round) {
@@ -68,24 +68,24 @@ TEST(CostModelText, ComesBackAsItWas) {
     }
     std::shuffle(corrections.begin(), corrections.end(), random);
     const CostModel model(parameters, corrections);
-    const CostModel again = parsed(model.text());
+    const CostModel again = modelOf(model.text());
     ASSERT_EQ(again, model);
     ASSERT_EQ(again.text(), model.text());
   }
 }
 
 TEST(CostModelText, WhatIsNotGivenIsTheDefault) {
-  EXPECT_EQ(parsed(""), CostModel());
-  EXPECT_EQ(parsed("\n \t\n# call 5\n"), CostModel());
+  EXPECT_EQ(modelOf(""), CostModel());
+  EXPECT_EQ(modelOf("\n \t\n# call 5\n"), CostModel());
   CostParameters parameters = CostParameters::defaults();
   parameters[CostTerm::notice] = 0.5;
   parameters[CostTerm::store] = 1e9;
-  EXPECT_EQ(parsed("notice 0.5\r\n\tstore.64K  1e9 # much\n").parameters(), parameters);
-  EXPECT_EQ(parsed("store.64K 1e9\nnotice 5e-1").parameters(), parameters);
+  EXPECT_EQ(modelOf("notice 0.5\r\n\tstore.64K  1e9 # much\n").parameters(), parameters);
+  EXPECT_EQ(modelOf("store.64K 1e9\nnotice 5e-1").parameters(), parameters);
 }
 
 TEST(CostModelText, CorrectionsAreRead) {
-  EXPECT_EQ(parsed("correct AllReduce ring memory 2 65536 1.25\ncorrect AllReduce ring network 4 8 0.5\n")
+  EXPECT_EQ(modelOf("correct AllReduce ring memory 2 65536 1.25\ncorrect AllReduce ring network 4 8 0.5\n")
                 .corrections(),
             (std::vector<Correction>{{&ring(), false, 4, 8, 0.5}, {&ring(), true, 2, 65536, 1.25}}));
 }
@@ -123,12 +123,12 @@ TEST(CostModelText, SaysWhatIsWrongAndInWhichLine) {
   for (const auto& [line, what] : kWrong) {
     const std::string text =
         std::string("# a file\ncall 1\ncorrect AllReduce tree memory 3 8.0 2\n\n") + line + "\nhand-over 1\n";
-    EXPECT_THAT(errorOf(text), AllOf(StartsWith("file:5: \"" + std::string(line)), HasSubstr(what)));
+    EXPECT_THAT(errorOfModel(text), AllOf(StartsWith("file:5: \"" + std::string(line)), HasSubstr(what)));
   }
 }
 
 TEST(CostModelText, LongLinesAreNotRepeatedWhole) {
-  EXPECT_LT(errorOf(std::string(100'000, 'x')).size(), 200u);
+  EXPECT_LT(errorOfModel(std::string(100'000, 'x')).size(), 200u);
 }
 
 class CostModelFile : public ::testing::Test {

@@ -14,13 +14,13 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-std::vector<Measurement> parsed(std::string_view text) {
+std::vector<Measurement> measurementsOf(std::string_view text) {
   auto measurements = parseMeasurements(text, "file");
   EXPECT_TRUE(measurements.ok()) << measurements.status().message();
   return measurements.ok() ? measurements.take() : std::vector<Measurement>{};
 }
 
-std::string errorOf(std::string_view text) {
+std::string errorOfMeasurements(std::string_view text) {
   auto measurements = parseMeasurements(text, "file");
   if (measurements.ok()) return "it parses";
   EXPECT_EQ(measurements.status().code(), Code::invalidArgument);
@@ -62,13 +62,13 @@ TEST(Measurements, ComeBackAsTheyWere) {
         {&algorithms()[random() % algorithms().size()], size, placement, std::pow(10, exponent(random))});
   }
   const std::string text = textOf(measurements);
-  expectSame(parsed(text), measurements);
-  EXPECT_EQ(textOf(parsed(text)), text);
-  EXPECT_EQ(textOf({}), "");
+  expectSame(measurementsOf(text), measurements);
+  EXPECT_EQ(textOf(measurementsOf(text)), text);
+  EXPECT_EQ(textOf(std::vector<Measurement>{}), "");
 }
 
 TEST(Measurements, AreLines) {
-  const auto found = parsed(
+  const auto found = measurementsOf(
       "# two calls on two hosts\n"
       "ranks 0:0:0 0:0:0 1:1:1\ncores 2 8.5\n"
       "\tcall AllReduce ring 1024 4 131072 8 registered 12.5 # of many\r\n"
@@ -87,7 +87,7 @@ TEST(Measurements, AreLines) {
   EXPECT_EQ(found[1].placement, found[0].placement);
   EXPECT_EQ(found[1].size.slots, 2);
   EXPECT_FALSE(found[1].size.registered);
-  EXPECT_TRUE(parsed("").empty());
+  EXPECT_TRUE(measurementsOf("").empty());
 }
 
 TEST(Measurements, SayWhatIsWrongAndInWhichLine) {
@@ -129,30 +129,33 @@ TEST(Measurements, SayWhatIsWrongAndInWhichLine) {
       {"call AllReduce ring 1 4 64 2 plain 1 2", "the last word is the microseconds"},
   };
   for (const auto& [line, what] : kWrong) {
-    EXPECT_THAT(errorOf("ranks 0:0:0 1:1:1\ncores 1 1\n\n" + line + "\n# after\n"),
+    EXPECT_THAT(errorOfMeasurements("ranks 0:0:0 1:1:1\ncores 1 1\n\n" + line + "\n# after\n"),
                 AllOf(StartsWith("file:4: \"" + line), HasSubstr(what)));
   }
 }
 
 TEST(Measurements, CallsComeAfterTheirRanksAndCores) {
   const std::string call = "call AllReduce ring 1 4 64 2 plain 1\n";
-  EXPECT_THAT(errorOf(call), HasSubstr("file:1: "));
-  EXPECT_THAT(errorOf(call), HasSubstr("the ranks are missing above"));
-  EXPECT_THAT(errorOf("ranks 0:0:0\n" + call), HasSubstr("the cores of a machine are missing above"));
-  EXPECT_THAT(errorOf("ranks 0:0:0 1:0:0\ncores 4\n" + call), HasSubstr("file:3: "));
-  EXPECT_THAT(errorOf("cores 4\nranks 0:0:0\n" + call), HasSubstr("the cores of a machine are missing above"));
+  EXPECT_THAT(errorOfMeasurements(call), HasSubstr("file:1: "));
+  EXPECT_THAT(errorOfMeasurements(call), HasSubstr("the ranks are missing above"));
+  EXPECT_THAT(errorOfMeasurements("ranks 0:0:0\n" + call),
+              HasSubstr("the cores of a machine are missing above"));
+  EXPECT_THAT(errorOfMeasurements("ranks 0:0:0 1:0:0\ncores 4\n" + call), HasSubstr("file:3: "));
+  EXPECT_THAT(errorOfMeasurements("cores 4\nranks 0:0:0\n" + call),
+              HasSubstr("the cores of a machine are missing above"));
   // New ranks have new cores.
-  EXPECT_THAT(errorOf("ranks 0:0:0\ncores 4\n" + call + "ranks 0:0:0\n" + call), HasSubstr("file:5: "));
+  EXPECT_THAT(errorOfMeasurements("ranks 0:0:0\ncores 4\n" + call + "ranks 0:0:0\n" + call),
+              HasSubstr("file:5: "));
 }
 
 TEST(Measurements, LongLinesAreNotRepeatedWhole) {
-  EXPECT_LT(errorOf("call " + std::string(100'000, 'x')).size(), 200u);
+  EXPECT_LT(errorOfMeasurements("call " + std::string(100'000, 'x')).size(), 200u);
 }
 
 TEST(Measurements, RanksAreBounded) {
   std::string text = "ranks";
   for (int rank = 0; rank <= 1 << 16; ++rank) text += " 0:0:0";
-  EXPECT_THAT(errorOf(text), HasSubstr("too many ranks"));
+  EXPECT_THAT(errorOfMeasurements(text), HasSubstr("too many ranks"));
 }
 
 }  // namespace

@@ -15,13 +15,13 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-SelectionTable parsed(std::string_view text) {
+SelectionTable selectionOf(std::string_view text) {
   Result<SelectionTable> table = parseSelection(text);
   EXPECT_TRUE(table.ok()) << text << ": " << table.status().message();
   return table.ok() ? table.take() : SelectionTable{};
 }
 
-std::string errorOf(std::string_view text) {
+std::string errorOfChoice(std::string_view text) {
   Result<SelectionTable> table = parseSelection(text);
   if (table.ok()) return "accepted";
   EXPECT_EQ(table.status().code(), Code::invalidArgument);
@@ -50,13 +50,13 @@ std::string chosen(Collective collective, size_t bytes, int ranks, const Selecti
 
 TEST(ParseSelection, NothingForcesNothing) {
   for (const char* text : {"", " ", "\t "}) {
-    SelectionTable table = parsed(text);
+    SelectionTable table = selectionOf(text);
     for (int c = 0; c < kCollectives; ++c) EXPECT_EQ(table.forced[c], nullptr);
   }
 }
 
 TEST(ParseSelection, ANameIsForAllCollectivesThatHaveIt) {
-  SelectionTable table = parsed("ring");
+  SelectionTable table = selectionOf("ring");
   EXPECT_EQ(forcedFor(table, Collective::allReduce), "ring");
   EXPECT_EQ(forcedFor(table, Collective::allGatherv), "ring");
   EXPECT_EQ(forcedFor(table, Collective::reduceScatter), "ring");
@@ -65,7 +65,7 @@ TEST(ParseSelection, ANameIsForAllCollectivesThatHaveIt) {
 }
 
 TEST(ParseSelection, EntriesWithACollectiveAreForItOnly) {
-  SelectionTable table = parsed("allreduce:tree,broadcast:chain");
+  SelectionTable table = selectionOf("allreduce:tree,broadcast:chain");
   EXPECT_EQ(forcedFor(table, Collective::allReduce), "tree");
   EXPECT_EQ(forcedFor(table, Collective::broadcast), "chain");
   EXPECT_EQ(forcedFor(table, Collective::reduce), "");
@@ -73,21 +73,21 @@ TEST(ParseSelection, EntriesWithACollectiveAreForItOnly) {
 
 TEST(ParseSelection, EntriesWithACollectiveAreStrongerWhereverTheyStand) {
   for (const char* text : {"allreduce:tree,ring", "ring,allreduce:tree"}) {
-    SelectionTable table = parsed(text);
+    SelectionTable table = selectionOf(text);
     EXPECT_EQ(forcedFor(table, Collective::allReduce), "tree") << text;
     EXPECT_EQ(forcedFor(table, Collective::allGather), "ring") << text;
   }
 }
 
 TEST(ParseSelection, AmongEqualsTheLastCounts) {
-  SelectionTable table = parsed("direct,ring,reduce:tree,reduce:chain");
+  SelectionTable table = selectionOf("direct,ring,reduce:tree,reduce:chain");
   EXPECT_EQ(forcedFor(table, Collective::allReduce), "ring");
   EXPECT_EQ(forcedFor(table, Collective::broadcast), "direct");  // has no ring
   EXPECT_EQ(forcedFor(table, Collective::reduce), "chain");
 }
 
 TEST(ParseSelection, CaseAndBlanksDoNotMatter) {
-  SelectionTable table = parsed(" RING , AlltoAllv : Relay ");
+  SelectionTable table = selectionOf(" RING , AlltoAllv : Relay ");
   EXPECT_EQ(forcedFor(table, Collective::allReduce), "ring");
   EXPECT_EQ(forcedFor(table, Collective::allToAllv), "relay");
 }
@@ -95,31 +95,31 @@ TEST(ParseSelection, CaseAndBlanksDoNotMatter) {
 TEST(ParseSelection, EveryAlgorithmCanBeForced) {
   for (const Algorithm& algorithm : algorithms()) {
     std::string text = std::string(nameOf(algorithm.collective)) + ":" + algorithm.name;
-    SelectionTable table = parsed(text);
+    SelectionTable table = selectionOf(text);
     EXPECT_EQ(table.forced[static_cast<int>(algorithm.collective)], &algorithm) << text;
     EXPECT_EQ(select(algorithm.collective, 1, 4, table).algorithm, &algorithm) << text;
   }
 }
 
 TEST(ParseSelection, UnknownNamesListWhatThereIs) {
-  EXPECT_THAT(errorOf("rign"), AllOf(HasSubstr("\"rign\""), HasSubstr("AllReduce: ring, tree"),
-                                     HasSubstr("Broadcast: chain"), HasSubstr("ECCL_ALGO")));
-  EXPECT_THAT(errorOf("broadcast:ring"),
+  EXPECT_THAT(errorOfChoice("rign"), AllOf(HasSubstr("\"rign\""), HasSubstr("AllReduce: ring, tree"),
+                                           HasSubstr("Broadcast: chain"), HasSubstr("ECCL_ALGO")));
+  EXPECT_THAT(errorOfChoice("broadcast:ring"),
               AllOf(HasSubstr("Broadcast: chain, tree, direct"), Not(HasSubstr("AllReduce"))));
-  EXPECT_THAT(errorOf("allredcue:ring"),
+  EXPECT_THAT(errorOfChoice("allredcue:ring"),
               AllOf(HasSubstr("no collective \"allredcue\""), HasSubstr("AllReduce")));
-  EXPECT_THAT(errorOf("send:direct"), AllOf(HasSubstr("no collective \"send\""), Not(HasSubstr("Send"))));
+  EXPECT_THAT(errorOfChoice("send:direct"), AllOf(HasSubstr("no collective \"send\""), Not(HasSubstr("Send"))));
 }
 
 TEST(ParseSelection, EmptyAndMalformedEntriesAreErrors) {
   for (const char* text : {",", "ring,", ",ring", "ring,,tree", ":", "allreduce:", ":ring",
                            "allreduce:ring:tree", "allreduce ring", "ring;tree", "ring tree"}) {
-    EXPECT_NE(errorOf(text), "accepted") << text;
+    EXPECT_NE(errorOfChoice(text), "accepted") << text;
   }
 }
 
 TEST(ParseSelection, LongTextIsNotRepeatedWhole) {
-  EXPECT_LT(errorOf(std::string(100000, 'x')).size(), 2000u);
+  EXPECT_LT(errorOfChoice(std::string(100000, 'x')).size(), 2000u);
 }
 
 TEST(ParseSelection, ArbitraryTextNeverBreaksIt) {
@@ -194,7 +194,7 @@ TEST(Select, AllToAllvDependsOnTheRanksOnly) {
 }
 
 TEST(Select, WhatIsForcedWinsAtEverySize) {
-  SelectionTable table = parsed("allreduce:tree");
+  SelectionTable table = selectionOf("allreduce:tree");
   table.rules = tableOf("AllReduce * ring 2 4096\nBroadcast 9 tree\nBroadcast * chain\n").rules;
   for (size_t bytes : {size_t{1}, size_t{1} << 30}) {
     EXPECT_EQ(chosen(Collective::allReduce, bytes, 4, table), "tree");

@@ -12,7 +12,7 @@ namespace {
 using ::testing::AnyOf;
 using ::testing::HasSubstr;
 
-std::string errorOf(const std::string& text) {
+std::string errorOfRules(const std::string& text) {
   const auto rules = parseRules(text, "table");
   if (rules.ok()) return "accepted";
   EXPECT_EQ(rules.status().code(), Code::invalidArgument);
@@ -32,21 +32,21 @@ TEST(SelectionRules, TextGivesTheSameRules) {
 }
 
 TEST(SelectionRules, ErrorsSayTheLine) {
-  EXPECT_THAT(errorOf("AllReduce * ring\nSend * direct\n"),
+  EXPECT_THAT(errorOfRules("AllReduce * ring\nSend * direct\n"),
               HasSubstr("table:2: \"Send * direct\": there is no such"));
-  EXPECT_EQ(errorOf("Gather * direct"), "accepted");
-  EXPECT_THAT(errorOf("AllReduce -1 ring"), HasSubstr("a number of bytes"));
-  EXPECT_THAT(errorOf("AllReduce 18446744073709551616 ring"), HasSubstr("a number of bytes"));
-  EXPECT_THAT(errorOf("AllReduce * chain"), HasSubstr("the third word is an algorithm of the collective"));
+  EXPECT_EQ(errorOfRules("Gather * direct"), "accepted");
+  EXPECT_THAT(errorOfRules("AllReduce -1 ring"), HasSubstr("a number of bytes"));
+  EXPECT_THAT(errorOfRules("AllReduce 18446744073709551616 ring"), HasSubstr("a number of bytes"));
+  EXPECT_THAT(errorOfRules("AllReduce * chain"), HasSubstr("the third word is an algorithm of the collective"));
   for (const char* channels : {"ring", "0", "65", "-1", "1.5"})
-    EXPECT_THAT(errorOf(std::string("AllReduce * ring ") + channels), HasSubstr("channels from 1 to 64"));
+    EXPECT_THAT(errorOfRules(std::string("AllReduce * ring ") + channels), HasSubstr("channels from 1 to 64"));
   for (const char* tile : {"ring", "1023", "4294967296", "-1"})
-    EXPECT_THAT(errorOf(std::string("AllReduce * ring 1 ") + tile), HasSubstr("the bytes of a message"));
-  EXPECT_EQ(errorOf("AllReduce * ring 64 1024"), "accepted");
-  EXPECT_THAT(errorOf("AllReduce * ring 1 1024 1"), HasSubstr("a word too many"));
-  EXPECT_THAT(errorOf("AllReduce 9 ring\nAllReduce 9 tree\nAllReduce * ring"), HasSubstr("table:2:"));
-  EXPECT_THAT(errorOf("AllReduce * ring\nAllReduce * tree"), HasSubstr("grow from line to line"));
-  EXPECT_THAT(errorOf("Broadcast 9 tree"), HasSubstr("the last line of Broadcast must be for *"));
+    EXPECT_THAT(errorOfRules(std::string("AllReduce * ring 1 ") + tile), HasSubstr("the bytes of a message"));
+  EXPECT_EQ(errorOfRules("AllReduce * ring 64 1024"), "accepted");
+  EXPECT_THAT(errorOfRules("AllReduce * ring 1 1024 1"), HasSubstr("a word too many"));
+  EXPECT_THAT(errorOfRules("AllReduce 9 ring\nAllReduce 9 tree\nAllReduce * ring"), HasSubstr("table:2:"));
+  EXPECT_THAT(errorOfRules("AllReduce * ring\nAllReduce * tree"), HasSubstr("grow from line to line"));
+  EXPECT_THAT(errorOfRules("Broadcast 9 tree"), HasSubstr("the last line of Broadcast must be for *"));
 }
 
 // With one constant each, what textbooks say: rounds decide, or bytes do.

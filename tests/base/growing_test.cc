@@ -17,8 +17,9 @@ namespace {
 constexpr RingShape kShape{4, 1 << 18};
 constexpr int kLooks = 2000;
 
-struct Ring {
-  explicit Ring(uint64_t first = 0) : memory(std::aligned_alloc(kCacheLine, kShape.bytes()), &std::free) {
+struct GrowingRing {
+  explicit GrowingRing(uint64_t first = 0)
+      : memory(std::aligned_alloc(kCacheLine, kShape.bytes()), &std::free) {
     std::memset(memory.get(), 0, kShape.bytes());
     formatRing(memory.get(), kShape, first);
     attachRing(sender, memory.get(), kShape, first, 0);
@@ -43,7 +44,7 @@ std::byte byteOf(uint32_t message, uint32_t at) {
 TEST(Growing, NobodySeesAMessageBeforeItIsWhole) {
   constexpr uint32_t kLength = 50'000;
   for (const uint64_t first : {uint64_t{0}, ~uint64_t{0} - 1}) {
-    Ring ring(first);
+    GrowingRing ring(first);
     for (int message = 0; message < 10; ++message) {
       Received received{};
       EXPECT_FALSE(ring.receiver.peekGrowing(received));
@@ -75,7 +76,7 @@ TEST(Growing, NobodySeesAMessageBeforeItIsWhole) {
 // The reader stays behind the writer, whatever the length, beside messages that do not grow.
 TEST(Growing, IsReadWhileItIsWritten) {
   constexpr uint32_t kMessages = 600;
-  Ring ring;
+  GrowingRing ring;
   std::mt19937 random(5);
   std::vector<uint32_t> lengths(kMessages);
   for (uint32_t& length : lengths) length = kGrowFrom + random() % (kShape.slotBytes - kGrowFrom + 1);
@@ -126,7 +127,7 @@ TEST(Growing, IsReadWhileItIsWritten) {
 
 TEST(Growing, TheReaderFollowsPieceByPiece) {
   constexpr uint32_t kLength = 50'000;
-  Ring ring;
+  GrowingRing ring;
   std::byte* const to = ring.begin(kLength);
   Received received{};
   ASSERT_TRUE(ring.receiver.peekGrowing(received));
@@ -154,7 +155,7 @@ TEST(Growing, TheReaderFollowsPieceByPiece) {
 
 TEST(Growing, WhoStopsIsNotWaitedForAndMayGoOn) {
   constexpr uint32_t kLength = 40'000;
-  Ring ring;
+  GrowingRing ring;
   ring.begin(kLength);
   uint32_t read = 0;
   const auto count = [&](uint32_t at, uint32_t bytes) {
@@ -175,7 +176,7 @@ TEST(Growing, WhoStopsIsNotWaitedForAndMayGoOn) {
 // The word is the other process's: nothing outside of the message is touched.
 TEST(Growing, WhateverTheOtherSideSays) {
   constexpr uint32_t kLength = 40'000;
-  Ring ring;
+  GrowingRing ring;
   ring.begin(kLength);
   Slot& slot = *ring.receiver.slot(ring.receiver.next);
   uint32_t read = 0;
@@ -205,7 +206,7 @@ TEST(Growing, WhateverTheOtherSideSays) {
 
 TEST(Growing, PiecesAreAllOfTheMessage) {
   for (const uint32_t length : {kGrowFrom, kGrowFrom + 1, 65'535u, 65'536u, 100'001u, kShape.slotBytes}) {
-    Ring ring;
+    GrowingRing ring;
     ring.begin(length);
     uint32_t written = 0, pieces = 0;
     writeGrowing(ring.sender, length, [&](uint32_t at, uint32_t bytes) {

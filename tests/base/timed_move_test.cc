@@ -10,7 +10,7 @@
 namespace eccl::interpreter {
 namespace {
 
-constexpr uint32_t kLength = 2 * kStreamFrom;
+constexpr uint32_t kMoved = 2 * kStreamFrom;
 constexpr RingShape kShape{8, 4 * kStreamFrom};
 
 struct Ring {
@@ -39,10 +39,10 @@ struct TimedMoveTest : ::testing::Test {
   Passed place(const MoveEnds& ends) {
     std::byte* data[kMaxOperands];
     Outgoing message;
-    message.length = kLength;
+    message.length = kMoved;
     message.whole = true;
     for (int i = 0; i < ends.destinations; ++i)
-      EXPECT_TRUE(ends.to[i] == nullptr || ends.to[i]->reserve(kLength) != nullptr);
+      EXPECT_TRUE(ends.to[i] == nullptr || ends.to[i]->reserve(kMoved) != nullptr);
     return placeMessages(
         ends, message, [] { return static_cast<const std::byte*>(nullptr); }, data);
   }
@@ -57,13 +57,13 @@ TEST_F(TimedMoveTest, EachReceiverGetsItsMessageTheWayItWants) {
   const Passed passed = place(ends);
   EXPECT_EQ(passed.streams, 4);
   EXPECT_EQ(passed.timed, 5);
-  commit(ends, passed, kLength, kSlotLast, 1);
+  commit(ends, passed, kMoved, kSlotLast, 1);
   EXPECT_EQ(flagsOf(a), kSlotLast);
   EXPECT_EQ(flagsOf(b), kSlotLast | kSlotStreamed);
   // The fast path, which knows the message but for its coming, takes both.
   const std::byte* data;
-  for (Ring* ring : {&a, &b}) EXPECT_EQ(ring->receiver.peek(kLength, 1, &data), ReceiveEnd::Expected::there);
-  EXPECT_EQ(a.receiver.peek(kLength, 2, &data), ReceiveEnd::Expected::other);
+  for (Ring* ring : {&a, &b}) EXPECT_EQ(ring->receiver.peek(kMoved, 1, &data), ReceiveEnd::Expected::there);
+  EXPECT_EQ(a.receiver.peek(kMoved, 2, &data), ReceiveEnd::Expected::other);
 }
 
 TEST_F(TimedMoveTest, ASenderThatMayNotStreamDoesNot) {
@@ -75,13 +75,13 @@ TEST_F(TimedMoveTest, ASenderThatMayNotStreamDoesNot) {
 TEST_F(TimedMoveTest, EachOfSeveralMessagesHasTakenItsShare) {
   const MoveEnds ends = sending({&a, &b, nullptr});
   const uint64_t before = ticks();
-  TimedMove timed(ends, kLength);
+  TimedMove timed(ends, kMoved);
   const uint64_t begun = ticks();
   const Passed passed = place(ends);
   while (ticks() - begun < 100'000) continue;
   timed.complete(passed);
   const uint64_t most = (ticks() - before) / 2;
-  commit(ends, passed, kLength, kSlotLast, 1);
+  commit(ends, passed, kMoved, kSlotLast, 1);
   for (Ring* ring : {&a, &b}) {
     const Slot& slot = *ring->receiver.slot(ring->receiver.next);
     EXPECT_LE(slot.sent.done - slot.sent.begun, most);
@@ -94,9 +94,9 @@ TEST_F(TimedMoveTest, NoKindOfMessageIsLeftOut) {
   for (const int period : {1, 2, 3, 4, 6, 8}) {
     int timed[8] = {};
     for (int i = 0; i < 40 * period; ++i) {
-      ASSERT_NE(a.sender.reserve(kLength), nullptr);
-      timed[i % period] += a.sender.samples(kLength);
-      a.sender.publish(i % 2 == 0 ? kLength : 8, kSlotLast, 1);
+      ASSERT_NE(a.sender.reserve(kMoved), nullptr);
+      timed[i % period] += a.sender.samples(kMoved);
+      a.sender.publish(i % 2 == 0 ? kMoved : 8, kSlotLast, 1);
       a.receiver.release();
     }
     for (int kind = 0; kind < period; kind += 2) EXPECT_GT(timed[kind], 2) << kind << " of " << period;
@@ -108,7 +108,7 @@ TEST_F(TimedMoveTest, TheReceiverLearnsWhichWayIsFaster) {
   const auto pass = [&](uint64_t slotTicks, uint64_t streamTicks) {
     const MoveEnds ends = sending({&a});
     const Passed passed = place(ends);
-    commit(ends, passed, kLength, kSlotLast, 1);
+    commit(ends, passed, kMoved, kSlotLast, 1);
     Slot& slot = *a.receiver.slot(a.receiver.next);
     if (passed.timed != 0) {
       const uint64_t now = ticks();
@@ -118,15 +118,15 @@ TEST_F(TimedMoveTest, TheReceiverLearnsWhichWayIsFaster) {
     MoveEnds receiving{};
     receiving.sources = 1;
     receiving.from[0] = &a.receiver;
-    TimedMove timed(receiving, kLength);
+    TimedMove timed(receiving, kMoved);
     timed.complete({});
-    commit(receiving, {}, kLength, 0, 0);
+    commit(receiving, {}, kMoved, 0, 0);
     return passed.streams != 0;
   };
   int streamed = 0;
   for (int i = 0; i < 3000; ++i) streamed += pass(100'000'000, 10'000'000);
   EXPECT_GT(streamed, 2500);
-  EXPECT_EQ(a.sender.control->receiverStreams, 1u << sizeClassOf(kLength));
+  EXPECT_EQ(a.sender.control->receiverStreams, 1u << sizeClassOf(kMoved));
   streamed = 0;
   for (int i = 0; i < 20'000; ++i) streamed += pass(10'000'000, 100'000'000);
   EXPECT_LT(streamed, 8'000);

@@ -15,14 +15,14 @@ using test::Ranks;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-constexpr size_t kCount = 5000;
+constexpr size_t kElements = 5000;
 using Clock = std::chrono::steady_clock;
 
 class CudaLifecycle : public test::CudaTest, public ::testing::WithParamInterface<const char*> {
  protected:
   /// Rank 0 makes a call to which rank 1 never comes.
   static void callAlone(Ranks& ranks, const DeviceBuffer<int>& data, const DeviceStream& stream) {
-    EXPECT_EQ(ecclAllReduce(data.data(), data.data(), kCount, ecclInt32, ecclSum, ranks.comm(0),
+    EXPECT_EQ(ecclAllReduce(data.data(), data.data(), kElements, ecclInt32, ecclSum, ranks.comm(0),
                             asStream(stream.native())),
               ecclSuccess);
   }
@@ -72,12 +72,12 @@ TEST_P(CudaLifecycle, EachCallIntoTheDriverMayFail) {
   Ranks after(2, GetParam());
   after.each([&](int rank) {
     const DeviceStream stream;
-    const DeviceBuffer<int> data(std::vector<int>(kCount, rank + 1));
-    EXPECT_EQ(ecclAllReduce(data.data(), data.data(), kCount, ecclInt32, ecclSum, after.comm(rank),
+    const DeviceBuffer<int> data(std::vector<int>(kElements, rank + 1));
+    EXPECT_EQ(ecclAllReduce(data.data(), data.data(), kElements, ecclInt32, ecclSum, after.comm(rank),
                             asStream(stream.native())),
               ecclSuccess);
     stream.synchronize();
-    EXPECT_EQ(data.read(), std::vector<int>(kCount, 3));
+    EXPECT_EQ(data.read(), std::vector<int>(kElements, 3));
   });
 }
 
@@ -86,7 +86,7 @@ TEST_P(CudaLifecycle, AStallNamesTheRankThatIsMissing) {
   setenv("ECCL_DEBUG", "WARN", 1);
   Ranks ranks(2, GetParam());
   const DeviceStream stream;
-  const DeviceBuffer<int> data(std::vector<int>(kCount, 1));
+  const DeviceBuffer<int> data(std::vector<int>(kElements, 1));
   std::string said;
   ::testing::internal::CaptureStderr();
   callAlone(ranks, data, stream);
@@ -110,7 +110,7 @@ TEST_P(CudaLifecycle, AbortIsInTime) {
   for (int i = 0; i < 5; ++i) {
     Ranks ranks(2, GetParam());
     const DeviceStream stream;
-    const DeviceBuffer<int> data(std::vector<int>(kCount, 1));
+    const DeviceBuffer<int> data(std::vector<int>(kElements, 1));
     callAlone(ranks, data, stream);
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
     EXPECT_EQ(Cuda::get().cuStreamQuery(stream.native()), test::cu::kNotReady);

@@ -26,9 +26,9 @@ ConnectionKey keyOf(const Program& program, const ConnectionSpec& spec) {
 }
 
 /// All ranks' interpreters in one thread, among rings but without data: buffers are addresses only.
-class Execution {
+class Delivered {
  public:
-  Execution(const algorithms::Algorithm& algorithm, int ranks, size_t elements, bool registered)
+  Delivered(const algorithms::Algorithm& algorithm, int ranks, size_t elements, bool registered)
       : registered_(registered) {
     for (int rank = 0; rank < ranks; ++rank) {
       PlanContext context;
@@ -261,7 +261,7 @@ TEST(DeliveryAgreement, OfEveryAlgorithmBetweenInterpreterAndSimulator) {
       const size_t grain = static_cast<size_t>(programs[0].parts) * kCacheLine / 4;
       for (size_t times : {1, 7, 16, 64, 900}) {
         for (bool registered : {true, false}) {
-          Execution execution(algorithm, ranks, grain * times, registered);
+          Delivered execution(algorithm, ranks, grain * times, registered);
           const Ways interpreted = execution.run();
           ASSERT_FALSE(interpreted.empty()) << nameOf(algorithm.collective) << " " << algorithm.name;
           EXPECT_EQ(textOf(interpreted), textOf(simulated(execution.programs(), grain * times, registered)))

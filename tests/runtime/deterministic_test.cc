@@ -13,7 +13,7 @@
 namespace eccl::runtime {
 namespace {
 
-constexpr int kRanks = 4;
+constexpr int kRanksOfSums = 4;
 constexpr size_t kCounts[] = {3, 1000, 100000, 600000};
 
 /// Numbers whose sum depends on the order.
@@ -29,12 +29,13 @@ std::vector<float> contribution(int rank, size_t count) {
 
 /// One hash over all sums, the same on all ranks; empty if this machine does not let a test play two hosts.
 std::string sums(bool deterministic, bool twoHosts) {
-  auto outcomes = test::runProcesses(kRanks, [&](int rank, test::Board& board, std::string& report) {
+  auto outcomes = test::runProcesses(kRanksOfSums, [&](int rank, test::Board& board, std::string& report) {
     setenv("ECCL_DETERMINISTIC", deterministic ? "1" : "0", 1);
     // All try, so that nobody waits for those who may not.
-    if (twoHosts && (unshare(CLONE_NEWUTS) != 0 || sethostname(rank < kRanks / 2 ? "one" : "two", 3) != 0))
+    if (twoHosts &&
+        (unshare(CLONE_NEWUTS) != 0 || sethostname(rank < kRanksOfSums / 2 ? "one" : "two", 3) != 0))
       return 77;
-    ecclComm_t comm = test::join(rank, kRanks, board, report);
+    ecclComm_t comm = test::join(rank, kRanksOfSums, board, report);
     if (comm == nullptr) return 2;
     uint64_t hash = 14695981039346656037ull;
     for (size_t count : kCounts) {

@@ -111,13 +111,6 @@ void encrypted() {
   setenv("ECCL_DEBUG", "NONE", 1);
 }
 
-void expectAll(const std::vector<test::Outcome>& outcomes) {
-  for (const test::Outcome& outcome : outcomes) {
-    EXPECT_TRUE(outcome.ended) << "hung";
-    EXPECT_EQ(outcome.code, 0) << outcome.text;
-  }
-}
-
 /// Every collective, checked. 0, or which was wrong.
 int allCollectives(ecclComm_t comm, int rank, int ranks, size_t count) {
   const auto n = static_cast<size_t>(ranks);
@@ -164,7 +157,7 @@ int allCollectives(ecclComm_t comm, int rank, int ranks, size_t count) {
 TEST_F(Encryption, EveryCollectiveWorksAlsoInChildren) {
   constexpr int kRanks = 3;
   for (const char* sockets : {"1", "3"}) {
-    expectAll(test::runProcesses(kRanks, [&](int rank, test::Board& board, std::string& report) {
+    test::expectAllSucceeded(test::runProcesses(kRanks, [&](int rank, test::Board& board, std::string& report) {
       encrypted();
       setenv("ECCL_SOCKETS_PER_RAIL", sockets, 1);
       ecclComm_t comm = test::join(rank, kRanks, board, report), child = nullptr;
@@ -195,7 +188,7 @@ TEST_F(Encryption, ARankThatDiffersIsNamedByAll) {
       board.meet(0, kRanks);  // the root is in rank 0's process, for those who come late
       return soon ? 0 : 3;
     });
-    expectAll(outcomes);
+    test::expectAllSucceeded(outcomes);
     for (const test::Outcome& outcome : outcomes) {
       EXPECT_THAT(outcome.text, HasSubstr("rank 2"));
       EXPECT_THAT(outcome.text, HasSubstr("ECCL_ENCRYPT=1"));
@@ -245,7 +238,7 @@ TEST_F(Encryption, AnAbortEndsTheOthers) {
     if (rank == 1) return ended == ecclSuccess ? 0 : 3;
     return ended != ecclSuccess && report.find("rank 1") != std::string::npos ? 0 : 4;
   });
-  expectAll(outcomes);
+  test::expectAllSucceeded(outcomes);
 }
 
 }  // namespace

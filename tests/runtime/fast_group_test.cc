@@ -45,18 +45,18 @@ int32_t valueOf(int round, size_t message, size_t element) {
   return static_cast<int32_t>(static_cast<size_t>(round) * 1'000'003 + message * 10'007 + element);
 }
 
-struct Case {
+struct FastGroup {
   const char* transport;
   int ranks;
   bool shared;  // memory of ecclMemAlloc
   int streams;  // 0: the NULL stream
 };
 
-class FastGroups : public ::testing::TestWithParam<Case> {};
+class FastGroups : public ::testing::TestWithParam<FastGroup> {};
 
 TEST_P(FastGroups, BringEachMessageWhereItBelongs) {
   constexpr int kRounds = 150;
-  const Case& its = GetParam();
+  const FastGroup& its = GetParam();
   const auto outcomes = test::runProcesses(its.ranks, [&](int rank, test::Board& board, std::string& report) {
     setenv("ECCL_TRANSPORT", its.transport, 1);
     ecclComm_t comm = test::join(rank, its.ranks, board, report);
@@ -116,11 +116,11 @@ TEST_P(FastGroups, BringEachMessageWhereItBelongs) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, FastGroups,
-                         ::testing::Values(Case{"shm", 2, false, 0}, Case{"shm", 3, true, 0},
-                                           Case{"shm", 2, true, 1}, Case{"shm", 4, false, 2},
-                                           Case{"tcp", 2, false, 0}, Case{"tcp", 3, false, 2}),
+                         ::testing::Values(FastGroup{"shm", 2, false, 0}, FastGroup{"shm", 3, true, 0},
+                                           FastGroup{"shm", 2, true, 1}, FastGroup{"shm", 4, false, 2},
+                                           FastGroup{"tcp", 2, false, 0}, FastGroup{"tcp", 3, false, 2}),
                          [](const auto& info) {
-                           const Case& its = info.param;
+                           const FastGroup& its = info.param;
                            return std::string(its.transport) + std::to_string(its.ranks) +
                                   (its.shared ? "Shared" : "Plain") + std::to_string(its.streams) + "Streams";
                          });

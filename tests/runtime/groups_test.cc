@@ -14,7 +14,7 @@
 namespace eccl::runtime {
 namespace {
 
-constexpr int kRanks = 4;
+constexpr int kGroupRanks = 4;
 
 /// testing::Each, fast.
 template <class T>
@@ -26,7 +26,7 @@ class Groups : public ::testing::Test {
  protected:
   void SetUp() override {
     setenv("ECCL_DEBUG", "NONE", 1);
-    ASSERT_EQ(ecclCommInitAll(comms_, kRanks, nullptr), ecclSuccess) << ecclGetLastError(nullptr);
+    ASSERT_EQ(ecclCommInitAll(comms_, kGroupRanks, nullptr), ecclSuccess) << ecclGetLastError(nullptr);
     for (auto& stream : streams_) ASSERT_EQ(ecclStreamCreate(&stream), ecclSuccess);
   }
   void TearDown() override {
@@ -38,16 +38,16 @@ class Groups : public ::testing::Test {
     for (auto& stream : streams_)
       ASSERT_EQ(ecclStreamSynchronize(stream), ecclSuccess) << ecclGetLastError(nullptr);
   }
-  ecclComm_t comms_[kRanks] = {};
-  ecclStream_t streams_[kRanks] = {};
+  ecclComm_t comms_[kGroupRanks] = {};
+  ecclStream_t streams_[kGroupRanks] = {};
 };
 
 // One thread drives all ranks: without the group the first call would wait for the second for ever.
 TEST_F(Groups, OneThreadManyRanks) {
-  std::vector<std::vector<int>> data(kRanks, std::vector<int>(10000));
-  for (int rank = 0; rank < kRanks; ++rank) std::fill(data[rank].begin(), data[rank].end(), rank + 1);
+  std::vector<std::vector<int>> data(kGroupRanks, std::vector<int>(10000));
+  for (int rank = 0; rank < kGroupRanks; ++rank) std::fill(data[rank].begin(), data[rank].end(), rank + 1);
   ASSERT_EQ(ecclGroupStart(), ecclSuccess);
-  for (int rank = 0; rank < kRanks; ++rank) {
+  for (int rank = 0; rank < kGroupRanks; ++rank) {
     ASSERT_EQ(ecclAllReduce(data[rank].data(), data[rank].data(), 10000, ecclInt32, ecclSum, comms_[rank],
                             streams_[rank]),
               ecclSuccess);
@@ -58,9 +58,9 @@ TEST_F(Groups, OneThreadManyRanks) {
 }
 
 TEST_F(Groups, TheNullStreamInAGroupIsTheDefaultStream) {
-  std::vector<int> data(kRanks, 5);
+  std::vector<int> data(kGroupRanks, 5);
   ASSERT_EQ(ecclGroupStart(), ecclSuccess);
-  for (int rank = 0; rank < kRanks; ++rank) {
+  for (int rank = 0; rank < kGroupRanks; ++rank) {
     ASSERT_EQ(ecclAllReduce(&data[rank], &data[rank], 1, ecclInt32, ecclSum, comms_[rank], nullptr),
               ecclSuccess);
   }
@@ -72,14 +72,14 @@ TEST_F(Groups, TheNullStreamInAGroupIsTheDefaultStream) {
 // Every rank sends to and receives from everybody, itself included, several messages per pair, in order.
 TEST_F(Groups, SendsAndReceivesGoOnTogether) {
   constexpr int kEach = 3, kCount = 50000;
-  std::vector<int> out(kRanks * kRanks * kEach * kCount), in(out.size(), -1);
+  std::vector<int> out(kGroupRanks * kGroupRanks * kEach * kCount), in(out.size(), -1);
   auto at = [&](std::vector<int>& v, int rank, int peer, int k) {
-    return &v[static_cast<size_t>(((rank * kRanks + peer) * kEach + k) * kCount)];
+    return &v[static_cast<size_t>(((rank * kGroupRanks + peer) * kEach + k) * kCount)];
   };
   ASSERT_EQ(ecclGroupStart(), ecclSuccess);
-  for (int rank = 0; rank < kRanks; ++rank) {
+  for (int rank = 0; rank < kGroupRanks; ++rank) {
     for (int k = 0; k < kEach; ++k) {
-      for (int peer = 0; peer < kRanks; ++peer) {
+      for (int peer = 0; peer < kGroupRanks; ++peer) {
         std::fill_n(at(out, rank, peer, k), kCount, rank * 100 + peer * 10 + k);
         ASSERT_EQ(ecclSend(at(out, rank, peer, k), kCount, ecclInt32, peer, comms_[rank], streams_[rank]),
                   ecclSuccess);
@@ -90,8 +90,8 @@ TEST_F(Groups, SendsAndReceivesGoOnTogether) {
   }
   ASSERT_EQ(ecclGroupEnd(), ecclSuccess) << ecclGetLastError(nullptr);
   synchronize();
-  for (int rank = 0; rank < kRanks; ++rank) {
-    for (int peer = 0; peer < kRanks; ++peer) {
+  for (int rank = 0; rank < kGroupRanks; ++rank) {
+    for (int peer = 0; peer < kGroupRanks; ++peer) {
       for (int k = 0; k < kEach; ++k) {
         EXPECT_EQ(*at(in, rank, peer, k), peer * 100 + rank * 10 + k);
         EXPECT_EQ(at(in, rank, peer, k)[kCount - 1], peer * 100 + rank * 10 + k);
@@ -119,7 +119,7 @@ TEST_F(Groups, AnotherCallIsCheckedLikeTheFirst) {
     EXPECT_EQ(ecclGroupEnd(), ecclInvalidArgument);
   };
   refused("datatype", [&] { return send(99, out, 1, 1, ended); });
-  refused("peer", [&] { return send(ecclFloat, out, 1, kRanks, ended); });
+  refused("peer", [&] { return send(ecclFloat, out, 1, kGroupRanks, ended); });
   refused("negative peer", [&] { return send(ecclFloat, out, 1, -1, ended); });
   refused("buffer", [&] { return send(ecclFloat, nullptr, 1, 1, ended); });
   refused("count", [&] { return send(ecclFloat, out, SIZE_MAX / 2, 1, ended); });
@@ -171,9 +171,9 @@ TEST_F(Groups, ACommunicatorMayEndInAnOpenGroup) {
 
 TEST_F(Groups, CollectivesOfOneGroup) {
   constexpr int kCalls = 6;
-  std::vector<std::vector<std::vector<int>>> data(kRanks, std::vector<std::vector<int>>(kCalls));
+  std::vector<std::vector<std::vector<int>>> data(kGroupRanks, std::vector<std::vector<int>>(kCalls));
   ASSERT_EQ(ecclGroupStart(), ecclSuccess);
-  for (int rank = 0; rank < kRanks; ++rank) {
+  for (int rank = 0; rank < kGroupRanks; ++rank) {
     for (int call = 0; call < kCalls; ++call) {
       size_t count = call % 2 == 0 ? 7 : 300000;
       auto& buffer = data[rank][call];
@@ -191,7 +191,7 @@ TEST_F(Groups, CollectivesOfOneGroup) {
   }
   ASSERT_EQ(ecclGroupEnd(), ecclSuccess);
   synchronize();
-  for (int rank = 0; rank < kRanks; ++rank) {
+  for (int rank = 0; rank < kGroupRanks; ++rank) {
     for (int call = 0; call < kCalls; ++call) {
       EXPECT_TRUE(all(data[rank][call], call == 3 ? 5 : 6 + 4 * call)) << rank << " " << call;
     }
@@ -204,21 +204,21 @@ TEST_F(Groups, CollectivesOfOneGroup) {
 TEST_F(Groups, ThousandsOfQueuedCallsComeToAnEnd) {
   constexpr int kCalls = 5000;
   std::vector<std::thread> threads;
-  for (int rank = 0; rank < kRanks; ++rank) {
+  for (int rank = 0; rank < kGroupRanks; ++rank) {
     threads.emplace_back([&, rank] {
       std::vector<int> sent(kCalls), received(kCalls, -1);
       for (int i = 0; i < kCalls; ++i) {
         sent[i] = 10 * i + rank;
         ASSERT_EQ(ecclGroupStart(), ecclSuccess);
-        ASSERT_EQ(ecclSend(&sent[i], 1, ecclInt32, (rank + 1) % kRanks, comms_[rank], streams_[rank]),
+        ASSERT_EQ(ecclSend(&sent[i], 1, ecclInt32, (rank + 1) % kGroupRanks, comms_[rank], streams_[rank]),
                   ecclSuccess);
-        ASSERT_EQ(
-            ecclRecv(&received[i], 1, ecclInt32, (rank + kRanks - 1) % kRanks, comms_[rank], streams_[rank]),
-            ecclSuccess);
+        ASSERT_EQ(ecclRecv(&received[i], 1, ecclInt32, (rank + kGroupRanks - 1) % kGroupRanks, comms_[rank],
+                           streams_[rank]),
+                  ecclSuccess);
         ASSERT_EQ(ecclGroupEnd(), ecclSuccess);
       }
       ASSERT_EQ(ecclStreamSynchronize(streams_[rank]), ecclSuccess) << ecclGetLastError(comms_[rank]);
-      for (int i = 0; i < kCalls; ++i) ASSERT_EQ(received[i], 10 * i + (rank + kRanks - 1) % kRanks);
+      for (int i = 0; i < kCalls; ++i) ASSERT_EQ(received[i], 10 * i + (rank + kGroupRanks - 1) % kGroupRanks);
     });
   }
   for (auto& thread : threads) thread.join();
@@ -226,7 +226,7 @@ TEST_F(Groups, ThousandsOfQueuedCallsComeToAnEnd) {
 
 TEST_F(Groups, StreamsKeepOrder) {
   std::vector<std::thread> threads;
-  for (int rank = 0; rank < kRanks; ++rank) {
+  for (int rank = 0; rank < kGroupRanks; ++rank) {
     threads.emplace_back([&, rank] {
       std::vector<int64_t> data(20000, 1);
       for (int i = 0; i < 10; ++i) {
@@ -244,24 +244,24 @@ TEST_F(Groups, StreamsKeepOrder) {
 
 // Asynchronous calls complete although nobody waits: the service thread drives.
 TEST_F(Groups, CallsCompleteInTheBackground) {
-  std::vector<std::vector<int>> data(kRanks, std::vector<int>(100000, 1));
-  for (int rank = 0; rank < kRanks; ++rank) {
+  std::vector<std::vector<int>> data(kGroupRanks, std::vector<int>(100000, 1));
+  for (int rank = 0; rank < kGroupRanks; ++rank) {
     ASSERT_EQ(ecclAllReduce(data[rank].data(), data[rank].data(), 100000, ecclInt32, ecclSum, comms_[rank],
                             streams_[rank]),
               ecclSuccess);
   }
-  for (int rank = 0; rank < kRanks; ++rank) {
+  for (int rank = 0; rank < kGroupRanks; ++rank) {
     double limit = test::now() + 30;
     while (ecclStreamQuery(streams_[rank]) == ecclInProgress && test::now() < limit) usleep(1000);
     EXPECT_EQ(ecclStreamQuery(streams_[rank]), ecclSuccess);
   }
-  for (auto& each : data) EXPECT_TRUE(all(each, kRanks));
+  for (auto& each : data) EXPECT_TRUE(all(each, kGroupRanks));
 }
 
 TEST_F(Groups, SplitByColorAndKey) {
-  ecclComm_t children[kRanks] = {};
+  ecclComm_t children[kGroupRanks] = {};
   std::vector<std::thread> threads;
-  for (int rank = 0; rank < kRanks; ++rank) {
+  for (int rank = 0; rank < kGroupRanks; ++rank) {
     threads.emplace_back([&, rank] {
       // Ranks 0, 2 and 3 in reverse order; rank 1 stays out.
       int color = rank == 1 ? ECCL_SPLIT_NOCOLOR : 5;
@@ -287,9 +287,9 @@ TEST_F(Groups, SplitByColorAndKey) {
 }
 
 TEST_F(Groups, SplitInsideAGroup) {
-  ecclComm_t children[kRanks] = {};
+  ecclComm_t children[kGroupRanks] = {};
   ASSERT_EQ(ecclGroupStart(), ecclSuccess);
-  for (int rank = 0; rank < kRanks; ++rank) {
+  for (int rank = 0; rank < kGroupRanks; ++rank) {
     ASSERT_EQ(ecclCommSplit(comms_[rank], rank % 2, rank, &children[rank], nullptr), ecclSuccess);
   }
   ASSERT_EQ(ecclGroupEnd(), ecclSuccess) << ecclGetLastError(nullptr);

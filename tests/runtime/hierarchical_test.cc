@@ -16,7 +16,7 @@ namespace eccl::runtime {
 namespace {
 
 constexpr int kHostOf[] = {0, 1, 0, 2, 1, 0, 1, 2};  // of each rank: hosts of three, three and two
-constexpr int kRanks = 8;
+constexpr int kRanksOnHosts = 8;
 using Values = std::vector<float>;
 
 /// Element i of what rank `from` gives to rank `to`. Small, so that sums are exact.
@@ -26,7 +26,7 @@ float valueOf(int from, int to, size_t i) {
 
 float sumFor(int to, size_t i) {
   float sum = 0;
-  for (int from = 0; from < kRanks; ++from) sum += valueOf(from, to, i);
+  for (int from = 0; from < kRanksOnHosts; ++from) sum += valueOf(from, to, i);
   return sum;
 }
 
@@ -42,9 +42,9 @@ Values filled(int blocks, size_t count, const std::function<float(int, size_t)>&
 bool isRight(Collective collective, size_t count, int rank, ecclComm_t comm) {
   const auto toOne = [&](int, size_t i) { return valueOf(rank, 0, i); };
   const auto toEach = [&](int to, size_t i) { return valueOf(rank, to, i); };
-  const std::vector<size_t> counts(kRanks, count);
+  const std::vector<size_t> counts(kRanksOnHosts, count);
   std::vector<size_t> offsets;
-  for (size_t i = 0; i < kRanks; ++i) offsets.push_back(i * count);
+  for (size_t i = 0; i < kRanksOnHosts; ++i) offsets.push_back(i * count);
   const int root = 3;
   Values in, out, expected;
   ecclResult_t result = ecclInvalidArgument;
@@ -71,7 +71,7 @@ bool isRight(Collective collective, size_t count, int rank, ecclComm_t comm) {
     case Collective::allGather:
     case Collective::allGatherv:
       in = filled(1, count, toOne);
-      expect(kRanks, [](int from, size_t i) { return valueOf(from, 0, i); });
+      expect(kRanksOnHosts, [](int from, size_t i) { return valueOf(from, 0, i); });
       result = collective == Collective::allGather
                    ? ecclAllGather(in.data(), out.data(), count, ecclFloat32, comm, nullptr)
                    : ecclAllGatherv(in.data(), count, out.data(), counts.data(), offsets.data(), ecclFloat32,
@@ -79,7 +79,7 @@ bool isRight(Collective collective, size_t count, int rank, ecclComm_t comm) {
       break;
     case Collective::reduceScatter:
     case Collective::reduceScatterv:
-      in = filled(kRanks, count, toEach);
+      in = filled(kRanksOnHosts, count, toEach);
       expect(1, [&](int, size_t i) { return sumFor(rank, i); });
       result =
           collective == Collective::reduceScatter
@@ -88,8 +88,8 @@ bool isRight(Collective collective, size_t count, int rank, ecclComm_t comm) {
       break;
     case Collective::allToAll:
     case Collective::allToAllv:
-      in = filled(kRanks, count, toEach);
-      expect(kRanks, [&](int from, size_t i) { return valueOf(from, rank, i); });
+      in = filled(kRanksOnHosts, count, toEach);
+      expect(kRanksOnHosts, [&](int from, size_t i) { return valueOf(from, rank, i); });
       result = collective == Collective::allToAll
                    ? ecclAlltoAll(in.data(), out.data(), count, ecclFloat32, comm, nullptr)
                    : ecclAlltoAllv(in.data(), counts.data(), offsets.data(), out.data(), counts.data(),
@@ -117,21 +117,22 @@ TEST_P(HierarchicalExecution, GivesTheResults) {
   for (const char* host : {"0", "1", "2"}) test::toldHost(folder_, host, 1000);
   for (const char* transport : {"shm", "tcp"}) {
     SCOPED_TRACE(transport);
-    const auto outcomes = test::runProcesses(kRanks, [&](int rank, test::Board& board, std::string& report) {
-      setenv("ECCL_DEBUG", "NONE", 1);
-      setenv("ECCL_TRANSPORT", transport, 1);
-      setenv("ECCL_SLOT_BYTES", "16384", 1);  // several tiles of what is long
-      setenv("ECCL_TOPO_FILE", (folder_ + std::to_string(kHostOf[rank])).c_str(), 1);
-      setenv("ECCL_ALGO", (std::string(nameOf(collective)) + ":" + GetParam().name).c_str(), 1);
-      ecclComm_t comm = test::join(rank, kRanks, board, report);
-      if (comm == nullptr) return 2;
-      for (const size_t count : {size_t{1}, size_t{3001}, size_t{40'000}}) {
-        for (int time = 0; time < 3; ++time)
-          if (!isRight(collective, count, rank, comm))
-            return report = std::to_string(count) + " elements: " + ecclGetLastError(comm), 3;
-      }
-      return ecclCommDestroy(comm) == ecclSuccess ? 0 : 4;
-    });
+    const auto outcomes =
+        test::runProcesses(kRanksOnHosts, [&](int rank, test::Board& board, std::string& report) {
+          setenv("ECCL_DEBUG", "NONE", 1);
+          setenv("ECCL_TRANSPORT", transport, 1);
+          setenv("ECCL_SLOT_BYTES", "16384", 1);  // several tiles of what is long
+          setenv("ECCL_TOPO_FILE", (folder_ + std::to_string(kHostOf[rank])).c_str(), 1);
+          setenv("ECCL_ALGO", (std::string(nameOf(collective)) + ":" + GetParam().name).c_str(), 1);
+          ecclComm_t comm = test::join(rank, kRanksOnHosts, board, report);
+          if (comm == nullptr) return 2;
+          for (const size_t count : {size_t{1}, size_t{3001}, size_t{40'000}}) {
+            for (int time = 0; time < 3; ++time)
+              if (!isRight(collective, count, rank, comm))
+                return report = std::to_string(count) + " elements: " + ecclGetLastError(comm), 3;
+          }
+          return ecclCommDestroy(comm) == ecclSuccess ? 0 : 4;
+        });
     for (const test::Outcome& outcome : outcomes) EXPECT_EQ(outcome.code, 0) << outcome.text;
   }
 }

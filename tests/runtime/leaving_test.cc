@@ -19,13 +19,6 @@ namespace {
 
 using ::testing::HasSubstr;
 
-void expectAll(const std::vector<test::Outcome>& outcomes) {
-  for (const test::Outcome& outcome : outcomes) {
-    EXPECT_TRUE(outcome.ended) << "hung";
-    EXPECT_EQ(outcome.code, 0) << outcome.text;
-  }
-}
-
 /// Returns when none of its threads runs any more.
 void stop(pid_t process) {
   kill(process, SIGSTOP);
@@ -45,7 +38,7 @@ class LeavingFirst : public ::testing::TestWithParam<const char*> {};
 // Rank 2 has done all that a Gather asks of it, and is gone when rank 1 comes. Who waits in it is told once a
 // rank has waited for the stall time.
 TEST_P(LeavingFirst, WhoDidItsPartIsNotMissed) {
-  expectAll(test::runProcesses(3, [&](int rank, test::Board& board, std::string& report) {
+  test::expectAllSucceeded(test::runProcesses(3, [&](int rank, test::Board& board, std::string& report) {
     setenv("ECCL_TRANSPORT", GetParam(), 1);
     setenv("ECCL_STALL_TIME", "0.02", 1);
     setenv("ECCL_DEBUG", "NONE", 1);
@@ -68,7 +61,7 @@ TEST_P(LeavingFirst, WhoDidItsPartIsNotMissed) {
 
 // The peer lives on, but its communicator is gone: what it has not received it never will.
 TEST_P(LeavingFirst, EndsTheWaitForAReceive) {
-  expectAll(test::runProcesses(
+  test::expectAllSucceeded(test::runProcesses(
       2,
       [&](int rank, test::Board& board, std::string& report) {
         setenv("ECCL_TRANSPORT", GetParam(), 1);
@@ -96,7 +89,7 @@ TEST_P(LeavingFirst, EndsTheWaitForAReceive) {
 
 // Each would wait for the other.
 TEST_P(LeavingFirst, TwoThatReceiveNothingDoNotWaitForEachOther) {
-  expectAll(test::runProcesses(
+  test::expectAllSucceeded(test::runProcesses(
       2,
       [&](int rank, test::Board& board, std::string& report) {
         setenv("ECCL_TRANSPORT", GetParam(), 1);
@@ -125,7 +118,7 @@ TEST_P(LeavingFirst, TwoThatReceiveNothingDoNotWaitForEachOther) {
 
 // Queued, too long for the slots, and nobody receives: both are told, neither waits for ever.
 TEST_P(LeavingFirst, AQueuedSendThatNobodyReceivesIsAnError) {
-  expectAll(test::runProcesses(
+  test::expectAllSucceeded(test::runProcesses(
       2,
       [&](int rank, test::Board& board, std::string& report) {
         setenv("ECCL_TRANSPORT", GetParam(), 1);
@@ -184,7 +177,7 @@ TEST(Leaving, WaitsForANeighbourThatGetsNoCore) {
         report += ecclGetLastError(nullptr);
         return result == ecclSuccess ? 0 : 5;
       });
-  expectAll(outcomes);
+  test::expectAllSucceeded(outcomes);
 }
 
 // A process that ends without a word: service threads run on while exit() destroys what is static.

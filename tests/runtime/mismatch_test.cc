@@ -12,7 +12,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr int kRanks = 3;
+constexpr int kCallers = 3;
 /// The limit, from the call to the error. Sanitizers and a loaded machine get no more.
 constexpr double kLimit = 1.0;
 
@@ -33,11 +33,11 @@ class MismatchTiming : public ::testing::TestWithParam<std::tuple<const char*, D
 
 TEST_P(MismatchTiming, EveryRankLearnsWhoCalledWhat) {
   const auto& [transport, difference] = GetParam();
-  auto outcomes = test::runProcesses(kRanks, [&, transport = transport, &difference = difference](
-                                                 int rank, test::Board& board, std::string& report) {
+  auto outcomes = test::runProcesses(kCallers, [&, transport = transport, &difference = difference](
+                                                   int rank, test::Board& board, std::string& report) {
     setenv("ECCL_TRANSPORT", transport, 1);
     setenv("ECCL_DEBUG", "NONE", 1);
-    ecclComm_t comm = test::join(rank, kRanks, board, report);
+    ecclComm_t comm = test::join(rank, kCallers, board, report);
     if (comm == nullptr) return 2;
     std::vector<float> in(4096, 1), out(4096);
     // Calls that fit first: connections exist, so that what is measured is the detection; and calls like those
@@ -46,7 +46,7 @@ TEST_P(MismatchTiming, EveryRankLearnsWhoCalledWhat) {
       if (ecclAllReduce(in.data(), out.data(), 1024, ecclFloat, ecclSum, comm, nullptr) != ecclSuccess)
         return 3;
     }
-    board.meet(0, kRanks);
+    board.meet(0, kCallers);
     double begin = test::now();
     ecclResult_t result = (rank == 2 ? difference.odd : difference.usual)(comm, in.data(), out.data());
     // A rank whose call could complete gets the error on its next call.
@@ -61,7 +61,7 @@ TEST_P(MismatchTiming, EveryRankLearnsWhoCalledWhat) {
     if (took > kLimit) report += " [took " + std::to_string(took) + " s]";
     return took > kLimit ? 5 : 0;
   });
-  for (int rank = 0; rank < kRanks; ++rank) {
+  for (int rank = 0; rank < kCallers; ++rank) {
     const test::Outcome& outcome = outcomes[static_cast<size_t>(rank)];
     EXPECT_TRUE(outcome.ended) << "rank " << rank << " hung";
     EXPECT_EQ(outcome.code, 0) << "rank " << rank << ": " << outcome.text;

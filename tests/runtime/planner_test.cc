@@ -11,7 +11,7 @@
 namespace eccl::runtime {
 namespace {
 
-constexpr int kRanks = 8;
+constexpr int kPlanRanks = 8;
 
 std::shared_ptr<Plan> planOf(const algorithms::Algorithm& algorithm, const Placement& placement, int rank,
                              size_t bytes, int root = 0) {
@@ -36,14 +36,14 @@ const algorithms::Algorithm& allToAll() {
 }
 
 TEST(Planner, RanksCutCallsAlike) {
-  const Placement placement = Placement::hosts(kRanks);
+  const Placement placement = Placement::hosts(kPlanRanks);
   for (const algorithms::Algorithm& algorithm : algorithms::algorithms()) {
     Call call;
     call.collective = algorithm.collective;
     if (algorithm.hierarchical() || call.varies()) continue;
     for (int root : {0, 3}) {
       const auto first = planOf(algorithm, placement, 0, 1 << 20, root);
-      for (int rank = 1; rank < kRanks; ++rank) {
+      for (int rank = 1; rank < kPlanRanks; ++rank) {
         const auto plan = planOf(algorithm, placement, rank, 1 << 20, root);
         EXPECT_EQ(plan->view.tiles, first->view.tiles) << algorithm.name << " rank " << rank;
         EXPECT_EQ(plan->view.partition.tile, first->view.partition.tile) << algorithm.name << " rank " << rank;
@@ -53,20 +53,20 @@ TEST(Planner, RanksCutCallsAlike) {
 }
 
 TEST(Planner, FewBytesGoAheadToEachOfManyNeighboursOnOtherHosts) {
-  const auto plan = planOf(allToAll(), Placement::hosts(kRanks), 3, 1 << 20);
+  const auto plan = planOf(allToAll(), Placement::hosts(kPlanRanks), 3, 1 << 20);
   EXPECT_EQ(plan->view.partition.tile * sizeof(float), algorithms::kAheadBytes / 2);
   EXPECT_EQ(plan->mostAhead, 2U);
 }
 
 TEST(Planner, NothingIsHeldBackFromFewNeighboursOnOneHostOrOfShortMessages) {
   const auto& ring = *algorithms::findAlgorithm(Collective::allReduce, "ring");
-  EXPECT_EQ(planOf(ring, Placement::hosts(kRanks), 3, 1 << 20)->mostAhead, UINT32_MAX);
+  EXPECT_EQ(planOf(ring, Placement::hosts(kPlanRanks), 3, 1 << 20)->mostAhead, UINT32_MAX);
   EXPECT_EQ(planOf(allToAll(), Placement::hosts(algorithms::kFewNeighbours + 1), 3, 1 << 20)->mostAhead,
             UINT32_MAX);
-  const auto oneHost = planOf(allToAll(), Placement::oneHost(kRanks, kRanks), 3, 1 << 20);
+  const auto oneHost = planOf(allToAll(), Placement::oneHost(kPlanRanks, kPlanRanks), 3, 1 << 20);
   EXPECT_EQ(oneHost->mostAhead, UINT32_MAX);
   EXPECT_EQ(oneHost->view.partition.tile * sizeof(float), 128U << 10);
-  EXPECT_GE(planOf(allToAll(), Placement::hosts(kRanks), 3, 1 << 10)->mostAhead, 8U);
+  EXPECT_GE(planOf(allToAll(), Placement::hosts(kPlanRanks), 3, 1 << 10)->mostAhead, 8U);
 }
 
 // A rank that has one buffer reads or writes another's, which is as long.
@@ -147,11 +147,11 @@ TEST(Planner, MessagesAreLongerAmongRanksThatShareMemoryAndNoCore) {
 
 // Planner holds back all but two messages.
 TEST(Planner, NoScheduleNeedsMoreThanTwoSlots) {
-  for (const Placement& placement : {Placement::hosts(kRanks), Placement::blocks(kRanks, 3)}) {
+  for (const Placement& placement : {Placement::hosts(kPlanRanks), Placement::blocks(kPlanRanks, 3)}) {
     for (const algorithms::Algorithm& algorithm : algorithms::algorithms()) {
       if (!algorithms::fits(algorithm, placement)) continue;
       const algorithms::Verdict verdict = algorithms::verify(
-          algorithms::buildAll(algorithm, {algorithm.collective, kRanks, 0}, placement, 1), false);
+          algorithms::buildAll(algorithm, {algorithm.collective, kPlanRanks, 0}, placement, 1), false);
       EXPECT_TRUE(verdict.ok) << verdict.reason;
       EXPECT_LE(verdict.minSlots, 2) << nameOf(algorithm.collective) << " " << algorithm.name;
     }

@@ -16,7 +16,7 @@
 namespace eccl::runtime {
 namespace {
 
-constexpr int kRanks = 5;
+constexpr int kSplitRanks = 5;
 
 size_t threadsOfThisProcess() {
   const std::filesystem::directory_iterator tasks("/proc/self/task");
@@ -27,7 +27,7 @@ class Splits : public ::testing::Test {
  protected:
   void SetUp() override {
     setenv("ECCL_DEBUG", "NONE", 1);
-    ASSERT_EQ(ecclCommInitAll(parents_, kRanks, nullptr), ecclSuccess) << ecclGetLastError(nullptr);
+    ASSERT_EQ(ecclCommInitAll(parents_, kSplitRanks, nullptr), ecclSuccess) << ecclGetLastError(nullptr);
   }
   void TearDown() override {
     for (auto& parent : parents_) EXPECT_EQ(ecclCommDestroy(parent), ecclSuccess);
@@ -35,7 +35,7 @@ class Splits : public ::testing::Test {
   /// body(rank) for each rank, in threads of their own.
   static void each(const std::function<void(int)>& body) {
     std::vector<std::thread> threads;
-    for (int rank = 0; rank < kRanks; ++rank) threads.emplace_back([&, rank] { body(rank); });
+    for (int rank = 0; rank < kSplitRanks; ++rank) threads.emplace_back([&, rank] { body(rank); });
     for (auto& thread : threads) thread.join();
   }
   static void awaitReady(ecclComm_t comm) {
@@ -59,7 +59,7 @@ class Splits : public ::testing::Test {
     EXPECT_EQ(ecclCommDestroy(second), ecclSuccess);
     EXPECT_EQ(ecclCommDestroy(first), ecclSuccess);
   }
-  ecclComm_t parents_[kRanks] = {};
+  ecclComm_t parents_[kSplitRanks] = {};
   const int rounds_ = kSanitized ? 5 : 20;
 };
 

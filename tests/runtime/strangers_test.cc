@@ -92,7 +92,7 @@ TEST(Strangers, DoNotDisturbInitOrJob) {
 }
 
 constexpr int kRounds = 6;  // without and with strangers in turn
-constexpr int kRanks = 2;
+constexpr int kMembers = 2;
 
 /// Keeps many silent connections to all ports that were not there `before`.
 class Crowd {
@@ -146,7 +146,7 @@ int allReduceOnce(ecclComm_t comm, std::string& report) {
     report += ecclGetLastError(comm);
     return 3;
   }
-  return out[999] == kRanks ? 0 : 4;
+  return out[999] == kMembers ? 0 : 4;
 }
 
 class StrangersTiming : public ::testing::TestWithParam<const char*> {};
@@ -154,12 +154,12 @@ class StrangersTiming : public ::testing::TestWithParam<const char*> {};
 // From when the last rank comes, a second later than the other, to the end of the first AllReduce.
 TEST_P(StrangersTiming, AThousandConnectionsASecondToEachDoorCostLittle) {
   const auto before = listeningPorts();
-  auto outcomes = test::runProcesses(kRanks + 1, [&](int rank, test::Board& board, std::string& report) {
+  auto outcomes = test::runProcesses(kMembers + 1, [&](int rank, test::Board& board, std::string& report) {
     setenv("ECCL_DEBUG", "NONE", 1);
     setenv("ECCL_TRANSPORT", GetParam(), 1);
     auto& round = board.counter[0];  // that all are in; kRounds: over
     auto& in = board.counter[1];
-    if (rank == kRanks) {
+    if (rank == kMembers) {
       Crowd crowd(before);
       int listeners = 0;
       double next = test::now();
@@ -179,7 +179,7 @@ TEST_P(StrangersTiming, AThousandConnectionsASecondToEachDoorCostLittle) {
     double best[2] = {1e9, 1e9};
     for (int i = 0; i < kRounds; ++i) {
       in.fetch_add(1);
-      while (in < kRanks * (i + 1)) usleep(100);
+      while (in < kMembers * (i + 1)) usleep(100);
       if (rank == 0) round = i;
       while (round < i) usleep(100);
       if (rank == 0 && ecclGetUniqueId(&board.id) != ecclSuccess) return 2;
@@ -188,7 +188,7 @@ TEST_P(StrangersTiming, AThousandConnectionsASecondToEachDoorCostLittle) {
       if (rank == 1) sleep(1);
       const double begun = test::now();
       ecclComm_t comm = nullptr;
-      if (ecclCommInitRank(&comm, kRanks, board.id, rank) != ecclSuccess) {
+      if (ecclCommInitRank(&comm, kMembers, board.id, rank) != ecclSuccess) {
         report += ecclGetLastError(nullptr);
         if (rank == 0) round = kRounds;
         return 2;
@@ -212,25 +212,25 @@ TEST_P(StrangersTiming, AThousandConnectionsASecondToEachDoorCostLittle) {
 // The connections of the first AllReduce are made while thousands wait at each listener.
 TEST_P(StrangersTiming, ThousandsAtOnceDoNotHoldUpTheFirstCall) {
   const auto before = listeningPorts();
-  auto outcomes = test::runProcesses(kRanks + 1, [&](int rank, test::Board& board, std::string& report) {
+  auto outcomes = test::runProcesses(kMembers + 1, [&](int rank, test::Board& board, std::string& report) {
     setenv("ECCL_DEBUG", "NONE", 1);
     setenv("ECCL_TRANSPORT", GetParam(), 1);
-    if (rank == kRanks) {
+    if (rank == kMembers) {
       Crowd crowd(before);
-      board.meet(0, kRanks + 1);
+      board.meet(0, kMembers + 1);
       int listeners = 0;
       for (int i = 0; i < 3000; ++i) listeners = crowd.oneMoreEach();
-      board.meet(1, kRanks + 1);
-      board.meet(2, kRanks + 1);
-      return listeners >= kRanks ? 0 : 6;
+      board.meet(1, kMembers + 1);
+      board.meet(2, kMembers + 1);
+      return listeners >= kMembers ? 0 : 6;
     }
-    ecclComm_t comm = test::join(rank, kRanks, board, report);
-    board.meet(0, kRanks + 1);
-    board.meet(1, kRanks + 1);
+    ecclComm_t comm = test::join(rank, kMembers, board, report);
+    board.meet(0, kMembers + 1);
+    board.meet(1, kMembers + 1);
     const double begun = test::now();
     const int code = comm == nullptr ? 2 : allReduceOnce(comm, report);
     const double took = test::now() - begun;
-    board.meet(2, kRanks + 1);
+    board.meet(2, kMembers + 1);
     if (comm != nullptr) ecclCommDestroy(comm);
     report += std::to_string(took) + " s";
     return code != 0 ? code : took < 0.3 ? 0 : 5;

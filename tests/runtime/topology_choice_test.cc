@@ -20,7 +20,7 @@ namespace {
 using ::testing::Each;
 using ::testing::Field;
 
-constexpr int kRanks = 6;
+constexpr int kChoiceRanks = 6;
 
 class TopologyChoice : public test::TemporaryFolder {
  protected:
@@ -30,23 +30,24 @@ class TopologyChoice : public test::TemporaryFolder {
   /// Six ranks, three on each of these hosts, add up vectors; what they choose by.
   std::string tableOf(const std::string& firstHost, const std::string& secondHost,
                       const std::string& algorithm = "") const {
-    const auto outcomes = test::runProcesses(kRanks, [&](int rank, test::Board& board, std::string& report) {
-      setenv("ECCL_DEBUG", "NONE", 1);
-      setenv("ECCL_TRANSPORT", "tcp", 1);
-      setenv("ECCL_TOPO_FILE", (rank < kRanks / 2 ? firstHost : secondHost).c_str(), 1);
-      setenv("ECCL_TABLE_DUMP_FILE", (folder_ + "table").c_str(), 1);
-      if (!algorithm.empty()) setenv("ECCL_ALGO", algorithm.c_str(), 1);
-      ecclComm_t comm = test::join(rank, kRanks, board, report);
-      if (comm == nullptr) return 2;
-      for (const size_t count : {size_t{1}, size_t{3001}, size_t{400'000}}) {
-        std::vector<float> values(count, static_cast<float>(rank + 1));
-        if (ecclAllReduce(values.data(), values.data(), count, ecclFloat32, ecclSum, comm, nullptr) !=
-            ecclSuccess)
-          return report = ecclGetLastError(comm), 3;
-        if (values != std::vector<float>(count, 21)) return report = "no sum", 4;
-      }
-      return ecclCommDestroy(comm) == ecclSuccess ? 0 : 5;
-    });
+    const auto outcomes =
+        test::runProcesses(kChoiceRanks, [&](int rank, test::Board& board, std::string& report) {
+          setenv("ECCL_DEBUG", "NONE", 1);
+          setenv("ECCL_TRANSPORT", "tcp", 1);
+          setenv("ECCL_TOPO_FILE", (rank < kChoiceRanks / 2 ? firstHost : secondHost).c_str(), 1);
+          setenv("ECCL_TABLE_DUMP_FILE", (folder_ + "table").c_str(), 1);
+          if (!algorithm.empty()) setenv("ECCL_ALGO", algorithm.c_str(), 1);
+          ecclComm_t comm = test::join(rank, kChoiceRanks, board, report);
+          if (comm == nullptr) return 2;
+          for (const size_t count : {size_t{1}, size_t{3001}, size_t{400'000}}) {
+            std::vector<float> values(count, static_cast<float>(rank + 1));
+            if (ecclAllReduce(values.data(), values.data(), count, ecclFloat32, ecclSum, comm, nullptr) !=
+                ecclSuccess)
+              return report = ecclGetLastError(comm), 3;
+            if (values != std::vector<float>(count, 21)) return report = "no sum", 4;
+          }
+          return ecclCommDestroy(comm) == ecclSuccess ? 0 : 5;
+        });
     for (const test::Outcome& outcome : outcomes) EXPECT_EQ(outcome.code, 0) << outcome.text;
     std::stringstream text;
     text << std::ifstream(folder_ + "table").rdbuf();
@@ -57,7 +58,7 @@ class TopologyChoice : public test::TemporaryFolder {
     auto rules = algorithms::parseRules(text, "the table");
     EXPECT_TRUE(rules.ok()) << rules.status().message();
     if (rules.ok()) table.rules = rules.take();
-    return algorithms::select(collective, bytes, kRanks, table).algorithm->name;
+    return algorithms::select(collective, bytes, kChoiceRanks, table).algorithm->name;
   }
 };
 

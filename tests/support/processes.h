@@ -2,6 +2,7 @@
 #pragma once
 
 #include <fcntl.h>
+#include <gtest/gtest.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -109,6 +110,13 @@ inline std::vector<Outcome> runProcesses(int ranks, const std::function<int(int,
   }
   munmap(shared, sizeof(Board));
   return outcomes;
+}
+
+inline void expectAllSucceeded(const std::vector<Outcome>& outcomes) {
+  for (const Outcome& outcome : outcomes) {
+    EXPECT_TRUE(outcome.ended) << "hung";
+    EXPECT_EQ(outcome.code, 0) << outcome.text;
+  }
 }
 
 /// Joins as one of `ranks`, the id travelling over the board. nullptr and a report when it fails.

@@ -10,18 +10,18 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr double kNear = 1e-3;
+constexpr double kTolerance = 1e-3;
 
 TEST(PciGigabytes, OfEveryGeneration) {
   // Acknowledgements, flow control and skips take 8/203 + 8/203 + 4/1538 = 0.081418, packets of 256 bytes 24 of
   // 280: 0.918582 x 0.914286 = 0.839846 are left.
-  EXPECT_NEAR(pciGigabytes(2.5, 16), 4.0 * 0.839846, kNear);  // 2.5 x 16 / 8 x 8/10
-  EXPECT_NEAR(pciGigabytes(5, 16), 8.0 * 0.839846, kNear);
-  EXPECT_NEAR(pciGigabytes(8, 16), 15.753846 * 0.839846, kNear);  // 8 x 16 / 8 x 128/130
-  EXPECT_NEAR(pciGigabytes(16, 16), 31.507692 * 0.839846, kNear);
-  EXPECT_NEAR(pciGigabytes(32, 16), 63.015385 * 0.839846, kNear);
-  EXPECT_NEAR(pciGigabytes(64, 16), 128 * 0.921875 * 256 / 272, kNear);  // flits: 236 of 256, no framing
-  EXPECT_NEAR(pciGigabytes(8, 4) * 4, pciGigabytes(8, 16), kNear);
+  EXPECT_NEAR(pciGigabytes(2.5, 16), 4.0 * 0.839846, kTolerance);  // 2.5 x 16 / 8 x 8/10
+  EXPECT_NEAR(pciGigabytes(5, 16), 8.0 * 0.839846, kTolerance);
+  EXPECT_NEAR(pciGigabytes(8, 16), 15.753846 * 0.839846, kTolerance);  // 8 x 16 / 8 x 128/130
+  EXPECT_NEAR(pciGigabytes(16, 16), 31.507692 * 0.839846, kTolerance);
+  EXPECT_NEAR(pciGigabytes(32, 16), 63.015385 * 0.839846, kTolerance);
+  EXPECT_NEAR(pciGigabytes(64, 16), 128 * 0.921875 * 256 / 272, kTolerance);  // flits: 236 of 256, no framing
+  EXPECT_NEAR(pciGigabytes(8, 4) * 4, pciGigabytes(8, 16), kTolerance);
   EXPECT_EQ(pciGigabytes(0, 16), 0);
 }
 
@@ -76,20 +76,20 @@ TEST(LinkModel, ListsEveryLinkOnceInEachDirection) {
 TEST(LinkModel, PciByTheSpeedOfBothEnds) {
   Host host = smallHost();
   PciFacts &gpu = *host.devices[3].pci, &bridge = *host.devices[2].pci;
-  EXPECT_NEAR(linkOf(host, 3, 2).gigabytes, pciGigabytes(16, 16), kNear);
+  EXPECT_NEAR(linkOf(host, 3, 2).gigabytes, pciGigabytes(16, 16), kTolerance);
   gpu.gigatransfers = 2.5, gpu.ablestGigatransfers = 32;
   Link link = linkOf(host, 3, 2);
-  EXPECT_NEAR(link.gigabytes, pciGigabytes(2.5, 16), kNear) << "what the bridge can is not known";
+  EXPECT_NEAR(link.gigabytes, pciGigabytes(2.5, 16), kTolerance) << "what the bridge can is not known";
   EXPECT_TRUE(link.assumed);
   bridge.ablestGigatransfers = 16;
   link = linkOf(host, 3, 2);
-  EXPECT_NEAR(link.gigabytes, pciGigabytes(16, 16), kNear) << "idle, and limited by the bridge";
+  EXPECT_NEAR(link.gigabytes, pciGigabytes(16, 16), kTolerance) << "idle, and limited by the bridge";
   EXPECT_FALSE(link.assumed);
   gpu.width = 8, gpu.ablestWidth = 16;
-  EXPECT_NEAR(linkOf(host, 2, 3).gigabytes, pciGigabytes(16, 8), kNear) << "lanes do not come back";
+  EXPECT_NEAR(linkOf(host, 2, 3).gigabytes, pciGigabytes(16, 8), kTolerance) << "lanes do not come back";
   gpu = PciFacts{gpu.busId};
   link = linkOf(host, 3, 2);
-  EXPECT_NEAR(link.gigabytes, pciGigabytes(8, 16), kNear);
+  EXPECT_NEAR(link.gigabytes, pciGigabytes(8, 16), kTolerance);
   EXPECT_TRUE(link.assumed);
   EXPECT_THAT(link.source, HasSubstr("assumed 8 GT/s, x16"));
 }

@@ -112,7 +112,7 @@ TEST(PathsOfRealMachines, AmdMi100WithRepeatedBusIds) {
   machine.expectBoth("0000:c5:00.0", "0000:c5:00.0#8", Type::pxb, kGen3, 1, 2);
 }
 
-Host parsed(const std::string& inside) {
+Host hostWith(const std::string& inside) {
   Result<Host> host = parseNcclXml("<system version=\"1\">" + inside + "</system>", "t.xml");
   EXPECT_TRUE(host.ok()) << host.status().message();
   return host.ok() ? host.take() : Host{};
@@ -135,8 +135,9 @@ TEST(PathsByNvSwitch, AllSwitchesTogetherAreOneWay) {
   for (const auto& [bus, count] : {std::pair(5, 5), {6, 5}, {7, 4}, {8, 4}})
     links += format("<nvlink target=\"0000:%02x:00.0\" count=\"%d\" tclass=\"0x068000\"/>", bus, count);
   const std::string gpu = "<gpu sm=\"90\">" + links + "</gpu>";
-  const Machine machine(parsed(cpu(0, pci("0000:01:00.0", "0x030200", gpu) + pci("0000:05:00.0", "0x068000")) +
-                               cpu(1, pci("0000:02:00.0", "0x030200", gpu))));
+  const Machine machine(
+      hostWith(cpu(0, pci("0000:01:00.0", "0x030200", gpu) + pci("0000:05:00.0", "0x068000")) +
+               cpu(1, pci("0000:02:00.0", "0x030200", gpu))));
   machine.expectBoth("0000:01:00.0", "0000:02:00.0", Type::nvl, 370.8, 0.6, 2);
   machine.expectBoth("0000:01:00.0", "0000:06:00.0", Type::nvl, 370.8, 0.3, 1);
   machine.expectBoth("0000:01:00.0", "0000:05:00.0", Type::nvl, 370.8, 0.3, 1);
@@ -154,8 +155,8 @@ TEST(PathsByC2c, GraceHopper) {
   };
   const std::string nic = "<nic><net name=\"mlx5_0\" speed=\"400000\" latency=\"0.7\"/></nic>";
   const Machine machine(
-      parsed(cpu(0, gpu("0000:01:00.0", "0000:02:00.0") + pci("0000:03:00.0", "0x020700", nic)) +
-             cpu(1, gpu("0001:01:00.0", "0001:02:00.0"))));
+      hostWith(cpu(0, gpu("0000:01:00.0", "0000:02:00.0") + pci("0000:03:00.0", "0x020700", nic)) +
+               cpu(1, gpu("0001:01:00.0", "0001:02:00.0"))));
   machine.expectBoth("0000:02:00.0", "cpu0", Type::c2c, 447.12, 0.6, 1);
   machine.expectBoth("0000:02:00.0", "0000:03:00.0", Type::p2c, kGen4, 1.1, 2);
   machine.expectBoth("0000:02:00.0", "mlx5_0", Type::p2c, kGen4, 1.8, 3);
@@ -169,8 +170,8 @@ TEST(PathsByPciSwitch, JoinedBridgesAreAsOne) {
   const auto half = [](const char* bridge, const char* other, const char* busId) {
     return pci(bridge, "0x060400", "<pcilink target=\"" + std::string(other) + "\"/>" + pci(busId, "0x030200"));
   };
-  const Machine machine(parsed(cpu(0, half("0000:01:00.0", "0000:03:00.0", "0000:02:00.0")) +
-                               cpu(1, half("0000:03:00.0", "0000:01:00.0", "0000:04:00.0"))));
+  const Machine machine(hostWith(cpu(0, half("0000:01:00.0", "0000:03:00.0", "0000:02:00.0")) +
+                                 cpu(1, half("0000:03:00.0", "0000:01:00.0", "0000:04:00.0"))));
   machine.expectBoth("0000:02:00.0", "0000:04:00.0", Type::pxb, kGen4, 1, 3);
 }
 
@@ -180,7 +181,7 @@ TEST(PathsApart, GoByTheNetworkOrNotAtAll) {
   const auto island = [](const char* bridge, const char* gpu, const char* nic, const char* net) {
     return pci(bridge, "0x060400", pci(gpu, "0x030200") + (nic == nullptr ? "" : pci(nic, "0x020000", net)));
   };
-  const Machine machine(parsed(
+  const Machine machine(hostWith(
       island("0000:01:00.0", "0000:02:00.0", "0000:03:00.0", "<nic><net name=\"a\" speed=\"100000\"/></nic>") +
       island("0000:11:00.0", "0000:12:00.0", "0000:13:00.0", "<nic><net name=\"b\" speed=\"200000\"/></nic>") +
       island("0000:21:00.0", "0000:22:00.0", nullptr, nullptr)));

@@ -10,7 +10,7 @@
 namespace eccl::transport {
 namespace {
 
-enum class Child { none, holdsEverything, letGo };
+enum class ChildOfPeer { none, holdsEverything, letGo };
 
 std::pair<Connection*, Connection*> connectBoth(Party& party) {
   party.connector->get(party.sending());  // neither waits for the other first
@@ -19,7 +19,7 @@ std::pair<Connection*, Connection*> connectBoth(Party& party) {
 }
 
 /// Rank 1 is a process that connects both ways, possibly forks, and is killed while waiting.
-void killRankOne(const Way& way, Child child) {
+void killRankOne(const Way& way, ChildOfPeer child) {
   const PartySetup setup = setupFor(way);
   Gates gates;
   int pipes[2];
@@ -32,8 +32,8 @@ void killRankOne(const Way& way, Child child) {
     Party party(1, setup, std::move(gates.side[1]));
     connectBoth(party);
     pid_t grandchild = 0;
-    if (child != Child::none && (grandchild = fork()) == 0) {
-      if (child == Child::letGo) {
+    if (child != ChildOfPeer::none && (grandchild = fork()) == 0) {
+      if (child == ChildOfPeer::letGo) {
         party.connector->closeAfterFork();
         party.reactor.closeAfterFork();
       }
@@ -88,15 +88,15 @@ INSTANTIATE_TEST_SUITE_P(All, PeerDeath, ::testing::ValuesIn(betweenProcesses())
 INSTANTIATE_TEST_SUITE_P(All, PeerDeathTiming, ::testing::ValuesIn(betweenProcesses()), nameOfWay);
 
 TEST_P(PeerDeathTiming, IsNoticed) {
-  killRankOne(way(), Child::none);
+  killRankOne(way(), ChildOfPeer::none);
 }
 TEST_P(PeerDeathTiming, IsNoticedThoughAChildHoldsItsSockets) {
   if (way().transport->reach == Reach::network)
     GTEST_SKIP() << "another host sees the sockets alone, which the child keeps open: the control tree notices";
-  killRankOne(way(), Child::holdsEverything);
+  killRankOne(way(), ChildOfPeer::holdsEverything);
 }
 TEST_P(PeerDeathTiming, IsNoticedWhenItsChildHasLetGo) {
-  killRankOne(way(), Child::letGo);
+  killRankOne(way(), ChildOfPeer::letGo);
 }
 
 // Where the kernel has no pidfd the end of a socket must do.
@@ -144,7 +144,8 @@ TEST_P(PeerDeath, IsNoNewsAfterAnOrderlyEnd) {
 // What the dead one had published before is not lost.
 TEST_P(PeerDeath, LeavesThePublishedMessages) {
   if (pathOf(way()) == "ucx")
-    GTEST_SKIP() << "what UCX has not sent ends with the process; others have it in shared memory or in the kernel";
+    GTEST_SKIP()
+        << "what UCX has not sent ends with the process; others have it in shared memory or in the kernel";
   run(
       setupFor(way()),
       [](Party& party) -> std::string {

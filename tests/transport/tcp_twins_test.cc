@@ -80,8 +80,8 @@ struct Rank {
 };
 
 /// Rank 0 and rank 1 in one thread.
-struct Pair {
-  explicit Pair(size_t bytesPerCall = SIZE_MAX) {
+struct Twins {
+  explicit Twins(size_t bytesPerCall = SIZE_MAX) {
     int up[2], down[2];
     EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, up), 0);
     EXPECT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, down), 0);
@@ -105,7 +105,7 @@ struct Pair {
 };
 
 TEST(TcpTwins, ExchangeShortMessagesAndCreditsOverOneSocket) {
-  Pair pair;
+  Twins pair;
   for (int i = 0; i < 100; ++i) {
     const auto content = static_cast<std::byte>(i);
     ASSERT_TRUE(pair.lower->send(100, content)) << i;
@@ -121,7 +121,7 @@ TEST(TcpTwins, ExchangeShortMessagesAndCreditsOverOneSocket) {
 }
 
 TEST(TcpTwins, SendMessagesOfSeveralPacketsOverTheirOwnSockets) {
-  Pair pair;
+  Twins pair;
   ASSERT_TRUE(pair.higher->send(kLong, std::byte{1}));
   EXPECT_GT(pair.waiting(), static_cast<int>(kLong));
 }
@@ -129,7 +129,7 @@ TEST(TcpTwins, SendMessagesOfSeveralPacketsOverTheirOwnSockets) {
 // A message after the other, whichever way it goes; one that has come is taken at once or later.
 TEST(TcpTwins, KeepMessagesInOrderHoweverLittleTheKernelTakes) {
   for (size_t bytesPerCall : {1, 7, 39, 41, 100, 5000}) {
-    Pair pair(bytesPerCall);
+    Twins pair(bytesPerCall);
     std::mt19937 random(static_cast<unsigned>(bytesPerCall));
     Rank* const ranks[] = {pair.lower.get(), pair.higher.get()};
     const uint32_t lengths[] = {0, 8, kInlineBytes + 1, 1000, 1025, kLong};
@@ -163,7 +163,7 @@ TEST(TcpTwins, KeepMessagesInOrderHoweverLittleTheKernelTakes) {
 
 TEST(TcpTwins, LearnOfTheEndAndOfFailures) {
   for (const bool lowerFails : {true, false}) {
-    Pair pair;
+    Twins pair;
     Rank &failing = lowerFails ? *pair.lower : *pair.higher, &other = lowerFails ? *pair.higher : *pair.lower;
     ASSERT_TRUE(other.send(10, std::byte{1}));
     failing.look();
@@ -174,7 +174,7 @@ TEST(TcpTwins, LearnOfTheEndAndOfFailures) {
     EXPECT_TRUE(other.from.poisoned());
     EXPECT_EQ(other.reason, "");
   }
-  Pair pair;
+  Twins pair;
   pair.lower->receiver->endReceiving();
   pair.higher->receiver->endReceiving();
   for (Rank* rank : {pair.lower.get(), pair.higher.get()}) {
@@ -187,7 +187,7 @@ TEST(TcpTwins, LearnOfTheEndAndOfFailures) {
 
 // A rank that leaves closes one socket after the other. What is still in the others counts.
 TEST(TcpTwins, TakeTheLastCreditsWhenOneIsGone) {
-  Pair pair;
+  Twins pair;
   ASSERT_TRUE(pair.lower->send(10, std::byte{1}));
   pair.higher->sender.reset();
   for (int i = 0; i < 8; ++i) pair.lower->look();
@@ -207,7 +207,7 @@ TEST(TcpTwins, TakeNoCreditForWhatWasNotSent) {
   wire.put(frame);  // it has no twin, which could tell
   EXPECT_EQ(wire.breaks, 0);
 
-  Pair pair;
+  Twins pair;
   ASSERT_TRUE(pair.higher->send(8, std::byte{1}));
   frame.epoch = 0;
   frame.released = 2;  // one was sent

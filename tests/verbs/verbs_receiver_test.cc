@@ -8,7 +8,7 @@ namespace eccl::transport::verbs {
 namespace {
 
 using ::testing::HasSubstr;
-using Wire = VerbsWire<VerbsReceiver, ReceiveEnd>;
+using ReceiverWire = VerbsWire<VerbsReceiver, ReceiveEnd>;
 
 VerbsFrame message(uint64_t number, uint32_t length, Way way) {
   VerbsFrame header{};
@@ -18,8 +18,8 @@ VerbsFrame message(uint64_t number, uint32_t length, Way way) {
 }
 
 TEST(VerbsReceiver, TakesWhatComesInAllWays) {
-  Wire wire;
-  std::fill_n(wire.memory.get(), Wire::kMemory, std::byte{5});
+  ReceiverWire wire;
+  std::fill_n(wire.memory.get(), ReceiverWire::kMemory, std::byte{5});
   Received received;
 
   wire.tell(message(0, 200, Way::inFrame), 200);
@@ -56,7 +56,7 @@ TEST(VerbsReceiver, TakesWhatComesInAllWays) {
 }
 
 TEST(VerbsReceiver, GrantsOnlyWhatTheDeviceKnows) {
-  Wire wire;
+  ReceiverWire wire;
   std::vector<std::byte> mine(3000);
   wire.end.offer(0, mine.data(), 3000);
   wire.path->kick();
@@ -98,7 +98,7 @@ TEST(VerbsReceiver, RefusesWhatCannotBe) {
        "place was not granted", 0},
   };
   for (const auto& each : all) {
-    Wire wire;
+    ReceiverWire wire;
     VerbsFrame header = message(0, 100, Way::inFrame);
     each.change(header);
     wire.tell(header, each.behind);
@@ -109,7 +109,7 @@ TEST(VerbsReceiver, RefusesWhatCannotBe) {
 }
 
 TEST(VerbsReceiver, RefusesMoreThanTheCreditsGiven) {
-  Wire wire(~uint64_t{0} - 1);
+  ReceiverWire wire(~uint64_t{0} - 1);
   for (uint64_t k = 0; k < kWireSlots; ++k) wire.tell(message(~uint64_t{0} - 1 + k, 8, Way::inFrame), 8);
   EXPECT_EQ(wire.breaks, 0) << wire.reason;
   wire.tell(message(~uint64_t{0} - 1 + kWireSlots, 8, Way::inFrame), 8);
@@ -117,7 +117,7 @@ TEST(VerbsReceiver, RefusesMoreThanTheCreditsGiven) {
 }
 
 TEST(VerbsReceiver, RefusesAPieceOfAFrame) {
-  Wire wire;
+  ReceiverWire wire;
   const uint64_t piece = 1;
   wire.peer->send(&piece, sizeof piece, nullptr, 0, 0, 0);
   wire.peer->submit(true);
@@ -128,8 +128,8 @@ TEST(VerbsReceiver, RefusesAPieceOfAFrame) {
 // The device stops whoever writes elsewhere, with any key that it was given.
 TEST(VerbsReceiver, NothingIsWrittenBesideThePlaces) {
   for (const int64_t beside : {int64_t{-1}, int64_t{1}, int64_t{1} << 40}) {
-    Wire wire;
-    std::fill_n(wire.memory.get(), Wire::kMemory, std::byte{5});
+    ReceiverWire wire;
+    std::fill_n(wire.memory.get(), ReceiverWire::kMemory, std::byte{5});
     const size_t all = kWireShape.bytes() - kWireShape.dataAt();
     auto* const ring = reinterpret_cast<std::byte*>(wire.end.control);
     // What is before that is changed by the break itself.
@@ -144,8 +144,8 @@ TEST(VerbsReceiver, NothingIsWrittenBesideThePlaces) {
 
 // A write that is under way when this side gives up does not land afterwards.
 TEST(VerbsReceiver, NothingLandsAfterPoison) {
-  Wire wire;
-  std::fill_n(wire.memory.get(), Wire::kMemory, std::byte{5});
+  ReceiverWire wire;
+  std::fill_n(wire.memory.get(), ReceiverWire::kMemory, std::byte{5});
   ASSERT_EQ(verbsEmulationHoldQueuePair(wire.peer->address().number, 1), 0);
   wire.write(wire.landing.address, wire.landing.key, 4096);
   wire.path->poison();
@@ -160,14 +160,14 @@ TEST(VerbsReceiver, NothingLandsAfterPoison) {
 
 TEST(VerbsReceiver, HearsThePoisonAndTheEndOfThePeer) {
   {
-    Wire wire;
+    ReceiverWire wire;
     VerbsFrame last{};
     last.frame.kind = FrameKind::poison;
     wire.tell(last);
     EXPECT_TRUE(wire.end.poisoned());
     EXPECT_EQ(wire.breaks, 0);
   }
-  Wire wire;
+  ReceiverWire wire;
   wire.tell(message(0, 8, Way::inFrame), 8);
   wire.peerSocket.reset();
   wire.reactor.poll(std::chrono::seconds(1));
@@ -179,8 +179,8 @@ TEST(VerbsReceiver, HearsThePoisonAndTheEndOfThePeer) {
 // Over several queue pairs messages come in any order, and are taken in theirs.
 TEST(VerbsReceiver, TakesWhatComesInAnyOrder) {
   const uint64_t first = ~uint64_t{0};
-  Wire wire(first, 2);
-  std::fill_n(wire.memory.get(), Wire::kMemory, std::byte{5});
+  ReceiverWire wire(first, 2);
+  std::fill_n(wire.memory.get(), ReceiverWire::kMemory, std::byte{5});
   Received received;
   VerbsFrame later = message(first + 1, 3000, Way::landed);
   later.address = 3;
@@ -216,7 +216,7 @@ TEST(VerbsReceiver, TakesWhatComesInAnyOrder) {
 
 TEST(VerbsReceiver, KeepsMemoryThatItHasGranted) {
   if (!MemoryWatch::ofProcess().ok()) GTEST_SKIP() << "there is no userfaultfd";
-  Wire wire;
+  ReceiverWire wire;
   alignas(4096) static std::byte bytes[16384];
   auto use = wire.use({bytes, sizeof bytes}, MemoryFor::receiving);
   ASSERT_NE(use, nullptr);
@@ -236,7 +236,7 @@ TEST(VerbsReceiver, KeepsMemoryThatItHasGranted) {
 // It may hold what peers must not change: a buffer that several calls send.
 TEST(VerbsReceiver, MemoryThatIsOnlySentFromIsNotWritten) {
   if (!MemoryWatch::ofProcess().ok()) GTEST_SKIP() << "there is no userfaultfd";
-  Wire wire;
+  ReceiverWire wire;
   alignas(4096) static std::byte bytes[16384];
   const auto use = wire.use({bytes, sizeof bytes}, MemoryFor::sending);
   ASSERT_NE(use, nullptr);
@@ -255,7 +255,7 @@ TEST(VerbsReceiver, MemoryThatIsOnlySentFromIsNotWritten) {
 
 // Half a ring at once; the last word when asked for.
 TEST(VerbsReceiver, SendsFewCredits) {
-  Wire wire;
+  ReceiverWire wire;
   const auto credits = [&] { return wire.heard.size(); };
   Received received;
   for (uint64_t k = 0; k < kWireSlots; ++k) {

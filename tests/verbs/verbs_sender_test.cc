@@ -6,7 +6,7 @@ namespace eccl::transport::verbs {
 namespace {
 
 using ::testing::HasSubstr;
-using Wire = VerbsWire<VerbsSender, SendEnd>;
+using SenderWire = VerbsWire<VerbsSender, SendEnd>;
 
 VerbsFrame credit(uint64_t released) {
   VerbsFrame header{};
@@ -15,7 +15,7 @@ VerbsFrame credit(uint64_t released) {
   return header;
 }
 
-void send(Wire& wire, uint32_t length) {
+void send(SenderWire& wire, uint32_t length) {
   ASSERT_TRUE(trySend(wire.end, std::vector<std::byte>(length, std::byte{9}), 3));
   wire.path->kick();
   wire.look();
@@ -23,8 +23,8 @@ void send(Wire& wire, uint32_t length) {
 
 // Otherwise all who use the device would wait for completions that nobody hears of.
 TEST(VerbsSender, IsToldThatACompletionQueueHasFailed) {
-  const auto told = [](const char* call, void (*reach)(Wire&)) {
-    Wire wire;
+  const auto told = [](const char* call, void (*reach)(SenderWire&)) {
+    SenderWire wire;
     EXPECT_EQ(verbsEmulationFailCall(call, 1, EIO), 0);
     reach(wire);
     reach(wire);
@@ -32,15 +32,15 @@ TEST(VerbsSender, IsToldThatACompletionQueueHasFailed) {
     EXPECT_TRUE(wire.end.poisoned());
     return wire.reason;
   };
-  EXPECT_THAT(told("ibv_poll_cq", [](Wire& wire) { wire.look(); }),
+  EXPECT_THAT(told("ibv_poll_cq", [](SenderWire& wire) { wire.look(); }),
               HasSubstr("the RDMA device emu0 of rank 0 (test): its completion queue cannot be read"));
   EXPECT_THAT(
-      told("ibv_req_notify_cq", [](Wire& wire) { wire.path->beforeSleep(); }),
+      told("ibv_req_notify_cq", [](SenderWire& wire) { wire.path->beforeSleep(); }),
       HasSubstr("emu0 of rank 0 (test): its completion queue does not wake anybody: Input/output error"));
 }
 
 TEST(VerbsSender, SendsEachLengthItsWay) {
-  Wire wire;
+  SenderWire wire;
   send(wire, 0);
   send(wire, kInFrame);
   send(wire, kInFrame + 1);
@@ -71,7 +71,7 @@ TEST(VerbsSender, SendsEachLengthItsWay) {
 
 // A grant for another length, or that comes late, is not used, nor is one for a message of a round before.
 TEST(VerbsSender, GrantsThatDoNotFitAreNotUsed) {
-  Wire wire;
+  SenderWire wire;
   VerbsFrame grant{};
   grant.frame.kind = FrameKind::grant;
   grant.frame.length = 2000;
@@ -91,7 +91,7 @@ TEST(VerbsSender, GrantsThatDoNotFitAreNotUsed) {
 // Long messages go over the queue pairs in turn, each to a place of its own; the user's memory is free when the
 // queue pair that it was sent by is done with it.
 TEST(VerbsSender, SendsOverSeveralQueuePairs) {
-  Wire wire(0, 3);
+  SenderWire wire(0, 3);
   std::vector<std::byte> mine(5000, std::byte{9});
   wire.registrations->add({mine.data(), mine.size()});
   uint32_t numbers[8];
@@ -125,7 +125,7 @@ TEST(VerbsSender, SendsOverSeveralQueuePairs) {
 // Another call's memory, which ends while a message is on its way.
 TEST(VerbsSender, KeepsMemoryThatMessagesReferTo) {
   if (!MemoryWatch::ofProcess().ok()) GTEST_SKIP() << "there is no userfaultfd";
-  Wire wire;
+  SenderWire wire;
   alignas(4096) static std::byte bytes[16384];
   auto use = wire.use({bytes, sizeof bytes}, MemoryFor::sending);
   ASSERT_NE(use, nullptr);
@@ -143,34 +143,34 @@ TEST(VerbsSender, KeepsMemoryThatMessagesReferTo) {
 
 TEST(VerbsSender, RefusesWhatCannotBe) {
   for (uint64_t released : {uint64_t{2}, ~uint64_t{0}, uint64_t{1} << 63}) {
-    Wire wire;
+    SenderWire wire;
     send(wire, 8);
     wire.tell(credit(released));
     EXPECT_THAT(wire.reason, HasSubstr("messages released of 1 sent"));
   }
   for (FrameKind kind : {FrameKind::message, FrameKind::ask, FrameKind::leave, static_cast<FrameKind>(99)}) {
-    Wire wire;
+    SenderWire wire;
     VerbsFrame header{};
     header.frame.kind = kind;
     wire.tell(header);
     EXPECT_THAT(wire.reason, HasSubstr("it sent what cannot be"));
   }
   {
-    Wire wire;
+    SenderWire wire;
     VerbsFrame grant{};
     grant.frame.kind = FrameKind::grant;
     grant.frame.sequence = 1000;
     wire.tell(grant);
     EXPECT_EQ(wire.breaks, 1);
   }
-  Wire wire;  // the device keeps out what is longer
+  SenderWire wire;  // the device keeps out what is longer
   wire.tell(credit(0), 1);
   EXPECT_THAT(wire.reason, HasSubstr("what came is longer than the memory for it"));
 }
 
 // The device may have to send again what the user wants back.
 TEST(VerbsSender, ReferencesStayUntilTheDeviceIsDone) {
-  Wire wire;
+  SenderWire wire;
   std::vector<std::byte> mine(2000);
   wire.registrations->add({mine.data(), mine.size()});
   verbsEmulationLimitPoll(1);
@@ -191,7 +191,7 @@ TEST(VerbsSender, ReferencesStayUntilTheDeviceIsDone) {
 
 // Memory that is not registered goes by the slots, never by reference.
 TEST(VerbsSender, RefersOnlyToWhatTheDeviceKnows) {
-  Wire wire;
+  SenderWire wire;
   std::vector<std::byte> mine(2000);
   ASSERT_TRUE(trySend(wire.end, mine, 3));
   EXPECT_EQ(wire.end.slot(0)->flags & kSlotGet, 0);
@@ -199,7 +199,7 @@ TEST(VerbsSender, RefersOnlyToWhatTheDeviceKnows) {
 
 // What goes over the wire, and how often the device is called: docs/rdma.md counts with these.
 TEST(VerbsSender, AsksLittleOfTheDevice) {
-  Wire wire;
+  SenderWire wire;
   VerbsEmulationCounters before, after;
   verbsEmulationCounters(&before);
   for (int k = 0; k < 4; ++k) ASSERT_TRUE(trySend(wire.end, std::vector<std::byte>(8), 3));
@@ -223,7 +223,7 @@ TEST(VerbsSender, AsksLittleOfTheDevice) {
 
 // A queue that is full is filled again when the device has done something.
 TEST(VerbsSender, WaitsForRoom) {
-  Wire wire;
+  SenderWire wire;
   verbsEmulationHold(1);
   uint64_t sent = 0;
   for (int round = 0; round < 50; ++round) {

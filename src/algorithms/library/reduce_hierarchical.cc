@@ -13,7 +13,7 @@
 namespace eccl::algorithms {
 namespace {
 
-constexpr int kUp = 0, kDown = 1;  // tags: contributions and sums; sums for the root
+constexpr int kSums = 0, kForRoot = 1;  // tags: contributions and sums; sums for the root
 
 }  // namespace
 
@@ -43,12 +43,12 @@ Program reduceHierarchical(const CollectiveShape& shape, const Placement& placem
       return runsOf(list);
     };
     if (isRoot) {
-      for (const Walks& run : withCarriers([&](int peer) { return b.receiveFrom(peer, channel, kDown); }))
+      for (const Walks& run : withCarriers([&](int peer) { return b.receiveFrom(peer, channel, kForRoot); }))
         b.step({input().part(run.first).pre(), connections(run.second)}, {output().part(run.first)})
             .post()
             .repeat(run.times);
     } else {
-      for (const Walks& run : withCarriers([&](int peer) { return b.sendTo(peer, channel, kUp); }))
+      for (const Walks& run : withCarriers([&](int peer) { return b.sendTo(peer, channel, kSums); }))
         b.step({input().part(run.first).pre().stable()}, {connections(run.second)}).repeat(run.times);
     }
     if (place >= carriers) continue;
@@ -56,13 +56,13 @@ Program reduceHierarchical(const CollectiveShape& shape, const Placement& placem
     const int part = channel * carriers + place, first = b.ends();
     for (int i = 1; i < n; ++i) {
       const int peer = hosts.member(host, mod(place - i, n));
-      if (peer != shape.root) b.receiveFrom(peer, channel, kUp);
+      if (peer != shape.root) b.receiveFrom(peer, channel, kSums);
     }
-    if (!begins) b.receiveFrom(neighbour(1), channel, kUp);
+    if (!begins) b.receiveFrom(neighbour(1), channel, kSums);
     Operand destination = output().part(part);
     if (!isRoot)
-      destination =
-          connection(depth == 0 ? b.sendTo(shape.root, channel, kDown) : b.sendTo(neighbour(-1), channel, kUp));
+      destination = connection(depth == 0 ? b.sendTo(shape.root, channel, kForRoot)
+                                          : b.sendTo(neighbour(-1), channel, kSums));
     Reference own = input().part(part).pre(), sum = isRoot ? output() : scratch();
     if (peers == 0 && !isRoot) own.stable();
     b.lane(channel);

@@ -10,7 +10,7 @@
 namespace eccl::transport {
 namespace {
 
-constexpr Duration kVerdictGrace = std::chrono::seconds(1);  // for rank 0's list of the missing to arrive
+constexpr Duration kListGrace = std::chrono::seconds(1);  // for rank 0's list of the missing to arrive
 
 // In the Hello of a control connection, for messages only.
 struct ControlPayload {
@@ -195,7 +195,7 @@ Result<Parts> Control::allGather(uint64_t number, std::string_view mine, const W
   ringBell(wake_);
 
   Wait patient = wait;
-  if (wait.deadline <= TimePoint::max() - kVerdictGrace) patient.deadline += kVerdictGrace;
+  if (wait.deadline <= TimePoint::max() - kListGrace) patient.deadline += kListGrace;
   std::optional<Result<Parts>> result;
   while (!outcome->second) {
     if (wait.aborted()) {

@@ -6,8 +6,8 @@ namespace eccl::transport {
 namespace {
 
 constexpr size_t kDescriptorsOfDial = 3;
-constexpr Duration kConnectLimit = std::chrono::seconds(2), kTurnRest = std::chrono::milliseconds(2),
-                   kDescriptorsRest = std::chrono::seconds(1);
+constexpr Duration kConnectLimit = std::chrono::seconds(2), kDialTurnRest = std::chrono::milliseconds(2),
+                   kDialDescriptorsRest = std::chrono::seconds(1);
 
 /// The speed of the rail that has this address; 0: not known.
 uint32_t megabitsAt(const std::vector<Rail>& rails, const SocketAddress& address) {
@@ -50,12 +50,12 @@ Status FurtherSocket::join(Stream socket) {
 
 Status FurtherSocket::begin(TimePoint now) {
   if (!turn_.take()) {
-    until_ = now + kTurnRest;
+    until_ = now + kDialTurnRest;
     return {};
   }
   if (!descriptorsLeft(kDescriptorsOfDial)) {  // others need them more
     turn_.give();
-    until_ = now + kDescriptorsRest;
+    until_ = now + kDialDescriptorsRest;
     return {};
   }
   wanted_ = false;

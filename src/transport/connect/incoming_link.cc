@@ -6,7 +6,7 @@
 namespace eccl::transport {
 namespace {
 
-constexpr size_t kDescriptorsOfSetup = 4;  // what comes with an offer, and one to watch the peer
+constexpr size_t kDescriptorsOfOffer = 4;  // what comes with an offer, and one to watch the peer
 constexpr uint32_t kDescriptorsRestMs = 20;
 const char* kNonsense = "the peer's answer makes no sense";
 
@@ -96,7 +96,7 @@ void IncomingLink::takeOffer(size_t index, SetupMessage& offer) {
       }
     }
   }
-  if (socket_.lostDescriptors() || !descriptorsLeft(kDescriptorsOfSetup)) {
+  if (socket_.lostDescriptors() || !descriptorsLeft(kDescriptorsOfOffer)) {
     sayThatDescriptorsAreShort(text().c_str());
     SetupMessage later = saying(SetupKind::later, status.message());
     later.milliseconds = kDescriptorsRestMs;

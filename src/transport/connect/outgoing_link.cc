@@ -12,7 +12,8 @@ namespace {
 
 /// What a set-up takes here and for a moment: socket, epoll, ring, and what the peer sends.
 constexpr size_t kDescriptorsOfSetup = 6;
-constexpr Duration kTurnRest = std::chrono::milliseconds(2), kDescriptorsRest = std::chrono::milliseconds(20),
+constexpr Duration kSetupTurnRest = std::chrono::milliseconds(2),
+                   kSetupDescriptorsRest = std::chrono::milliseconds(20),
                    kRecallRest = std::chrono::milliseconds(20), kMaxHold = std::chrono::seconds(1);
 
 }  // namespace
@@ -142,7 +143,7 @@ void OutgoingLink::beginDialing() {
   const TimePoint now = options.system->now();
   if (now < until_) return;
   if (!turn_.take()) {
-    until_ = now + kTurnRest;
+    until_ = now + kSetupTurnRest;
     return;
   }
   if (!descriptorsLeft(kDescriptorsOfSetup)) return waitForDescriptors();
@@ -180,7 +181,7 @@ void OutgoingLink::waitForDescriptors() {
     return fail(Code::system, format("no descriptors have been left for %.3g s (raise 'ulimit -n')",
                                      seconds(now - shortSince_)));
   }
-  comeLater(kDescriptorsRest);
+  comeLater(kSetupDescriptorsRest);
 }
 
 // Holding nothing meanwhile. Ranks that were told the same do not come at the same moment.

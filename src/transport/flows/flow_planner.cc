@@ -9,7 +9,7 @@ namespace eccl::transport {
 namespace {
 
 /// Ranks find out their ways at about the same time. One that is late finds the others' flows placed.
-constexpr Duration kQuiet = std::chrono::milliseconds(30), kLongest = std::chrono::milliseconds(200);
+constexpr Duration kSettled = std::chrono::milliseconds(30), kLongest = std::chrono::milliseconds(200);
 /// Those who see a change see it within this time: it is one.
 constexpr Duration kOneChange = std::chrono::milliseconds(700);
 /// Where there are more flows, those that have a way keep it: it takes rank 0 too long to think of all.
@@ -86,7 +86,7 @@ void FlowPlanner::hear(int origin, FlowMessage message, TimePoint now) {
                                    [port](const FlowWay& way) { return way.port == port && port != 0; });
     flow.way = same != flow.ways.end() ? static_cast<size_t>(same - flow.ways.begin()) : SIZE_MAX;
     flow.asks = true;
-    if (!changed_) due_ = std::min(now + kQuiet, latest_);
+    if (!changed_) due_ = std::min(now + kSettled, latest_);
   } else if (message.tellsPace()) {
     trials_.hear({origin, message.flow}, message, now);
   }

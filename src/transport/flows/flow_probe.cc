@@ -18,8 +18,8 @@ namespace {
 
 /// Routers answer only some hundred probes in a second. So what is not answered is asked again, later and
 /// later.
-constexpr Duration kAnswerLimit = std::chrono::milliseconds(100), kBetween = std::chrono::milliseconds(7);
-constexpr int kTries = 4;
+constexpr Duration kEchoLimit = std::chrono::milliseconds(100), kBetween = std::chrono::milliseconds(7);
+constexpr int kCallsOfProbe = 4;
 /// After so many silent routers in a row, the rest is silent too.
 constexpr size_t kMostSilent = 2;
 
@@ -61,7 +61,7 @@ bool FlowProbe::progress() {
     if (caller.ttl == 0)
       begin(caller, 1);
     else if (now >= caller.until)
-      ++caller.tries < kTries ? call(caller) : found(caller, {});
+      ++caller.tries < kCallsOfProbe ? call(caller) : found(caller, {});
   }
   if (callers_.empty()) return true;
   if (callers_[0].over && !std::exchange(others_, true) && routers_ >= 2)
@@ -107,7 +107,7 @@ void FlowProbe::call(Caller& caller) {
   poller_.forget(caller.socket.get());
   const sockaddr nobody{.sa_family = AF_UNSPEC, .sa_data = {}};
   system.connect(caller.socket.get(), &nobody, sizeof nobody);
-  caller.until = system.now() + kAnswerLimit * (1 << caller.tries) + kBetween * (&caller - callers_.data());
+  caller.until = system.now() + kEchoLimit * (1 << caller.tries) + kBetween * (&caller - callers_.data());
   if (system.setsockopt(caller.socket.get(), option.level, option.hops, &caller.ttl, sizeof caller.ttl) != 0)
     return end(caller);
   if (system.connect(caller.socket.get(), options_.to.raw(), options_.to.rawSize()) == 0) return end(caller);

@@ -18,7 +18,7 @@ SocketAddress at(const std::string& text) {
   return SocketAddress::resolve(text)->front();
 }
 
-UniqueId sample() {
+UniqueId someId() {
   UniqueId id = UniqueId::random(System::real());
   id.addresses = {at("192.0.2.1:5000"), at("[2001:db8::1]:6000")};
   return id;
@@ -26,7 +26,7 @@ UniqueId sample() {
 
 TEST(UniqueId, RoundTrips) {
   for (bool byRank0 : {false, true}) {
-    UniqueId before = sample();
+    UniqueId before = someId();
     before.rootByRank0 = byRank0;
     auto after = UniqueId::decode(before.encode());
     ASSERT_TRUE(after.ok()) << after.status().message();
@@ -37,7 +37,7 @@ TEST(UniqueId, RoundTrips) {
     EXPECT_EQ(after->root().identity, before.root().identity);
   }
   EXPECT_NE(UniqueId::random(System::real()).communicator, UniqueId::random(System::real()).communicator);
-  EXPECT_NE(sample().root().identity, sample().root().identity);
+  EXPECT_NE(someId().root().identity, someId().root().identity);
 }
 
 TEST(UniqueId, HoldsAsManyAddressesAsFit) {
@@ -53,11 +53,11 @@ TEST(UniqueId, HoldsAsManyAddressesAsFit) {
 }
 
 TEST(UniqueId, SaysWhatIsWrongAndWhereIdsComeFrom) {
-  UniqueId::Bytes zero{}, garbage, flipped = sample().encode(), version = flipped;
+  UniqueId::Bytes zero{}, garbage, flipped = someId().encode(), version = flipped;
   garbage.fill('z');
   flipped[60] = static_cast<char>(flipped[60] ^ 1);
   version[4] = 9;
-  UniqueId none = sample();
+  UniqueId none = someId();
   none.addresses.clear();
   for (auto& [bytes, why] : {std::pair(zero, "all bytes are zero"),
                              {garbage, "does not begin with 'ECCL'"},
@@ -73,7 +73,7 @@ TEST(UniqueId, SaysWhatIsWrongAndWhereIdsComeFrom) {
 }
 
 TEST(UniqueId, EveryChangedByteIsNoticed) {
-  const UniqueId::Bytes good = sample().encode();
+  const UniqueId::Bytes good = someId().encode();
   for (size_t i = 0; i < good.size(); ++i) {
     UniqueId::Bytes bad = good;
     bad[i] = static_cast<char>(bad[i] ^ 0x40);
