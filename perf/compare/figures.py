@@ -4,6 +4,8 @@ import json
 import statistics
 from typing import NamedTuple
 
+from document import save
+
 OWN = ("eccl", "eccl-plain")
 PROBE = "probe"
 CMA = "cma"
@@ -63,9 +65,7 @@ class Results:
             return cls(json.load(file))
 
     def save(self, path):
-        with open(path, "w") as file:
-            json.dump(self.document, file, indent=1)
-            file.write("\n")
+        save(path, self.document, "cells")
 
     def add(self, repetition, operation, ranks, size, contender, variant="", us=None, iterations=None, reason=None,
             apart=None):

@@ -97,6 +97,9 @@ def images(charts):
     return ["## Charts", "", about, "", *lines] if charts else []
 
 
+RARE = 0.05  # of all times: what was measured in a state less often has no medians worth a table
+
+
 def each_state(results, parts):
     """The lines that `parts` make, of each state that the machine was in."""
     states, runs = results.states(), results.runs()
@@ -105,12 +108,12 @@ def each_state(results, parts):
     if len(states) == 1 and all(map(steady, runs)):
         return ["The first two cores were %.0f to %.0f ns apart (for a flag to go there and back)." % states[0], "",
                 *parts(results)]
-    counts = [len(results.state(state).runs()) for state in states]
+    counts = [(state, count) for state in states if (count := len(results.state(state).runs())) >= RARE * len(runs)]
     lines = ["The machine moved the two cores while this was measured, which changes what a call takes. How far apart they "
              "are (ns for a flag to go there and back) was measured before and after each run of a contender over all "
-             "sizes. Times and ratios are of one such state; %d of %d times are of none, as it changed during the run."
-             % (len(runs) - sum(counts), len(runs)), ""]
-    for (least, greatest), count in zip(states, counts):
+             "sizes. Times and ratios are of one such state; %d of %d times are of none, as it changed during the run or was "
+             "there too rarely." % (len(runs) - sum(count for _, count in counts), len(runs)), ""]
+    for (least, greatest), count in counts:
         lines += ["# Cores %.0f to %.0f ns apart: %d of %d times" % (least, greatest, count, len(runs)), "",
                   *parts(results.state((least, greatest)))]
     return lines

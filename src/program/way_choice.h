@@ -69,7 +69,7 @@ class WayChoice {
     if (ticks > 0) size.costs[index(way)].note(std::max<uint64_t>((ticks << 16) / length, 1));
     if (size.tried != size.best) {
       if (way == size.tried && ticks > 0) ++size.samples;
-      if (size.samples < kTrial && size.messages < kTrialMost) return;
+      if (size.samples < kTrial && !size.isHopeless() && size.messages < kTrialMost) return;
       size.endTrial();
     } else if (const PlainWay other = next(size, length);
                other != size.best && size.of(way) > 0 && (way == size.best || size.best == PlainWay::reads) &&
@@ -89,6 +89,10 @@ class WayChoice {
   /// them have changed nothing. Slots get dear all of a sudden, which shows in their own cost; the others
   /// hardly change.
   static constexpr uint32_t kTrial = 4, kTrialMost = 64, kFirstPause = 32, kLongestPause = 4096;
+  /// Samples of which the least counts: the first messages go into memory that nobody has touched before, the
+  /// slots and the program's own, which takes several times as long. As many as there are before the first
+  /// trial.
+  static constexpr uint32_t kCold = kFirstPause;
   static constexpr int kMostBackoff = 8;
 
   static constexpr size_t index(PlainWay way) { return static_cast<size_t>(way); }
@@ -102,10 +106,9 @@ class WayChoice {
   struct Cost {
     uint64_t ticks = 0;  // for 64 KiB; 0: not known
     uint32_t samples = 0;
-    /// The least of some, as the first may have been the first of all; then about the mean, but for single long
-    /// times, which say that something interrupted.
+    /// The least of some; then about the mean, but for single long times, which say that something interrupted.
     void note(uint64_t its) {
-      if (++samples <= kTrial)
+      if (++samples <= kCold)
         ticks = ticks == 0 ? its : std::min(ticks, its);
       else
         ticks = (15 * ticks + std::min(its, 2 * ticks) + 8) / 16;
@@ -134,6 +137,8 @@ class WayChoice {
       pause = std::min(2 * pause, kLongestPause);
       prefer();
     }
+    // Two samples are enough to see that a trial changes nothing.
+    bool isHopeless() const { return samples >= 2 && of(best) > 0 && of(tried) > 2 * of(best); }
     // Reads make the sender wait for the receiver, and streams keep the caches from others' data, so they have
     // to be better by something.
     bool beats(PlainWay way, PlainWay other) const {

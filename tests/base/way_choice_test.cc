@@ -71,6 +71,22 @@ TEST(WayChoice, FindsItSoon) {
   EXPECT_GT(Traffic().send(1000, kLength, kReadsAreBest).reads, 800);
 }
 
+// The first messages wait for the kernel to find memory for the slots.
+TEST(WayChoice, IsNotMovedByTheFirstTimes) {
+  Traffic traffic;
+  traffic.send(16, kLength, {140'000, 140'000, 140'000});
+  const Ways ways = traffic.send(400, kLength, kCommonCache);
+  EXPECT_LT(ways.streams + ways.reads, 60);  // a trial each
+}
+
+TEST(WayChoice, EndsTrialsSoonThatChangeNothing) {
+  Traffic hopeless, slow;
+  const int soon = hopeless.send(3000, kLength, {7'000, 12'000, 70'000}).reads,
+            late = slow.send(3000, kLength, {7'000, 12'000, 13'000}).reads;
+  EXPECT_GT(soon, 0);
+  EXPECT_LT(3 * soon, 2 * late);
+}
+
 TEST(WayChoice, FollowsTheMachine) {
   Traffic traffic;
   for (int turn = 0; turn < 3; ++turn) {
