@@ -192,6 +192,21 @@ TEST_F(VerbsFallsBack, WhateverTheDeviceRefuses) {
   }
 }
 
+// The sender's queue pair goes to its first state, the receiver's to all three, then the sender's to the
+// others: when the receiver has accepted.
+TEST_F(VerbsFallsBack, WithAWarningInWhateverState) {
+  for (int which = 1; which <= 6; ++which) {
+    verbsEmulationReset();
+    verbsEmulationFailCall("ibv_modify_qp", which, EINVAL);
+    testing::internal::CaptureStderr();
+    const std::string way = wayOf(setup());
+    const std::string said = testing::internal::GetCapturedStderr();
+    EXPECT_EQ(way, "tcp") << which;
+    const char* const whose = which == 1 || which > 4 ? "rank 0" : "rank 1";
+    EXPECT_THAT(said, HasSubstr(whose + std::string(" (test) has RDMA that a connection cannot use"))) << which;
+  }
+}
+
 TEST_F(VerbsFallsBack, WithoutADevice) {
   verbsEmulationRemoveAllDevices();
   expectTcp(setup());

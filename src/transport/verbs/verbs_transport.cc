@@ -51,7 +51,8 @@ class VerbsTransport final : public Transport {
     return {};
   }
   Result<std::unique_ptr<Offer>> offer(const ConnectionId& id, SetupData* offer) override {
-    return said(offerVerbs(context_, rails_, id.channel, options_, offer));
+    ECCL_ASSIGN(auto made, said(offerVerbs(context_, rails_, id.channel, options_, offer)));
+    return std::unique_ptr<Offer>(std::make_unique<SaidOffer>(std::move(made), *this));
   }
   Result<std::unique_ptr<Acceptance>> accept(const ConnectionId& /*id*/, SetupData& offer,
                                              SetupData* answer) override {
@@ -85,14 +86,34 @@ class VerbsTransport final : public Transport {
 
  private:
   /// What this host's device refuses costs speed, and a setting may mend it.
+  void say(const Status& status) {
+    if (status.code() != Code::system || std::exchange(saidRefused_, true)) return;
+    ECCL_WARN("%s has RDMA that a connection cannot use: %s", context_.describe(context_.rank).c_str(),
+              status.message().c_str());
+  }
   template <class Made>
   Result<Made> said(Result<Made> made) {
-    if (made.status().code() == Code::system && !std::exchange(saidRefused_, true)) {
-      ECCL_WARN("%s has RDMA that a connection cannot use: %s", context_.describe(context_.rank).c_str(),
-                made.status().message().c_str());
-    }
+    say(made.status());
     return made;
   }
+  /// Says, too, what the device refuses when the peer has answered.
+  class SaidOffer final : public Offer {
+   public:
+    SaidOffer(std::unique_ptr<Offer> offer, VerbsTransport& transport)
+        : offer_(std::move(offer)), transport_(transport) {}
+    Status onAnswer(SetupData& answer, SetupData* confirmation) override {
+      Status status = offer_->onAnswer(answer, confirmation);
+      transport_.say(status);
+      return status;
+    }
+    Result<std::unique_ptr<Path>> open(SendEnd& end, Opening opening) override {
+      return offer_->open(end, std::move(opening));
+    }
+
+   private:
+    const std::unique_ptr<Offer> offer_;
+    VerbsTransport& transport_;
+  };
 
   const TransportContext& context_;
   const VerbsOptions options_;
