@@ -149,9 +149,29 @@ TEST_F(CudaMemory, AHostCommunicatorRefusesMemoryOfAGpu) {
       EXPECT_EQ(own[7], 16);
     });
   };
-  refused(gpu.data(), values.data(), "the send buffer");
-  refused(values.data(), gpu.data(), "the receive buffer");
-  works();
+  for (int i = 0; i < 2; ++i) {  // where the fast path is not there yet, and where it is
+    refused(gpu.data(), values.data(), "the send buffer");
+    refused(values.data(), gpu.data(), "the receive buffer");
+    works();
+  }
+  const auto send = [&](const void* from) {
+    EXPECT_EQ(ecclGroupStart(), ecclSuccess);
+    const ecclResult_t result = ecclSend(from, 8, ecclInt32, 1, ranks.comm(0), nullptr);
+    const ecclResult_t end = ecclGroupEnd();
+    return result != ecclSuccess ? result : end;
+  };
+  for (int i = 0; i < 4; ++i) {
+    EXPECT_EQ(send(gpu.data()), ecclInvalidArgument);
+    ranks.each([&](int rank) {
+      std::vector<int> own(8);
+      if (rank == 0) {
+        EXPECT_EQ(send(values.data()), ecclSuccess);
+      } else {
+        EXPECT_EQ(ecclRecv(own.data(), 8, ecclInt32, 0, ranks.comm(1), nullptr), ecclSuccess);
+        EXPECT_EQ(own, values);
+      }
+    });
+  }
   // Pinned memory is the host's as well.
   void* pinned = nullptr;
   Cuda::need(Cuda::get().cuMemHostAlloc(&pinned, 64, test::cu::kHostPortable), "cuMemHostAlloc");

@@ -61,7 +61,6 @@ Executor& Executors::ofAddress(const void* address) const {
 }
 
 Result<Executor*> Executors::of(const void* send, const void* receive) const {
-  // The fast path does not ask: it makes calls like one that came here.
   for (const auto& [what, buffer] : {std::pair("send", send), std::pair("receive", receive)}) {
     if (gpuMemory_.holds(buffer))
       return Status::error(

@@ -25,13 +25,14 @@ void GpuMemory::open() {
   ask_ = reinterpret_cast<Ask*>(function);
 }
 
-bool GpuMemory::holds(const void* memory) const {
-  if (ask_ == nullptr || memory == nullptr) return false;
+bool GpuMemory::isGpus(const void* memory) const {
   cuda::PointerAttribute attributes[] = {kMemoryType, kIsManaged};
   unsigned type = 0, managed = 0;
   void* values[] = {&type, &managed};
-  return ask_(2, attributes, values, reinterpret_cast<uintptr_t>(memory)) == kSuccess &&
-         type == kDeviceMemory && managed == 0;
+  const bool holds = ask_(2, attributes, values, reinterpret_cast<uintptr_t>(memory)) == kSuccess &&
+                     type == kDeviceMemory && managed == 0;
+  if (!holds) hosts_[placeOf(memory)].store(memory, std::memory_order_relaxed);
+  return holds;
 }
 
 }  // namespace eccl::runtime
