@@ -442,5 +442,25 @@ TEST(CudaAbsent, IsAnErrorWhereItIsAskedForAndHostWhereItIsNot) {
   EXPECT_EQ(ecclCommDestroy(comm), ecclSuccess);
 }
 
+TEST(CudaAbsent, AnOldDriverIsAsNone) {
+  if (!Cuda::get().emulated()) GTEST_SKIP() << "the driver here is as old as it is";
+  Cuda::get().control->version = 11080;
+  setenv("ECCL_DEVICE", "cuda", 1);
+  testing::internal::CaptureStderr();
+  ecclComm_t comms[2] = {};
+  EXPECT_EQ(ecclCommInitAll(comms, 2, nullptr), ecclSystemError);
+  EXPECT_THAT(ecclGetLastError(nullptr),
+              HasSubstr("ECCL_DEVICE=cuda: the CUDA driver here is older than ECCL needs (CUDA 12.0)"));
+  setenv("ECCL_DEVICE", "auto", 1);
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_EQ(ecclCommInitAll(comms, 2, nullptr), ecclSuccess);
+    for (ecclComm_t comm : comms) EXPECT_EQ(ecclCommDestroy(comm), ecclSuccess);
+  }
+  const std::string said = testing::internal::GetCapturedStderr();
+  const size_t at = said.find("communicators are for host memory. the CUDA driver here is older");
+  EXPECT_NE(at, said.npos) << said;
+  EXPECT_EQ(said.find("for host memory", at + 30), said.npos) << said;
+}
+
 }  // namespace
 }  // namespace eccl

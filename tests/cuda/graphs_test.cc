@@ -231,6 +231,35 @@ TEST_P(CudaGraphs, FirstCallsBesideCaptures) {
   });
 }
 
+// The thread that makes a call need not be the one that captures, nor be relaxed about captures.
+TEST_P(CudaGraphs, CallsOfAnotherThreadThanTheOneThatCaptures) {
+  for (const int mode : {DeviceGraph::kGlobal, DeviceGraph::kThread}) {
+    Ranks device(2, GetParam());
+    device.each([&](int rank) {
+      const DeviceStream stream;
+      const DeviceBuffer<uint64_t> data(values(1));
+      device.meet();
+      DeviceGraph graph(
+          stream,
+          [&] {
+            std::thread([&] {
+              EXPECT_EQ(sum(device.comm(rank), data, data, stream), ecclSuccess)
+                  << ecclGetLastError(device.comm(rank));
+            }).join();
+          },
+          mode, true);
+      EXPECT_EQ(graph.captured(), test::cu::kSuccess) << mode;
+      device.meet();
+      graph.instantiate(stream);
+      device.meet();
+      for (int run = 0; run < 3; ++run) graph.launch(stream);
+      stream.synchronize();
+      EXPECT_EQ(data.read(), values(8));
+      device.meet();
+    });
+  }
+}
+
 // Two instances of one graph, in two streams, whose runs use the same connections.
 TEST_P(CudaGraphs, InstancesOfOneGraphFollowOneAnother) {
   Ranks device(2, GetParam());

@@ -26,8 +26,9 @@ struct Control {
   std::atomic<int> peersReach{1};                       ///< whether devices reach each other's memory
   std::atomic<int> lends{1};                            ///< whether memory can be lent to other processes
   std::atomic<int> blockThreads{3};
-  /// How often the rings of this process have skipped to just before their lines are cleaned next. Changed while
-  /// no kernel runs.
+  std::atomic<int> version{runtime::cuda::kOldestDriver};  ///< of the driver, as cuDriverGetVersion() says it
+  /// How often the rings of this process have skipped to just before their lines are cleaned next. Changed
+  /// while no kernel runs.
   std::atomic<int> advances{0};
 };
 /// The library's function cuEmulationControl.

@@ -45,7 +45,7 @@ DriverCode cuInit(unsigned) {
 }
 DriverCode cuDriverGetVersion(int* version) {
   BEGIN();
-  *version = kOldestDriver;
+  *version = control().version;
   return kSuccess;
 }
 DriverCode cuGetErrorName(DriverCode code, const char** name) {

@@ -5,6 +5,7 @@
 #include <mutex>
 
 #include "base/log.h"
+#include "base/once_by_key.h"
 #include "runtime/executor/executor_module.h"
 
 namespace eccl::runtime {
@@ -43,6 +44,19 @@ Result<std::optional<ExecutorKind>> choose(const Settings& settings, int device,
   return std::optional<ExecutorKind>();
 }
 
+/// A process with many ranks says it once.
+void tellOnce(const std::string& why) {
+  struct Told {};
+  OnceByKey<std::string, Told>::get()
+      .at(why,
+          [&]() -> Result<Told> {
+            ECCL_WARN("ECCL_DEVICE=auto: communicators are for host memory. %s", why.c_str());
+            return Told{};
+          })
+      .status()
+      .ignore();
+}
+
 /// What was allocated for the user.
 struct UserMemories {
   std::mutex mutex;
@@ -58,8 +72,7 @@ UserMemories& userMemories() {
 Result<std::optional<ExecutorKind>> chooseDevice(const Settings& settings, int device) {
   Status missing;
   ECCL_ASSIGN(std::optional<ExecutorKind> kind, choose(settings, device, &missing));
-  if (!missing.ok())
-    ECCL_WARN("ECCL_DEVICE=auto: the communicator is for host memory. %s", missing.message().c_str());
+  if (!missing.ok()) tellOnce(missing.message());
   return kind;
 }
 
