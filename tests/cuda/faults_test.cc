@@ -162,6 +162,27 @@ TEST(CudaRoom, AGroupThatDoesNotFitIsToldHowMuchDoes) {
   });
 }
 
+TEST(CudaRoom, AGroupOfMoreCallsThanAKernelMakesIsToldHowManyItDoes) {
+  setenv("ECCL_DEBUG", "NONE", 1);
+  constexpr int kMost = 32;  // lanes::kMaxCalls
+  std::vector<std::unique_ptr<Ranks>> all;
+  for (int i = 0; i < kMost + 1; ++i) all.push_back(std::make_unique<Ranks>(2, "lanes"));
+  all[0]->each([&](int rank) {
+    const DeviceStream stream;
+    const DeviceBuffer<int> data(numbers(rank));
+    EXPECT_EQ(ecclGroupStart(), ecclSuccess);
+    for (const auto& each : all)
+      ecclAllReduce(data.data(), data.data(), 8, ecclInt32, ecclSum, each->comm(rank),
+                    asStream(stream.native()));
+    EXPECT_NE(ecclGroupEnd(), ecclSuccess);
+    EXPECT_THAT(ecclGetLastError(all[0]->comm(rank)),
+                AllOf(HasSubstr("a group has 33 calls that go on at once"),
+                      HasSubstr("makes 32 at most: make smaller groups, or set ECCL_CUDA_LANES=0")));
+    stream.synchronize();
+    all[0]->meet();
+  });
+}
+
 TEST_P(CudaStreams, PinnedMemoryIsTakenFromTheHostOnce) {
   if (!Cuda::get().emulated()) GTEST_SKIP() << "only the emulated driver counts";
   const int64_t before = Cuda::get().control->pinnedBytes;
