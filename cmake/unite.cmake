@@ -1,7 +1,7 @@
 # eccl_unite(<target>): where ECCL_UNITE is set, the sources of a folder are compiled together, some at a time. Most of
 # what a compiler does for one of them is templates and inline functions that the next one needs as well: whole
 # builds, as CI makes them, take half as long; a change compiles more. Names in unnamed namespaces, and macros, are
-# therefore unique in their folder; only then does adding a file never break another one.
+# therefore to be unique in their folder: the compiler says where two that are compiled together are not.
 option(ECCL_UNITE "Compile the sources of a folder together: for builds from nothing" OFF)
 set(ECCL_UNITE_MOST 8)
 
@@ -10,9 +10,11 @@ function(eccl_unite target)
     return()
   endif()
   get_target_property(sources ${target} SOURCES)
+  get_target_property(origin ${target} SOURCE_DIR)
   list(FILTER sources INCLUDE REGEX "\\.cc$")
   list(SORT sources)
   foreach(source ${sources})
+    get_filename_component(source ${source} ABSOLUTE BASE_DIR ${origin})
     get_filename_component(folder ${source} DIRECTORY)
     string(MAKE_C_IDENTIFIER "folder${folder}" key)
     math(EXPR batch "0${${key}} / ${ECCL_UNITE_MOST}")

@@ -108,7 +108,8 @@ def each_state(results, parts):
     if len(states) == 1 and all(map(steady, runs)):
         return ["The first two cores were %.0f to %.0f ns apart (for a flag to go there and back)." % states[0], "",
                 *parts(results)]
-    counts = [(state, count) for state in states if (count := len(results.state(state).runs())) >= RARE * len(runs)]
+    counts = [(state, count) for state in states
+              if (count := len(results.state(state).runs())) >= RARE * len(runs) or state == states[0]]
     lines = ["The machine moved the two cores while this was measured, which changes what a call takes. How far apart they "
              "are (ns for a flag to go there and back) was measured before and after each run of a contender over all "
              "sizes. Times and ratios are of one such state; %d of %d times are of none, as it changed during the run or was "

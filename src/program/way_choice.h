@@ -12,7 +12,7 @@
 // program runs, so no figure is measured once for all.
 //
 // A way's cost is the time that both sides spend on a message (program/timed_move.h). It is kept for each size,
-// as the mean of late; the ways that are not in use are tried now and then.
+// as the mean of late, or the least of the first ones; the ways that are not in use are tried now and then.
 #pragma once
 
 #include <algorithm>
@@ -89,9 +89,9 @@ class WayChoice {
   /// them have changed nothing. Slots get dear all of a sudden, which shows in their own cost; the others
   /// hardly change.
   static constexpr uint32_t kTrial = 4, kTrialMost = 64, kFirstPause = 32, kLongestPause = 4096;
-  /// Samples of which the least counts: the first messages go into memory that nobody has touched before, the
-  /// slots and the program's own, which takes several times as long. As many as there are before the first
-  /// trial.
+  /// Of the first samples of all the least counts: those messages go into memory that nobody has touched
+  /// before, the slots and the program's own, which takes several times as long. From 64 KiB, where all
+  /// messages are timed, so many are before the first trial.
   static constexpr uint32_t kCold = kFirstPause;
   static constexpr int kMostBackoff = 8;
 
@@ -128,7 +128,7 @@ class WayChoice {
     void begin(PlainWay way) {
       tried = last = way;
       messages = samples = 0;
-      costs[index(way)] = {};
+      costs[index(way)] = {0, kCold - kTrial};
     }
     void endTrial() {
       int& its = backoff[index(tried)];

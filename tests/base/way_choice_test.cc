@@ -97,6 +97,12 @@ TEST(WayChoice, FollowsTheMachine) {
     traffic.send(20'000, kLength, kReadsAreBest);
     EXPECT_GT(traffic.send(1000, kLength, kReadsAreBest).reads, 900) << turn;
   }
+  for (const int before : {10, 40, 60}) {  // while the first are still looked at
+    Traffic early;
+    early.send(before, kLength, kCommonCache);
+    early.send(400, kLength, kNoneInCommon);
+    EXPECT_GT(early.send(1000, kLength, kNoneInCommon).streams, 900) << before;
+  }
 }
 
 // A call that was interrupted took long, and says nothing.

@@ -172,6 +172,27 @@ TEST_F(CudaMemory, AHostCommunicatorRefusesMemoryOfAGpu) {
       }
     });
   }
+  // The driver is not asked again for buffers that it knows.
+  if (Cuda::get().emulated()) {
+    constexpr int kCalls = 50;
+    int64_t asked = 0;
+    ranks.each([&](int rank) {
+      std::vector<int> own(8, 1);
+      const auto call = [&] {
+        EXPECT_EQ(ecclAllReduce(own.data(), own.data(), 8, ecclInt32, ecclMax, ranks.comm(rank), nullptr),
+                  ecclSuccess);
+      };
+      for (int i = 0; i < 4; ++i) call();
+      ranks.meet();
+      if (rank == 0) asked = -Cuda::get().control->calls;
+      ranks.meet();
+      for (int i = 0; i < kCalls; ++i) call();
+      ranks.meet();
+      if (rank == 0) asked += Cuda::get().control->calls;
+      ranks.meet();
+    });
+    EXPECT_LT(asked, kCalls);  // of four times as many buffers
+  }
   // Pinned memory is the host's as well.
   void* pinned = nullptr;
   Cuda::need(Cuda::get().cuMemHostAlloc(&pinned, 64, test::cu::kHostPortable), "cuMemHostAlloc");

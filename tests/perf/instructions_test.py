@@ -25,8 +25,8 @@ def counted(cases):
     return counts
 
 
-# Where the machine is busy another thread of the library takes part for as long as some rounds: that adds, so the least
-# of some counts is what a call needs.
+# Where the machine is busy another thread of the library may be at the connections for as long as some rounds, and the
+# caller waits: that adds, so the least of some counts is what a call needs.
 least = counted(LIMITS)
 for _ in range(4):
     over = [case for case, limit in LIMITS.items() if least[case] > limit]

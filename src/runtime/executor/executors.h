@@ -47,7 +47,7 @@ class Executors {
   Executor& host() const { return *host_; }
   /// Whether a call with these buffers is the host's.
   bool onHost(const void* send, const void* receive) const {
-    if (gpuMemory_.holds(send) || gpuMemory_.holds(receive)) return false;
+    if (gpuMemory_.holdsWhatIsNew(send) || gpuMemory_.holdsWhatIsNew(receive)) return false;
     return others_.empty() || (&ofAddress(send) == host_.get() && &ofAddress(receive) == host_.get());
   }
 

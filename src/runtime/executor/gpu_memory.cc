@@ -25,14 +25,14 @@ void GpuMemory::open() {
   ask_ = reinterpret_cast<Ask*>(function);
 }
 
-bool GpuMemory::isGpus(const void* memory) const {
+bool GpuMemory::ask(const void* memory) const {
   cuda::PointerAttribute attributes[] = {kMemoryType, kIsManaged};
   unsigned type = 0, managed = 0;
   void* values[] = {&type, &managed};
-  const bool holds = ask_(2, attributes, values, reinterpret_cast<uintptr_t>(memory)) == kSuccess &&
-                     type == kDeviceMemory && managed == 0;
-  if (!holds) hosts_[placeOf(memory)].store(memory, std::memory_order_relaxed);
-  return holds;
+  if (ask_(2, attributes, values, reinterpret_cast<uintptr_t>(memory)) != kSuccess) return false;
+  const bool gpus = type == kDeviceMemory && managed == 0;
+  if (!gpus) hosts_[placeOf(memory)].store(memory, std::memory_order_relaxed);
+  return gpus;
 }
 
 }  // namespace eccl::runtime

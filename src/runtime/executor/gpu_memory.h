@@ -13,32 +13,33 @@ enum PointerAttribute : int;  // CUpointer_attribute
 
 namespace eccl::runtime {
 
-/// What the CUDA driver that this process has loaded says of memory. It loads none. A value; constant once
-/// open; then any thread.
+/// What the CUDA driver that this process has loaded says of memory. It loads none. Owner: a communicator. Any
+/// thread, once it is open.
 class GpuMemory {
  public:
   /// Looks for the driver. Once.
   void open();
   /// Whether only a GPU can get at this. False where nobody is to be asked, and what the driver does not know.
-  /// Of addresses that were the host's of late nobody is asked again: a driver's answer takes as long as a
-  /// short call.
-  bool holds(const void* memory) const {
-    return ask_ != nullptr && memory != nullptr &&
-           hosts_[placeOf(memory)].load(std::memory_order_relaxed) != memory && isGpus(memory);
+  bool holds(const void* memory) const { return ask_ != nullptr && memory != nullptr && ask(memory); }
+  /// As holds(), but nobody is asked for an address that was the host's when it was asked for before: an answer
+  /// takes as long as a short call. So a GPU's memory is not found where the host's was before.
+  bool holdsWhatIsNew(const void* memory) const {
+    return ask_ != nullptr && hosts_[placeOf(memory)].load(std::memory_order_relaxed) != memory &&
+           holds(memory);
   }
 
  private:
   using Ask = cuda::DriverCode(unsigned number, cuda::PointerAttribute* attributes, void** values,
                                unsigned long long pointer);
-  static constexpr size_t kRemembered = 64;
+  static constexpr int kPlaceBits = 6;
+  /// Buffers lie at multiples of powers of two: a product's upper bits depend on all of an address.
   static size_t placeOf(const void* memory) {
-    const auto address = reinterpret_cast<uintptr_t>(memory);
-    return (address >> 6 ^ address >> 12) % kRemembered;  // by lines and pages
+    return reinterpret_cast<uintptr_t>(memory) * uint64_t{0x9E3779B97F4A7C15} >> (64 - kPlaceBits);
   }
-  bool isGpus(const void* memory) const;
+  bool ask(const void* memory) const;
 
   Ask* ask_ = nullptr;  // cuPointerGetAttributes
-  mutable std::array<std::atomic<const void*>, kRemembered> hosts_{};
+  mutable std::array<std::atomic<const void*>, 1 << kPlaceBits> hosts_{};
 };
 
 }  // namespace eccl::runtime

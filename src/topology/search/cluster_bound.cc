@@ -24,9 +24,9 @@ struct Slice {
 };
 
 /// One search. Keeps the worst cut so far.
-class Search {
+class BoundSearch {
  public:
-  explicit Search(const Cluster& cluster) : cluster_(cluster), kinds_(kindsOf(cluster)) {}
+  explicit BoundSearch(const Cluster& cluster) : cluster_(cluster), kinds_(kindsOf(cluster)) {}
 
   Result<ClusterBound> run() {
     if (kinds_.ranks < 2)
@@ -188,7 +188,7 @@ class Search {
 }  // namespace
 
 Result<ClusterBound> boundOf(const Cluster& cluster) {
-  return Search(cluster).run();
+  return BoundSearch(cluster).run();
 }
 
 }  // namespace eccl::topology

@@ -42,9 +42,9 @@ std::map<int, RailPort> railsOf(const Cluster& cluster, int host) {
 }
 
 /// One search. Steps fill in `rings_`.
-class Search {
+class RailRingSearch {
  public:
-  explicit Search(const Cluster& cluster) : cluster_(cluster), kinds_(kindsOf(cluster)) {}
+  explicit RailRingSearch(const Cluster& cluster) : cluster_(cluster), kinds_(kindsOf(cluster)) {}
 
   Result<RailRings> run() {
     rings_.ranks = kinds_.ranks;
@@ -153,7 +153,7 @@ class Search {
 }  // namespace
 
 Result<RailRings> searchRailRings(const Cluster& cluster) {
-  return Search(cluster).run();
+  return RailRingSearch(cluster).run();
 }
 
 }  // namespace eccl::topology

@@ -13,13 +13,13 @@ namespace {
 /// hundred.
 constexpr int kSteps = 10'000;
 /// Shares of the bound that are tried, in this order.
-constexpr double kShares[] = {1,   0.99, 0.98, 0.95, 0.9, 0.85, 0.8, 0.75,
-                              0.7, 0.6,  0.5,  0.4,  0.3, 0.2,  0.1, 0.05};
+constexpr double kRingShares[] = {1,   0.99, 0.98, 0.95, 0.9, 0.85, 0.8, 0.75,
+                                  0.7, 0.6,  0.5,  0.4,  0.3, 0.2,  0.1, 0.05};
 
 /// Links with what is free on them, in rings.
-class Search {
+class RingSearch {
  public:
-  Search(const CapacityGraph& graph, double rate)
+  RingSearch(const CapacityGraph& graph, double rate)
       : graph_(graph),
         outgoing_(static_cast<size_t>(graph.nodes)),
         terminal_(static_cast<size_t>(graph.nodes)) {
@@ -153,9 +153,9 @@ Result<Rings> searchRings(const CapacityGraph& graph, int mostChannels) {
   Rings result;
   result.terminals = static_cast<int>(graph.terminals.size());
   ECCL_ASSIGN(result.bound, reachableBound(graph));
-  for (double share : kShares) {
+  for (double share : kRingShares) {
     for (int channels = 1; channels <= mostChannels; ++channels) {
-      Search search(graph, share * result.bound.perTerminal() * (result.terminals - 1) / channels);
+      RingSearch search(graph, share * result.bound.perTerminal() * (result.terminals - 1) / channels);
       result.rings.clear();
       while (static_cast<int>(result.rings.size()) < channels && search.add(result.rings, channels)) {}
       if (static_cast<int>(result.rings.size()) < channels) continue;
