@@ -16,7 +16,7 @@ function(eccl_unite target)
   foreach(source ${sources})
     get_filename_component(source ${source} ABSOLUTE BASE_DIR ${origin})
     get_filename_component(folder ${source} DIRECTORY)
-    string(MAKE_C_IDENTIFIER "folder${folder}" key)
+    string(MAKE_C_IDENTIFIER "folder${folder}" key)  # counts the folder's sources, from nothing
     math(EXPR batch "0${${key}} / ${ECCL_UNITE_MOST}")
     math(EXPR ${key} "0${${key}} + 1")
     set_source_files_properties(${source} TARGET_DIRECTORY ${target} PROPERTIES UNITY_GROUP ${key}_${batch})

@@ -176,7 +176,7 @@ TEST(CudaRoom, AGroupOfMoreCallsThanAKernelMakesIsToldHowManyItDoes) {
       ecclAllReduce(data.data(), data.data(), 8, ecclInt32, ecclSum, each->comm(rank),
                     asStream(stream.native()));
     EXPECT_NE(ecclGroupEnd(), ecclSuccess);
-    // Of a communicator that the other rank has ended, if that came first.
+    // It is the error of whichever communicator failed here; the other rank may have ended others before.
     std::vector<std::string> said;
     for (const auto& each : all) said.push_back(ecclGetLastError(each->comm(rank)));
     EXPECT_THAT(said,

@@ -129,18 +129,15 @@ TEST_P(FloatReference, StaysWithinTheErrorBound) {
   }
 }
 
-std::string nameOfCase(const ::testing::TestParamInfo<std::tuple<DataType, RedOp>>& info) {
-  return std::string(nameOf(std::get<0>(info.param))) + "_" + nameOf(std::get<1>(info.param));
-}
 INSTANTIATE_TEST_SUITE_P(All, IntegerReference,
                          ::testing::Combine(::testing::ValuesIn(elements::kAllTypes, elements::kAllTypes + 6),
                                             ::testing::ValuesIn(elements::kAllOps)),
-                         nameOfCase);
+                         elements::nameOfCase);
 INSTANTIATE_TEST_SUITE_P(All, FloatReference,
                          ::testing::Combine(::testing::ValuesIn(elements::kAllTypes + 6,
                                                                 elements::kAllTypes + 12),
                                             ::testing::ValuesIn(elements::kAllOps)),
-                         nameOfCase);
+                         elements::nameOfCase);
 
 /// Element-wise result of every variant on 300 copies of the given elements; fails when they disagree.
 template <class T>

@@ -196,20 +196,16 @@ TEST_P(NarrowVariants, GiveTheReferencesBitsForAllCodes) {
   }
 }
 
-std::string nameOfVariantCase(const ::testing::TestParamInfo<std::tuple<DataType, RedOp>>& info) {
-  return std::string(nameOf(std::get<0>(info.param))) + "_" + nameOf(std::get<1>(info.param));
-}
-
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(Variants);
 INSTANTIATE_TEST_SUITE_P(All, Variants,
                          ::testing::Combine(::testing::ValuesIn(typesUpTo(8)),
                                             ::testing::ValuesIn(elements::kAllOps)),
-                         nameOfVariantCase);
+                         elements::nameOfCase);
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(NarrowVariants);
 INSTANTIATE_TEST_SUITE_P(All, NarrowVariants,
                          ::testing::Combine(::testing::ValuesIn(typesUpTo(2)),
                                             ::testing::ValuesIn(elements::kAllOps)),
-                         nameOfVariantCase);
+                         elements::nameOfCase);
 
 TEST(VariantList, EndsWithTheReference) {
   EXPECT_STREQ("reference", reduceVariants().back().name);

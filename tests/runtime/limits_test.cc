@@ -2,9 +2,9 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
-#include <filesystem>
 #include <fstream>
 
+#include "support/descriptors.h"
 #include "support/processes.h"
 #include "support/sanitizers.h"
 
@@ -12,8 +12,7 @@ namespace eccl::runtime {
 namespace {
 
 int openDescriptors() {
-  const std::filesystem::directory_iterator open("/proc/self/fd");
-  return static_cast<int>(std::distance(begin(open), end(open)));
+  return static_cast<int>(test::openDescriptors());
 }
 
 ecclResult_t allToAll(ecclComm_t comm, int ranks) {

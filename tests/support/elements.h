@@ -1,11 +1,15 @@
 // Elements of every data type as test data: bytes that can be filled at random and read as numbers.
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <bit>
 #include <cmath>
 #include <cstring>
 #include <limits>
 #include <random>
+#include <string>
+#include <tuple>
 #include <vector>
 
 #include "base/types.h"
@@ -19,6 +23,11 @@ using Bytes = std::vector<uint8_t>;
 inline constexpr DataType kAllTypes[] = {ECCL_DATA_TYPES(ECCL_TYPE)};
 #undef ECCL_TYPE
 inline constexpr RedOp kAllOps[] = {RedOp::sum, RedOp::prod, RedOp::max, RedOp::min};
+
+/// "float32_sum".
+inline std::string nameOfCase(const ::testing::TestParamInfo<std::tuple<DataType, RedOp>>& info) {
+  return std::string(nameOf(std::get<0>(info.param))) + "_" + nameOf(std::get<1>(info.param));
+}
 
 /// Bits after the leading one, the exponent of the smallest normal, and the largest value.
 struct FloatFormat {

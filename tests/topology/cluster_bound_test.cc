@@ -20,21 +20,6 @@ double exactBound(const Cluster& cluster) {
   return cutBound(whole.graph, whole.weights).perTerminal() / kCapacityPerGigabyte;
 }
 
-Cluster closOf(const Host& host, int hosts, int hostsPerPod, int radix, double leaf = 1, double spine = 1,
-               double trunk = 50) {
-  ClosShape shape;
-  shape.host = host;
-  shape.hosts = hosts;
-  shape.hostsPerPod = hostsPerPod;
-  shape.radix = radix;
-  shape.leafOversubscription = leaf;
-  shape.spineOversubscription = spine;
-  shape.trunkGigabytes = trunk;
-  Result<Cluster> cluster = makeClos(shape);
-  EXPECT_TRUE(cluster.ok()) << cluster.status().message();
-  return cluster.take();
-}
-
 /// What is between accelerator and port is made so slow that it is the limit.
 Host slowPci(Host host, double gigatransfers) {
   for (Device& device : host.devices) {

@@ -13,19 +13,8 @@ RankPlace place(const Cluster& cluster, int host, const char* device) {
   return {host, cluster.typeOf(host).find(device)};
 }
 
-Cluster smallClos(const Host& host, int hosts, int hostsPerPod, int radix) {
-  ClosShape shape;
-  shape.host = host;
-  shape.hosts = hosts;
-  shape.hostsPerPod = hostsPerPod;
-  shape.radix = radix;
-  Result<Cluster> cluster = makeClos(shape);
-  EXPECT_TRUE(cluster.ok()) << cluster.status().message();
-  return cluster.take();
-}
-
 TEST(ClusterPaths, StayOnTheRailByNvLink) {
-  const Cluster cluster = smallClos(railHost(2), 8, 4, 8);
+  const Cluster cluster = closOf(railHost(2), 8, 4, 8);
   const ClusterPaths paths(cluster);
   const auto between = [&](int from, const char* a, int to, const char* b) {
     return paths.between(place(cluster, from, a), place(cluster, to, b));
@@ -51,7 +40,7 @@ TEST(ClusterPaths, StayOnTheRailByNvLink) {
 }
 
 TEST(ClusterPaths, CrossRailsBySpinesWithoutNvLink) {
-  const Cluster cluster = smallClos(railHost(2, false), 8, 4, 8);
+  const Cluster cluster = closOf(railHost(2, false), 8, 4, 8);
   const ClusterPath cross =
       ClusterPaths(cluster).between(place(cluster, 0, "0000:01:00.0"), place(cluster, 1, "0000:02:00.0"));
   EXPECT_EQ(cross.type, PathType::net);
@@ -105,7 +94,7 @@ TEST(ClusterPaths, WithoutSwitchesPortsAreTheLimit) {
 }
 
 TEST(ClusterPaths, ManyAreFoundAtOnce) {
-  const Cluster cluster = smallClos(railHost(4), 30, 8, 16);
+  const Cluster cluster = closOf(railHost(4), 30, 8, 16);
   const std::vector<RankPlace> all = allPlaces(cluster);
   const ClusterPaths paths(cluster);
   const std::vector<RankPlace> others(all.begin() + 4, all.end());

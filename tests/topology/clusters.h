@@ -1,8 +1,11 @@
 // Small clusters for the tests.
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <string>
 
+#include "topology/model/clos.h"
 #include "topology/model/cluster.h"
 
 namespace eccl {
@@ -65,6 +68,22 @@ inline topology::Cluster pairOnOneLeaf() {
   for (const char* name : {"a", "b"})
     cluster.hosts.push_back({name, 0, {{first, 0, 50, 0.5}, {second, 0, 50, 0.5}}});
   return cluster;
+}
+
+/// Hosts behind leaf and spine switches.
+inline topology::Cluster closOf(const topology::Host& host, int hosts, int hostsPerPod, int radix,
+                                double leaf = 1, double spine = 1, double trunk = 50) {
+  topology::ClosShape shape;
+  shape.host = host;
+  shape.hosts = hosts;
+  shape.hostsPerPod = hostsPerPod;
+  shape.radix = radix;
+  shape.leafOversubscription = leaf;
+  shape.spineOversubscription = spine;
+  shape.trunkGigabytes = trunk;
+  Result<topology::Cluster> cluster = topology::makeClos(shape);
+  EXPECT_TRUE(cluster.ok()) << cluster.status().message();
+  return cluster.take();
 }
 
 }  // namespace eccl

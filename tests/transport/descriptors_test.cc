@@ -5,19 +5,14 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
-#include <filesystem>
 #include <mutex>
 
+#include "support/descriptors.h"
 #include "transport/connect/peer_watch.h"
 #include "transport/roles.h"
 
 namespace eccl::transport {
 namespace {
-
-size_t descriptorsInUse() {
-  const std::filesystem::directory_iterator open("/proc/self/fd");
-  return static_cast<size_t>(std::distance(begin(open), end(open)));
-}
 
 /// The soft limit, until the end.
 class Limit {
@@ -59,13 +54,13 @@ TEST(Descriptors, ThreadsOfOneProcessNeedNone) {
     return [&, sends](Party& party) -> std::string {
       party.signal();
       PARTY_CHECK(party.await());
-      if (sends) before = descriptorsInUse();
+      if (sends) before = test::openDescriptors();
       party.signal();
       PARTY_CHECK(party.await());
       const auto all = getAll(party, 20, sends);
       size_t most = 0;
       PARTY_CHECK(party.until([&] {
-        most = std::max(most, descriptorsInUse());
+        most = std::max(most, test::openDescriptors());
         return allReady(all);
       }));
       PARTY_CHECK(most <= before + 2);  // each of the two may be counting
@@ -81,10 +76,10 @@ TEST(Descriptors, AProcessOfThisHostNeedsTwoForEachPeerAndNoneForAConnection) {
   const auto role = [](bool sends) {
     return [sends](Party& party) -> std::string {
       SharedHeap::ofThisProcess().window();  // one for the life of the process
-      const size_t before = descriptorsInUse();
+      const size_t before = test::openDescriptors();
       const auto all = getAll(party, 50, sends);
       PARTY_CHECK(party.until([&] { return allReady(all); }));
-      PARTY_CHECK(descriptorsInUse() == before + 2);  // doorbell, pidfd
+      PARTY_CHECK(test::openDescriptors() == before + 2);  // doorbell, pidfd
       party.signal();
       PARTY_CHECK(party.await());
       return "";
@@ -96,10 +91,10 @@ TEST(Descriptors, AProcessOfThisHostNeedsTwoForEachPeerAndNoneForAConnection) {
 TEST(Descriptors, TcpNeedsOneForEachConnection) {
   const auto role = [](bool sends) {
     return [sends](Party& party) -> std::string {
-      const size_t before = descriptorsInUse();
+      const size_t before = test::openDescriptors();
       const auto all = getAll(party, 50, sends);
       PARTY_CHECK(party.until([&] { return allReady(all); }));
-      PARTY_CHECK(descriptorsInUse() == before + 50);
+      PARTY_CHECK(test::openDescriptors() == before + 50);
       party.signal();
       PARTY_CHECK(party.await());
       return "";
@@ -122,16 +117,16 @@ TEST(Descriptors, OneProcessIsWatchedByOneWhoeverWatches) {
   std::set<int> dead;
   PeerWatch watch(first, [&](int rank, const std::string&) { dead.insert(rank); }),
       another(second, [&](int, const std::string&) {});
-  const size_t before = descriptorsInUse();
+  const size_t before = test::openDescriptors();
   if (!watch.add(1, one)) GTEST_SKIP() << "this kernel has no pidfd";
   EXPECT_TRUE(watch.add(2, other));
   EXPECT_TRUE(another.add(1, one));
-  EXPECT_EQ(descriptorsInUse(), before + 1);
+  EXPECT_EQ(test::openDescriptors(), before + 1);
   watch.forget(1);
-  EXPECT_EQ(descriptorsInUse(), before + 1);
+  EXPECT_EQ(test::openDescriptors(), before + 1);
   watch.forget(2);
   another.forget(1);
-  EXPECT_EQ(descriptorsInUse(), before);
+  EXPECT_EQ(test::openDescriptors(), before);
   EXPECT_TRUE(dead.empty());
   kill(child, SIGKILL);
   EXPECT_EQ(waitpid(child, nullptr, 0), child);
@@ -143,7 +138,7 @@ void manyToALateRank(PartySetup setup, int16_t number, size_t limit, size_t most
   int looks = 0;
   size_t used = 0;  // by this process
   const auto note = [&] {
-    if (++looks % 16 == 0) used = std::max(used, descriptorsInUse());
+    if (++looks % 16 == 0) used = std::max(used, test::openDescriptors());
     return false;
   };
   const auto role = [&](bool sends) {

@@ -8,6 +8,7 @@
 #include <set>
 #include <string>
 
+#include "support/descriptors.h"
 #include "transport/connect/thread_listener.h"
 #include "transport/core/ring_memory.h"
 #include "transport/shm/memory_path.h"
@@ -109,14 +110,11 @@ std::set<std::string> entriesOf(const char* folder) {
   if (open != nullptr) closedir(open);
   return names;
 }
-size_t openDescriptors() {
-  return entriesOf("/proc/self/fd").size();
-}
 
 TEST(SharedMemory, HasNoNameAndLeavesNothing) {
   const std::set<std::string> before = entriesOf("/dev/shm");
   SharedHeap::ofThisProcess().window();  // one descriptor for the life of the process
-  const size_t descriptors = openDescriptors();
+  const size_t descriptors = test::openDescriptors();
   PartySetup setup;
   setup.transports = {"shm"};
   runTwo(
@@ -132,7 +130,7 @@ TEST(SharedMemory, HasNoNameAndLeavesNothing) {
         return receiveAll(party, *connection, 10);
       });
   for (const std::string& name : entriesOf("/dev/shm")) EXPECT_NE(before.count(name), 0u) << name;
-  EXPECT_EQ(openDescriptors(), descriptors);
+  EXPECT_EQ(test::openDescriptors(), descriptors);
 }
 
 // Ten connections to one peer need no more descriptors than one: the doorbell and the watch are shared.
@@ -143,10 +141,10 @@ TEST(SharedMemory, ConnectionsOfOnePeerShareTheirDescriptors) {
       setup, true,
       [](Party& party) -> std::string {
         PARTY_CHECK(party.connect(party.sending(0))->state() == Connection::State::ready);
-        const size_t one = openDescriptors();
+        const size_t one = test::openDescriptors();
         for (int16_t tag = 1; tag < 10; ++tag)
           PARTY_CHECK(party.connect(party.sending(tag))->state() == Connection::State::ready);
-        PARTY_CHECK(openDescriptors() == one);
+        PARTY_CHECK(test::openDescriptors() == one);
         party.signal();
         return "";
       },

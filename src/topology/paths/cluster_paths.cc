@@ -13,7 +13,7 @@
 namespace eccl::topology {
 namespace {
 
-constexpr double kFarthest = std::numeric_limits<double>::infinity();
+constexpr double kUnlimited = std::numeric_limits<double>::infinity();
 
 /// A port that a message can leave or enter a host by.
 struct End {
@@ -26,7 +26,7 @@ struct End {
 std::vector<Uplink> cablesOf(const Cluster& cluster, int host) {
   if (!cluster.switches.empty()) return cluster.hosts[static_cast<size_t>(host)].uplinks;
   std::vector<Uplink> cables;
-  for (int port : networkPorts(cluster.typeOf(host))) cables.push_back({port, 0, kFarthest, 0});
+  for (int port : networkPorts(cluster.typeOf(host))) cables.push_back({port, 0, kUnlimited, 0});
   return cables;
 }
 

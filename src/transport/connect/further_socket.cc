@@ -6,8 +6,7 @@ namespace eccl::transport {
 namespace {
 
 constexpr size_t kDescriptorsOfDial = 3;
-constexpr Duration kConnectLimit = std::chrono::seconds(2), kDialTurnRest = std::chrono::milliseconds(2),
-                   kDialDescriptorsRest = std::chrono::seconds(1);
+constexpr Duration kConnectLimit = std::chrono::seconds(2), kDialDescriptorsRest = std::chrono::seconds(1);
 
 /// The speed of the rail that has this address; 0: not known.
 uint32_t megabitsAt(const std::vector<Rail>& rails, const SocketAddress& address) {
@@ -50,7 +49,7 @@ Status FurtherSocket::join(Stream socket) {
 
 Status FurtherSocket::begin(TimePoint now) {
   if (!turn_.take()) {
-    until_ = now + kDialTurnRest;
+    until_ = now + SetupTurn::kRest;
     return {};
   }
   if (!descriptorsLeft(kDescriptorsOfDial)) {  // others need them more

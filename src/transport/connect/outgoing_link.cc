@@ -12,8 +12,7 @@ namespace {
 
 /// What a set-up takes here and for a moment: socket, epoll, ring, and what the peer sends.
 constexpr size_t kDescriptorsOfSetup = 6;
-constexpr Duration kSetupTurnRest = std::chrono::milliseconds(2),
-                   kSetupDescriptorsRest = std::chrono::milliseconds(20),
+constexpr Duration kSetupDescriptorsRest = std::chrono::milliseconds(20),
                    kRecallRest = std::chrono::milliseconds(20), kMaxHold = std::chrono::seconds(1);
 
 }  // namespace
@@ -143,7 +142,7 @@ void OutgoingLink::beginDialing() {
   const TimePoint now = options.system->now();
   if (now < until_) return;
   if (!turn_.take()) {
-    until_ = now + kSetupTurnRest;
+    until_ = now + SetupTurn::kRest;
     return;
   }
   if (!descriptorsLeft(kDescriptorsOfSetup)) return waitForDescriptors();

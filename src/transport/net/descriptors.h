@@ -2,8 +2,10 @@
 // turns.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 
+#include "base/clock.h"
 #include "base/status.h"
 
 namespace eccl::transport {
@@ -31,6 +33,8 @@ void sayThatDescriptorsAreShort(const char* who);
 /// thread; different turns in different threads.
 class SetupTurn {
  public:
+  /// Between two times that take() is asked.
+  static constexpr Duration kRest = std::chrono::milliseconds(2);
   SetupTurn() = default;
   SetupTurn(const SetupTurn&) = delete;
   SetupTurn& operator=(const SetupTurn&) = delete;

@@ -218,7 +218,7 @@ Result<Stream> dial(const Endpoint& endpoint, const Secret& secret, const Hello&
                     const DialOptions& options, const Wait& wait) {
   constexpr size_t kDescriptors = 3;
   // The more that wait, the longer: so that all together do not look more than 20,000 times a second.
-  constexpr Duration kTurnRest = std::chrono::milliseconds(2), kTurnRestEach = std::chrono::microseconds(50);
+  constexpr Duration kRestEach = std::chrono::microseconds(50);
   const auto aborted = [&] { return abortedWhile(format("connecting to %s", options.peer.c_str()).c_str()); };
   DialOptions how = options;
   how.system = wait.system;
@@ -244,7 +244,7 @@ Result<Stream> dial(const Endpoint& endpoint, const Secret& secret, const Hello&
           "left no turn to do so (raise 'ulimit -n'?)",
           options.peer.c_str());
     }
-    wait.onFd(-1, wait.system->now() + std::max<Duration>(kTurnRest, SetupTurn::waiting() * kTurnRestEach));
+    wait.onFd(-1, wait.system->now() + std::max<Duration>(SetupTurn::kRest, SetupTurn::waiting() * kRestEach));
   }
 }
 

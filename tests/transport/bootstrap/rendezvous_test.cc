@@ -5,8 +5,7 @@
 #include <signal.h>
 #include <sys/socket.h>
 
-#include <filesystem>
-
+#include "support/descriptors.h"
 #include "transport/bootstrap/node.h"
 #include "transport/net/descriptors.h"
 #include "transport/net/dialer.h"
@@ -173,18 +172,14 @@ TEST_F(BusyRendezvous, ServesRanksThatHangUpAndComeBack) {
 }
 
 TEST_F(BusyRendezvous, KeepsFewDescriptorsForAnyNumberOfRanks) {
-  const auto openNow = [] {
-    const std::filesystem::directory_iterator open("/proc/self/fd");
-    return static_cast<size_t>(std::distance(begin(open), end(open)));
-  };
-  const size_t before = openNow();
+  const size_t before = test::openDescriptors();
   const std::vector<int> ranks = upTo(39), last = {39};
   std::vector<Result<std::optional<Endpoint>>> results;
   std::thread joining([&] { results = joinAll(ranks, 40, 60s); });
   std::this_thread::sleep_for(200ms);
   // Two wait on sockets, each with an end here and one at the root; the rest are away but for some
   // milliseconds.
-  EXPECT_TRUE(test::eventually([&] { return openNow() < before + 20; }));
+  EXPECT_TRUE(test::eventually([&] { return test::openDescriptors() < before + 20; }));
   expectWelcome(last, joinAll(last, 40));
   joining.join();
   expectWelcome(ranks, results);
