@@ -78,7 +78,7 @@ bool allOnOneSlurmNode(const Environment& environment) {
 }
 
 // A size the launcher does not give stays 0: unknown, and never taken for "all here".
-Outcome read(const Dialect& dialect, const Environment& environment, Launcher* launcher) {
+Outcome readLauncher(const Dialect& dialect, const Environment& environment, Launcher* launcher) {
   const char* sizeName = nullptr;
   const char* rankText = environment(dialect.rank);
   const char* sizeText = firstSet(dialect.sizes, environment, &sizeName);
@@ -129,7 +129,7 @@ Outcome detectLauncher(const Environment& environment, std::optional<Launcher>* 
     if (environment(dialect.rank) == nullptr || firstSet(dialect.sizes, environment, &which) == nullptr)
       continue;
     if (isBatchScript(dialect, environment)) continue;
-    TOOLS_TRY(read(dialect, environment, &launcher->emplace()));
+    TOOLS_TRY(readLauncher(dialect, environment, &launcher->emplace()));
     return {};
   }
   if (environment("PMIX_RANK") != nullptr)

@@ -20,7 +20,7 @@
 namespace eccl::sched {
 namespace {
 
-constexpr char kUsage[] = "USAGE: eccl_sched explain -c NAME -n N -b BYTES [OPTIONS]\n";
+constexpr char kExplainUsage[] = "USAGE: eccl_sched explain -c NAME -n N -b BYTES [OPTIONS]\n";
 constexpr char kNotes[] =
     "Settings count as for a communicator: ECCL_TOPO_FILE, of which each host is one, ECCL_COST_FILE,\n"
     "ECCL_TABLE_FILE, ECCL_ALGO, ECCL_CHANNELS, ECCL_SLOTS and ECCL_SLOT_BYTES. Times among more than 16 "
@@ -67,7 +67,7 @@ Options parse(int argc, char** argv) {
   const tools::Outcome parsed = tools::parseCommandLine(argc, argv, table, nullptr);
   if (!parsed.ok()) misused(parsed.text());
   if (options.help) {
-    std::printf("%s%s%s", kUsage, tools::helpText(table).c_str(), kNotes);
+    std::printf("%s%s%s", kExplainUsage, tools::helpText(table).c_str(), kNotes);
     std::exit(0);
   }
   if (options.collective.empty() || options.ranks == 0 || options.bytes == 0)

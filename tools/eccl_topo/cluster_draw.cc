@@ -41,9 +41,9 @@ struct Band {
   double left = 0, right = 0, y = 0;
 };
 
-class Drawing {
+class ClusterDrawing {
  public:
-  explicit Drawing(const topology::Cluster& cluster) : cluster_(cluster) {
+  explicit ClusterDrawing(const topology::Cluster& cluster) : cluster_(cluster) {
     for (const topology::Switch& sw : cluster.switches) tiers_ = std::max(tiers_, sw.tier);
     makeBands();
     wire();
@@ -231,7 +231,7 @@ class Drawing {
 }  // namespace
 
 std::string drawing(const topology::Cluster& cluster) {
-  return Drawing(cluster).svg();
+  return ClusterDrawing(cluster).svg();
 }
 
 }  // namespace eccl::topo

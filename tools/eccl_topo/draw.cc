@@ -11,7 +11,8 @@
 namespace eccl::topo {
 namespace {
 
-constexpr double kBox = 118, kBoxHeight = 44, kGap = 12, kGroupGap = 36, kRow = 92, kMargin = 28, kTop = 78;
+constexpr double kBox = 118, kBoxHeight = 44, kHostGap = 12, kGroupGap = 36, kHostRow = 92, kHostMargin = 28,
+                 kHostTop = 78;
 
 struct Style {
   const char *fill, *line;
@@ -39,9 +40,9 @@ const char* colorOf(topology::FabricKind kind) {
                                              : "#558b2f";
 }
 
-class Drawing {
+class HostDrawing {
  public:
-  explicit Drawing(const topology::Host& host)
+  explicit HostDrawing(const topology::Host& host)
       : host_(host), children_(host.devices.size()), places_(host.devices.size()), links_(hostLinks(host)) {
     for (int i = count() - 1; i >= 0; --i) {  // children stand behind their parents
       const topology::Device& device = at(i);
@@ -59,7 +60,7 @@ class Drawing {
           at(i).kind == topology::DeviceKind::nvSwitch)
         continue;
       place(i);
-      right_ += kGroupGap - kGap;
+      right_ += kGroupGap - kHostGap;
     }
     between();
     for (int i = 0; i < count(); ++i) {
@@ -69,7 +70,7 @@ class Drawing {
     for (int i = 0; i < count(); ++i) {
       if (places_[static_cast<size_t>(i)].there) box(i);
     }
-    const double width = std::max(right_ - kGroupGap + kMargin, 420.0), height = below + kMargin;
+    const double width = std::max(right_ - kGroupGap + kHostMargin, 420.0), height = below + kHostMargin;
     return svg::document(width, height, title(), "Bandwidths are GB/s one way; thicker lines carry more.",
                          body_);
   }
@@ -113,10 +114,10 @@ class Drawing {
     Place& mine = placeOf(i);
     mine.there = true;
     const bool leaf = below.empty() && at(i).kind != topology::DeviceKind::cpu;
-    mine.y = kTop + kRow * (leaf ? deepest_ : depth(i));
+    mine.y = kHostTop + kHostRow * (leaf ? deepest_ : depth(i));
     if (below.empty()) {
       mine.x = right_ + kBox / 2;
-      right_ += kBox + kGap;
+      right_ += kBox + kHostGap;
       return;
     }
     for (int child : below) place(child);
@@ -183,7 +184,7 @@ class Drawing {
 
   /// Returns where the picture ends.
   double fabric() {
-    const double top = kTop + kRow * deepest_ + kBoxHeight;
+    const double top = kHostTop + kHostRow * deepest_ + kBoxHeight;
     std::set<int> switches;
     std::map<int, double> toSwitches;  // accelerator -> GB/s
     double deepest = top;
@@ -236,7 +237,7 @@ class Drawing {
       return y + 26;
     }
     if (first == nullptr) return top;
-    body_ += svg::text(kMargin, deepest + 22,
+    body_ += svg::text(kHostMargin, deepest + 22,
                        format("%s: lines below the accelerators; one link carries %.1f GB/s",
                               topology::nameOf(first->kind), gigabytesEach),
                        "start", format("fill=\"%s\"", colorOf(first->kind)).c_str());
@@ -247,7 +248,7 @@ class Drawing {
   std::vector<std::vector<int>> children_;
   std::vector<Place> places_;
   const HostLinks links_;
-  double right_ = kMargin;
+  double right_ = kHostMargin;
   int deepest_ = 0;
   std::string body_;
 };
@@ -255,7 +256,7 @@ class Drawing {
 }  // namespace
 
 std::string drawing(const topology::Host& host) {
-  return Drawing(host).svg();
+  return HostDrawing(host).svg();
 }
 
 }  // namespace eccl::topo

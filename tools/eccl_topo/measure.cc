@@ -23,7 +23,7 @@ namespace {
 
 using tools::Outcome;
 
-constexpr char kUsage[] =
+constexpr char kMeasureUsage[] =
     "USAGE: eccl_topo measure [OPTIONS]\n"
     "Among the processes that mpirun, srun or torchrun have started, or local ones, it prints latency and\n"
     "bandwidth of every pair of ranks, measures collectives with every algorithm, and fits the constants of\n"
@@ -70,7 +70,7 @@ MeasureOptions parseMeasure(int argc, char** argv) {
   const Outcome parsed = tools::parseCommandLine(argc, argv, table, nullptr);
   if (!parsed.ok()) misused(parsed.text());
   if (options.help) {
-    std::printf("%s%s", kUsage, tools::helpText(table).c_str());
+    std::printf("%s%s", kMeasureUsage, tools::helpText(table).c_str());
     std::exit(kFine);
   }
   if (options.paths && !(options.judge.empty() && options.with.empty() && options.output.empty() &&

@@ -12,7 +12,7 @@
 namespace eccl::topo {
 namespace {
 
-constexpr char kUsage[] =
+constexpr char kSpeedsUsage[] =
     "USAGE: eccl_topo speeds [OPTIONS]\n"
     "Where the file of this machine's speeds is, and what it says. Rank 0 chooses algorithms by it\n"
     "(ECCL_SPEEDS_FILE). If there is none, the machine is measured, in less than 0.1 s; it has to be idle.\n";
@@ -43,7 +43,7 @@ int speeds(int argc, char** argv) {
   if (const Outcome parsed = parseCommandLine(argc, argv, options, nullptr); !parsed.ok())
     misused(parsed.text());
   if (help) {
-    std::printf("%s%s", kUsage, helpText(options).c_str());
+    std::printf("%s%s", kSpeedsUsage, helpText(options).c_str());
     return kFine;
   }
   const Status shown = show(again);

@@ -16,33 +16,30 @@ class BlockCarry : protected BlockLines<E, Block> {
   /// The data of a move whose messages are in slots, or where memory is.
   ECCL_DEVICE void carry(uint32_t i, const Move& move, const Strip& strip) {
     const uint32_t operands = move.sources + move.destinations;
+    const uint32_t number = move.relay ? 1 : move.pieces;
     // What its sender has put in its place is there.
-    const bool placed = move.sources == 1 && s_.found[0].way == Way::place;
-    if (move.relay || move.pieces == 1) {
-      if (placed) {
-        if (thread() == 0) {
-          s_.work.source[0] = s_.work.destination[0];
-          s_.work.destination[0] = nullptr;
+    if (number == 1 && move.sources == 1 && s_.found[0].way == Way::place) {
+      if (thread() == 0) {
+        s_.work.source[0] = s_.work.destination[0];
+        s_.work.destination[0] = nullptr;
+      }
+      block_.sync();
+    }
+    uint64_t at = 0;
+    for (uint32_t p = 0; p < number; ++p) {
+      uint64_t share = s_.length;
+      if (number > 1) {  // else the addresses have been found with the messages
+        uint64_t begin;
+        const Piece& piece = piecesOf(i, move)[p];
+        share = shareOf(piece, strip.tile, strip.number, &begin);
+        for (uint32_t o = thread(); o < operands; o += block_.threads()) {
+          const Found& found = s_.found[o];
+          address(move, o, found.end < 0 ? inMemory(found, piece, p, strip.tile, begin) : found.at + at);
         }
         block_.sync();
       }
-      bool any = false;
-      for (uint32_t d = 0; d < move.destinations; ++d) any |= s_.work.writes(d);
-      if (any) combineAll<E>(block_, s_.work, s_.length);
-      return;
-    }
-    uint64_t at = 0;
-    for (uint32_t p = 0; p < move.pieces; ++p) {
-      uint64_t begin;
-      const Piece& piece = piecesOf(i, move)[p];
-      const uint64_t share = shareOf(piece, strip.tile, strip.number, &begin);
-      for (uint32_t o = thread(); o < operands; o += block_.threads()) {
-        const Found& found = s_.found[o];
-        address(move, o, found.end < 0 ? inMemory(found, piece, p, strip.tile, begin) : found.at + at);
-      }
-      block_.sync();
       combineAll<E>(block_, s_.work, share);
-      block_.sync();
+      if (number > 1) block_.sync();
       at += (share + 15) / 16 * 16;
     }
   }

@@ -165,11 +165,15 @@ ECCL_DEVICE inline kernels::Scale scaleAt(const std::byte* from) {
     return kernels::Scale::multiplyBy(value);
 }
 
-/// All of `work`: `bytes` of each source and destination, a multiple of the element's.
+/// All of `work`: `bytes` of each source and destination, a multiple of the element's. Called from one place: what
+/// it becomes is most of a kernel.
 template <class E, class Block>
 ECCL_DEVICE inline void combineAll(Block& block, const Work& work, uint64_t bytes) {
   // Of small elements sixteen bytes are up to sixteen registers.
   constexpr int kTimes = sizeof(E) == 1 || sizeof(kernels::Accumulator<E>) > sizeof(E) ? 2 : 4;
+  bool any = false;
+  for (uint32_t d = 0; d < work.destinations; ++d) any |= work.writes(d);
+  if (!any) return;
   uintptr_t addresses = 0;
   for (uint32_t s = 0; s < work.sources; ++s) addresses |= reinterpret_cast<uintptr_t>(work.source[s]);
   for (uint32_t d = 0; d < work.destinations; ++d)
