@@ -97,7 +97,8 @@ constexpr Row kRows[] = {
      0,
      2},
     {{"TRANSPORT", nullptr, false, "name,name,...",
-      "Transports that may be used, of thread, shm, tcp and modules; between hosts the first that works. All if not set."},
+      "Transports that may be used, of thread, shm, tcp and modules; between hosts the first that works. All "
+      "if not set."},
      &Settings::transport,
      0,
      0,
@@ -126,7 +127,8 @@ constexpr Row kRows[] = {
       "RDMA devices and ports by prefix; ^ excludes, = asks for whole names."},
      &Settings::ibHca},
     {{"IB_GID_INDEX", "NCCL_IB_GID_INDEX", false, "-1..255",
-      "Entry of a RoCE port's table of GIDs; -1: RoCE v2 before v1, the family of ECCL_SOCKET_FAMILY first."},
+      "Entry of a RoCE port's table of GIDs; -1: RoCE v2 before v1, then ECCL_SOCKET_FAMILY's if the peer "
+      "has it."},
      &Settings::ibGidIndex,
      -1,
      255},

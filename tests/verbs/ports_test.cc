@@ -69,6 +69,16 @@ TEST_F(Ports, ChoosesGidsByTheRule) {
   const FoundDevices found = findDevices({});
   const Port& answering = found.devices[0].ports[0];
   for (const Gid& peers : answering.gids) EXPECT_EQ(gidLike(answering, peers, {})->index, peers.index);
+  // The peer chooses from them.
+  const auto offered = [&](const VerbsOptions& options) {
+    std::vector<int> all;
+    for (const Gid& gid : gidsToOffer(answering, options)) all.push_back(gid.index);
+    return all;
+  };
+  EXPECT_THAT(offered({}), ElementsAre(5, 4));
+  EXPECT_THAT(offered(six), ElementsAre(4, 5));
+  third.gidIndex = 0;
+  EXPECT_THAT(offered(third), ElementsAre(0));
 }
 
 TEST_F(Ports, SaysWhyOthersAreNotUsed) {

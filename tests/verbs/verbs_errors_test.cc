@@ -1,4 +1,5 @@
 // What goes wrong with devices, ports and requests becomes a sentence that names them.
+#include <arpa/inet.h>
 #include <sys/resource.h>
 
 #include "transport/connect/rank_transports.h"
@@ -266,6 +267,30 @@ TEST_F(VerbsFallsBack, WhereGidsDoNotMeet) {
       &other);
 }
 
+// The sender would go from its IPv4 address, if the receiver had one.
+TEST_F(VerbsErrors, GidsAreThoseThatBothHave) {
+  for (const int device : {0, 1}) {
+    ibv_gid six{};
+    ASSERT_EQ(inet_pton(AF_INET6, device == 0 ? "2001:db8::1" : "2001:db8::2", six.raw), 1);
+    ASSERT_EQ(verbsEmulationSetGid(device, 1, 4, &six, IBV_GID_TYPE_ROCE_V2), 0);
+  }
+  ASSERT_EQ(verbsEmulationSetGid(1, 1, 3, nullptr, IBV_GID_TYPE_ROCE_V2), 0);
+  PartySetup one = setup(), other = setup();
+  one.settings["IB_HCA"] = "emu0";
+  other.settings["IB_HCA"] = "emu1";
+  runTwo(
+      one, false,
+      [](Party& party) -> std::string {
+        CONNECT_BY_VERBS(connection, party.sending());
+        return sendAll(party, *connection, 5);
+      },
+      [](Party& party) -> std::string {
+        CONNECT_BY_VERBS(connection, party.receiving());
+        return receiveAll(party, *connection, 5);
+      },
+      &other);
+}
+
 TEST(VerbsMemory, ThatCannotBeLockedSaysHow) {
   verbsEmulationReset();
   {
@@ -296,8 +321,9 @@ TEST_F(VerbsErrors, WhatIsNotLockedForWantOfALimitSaysHow) {
     refused("ibv_create_cq");
     uint32_t number = 0;
     EXPECT_THAT(wire.adapter->completions().join(5000, nullptr, &number).status().message(), HasSubstr(how));
+    const Gid gid = *chooseGid(wire.rails[0].port, wire.options);
     const auto make = [&] {
-      return VerbsEnd().make(wire.context, wire.rails[0], nullptr, true, 1, wire.options).message();
+      return VerbsEnd().make(wire.context, wire.rails[0], gid, true, 1, wire.options).message();
     };
     refused("ibv_create_qp");
     EXPECT_THAT(make(), AllOf(HasSubstr("gives no queue pair"), HasSubstr(how)));

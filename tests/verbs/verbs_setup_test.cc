@@ -8,9 +8,10 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// Where things lie: the version first, then the rail (or nothing), the queue pairs, and where slots are.
+// Where things lie: the version first, then the rail (or which GID), the queue pairs, and the GIDs (or where
+// slots are).
 constexpr size_t kCount = 8, kQueues = kCount + 8,
-                 kLanding = kQueues + QueueAddresses::kMost * sizeof(QueueAddress);
+                 kLanding = kQueues + QueueAddresses::kMost * sizeof(QueueAddress), kGids = kLanding;
 
 /// Turns the bits of `by` in one byte.
 std::string at(size_t place, char by) {
@@ -35,6 +36,8 @@ TEST(VerbsSetup, OffersThatCannotBeAreRefused) {
   EXPECT_THAT(refused(std::string(700, '\0')), HasSubstr("of another version"));
   EXPECT_THAT(refused(at(kCount, 1)), HasSubstr("the offer is of 0 queue pairs"));
   EXPECT_THAT(refused(at(kCount, 16)), HasSubstr("the offer is of 17 queue pairs"));
+  EXPECT_THAT(refused(at(kGids, 1)), HasSubstr("the offer is of 0 GIDs"));
+  EXPECT_THAT(refused(at(kGids, 5)), HasSubstr("the offer is of 4 GIDs"));
   EXPECT_THAT(refused(at(kQueues + offsetof(QueueAddress, ethernet), 1)), HasSubstr("the peer's port is not"));
 }
 
@@ -46,6 +49,7 @@ TEST(VerbsSetup, AnswersThatCannotBeAreRefused) {
   };
   EXPECT_THAT(refused(at(0, 1)), HasSubstr("of another version"));
   EXPECT_THAT(refused(at(kCount, 1)), HasSubstr("the peer has 0 queue pairs for this side's 1"));
+  EXPECT_THAT(refused(at(4, 1)), HasSubstr("the answer is to GID number 1 of 1"));
   EXPECT_THAT(refused(at(kCount, 3)), HasSubstr("the peer has 2 queue pairs for this side's 1"));
   EXPECT_THAT(refused(at(kLanding + offsetof(LandingPlace, places), 1)), HasSubstr("slots of another size"));
   EXPECT_THAT(refused(at(kLanding + offsetof(LandingPlace, slotBytes), 1)), HasSubstr("slots of another size"));

@@ -37,7 +37,7 @@ struct VerbsWire final : QueueUser {
     rails.add({adapter.get(), registrations.get(), port});
     rails.order({});
     VerbsEnd made;
-    EXPECT_TRUE(made.make(context, rails[0], nullptr, kSends, queues, options).ok());
+    EXPECT_TRUE(made.make(context, rails[0], gid, kSends, queues, options).ok());
     const QueueNeed need{64, 64, 4096, sizeof(VerbsFrame), true};
     for (const auto& queue : made.queues) {
       peers.push_back(QueuePair::make(*adapter, port, gid, need, options, System::real()).take());

@@ -69,6 +69,16 @@ bool Gid::isLinkLocal() const {
   return IN6_IS_ADDR_LINKLOCAL(&address);
 }
 
+bool Gid::meets(const Gid& other) const {
+  return kind == other.kind && isIpv4() == other.isIpv4() && isLinkLocal() == other.isLinkLocal();
+}
+
+Gid gidOf(const uint8_t (&raw)[16], uint8_t index, uint8_t kind) {
+  Gid gid{index, static_cast<GidKind>(std::min<uint8_t>(kind, 2)), {}};
+  std::memcpy(gid.raw.raw, raw, sizeof raw);
+  return gid;
+}
+
 std::string textOf(const Gid& gid) {
   const char* const kinds[] = {"InfiniBand", "RoCE v1", "RoCE v2"};
   return format("GID %d, %s, %s", gid.index, kinds[static_cast<int>(gid.kind)], addressText(gid).c_str());
@@ -114,9 +124,18 @@ std::optional<Gid> chooseGid(const Port& port, const VerbsOptions& options) {
 }
 
 std::optional<Gid> gidLike(const Port& port, const Gid& peers, const VerbsOptions& options) {
-  return best(port, options, &peers, [&](const Gid& gid) {
-    return gid.kind == peers.kind && gid.isIpv4() == peers.isIpv4() && gid.isLinkLocal() == peers.isLinkLocal();
-  });
+  return best(port, options, &peers, [&](const Gid& gid) { return gid.meets(peers); });
+}
+
+std::vector<Gid> gidsToOffer(const Port& port, const VerbsOptions& options) {
+  std::vector<Gid> all;
+  const auto isAnother = [&](const Gid& gid) {
+    if (all.empty()) return true;
+    return gid.kind == GidKind::roce2 && !gid.isLinkLocal() &&
+           std::none_of(all.begin(), all.end(), [&](const Gid& taken) { return gid.meets(taken); });
+  };
+  while (const auto next = best(port, options, nullptr, isAnother)) all.push_back(*next);
+  return all;
 }
 
 }  // namespace eccl::transport::verbs

@@ -21,7 +21,11 @@ struct Gid {
   ibv_gid raw{};
   bool isIpv4() const;
   bool isLinkLocal() const;
+  /// Packets go between such GIDs: they are of one kind and family, and both are link-local or neither is.
+  bool meets(const Gid& other) const;
 };
+/// As a peer says it; what it says may be wrong.
+Gid gidOf(const uint8_t (&raw)[16], uint8_t index, uint8_t kind);
 /// "GID 3, RoCE v2, 10.0.1.1".
 std::string textOf(const Gid& gid);
 /// "10.0.1.1", "[fe80::1]".
@@ -46,8 +50,11 @@ std::optional<Port> readPort(ibv_context* context, const std::string& device, ui
 /// The best GID for calls: RoCE v2 before v1, then of the family asked for (IPv4 if none is), then one that is
 /// not link-local, then the first. By ECCL_IB_GID_INDEX, if set, that one. Nothing: there is none.
 std::optional<Gid> chooseGid(const Port& port, const VerbsOptions& options);
-/// The best one that can talk to a peer's: of the same kind and family, both link-local or neither, and of
-/// those the one whose address is most like the peer's.
+/// What a peer gets to choose from: that one, then of RoCE v2 the best of IPv4 and of IPv6. Others, of v1 or
+/// link-local, would lead nowhere if the peer is in another network.
+std::vector<Gid> gidsToOffer(const Port& port, const VerbsOptions& options);
+inline constexpr size_t kMostGidsToOffer = 3;
+/// The best one that meets a peer's, and of those the one whose address is most like the peer's.
 std::optional<Gid> gidLike(const Port& port, const Gid& peers, const VerbsOptions& options);
 
 }  // namespace eccl::transport::verbs

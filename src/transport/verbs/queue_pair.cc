@@ -99,9 +99,13 @@ QueueAddress QueuePair::address() const {
   return address;
 }
 
+void QueuePair::goFrom(const Gid& gid) {
+  gid_ = gid;
+  text_ = port_.text() + ", " + textOf(gid);
+}
+
 Status QueuePair::connect(const QueueAddress& peer) {
-  Gid theirs{peer.gidIndex, static_cast<GidKind>(std::min<uint8_t>(peer.gidKind, 2)), {}};
-  std::memcpy(theirs.raw.raw, peer.gid, sizeof peer.gid);
+  const Gid theirs = gidOf(peer.gid, peer.gidIndex, peer.gidKind);
   peerText_ = port_.ethernet ? textOf(theirs) : format("LID %u", peer.lid);
   local_ = endText(port_.ethernet, gid_, port_.lid, queue_->qp_num);
   remote_ = endText(port_.ethernet, theirs, peer.lid, peer.number);

@@ -56,6 +56,8 @@ class QueuePair final : public CompletionUser, public PortUser {
                                                  System& system);
   ~QueuePair() override;
   QueueAddress address() const;
+  /// Before connect(): goes from this GID of its port instead.
+  void goFrom(const Gid& gid);
   /// Ready to receive and to send. What comes is kept until start(). Error: the peer's address cannot be, or is
   /// not to be reached from this port. Not logged.
   Status connect(const QueueAddress& peer);
@@ -110,7 +112,7 @@ class QueuePair final : public CompletionUser, public PortUser {
 
   Adapter& adapter_;
   const Port port_;
-  const Gid gid_;
+  Gid gid_;
   const QueueNeed need_;
   const VerbsOptions options_;
   uint32_t firstPacket_ = 0;

@@ -8,14 +8,20 @@
 namespace eccl::transport::verbs {
 namespace {
 
-constexpr uint32_t kVersion = 3;  // of what follows, and of VerbsFrame
+constexpr uint32_t kVersion = 4;  // of what follows, and of VerbsFrame
 
+struct GidText {
+  uint8_t raw[16];
+  uint8_t index, kind, unused[2];
+};
 struct OfferText {
   uint32_t version, rail;
-  QueueAddresses queues;
+  QueueAddresses queues;  // from whichever GID is chosen
+  uint32_t gids;
+  GidText gid[kMostGidsToOffer];
 };
 struct AnswerText {
-  uint32_t version, unused;
+  uint32_t version, gid;  // of those that were offered
   QueueAddresses queues;
   LandingPlace landing;
 };
@@ -43,14 +49,17 @@ Result<std::unique_ptr<Path>> openPath(VerbsEnd& made, End& end, Opening& openin
 
 class VerbsOffer final : public Offer {
  public:
-  explicit VerbsOffer(VerbsEnd end) : end_(std::move(end)) {}
+  VerbsOffer(VerbsEnd end, std::vector<Gid> gids) : end_(std::move(end)), gids_(std::move(gids)) {}
   Status onAnswer(SetupData& answer, SetupData* confirmation) override {
     const auto text = answer.as<AnswerText>();
     if (!text.has_value() || text->version != kVersion)
       return Status::error(Code::remote, "the answer is of another version of this transport");
     if (text->landing.places != end_.shape.mostLong() || text->landing.slotBytes != end_.shape.slotBytes)
       return Status::error(Code::remote, "the answer is for slots of another size");
+    if (text->gid >= gids_.size())
+      return Status::error(Code::remote, "the answer is to GID number %u of %zu", text->gid, gids_.size());
     landing_ = text->landing;
+    for (const auto& queue : end_.queues) queue->goFrom(gids_[text->gid]);
     ECCL_TRY(end_.connect(text->queues));
     confirmation->set(ConfirmationText{kVersion});
     return {};
@@ -61,6 +70,7 @@ class VerbsOffer final : public Offer {
 
  private:
   VerbsEnd end_;
+  const std::vector<Gid> gids_;
   LandingPlace landing_{};
 };
 
@@ -80,10 +90,20 @@ class VerbsAcceptance final : public Acceptance {
   VerbsEnd end_;
 };
 
-Gid gidOf(const QueueAddress& address) {
-  Gid gid{address.gidIndex, static_cast<GidKind>(std::min<uint8_t>(address.gidKind, 2)), {}};
-  std::memcpy(gid.raw.raw, address.gid, sizeof address.gid);
-  return gid;
+/// Which of the GIDs that a peer offers meets one of `port`'s, and that one. On InfiniBand any two are tried.
+/// Error (system): none.
+Result<std::pair<uint32_t, Gid>> gidsThatMeet(const Port& port, const OfferText& offer,
+                                              const VerbsOptions& options) {
+  std::string theirs;
+  for (uint32_t i = 0; i < offer.gids; ++i) {
+    const GidText& its = offer.gid[i];
+    const Gid peers = gidOf(its.raw, its.index, its.kind);
+    const auto own = port.ethernet ? gidLike(port, peers, options) : chooseGid(port, options);
+    if (own.has_value()) return std::pair(i, *own);
+    theirs += (i == 0 ? "" : "; ") + textOf(peers);
+  }
+  return Status::error(Code::system, "%s has no GID%s that meets one of the peer's: %s", port.text().c_str(),
+                       options.gidIndex >= 0 ? " of ECCL_IB_GID_INDEX" : "", theirs.c_str());
 }
 
 /// What each side of a connection may have sent that the other has not taken: by the bounds that credits set.
@@ -111,36 +131,28 @@ QueueNeed needOf(const RingShape& ring, bool sends, bool first) {
 
 }  // namespace
 
-Status VerbsEnd::make(const TransportContext& its, const Rail& over, const Gid* peers, bool sends, size_t count,
+Status VerbsEnd::make(const TransportContext& its, const Rail& over, const Gid& from, bool sends, size_t count,
                       const VerbsOptions& options) {
-  const Status status = tryToMake(its, over, peers, sends, count, options);
+  const Status status = tryToMake(its, over, from, sends, count, options);
   if (status.ok() || !over.registrations->giveBack()) return status;
-  return tryToMake(its, over, peers, sends, count, options);
+  return tryToMake(its, over, from, sends, count, options);
 }
 
-Status VerbsEnd::tryToMake(const TransportContext& its, const Rail& over, const Gid* peers, bool sends,
+Status VerbsEnd::tryToMake(const TransportContext& its, const Rail& over, const Gid& from, bool sends,
                            size_t count, const VerbsOptions& options) {
   context = &its;
   rail = &over;
-  const std::optional<Gid> gid = peers != nullptr && over.port.ethernet ? gidLike(over.port, *peers, options)
-                                                                        : chooseGid(over.port, options);
-  if (!gid.has_value()) {
-    return Status::error(
-        Code::system, "%s has no GID%s%s%s", over.port.text().c_str(),
-        options.gidIndex >= 0 ? format(" number %d (ECCL_IB_GID_INDEX)", options.gidIndex).c_str() : "",
-        peers != nullptr ? " like the peer's, " : "", peers != nullptr ? textOf(*peers).c_str() : "");
-  }
   shape = withShortSlots(its.ring);
   ECCL_ASSIGN(memory, mapPrivate(ringMemoryBytes(shape)));
   formatRing(memory.get(), shape, its.firstMessage);
   // Of the receiver's ring peers may write to what lies in slots alone.
   auto* const base = static_cast<std::byte*>(memory.get());
-  const size_t from = sends ? 0 : shape.dataAt();
+  const size_t begin = sends ? 0 : shape.dataAt();
   const int access = sends ? 0 : IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
-  ECCL_ASSIGN(ring, registerWith(over.adapter->domain(), base + from, shape.bytes() - from, access));
+  ECCL_ASSIGN(ring, registerWith(over.adapter->domain(), base + begin, shape.bytes() - begin, access));
   queues.clear();
   for (size_t i = 0; i < count; ++i) {
-    ECCL_ASSIGN(auto queue, QueuePair::make(*over.adapter, over.port, *gid, needOf(shape, sends, i == 0),
+    ECCL_ASSIGN(auto queue, QueuePair::make(*over.adapter, over.port, from, needOf(shape, sends, i == 0),
                                             options, *its.system));
     queues.push_back(std::move(queue));
   }
@@ -184,9 +196,20 @@ Result<std::unique_ptr<Offer>> offerVerbs(const TransportContext& context, const
                                           const VerbsOptions& options, SetupData* offer) {
   VerbsEnd end;
   const uint32_t rail = rails.numberFor(channel);
-  ECCL_TRY(end.make(context, rails[rail], nullptr, true, options.queuePairs, options));
-  offer->set(OfferText{kVersion, rail, end.addresses()});
-  return std::unique_ptr<Offer>(std::make_unique<VerbsOffer>(std::move(end)));
+  const Port& port = rails[rail].port;
+  const std::vector<Gid> gids = gidsToOffer(port, options);
+  if (gids.empty())
+    return Status::error(
+        Code::system, "%s has no GID%s", port.text().c_str(),
+        options.gidIndex >= 0 ? format(" number %d (ECCL_IB_GID_INDEX)", options.gidIndex).c_str() : "");
+  ECCL_TRY(end.make(context, rails[rail], gids[0], true, options.queuePairs, options));
+  OfferText text{kVersion, rail, end.addresses(), static_cast<uint32_t>(gids.size()), {}};
+  for (size_t i = 0; i < gids.size(); ++i) {
+    text.gid[i] = {{}, static_cast<uint8_t>(gids[i].index), static_cast<uint8_t>(gids[i].kind), {}};
+    std::memcpy(text.gid[i].raw, gids[i].raw.raw, sizeof text.gid[i].raw);
+  }
+  offer->set(text);
+  return std::unique_ptr<Offer>(std::make_unique<VerbsOffer>(std::move(end), gids));
 }
 
 Result<std::unique_ptr<Acceptance>> acceptVerbs(const TransportContext& context, const Rails& rails,
@@ -197,13 +220,22 @@ Result<std::unique_ptr<Acceptance>> acceptVerbs(const TransportContext& context,
     return Status::error(Code::remote, "the offer is of another version of this transport");
   if (text->queues.count < 1 || text->queues.count > QueueAddresses::kMost)
     return Status::error(Code::remote, "the offer is of %u queue pairs", text->queues.count);
-  const Gid peers = gidOf(text->queues.queues[0]);
+  if (text->gids < 1 || text->gids > kMostGidsToOffer)
+    return Status::error(Code::remote, "the offer is of %u GIDs", text->gids);
+  const Rail& rail = rails[text->rail];
+  ECCL_ASSIGN(const auto meeting, gidsThatMeet(rail.port, *text, options));
+  const GidText& peers = text->gid[meeting.first];
   QueueAddresses theirs = text->queues;
   theirs.count = std::min(theirs.count, options.queuePairs);
+  for (QueueAddress& queue : theirs.queues) {
+    std::memcpy(queue.gid, peers.raw, sizeof queue.gid);
+    queue.gidIndex = peers.index;
+    queue.gidKind = peers.kind;
+  }
   VerbsEnd end;
-  ECCL_TRY(end.make(context, rails[text->rail], &peers, false, theirs.count, options));
+  ECCL_TRY(end.make(context, rail, meeting.second, false, theirs.count, options));
   ECCL_TRY(end.connect(theirs));
-  answer->set(AnswerText{kVersion, 0, end.addresses(), end.landing()});
+  answer->set(AnswerText{kVersion, meeting.first, end.addresses(), end.landing()});
   return std::unique_ptr<Acceptance>(std::make_unique<VerbsAcceptance>(std::move(end)));
 }
 

@@ -23,10 +23,9 @@ struct VerbsEnd {
   MemoryHandle ring;
   std::vector<std::unique_ptr<QueuePair>> queues;
 
-  /// `count`: of queue pairs. `peers`: the GID to be talked to; nullptr: not known yet. Error: what the device
-  /// refuses, or that there is no GID for it. Where it refuses memory, what is cached is given back. Not
-  /// logged.
-  Status make(const TransportContext& its, const Rail& over, const Gid* peers, bool sends, size_t count,
+  /// `count`: of queue pairs. `from`: the GID that they go from. Error: what the device refuses. Where it
+  /// refuses memory, what is cached is given back. Not logged.
+  Status make(const TransportContext& its, const Rail& over, const Gid& from, bool sends, size_t count,
               const VerbsOptions& options);
   QueueAddresses addresses() const;
   /// To the peer's, of which there may be fewer. Error (remote): there are none, or it is
@@ -37,14 +36,15 @@ struct VerbsEnd {
   VerbsPath::Wiring wire(Opening& opening);
 
  private:
-  Status tryToMake(const TransportContext& its, const Rail& over, const Gid* peers, bool sends, size_t count,
+  Status tryToMake(const TransportContext& its, const Rail& over, const Gid& from, bool sends, size_t count,
                    const VerbsOptions& options);
 };
 
-/// Begins as the sender: an offer with the number of its rail and the address of its queue pair.
+/// Begins as the sender: an offer with the number of its rail, its GIDs, and the addresses of its queue pairs.
 Result<std::unique_ptr<Offer>> offerVerbs(const TransportContext& context, const Rails& rails, int channel,
                                           const VerbsOptions& options, SetupData* offer);
-/// The receiver's answer has the address of its own, and the landing place.
+/// The receiver's answer says which of the GIDs meets one of its own, and has the addresses of its queue pairs
+/// and the landing place.
 Result<std::unique_ptr<Acceptance>> acceptVerbs(const TransportContext& context, const Rails& rails,
                                                 const VerbsOptions& options, const SetupData& offer,
                                                 SetupData* answer);
