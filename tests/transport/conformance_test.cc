@@ -61,6 +61,42 @@ TEST_P(PathsInWeather, CarriesBothDirectionsAtOnce) {
   runTwo(setupFor(way(), weather()), forks(way()), role, role);
 }
 
+// A caller that spins looks at the connections of its call, and at nothing else.
+TEST_P(Paths, PollFindsWhatHasCome) {
+  constexpr uint64_t kCount = 100;
+  runTwo(
+      setupFor(way(), Weather::bare), forks(way()),
+      [&](Party& party) -> std::string {
+        CONNECT(connection, party.sending());
+        return sendAll(party, *connection, kCount);
+      },
+      [&](Party& party) -> std::string {
+        CONNECT(connection, party.receiving());
+        ReceiveEnd& end = connection->receiveEnd;
+        Path& path = *connection->path();
+        if (!path.polls() && !path.inMemory())
+          return receiveAll(party, *connection, kCount);  // nobody spins there
+        Received received;
+        // By the first message both sides know of each other.
+        PARTY_CHECK(party.until([&] { return end.peek(received); }));
+        const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(20) * kSlower;
+        for (uint64_t k = 0; k < kCount; ++k) {
+          while (!end.peek(received)) {
+            PARTY_CHECK(std::chrono::steady_clock::now() < limit);
+            path.poll();
+            std::this_thread::yield();
+          }
+          PARTY_CHECK(holds(end, received, content(k, end.shape.slotBytes)));
+          end.release();
+          path.kick();
+          path.settle();
+        }
+        path.flush();
+        PARTY_CHECK(party.until([&] { return party.connector->drained(); }));
+        return "";
+      });
+}
+
 // Counters start shortly before every place where one of their halves, or signs, turns over.
 TEST_P(Paths, CountersMayWrap) {
   for (uint64_t first : {(uint64_t{1} << 32) - 3, (uint64_t{1} << 63) - 3, ~uint64_t{0} - 2}) {

@@ -98,7 +98,7 @@ void Engine::lookAtSockets() {
       }
       any = true;
       if (connection->sends())
-        connection->path()->poll();  // looks only where a lane waits for credits
+        connection->path()->poll();  // sockets: looks only where a lane waits for credits
       else
         sockets[count++] = connection->path();
     }

@@ -56,7 +56,6 @@ class UcxPath : public Path, public UcxEnd, public ReadyHandler {
   /// Begins to watch the socket; needed before anything else. Error: see Poller. Not logged.
   Status open();
   const char* name() const override { return "ucx"; }
-  /// Transport::progress() looks for all connections.
   bool polls() const override { return true; }
   void beforeSleep() override { worker_.beforeSleep(); }
   void afterSleep() override { worker_.afterSleep(); }
@@ -88,6 +87,8 @@ class UcxPath : public Path, public UcxEnd, public ReadyHandler {
   /// What ends have put off until no callback of UCX is under way.
   virtual void goOn() = 0;
   void callLater() { worker_.callLater(this); }
+  /// One look for all connections, as Transport::progress() does.
+  void look() { worker_.progress(); }
   /// UCX has a way from each side to the other.
   bool met() const { return toldMet_ && heardMet_; }
   /// Before that the peer has nothing to send.

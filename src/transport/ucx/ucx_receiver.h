@@ -16,6 +16,7 @@ class UcxReceiver final : public UcxPath {
 
   void kick() override;
   void settle() override;
+  void poll() override { look(); }
   void flush() override;
   bool drained() const override { return (!credits_.owed() && !crediting_) || !live(); }
   void endReceiving() override;

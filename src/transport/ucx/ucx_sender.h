@@ -18,6 +18,7 @@ class UcxSender final : public UcxPath {
   ~UcxSender() override { close(); }
 
   void kick() override;
+  void poll() override;
   void askForReleases() override;
   void limitAhead(uint32_t messages) override { end_.most = std::min(messages, end_.shape.slots); }
   bool drained() const override { return end_.control->released == end_.next; }
