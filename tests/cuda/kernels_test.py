@@ -2,10 +2,11 @@
 """What the lane kernels take of a multiprocessor has limits: kernels_test.py <nvcc> <what ptxas -v said>.
 
 Every kernel is there for every architecture, keeps nothing on a stack, and fits with its 512 threads: a multiprocessor
-has 65,536 registers."""
+has 65,536 registers. The file beside that log holds them, and PTX for processors that come later."""
 
 import collections
 import re
+import struct
 import subprocess
 import sys
 
@@ -32,6 +33,18 @@ with open(sys.argv[2]) as log:
                 failures.append("%s for %s: %s" % (kernel, architecture, line.strip()))
 if set(kernels) != ARCHITECTURES or any(len(each) != KERNELS for each in kernels.values()):
     failures.append("found %s" % {each: len(names) for each, names in kernels.items()})
+
+PTX, BINARY = 1, 2
+with open(sys.argv[2].removesuffix(".log"), "rb") as file:
+    image = file.read()
+magic, _, at, size = struct.unpack_from("<IHHQ", image)
+parts, end = set(), at + size
+while magic == 0xBA55ED50 and at < end:  # what it is, a version, the lengths of its head and of what follows; in the head its architecture
+    kind, _, head, length = struct.unpack_from("<HHIQ", image, at)
+    parts.add((kind, "sm_%d" % struct.unpack_from("<I", image, at + 28)))
+    at += max(1, head + length)
+if magic != 0xBA55ED50 or parts != {(BINARY, each) for each in ARCHITECTURES} | {(PTX, "sm_100")}:
+    failures.append("the image %x holds %s" % (magic, sorted(parts)))
 if failures:
     sys.exit("FAILED: " + "\n".join(failures))
 print("%d kernels for each of %s: at most %d registers" % (KERNELS, ", ".join(sorted(kernels)), REGISTERS))
