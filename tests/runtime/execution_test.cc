@@ -89,6 +89,10 @@ class Execution : public ::testing::TestWithParam<std::tuple<int, Moves>> {
     }
   }
 
+  /// Whether case number `which` is tried: with `all` ranks each is, with other numbers one in `turns`, by
+  /// turns.
+  bool isTurn(int which, int turns, int all) const { return ranks() == all || (which + ranks()) % turns == 0; }
+
   void join(int number) {
     std::string choice = std::string(nameOf(algorithm().collective)) + ":" + algorithm().name;
     setenv("ECCL_ALGO", choice.c_str(), 1);
@@ -356,6 +360,7 @@ TEST_P(Execution, EqualsTheReplay) {
     const size_t sizes[] = {1, 5, 997, 3001};
     const int ops = reduces(algorithm().collective) ? kRedOps : 1;
     for (int cases = 0; cases < kDataTypes * ops && !HasFatalFailure(); ++cases) {
+      if (!isTurn(cases, 3, 5)) continue;
       Case c;
       c.type = static_cast<DataType>(cases / ops);
       c.op = static_cast<RedOp>(cases % ops);
@@ -396,7 +401,9 @@ TEST_P(Execution, MadeAnewEqualsTheReplay) {
                                                 {DataType::float16, RedOp::avg},
                                                 {DataType::int32, RedOp::avg},
                                                 {DataType::int8, RedOp::max}};
-    for (auto [type, op] : kinds) {
+    for (int kind = 0; kind < 4; ++kind) {
+      const auto [type, op] = kinds[kind];
+      if (!isTurn(kind, 2, 2)) continue;
       for (size_t count : {size_t{1}, size_t{9}, size_t{0}, size_t{200}}) {
         for (int time = 0; time < 5 && !HasFatalFailure(); ++time) {
           Case c;
