@@ -127,8 +127,8 @@ constexpr Row kRows[] = {
       "RDMA devices and ports by prefix; ^ excludes, = asks for whole names."},
      &Settings::ibHca},
     {{"IB_GID_INDEX", "NCCL_IB_GID_INDEX", false, "-1..255",
-      "Entry of a RoCE port's table of GIDs; -1: RoCE v2 before v1, then ECCL_SOCKET_FAMILY's if the peer "
-      "has it."},
+      "Entry of a RoCE port's GID table; -1: RoCE v2 before v1, the family of ECCL_SOCKET_FAMILY "
+      "first, as the peer has it."},
      &Settings::ibGidIndex,
      -1,
      255},

@@ -39,7 +39,8 @@ with open(sys.argv[2].removesuffix(".log"), "rb") as file:
     image = file.read()
 magic, _, at, size = struct.unpack_from("<IHHQ", image)
 parts, end = set(), at + size
-while magic == 0xBA55ED50 and at < end:  # what it is, a version, the lengths of its head and of what follows; in the head its architecture
+# Of each part: what it is, a version, the lengths of its head and of what follows; in the head its architecture.
+while magic == 0xBA55ED50 and at < end:
     kind, _, head, length = struct.unpack_from("<HHIQ", image, at)
     parts.add((kind, "sm_%d" % struct.unpack_from("<I", image, at + 28)))
     at += max(1, head + length)

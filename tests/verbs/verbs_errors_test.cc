@@ -252,6 +252,7 @@ TEST_F(VerbsFallsBack, WhereGidsDoNotMeet) {
   one.settings["IB_GID_INDEX"] = "3";
   other.settings["IB_GID_INDEX"] = "0";
   one.transports = other.transports = {"tcp"};
+  testing::internal::CaptureStderr();
   runTwo(
       one, false,
       [](Party& party) -> std::string {
@@ -265,6 +266,10 @@ TEST_F(VerbsFallsBack, WhereGidsDoNotMeet) {
         return "";
       },
       &other);
+  EXPECT_THAT(
+      testing::internal::GetCapturedStderr(),
+      HasSubstr("rank 1 (test) has RDMA that a connection cannot use: emu0:1 has no GID that meets one of the "
+                "peer's: GID 3, RoCE v2, 127.0.0.1 (ECCL_IB_HCA, ECCL_IB_GID_INDEX)"));
 }
 
 // The sender would go from its IPv4 address, if the receiver had one.

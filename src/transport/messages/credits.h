@@ -44,6 +44,11 @@ class CreditsDue {
   bool ends_ = false;
 };
 
+/// A lane of the sender waits for releases: it has no room, or has sent what refers to memory of the caller.
+inline bool awaitsReleases(SendEnd& end) {
+  return !end.getsReleased() || end.next - end.control->released >= end.most;
+}
+
 /// How the receiver's words may come: as they were sent, or an earlier one behind a later one.
 enum class CreditOrder : uint8_t { asSent, any };
 

@@ -84,7 +84,7 @@ void TcpSender::kick() {
 
 // Credits that nothing waits for stay in the socket, unless it carries messages, too.
 void TcpSender::poll() {
-  if (!end_.getsReleased() || end_.next - end_.control->released >= end_.most) receiveCredits(0);
+  if (awaitsReleases(end_)) receiveCredits(0);
 }
 
 // Until all is sent or no socket takes more.

@@ -25,7 +25,7 @@ void UcxSender::kick() {
 
 // A look may be a system call: where nothing is under way and no lane waits for room, there is nothing to find.
 void UcxSender::poll() {
-  if (done_ != message_ || !end_.getsReleased() || end_.next - end_.control->released >= end_.most) look();
+  if (done_ != message_ || awaitsReleases(end_)) look();
 }
 
 void UcxSender::ended(UcxOperation& operation) {

@@ -102,8 +102,9 @@ Result<std::pair<uint32_t, Gid>> gidsThatMeet(const Port& port, const OfferText&
     if (own.has_value()) return std::pair(i, *own);
     theirs += (i == 0 ? "" : "; ") + textOf(peers);
   }
-  return Status::error(Code::system, "%s has no GID%s that meets one of the peer's: %s", port.text().c_str(),
-                       options.gidIndex >= 0 ? " of ECCL_IB_GID_INDEX" : "", theirs.c_str());
+  return Status::error(Code::system,
+                       "%s has no GID that meets one of the peer's: %s (ECCL_IB_HCA, ECCL_IB_GID_INDEX)",
+                       port.text().c_str(), theirs.c_str());
 }
 
 /// What each side of a connection may have sent that the other has not taken: by the bounds that credits set.
