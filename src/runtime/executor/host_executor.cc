@@ -2,50 +2,63 @@
 
 #include <cerrno>
 #include <cstdlib>
+#include <utility>
+
+#include "base/ticks.h"
+#include "runtime/executor/result_writes.h"
 
 namespace eccl::runtime {
 namespace {
 
 constexpr size_t kAlignment = 64;  // a cache line, and the widest vector
 
-/// Results are written past the caches where a rank's buffers are as large as its share of them by this factor,
-/// or larger: the first of them would be out of the caches again before the last is there. Two ranks, 32 MiB of
-/// L3 for two cores, time if streamed to time if not; most differ with what others do to the caches meanwhile:
-///  - AMD EPYC, family 25 model 1, 25 November 2026: Send and Recv of 12 MiB (24 MiB of buffers) .69 and of 16
-///  MiB
-///    .70, Broadcast of 12 MiB (24 MiB) .70, ReduceScatter of 16 MiB (24 MiB) .9 to 1, AllGather of 12 MiB (18
-///    MiB) 1.0 to 1.25 and of 16 MiB (24 MiB) .65 to .9, AlltoAll of 8 MiB (16 MiB) 1 to 1.3 and of 16 MiB (32
-///    MiB) .75.
-///  - AMD EPYC, family 26 model 2, 25 November 2026: AllGather of 16 MiB 1.0 to 1.4 and of 24 MiB .71,
-///  AllReduce of
-///    16 MiB (32 MiB) .85, ReduceScatter of 16 MiB 1.2. In the probe of perf/compare Send and Recv,
-///    ReduceScatter and AlltoAll of 16 MiB are the fastest if streamed, as on the other two.
-///  - AMD EPYC, family 25 model 17, November 2026: AllGather of 4 MiB (6 MiB) 3, AllReduce of 16 MiB 1.05, of
-///  64 MiB
-///    .8.
-constexpr double kStreamFactor = 1.5;
+/// Of a Run whose results are of medium size. What its moves take is noted when it has ended.
+struct MeasuredWrites final : WorkState {
+  explicit MeasuredWrites(std::shared_ptr<ResultWrites> itsChoice)
+      : choice(std::move(itsChoice)), past(choice->past()) {}
+  ~MeasuredWrites() override {
+    if (bytes > 0) choice->note(past, (spent << kFraction) / bytes);
+  }
+  static constexpr int kFraction = 16;
+  const std::shared_ptr<ResultWrites> choice;
+  const bool past;
+  uint64_t spent = 0, bytes = 0;  // ticks, and what was written meanwhile
+};
 
 /// The interpreter's device.
 class HostMoves {
  public:
   static constexpr bool kCompletesInSubmit = true;
 
-  explicit HostMoves(const Work& work) : work_(work) {}
+  HostMoves(const Work& work, MeasuredWrites* writes)
+      : work_(work),
+        writes_(writes),
+        past_(writes != nullptr ? writes->past
+                                : HostExecutor::writesPastCaches(work.footprint, work.cacheShare)) {}
   bool submit(int32_t, const MoveTask& move) {
     kernels::ReduceTask task = reduceTaskOf(work_, move);
-    if (HostExecutor::writesPastCaches(work_.footprint, work_.cacheShare)) task.streamed |= move.userMask;
+    if (past_) task.streamed |= move.userMask;
+    if (writes_ == nullptr || move.userMask == 0) {
+      kernels::reduce(task);
+      return true;
+    }
+    const uint64_t begun = ticks();
     kernels::reduce(task);
+    writes_->spent += ticks() - begun;
+    writes_->bytes += task.count * sizeOf(task.type);
     return true;
   }
 
  private:
   const Work& work_;
+  MeasuredWrites* const writes_;  // null: they are not measured
+  const bool past_;
 };
 
 }  // namespace
 
 bool HostExecutor::writesPastCaches(size_t footprint, size_t cacheShare) {
-  return static_cast<double>(footprint) >= kStreamFactor * static_cast<double>(cacheShare);
+  return resultSizeOf(footprint, cacheShare) == ResultSize::large;
 }
 
 Result<std::byte*> HostExecutor::allocate(size_t bytes) {
@@ -66,8 +79,16 @@ Result<std::unique_ptr<StreamGate>> HostExecutor::enter(void*, std::span<Work* c
   return Status::error(Code::internal, "host memory has no streams but the library's own; please report it");
 }
 
+Status HostExecutor::begin(Work& work) {
+  if (resultSizeOf(work.footprint, work.cacheShare) != ResultSize::medium) return {};
+  if (*work.kept == nullptr) *work.kept = std::make_shared<ResultWrites>();
+  work.state = std::make_unique<MeasuredWrites>(std::static_pointer_cast<ResultWrites>(*work.kept));
+  return {};
+}
+
+// A Run of another executor may have its lanes run here; it has a state of its own.
 LaneAnswer HostExecutor::advance(Work& work, int32_t lane, int budget) {
-  HostMoves moves(work);
+  HostMoves moves(work, work.executor == this ? static_cast<MeasuredWrites*>(work.state.get()) : nullptr);
   return eccl::advance(work.view, lane, budget, moves);
 }
 

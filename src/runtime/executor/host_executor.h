@@ -7,18 +7,17 @@ namespace eccl::runtime {
 
 /// Makes each move on the thread that submits it, before submit() returns: a reduction in host memory is
 /// bound by memory bandwidth, which a second thread would only share. Takes all memory that no other executor
-/// holds. Keeps nothing between calls. Its moves never fail; allocate() may.
+/// holds. Keeps how results are best written, with each plan. Its moves never fail; allocate() may.
 class HostExecutor final : public Executor {
  public:
-  /// Whether results are written past the caches, as they would be out of them before they are read again:
-  /// where a rank's buffers are so much larger than its share of the caches.
+  /// Whether results are always written past the caches (ResultSize::large).
   static bool writesPastCaches(size_t footprint, size_t cacheShare);
 
   const char* memory() const override { return "host"; }
   bool holds(const void*) const override { return true; }
   Result<std::byte*> allocate(size_t bytes) override;
   void release(std::byte* memory) override;
-  Status begin(Work&) override { return {}; }
+  Status begin(Work& work) override;
   LaneAnswer advance(Work& work, int32_t lane, int budget) override;
   void cancel(Work&) override {}
   void quiesce(Work&) override {}
