@@ -6,7 +6,6 @@
 #include "algorithms/builder/builder.h"
 #include "algorithms/selection/candidates.h"
 #include "algorithms/verify/verify.h"
-#include "runtime/executor/host_executor.h"
 
 namespace eccl::runtime {
 namespace {
@@ -129,13 +128,6 @@ TEST(Planner, BytesOfACallAreThoseOfItsBlocks) {
   ASSERT_TRUE(plan.ok()) << plan.status().message();
   EXPECT_EQ(used(**plan, Space::input), std::pair(size_t{20}, size_t{170}));
   EXPECT_EQ(used(**plan, Space::output), std::pair(size_t{0}, size_t{0}));
-}
-
-// Buffers beyond a rank's share of the caches.
-TEST(HostExecutor, WritesPastTheCachesWhatTheyDoNotHold) {
-  constexpr size_t kShare = 16 << 20;
-  EXPECT_FALSE(HostExecutor::writesPastCaches(kShare, kShare));
-  EXPECT_TRUE(HostExecutor::writesPastCaches(kShare * 3 / 2, kShare));
 }
 
 TEST(Planner, MessagesAreLongerAmongRanksThatShareMemoryAndNoCore) {

@@ -14,7 +14,7 @@
 #include "base/atomics.h"
 #include "base/thread.h"
 #include "kernels/reduce.h"
-#include "runtime/executor/host_executor.h"
+#include "runtime/executor/result_writes.h"
 
 namespace eccl::runtime {
 namespace {
@@ -163,7 +163,7 @@ void measureLevel(Side& side, int level, size_t cacheShare, CostParameters& foun
   const size_t half = std::min(static_cast<size_t>(algorithms::kWorkingSets[at]) / 2, kLargest) / (2 * kPage);
   const size_t bytes = half * 2 * kPage;
   const bool streams =
-      HostExecutor::writesPastCaches(static_cast<size_t>(algorithms::kWorkingSets[at]), cacheShare);
+      writesPastCaches(static_cast<size_t>(algorithms::kWorkingSets[at]), cacheShare);
   const int tries = bytes < (1 << 20) ? 20 : 3;
   std::byte *in = side.input(), *out = side.output();
   const double megabytes = static_cast<double>(bytes) / kMB;

@@ -55,7 +55,7 @@ struct Work {
   uint32_t callSignature = 0;  // as view.signature, but without the call's number
   uint64_t number = 0;         // of its collective, or in its pair: rises from call to call
   int places = 1;              // streams of the caller's that it has a place in
-  /// What the executor keeps with the plan, for all Runs of it. Its own lock.
+  /// What the executor keeps with the plan, for all Runs of it. Its own lock, unless only the driver uses it.
   std::shared_ptr<void>* kept = nullptr;
   /// The executor's lanes have connections of their own, and lane 0 stands for all: the engine neither makes
   /// nor waits for connections. Set by Executor::enter().

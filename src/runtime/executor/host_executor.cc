@@ -12,7 +12,7 @@ namespace {
 
 constexpr size_t kAlignment = 64;  // a cache line, and the widest vector
 
-/// Of a Run whose results are of medium size. What its moves take is noted when it has ended.
+/// Of a Run for which that is measured. What its moves take is noted when it has ended.
 struct MeasuredWrites final : WorkState {
   explicit MeasuredWrites(std::shared_ptr<ResultWrites> itsChoice)
       : choice(std::move(itsChoice)), past(choice->past()) {}
@@ -22,44 +22,49 @@ struct MeasuredWrites final : WorkState {
   static constexpr int kFraction = 16;
   const std::shared_ptr<ResultWrites> choice;
   const bool past;
-  uint64_t spent = 0, bytes = 0;  // ticks, and what was written meanwhile
+  uint64_t spent = 0, bytes = 0;  // ticks of moves that write results, and their lengths
 };
+
+// A Run of another executor may have its lanes run here; it has a state of its own.
+MeasuredWrites* writesOf(const HostExecutor& executor, const Work& work) {
+  return work.executor == &executor ? static_cast<MeasuredWrites*>(work.state.get()) : nullptr;
+}
+
+/// What has come to its place already is not written again.
+bool writesResults(const kernels::ReduceTask& task, const MoveTask& move) {
+  return move.userMask != 0 && !(kernels::isCopy(task) && task.destination[0] == task.source[0]);
+}
 
 /// The interpreter's device.
 class HostMoves {
  public:
   static constexpr bool kCompletesInSubmit = true;
 
-  HostMoves(const Work& work, MeasuredWrites* writes)
-      : work_(work),
-        writes_(writes),
-        past_(writes != nullptr ? writes->past
-                                : HostExecutor::writesPastCaches(work.footprint, work.cacheShare)) {}
+  /// `writes`: null if they are not measured.
+  HostMoves(const HostExecutor& executor, const Work& work, MeasuredWrites* writes)
+      : executor_(executor), work_(work), writes_(writes) {}
   bool submit(int32_t, const MoveTask& move) {
-    kernels::ReduceTask task = reduceTaskOf(work_, move);
-    if (past_) task.streamed |= move.userMask;
-    if (writes_ == nullptr || move.userMask == 0) {
+    const kernels::ReduceTask task = executor_.taskOf(work_, move);
+    if (writes_ == nullptr || !writesResults(task, move)) {
       kernels::reduce(task);
       return true;
     }
     const uint64_t begun = ticks();
     kernels::reduce(task);
-    writes_->spent += ticks() - begun;
+    const uint64_t ended = ticks();
+    if (ended <= begun) return true;  // another processor, with another clock
+    writes_->spent += ended - begun;
     writes_->bytes += task.count * sizeOf(task.type);
     return true;
   }
 
  private:
+  const HostExecutor& executor_;
   const Work& work_;
-  MeasuredWrites* const writes_;  // null: they are not measured
-  const bool past_;
+  MeasuredWrites* const writes_;
 };
 
 }  // namespace
-
-bool HostExecutor::writesPastCaches(size_t footprint, size_t cacheShare) {
-  return resultSizeOf(footprint, cacheShare) == ResultSize::large;
-}
 
 Result<std::byte*> HostExecutor::allocate(size_t bytes) {
   void* memory = nullptr;
@@ -80,15 +85,23 @@ Result<std::unique_ptr<StreamGate>> HostExecutor::enter(void*, std::span<Work* c
 }
 
 Status HostExecutor::begin(Work& work) {
-  if (resultSizeOf(work.footprint, work.cacheShare) != ResultSize::medium) return {};
-  if (*work.kept == nullptr) *work.kept = std::make_shared<ResultWrites>();
+  if (!isMeasured(work.footprint, work.cacheShare)) return {};
+  if (*work.kept == nullptr)
+    *work.kept = std::make_shared<ResultWrites>(writesPastCaches(work.footprint, work.cacheShare));
   work.state = std::make_unique<MeasuredWrites>(std::static_pointer_cast<ResultWrites>(*work.kept));
   return {};
 }
 
-// A Run of another executor may have its lanes run here; it has a state of its own.
+kernels::ReduceTask HostExecutor::taskOf(const Work& work, const MoveTask& move) const {
+  kernels::ReduceTask task = reduceTaskOf(work, move);
+  const MeasuredWrites* writes = writesOf(*this, work);
+  if (writes != nullptr ? writes->past : writesPastCaches(work.footprint, work.cacheShare))
+    task.streamed |= move.userMask;
+  return task;
+}
+
 LaneAnswer HostExecutor::advance(Work& work, int32_t lane, int budget) {
-  HostMoves moves(work, work.executor == this ? static_cast<MeasuredWrites*>(work.state.get()) : nullptr);
+  HostMoves moves(*this, work, writesOf(*this, work));
   return eccl::advance(work.view, lane, budget, moves);
 }
 

@@ -10,14 +10,13 @@ namespace eccl::runtime {
 /// holds. Keeps how results are best written, with each plan. Its moves never fail; allocate() may.
 class HostExecutor final : public Executor {
  public:
-  /// Whether results are always written past the caches (ResultSize::large).
-  static bool writesPastCaches(size_t footprint, size_t cacheShare);
-
   const char* memory() const override { return "host"; }
   bool holds(const void*) const override { return true; }
   Result<std::byte*> allocate(size_t bytes) override;
   void release(std::byte* memory) override;
   Status begin(Work& work) override;
+  /// What a move of this Run is made by, with the results that it writes past the caches.
+  kernels::ReduceTask taskOf(const Work& work, const MoveTask& move) const;
   LaneAnswer advance(Work& work, int32_t lane, int budget) override;
   void cancel(Work&) override {}
   void quiesce(Work&) override {}

@@ -10,26 +10,26 @@
 
 namespace eccl::runtime {
 
-/// By the size of a rank's buffers and its share of the largest cache, in bytes.
-enum class ResultSize : uint8_t {
-  small,   ///< never past the caches
-  medium,  ///< as measured
-  large,   ///< always past them: the first results would be out again before the last are there
-};
-/// Two ranks that share 32 MiB of L3 (AMD EPYC, family 25 model 1; perf/results/epyc-25-1/thresholds.md): with
-/// buffers of .75 to 1 share a call past the caches took .6 to .9 of the time on 28 November 2026, and 1.0
-/// to 1.3 times the time on the 25th; with a quarter of it, 1.2 times and more on both. From 1.5 on it was
-/// never slower.
-constexpr ResultSize resultSizeOf(size_t footprint, size_t cacheShare) {
-  if (footprint / 3 >= cacheShare / 2) return ResultSize::large;
-  return footprint >= cacheShare / 3 ? ResultSize::medium : ResultSize::small;
+/// What is usual: past the caches if a rank's buffers (`footprint`) are 1.5 times its share of the largest
+/// cache, or more, as the first results would be out again before the last are there. Bytes.
+constexpr bool writesPastCaches(size_t footprint, size_t cacheShare) {
+  return footprint / 3 >= cacheShare / 2;
+}
+/// From a third of the share to three of them it is measured. What others do decides there: of two ranks that
+/// share 32 MiB of L3, calls with buffers of .75 to 1 share took .6 to .8 of the time past the caches on one
+/// day, and .97 to 1.2 on another (AMD EPYC, family 25 model 1; perf/results/epyc-25-1/thresholds.md), and
+/// at 1.5 shares up to 1.4 on another processor (perf/results/epyc-26-2/thresholds.md).
+constexpr bool isMeasured(size_t footprint, size_t cacheShare) {
+  return footprint >= cacheShare / 3 && footprint / 3 < cacheShare;
 }
 
-/// The choice for one plan, whose calls are all alike. The other way is tried for some calls now and then, and
+/// The choice for one plan, whose calls are alike. The other way is tried for some calls now and then, and
 /// taken if the best of them took clearly less than the best of the latest before: interruptions, which only
-/// add, mislead neither. Owner: the plan. Threads: the driver's.
+/// add, mislead neither. Only the moves that write results count: what peers, or the caller, wait for when they
+/// read them is not known. Owner: the plan. Threads: the driver's.
 class ResultWrites {
  public:
+  explicit ResultWrites(bool past) : past_(past) {}
   /// How the call that begins writes.
   bool past() const { return past_ != trying_; }
   /// A call that wrote so took so long for each byte, in whatever unit; 0: that is not known.
@@ -51,9 +51,9 @@ class ResultWrites {
   }
 
  private:
-  /// The longest pause makes one call in 128 a trial.
+  /// Of calls one after the other, one in 128 is a trial in the end.
   static constexpr uint32_t kTrial = 4, kFirstPause = 8, kLongestPause = 512;
-  bool past_ = false, trying_ = false;
+  bool past_, trying_ = false;
   uint32_t pause_ = kFirstPause;
   uint32_t calls_ = 0;  // of this trial, or since the last one
   uint64_t latest_[kTrial] = {};
