@@ -4,6 +4,8 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <mutex>
+#include <tuple>
 
 namespace eccl::perf {
 namespace {
@@ -166,14 +168,19 @@ double Generator::rowScale(int row) const {
   return negative ? -scale : scale;
 }
 
+double Generator::scaled(double scale, int part) const {
+  return firstPartVaries_ && part != 0 ? weights_[part] : weights_[part] * scale;
+}
+
 double Generator::contribution(int row, int part) const {
-  return firstPartVaries_ && part != 0 ? weights_[part] : weights_[part] * rowScale(row);
+  return scaled(rowScale(row), part);
 }
 
 double Generator::reduced(int row, int rotation) const {
+  const double scale = rowScale(row);
   double result = 0;
   for (int rank = 0; rank < nranks_; ++rank) {
-    const double value = contribution(row, (rank + rotation) % nranks_);
+    const double value = scaled(scale, (rank + rotation) % nranks_);
     if (rank == 0)
       result = op_ == Op::mulsum ? value * scalar(0) : value;
     else if (op_ == Op::prod)
@@ -204,14 +211,27 @@ const std::vector<uint64_t>& Generator::tableOf(int rank) {
 }
 
 const std::vector<uint64_t>& Generator::table(const Segment& segment) {
-  if (segment.kind == Segment::Kind::contribution) return tableOf(segment.source);
-  if (results_.empty()) {
-    results_.reserve(static_cast<size_t>(rows_) * nranks_);
+  return segment.kind == Segment::Kind::contribution ? tableOf(segment.source) : results();
+}
+
+// One for all threads: a thousand of them took minutes to make one each.
+const std::vector<uint64_t>& Generator::results() {
+  static std::mutex mutex;
+  static auto* const made =
+      new std::map<std::tuple<const TypeInfo*, Op, int>, std::weak_ptr<const std::vector<uint64_t>>>;
+  if (results_ != nullptr) return *results_;
+  std::lock_guard lock(mutex);
+  auto& known = (*made)[{&type_, op_, nranks_}];
+  results_ = known.lock();
+  if (results_ == nullptr) {
+    auto table = std::make_shared<std::vector<uint64_t>>();
+    table->reserve(static_cast<size_t>(rows_) * nranks_);
     for (int row = 0; row < rows_; ++row)
       for (int rotation = 0; rotation < nranks_; ++rotation)
-        results_.push_back(encode(type_, reduced(row, rotation)));
+        table->push_back(encode(type_, reduced(row, rotation)));
+    known = results_ = std::move(table);
   }
-  return results_;
+  return *results_;
 }
 
 void Generator::fill(void* buffer, const std::vector<Segment>& segments, uint64_t repetition) {

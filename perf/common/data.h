@@ -16,6 +16,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <vector>
 
 #include "common/types.h"
@@ -57,6 +58,8 @@ class Generator {
   /// What the rank that plays `part` gives in `row`; part of a rank = (rank + rotation) mod nranks.
   double contribution(int row, int part) const;
   double reduced(int row, int rotation) const;
+  /// Encoded, row-major by rotation. All generators of a process that are alike have one table.
+  const std::vector<uint64_t>& results();
 
  private:
   void planSum();
@@ -64,6 +67,7 @@ class Generator {
   void planOrder();
   void planInexactAverage();
   double rowScale(int row) const;
+  double scaled(double scale, int part) const;
   const std::vector<uint64_t>& tableOf(int rank);
   const std::vector<uint64_t>& table(const Segment& segment);
   bool accepts(uint64_t expected, uint64_t found) const;
@@ -77,7 +81,7 @@ class Generator {
   std::vector<double> weights_;   // of each part
   double largestScale_ = 1;       // row multipliers are 1 .. this
   std::map<int, std::vector<uint64_t>> inputs_;  // by rank: encoded contributions, row-major by rotation
-  std::vector<uint64_t> results_;                // encoded results, likewise
+  std::shared_ptr<const std::vector<uint64_t>> results_;  // null: not needed yet
 };
 
 }  // namespace eccl::perf

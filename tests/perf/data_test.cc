@@ -6,7 +6,11 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <memory>
 #include <random>
+#include <string>
+#include <thread>
+#include <vector>
 
 namespace eccl::perf {
 namespace {
@@ -131,6 +135,25 @@ TEST(Generator, EveryRankMatters) {
       }
     }
   }
+}
+
+// A thousand ranks that are threads of one process would take minutes to make one each.
+TEST(Generator, ThreadsOfAProcessHaveOneTableOfResults) {
+  constexpr int kThreads = 8, kRanks = 64;
+  std::vector<std::unique_ptr<Generator>> generators;
+  for (int i = 0; i < kThreads; ++i)
+    generators.push_back(std::make_unique<Generator>(kTypeInfos[ecclFloat32], Op::sum, kRanks));
+  const std::vector<uint64_t>* tables[kThreads] = {};
+  std::vector<std::thread> threads;
+  for (int i = 0; i < kThreads; ++i) threads.emplace_back([&, i] { tables[i] = &generators[i]->results(); });
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(tables[0]->size(), static_cast<size_t>(generators[0]->rows()) * kRanks);
+  for (int i = 1; i < kThreads; ++i) EXPECT_EQ(tables[i], tables[0]);
+
+  Generator otherType(kTypeInfos[ecclFloat64], Op::sum, kRanks),
+      otherOp(kTypeInfos[ecclFloat32], Op::max, kRanks);
+  Generator otherRanks(kTypeInfos[ecclFloat32], Op::sum, kRanks / 2);
+  for (Generator* other : {&otherType, &otherOp, &otherRanks}) EXPECT_NE(&other->results(), tables[0]);
 }
 
 TEST(Generator, RepetitionsSourcesAndPlacesDiffer) {
