@@ -162,8 +162,7 @@ void measureLevel(Side& side, int level, size_t cacheShare, CostParameters& foun
   const auto at = static_cast<size_t>(level);
   const size_t half = std::min(static_cast<size_t>(algorithms::kWorkingSets[at]) / 2, kLargest) / (2 * kPage);
   const size_t bytes = half * 2 * kPage;
-  const bool streams =
-      writesPastCaches(static_cast<size_t>(algorithms::kWorkingSets[at]), cacheShare);
+  const bool streams = writesPastCaches(static_cast<size_t>(algorithms::kWorkingSets[at]), cacheShare);
   const int tries = bytes < (1 << 20) ? 20 : 3;
   std::byte *in = side.input(), *out = side.output();
   const double megabytes = static_cast<double>(bytes) / kMB;
@@ -191,9 +190,9 @@ long switchesOfThisThread() {
   return used.ru_nivcsw;
 }
 
-/// By messages that go round in twice what the second level of caches holds, as those of one connection do. They
-/// are streamed where that takes less, as WayChoice has it between processes. Threads never stream, but use
-/// slots for short messages only.
+/// By messages that go round in twice what the second level of caches holds, as those of one connection do.
+/// They are streamed where that takes less, as WayChoice has it between processes. Threads never stream, but
+/// use slots for short messages only.
 void measureSlots(Side& side, CostParameters& found) {
   constexpr double kMegabytes = static_cast<double>(kSlots) / kMB;
   auto pieces = [](auto&& piece) {

@@ -15,7 +15,7 @@ class HostExecutor final : public Executor {
   Result<std::byte*> allocate(size_t bytes) override;
   void release(std::byte* memory) override;
   Status begin(Work& work) override;
-  /// What a move of this Run is made by, with the results that it writes past the caches.
+  /// The kernels' task for a move of `work`. It writes results past the caches where that is the choice.
   kernels::ReduceTask taskOf(const Work& work, const MoveTask& move) const;
   LaneAnswer advance(Work& work, int32_t lane, int budget) override;
   void cancel(Work&) override {}

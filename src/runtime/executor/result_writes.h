@@ -1,6 +1,6 @@
 // How a plan's results are written: through the caches, or past them into memory. What is read again at once
-// should stay in the caches; what they cannot hold is written twice as fast past them, since lines are then not
-// read before they are written. From which size on depends on the processor, and on what others do to caches
+// should stay in the caches; what they cannot hold is written faster past them, since lines are then not read
+// before they are written. From which size on depends on the processor, and on what others do to caches
 // that they share (on virtual machines, for hours), so it is measured while calls are made.
 #pragma once
 
@@ -16,8 +16,8 @@ constexpr bool writesPastCaches(size_t footprint, size_t cacheShare) {
   return footprint / 3 >= cacheShare / 2;
 }
 /// From a third of the share to three of them it is measured. What others do decides there: of two ranks that
-/// share 32 MiB of L3, calls with buffers of .75 to 1 share took .6 to .8 of the time past the caches on one
-/// day, and .97 to 1.2 on another (AMD EPYC, family 25 model 1; perf/results/epyc-25-1/thresholds.md), and
+/// share 32 MiB of L3, calls with buffers of .75 to 1.1 shares took .6 to .8 of the time past the caches on
+/// one day, and .97 to 1.2 on another (AMD EPYC, family 25 model 1; perf/results/epyc-25-1/thresholds.md), and
 /// at 1.5 shares up to 1.4 on another processor (perf/results/epyc-26-2/thresholds.md).
 constexpr bool isMeasured(size_t footprint, size_t cacheShare) {
   return footprint >= cacheShare / 3 && footprint / 3 < cacheShare;
