@@ -317,6 +317,7 @@ int main(int argc, char** argv) {
       {"small", "copies of 8 bytes, and who sees that they are done", smallCopies},
       {"copies", "bandwidth between host and device by size", copies},
       {"kernels", "the same by kernels", copiesByKernels},
+      {"reductions", "two buffers summed, as the lane kernels do", reductions},
       {"words", "words passed between blocks, and between device and host", words},
       {"polls", "blocks that look at words in host memory", polls},
       {"captured", "stream memory operations in a capture", captured},

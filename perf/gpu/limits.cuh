@@ -75,6 +75,8 @@ int twoProcesses();
 void waitingGraphs();
 void largeGraphs();
 void copiesByKernels();
+// limits_reduce.cu
+void reductions();
 // limits_lent.cu
 /// 0: all went well. No CUDA call may have been made before: it forks.
 int lentMemory();

@@ -32,6 +32,8 @@ class DeviceCollectives : public test::CudaTest, public ::testing::WithParamInte
   void SetUp() override {
     CudaTest::SetUp();
     if (kSanitized && GetParam().ranks == 8) GTEST_SKIP() << "takes minutes under a sanitizer; 4 ranks do not";
+    if (GetParam().ranks == 8 && std::string(GetParam().kind) == "cuda" && !Cuda::get().emulated())
+      GTEST_SKIP() << "a GPU's queues do not hold so many staged ranks of one process apart (docs/gpu.md)";
     kernels_ = kernels();
   }
   void TearDown() override {
@@ -132,7 +134,7 @@ TEST_P(LaneSchedules, AllGiveTheBitsOfTheHost) {
       unsetenv("ECCL_CHANNELS");
       for (const What what : kAll) {
         if (name.substr(0, name.find(':')) != nameOf(what)) continue;
-        for (const size_t count : {3u, 1009u, kSanitized ? 20011u : 200003u}) {
+        for (const size_t count : {3u, 1511u, kSanitized ? 20011u : 200003u}) {
           compare(host, device, {what, ecclFloat32, ecclAvg, count, GetParam().ranks - 1}, false);
           ASSERT_FALSE(HasFailure()) << name << ", " << channels << " channels";
         }

@@ -141,7 +141,7 @@ TEST_P(CudaStreams, RanksThatHoldEachOtherUpAreRefused) {
 // All blocks of a kernel wait for others: those that do not fit would keep the GPU waiting for ever.
 TEST(CudaRoom, AGroupThatDoesNotFitIsToldHowMuchDoes) {
   if (!Cuda::get().emulated()) GTEST_SKIP() << "a GPU has room for more";
-  constexpr int kRanks = 4;
+  constexpr int kRanks = 8;
   Ranks ranks(kRanks, "lanes", 1);
   ranks.each([&](int rank) {
     const DeviceStream stream;
@@ -156,7 +156,7 @@ TEST(CudaRoom, AGroupThatDoesNotFitIsToldHowMuchDoes) {
     EXPECT_NE(ecclGroupEnd(), ecclSuccess);
     // Whoever sees it first ends the calls of all.
     EXPECT_THAT(ecclGetLastError(ranks.comm(rank)),
-                AllOf(HasSubstr("a group of 6 calls takes 6 blocks of"),
+                AllOf(HasSubstr("a group of 14 calls takes 14 blocks of"),
                       HasSubstr("has room for 3 at once: make smaller groups")));
     stream.synchronize();
     ranks.meet();

@@ -48,8 +48,17 @@ class ShortCalls : public test::CudaTest {
 TEST_F(ShortCalls, MeetFiveTimes) {
   Ranks ranks(2, "lanes");
   EXPECT_EQ(barriersOf(ranks, 2), 2 * kEach * kCalls);
-  EXPECT_EQ(barriersOf(ranks, 1024), 2 * kEach * kCalls);  // 4 KiB, as much as lines take
-  EXPECT_GT(barriersOf(ranks, 1024 + 1), 2 * kEach * kCalls);
+  EXPECT_EQ(barriersOf(ranks, 512), 2 * kEach * kCalls);  // 2 KiB, as much as one block has by lines
+}
+
+// Each of the two ranks has twelve blocks of the GPU. A quarter of them share longer parts.
+TEST_F(ShortCalls, HaveSeveralBlocksWhereAThreadWouldHaveMoreThanALine) {
+  setenv("ECCL_ALGO", "AllReduce:oneshot", 1);
+  Ranks ranks(2, "lanes");
+  unsetenv("ECCL_ALGO");
+  for (const int blocks : {1, 2, 3})
+    EXPECT_EQ(barriersOf(ranks, static_cast<size_t>(blocks) * 512), 2 * blocks * kEach * kCalls) << blocks;
+  EXPECT_NE(barriersOf(ranks, 3 * 512 + 1), 2 * 4 * kEach * kCalls);
 }
 
 // A ring has more messages in a call than a connection has slots: its blocks go the way of long calls.

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "cuda_emulation/calls.h"
+#include "runtime/cuda/lanes/block_program.h"
 
 namespace eccl::cuda_emulation {
 namespace {
@@ -88,7 +89,7 @@ DriverCode cuDeviceGetAttribute(int* value, DeviceAttribute attribute, Device) {
   BEGIN();
   NEED(attribute == kCanUseStreamMemoryOperations64 || attribute == kMultiprocessors, kInvalidValue,
        "device attribute %d", attribute);
-  *value = attribute == kMultiprocessors ? kRoom : 1;
+  *value = attribute == kMultiprocessors ? kRoom / static_cast<int>(lanes::kBlocksOfMultiprocessor) : 1;
   return kSuccess;
 }
 DriverCode cuDevicePrimaryCtxRetain(Context* context, Device device) {

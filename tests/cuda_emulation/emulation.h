@@ -39,7 +39,7 @@ namespace eccl::cuda_emulation {
 
 using namespace runtime::cuda;
 
-inline constexpr int kDevices = 2, kRoom = 12;
+inline constexpr int kDevices = 2, kRoom = 24;
 
 Control& control();
 /// Counts and says a breach of the rules. Returns `code`.

@@ -32,7 +32,6 @@ struct LaneExecutor::Used final : OfGraph {
 struct LaneExecutor::Run final : WorkState {
   std::shared_ptr<Used> used;
   uint64_t progress = 0;  // of the report: as it was last looked at
-  uint64_t over = 0;
 };
 
 /// Graphs may still have calls of this rank: from now on their kernels end at once.
@@ -239,6 +238,7 @@ Status LaneExecutor::prepare(Work& work, lanes::Calls& calls, uint32_t& blocks, 
   call.blocks = plan->blocks();
   call.programBytes = plan->programBytes();
   call.isShort = plan->isShort();
+  call.quiet = work.captured;
   call.op = work.op;
   call.pre = work.pre;
   call.post = work.post;
@@ -370,15 +370,16 @@ LaneAnswer LaneExecutor::faultOf(Work& work, const lanes::Report& report) {
   return LaneAnswer::failed;
 }
 
-// One kernel follows the other, so the report is of the last. It may be under way.
+// One kernel follows the other, so the report is of the last. It may be under way. Those that end well say
+// nothing.
 Replays LaneExecutor::look(Work& captured) {
   if (!captured.carried) return StagedExecutor::look(captured);
   auto& run = static_cast<Run&>(*captured.state);
   const lanes::Report& report = *run.used->report.host;
   if (run.used->isOver()) return Replays::over;
-  const uint64_t over = loadAcquire(&report.over), progress = loadRelaxed(&report.progress);
   if (faultOf(captured, report) == LaneAnswer::failed) return Replays::failed;
-  const bool moved = over != std::exchange(run.over, over) || progress != std::exchange(run.progress, progress);
+  const uint64_t progress = loadRelaxed(&report.progress);
+  const bool moved = progress != std::exchange(run.progress, progress);
   return moved || loadRelaxed(&report.awaited) < 0 ? Replays::idle : Replays::waits;
 }
 

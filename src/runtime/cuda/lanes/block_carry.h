@@ -9,7 +9,7 @@ template <class E, class Block>
 class BlockCarry : protected BlockLines<E, Block> {
  protected:
   using Lines = BlockLines<E, Block>;
-  using Lines::address, Lines::block_, Lines::inMemory, Lines::piecesOf, Lines::s_;
+  using Lines::address, Lines::block_, Lines::boundsOf, Lines::inMemory, Lines::piecesOf, Lines::s_;
   using Lines::shareOf, Lines::thread;
   ECCL_DEVICE BlockCarry(Block& block, BlockState& state) : Lines(block, state) {}
 
@@ -29,12 +29,12 @@ class BlockCarry : protected BlockLines<E, Block> {
     for (uint32_t p = 0; p < number; ++p) {
       uint64_t share = s_.length;
       if (number > 1) {  // else the addresses have been found with the messages
-        uint64_t begin;
         const Piece& piece = piecesOf(i, move)[p];
-        share = shareOf(piece, strip.tile, strip.number, &begin);
+        const Bounds bounds = boundsOf(strip.tile, strip.number);
+        share = shareOf(piece, bounds);
         for (uint32_t o = thread(); o < operands; o += block_.threads()) {
           const Found& found = s_.found[o];
-          address(move, o, found.end < 0 ? inMemory(found, piece, p, strip.tile, begin) : found.at + at);
+          address(move, o, found.end < 0 ? inMemory(found, piece, p, strip.tile, bounds.begin) : found.at + at);
         }
         block_.sync();
       }

@@ -12,7 +12,8 @@ template <class E, class Block>
 class BlockLines : protected BlockMessages<Block> {
  protected:
   using Messages = BlockMessages<Block>;
-  using Messages::block_, Messages::ended, Messages::failed_, Messages::inMemory, Messages::isLast;
+  using Messages::block_, Messages::ended, Messages::endLongWait, Messages::failed_, Messages::inMemory,
+      Messages::isLast;
   using Messages::matches, Messages::s_, Messages::shareOf, Messages::thread;
   ECCL_DEVICE BlockLines(Block& block, BlockState& state) : Messages(block, state) {}
 
@@ -21,16 +22,15 @@ class BlockLines : protected BlockMessages<Block> {
 
   /// All of a move, whose messages have `length` bytes. A thread returns when its share is done.
   ECCL_DEVICE void carryByLines(const Move& move, const Found* found, const Piece* pieces, const Strip& strip,
-                                uint64_t length) {
+                                const Bounds& bounds, uint64_t length) {
     if (isLast()) carryHeaders(move, found, strip, length);
     uint64_t at = 0;
     const uint32_t number = move.relay ? 1 : move.pieces;
     for (uint32_t p = 0; p < number; ++p) {
-      uint64_t begin = 0, share = length;
-      if (!move.relay) share = shareOf(pieces[p], strip.tile, strip.number, &begin);
+      const uint64_t share = move.relay ? length : shareOf(pieces[p], bounds);
       for (uint64_t unit = thread() * 8; unit < share; unit += uint64_t{block_.threads()} * 8) {
         const auto memory = [&](const Found& its) {
-          return inMemory(its, pieces[p], p, strip.tile, begin) + unit;
+          return inMemory(its, pieces[p], p, strip.tile, bounds.begin) + unit;
         };
         carryUnit(move, found, strip, length, at + unit, share - unit < 8 ? share - unit : 8, memory);
       }
@@ -55,7 +55,7 @@ class BlockLines : protected BlockMessages<Block> {
       if (looks % kLong == 0) storeHint(&s_.call.report->awaited, end.connection);
       block_.pause();
     }
-    if (looks >= kLong) storeHint(&s_.call.report->awaited, int32_t{-1});
+    if (looks >= kLong) endLongWait();
     return !failed_;
   }
 

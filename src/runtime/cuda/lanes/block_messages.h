@@ -10,10 +10,10 @@ template <class Block>
 class BlockMessages : protected BlockView<Block> {
  protected:
   using View = BlockView<Block>;
-  using View::block_, View::endCount_, View::failed_, View::s_, View::served_;
+  using View::block_, View::boundsOf, View::endCount_, View::failed_, View::s_, View::served_;
   using View::inBuffer, View::inMemory, View::lengthOf, View::makes, View::moveOf, View::operandsOf,
       View::piecesOf;
-  using View::shareOf, View::thread;
+  using View::thread;
   ECCL_DEVICE BlockMessages(Block& block, BlockState& state) : View(block, state) {}
 
   /// One operand of the move: finds where it is, and whether its message or room is there.
@@ -33,10 +33,7 @@ class BlockMessages : protected BlockView<Block> {
     return ready;
   }
   ECCL_DEVICE std::byte* onlyPiece(uint32_t i, const Move& move, const Strip& strip, const Found& found) const {
-    uint64_t begin;
-    const Piece& piece = *piecesOf(i, move);
-    static_cast<void>(shareOf(piece, strip.tile, strip.number, &begin));
-    return inMemory(found, piece, 0, strip.tile, begin);
+    return inMemory(found, *piecesOf(i, move), 0, strip.tile, boundsOf(strip.tile, strip.number).begin);
   }
   ECCL_DEVICE void address(const Move& move, uint32_t o, std::byte* at) {
     if (o < move.sources)
@@ -169,14 +166,12 @@ class BlockMessages : protected BlockView<Block> {
           if (!end.near || move.relay || move.sources != 1 || move.destinations == 0 || move.pieces != 1 ||
               move.post || length < kDirectBytes || !operands[1].posted)
             continue;
-          uint64_t begin;
-          const Piece& piece = *piecesOf(i, move);
-          static_cast<void>(shareOf(piece, strip.postTile, strip.number, &begin));
           Place& place = end.sender->places[message % (2 * kSlots)];
           place.length = static_cast<uint32_t>(length);
           place.signature = s_.call.signature;
           place.address =
-              reinterpret_cast<uint64_t>(inMemory(inBuffer(operands[1]), piece, 0, strip.postTile, begin));
+              reinterpret_cast<uint64_t>(inMemory(inBuffer(operands[1]), *piecesOf(i, move), 0, strip.postTile,
+                                                  boundsOf(strip.postTile, strip.number).begin));
           release(&place.sequence, message + 1, true);
         }
       }

@@ -101,7 +101,7 @@ struct alignas(8) Move {
   bool waitPrevious;   // waits for the tile before
   int32_t waitLane;    // of the same strip; -1: none
   uint32_t waitMoves;  // that this lane has made in the tile
-  uint32_t length;     // of a short program: bytes of each message, unless that tells them
+  uint32_t length;     // of a short program: bytes of each message of its first strip, unless that tells them
 };
 
 /// Where the parts of a lane lie in the arrays of its program.
@@ -109,7 +109,7 @@ struct alignas(8) LanePlan {
   uint32_t firstMove, moves, firstOperand, operands, firstPiece, pieces;
   uint32_t firstEnd, ends;
   uint32_t ahead;    // for so many tiles after the present one places are posted
-  uint32_t longest;  // of a short program: bytes that each of its pieces has at most
+  uint32_t longest;  // of a short program: bytes that a strip of each of its pieces has at most
   bool posts;
   bool awaited;  // by a lane of this rank
 };
@@ -171,11 +171,13 @@ struct Call {
   uint32_t programBytes;        // what blocks keep of the program and what lies behind it; a multiple of 16
   RedOp op;
   bool isShort;  // its program
+  bool quiet;    // the host is told nothing, but of waits that last and of failures
   kernels::Scale pre, post;
   const std::byte* scalar;  // what contributions are multiplied by, in place of `pre`; null: as that says
 };
-/// Threads of a block.
-inline constexpr uint32_t kThreads = 512;
+/// Threads of a block, and blocks that a multiprocessor has at once: one moves data while another looks what is there
+/// and tells what it has done.
+inline constexpr uint32_t kThreads = 256, kBlocksOfMultiprocessor = 2;
 /// So many calls one kernel makes at most, of one rank or of several: its arguments are 4 KB.
 inline constexpr uint32_t kMaxCalls = 32;
 struct Calls {

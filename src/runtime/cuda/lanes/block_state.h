@@ -13,6 +13,11 @@ struct Strip {
   bool finished;
 };
 
+/// What a strip has of a tile, in bytes of each part.
+struct Bounds {
+  uint64_t begin, end;
+};
+
 /// How an operand of a move is passed.
 enum class Way : uint8_t { memory, scratch, line, slot, reference, place };
 
@@ -93,6 +98,8 @@ class BlockView {
       if (ended % s_.call.blocks != 0) return;
       calls = ended / s_.call.blocks;
     }
+    // A word that is written to the host's memory holds up the end of a kernel.
+    if (s_.call.quiet && !stopped && (s_.call.blocks == 1 || loadRelaxed(program.failed) == 0)) return;
     storeHint(program.failed, uint32_t{0});
     storeRelease(&report.over, calls);
   }
@@ -148,21 +155,24 @@ class BlockView {
   ECCL_DEVICE const Piece* piecesOf(uint32_t i, const Move& move) const {
     return pieces_ + s_.lanes[i].firstPiece + move.firstPiece;
   }
-  /// The strip's share of a piece in a tile: bytes [*begin, *begin + result) of the piece.
-  ECCL_DEVICE uint64_t shareOf(const Piece& piece, uint32_t tile, uint32_t strip, uint64_t* begin) const {
-    const uint64_t first = tile * s_.program.tile, from = first + strip * s_.program.strip;
-    uint64_t to =
-        first + s_.program.tile < from + s_.program.strip ? first + s_.program.tile : from + s_.program.strip;
-    to = to < piece.length ? to : piece.length;
-    *begin = from;
-    return from < to ? to - from : 0;
+  ECCL_DEVICE Bounds boundsOf(uint32_t tile, uint32_t strip) const {
+    const uint64_t first = tile * s_.program.tile, last = first + s_.program.tile,
+                   begin = first + strip * s_.program.strip, end = begin + s_.program.strip;
+    return {begin, end < last ? end : last};
+  }
+  /// How many bytes of a piece are in there.
+  ECCL_DEVICE static uint64_t shareOf(const Piece& piece, const Bounds& bounds) {
+    const uint64_t end = bounds.end < piece.length ? bounds.end : piece.length;
+    return bounds.begin < end ? end - bounds.begin : 0;
   }
   /// Bytes of each message of a move. Of several pieces each begins at a line.
   ECCL_DEVICE uint64_t lengthOf(uint32_t i, const Move& move, uint32_t tile) const {
-    uint64_t length = 0, begin;
-    const Piece* const pieces = piecesOf(i, move);
+    return lengthOf(move, piecesOf(i, move), boundsOf(tile, s_.strips[i].number));
+  }
+  ECCL_DEVICE static uint64_t lengthOf(const Move& move, const Piece* pieces, const Bounds& bounds) {
+    uint64_t length = 0;
     for (uint32_t p = 0; p < move.pieces; ++p) {
-      const uint64_t share = shareOf(pieces[p], tile, s_.strips[i].number, &begin);
+      const uint64_t share = shareOf(pieces[p], bounds);
       length += move.pieces == 1 ? share : (share + 15) / 16 * 16;
     }
     return length;
@@ -185,6 +195,14 @@ class BlockView {
     if (found.way == Way::scratch)
       return found.at + p * s_.program.scratchPart + (begin - tile * s_.program.tile);
     return found.at + piece.begin + begin;
+  }
+
+  /// By one thread: a wait that the host was told of is over. Of calls that end quietly it sees so that they go
+  /// on.
+  ECCL_DEVICE void endLongWait() {
+    Report& report = *s_.call.report;
+    storeHint(&report.progress, loadRelaxed(&report.progress) + 1);
+    storeHint(&report.awaited, int32_t{-1});
   }
 
   /// The communicator has been aborted, or another block has failed.

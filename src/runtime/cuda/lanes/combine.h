@@ -2,28 +2,14 @@
 // several destinations. The bits are the reference's (kernels/element.h).
 #pragma once
 
-#include "kernels/element.h"
-#include "runtime/cuda/lanes/block.h"
+#include "runtime/cuda/lanes/convert.h"
 
 namespace eccl::runtime::cuda::lanes {
-
-// The next loop is unrolled, so that what it indexes is in registers.
-#if defined(__CUDACC__)
-#define ECCL_UNROLL _Pragma("unroll")
-#else
-#define ECCL_UNROLL
-#endif
 
 /// Sixteen bytes, loaded and stored at once.
 struct alignas(16) Wide {
   uint64_t words[2];
 };
-/// Bytes as elements.
-template <class E, int N>
-struct Pack {
-  E elements[N];
-};
-
 /// What is to be done, in the shared memory of a block; the same for all its threads.
 struct Work {
   uint32_t sources, destinations;
@@ -48,8 +34,7 @@ struct Elements {
 
   ECCL_DEVICE Elements() {}
   ECCL_DEVICE Elements(const Pack<E, N>& from, const kernels::Scale& pre) {
-    ECCL_UNROLL
-    for (int i = 0; i < N; ++i) value[i] = kernels::widened(from.elements[i]);
+    widenAll(from, value);
     scale(pre);
   }
   ECCL_DEVICE void scale(const kernels::Scale& by) {
@@ -74,12 +59,7 @@ struct Elements {
         return combine<RedOp::sum>(with);
     }
   }
-  ECCL_DEVICE Pack<E, N> delivered() const {
-    Pack<E, N> to;
-    ECCL_UNROLL
-    for (int i = 0; i < N; ++i) to.elements[i] = kernels::delivered<E>(value[i]);
-    return to;
-  }
+  ECCL_DEVICE Pack<E, N> delivered() const { return deliverAll<E>(value); }
 };
 
 /// `kTimes` lines of sixteen bytes, `distance` lines apart, all on their way at once.
@@ -165,12 +145,12 @@ ECCL_DEVICE inline kernels::Scale scaleAt(const std::byte* from) {
     return kernels::Scale::multiplyBy(value);
 }
 
-/// All of `work`: `bytes` of each source and destination, a multiple of the element's. Called from one place: what
-/// it becomes is most of a kernel.
+/// All of `work`: `bytes` of each source and destination, a multiple of the element's. Called from one place:
+/// what it becomes is most of a kernel.
 template <class E, class Block>
 ECCL_DEVICE inline void combineAll(Block& block, const Work& work, uint64_t bytes) {
-  // Of small elements sixteen bytes are up to sixteen registers.
-  constexpr int kTimes = sizeof(E) == 1 || sizeof(kernels::Accumulator<E>) > sizeof(E) ? 2 : 4;
+  // Sixteen bytes are up to sixteen accumulators, each in a register.
+  constexpr int kTimes = sizeof(E) > 1 ? 4 : kIsLowPrecision<E> ? 1 : 2;
   bool any = false;
   for (uint32_t d = 0; d < work.destinations; ++d) any |= work.writes(d);
   if (!any) return;

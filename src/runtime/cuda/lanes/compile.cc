@@ -10,6 +10,10 @@ namespace {
 constexpr uint64_t kGrain = 128;
 /// A block is worth its start for so many bytes.
 constexpr uint64_t kBytesPerBlock = 16 << 10;
+/// By lines each thread has eight bytes of a message. A part that takes a quarter of a rank's blocks in this
+/// way, or fewer, has as many; what is longer goes by slots.
+constexpr uint32_t kBytesByLines = kThreads * 8, kShareByLines = 4;
+static_assert(kBytesByLines <= kLineBytes);
 
 constexpr uint64_t roundUp(uint64_t value, uint64_t to) {
   return (value + to - 1) / to * to;
@@ -33,7 +37,7 @@ class Compiler {
         if (const int32_t other = made_.moves[lane.firstMove + m].waitLane; other >= 0)
           made_.lane[static_cast<size_t>(other)].awaited = true;
     ECCL_TRY(share());
-    if (made_.program.tiles == 1 && made_.program.width == 1 && made_.program.served == 1) shorten();
+    if (made_.program.tiles == 1 && made_.program.served == 1) shorten();
     return std::move(made_);
   }
 
@@ -183,22 +187,29 @@ class Compiler {
     return {};
   }
 
-  /// Bytes of the only message, or of the longest that may be passed on.
-  uint64_t lengthOf(const LanePlan& lane, const Move& move) const {
+  /// Bytes of a strip of a piece that has so many, if there is one tile.
+  uint64_t inStrip(uint64_t bytes, uint32_t strip) const {
+    const uint64_t begin = strip * made_.program.strip;
+    return std::min(bytes, begin + made_.program.strip) - std::min(bytes, begin);
+  }
+  /// Bytes of a strip's message, or of the longest that may be passed on.
+  uint64_t lengthOf(const LanePlan& lane, const Move& move, uint32_t strip) const {
     const auto ofPart = [](uint64_t bytes) { return roundUp(bytes, 16); };
-    if (move.relay) return static_cast<uint64_t>(program_.messageParts) * ofPart(longestPart(plan_));
+    if (move.relay)
+      return static_cast<uint64_t>(program_.messageParts) * ofPart(inStrip(longestPart(plan_), strip));
     uint64_t length = 0;
     for (uint32_t p = 0; p < move.pieces; ++p) {
-      const uint64_t share = made_.pieces[lane.firstPiece + move.firstPiece + p].length;
+      const uint64_t share = inStrip(made_.pieces[lane.firstPiece + move.firstPiece + p].length, strip);
       length += move.pieces == 1 ? share : ofPart(share);
     }
     return length;
   }
 
+  /// Of its first strip, which no other is longer than.
   uint32_t longestPiece(const LanePlan& lane, const Move& move) const {
-    uint64_t longest = move.relay ? move.length : 0;
+    uint64_t longest = move.relay ? lengthOf(lane, move, 0) : 0;
     for (uint32_t p = 0; p < move.pieces; ++p)
-      longest = std::max(longest, made_.pieces[lane.firstPiece + move.firstPiece + p].length);
+      longest = std::max(longest, inStrip(made_.pieces[lane.firstPiece + move.firstPiece + p].length, 0));
     return static_cast<uint32_t>(longest);
   }
 
@@ -215,9 +226,11 @@ class Compiler {
       lane.firstOperand = static_cast<uint32_t>(made.operands.size());
       for (uint32_t m = 0; m < from.moves; ++m) {
         Move move = made_.moves[from.firstMove + m];
-        const uint64_t length = lengthOf(from, move);
+        const uint64_t length = lengthOf(from, move, 0);
         if (length == 0 && !move.always) continue;
-        if (length > kLineBytes || move.waitLane >= 0) return;
+        // All strips have the moves of the first.
+        const bool all = length == 0 || lengthOf(from, move, made.program.width - 1) > 0;
+        if (!all || length > kLineBytes || move.waitLane >= 0) return;
         const BlockOperand* const operands = &made_.operands[from.firstOperand + move.firstOperand];
         move.length = static_cast<uint32_t>(length);
         move.firstOperand = static_cast<uint32_t>(made.operands.size()) - lane.firstOperand;
@@ -261,7 +274,11 @@ uint32_t mostStripsOfPair(int ranks, uint32_t blocks) {
 }
 
 uint32_t widthFor(const Program& program, const PlanView& plan, uint32_t blocks) {
-  const uint64_t bySize = (longestPart(plan) + kBytesPerBlock - 1) / kBytesPerBlock;
+  const uint64_t longest = longestPart(plan);
+  uint64_t bySize = (longest + kBytesPerBlock - 1) / kBytesPerBlock;
+  const uint64_t byLines = kBytesByLines / static_cast<uint64_t>(program.messageParts) / kGrain * kGrain;
+  const uint64_t strips = byLines == 0 ? UINT64_MAX : (longest + byLines - 1) / byLines;
+  if (strips <= std::max(1u, blocks / kShareByLines)) bySize = strips;
   // No schedule of ours has more lanes of a channel than two for each rank, and a block serves so many.
   const auto lanes = static_cast<uint64_t>(program.channels) * std::max(3, 2 * program.ranks);
   const bool pair = program.collective == Collective::send || program.collective == Collective::receive;

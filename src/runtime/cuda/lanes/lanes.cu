@@ -24,11 +24,11 @@ __device__ void run(const Calls& calls) {
 
 }  // namespace
 
-// One block for each multiprocessor: ptxas else leaves room for two, and spills on sm_100 what it has registers for.
-#define ECCL_LANES(name, Element, text)                        \
-  extern "C" __global__ void __launch_bounds__(kThreads, 1)    \
-      eccl_lanes_##name(const __grid_constant__ Calls calls) { \
-    run<Element>(calls);                                       \
+// No more blocks for each multiprocessor than that: ptxas else spills on sm_100 what it has registers for.
+#define ECCL_LANES(name, Element, text)                                           \
+  extern "C" __global__ void __launch_bounds__(kThreads, kBlocksOfMultiprocessor) \
+      eccl_lanes_##name(const __grid_constant__ Calls calls) {                    \
+    run<Element>(calls);                                                          \
   }
 ECCL_DATA_TYPES(ECCL_LANES)
 #undef ECCL_LANES

@@ -14,9 +14,10 @@ namespace eccl::runtime::cuda::lanes {
 template <class E, class Block>
 class LaneBlock : BlockCarry<E, Block> {
   using Carry = BlockCarry<E, Block>;
-  using Carry::aborted, Carry::block_, Carry::close, Carry::copyLane, Carry::endCount_, Carry::ended;
-  using Carry::carry, Carry::carryByLines, Carry::commit, Carry::drained, Carry::ends_, Carry::failed_,
-      Carry::findLists, Carry::forEach;
+  using Carry::aborted, Carry::block_, Carry::boundsOf, Carry::close, Carry::copyLane, Carry::endCount_,
+      Carry::ended;
+  using Carry::carry, Carry::carryByLines, Carry::commit, Carry::drained, Carry::endLongWait, Carry::ends_,
+      Carry::failed_, Carry::findLists, Carry::forEach;
   using Carry::kept_, Carry::kLong, Carry::kLooks, Carry::lanes_, Carry::lengthOf, Carry::look, Carry::makes;
   using Carry::moveOf, Carry::open, Carry::piecesOf, Carry::post, Carry::s_, Carry::served_, Carry::thread;
 
@@ -42,7 +43,7 @@ class LaneBlock : BlockCarry<E, Block> {
       if (stopped_ || !goesOn(moved || finished == served_, idle)) break;
     }
     while (!stopped_ && !block_.all(drained()) && goesOn(false, idle)) {}
-    if (idle >= kLong && thread() == 0) storeHint(&s_.call.report->awaited, int32_t{-1});
+    if (idle >= kLong && thread() == 0) endLongWait();
     end();
   }
 
@@ -98,7 +99,7 @@ class LaneBlock : BlockCarry<E, Block> {
     const Strip& strip = s_.strips[i];
     const Move& move = moveOf(i, strip.move);
     if (s_.length <= kLineBytes)
-      carryByLines(move, s_.found, piecesOf(i, move), strip, s_.length);
+      carryByLines(move, s_.found, piecesOf(i, move), strip, boundsOf(strip.tile, strip.number), s_.length);
     else
       carry(i, move, strip);
     if (block_.any(failed_)) {
@@ -172,7 +173,7 @@ class LaneBlock : BlockCarry<E, Block> {
   /// After each round. False: the call has failed or was aborted.
   ECCL_DEVICE bool goesOn(bool moved, uint32_t& idle) {
     if (moved) {
-      if (idle >= kLong && thread() == 0) storeHint(&s_.call.report->awaited, int32_t{-1});
+      if (idle >= kLong && thread() == 0) endLongWait();
       idle = 0;
       return true;
     }

@@ -1,5 +1,5 @@
-// A block at work on a short program: one whose messages are all lines, in one tile. What its operands are is
-// found once, each by a warp of its own. Then each thread makes all moves of the block's lane
+// A block at work on a strip of a short program: one whose messages are all lines, in one tile. What its
+// operands are is found once, each by a warp of its own. Then each thread makes all moves of the strip's lane
 // one after the other, for the bytes that are its matter, without barriers. Rings and messages are those of
 // run_block.h, so what another rank's block is does not matter.
 #pragma once
@@ -11,17 +11,19 @@ namespace eccl::runtime::cuda::lanes {
 template <class E, class Block>
 class ShortBlock : BlockLines<E, Block> {
   using Lines = BlockLines<E, Block>;
-  using Lines::aborted, Lines::await, Lines::awaitHeader, Lines::block_, Lines::carryByLines, Lines::clean;
-  using Lines::close, Lines::failed_, Lines::forEach, Lines::inBuffer, Lines::inLines, Lines::isLast,
-      Lines::open;
-  using Lines::s_, Lines::thread;
+  using Lines::aborted, Lines::await, Lines::awaitHeader, Lines::block_, Lines::boundsOf, Lines::carryByLines;
+  using Lines::clean, Lines::close, Lines::failed_, Lines::forEach, Lines::inBuffer, Lines::inLines,
+      Lines::isLast;
+  using Lines::lengthOf, Lines::open, Lines::s_, Lines::thread;
 
  public:
   ECCL_DEVICE ShortBlock(Block& block, BlockState& state) : Lines(block, state) {}
 
-  /// Makes lane `index` of a call.
+  /// Makes the share of block `index` of a call.
   ECCL_DEVICE void run(const Call& call, uint32_t index) {
     open(call, index);
+    for (; index >= s_.program.lanes; index -= s_.program.lanes) ++strip_.number;  // most often 0: no division
+    bounds_ = boundsOf(0, strip_.number);
     const LanePlan& lane = this->template kept<LanePlan>(s_.program.laneList)[index];
     const EndOf* const ends = this->template kept<EndOf>(s_.program.endList) + lane.firstEnd;
     const BlockOperand* const operands =
@@ -47,8 +49,8 @@ class ShortBlock : BlockLines<E, Block> {
   }
 
  private:
-  ECCL_DEVICE static void look(const EndOf& from, End& end) {
-    end = from.strips[0];
+  ECCL_DEVICE void look(const EndOf& from, End& end) const {
+    end = from.strips[strip_.number];
     end.connection = from.connection;
     if (from.receives) return;
     // 0 until the first message is released. It lies in this rank's GPU, and stays while a call may come.
@@ -72,22 +74,26 @@ class ShortBlock : BlockLines<E, Block> {
   }
 
   ECCL_DEVICE void make(const Move& move, const Found* found, const Piece* pieces) {
-    uint32_t length = move.length;
     found += move.firstOperand;
+    pieces += move.firstPiece;
+    uint32_t length = strip_.number == 0 ? move.length : static_cast<uint32_t>(lengthOf(move, pieces, bounds_));
     if (move.relay && !awaitHeader(*found, s_.ends[static_cast<uint32_t>(found->end)], &length)) return;
-    carryByLines(move, found, pieces + move.firstPiece, Strip{}, length);
+    carryByLines(move, found, pieces, strip_, bounds_, length);
   }
 
   /// What the call has done to an end: all have read what came.
   ECCL_DEVICE void commit(const EndOf& of, const End& end) {
     const uint64_t next = end.next + of.messages;
-    of.strips->next = next;
+    of.strips[strip_.number].next = next;
     if (!of.receives || next == end.next) return;
     bool cleaned = false;
     for (uint64_t message = end.next; message < next; ++message) cleaned |= clean(end, message);
     if (cleaned) fence(false);
     releaseOrdered(&end.sender->released, next);
   }
+
+  Strip strip_{};
+  Bounds bounds_{};
 };
 
 }  // namespace eccl::runtime::cuda::lanes
