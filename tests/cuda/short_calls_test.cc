@@ -51,7 +51,7 @@ TEST_F(ShortCalls, MeetFiveTimes) {
   EXPECT_EQ(barriersOf(ranks, 512), 2 * kEach * kCalls);  // 2 KiB, as much as one block has by lines
 }
 
-// Each of the two ranks has twelve blocks of the GPU. A quarter of them share longer parts.
+// Each of the two ranks has twelve blocks of the GPU, and no schedule for two has more than four lanes.
 TEST_F(ShortCalls, HaveSeveralBlocksWhereAThreadWouldHaveMoreThanALine) {
   setenv("ECCL_ALGO", "AllReduce:oneshot", 1);
   Ranks ranks(2, "lanes");

@@ -197,7 +197,7 @@ class BlockView {
     return found.at + piece.begin + begin;
   }
 
-  /// By one thread: a wait that the host was told of is over. Of calls that end quietly it sees so that they go
+  /// By any thread: a wait that the host was told of is over. Of calls that end quietly it sees so that they go
   /// on.
   ECCL_DEVICE void endLongWait() {
     Report& report = *s_.call.report;

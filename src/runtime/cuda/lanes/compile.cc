@@ -10,9 +10,8 @@ namespace {
 constexpr uint64_t kGrain = 128;
 /// A block is worth its start for so many bytes.
 constexpr uint64_t kBytesPerBlock = 16 << 10;
-/// By lines each thread has eight bytes of a message. A part that takes a quarter of a rank's blocks in this
-/// way, or fewer, has as many; what is longer goes by slots.
-constexpr uint32_t kBytesByLines = kThreads * 8, kShareByLines = 4;
+/// So many bytes of a part one block has by lines: eight for each thread.
+constexpr uint32_t kBytesByLines = kThreads * 8;
 static_assert(kBytesByLines <= kLineBytes);
 
 constexpr uint64_t roundUp(uint64_t value, uint64_t to) {
@@ -276,11 +275,12 @@ uint32_t mostStripsOfPair(int ranks, uint32_t blocks) {
 uint32_t widthFor(const Program& program, const PlanView& plan, uint32_t blocks) {
   const uint64_t longest = longestPart(plan);
   uint64_t bySize = (longest + kBytesPerBlock - 1) / kBytesPerBlock;
-  const uint64_t byLines = kBytesByLines / static_cast<uint64_t>(program.messageParts) / kGrain * kGrain;
-  const uint64_t strips = byLines == 0 ? UINT64_MAX : (longest + byLines - 1) / byLines;
-  if (strips <= std::max(1u, blocks / kShareByLines)) bySize = strips;
   // No schedule of ours has more lanes of a channel than two for each rank, and a block serves so many.
   const auto lanes = static_cast<uint64_t>(program.channels) * std::max(3, 2 * program.ranks);
+  // By lines, if there are blocks enough for that; else by slots.
+  const uint64_t byLines = kBytesByLines / static_cast<uint64_t>(program.messageParts) / kGrain * kGrain;
+  const uint64_t strips = byLines == 0 ? UINT64_MAX : (longest + byLines - 1) / byLines;
+  if (strips <= std::max<uint64_t>(1, blocks / lanes)) bySize = strips;
   const bool pair = program.collective == Collective::send || program.collective == Collective::receive;
   if (program.connections.empty()) return std::max(1u, blocks / 8);  // a copy, of which a group may have others
   const uint64_t byLanes =
