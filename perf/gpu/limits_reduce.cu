@@ -51,11 +51,15 @@ double rate(uint64_t moved, const std::function<void(CUstream)>& launch) {
     float milliseconds = 0;
     CU(cuEventRecord(begin, s));
     launch(s);
+    CURT(cudaGetLastError());
     CU(cuEventRecord(end, s));
     CU(cuStreamSynchronize(s));
     CU(cuEventElapsedTime(&milliseconds, begin, end));
     if (i >= 5) rates.push_back(static_cast<double>(moved) / milliseconds / 1e6);
   }
+  CU(cuEventDestroy(begin));
+  CU(cuEventDestroy(end));
+  CU(cuStreamDestroy(s));
   return median(rates);
 }
 

@@ -48,17 +48,20 @@ class ShortCalls : public test::CudaTest {
 TEST_F(ShortCalls, MeetFiveTimes) {
   Ranks ranks(2, "lanes");
   EXPECT_EQ(barriersOf(ranks, 2), 2 * kEach * kCalls);
-  EXPECT_EQ(barriersOf(ranks, 512), 2 * kEach * kCalls);  // 2 KiB, as much as one block has by lines
+  EXPECT_EQ(barriersOf(ranks, 1024), 2 * kEach * kCalls);  // 4 KiB, as much as lines take of one block
 }
 
-// Each of the two ranks has twelve blocks of the GPU, and no schedule for two has more than four lanes.
+// Each of the two ranks has 24 blocks, and no schedule for two has more than four lanes: half are for three
+// strips.
 TEST_F(ShortCalls, HaveSeveralBlocksWhereAThreadWouldHaveMoreThanALine) {
   setenv("ECCL_ALGO", "AllReduce:oneshot", 1);
-  Ranks ranks(2, "lanes");
+  Ranks ranks(2, "lanes", 2);
   unsetenv("ECCL_ALGO");
   for (const int blocks : {1, 2, 3})
     EXPECT_EQ(barriersOf(ranks, static_cast<size_t>(blocks) * 512), 2 * blocks * kEach * kCalls) << blocks;
-  EXPECT_NE(barriersOf(ranks, 3 * 512 + 1), 2 * 4 * kEach * kCalls);
+  const int64_t longer = barriersOf(ranks, 3 * 512 + 1);  // by slots
+  EXPECT_NE(longer, 2 * 3 * kEach * kCalls);
+  EXPECT_NE(longer, 2 * 4 * kEach * kCalls);
 }
 
 // A ring has more messages in a call than a connection has slots: its blocks go the way of long calls.

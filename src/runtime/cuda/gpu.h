@@ -67,7 +67,7 @@ class Gpu {
   /// A staged call is in `stream`, with copies that wait for other ranks, until `over` holds its value. Warns
   /// once if more streams have some than the driver copies for side by side: the others' may come behind them.
   void noteStaged(NativeStream stream, const Word& over);
-  /// How many blocks it runs at once, if each has a multiprocessor to itself.
+  /// How many it has.
   uint32_t multiprocessors() const { return multiprocessors_; }
   /// The lane kernel for a type. Its context is current. Error (device): this build has none, or none for this
   /// GPU.

@@ -10,10 +10,10 @@
 namespace eccl::runtime::cuda {
 namespace {
 
-/// A rank that has its GPU to itself leaves the rest of it to the caller's kernels. So many multiprocessors
-/// passed 300 GB/s by slots and 440 directly, within one GPU (NVIDIA H100, November 2026: perf/results/gpu.md).
-/// Between GPUs it was not measured.
-constexpr uint32_t kBlocksOfRank = 32 * lanes::kBlocksOfMultiprocessor;
+/// A rank that has its GPU to itself leaves room for the caller's kernels. Half as many blocks of twice the
+/// threads passed 300 GB/s by slots and 440 directly, within one GPU (NVIDIA H100, November 2026:
+/// perf/results/gpu.md). Between GPUs it was not measured.
+constexpr uint32_t kBlocksOfRank = 64;
 /// From an abort until no kernel that had begun is there any more; they should take much less.
 constexpr Duration kAbortLimit = std::chrono::milliseconds(100);
 /// Host memory for reports, or for one rank's abort lines.
@@ -133,7 +133,7 @@ std::string Neighbourhood::whatIsMissing(const Meeting& meeting) {
     room_ = std::min(room_, member.multiprocessors * lanes::kBlocksOfMultiprocessor / sharers);
     blocks_ = std::min(blocks_, sharers == 1 ? std::min(room_, kBlocksOfRank) : room_);
   }
-  if (blocks_ == 0) return "there are more ranks on a GPU than it runs blocks";
+  if (blocks_ == 0) return "there are more ranks on a GPU than it can run blocks at once";
   for (Gpu* gpu : gpus_) {
     if (gpu == nullptr) continue;
     std::string missing = whatIsMissing(*gpu, meeting);

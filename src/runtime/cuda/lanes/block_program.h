@@ -131,7 +131,7 @@ struct BlockProgram {
   // Of LanePlan, Move, BlockOperand, Piece and EndOf: in bytes from here.
   uint32_t laneList, moveList, operandList, pieceList, endList, spare;
   uint64_t* done;    // by lane and strip: moves made in all calls
-  uint64_t* ended;   // blocks, of all calls
+  uint64_t* ended;   // blocks, of all calls, if there are several
   uint32_t* failed;  // not 0: one of the present call's has
   std::byte* scratch;
 };
@@ -150,7 +150,7 @@ struct alignas(64) Report {
   uint32_t spare;
   uint64_t expected, found;
   uint64_t progress;  // changes while something moves
-  uint64_t over;      // written last: how many calls of its Program there have been
+  uint64_t over;      // written last, but by quiet calls: not 0
 };
 
 /// In host memory, a line for each block: not 0 ends all calls of the communicator. Blocks that look at one
@@ -171,12 +171,12 @@ struct Call {
   uint32_t programBytes;        // what blocks keep of the program and what lies behind it; a multiple of 16
   RedOp op;
   bool isShort;  // its program
-  bool quiet;    // the host is told nothing, but of waits that last and of failures
+  bool quiet;    // the host is told of waits that last and of failures alone
   kernels::Scale pre, post;
   const std::byte* scalar;  // what contributions are multiplied by, in place of `pre`; null: as that says
 };
-/// Threads of a block, and blocks that a multiprocessor has at once: one moves data while another looks what is there
-/// and tells what it has done.
+/// Threads of a block, and blocks that a multiprocessor has room for: where it has both, one moves data while
+/// the other looks what is there and tells what it has done.
 inline constexpr uint32_t kThreads = 256, kBlocksOfMultiprocessor = 2;
 /// So many calls one kernel makes at most, of one rank or of several: its arguments are 4 KB.
 inline constexpr uint32_t kMaxCalls = 32;

@@ -78,30 +78,21 @@ class BlockView {
       s_.awaited = -1;
     }
     block_.sync();
-    if (thread() == 0 && call.blocks == 1) callsBefore_ = *s_.program.ended;
   }
   /// Whether the communicator had been aborted before the call began, or a thread has failed: then it writes
   /// nothing. A barrier.
   ECCL_DEVICE bool aborted() { return block_.any(failed_ || (isLast() && atBegin_ != 0)); }
 
-  /// Last, by all threads, behind a barrier: tells the host that the call is over, if it is for all blocks.
+  /// Last, by all threads, behind a barrier. The last block tells the host that the call is over, unless it is
+  /// quiet: a word that is written to the host's memory holds up the end of a kernel.
   ECCL_DEVICE void close(bool stopped) {
     if (thread() != 0) return;
     const BlockProgram& program = s_.program;
     Report& report = *s_.call.report;
     if (stopped && loadRelaxed(program.failed) == 0) storeHint(&report.fault, uint32_t{kAborted});
-    uint64_t calls = callsBefore_ + 1;
-    if (s_.call.blocks == 1) {
-      *program.ended = calls;
-    } else {
-      const uint64_t ended = addOne(program.ended) + 1;
-      if (ended % s_.call.blocks != 0) return;
-      calls = ended / s_.call.blocks;
-    }
-    // A word that is written to the host's memory holds up the end of a kernel.
-    if (s_.call.quiet && !stopped && (s_.call.blocks == 1 || loadRelaxed(program.failed) == 0)) return;
+    if (s_.call.blocks > 1 && (addOne(program.ended) + 1) % s_.call.blocks != 0) return;
     storeHint(program.failed, uint32_t{0});
-    storeRelease(&report.over, calls);
+    if (!s_.call.quiet) storeRelease(&report.over, uint64_t{1});
   }
 
   /// A list of the program, in the block.
@@ -217,10 +208,9 @@ class BlockView {
   const BlockOperand* operands_ = nullptr;
   const Piece* pieces_ = nullptr;
   const uint32_t* abort_ = nullptr;
-  uint32_t atBegin_ = 0;      // the word there, as the last thread knows
-  uint64_t callsBefore_ = 0;  // of the program, as the first thread knows if there is one block
-  bool kept_ = false;         // the block has the lists
-  bool failed_ = false;       // as this thread knows
+  uint32_t atBegin_ = 0;  // the word there, as the last thread knows
+  bool kept_ = false;     // the block has the lists
+  bool failed_ = false;   // as this thread knows
 };
 
 }  // namespace eccl::runtime::cuda::lanes

@@ -277,10 +277,10 @@ uint32_t widthFor(const Program& program, const PlanView& plan, uint32_t blocks)
   uint64_t bySize = (longest + kBytesPerBlock - 1) / kBytesPerBlock;
   // No schedule of ours has more lanes of a channel than two for each rank, and a block serves so many.
   const auto lanes = static_cast<uint64_t>(program.channels) * std::max(3, 2 * program.ranks);
-  // By lines, if there are blocks enough for that; else by slots.
+  // By lines, if half of the blocks are enough: others may be for other calls of a group. Else by slots.
   const uint64_t byLines = kBytesByLines / static_cast<uint64_t>(program.messageParts) / kGrain * kGrain;
   const uint64_t strips = byLines == 0 ? UINT64_MAX : (longest + byLines - 1) / byLines;
-  if (strips <= std::max<uint64_t>(1, blocks / lanes)) bySize = strips;
+  if (strips <= std::max<uint64_t>(1, blocks / 2 / lanes)) bySize = strips;
   const bool pair = program.collective == Collective::send || program.collective == Collective::receive;
   if (program.connections.empty()) return std::max(1u, blocks / 8);  // a copy, of which a group may have others
   const uint64_t byLanes =

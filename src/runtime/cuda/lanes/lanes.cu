@@ -24,7 +24,8 @@ __device__ void run(const Calls& calls) {
 
 }  // namespace
 
-// No more blocks for each multiprocessor than that: ptxas else spills on sm_100 what it has registers for.
+// So many blocks for each multiprocessor, and registers enough: ptxas else spills on sm_100 what it has room
+// for.
 #define ECCL_LANES(name, Element, text)                                           \
   extern "C" __global__ void __launch_bounds__(kThreads, kBlocksOfMultiprocessor) \
       eccl_lanes_##name(const __grid_constant__ Calls calls) {                    \
