@@ -1,4 +1,4 @@
-// What the lane kernels' way of combining takes of the GPU's memory.
+// How fast the lane kernels' code sums buffers, beside copies.
 #include "limits.cuh"
 #include "runtime/cuda/lanes/combine.h"
 

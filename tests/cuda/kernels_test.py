@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """What the lane kernels take of a multiprocessor has limits: kernels_test.py <nvcc> <what ptxas -v said>.
 
-Every kernel is there for every architecture, keeps nothing on a stack, and a multiprocessor, which has 65,536 registers,
-has room for two blocks of its 256 threads. The file beside that log holds them, and PTX for processors that come later."""
+Every kernel is there for every architecture, keeps nothing on a stack, and a multiprocessor, which has 65,536
+registers, has room for two blocks of 256 threads. The file beside that log holds them, and PTX for processors that come
+later."""
 
 import collections
 import re
