@@ -253,6 +253,8 @@ void expectGoodOrToldOf(const Life& life, int failing) {
     const std::string& message = outcome.message();
     if (outcome.ok()) continue;
     EXPECT_NE(message, "");
+    EXPECT_EQ(message.find("another version"), message.npos)
+        << "nobody takes anything for what it is not: " << message;
     const std::string whom = "rank " + std::to_string(failing);
     const bool named = message.find(whom) != message.npos || message.find("10.0.0.1:4000") != message.npos;
     EXPECT_TRUE(rank == failing || named) << "rank " << rank << " says: " << message;

@@ -42,6 +42,7 @@ SetupMessage saying(SetupKind kind, const std::string& why) {
 }
 
 Status SetupSocket::send(SetupMessage message) {
+  if (torn_) return Status::error(Code::system, "the socket took half an answer");
   SetupData& data = message.data;
   std::vector<int> list;
   for (const Fd& fd : data.descriptors) list.push_back(fd.get());
@@ -70,9 +71,11 @@ Status SetupSocket::send(SetupMessage message) {
     std::memcpy(CMSG_DATA(rights), list.data(), list.size() * sizeof(int));
   }
   const ssize_t sent = socket_.send(envelope);
+  // An encrypted stream has prepared what it did not send, and would send that first.
+  torn_ =
+      sent < 0 ? socket_.cipher() != nullptr : static_cast<size_t>(sent) < sizeof header + data.bytes.size();
   if (sent < 0) return Status::fromErrno(errno, "cannot answer");
-  if (static_cast<size_t>(sent) < sizeof header + data.bytes.size())
-    return Status::error(Code::system, "the socket took half an answer");
+  if (torn_) return Status::error(Code::system, "the socket took half an answer");
   return {};
 }
 

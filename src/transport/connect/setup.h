@@ -66,8 +66,9 @@ class SetupSocket {
   int fd() const { return socket_.get(); }
   const Fd& socket() const { return socket_.fd(); }
   Stream take() { return std::move(socket_); }
-  /// Sends all of it or fails: a fresh socket has room, so that too little of it is an error. The peer gets
-  /// the descriptors, and those that were not lent are closed here. Errors: system if the socket does not
+  /// Sends all of it or fails: a fresh socket has room, so that too little of it is an error. Where a part of
+  /// it may have gone or may still go, further ones fail: the peer would take them for the path's. The peer
+  /// gets the descriptors, and those that were not lent are closed here. Errors: system if the socket does not
   /// take it, internal if the transport said too much. Not logged.
   Status send(SetupMessage message);
   /// A message, or nothing while it is incomplete. Reads no byte after the message, so what follows is the
@@ -94,6 +95,7 @@ class SetupSocket {
   SetupData data_;  // of the message that is being received
   size_t got_ = 0;  // of header and content
   bool lostDescriptors_ = false;
+  bool torn_ = false;  // what was sent last may have gone in part
 };
 
 }  // namespace eccl::transport
