@@ -38,6 +38,7 @@ struct Case {
   size_t count;
   int root;
   size_t shift = 0;  // bytes from an address that suits every type
+  From memory = From::driver;
 };
 
 inline Shape shapeOf(const Case& c, int ranks) {
@@ -120,7 +121,7 @@ inline std::vector<Bytes> result(Ranks& ranks, const Case& c, bool inPlace, Way 
       keep(std::move(send), receive);
       return;
     }
-    const DeviceBuffer<unsigned char> send(sends[at]), receive(receives[at]);
+    const DeviceBuffer<unsigned char> send(sends[at], c.memory), receive(receives[at], c.memory);
     const DeviceStream stream;
     const auto make = [&] { call(send.data(), receive.data(), asStream(stream.native())); };
     if (way == Way::onDevice) {

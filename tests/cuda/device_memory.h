@@ -3,6 +3,7 @@
 
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include "cuda_emulation/control.h"
+#include "eccl/eccl.h"
 
 namespace eccl::test {
 
@@ -85,15 +87,25 @@ struct Cuda {
   }
 };
 
+/// Whose a GPU's memory is: the driver's, or ecclMemAlloc's, of which other processes reach blocks of 1 MiB and
+/// more. ECCL_DEVICE=cuda then.
+enum class From { driver, library };
+
 /// Elements in a GPU's memory. Its device is current where it is made, filled, read and freed.
 template <class T>
 class DeviceBuffer {
  public:
-  explicit DeviceBuffer(std::vector<T> values) : count_(values.size()) {
-    Cuda::need(Cuda::get().cuMemAlloc(&address_, count_ * sizeof(T) + (count_ == 0)), "cuMemAlloc");
+  explicit DeviceBuffer(std::vector<T> values, From from = From::driver) : count_(values.size()), from_(from) {
+    const size_t bytes = count_ * sizeof(T) + (count_ == 0);
+    if (from == From::driver) Cuda::need(Cuda::get().cuMemAlloc(&address_, bytes), "cuMemAlloc");
+    if (from == From::library)
+      need(ecclMemAlloc(reinterpret_cast<void**>(&address_), std::max<size_t>(bytes, 1 << 20)));
     write(values);
   }
-  ~DeviceBuffer() { Cuda::need(Cuda::get().cuMemFree(address_), "cuMemFree"); }
+  ~DeviceBuffer() {
+    if (from_ == From::driver) Cuda::need(Cuda::get().cuMemFree(address_), "cuMemFree");
+    if (from_ == From::library) need(ecclMemFree(data()));
+  }
   DeviceBuffer(DeviceBuffer&& other) noexcept = delete;
   T* data() const { return reinterpret_cast<T*>(address_); }
   void write(const std::vector<T>& values) const {
@@ -111,7 +123,11 @@ class DeviceBuffer {
   }
 
  private:
+  static void need(ecclResult_t done) {
+    Cuda::need(done == ecclSuccess ? cu::kSuccess : cu::kUnknown, ecclGetLastError(nullptr));
+  }
   size_t count_;
+  From from_;
   Address address_ = 0;
 };
 

@@ -12,7 +12,7 @@ import subprocess
 import sys
 
 KERNELS, ARCHITECTURES = 12, {"sm_80", "sm_90", "sm_100"}
-REGISTERS, SHARED = 128, 26 * 1024
+REGISTERS, SHARED = 128, 27 * 1024
 
 version = subprocess.run([sys.argv[1], "--version"], stdout=subprocess.PIPE, text=True, check=True).stdout
 if "release 13." not in version:

@@ -14,6 +14,7 @@ using test::asStream;
 using test::Cuda;
 using test::DeviceBuffer;
 using test::DeviceStream;
+using test::From;
 
 struct Figures {
   double waited = 0, queued = 0;  // microseconds for a call: each waited for; one behind the other
@@ -23,9 +24,9 @@ struct Figures {
 
 /// `mostInGraph`: a launch of more than CUDA takes at once holds its lock until the rest has been made, and
 /// other ranks of the process need that to launch theirs. 0: no graph.
-Figures measure(ecclComm_t comm, size_t bytes, int mostInGraph = 100) {
+Figures measure(ecclComm_t comm, size_t bytes, int mostInGraph = 100, From memory = From::driver) {
   const size_t count = bytes / sizeof(float);
-  const DeviceBuffer<float> data(std::vector<float>(count, 0));
+  const DeviceBuffer<float> data(std::vector<float>(count, 0), memory);
   const DeviceStream stream;
   double made = 0;
   const auto time = [&](int times, bool waits) {
@@ -103,7 +104,7 @@ TEST(CudaTiming, AllReduceOfTwoThreadsByLanes) {
   measureThreads("lanes", "threads by lanes");
 }
 
-void measureProcesses(const char* lanes, const char* name) {
+void measureProcesses(const char* lanes, const char* name, From memory = From::driver) {
   const char* const driver = std::getenv("ECCL_TESTS_CUDA");  // not asked here: a process with CUDA cannot fork
   if (driver == nullptr || std::strcmp(driver, "real") != 0)
     GTEST_SKIP() << "there is nothing to measure over the emulated driver";
@@ -119,7 +120,7 @@ void measureProcesses(const char* lanes, const char* name) {
     ecclComm_t comm = nullptr;
     if (ecclCommInitRank(&comm, 2, board.id, rank) != ecclSuccess) return 2;
     for (const size_t bytes : kBytes) {
-      const Figures its = measure(comm, bytes);
+      const Figures its = measure(comm, bytes, 100, memory);
       if (rank == 0) report += rowOf(name, bytes, its);
     }
     return ecclCommDestroy(comm) == ecclSuccess ? 0 : 3;
@@ -134,6 +135,10 @@ TEST(CudaTiming, AllReduceOfTwoProcesses) {
 
 TEST(CudaTiming, AllReduceOfTwoProcessesByLanes) {
   measureProcesses("1", "processes by lanes");
+}
+
+TEST(CudaTiming, AllReduceOfTwoProcessesByLanesInMemoryThatBothReach) {
+  measureProcesses("1", "processes by lanes, ecclMemAlloc", From::library);
 }
 
 }  // namespace

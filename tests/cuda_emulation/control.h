@@ -23,8 +23,11 @@ struct Control {
   std::atomic<int64_t> pinnedBytes{0}, deviceBytes{0};  ///< taken so far, and given back by nobody
   std::atomic<int64_t> kernels{0};                      ///< that have begun
   std::atomic<int64_t> barriers{0};                     ///< at which a block's threads have met
-  std::atomic<int> peersReach{1};                       ///< whether devices reach each other's memory
-  std::atomic<int> lends{1};                            ///< whether memory can be lent to other processes
+  /// Rings to a kernel of this process, from one of another, whose last message referred to the sender's
+  /// memory; whose last message had been written to its place.
+  std::atomic<int64_t> referred{0}, placed{0};
+  std::atomic<int> peersReach{1};  ///< whether devices reach each other's memory
+  std::atomic<int> lends{1};       ///< whether memory can be lent to other processes
   std::atomic<int> blockThreads{3};
   std::atomic<int> version{runtime::cuda::kOldestDriver};  ///< of the driver, as cuDriverGetVersion() says it
   /// How often the rings of this process have skipped to just before their lines are cleaned next. Changed
@@ -44,7 +47,6 @@ using ControlFunction = Control*();
   F(cuEventQuery, (Event event))                                                  \
   F(cuEventSynchronize, (Event event))                                            \
   F(cuEventElapsedTime, (float* milliseconds, Event from, Event to))              \
-  F(cuCtxSynchronize, ())                                                         \
   F(cuStreamQuery, (NativeStream stream))                                         \
   F(cuStreamBeginCapture, (NativeStream stream, int mode))                        \
   F(cuStreamEndCapture, (NativeStream stream, Graph * graph))                     \

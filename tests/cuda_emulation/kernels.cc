@@ -119,26 +119,39 @@ void advance(lanes::End& end, bool receives) {
   if (end.sender->released != 0) end.sender->released += by;
 }
 
+/// Calls visit(end, whether it receives) for each end that calls have.
+template <class Visit>
+void forEnds(const lanes::Calls& calls, const Visit& visit) {
+  for (uint32_t c = 0; c < calls.count; ++c) {
+    const lanes::BlockProgram& program = *calls.call[c].program;
+    const auto* const bytes = reinterpret_cast<const std::byte*>(&program);
+    const auto* const plans = reinterpret_cast<const lanes::LanePlan*>(bytes + program.laneList);
+    const auto* const ends = reinterpret_cast<const lanes::EndOf*>(bytes + program.endList);
+    for (uint32_t lane = 0; lane < program.lanes; ++lane)
+      for (uint32_t e = plans[lane].firstEnd; e < plans[lane].firstEnd + plans[lane].ends; ++e)
+        for (uint32_t strip = 0; strip < program.width; ++strip) visit(ends[e].strips[strip], ends[e].receives);
+  }
+}
+
 /// As Control::advances says, once for each end.
 void advanceRings(const lanes::Calls& calls) {
   static std::mutex mutex;
   static auto* const advanced = new std::map<const lanes::End*, int>;
   const int times = control().advances;
+  if (times == 0) return;
   const std::lock_guard lock(mutex);
-  for (uint32_t c = 0; times > 0 && c < calls.count; ++c) {
-    const lanes::BlockProgram& program = *calls.call[c].program;
-    const auto* const bytes = reinterpret_cast<const std::byte*>(&program);
-    const auto* const plans = reinterpret_cast<const lanes::LanePlan*>(bytes + program.laneList);
-    const auto* const ends = reinterpret_cast<const lanes::EndOf*>(bytes + program.endList);
-    for (uint32_t lane = 0; lane < program.lanes; ++lane) {
-      for (uint32_t e = plans[lane].firstEnd; e < plans[lane].firstEnd + plans[lane].ends; ++e) {
-        for (uint32_t strip = 0; strip < program.width; ++strip) {
-          lanes::End* const end = ends[e].strips + strip;
-          if (std::exchange((*advanced)[end], times) != times) advance(*end, ends[e].receives);
-        }
-      }
-    }
-  }
+  forEnds(calls, [&](lanes::End& end, bool receives) {
+    if (std::exchange((*advanced)[&end], times) != times) advance(end, receives);
+  });
+}
+
+/// As Control::referred says.
+void noteWays(const lanes::Calls& calls) {
+  forEnds(calls, [](const lanes::End& end, bool receives) {
+    const lanes::Header& last = end.receiver->headers[(end.next - 1) % lanes::kSlots];
+    if (!receives || end.reach == nullptr || last.sequence != end.next || last.reference == 0) return;
+    ++(last.reference == lanes::kPlaced ? control().placed : control().referred);
+  });
 }
 
 void runKernel(Function kernel, unsigned blocks, const std::vector<std::byte>& arguments, int ordinal) {
@@ -167,6 +180,7 @@ void runKernel(Function kernel, unsigned blocks, const std::vector<std::byte>& a
       });
   }
   for (std::thread& thread : threads) thread.join();
+  noteWays(calls);
   resident[ordinal] -= static_cast<int>(blocks);
   Memory::get().kernelEnds();
 }

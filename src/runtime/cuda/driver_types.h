@@ -107,6 +107,7 @@ inline constexpr uint64_t kLegacyStreams = 1;  // CU_GET_PROC_ADDRESS_LEGACY_STR
   F(cuCtxGetDevice, (Device * device))                                                                       \
   F(cuCtxPushCurrent, (Context context))                                                                     \
   F(cuCtxPopCurrent, (Context * context))                                                                    \
+  F(cuCtxSynchronize, ())                                                                                    \
   F(cuPointerGetAttributes, (unsigned number, PointerAttribute* attributes, void** values, Address pointer)) \
   F(cuMemHostAlloc, (void** memory, size_t bytes, unsigned flags))                                           \
   F(cuMemHostGetDevicePointer, (Address * address, void* memory, unsigned flags))                            \

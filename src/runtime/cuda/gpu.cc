@@ -128,21 +128,6 @@ void Gpu::giveBack(Address address, size_t bytes) {
   if (address != 0) freeOwn_.emplace(sizeClass(bytes), address);
 }
 
-Result<Address> Gpu::allocate(size_t bytes) {
-  const Entered entered(driver_, context_);
-  ECCL_TRY(entered.status());
-  Address address = 0;
-  ECCL_TRY(driver_.check(driver_.cuMemAlloc(&address, bytes), "cuMemAlloc", "of %zu bytes on %s", bytes,
-                         name_.c_str()));
-  return address;
-}
-
-Status Gpu::free(Address address) {
-  const Entered entered(driver_, context_);
-  ECCL_TRY(entered.status());
-  return driver_.check(driver_.cuMemFree(address), "cuMemFree", "on %s", name_.c_str());
-}
-
 Status Gpu::openUploads() {
   std::lock_guard lock(mutex_);
   if (uploads_ != nullptr) return {};

@@ -55,9 +55,6 @@ class Gpu {
   Result<Address> take(size_t bytes);
   /// No kernel uses it any more.
   void giveBack(Address address, size_t bytes);
-  /// Its own memory for the user, and back: that waits for all streams. Errors (device): the driver's.
-  Result<Address> allocate(size_t bytes);
-  Status free(Address address);
   /// Puts bytes into memory that it reaches, and gets them. Its context is current. Waits for that, and for
   /// whatever copies are before it in the driver's queue (noteStaged()).
   Status upload(Address to, const void* from, size_t bytes);

@@ -8,20 +8,14 @@
 
 #include "base/atomics.h"
 #include "base/log.h"
-#include "runtime/cuda/lanes/block.h"
 #include "runtime/cuda/lanes/compile.h"
 
 namespace eccl::runtime::cuda {
 
-LaneExecutor::Kept::~Kept() {
-  if (neighbours->lost()) return;
-  for (auto& [id, its] : ends) gpu.giveBack(its.memory, neighbours->blocks() * sizeof(lanes::End));
-}
-
 /// What a call's kernel uses. A captured call's belongs to its graph.
 struct LaneExecutor::Used final : OfGraph {
   std::shared_ptr<DevicePlan> plan;
-  std::shared_ptr<Kept> kept;
+  std::shared_ptr<RankState> kept;
   ReportPlace report;
 
   ~Used() override {
@@ -43,7 +37,7 @@ Result<std::string> LaneExecutor::introduce(uint64_t communicator, int rank, int
   destroyRetired();
   rank_ = rank;
   neighbours_ = Neighbourhood::of(communicator, rank, ranks, gpu_);
-  kept_ = std::make_shared<Kept>(gpu_, neighbours_);
+  kept_ = std::make_shared<RankState>(gpu_, neighbours_, rank_);
   const Entered entered(gpu_.driver(), gpu_.context());
   ECCL_TRY(entered.status());
   return neighbours_->introduce(rank);
@@ -65,7 +59,9 @@ Status LaneExecutor::meet(Meeting meeting) {
 }
 
 Status LaneExecutor::hear(int rank, std::string_view message) {
-  return neighbours_ == nullptr ? Status() : neighbours_->rings().hear(rank_, rank, message);
+  if (neighbours_ == nullptr) return {};
+  if (message.empty() || message[0] != static_cast<char>(Said::ring)) return kept_->reached.hear(rank, message);
+  return neighbours_->rings().hear(rank_, rank, message.substr(1));
 }
 
 void LaneExecutor::fail() {
@@ -90,31 +86,6 @@ bool LaneExecutor::takesScalar(Work& work, const void* scalar) const {
   return true;
 }
 
-Result<LaneExecutor::Ends*> LaneExecutor::ends(const RingId& id, uint32_t width, Work& work) {
-  Ends& ends = kept_->ends[id];
-  const uint32_t most = neighbours_->blocks();
-  if (ends.memory == 0) { ECCL_ASSIGN(ends.memory, gpu_.take(most * sizeof(lanes::End))); }
-  if (ends.filled < width) {
-    ECCL_ASSIGN(const auto strips,
-                neighbours_->rings().ring(id, width, rank_, meeting_, [&](Duration waited, int rank) {
-                  meeting_.waits(work, waited, rank);
-                }));
-    std::vector<lanes::End> more;
-    for (uint32_t i = ends.filled; i < width; ++i) {
-      lanes::End end{};
-      end.receiver = strips[i].receiver;
-      end.sender = strips[i].sender;
-      end.next = end.releasedSeen = end.lastReference = lanes::kFirstMessage;
-      end.near = neighbours_->near(std::get<0>(id), std::get<1>(id));
-      more.push_back(end);
-    }
-    ECCL_TRY(gpu_.upload(ends.memory + ends.filled * sizeof(lanes::End), more.data(),
-                         more.size() * sizeof(lanes::End)));
-    ends.filled = width;
-  }
-  return &ends;
-}
-
 RingId LaneExecutor::ringOf(const Work& work, const lanes::EndOf& end) const {
   const ConnectionSpec& connection = work.program->connections[static_cast<size_t>(end.connection)];
   return {connection.sends ? rank_ : connection.peer, connection.sends ? connection.peer : rank_,
@@ -136,6 +107,8 @@ Result<std::shared_ptr<DevicePlan>> LaneExecutor::begunPlanOf(const Work& work) 
 Status LaneExecutor::offer(const Work& work) {
   std::lock_guard lock(mutex_);
   ECCL_ASSIGN(const std::shared_ptr<DevicePlan> plan, begunPlanOf(work));
+  ECCL_TRY(kept_->reached.goOn(meeting_));
+  if (!plan->isShort()) ECCL_TRY(kept_->offerBuffers(work, meeting_));
   if (plan->isComplete()) return {};
   for (const lanes::EndOf& end : plan->ends()) {
     const RingId id = ringOf(work, end);
@@ -200,7 +173,9 @@ Result<std::shared_ptr<DevicePlan>> LaneExecutor::planOf(Work& work) {
   if (plan->isComplete()) return plan;
   std::vector<lanes::End*> places;
   for (const lanes::EndOf& end : plan->ends()) {
-    ECCL_ASSIGN(const Ends* found, ends(ringOf(work, end), plan->width(), work));
+    ECCL_ASSIGN(const RankEnds* found,
+                kept_->endsOf(ringOf(work, end), plan->width(), meeting_,
+                              [&](Duration waited, int rank) { meeting_.waits(work, waited, rank); }));
     places.push_back(reinterpret_cast<lanes::End*>(found->memory));
   }
   ECCL_TRY(plan->complete(work, places));
@@ -388,7 +363,7 @@ void LaneExecutor::cancel(Work& work) {
 }
 
 void LaneExecutor::quiesce(Work& work) {
-  if (work.carried) neighbours_->quiesce();  // others write to this rank's memory, too
+  if (work.carried) neighbours_->quiesce(kept_->reached.isReached());
 }
 
 void LaneExecutor::forAwaited(const Work& work, const std::function<void(int)>& visit) const {

@@ -12,6 +12,7 @@
 
 #include "runtime/cuda/call_order.h"
 #include "runtime/cuda/device_plan.h"
+#include "runtime/cuda/rank_state.h"
 #include "runtime/cuda/staged_executor.h"
 
 namespace eccl::runtime::cuda {
@@ -40,20 +41,6 @@ class LaneExecutor final : public StagedExecutor {
   void forAwaited(const Work& work, const std::function<void(int)>& visit) const override;
 
  private:
-  /// The ends of a ring that are this rank's, of all strips.
-  struct Ends {
-    Address memory = 0;
-    uint32_t filled = 0;
-  };
-  /// What goes from one kernel of this rank to the next. Graphs have it, too.
-  struct Kept {
-    Kept(Gpu& of, std::shared_ptr<Neighbourhood> with) : gpu(of), neighbours(std::move(with)), order(of) {}
-    ~Kept();
-    Gpu& gpu;
-    const std::shared_ptr<Neighbourhood> neighbours;
-    std::map<RingId, Ends> ends;
-    CallOrder order;
-  };
   struct Used;
   struct Run;
 
@@ -61,7 +48,6 @@ class LaneExecutor final : public StagedExecutor {
   /// Whether rings have to be made for it, for which other ranks are needed.
   bool lacksRings(const Work& work);
   Result<std::shared_ptr<DevicePlan>> planOf(Work& work);
-  Result<Ends*> ends(const RingId& id, uint32_t width, Work& work);
   RingId ringOf(const Work& work, const lanes::EndOf& end) const;
   Status offer(const Work& work);
   static Status offerAll(std::span<Work* const> works);
@@ -78,9 +64,9 @@ class LaneExecutor final : public StagedExecutor {
   Meeting meeting_;
   bool onDevice_ = false;  // all ranks' lanes run on GPUs
 
-  std::mutex mutex_;  // held while a call is prepared and launched; of what follows
-  std::shared_ptr<Kept> kept_;
-  uint64_t nextCollective_ = 0;  // the least number that may come
+  std::mutex mutex_;                 // held while a call is prepared and launched; of what follows
+  std::shared_ptr<RankState> kept_;  // graphs have it, too
+  uint64_t nextCollective_ = 0;      // the least number that may come
 };
 
 }  // namespace eccl::runtime::cuda

@@ -11,11 +11,11 @@ constexpr size_t kPage = 2 << 20;
 /// What a borrower writes into the header when it is through.
 constexpr uint64_t kGivenBack = 1;
 
-size_t pages(size_t bytes) {
+}  // namespace
+
+size_t Loans::pages(size_t bytes) {
   return (bytes + kPage - 1) / kPage * kPage;
 }
-
-}  // namespace
 
 Loans& Loans::of(Gpu& gpu) {
   static std::mutex mutex;
@@ -42,18 +42,25 @@ Result<Loan> Loans::lend(size_t bytes) {
   Loan loan;
   loan.bytes = bytes;
   ECCL_ASSIGN(loan.memory, gpu_.take(bytes));
-  loan.ticket.lender = process();
-  const auto [known, isNew] = handles_.try_emplace(loan.memory);
-  if (isNew) {
-    const DriverCode code = gpu_.driver().cuIpcGetMemHandle(&known->second, loan.memory);
-    if (code != kSuccess) {
-      handles_.erase(known);
-      gpu_.giveBack(loan.memory, bytes);
-    }
-    ECCL_TRY(gpu_.driver().check(code, "cuIpcGetMemHandle", "of %zu bytes on %s", bytes, gpu_.name().c_str()));
-  }
-  loan.ticket.handle = known->second;
+  Result<Ticket> ticket = find(loan.memory);
+  if (!ticket.ok()) return gpu_.giveBack(loan.memory, bytes), ticket.status();
+  loan.ticket = *ticket;
   return loan;
+}
+
+Result<Ticket> Loans::find(Address block) {
+  const auto [known, isNew] = handles_.try_emplace(block);
+  if (isNew) {
+    const DriverCode code = gpu_.driver().cuIpcGetMemHandle(&known->second, block);
+    if (code != kSuccess) handles_.erase(known);
+    ECCL_TRY(gpu_.driver().check(code, "cuIpcGetMemHandle", "of memory on %s", gpu_.name().c_str()));
+  }
+  return Ticket{process(), known->second};
+}
+
+Result<Ticket> Loans::ticketOf(Address block) {
+  std::lock_guard lock(mutex_);
+  return find(block);
 }
 
 void Loans::end(const Loan& loan) {
@@ -74,6 +81,11 @@ Result<Address> Loans::borrow(const Ticket& ticket) {
   std::lock_guard lock(mutex_);
   ECCL_ASSIGN(const Address memory, open(ticket));
   return memory + Loan::kHeader;
+}
+
+Result<Address> Loans::reach(const Ticket& ticket) {
+  std::lock_guard lock(mutex_);
+  return open(ticket);
 }
 
 void Loans::giveBack(Address data) {

@@ -50,6 +50,12 @@ class Loans {
 
   /// Memory that another process lends: where it begins for this GPU.
   Result<Address> borrow(const Ticket& ticket);
+  /// By what another process finds a whole block of the driver's, which is never freed: pages(), or other
+  /// memory lies beside it that the other process would reach, too.
+  Result<Ticket> ticketOf(Address block);
+  static size_t pages(size_t bytes);
+  /// Such a block of another process, where this GPU finds it from now on for ever.
+  Result<Address> reach(const Ticket& ticket);
   /// No kernel of this process uses it any more: tells the lender, and waits for nothing. Whoever cannot be
   /// told keeps the memory lent.
   void giveBack(Address data);
@@ -72,8 +78,9 @@ class Loans {
 
  private:
   explicit Loans(Gpu& gpu) : gpu_(gpu) {}
-  /// Opens it if that was not done yet. Under the mutex.
+  /// Under the mutex: opens it, or makes its handle, if that was not done yet.
   Result<Address> open(const Ticket& ticket);
+  Result<Ticket> find(Address block);
 
   Gpu& gpu_;
   std::mutex mutex_;

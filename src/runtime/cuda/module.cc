@@ -1,5 +1,6 @@
 // libeccl_cuda.so: CUDA GPUs. Needs nothing of CUDA to be built or loaded.
 #include "runtime/cuda/lane_executor.h"
+#include "runtime/cuda/user_memory.h"
 #include "runtime/executor/executor_module.h"
 
 namespace eccl::runtime::cuda {
@@ -13,8 +14,10 @@ Result<ExecutorKind> findKind(int device) {
     return std::shared_ptr<Executor>(std::move(executor));
   };
   const auto allocate = [gpu](size_t bytes) -> Result<ExecutorKind::UserMemory> {
-    ECCL_ASSIGN(const Address memory, gpu->allocate(bytes));
-    return ExecutorKind::UserMemory{reinterpret_cast<void*>(memory), [=] { return gpu->free(memory); }};
+    UserMemory& all = UserMemory::of(*gpu);
+    ECCL_ASSIGN(const Address memory, all.allocate(bytes));
+    return ExecutorKind::UserMemory{reinterpret_cast<void*>(memory),
+                                    [&all, memory] { return all.free(memory); }};
   };
   return ExecutorKind{"cuda", make, allocate};
 }

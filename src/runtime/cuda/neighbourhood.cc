@@ -264,10 +264,10 @@ void Neighbourhood::end(const ReportPlace& report) {
     lost_ = true;
 }
 
-void Neighbourhood::quiesce() {
-  await([this] {
+void Neighbourhood::quiesce(bool others) {
+  await([this, others] {
     std::lock_guard lock(mutex_);
-    return std::all_of(outstanding_.begin(), outstanding_.end(), [](const auto& each) {
+    return !others && std::all_of(outstanding_.begin(), outstanding_.end(), [](const auto& each) {
       return !each.second.queue.capture.goesOn() && loadAcquire(&each.first->over) != 0;
     });
   });

@@ -62,6 +62,8 @@ class Neighbourhood {
 
   /// Those between its ranks.
   Rings& rings() { return rings_; }
+  /// In this process.
+  bool isHere(int rank) const { return gpus_[static_cast<size_t>(rank)] != nullptr; }
   /// Both are in this process, and on one GPU.
   bool near(int a, int b) const {
     return gpus_[static_cast<size_t>(a)] != nullptr &&
@@ -94,8 +96,9 @@ class Neighbourhood {
   void abort();
   /// After abort(): returns when no kernel that had begun touches memory any more. One that begins later
   /// touches none. Where streams hold kernels back that cannot be told, so it returns 100 ms after the abort at
-  /// the latest; as it does while there are captured calls.
-  void quiesce();
+  /// the latest; as it does while there are captured calls, and where kernels of `others`, other processes,
+  /// write to this one's memory: they hear of the abort by the control tree.
+  void quiesce(bool others);
 
  private:
   Neighbourhood(uint64_t communicator, int ranks);

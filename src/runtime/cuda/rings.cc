@@ -1,5 +1,6 @@
 #include "runtime/cuda/rings.h"
 
+#include "runtime/cuda/reach.h"
 #include "transport/net/bytes.h"
 
 namespace eccl::runtime::cuda {
@@ -64,6 +65,7 @@ Status Rings::offer(const RingId& id, uint32_t width, int own, const Meeting& me
   ring.lent.emplace_back(&gpu, loan);
   ring.add(receives, loan.data(), more);
   meeting.tell(other, transport::ByteWriter()
+                          .put(Said::ring)
                           .put(from)
                           .put(to)
                           .put(channel)

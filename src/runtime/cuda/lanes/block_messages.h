@@ -58,13 +58,18 @@ class BlockMessages : protected BlockView<Block> {
     }
     Header& header = end.receiver->headers[slot];
     if (acquire(&header.sequence, end.near) != end.next + 1) return false;
-    if (!matches(end, header.signature, header.length, move.relay ? header.length : length)) return false;
-    if (move.relay) s_.length = header.length;
+    const uint64_t expected = move.relay ? header.length : length;
+    if (!matches(end, header.signature, header.length, expected)) return false;
+    if (move.relay) s_.length = expected;
     const uint64_t reference = header.reference;
     const Way way = reference == 0 ? Way::slot : reference == kPlaced ? Way::place : Way::reference;
-    s_.found[o] = {way == Way::reference ? reinterpret_cast<std::byte*>(reference) : end.receiver->slots[slot],
-                   0, operand.end, way, operand.pre};
-    address(move, o, s_.found[o].at);
+    std::byte* at = end.receiver->slots[slot];
+    if (way == Way::reference) {
+      at = whereIs(end, reference, expected);
+      if (at == nullptr) return fail(end, kOtherLength, expected, 0);
+    }
+    s_.found[o] = {at, 0, operand.end, way, operand.pre};
+    address(move, o, at);
     return true;
   }
   ECCL_DEVICE static Found inLines(const BlockOperand& operand, Line* lines, uint64_t message) {
@@ -75,16 +80,43 @@ class BlockMessages : protected BlockView<Block> {
   ECCL_DEVICE bool matches(const End& end, uint32_t signature, uint32_t length, uint64_t expected) {
     if (signature == s_.call.signature && length == expected) [[likely]]
       return true;
+    if (signature != s_.call.signature) return fail(end, kOtherSignature, s_.call.signature, signature);
+    return fail(end, kOtherLength, expected, length);
+  }
+  ECCL_DEVICE bool fail(const End& end, Fault fault, uint64_t expected, uint64_t found) {
     if (failed_) return false;
     Report& report = *s_.call.report;
-    const bool other = signature != s_.call.signature;
     storeHint(&report.connection, end.connection);
-    storeHint(&report.expected, other ? uint64_t{s_.call.signature} : expected);
-    storeHint(&report.found, uint64_t{other ? signature : length});
-    storeRelease(&report.fault, uint32_t{other ? kOtherSignature : kOtherLength});
+    storeHint(&report.expected, expected);
+    storeHint(&report.found, found);
+    storeRelease(&report.fault, uint32_t{fault});
     storeHint(s_.program.failed, uint32_t{1});
     failed_ = true;
     return false;
+  }
+
+  /// How the other end is told of memory of this rank; 0: it does not reach it.
+  ECCL_DEVICE static uint64_t sayWhere(const End& end, const std::byte* at, uint64_t length) {
+    const auto address = reinterpret_cast<uint64_t>(at);
+    if (end.near) return address;
+    if (end.reach == nullptr) return 0;
+    const uint64_t blocks = acquire(&end.reach->ours, false);
+    for (uint64_t b = 0; b < blocks; ++b) {
+      const Reach::Block& block = end.reach->our[b];
+      const uint64_t offset = address - block.begin;
+      if (offset < block.bytes && length <= block.bytes - offset) return Reach::at(b, offset);
+    }
+    return 0;
+  }
+  /// Where memory is that the other end has told of; null: it has given nothing there.
+  ECCL_DEVICE static std::byte* whereIs(const End& end, uint64_t said, uint64_t length) {
+    if (end.near) return reinterpret_cast<std::byte*>(said);
+    const uint64_t number = (said >> Reach::kOffsetBits) - 1;  // of 0: no block has it
+    const uint64_t offset = said & ((uint64_t{1} << Reach::kOffsetBits) - 1);
+    if (end.reach == nullptr || number >= acquire(&end.reach->theirs, false)) return nullptr;
+    const Reach::Block& block = end.reach->their[number];
+    if (offset > block.bytes || length > block.bytes - offset) return nullptr;
+    return reinterpret_cast<std::byte*>(block.begin + offset);
   }
 
   ECCL_DEVICE bool lookForRoom(uint32_t i, const Move& move, const Strip& strip, const BlockOperand& operand,
@@ -100,16 +132,18 @@ class BlockMessages : protected BlockView<Block> {
     if (move.relay || length <= kLineBytes) {
       found = inLines(operand, end.receiver->lines[slot],
                       end.next);  // of one passed on the length is not known yet
-    } else if (end.near && length >= kDirectBytes && move.pieces == 1) {
+    } else if ((end.near || end.reach != nullptr) && length >= kDirectBytes && move.pieces == 1) {
       const Place& place = end.sender->places[end.next % (2 * kSlots)];
       const BlockOperand& from = *operandsOf(i, move);
-      if (from.stable && from.end < 0 && move.sources == 1 && !copiesScaled(from)) {
+      const bool stays = from.stable && from.end < 0 && move.sources == 1 && !copiesScaled(from);
+      const uint64_t said = stays ? sayWhere(end, onlyPiece(i, move, strip, inBuffer(from)), length) : 0;
+      if (said != 0) {
         found.way = Way::reference;
-        found.at = onlyPiece(i, move, strip, inBuffer(from));
-      } else if (acquire(&place.sequence, true) == end.next + 1 && place.length == length &&
+        found.at = reinterpret_cast<std::byte*>(said);
+      } else if (acquire(&place.sequence, end.near) == end.next + 1 && place.length == length &&
                  place.signature == s_.call.signature) {
-        found.way = Way::place;
-        found.at = reinterpret_cast<std::byte*>(place.address);
+        std::byte* const at = whereIs(end, place.address, length);
+        if (at != nullptr) found.way = Way::place, found.at = at;
       }
     }
     address(move, o, found.way == Way::reference ? nullptr : found.way == Way::line ? inSlot : found.at);
@@ -163,16 +197,19 @@ class BlockMessages : protected BlockView<Block> {
           if (operands[o].end < 0) continue;
           End& end = s_.ends[strip.endsAt + static_cast<uint32_t>(operands[o].end)];
           const uint64_t message = end.considered++;
-          if (!end.near || move.relay || move.sources != 1 || move.destinations == 0 || move.pieces != 1 ||
-              move.post || length < kDirectBytes || !operands[1].posted)
+          if ((!end.near && end.reach == nullptr) || move.relay || move.sources != 1 ||
+              move.destinations == 0 || move.pieces != 1 || move.post || length < kDirectBytes ||
+              !operands[1].posted)
             continue;
+          std::byte* const wanted = inMemory(inBuffer(operands[1]), *piecesOf(i, move), 0, strip.postTile,
+                                             boundsOf(strip.postTile, strip.number).begin);
+          const uint64_t said = sayWhere(end, wanted, length);
+          if (said == 0) continue;
           Place& place = end.sender->places[message % (2 * kSlots)];
           place.length = static_cast<uint32_t>(length);
           place.signature = s_.call.signature;
-          place.address =
-              reinterpret_cast<uint64_t>(inMemory(inBuffer(operands[1]), *piecesOf(i, move), 0, strip.postTile,
-                                                  boundsOf(strip.postTile, strip.number).begin));
-          release(&place.sequence, message + 1, true);
+          place.address = said;
+          release(&place.sequence, message + 1, end.near);
         }
       }
     }

@@ -35,12 +35,29 @@ inline constexpr uint32_t kLines = 1 + kLineBytes / 8;
 struct alignas(32) Header {
   uint64_t sequence;  // the message's number + 1
   uint32_t signature, length;
-  uint64_t reference;  // where the data is instead of the slot, in memory that the receiver reaches; 0: there
+  uint64_t reference;  // where the data is instead of the slot; 0: there. See Reach
 };
 /// Where the receiver wants message number `sequence` - 1 to be written, if it is what is expected.
 struct alignas(32) Place {
-  uint64_t sequence, address;
+  uint64_t sequence, address;  // see Reach
   uint32_t length, signature;
+};
+
+/// Memory of ecclMemAlloc that two processes reach, as one rank's kernels know it that have messages with a
+/// rank of the other process. What one of them says of it is a number of a block and an offset (Reach::at()),
+/// as each has it at addresses of its own; between ranks of one process it is the address.
+struct Reach {
+  struct Block {
+    uint64_t begin, bytes;
+  };
+  static constexpr uint32_t kMost = 32;  // blocks
+  uint64_t ours, theirs;                 // so many are there, written after the blocks
+  Block our[kMost], their[kMost];        // that the other one reaches; that it has given this one
+
+  static constexpr uint32_t kOffsetBits = 48;
+  ECCL_DEVICE static uint64_t at(uint64_t block, uint64_t offset) {
+    return (block + 1) << kOffsetBits | offset;
+  }
 };
 
 /// A ring's memory in the receiver's GPU, and in the sender's. Zeroed when it is made. What a side polls is in
@@ -64,14 +81,15 @@ struct End {
   uint64_t releasedSeen;   // sender: so many were, at least
   uint64_t lastReference;  // sender: messages before this one may refer to memory of the caller
   uint64_t considered;     // receiver: messages before this one have been considered for a place
+  const Reach* reach;      // null: no memory is reached from both sides, or all, if they are near
   int32_t connection;      // of the Program, in a kernel
-  bool near;               // both ends are on one GPU: memory may be referred to, and its own order is enough
+  bool near;               // both ends are of one process and on one GPU: its own order is enough
 };
 /// So many ends the lanes have that one block serves.
 inline constexpr uint32_t kMaxEnds = 128;
 /// So many strips of lanes one block serves at most, in turns.
 inline constexpr uint32_t kMaxServed = 16;
-/// Message lengths from which memory is referred to or written directly, where the ends are near.
+/// Message lengths from which memory is referred to or written directly, where both ends reach it.
 inline constexpr uint32_t kDirectBytes = 16 << 10;
 /// In Header::reference: the data is where the receiver's place said.
 inline constexpr uint64_t kPlaced = 1;

@@ -1,0 +1,52 @@
+#include "runtime/cuda/rank_state.h"
+
+#include <vector>
+
+#include "runtime/cuda/lanes/block.h"
+
+namespace eccl::runtime::cuda {
+
+RankState::~RankState() {
+  if (neighbours->lost()) return;
+  for (auto& [id, its] : ends) gpu.giveBack(its.memory, neighbours->blocks() * sizeof(lanes::End));
+  reached.giveBack();
+}
+
+Result<RankEnds*> RankState::endsOf(const RingId& id, uint32_t width, const Meeting& meeting,
+                                    const Rings::Waits& waits) {
+  RankEnds& its = ends[id];
+  const uint32_t most = neighbours->blocks();
+  if (its.memory == 0) { ECCL_ASSIGN(its.memory, gpu.take(most * sizeof(lanes::End))); }
+  if (its.filled >= width) return &its;
+  const int from = std::get<0>(id), to = std::get<1>(id), other = from == rank ? to : from;
+  const lanes::Reach* reach = nullptr;
+  if (!neighbours->isHere(other)) { ECCL_ASSIGN(reach, reached.table(other)); }
+  ECCL_ASSIGN(const auto strips, neighbours->rings().ring(id, width, rank, meeting, waits));
+  std::vector<lanes::End> more;
+  for (uint32_t i = its.filled; i < width; ++i) {
+    lanes::End end{};
+    end.receiver = strips[i].receiver;
+    end.sender = strips[i].sender;
+    end.next = end.releasedSeen = end.lastReference = lanes::kFirstMessage;
+    end.reach = reach;
+    end.near = neighbours->near(from, to);
+    more.push_back(end);
+  }
+  ECCL_TRY(
+      gpu.upload(its.memory + its.filled * sizeof(lanes::End), more.data(), more.size() * sizeof(lanes::End)));
+  its.filled = width;
+  return &its;
+}
+
+Status RankState::offerBuffers(const Work& work, const Meeting& meeting) {
+  for (const Space space : {Space::input, Space::output}) {
+    const std::byte* const buffer = work.view.buffers[static_cast<int>(space)];
+    const auto block = buffer == nullptr ? std::nullopt : UserMemory::of(gpu).find(addressOf(buffer));
+    if (!block) continue;
+    for (const ConnectionSpec& connection : work.program->connections)
+      if (!neighbours->isHere(connection.peer)) ECCL_TRY(reached.offer(connection.peer, *block, meeting));
+  }
+  return {};
+}
+
+}  // namespace eccl::runtime::cuda

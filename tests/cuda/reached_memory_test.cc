@@ -1,0 +1,223 @@
+// Memory of ecclMemAlloc between GPUs of two processes: messages refer to it, or are written to their place in
+// it.
+#include "cuda/cases.h"
+#include "cuda/processes.h"
+#include "runtime/cuda/lanes/block_messages.h"
+
+namespace eccl {
+namespace {
+
+using test::asStream;
+using test::Case;
+using test::Cuda;
+using test::DeviceBuffer;
+using test::DeviceStream;
+using test::From;
+using test::inProcesses;
+using test::Process;
+using test::Ranks;
+using test::What;
+
+class ReachedMemory : public test::LaneProcesses {
+ protected:
+  static constexpr size_t kLong = 1 << 16;  // elements of 4 bytes: in strips that are worth it
+
+  /// ecclMemAlloc gives memory of the GPU from now on. After Ranks have been made.
+  static void allocateOnGpu() { setenv("ECCL_DEVICE", "cuda", 1); }
+  /// So many calls until what each rank has offered the others is open, and all know.
+  static constexpr int kUntilReached = 3;
+  static void send(Process& process, ecclComm_t comm, const DeviceBuffer<int>& data,
+                   const DeviceStream& stream) {
+    EXPECT_EQ(process.number == 0 ? ecclSend(data.data(), kLong, ecclInt32, 1, comm, asStream(stream.native()))
+                                  : ecclRecv(data.data(), kLong, ecclInt32, 0, comm, asStream(stream.native())),
+              ecclSuccess)
+        << ecclGetLastError(comm);
+  }
+  static bool isDone(const DeviceStream& stream) {
+    return Cuda::get().cuStreamQuery(stream.native()) == runtime::cuda::kSuccess;
+  }
+};
+
+// The kernels' side of what a peer says, which may be anything.
+struct NoBlock {};
+struct Messages : runtime::cuda::lanes::BlockMessages<NoBlock> {
+  using BlockMessages::sayWhere, BlockMessages::whereIs;
+};
+
+TEST(ReachedMemoryWords, NothingIsReachedBesideTheBlocks) {
+  using runtime::cuda::lanes::End, runtime::cuda::lanes::kPlaced, runtime::cuda::lanes::Reach;
+  std::vector<std::byte> memory(3000);
+  const auto begin = reinterpret_cast<uint64_t>(memory.data());
+  Reach reach{};
+  End end{};
+  end.reach = &reach;
+  EXPECT_EQ(Messages::sayWhere(end, memory.data(), 1), 0U);
+  EXPECT_EQ(Messages::whereIs(end, Reach::at(0, 0), 1), nullptr) << "none has been given";
+  reach.our[0] = {begin, 1000}, reach.our[1] = {begin + 2000, 1000}, reach.ours = 2;
+  reach.their[0] = {begin, 1000}, reach.their[1] = {begin + 2000, 1000}, reach.theirs = 2;
+  EXPECT_EQ(Messages::sayWhere(end, memory.data() + 2100, 900), Reach::at(1, 100));
+  EXPECT_EQ(Messages::whereIs(end, Reach::at(1, 100), 900), memory.data() + 2100);
+  EXPECT_EQ(Messages::sayWhere(end, memory.data() + 100, 901), 0U) << "its end is outside";
+  EXPECT_EQ(Messages::sayWhere(end, memory.data() + 1000, 1), 0U) << "between the two";
+  EXPECT_EQ(Messages::sayWhere(end, memory.data() - 1, 1), 0U);
+  for (const uint64_t said : {uint64_t{0}, kPlaced, begin, Reach::at(2, 0), Reach::at(1, 1001), ~uint64_t{0}})
+    EXPECT_EQ(Messages::whereIs(end, said, 1), nullptr) << said;
+  EXPECT_EQ(Messages::whereIs(end, Reach::at(0, 1), 1000), nullptr);
+  EXPECT_EQ(Messages::whereIs(end, Reach::at(0, 1000), 1), nullptr);
+  EXPECT_EQ(Messages::whereIs(end, Reach::at(0, 1), ~uint64_t{0}), nullptr);
+  end.reach = nullptr;
+  EXPECT_EQ(Messages::sayWhere(end, memory.data(), 1), 0U);
+  EXPECT_EQ(Messages::whereIs(end, Reach::at(0, 0), 1), nullptr);
+  end.near = true;
+  EXPECT_EQ(Messages::sayWhere(end, memory.data() + 7, 1), begin + 7);
+  EXPECT_EQ(Messages::whereIs(end, begin + 7, 1), memory.data() + 7);
+}
+
+// A Send by reference is over when the receiver has read: one by slots is over before there is a Recv.
+TEST_F(ReachedMemory, ASendRefersToIt) {
+  for (const From memory : {From::library, From::driver}) {
+    inProcesses(2, [&](Process& process) {
+      Ranks ranks(&process, 2, "lanes");
+      allocateOnGpu();
+      const ecclComm_t comm = ranks.comm(process.number);
+      const DeviceStream stream;
+      const DeviceBuffer<int> data(std::vector<int>(kLong, process.number), memory);
+      for (int time = 0; time < kUntilReached; ++time) {
+        send(process, comm, data, stream);
+        stream.synchronize();
+        process.meet();
+      }
+      data.write(std::vector<int>(kLong, process.number == 0 ? 5 : -1));
+      if (process.number == 0) {
+        send(process, comm, data, stream);
+        std::this_thread::sleep_for(std::chrono::milliseconds(300));
+        EXPECT_EQ(isDone(stream), memory == From::driver);
+        process.meet();
+      } else {
+        process.meet();
+        send(process, comm, data, stream);
+      }
+      stream.synchronize();
+      EXPECT_EQ(data.read(), std::vector<int>(kLong, 5));
+    });
+  }
+}
+
+struct Sharing {
+  int processes, ranks, devices;
+};
+void PrintTo(const Sharing& deal, std::ostream* out) {
+  *out << deal.processes << " processes, " << deal.ranks << " ranks, " << deal.devices << " devices";
+}
+
+class ReachedMemoryDeals : public ReachedMemory, public ::testing::WithParamInterface<Sharing> {};
+
+TEST_P(ReachedMemoryDeals, EveryCollectiveGivesTheBitsOfTheHost) {
+  inProcesses(GetParam().processes, [](Process& process) {
+    Ranks host(&process, GetParam().ranks, "host"),
+        device(&process, GetParam().ranks, "lanes", GetParam().devices);
+    allocateOnGpu();
+    for (int round = 0; round < 3; ++round) {
+      for (const What what : test::kAll) {
+        for (const bool inPlace : {false, true}) {
+          if (inPlace && !test::mayBeInPlace(what)) continue;
+          test::compare(host, device,
+                        {what, ecclFloat32, ecclSum, (3u << 16) / static_cast<size_t>(host.size()),
+                         host.size() - 1, 0, From::library},
+                        inPlace);
+          if (::testing::Test::HasFailure()) return;
+        }
+      }
+    }
+    if (auto* const control = Cuda::get().control; control != nullptr) {
+      EXPECT_GT(control->referred, 0);
+      EXPECT_GT(control->placed, 0);
+    }
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(, ReachedMemoryDeals,
+                         ::testing::Values(Sharing{2, 2, 1}, Sharing{2, 2, 2}, Sharing{3, 3, 1},
+                                           Sharing{2, 4, 2}));
+
+// What a graph was captured with stays; what its kernels find in memory does not.
+TEST_F(ReachedMemory, AGraphThatWasCapturedBeforeRefersToIt) {
+  inProcesses(2, [](Process& process) {
+    Ranks ranks(&process, 2, "lanes");
+    allocateOnGpu();
+    const ecclComm_t comm = ranks.comm(process.number);
+    const DeviceStream stream;
+    const DeviceBuffer<int> data(std::vector<int>(kLong, process.number), From::library);
+    test::DeviceGraph graph(stream, [&] { send(process, comm, data, stream); });
+    const auto* const control = Cuda::get().control;
+    for (int time = 0; time < kUntilReached; ++time) {
+      send(process, comm, data, stream);
+      stream.synchronize();
+      process.meet();
+    }
+    data.write(std::vector<int>(kLong, process.number == 0 ? 7 : -1));
+    const int64_t before = control != nullptr ? control->referred.load() : 0;
+    graph.launch(stream);
+    stream.synchronize();
+    EXPECT_EQ(data.read(), std::vector<int>(kLong, 7));
+    if (control != nullptr && process.number == 1) { EXPECT_GT(control->referred, before); }
+    process.meet();
+  });
+}
+
+// It stays the process's, for its next ecclMemAlloc: others have it open.
+TEST_F(ReachedMemory, WhatWasFreedIsAllocatedAgain) {
+  inProcesses(2, [](Process& process) {
+    int64_t taken = 0;
+    for (int time = 0; time < 6; ++time) {
+      Ranks ranks(&process, 2, "lanes");
+      allocateOnGpu();
+      const ecclComm_t comm = ranks.comm(process.number);
+      const DeviceStream stream;
+      {
+        const DeviceBuffer<int> data(std::vector<int>(kLong, process.number), From::library);
+        for (int call = 0; call < 2 * kUntilReached; ++call) {
+          data.write(std::vector<int>(kLong, process.number == 0 ? call : -1));
+          send(process, comm, data, stream);
+          stream.synchronize();
+          EXPECT_EQ(data.read(), std::vector<int>(kLong, call));
+          process.meet();
+        }
+      }
+      if (!Cuda::get().emulated()) continue;
+      const int64_t now = Cuda::get().control->deviceBytes;
+      if (time == 2) taken = now;
+      if (time > 2) { EXPECT_EQ(now, taken); }
+    }
+    if (Cuda::get().emulated() && process.number == 1) { EXPECT_GT(Cuda::get().control->referred, 0); }
+  });
+}
+
+// As with slots: the communicator fails within a second, and nothing hangs.
+TEST_F(ReachedMemory, AProcessThatDiesIsNamed) {
+  inProcesses(2,
+              [](Process& process) {
+                Ranks ranks(&process, 2, "lanes");
+                allocateOnGpu();
+                const ecclComm_t comm = ranks.comm(process.number);
+                const DeviceStream stream;
+                const DeviceBuffer<int> data(std::vector<int>(kLong, process.number), From::library);
+                for (int time = 0; time < kUntilReached; ++time) {
+                  send(process, comm, data, stream);
+                  stream.synchronize();
+                  process.meet();
+                }
+                if (process.number == 1) _exit(7);
+                send(process, comm, data, stream);
+                expectFailed(comm, "rank 1");
+                stream.synchronize();
+                const double start = test::now();
+                EXPECT_EQ(ecclCommAbort(ranks.comm(0)), ecclSuccess);
+                ranks.comm(0) = nullptr;
+                EXPECT_LT(test::now() - start, 1);
+              },
+              {0, 7});
+}
+
+}  // namespace
+}  // namespace eccl
