@@ -23,7 +23,7 @@
 namespace eccl {
 
 /// Counts changes, between releases, of the headers whose objects pass between modules and the library.
-inline constexpr uint32_t kModuleInterface = 12;
+inline constexpr uint32_t kModuleInterface = 13;
 inline constexpr const char* kModuleVersion =
     ECCL_MODULE_TEXT(ECCL_MAJOR) "." ECCL_MODULE_TEXT(ECCL_MINOR) "." ECCL_MODULE_TEXT(ECCL_PATCH);
 inline constexpr uint32_t kModuleMagic = 0x4d434345;  // "ECCM"

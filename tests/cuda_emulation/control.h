@@ -41,6 +41,7 @@ using ControlFunction = Control*();
 
 /// As ECCL_CUDA_FUNCTIONS: what tests and programs use, and the module does not.
 #define ECCL_CUDA_TEST_FUNCTIONS(F)                                               \
+  F(cuCtxSynchronize, ())                                                         \
   F(cuCtxSetCurrent, (Context context))                                           \
   F(cuMemFreeHost, (void* memory))                                                \
   F(cuMemcpy, (Address to, Address from, size_t bytes))                           \

@@ -170,6 +170,10 @@ DriverCode cuMemFreeHost(void* memory) {
   Stream::awaitAll();
   return Memory::get().free(reinterpret_cast<Address>(memory), kHostMemory);
 }
+DriverCode cuMemGetAddressRange(Address* first, size_t* bytes, Address address) {
+  BEGIN();
+  return Memory::get().rangeOf(address, first, bytes);
+}
 DriverCode cuIpcGetMemHandle(IpcHandle* handle, Address address) {
   BEGIN();
   WAITS();

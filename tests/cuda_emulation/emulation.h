@@ -65,6 +65,7 @@ class Memory {
   DriverCode borrow(const IpcHandle& handle, int ordinal, Address* address);
   /// What `address` is part of, or null. Freed memory is null too.
   const Block* find(Address address);
+  DriverCode rangeOf(Address address, Address* begin, size_t* bytes);
   /// Where the processor finds [address, address + bytes); null, and a violation that names `use`, if that is
   /// not all of one block.
   char* at(Address address, size_t bytes, const char* use);

@@ -149,7 +149,7 @@ void advanceRings(const lanes::Calls& calls) {
 void noteWays(const lanes::Calls& calls) {
   forEnds(calls, [](const lanes::End& end, bool receives) {
     const lanes::Header& last = end.receiver->headers[(end.next - 1) % lanes::kSlots];
-    if (!receives || end.reach == nullptr || last.sequence != end.next || last.reference == 0) return;
+    if (!receives || end.shown == nullptr || last.sequence != end.next || last.reference == 0) return;
     ++(last.reference == lanes::kPlaced ? control().placed : control().referred);
   });
 }

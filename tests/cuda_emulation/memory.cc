@@ -164,6 +164,15 @@ DriverCode Memory::free(Address address, MemoryType type) {
   return kSuccess;
 }
 
+DriverCode Memory::rangeOf(Address address, Address* begin, size_t* bytes) {
+  std::lock_guard lock(mutex_);
+  const auto at = blockOf(address);
+  if (at == blocks_.end() || at->second.freed) return kInvalidValue;
+  *begin = at->first;
+  *bytes = at->second.bytes;
+  return kSuccess;
+}
+
 const Memory::Block* Memory::find(Address address) {
   std::lock_guard lock(mutex_);
   const auto at = blockOf(address);

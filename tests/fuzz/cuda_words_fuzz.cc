@@ -4,8 +4,8 @@
 #include <cstdlib>
 
 #include "runtime/cuda/gpu_introduction.h"
-#include "runtime/cuda/reach.h"
 #include "runtime/cuda/rings.h"
+#include "runtime/cuda/shown_memory.h"
 
 using namespace eccl;
 using namespace eccl::runtime::cuda;
@@ -23,12 +23,12 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::vector<Gpu*> elsewhere(3);
   Rings rings(elsewhere, System::real());
   alignas(Gpu) static std::byte gpu[sizeof(Gpu)];  // nothing asks it
-  ReachedMemory reached(reinterpret_cast<Gpu&>(gpu));
+  ShownMemory shown(reinterpret_cast<Gpu&>(gpu));
   while (!bytes.empty()) {
     const auto length = static_cast<uint8_t>(bytes[0]);
     bytes.remove_prefix(1);
     const std::string_view offer = bytes.substr(0, length);
-    const Status heard = what == 1 ? rings.hear(0, 1, offer) : reached.hear(1, offer);
+    const Status heard = what == 1 ? rings.hear(0, 1, offer) : shown.hear(1, offer);
     if (!heard.ok() && heard.code() != eccl::Code::remote) std::abort();
     bytes.remove_prefix(offer.size());
   }

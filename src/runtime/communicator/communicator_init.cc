@@ -271,6 +271,7 @@ Meeting Communicator::meeting(const RankHosts::Gather& gather) {
   meeting.waits = [this](Work& work, Duration waited, int rank) {
     diagnosis_.onStall(static_cast<Run&>(work), waited, {{rank}, {}});
   };
+  meeting.showsMemory = !options_.settings.p2pDisable;
   meeting.failure = [this] { return state() == State::failed ? asyncStatus() : Status(); };
   meeting.describe = [this](int rank) { return describe(rank); };
   return meeting;

@@ -8,6 +8,7 @@ Status DevicePlan::compile(const Work& work) {
   ECCL_ASSIGN(made_, lanes::compile(*work.program, *work.view.plan, neighbours_->blocks()));
   blocks_ = made_.blocks;
   isShort_ = made_.isShort;
+  tells_ = made_.tells;
   return {};
 }
 

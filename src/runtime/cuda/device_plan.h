@@ -35,6 +35,7 @@ class DevicePlan {
   /// How much of that blocks keep.
   uint32_t programBytes() const { return programBytes_; }
   bool isShort() const { return isShort_; }
+  bool tells() const { return tells_; }
   uint32_t blocks() const { return blocks_; }
   /// Two buffers of an element for each rank, for calls without any: barriers.
   std::byte* own() const { return own_; }
@@ -46,7 +47,7 @@ class DevicePlan {
   Address memory_ = 0;
   size_t bytes_ = 0;
   uint32_t blocks_ = 0, programBytes_ = 0;
-  bool isShort_ = false;
+  bool isShort_ = false, tells_ = false;
   std::byte* own_ = nullptr;
 };
 

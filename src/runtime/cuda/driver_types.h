@@ -107,12 +107,12 @@ inline constexpr uint64_t kLegacyStreams = 1;  // CU_GET_PROC_ADDRESS_LEGACY_STR
   F(cuCtxGetDevice, (Device * device))                                                                       \
   F(cuCtxPushCurrent, (Context context))                                                                     \
   F(cuCtxPopCurrent, (Context * context))                                                                    \
-  F(cuCtxSynchronize, ())                                                                                    \
   F(cuPointerGetAttributes, (unsigned number, PointerAttribute* attributes, void** values, Address pointer)) \
   F(cuMemHostAlloc, (void** memory, size_t bytes, unsigned flags))                                           \
   F(cuMemHostGetDevicePointer, (Address * address, void* memory, unsigned flags))                            \
   F(cuMemAlloc, (Address * address, size_t bytes))                                                           \
   F(cuMemFree, (Address address))                                                                            \
+  F(cuMemGetAddressRange, (Address * begin, size_t * bytes, Address address))                                \
   F(cuIpcGetMemHandle, (IpcHandle * handle, Address address))                                                \
   F(cuIpcOpenMemHandle, (Address * address, IpcHandle handle, unsigned flags))                               \
   F(cuMemsetD8Async, (Address address, unsigned char value, size_t bytes, NativeStream stream))              \

@@ -40,7 +40,9 @@ Result<std::string> LaneExecutor::introduce(uint64_t communicator, int rank, int
   kept_ = std::make_shared<RankState>(gpu_, neighbours_, rank_);
   const Entered entered(gpu_.driver(), gpu_.context());
   ECCL_TRY(entered.status());
-  return neighbours_->introduce(rank);
+  std::string said = neighbours_->introduce(rank);
+  introduced_.store(true, std::memory_order_release);  // others speak to this rank when they have heard that
+  return said;
 }
 
 Status LaneExecutor::meet(Meeting meeting) {
@@ -59,9 +61,10 @@ Status LaneExecutor::meet(Meeting meeting) {
 }
 
 Status LaneExecutor::hear(int rank, std::string_view message) {
-  if (neighbours_ == nullptr) return {};
-  if (message.empty() || message[0] != static_cast<char>(Said::ring)) return kept_->reached.hear(rank, message);
-  return neighbours_->rings().hear(rank_, rank, message.substr(1));
+  if (!introduced_.load(std::memory_order_acquire)) return {};
+  if (message.starts_with(static_cast<char>(Said::ring)))
+    return neighbours_->rings().hear(rank_, rank, message);
+  return kept_->shown.hear(rank, message);
 }
 
 void LaneExecutor::fail() {
@@ -107,8 +110,8 @@ Result<std::shared_ptr<DevicePlan>> LaneExecutor::begunPlanOf(const Work& work) 
 Status LaneExecutor::offer(const Work& work) {
   std::lock_guard lock(mutex_);
   ECCL_ASSIGN(const std::shared_ptr<DevicePlan> plan, begunPlanOf(work));
-  ECCL_TRY(kept_->reached.goOn(meeting_));
-  if (!plan->isShort()) ECCL_TRY(kept_->offerBuffers(work, meeting_));
+  ECCL_TRY(kept_->shown.goOn(meeting_));
+  if (plan->tells()) ECCL_TRY(kept_->showBuffers(work, meeting_));
   if (plan->isComplete()) return {};
   for (const lanes::EndOf& end : plan->ends()) {
     const RingId id = ringOf(work, end);
@@ -163,8 +166,7 @@ bool LaneExecutor::lacksRings(const Work& work) {
   const auto plan = begunPlanOf(work);
   if (!plan.ok() || (*plan)->isComplete()) return false;
   return std::ranges::any_of((*plan)->ends(), [&](const lanes::EndOf& end) {
-    const auto found = kept_->ends.find(ringOf(work, end));
-    return found == kept_->ends.end() || found->second.filled < (*plan)->width();
+    return !kept_->hasEnds(ringOf(work, end), (*plan)->width());
   });
 }
 
@@ -173,10 +175,9 @@ Result<std::shared_ptr<DevicePlan>> LaneExecutor::planOf(Work& work) {
   if (plan->isComplete()) return plan;
   std::vector<lanes::End*> places;
   for (const lanes::EndOf& end : plan->ends()) {
-    ECCL_ASSIGN(const RankEnds* found,
-                kept_->endsOf(ringOf(work, end), plan->width(), meeting_,
-                              [&](Duration waited, int rank) { meeting_.waits(work, waited, rank); }));
-    places.push_back(reinterpret_cast<lanes::End*>(found->memory));
+    const auto waits = [&](Duration waited, int rank) { meeting_.waits(work, waited, rank); };
+    ECCL_ASSIGN(lanes::End* const place, kept_->endsOf(ringOf(work, end), plan->width(), meeting_, waits));
+    places.push_back(place);
   }
   ECCL_TRY(plan->complete(work, places));
   return plan;
@@ -338,7 +339,9 @@ LaneAnswer LaneExecutor::faultOf(Work& work, const lanes::Report& report) {
   if (fault == lanes::kNoFault) return LaneAnswer::done;
   if (fault == lanes::kAborted) return LaneAnswer::blocked;  // the engine is told why elsewhere
   LaneState& state = work.view.lanes[0];
-  state.fault = fault == lanes::kOtherSignature ? LaneFault::signature : LaneFault::length;
+  state.fault = fault == lanes::kOtherSignature ? LaneFault::signature
+                : fault == lanes::kOtherLength  ? LaneFault::length
+                                                : LaneFault::window;
   state.faultConnection = loadRelaxed(&report.connection);
   state.expected = loadRelaxed(&report.expected);
   state.found = loadRelaxed(&report.found);
@@ -363,7 +366,7 @@ void LaneExecutor::cancel(Work& work) {
 }
 
 void LaneExecutor::quiesce(Work& work) {
-  if (work.carried) neighbours_->quiesce(kept_->reached.isReached());
+  if (work.carried) neighbours_->quiesce(kept_->shown.isWritten());
 }
 
 void LaneExecutor::forAwaited(const Work& work, const std::function<void(int)>& visit) const {

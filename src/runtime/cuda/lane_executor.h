@@ -5,6 +5,7 @@
 // calls), are staged (staged_executor.h).
 #pragma once
 
+#include <atomic>
 #include <map>
 #include <mutex>
 #include <tuple>
@@ -61,12 +62,13 @@ class LaneExecutor final : public StagedExecutor {
 
   int rank_ = 0;
   std::shared_ptr<Neighbourhood> neighbours_;
+  std::shared_ptr<RankState> kept_;      // graphs have it, too
+  std::atomic<bool> introduced_{false};  // what is above is there
   Meeting meeting_;
   bool onDevice_ = false;  // all ranks' lanes run on GPUs
 
-  std::mutex mutex_;                 // held while a call is prepared and launched; of what follows
-  std::shared_ptr<RankState> kept_;  // graphs have it, too
-  uint64_t nextCollective_ = 0;      // the least number that may come
+  std::mutex mutex_;             // held while a call is prepared and launched; of what follows
+  uint64_t nextCollective_ = 0;  // the least number that may come
 };
 
 }  // namespace eccl::runtime::cuda

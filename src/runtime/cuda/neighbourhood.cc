@@ -265,9 +265,11 @@ void Neighbourhood::end(const ReportPlace& report) {
 }
 
 void Neighbourhood::quiesce(bool others) {
+  if (others && !revoked_.exchange(true)) rings_.revokePlaces();
   await([this, others] {
+    if (others) return false;
     std::lock_guard lock(mutex_);
-    return !others && std::all_of(outstanding_.begin(), outstanding_.end(), [](const auto& each) {
+    return std::all_of(outstanding_.begin(), outstanding_.end(), [](const auto& each) {
       return !each.second.queue.capture.goesOn() && loadAcquire(&each.first->over) != 0;
     });
   });

@@ -97,7 +97,7 @@ class Neighbourhood {
   /// After abort(): returns when no kernel that had begun touches memory any more. One that begins later
   /// touches none. Where streams hold kernels back that cannot be told, so it returns 100 ms after the abort at
   /// the latest; as it does while there are captured calls, and where kernels of `others`, other processes,
-  /// write to this one's memory: they hear of the abort by the control tree.
+  /// write to this one's memory: these find no places any more, and hear of the abort by the control tree.
   void quiesce(bool others);
 
  private:
@@ -132,7 +132,7 @@ class Neighbourhood {
   std::map<lanes::Report*, Entry> outstanding_;
   std::vector<ReportPlace> reports_;  // not used now
   std::vector<std::pair<Gpu*, Pinned>> pages_;
-  std::atomic<bool> lost_{false};
+  std::atomic<bool> lost_{false}, revoked_{false};
 };
 
 }  // namespace eccl::runtime::cuda

@@ -9,18 +9,19 @@ namespace eccl::runtime::cuda {
 RankState::~RankState() {
   if (neighbours->lost()) return;
   for (auto& [id, its] : ends) gpu.giveBack(its.memory, neighbours->blocks() * sizeof(lanes::End));
-  reached.giveBack();
+  shown.giveBack();
 }
 
-Result<RankEnds*> RankState::endsOf(const RingId& id, uint32_t width, const Meeting& meeting,
-                                    const Rings::Waits& waits) {
-  RankEnds& its = ends[id];
+Result<lanes::End*> RankState::endsOf(const RingId& id, uint32_t width, const Meeting& meeting,
+                                      const Rings::Waits& waits) {
+  Ends& its = ends[id];
   const uint32_t most = neighbours->blocks();
   if (its.memory == 0) { ECCL_ASSIGN(its.memory, gpu.take(most * sizeof(lanes::End))); }
-  if (its.filled >= width) return &its;
+  auto* const memory = reinterpret_cast<lanes::End*>(its.memory);
+  if (its.filled >= width) return memory;
   const int from = std::get<0>(id), to = std::get<1>(id), other = from == rank ? to : from;
-  const lanes::Reach* reach = nullptr;
-  if (!neighbours->isHere(other)) { ECCL_ASSIGN(reach, reached.table(other)); }
+  const lanes::Shown* table = nullptr;
+  if (!neighbours->isHere(other)) { ECCL_ASSIGN(table, shown.table(other)); }
   ECCL_ASSIGN(const auto strips, neighbours->rings().ring(id, width, rank, meeting, waits));
   std::vector<lanes::End> more;
   for (uint32_t i = its.filled; i < width; ++i) {
@@ -28,23 +29,29 @@ Result<RankEnds*> RankState::endsOf(const RingId& id, uint32_t width, const Meet
     end.receiver = strips[i].receiver;
     end.sender = strips[i].sender;
     end.next = end.releasedSeen = end.lastReference = lanes::kFirstMessage;
-    end.reach = reach;
+    end.shown = table;
     end.near = neighbours->near(from, to);
     more.push_back(end);
   }
   ECCL_TRY(
       gpu.upload(its.memory + its.filled * sizeof(lanes::End), more.data(), more.size() * sizeof(lanes::End)));
   its.filled = width;
-  return &its;
+  return memory;
 }
 
-Status RankState::offerBuffers(const Work& work, const Meeting& meeting) {
+bool RankState::hasEnds(const RingId& id, uint32_t width) const {
+  const auto found = ends.find(id);
+  return found != ends.end() && found->second.filled >= width;
+}
+
+Status RankState::showBuffers(const Work& work, const Meeting& meeting) {
+  if (!meeting.showsMemory) return {};
   for (const Space space : {Space::input, Space::output}) {
     const std::byte* const buffer = work.view.buffers[static_cast<int>(space)];
     const auto block = buffer == nullptr ? std::nullopt : UserMemory::of(gpu).find(addressOf(buffer));
     if (!block) continue;
     for (const ConnectionSpec& connection : work.program->connections)
-      if (!neighbours->isHere(connection.peer)) ECCL_TRY(reached.offer(connection.peer, *block, meeting));
+      if (!neighbours->isHere(connection.peer)) ECCL_TRY(shown.show(connection.peer, *block, meeting));
   }
   return {};
 }

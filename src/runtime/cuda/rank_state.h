@@ -6,36 +6,38 @@
 
 #include "runtime/cuda/call_order.h"
 #include "runtime/cuda/neighbourhood.h"
-#include "runtime/cuda/reach.h"
+#include "runtime/cuda/shown_memory.h"
 
 namespace eccl::runtime::cuda {
-
-/// The ends of a ring that are one rank's, of all strips, in its GPU's memory.
-struct RankEnds {
-  Address memory = 0;
-  uint32_t filled = 0;
-};
 
 /// Owner: the rank's executor, and graphs with calls of the rank. Under the executor's lock, with the GPU's
 /// context current. Errors: those of the rings and of the driver.
 struct RankState {
   RankState(Gpu& of, std::shared_ptr<Neighbourhood> with, int which)
-      : gpu(of), neighbours(std::move(with)), rank(which), order(of), reached(of) {}
+      : gpu(of), neighbours(std::move(with)), rank(which), order(of), shown(of) {}
   ~RankState();
   RankState(const RankState&) = delete;
 
-  /// The first `width` strips of a ring, at least, whose memory has been offered. May wait for the other rank:
-  /// Rings::ring().
-  Result<RankEnds*> endsOf(const RingId& id, uint32_t width, const Meeting& meeting, const Rings::Waits& waits);
-  /// Offers the buffers of a call to ranks of other processes.
-  Status offerBuffers(const Work& work, const Meeting& meeting);
+  /// The ends of a ring that are this rank's: of the first `width` strips at least, whose memory has been
+  /// offered. May wait for the other rank: Rings::ring().
+  Result<lanes::End*> endsOf(const RingId& id, uint32_t width, const Meeting& meeting,
+                             const Rings::Waits& waits);
+  /// Whether endsOf() would wait for nothing.
+  bool hasEnds(const RingId& id, uint32_t width) const;
+  /// Shows ranks of other processes the buffers of a call, which may tell them of these.
+  Status showBuffers(const Work& work, const Meeting& meeting);
 
   Gpu& gpu;
   const std::shared_ptr<Neighbourhood> neighbours;
   const int rank;
-  std::map<RingId, RankEnds> ends;
+  /// Of all strips, in the GPU's memory.
+  struct Ends {
+    Address memory = 0;
+    uint32_t filled = 0;
+  };
+  std::map<RingId, Ends> ends;
   CallOrder order;
-  ReachedMemory reached;
+  ShownMemory shown;
 };
 
 }  // namespace eccl::runtime::cuda

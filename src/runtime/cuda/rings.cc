@@ -1,6 +1,6 @@
 #include "runtime/cuda/rings.h"
 
-#include "runtime/cuda/reach.h"
+#include "runtime/cuda/said.h"
 #include "transport/net/bytes.h"
 
 namespace eccl::runtime::cuda {
@@ -31,6 +31,19 @@ void Rings::giveBack() {
     for (const Offer& offer : heard.offers) {
       if (const auto data = Loans::of(gpu).borrow(offer.ticket); data.ok()) Loans::of(gpu).giveBack(*data);
     }
+  }
+}
+
+void Rings::revokePlaces() {
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  if (!lock) return;  // who has it makes a ring, and may wait for the driver
+  for (auto& [id, ring] : rings_) {
+    const auto& [from, to, channel, tag] = id;
+    if (isHere(from)) continue;
+    Gpu& gpu = *gpus_[static_cast<size_t>(to)];
+    const Entered entered(gpu.driver(), gpu.context());
+    if (!entered.status().ok()) continue;
+    for (lanes::AtSender* sender : ring.senders) gpu.clear(addressOf(sender->places), sizeof sender->places);
   }
 }
 
@@ -78,13 +91,14 @@ Status Rings::offer(const RingId& id, uint32_t width, int own, const Meeting& me
 
 Status Rings::hear(int own, int from, std::string_view message) {
   transport::ByteReader reader(message);
+  const auto said = reader.get<Said>();
   const auto source = reader.get<int32_t>(), target = reader.get<int32_t>();
   const auto channel = reader.get<int16_t>(), tag = reader.get<int16_t>();
   const auto strips = reader.get<uint32_t>();
   const auto ticket = reader.get<Ticket>();
   const bool ours = (source == from && target == own) || (source == own && target == from);
   std::lock_guard lock(hearing_);
-  if (!reader.finished() || !ours || isHere(from) || strips == 0 || strips > kMostStrips)
+  if (!reader.finished() || said != Said::ring || !ours || isHere(from) || strips == 0 || strips > kMostStrips)
     return Status::error(
         eccl::Code::remote,
         "rank %d sent rank %d an offer of memory that is none: is another version of ECCL there?", from, own);

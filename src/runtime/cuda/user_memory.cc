@@ -3,7 +3,7 @@
 namespace eccl::runtime::cuda {
 namespace {
 
-/// Less is not worth a page of the driver's to itself, which what others can be given has to have.
+/// Less is not worth a page of the driver's to itself, which what others can be shown has to have.
 constexpr size_t kLeastShared = 1 << 20;
 
 }  // namespace
@@ -17,41 +17,43 @@ UserMemory& UserMemory::of(Gpu& gpu) {
   return *its;
 }
 
-Result<Address> UserMemory::allocate(size_t bytes) {
-  const bool shared = bytes >= kLeastShared;
-  if (shared) bytes = Loans::pages(bytes);
+Address UserMemory::takeFree(size_t least, size_t most) {
   std::lock_guard lock(mutex_);
-  if (const auto at = free_.lower_bound(bytes); shared && at != free_.end() && at->first / 2 <= bytes) {
-    const Address address = at->second;
-    blocks_[address] = at->first;
-    free_.erase(at);
-    return address;
-  }
+  const auto at = free_.lower_bound(least);
+  if (at == free_.end() || at->first > most) return 0;
+  const Address address = at->second;
+  blocks_[address] = at->first;
+  free_.erase(at);
+  return address;
+}
+
+// The driver is asked without the lock, which calls take: it may wait for a stream that waits for a call.
+Result<Address> UserMemory::allocate(size_t bytes) {
+  const bool shared = bytes >= kLeastShared && bytes < SIZE_MAX / 2;
+  if (shared) bytes = Loans::pages(bytes);
+  if (const Address address = shared ? takeFree(bytes, 2 * bytes) : 0; address != 0) return address;
   const Entered entered(gpu_.driver(), gpu_.context());
   ECCL_TRY(entered.status());
   Address address = 0;
-  ECCL_TRY(gpu_.driver().check(gpu_.driver().cuMemAlloc(&address, bytes), "cuMemAlloc", "of %zu bytes on %s",
-                               bytes, gpu_.name().c_str()));
-  if (shared) blocks_[address] = bytes;
+  const DriverCode code = gpu_.driver().cuMemAlloc(&address, bytes);
+  if (code == kOutOfMemory && shared) address = takeFree(bytes, SIZE_MAX);
+  if (address == 0)
+    ECCL_TRY(gpu_.driver().check(code, "cuMemAlloc", "of %zu bytes on %s", bytes, gpu_.name().c_str()));
+  if (code != kSuccess || !shared) return address;
+  std::lock_guard lock(mutex_);
+  blocks_[address] = bytes;
   return address;
 }
 
 Status UserMemory::free(Address address) {
-  const Entered entered(gpu_.driver(), gpu_.context());
-  ECCL_TRY(entered.status());
-  bool lent;
   {
     std::lock_guard lock(mutex_);
-    lent = lent_.count(address) != 0;
-    if (!lent) blocks_.erase(address);
+    const auto block = blocks_.extract(address);
+    if (lent_.count(address) != 0) return free_.emplace(block.mapped(), address), Status();
   }
-  if (!lent)
-    return gpu_.driver().check(gpu_.driver().cuMemFree(address), "cuMemFree", "on %s", gpu_.name().c_str());
-  // As cuMemFree does: calls that use it are over then.
-  const DriverCode waited = gpu_.driver().cuCtxSynchronize();
-  std::lock_guard lock(mutex_);
-  if (const auto block = blocks_.extract(address)) free_.emplace(block.mapped(), address);
-  return gpu_.driver().check(waited, "cuCtxSynchronize", "on %s", gpu_.name().c_str());
+  const Entered entered(gpu_.driver(), gpu_.context());
+  ECCL_TRY(entered.status());
+  return gpu_.driver().check(gpu_.driver().cuMemFree(address), "cuMemFree", "on %s", gpu_.name().c_str());
 }
 
 std::optional<UserMemory::Block> UserMemory::find(Address address) {
@@ -64,10 +66,11 @@ std::optional<UserMemory::Block> UserMemory::find(Address address) {
 }
 
 Result<Ticket> UserMemory::lend(const Block& block) {
-  std::lock_guard lock(mutex_);
-  ECCL_ASSIGN(const Ticket ticket, Loans::of(gpu_).ticketOf(block.begin));
-  lent_.insert(block.begin);
-  return ticket;
+  {
+    std::lock_guard lock(mutex_);
+    lent_.insert(block.begin);
+  }
+  return Loans::of(gpu_).ticketOf(block.begin);
 }
 
 }  // namespace eccl::runtime::cuda

@@ -81,6 +81,8 @@ struct Meeting {
   /// A call that the engine does not know yet has waited so long for something that a rank has to say: whoever
   /// looks after stalls looks into it. By the thread that waits, without locks.
   std::function<void(Work& work, Duration waited, int rank)> waits;
+  /// Ranks of other processes may read and write the caller's buffers, where executors can have it so.
+  bool showsMemory = true;
   /// Why the communicator has failed.
   std::function<Status()> failure;
   /// A rank, for people.
@@ -184,7 +186,7 @@ class Executor : public std::enable_shared_from_this<Executor> {
   /// that begin together; their views have plan and buffers, and their executors the same place(). `reached` is
   /// called once, by any thread, when they may begin: when all that the stream was given before is done, or at
   /// once if advance() waits for that. Any thread; waits for nothing, but, the first time that a call is made,
-  /// for other ranks to make theirs.
+  /// for other ranks to make theirs, and for the device's driver, where another rank has shown memory since.
   virtual Result<std::unique_ptr<StreamGate>> enter(void* stream, std::span<Work* const> works,
                                                     std::function<void()> reached) = 0;
   /// Whether Runs like this read an operator's scalar themselves, in the executor's memory, when their turn in

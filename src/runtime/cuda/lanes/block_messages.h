@@ -60,13 +60,16 @@ class BlockMessages : protected BlockView<Block> {
     if (acquire(&header.sequence, end.near) != end.next + 1) return false;
     const uint64_t expected = move.relay ? header.length : length;
     if (!matches(end, header.signature, header.length, expected)) return false;
-    if (move.relay) s_.length = expected;
+    if (move.relay) {
+      if (expected > kSlotBytes) return fail(end, kOtherLength, kSlotBytes, expected);
+      s_.length = expected;
+    }
     const uint64_t reference = header.reference;
     const Way way = reference == 0 ? Way::slot : reference == kPlaced ? Way::place : Way::reference;
     std::byte* at = end.receiver->slots[slot];
     if (way == Way::reference) {
       at = whereIs(end, reference, expected);
-      if (at == nullptr) return fail(end, kOtherLength, expected, 0);
+      if (at == nullptr) return fail(end, kOtherMemory, 0, reference);
     }
     s_.found[o] = {at, 0, operand.end, way, operand.pre};
     address(move, o, at);
@@ -99,24 +102,27 @@ class BlockMessages : protected BlockView<Block> {
   ECCL_DEVICE static uint64_t sayWhere(const End& end, const std::byte* at, uint64_t length) {
     const auto address = reinterpret_cast<uint64_t>(at);
     if (end.near) return address;
-    if (end.reach == nullptr) return 0;
-    const uint64_t blocks = acquire(&end.reach->ours, false);
+    if (end.shown == nullptr || loadRelaxed(&end.shown->ours) == 0) return 0;
+    const uint64_t blocks = acquire(&end.shown->ours, false);
     for (uint64_t b = 0; b < blocks; ++b) {
-      const Reach::Block& block = end.reach->our[b];
+      const Shown::Block& block = end.shown->our[b];
       const uint64_t offset = address - block.begin;
-      if (offset < block.bytes && length <= block.bytes - offset) return Reach::at(b, offset);
+      if (offset < block.bytes && length <= block.bytes - offset) return Shown::at(b, offset);
     }
     return 0;
   }
-  /// Where memory is that the other end has told of; null: it has given nothing there.
+  /// Where memory is that the other end has told of; null: it has shown nothing there.
   ECCL_DEVICE static std::byte* whereIs(const End& end, uint64_t said, uint64_t length) {
     if (end.near) return reinterpret_cast<std::byte*>(said);
-    const uint64_t number = (said >> Reach::kOffsetBits) - 1;  // of 0: no block has it
-    const uint64_t offset = said & ((uint64_t{1} << Reach::kOffsetBits) - 1);
-    if (end.reach == nullptr || number >= acquire(&end.reach->theirs, false)) return nullptr;
-    const Reach::Block& block = end.reach->their[number];
+    const uint64_t number = (said >> Shown::kOffsetBits) - 1;  // of 0: no block has it
+    const uint64_t offset = said & ((uint64_t{1} << Shown::kOffsetBits) - 1);
+    if (end.shown == nullptr || number >= acquire(&end.shown->theirs, false)) return nullptr;
+    const Shown::Block& block = end.shown->their[number];
     if (offset > block.bytes || length > block.bytes - offset) return nullptr;
     return reinterpret_cast<std::byte*>(block.begin + offset);
+  }
+  ECCL_DEVICE static bool mayTell(const End& end, const Move& move, uint64_t length) {
+    return (end.near || end.shown != nullptr) && length >= kDirectBytes && move.pieces == 1;
   }
 
   ECCL_DEVICE bool lookForRoom(uint32_t i, const Move& move, const Strip& strip, const BlockOperand& operand,
@@ -132,7 +138,7 @@ class BlockMessages : protected BlockView<Block> {
     if (move.relay || length <= kLineBytes) {
       found = inLines(operand, end.receiver->lines[slot],
                       end.next);  // of one passed on the length is not known yet
-    } else if ((end.near || end.reach != nullptr) && length >= kDirectBytes && move.pieces == 1) {
+    } else if (mayTell(end, move, length)) {
       const Place& place = end.sender->places[end.next % (2 * kSlots)];
       const BlockOperand& from = *operandsOf(i, move);
       const bool stays = from.stable && from.end < 0 && move.sources == 1 && !copiesScaled(from);
@@ -140,7 +146,8 @@ class BlockMessages : protected BlockView<Block> {
       if (said != 0) {
         found.way = Way::reference;
         found.at = reinterpret_cast<std::byte*>(said);
-      } else if (acquire(&place.sequence, end.near) == end.next + 1 && place.length == length &&
+      } else if ((end.near || loadRelaxed(&end.shown->theirs) > 0) &&
+                 acquire(&place.sequence, end.near) == end.next + 1 && place.length == length &&
                  place.signature == s_.call.signature) {
         std::byte* const at = whereIs(end, place.address, length);
         if (at != nullptr) found.way = Way::place, found.at = at;
@@ -197,9 +204,8 @@ class BlockMessages : protected BlockView<Block> {
           if (operands[o].end < 0) continue;
           End& end = s_.ends[strip.endsAt + static_cast<uint32_t>(operands[o].end)];
           const uint64_t message = end.considered++;
-          if ((!end.near && end.reach == nullptr) || move.relay || move.sources != 1 ||
-              move.destinations == 0 || move.pieces != 1 || move.post || length < kDirectBytes ||
-              !operands[1].posted)
+          if (!mayTell(end, move, length) || move.relay || move.sources != 1 || move.destinations == 0 ||
+              move.post || !operands[1].posted)
             continue;
           std::byte* const wanted = inMemory(inBuffer(operands[1]), *piecesOf(i, move), 0, strip.postTile,
                                              boundsOf(strip.postTile, strip.number).begin);

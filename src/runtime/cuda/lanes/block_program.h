@@ -35,24 +35,24 @@ inline constexpr uint32_t kLines = 1 + kLineBytes / 8;
 struct alignas(32) Header {
   uint64_t sequence;  // the message's number + 1
   uint32_t signature, length;
-  uint64_t reference;  // where the data is instead of the slot; 0: there. See Reach
+  uint64_t reference;  // where the data is instead of the slot; 0: there. See Shown
 };
 /// Where the receiver wants message number `sequence` - 1 to be written, if it is what is expected.
 struct alignas(32) Place {
-  uint64_t sequence, address;  // see Reach
+  uint64_t sequence, address;  // see Shown
   uint32_t length, signature;
 };
 
 /// Memory of ecclMemAlloc that two processes reach, as one rank's kernels know it that have messages with a
-/// rank of the other process. What one of them says of it is a number of a block and an offset (Reach::at()),
+/// rank of the other process. What one of them says of it is a number of a block and an offset (Shown::at()),
 /// as each has it at addresses of its own; between ranks of one process it is the address.
-struct Reach {
+struct Shown {
   struct Block {
     uint64_t begin, bytes;
   };
   static constexpr uint32_t kMost = 32;  // blocks
   uint64_t ours, theirs;                 // so many are there, written after the blocks
-  Block our[kMost], their[kMost];        // that the other one reaches; that it has given this one
+  Block our[kMost], their[kMost];        // that the other one has opened; that it has shown
 
   static constexpr uint32_t kOffsetBits = 48;
   ECCL_DEVICE static uint64_t at(uint64_t block, uint64_t offset) {
@@ -81,7 +81,7 @@ struct End {
   uint64_t releasedSeen;   // sender: so many were, at least
   uint64_t lastReference;  // sender: messages before this one may refer to memory of the caller
   uint64_t considered;     // receiver: messages before this one have been considered for a place
-  const Reach* reach;      // null: no memory is reached from both sides, or all, if they are near
+  const Shown* shown;      // null: no memory is reached from both sides, or all, if they are near
   int32_t connection;      // of the Program, in a kernel
   bool near;               // both ends are of one process and on one GPU: its own order is enough
 };
@@ -158,7 +158,7 @@ static_assert(sizeof(BlockProgram) % 16 == 0);
 inline constexpr uint32_t kListBytes = 16 << 10;
 
 /// Why a call has failed on the device.
-enum Fault : uint32_t { kNoFault, kOtherSignature, kOtherLength, kAborted };
+enum Fault : uint32_t { kNoFault, kOtherSignature, kOtherLength, kOtherMemory, kAborted };
 
 /// In host memory that the device reaches: what has come of a call.
 struct alignas(64) Report {

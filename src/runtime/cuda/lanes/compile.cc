@@ -36,6 +36,9 @@ class Compiler {
         if (const int32_t other = made_.moves[lane.firstMove + m].waitLane; other >= 0)
           made_.lane[static_cast<size_t>(other)].awaited = true;
     ECCL_TRY(share());
+    made_.tells =
+        std::min(made_.program.strip, longestPart(plan_)) >= kDirectBytes &&
+        std::any_of(made_.lane.begin(), made_.lane.end(), [&](const LanePlan& lane) { return tells(lane); });
     if (made_.program.tiles == 1 && made_.program.served == 1) shorten();
     return std::move(made_);
   }
@@ -168,6 +171,17 @@ class Compiler {
       made_.ends.push_back({nullptr, connection, 0, !sends});
     }
     return at->second;
+  }
+
+  /// Whether a message of the lane may refer to memory or have a place in it.
+  bool tells(const LanePlan& lane) const {
+    for (uint32_t m = 0; m < lane.moves; ++m) {
+      const Move& move = made_.moves[lane.firstMove + m];
+      const BlockOperand* const operands = &made_.operands[lane.firstOperand + move.firstOperand];
+      if (move.relay || move.pieces != 1 || move.sources != 1 || move.destinations == 0) continue;
+      if (operands[0].end < 0 ? operands[0].stable : operands[1].posted) return true;
+    }
+    return false;
   }
 
   /// How many strips of lanes each block serves.

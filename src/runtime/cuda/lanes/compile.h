@@ -18,6 +18,7 @@ struct Compiled {
   std::vector<Piece> pieces;
   std::vector<EndOf> ends;  // whose strips have no place yet
   bool isShort = false;     // short_block.h makes it; what is empty has been left out
+  bool tells = false;       // a message may refer to the caller's memory, or be written to it
   size_t scratchBytes = 0;
   uint32_t blocks = 0;  // of this rank
 
