@@ -139,10 +139,6 @@ void Gpu::note(Address word, uint64_t value) {
   if (openUploads().ok()) driver_.cuStreamWriteValue64(uploads_, word, value, 0);
 }
 
-void Gpu::clear(Address from, size_t bytes) {
-  if (openUploads().ok()) driver_.cuMemsetD8Async(from, 0, bytes, uploads_);
-}
-
 /// And waits for it.
 Status Gpu::copy(Address to, Address from, size_t bytes) {
   ECCL_TRY(driver_.check(driver_.cuMemcpyAsync(to, from, bytes, uploads_), "cuMemcpyAsync",

@@ -61,8 +61,6 @@ class Gpu {
   Status download(void* to, Address from, size_t bytes);
   /// Has a word of memory that it reaches be written, and waits for nothing. Its context is current.
   void note(Address word, uint64_t value);
-  /// The same for zeroes.
-  void clear(Address from, size_t bytes);
   /// A staged call is in `stream`, with copies that wait for other ranks, until `over` holds its value. Warns
   /// once if more streams have some than the driver copies for side by side: the others' may come behind them.
   void noteStaged(NativeStream stream, const Word& over);

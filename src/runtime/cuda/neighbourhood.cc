@@ -265,7 +265,6 @@ void Neighbourhood::end(const ReportPlace& report) {
 }
 
 void Neighbourhood::quiesce(bool others) {
-  if (others && !revoked_.exchange(true)) rings_.revokePlaces();
   await([this, others] {
     if (others) return false;
     std::lock_guard lock(mutex_);

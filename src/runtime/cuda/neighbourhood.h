@@ -132,7 +132,7 @@ class Neighbourhood {
   std::map<lanes::Report*, Entry> outstanding_;
   std::vector<ReportPlace> reports_;  // not used now
   std::vector<std::pair<Gpu*, Pinned>> pages_;
-  std::atomic<bool> lost_{false}, revoked_{false};
+  std::atomic<bool> lost_{false};
 };
 
 }  // namespace eccl::runtime::cuda

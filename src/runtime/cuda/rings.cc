@@ -34,19 +34,6 @@ void Rings::giveBack() {
   }
 }
 
-void Rings::revokePlaces() {
-  const std::unique_lock lock(mutex_, std::try_to_lock);
-  if (!lock) return;  // who has it makes a ring, and may wait for the driver
-  for (auto& [id, ring] : rings_) {
-    const auto& [from, to, channel, tag] = id;
-    if (isHere(from)) continue;
-    Gpu& gpu = *gpus_[static_cast<size_t>(to)];
-    const Entered entered(gpu.driver(), gpu.context());
-    if (!entered.status().ok()) continue;
-    for (lanes::AtSender* sender : ring.senders) gpu.clear(addressOf(sender->places), sizeof sender->places);
-  }
-}
-
 void Rings::abort() {
   std::lock_guard lock(hearing_);
   aborted_ = true;

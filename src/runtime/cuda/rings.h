@@ -50,9 +50,6 @@ class Rings {
                                       const Waits& waits);
   /// Nobody waits any longer.
   void abort();
-  /// After that: kernels of other processes that have not begun to write to a place of this one's will not.
-  /// Waits for nothing; does nothing while a ring is being made.
-  void revokePlaces();
   /// Once, at the end: no kernel of this process uses a ring any more.
   void giveBack();
 

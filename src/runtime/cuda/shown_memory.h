@@ -30,7 +30,7 @@ class ShownMemory {
 
   /// What kernels look at, for messages with a rank of another process.
   Result<const lanes::Shown*> table(int peer);
-  /// A call may tell the rank of memory in the block. Waits for nothing.
+  /// A call may tell the rank of memory in the block. Asks the driver if that is new.
   Status show(int peer, const UserMemory::Block& block, const Meeting& meeting);
   /// What another rank has told. Error (remote): it is no such message.
   Status hear(int from, std::string_view message);

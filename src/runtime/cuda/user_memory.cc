@@ -36,7 +36,7 @@ Result<Address> UserMemory::allocate(size_t bytes) {
   ECCL_TRY(entered.status());
   Address address = 0;
   const DriverCode code = gpu_.driver().cuMemAlloc(&address, bytes);
-  if (code == kOutOfMemory && shared) address = takeFree(bytes, SIZE_MAX);
+  if (code == kOutOfMemory) address = takeFree(bytes, SIZE_MAX);
   if (address == 0)
     ECCL_TRY(gpu_.driver().check(code, "cuMemAlloc", "of %zu bytes on %s", bytes, gpu_.name().c_str()));
   if (code != kSuccess || !shared) return address;
@@ -49,7 +49,7 @@ Status UserMemory::free(Address address) {
   {
     std::lock_guard lock(mutex_);
     const auto block = blocks_.extract(address);
-    if (lent_.count(address) != 0) return free_.emplace(block.mapped(), address), Status();
+    if (block && lent_.count(address) != 0) return free_.emplace(block.mapped(), address), Status();
   }
   const Entered entered(gpu_.driver(), gpu_.context());
   ECCL_TRY(entered.status());
@@ -66,11 +66,17 @@ std::optional<UserMemory::Block> UserMemory::find(Address address) {
 }
 
 Result<Ticket> UserMemory::lend(const Block& block) {
+  bool isNew;
   {
     std::lock_guard lock(mutex_);
-    lent_.insert(block.begin);
+    isNew = lent_.insert(block.begin).second;  // first: it is not freed any more
   }
-  return Loans::of(gpu_).ticketOf(block.begin);
+  Result<Ticket> ticket = Loans::of(gpu_).ticketOf(block.begin);
+  if (!ticket.ok() && isNew) {
+    std::lock_guard lock(mutex_);
+    lent_.erase(block.begin);
+  }
+  return ticket;
 }
 
 }  // namespace eccl::runtime::cuda

@@ -186,7 +186,7 @@ class Executor : public std::enable_shared_from_this<Executor> {
   /// that begin together; their views have plan and buffers, and their executors the same place(). `reached` is
   /// called once, by any thread, when they may begin: when all that the stream was given before is done, or at
   /// once if advance() waits for that. Any thread; waits for nothing, but, the first time that a call is made,
-  /// for other ranks to make theirs, and for the device's driver, where another rank has shown memory since.
+  /// for other ranks to make theirs, and for the device's driver, where this or another rank has memory to show.
   virtual Result<std::unique_ptr<StreamGate>> enter(void* stream, std::span<Work* const> works,
                                                     std::function<void()> reached) = 0;
   /// Whether Runs like this read an operator's scalar themselves, in the executor's memory, when their turn in

@@ -188,6 +188,7 @@ class LaneBlock : BlockCarry<E, Block> {
   /// All threads have come from one of the block's votes.
   ECCL_DEVICE void end() {
     const BlockProgram& program = s_.program;
+    if (stopped_) takePlacesBack();
     for (uint32_t i = 0; i < served_; ++i) {
       const Strip& strip = s_.strips[i];
       for (uint32_t e = thread(); e < s_.lanes[i].ends; e += block_.threads())
@@ -198,6 +199,17 @@ class LaneBlock : BlockCarry<E, Block> {
     }
     block_.sync();  // the host may use the memory again then: no test sees that
     close(stopped_);
+  }
+
+  /// Of a call that ends before its time: kernels of another process that have not begun to write to a place of
+  /// it will not, though they may hear of the end later.
+  ECCL_DEVICE void takePlacesBack() {
+    for (uint32_t e = thread(); e < endCount_; e += block_.threads()) {
+      const End& end = s_.ends[e];
+      if (end.shown == nullptr) continue;
+      for (Place& place : end.sender->places) storeHint(&place.sequence, uint64_t{0});
+    }
+    fence(false);
   }
 
   static constexpr uint32_t kTilesPerReport = 256;
