@@ -41,13 +41,13 @@ using ControlFunction = Control*();
 
 /// As ECCL_CUDA_FUNCTIONS: what tests and programs use, and the module does not.
 #define ECCL_CUDA_TEST_FUNCTIONS(F)                                               \
-  F(cuCtxSynchronize, ())                                                         \
   F(cuCtxSetCurrent, (Context context))                                           \
   F(cuMemFreeHost, (void* memory))                                                \
   F(cuMemcpy, (Address to, Address from, size_t bytes))                           \
   F(cuEventQuery, (Event event))                                                  \
   F(cuEventSynchronize, (Event event))                                            \
   F(cuEventElapsedTime, (float* milliseconds, Event from, Event to))              \
+  F(cuCtxSynchronize, ())                                                         \
   F(cuStreamQuery, (NativeStream stream))                                         \
   F(cuStreamBeginCapture, (NativeStream stream, int mode))                        \
   F(cuStreamEndCapture, (NativeStream stream, Graph * graph))                     \

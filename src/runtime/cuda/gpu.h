@@ -102,4 +102,13 @@ class Gpu {
   Function kernels_[kDataTypes] = {};
 };
 
+/// The T of a GPU, made from it by the first call. Owner: the process, for ever. Any thread.
+template <class T>
+T& onlyOf(Gpu& gpu) {
+  static std::mutex mutex;
+  static auto* const known = new std::map<Gpu*, T>;
+  std::lock_guard lock(mutex);
+  return known->try_emplace(&gpu, gpu).first->second;
+}
+
 }  // namespace eccl::runtime::cuda

@@ -18,12 +18,7 @@ size_t Loans::pages(size_t bytes) {
 }
 
 Loans& Loans::of(Gpu& gpu) {
-  static std::mutex mutex;
-  static auto* const known = new std::map<Gpu*, Loans*>;
-  std::lock_guard lock(mutex);
-  Loans*& loans = (*known)[&gpu];
-  if (loans == nullptr) loans = new Loans(gpu);
-  return *loans;
+  return onlyOf<Loans>(gpu);
 }
 
 Result<Loan> Loans::lend(size_t bytes) {
@@ -78,8 +73,7 @@ Result<Address> Loans::open(const Ticket& ticket) {
 }
 
 Result<Address> Loans::borrow(const Ticket& ticket) {
-  std::lock_guard lock(mutex_);
-  ECCL_ASSIGN(const Address memory, open(ticket));
+  ECCL_ASSIGN(const Address memory, reach(ticket));
   return memory + Loan::kHeader;
 }
 

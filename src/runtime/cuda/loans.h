@@ -42,6 +42,7 @@ struct Loan {
 class Loans {
  public:
   static Loans& of(Gpu& gpu);
+  explicit Loans(Gpu& gpu) : gpu_(gpu) {}
 
   /// `bytes` of zeroed memory.
   Result<Loan> lend(size_t bytes);
@@ -77,7 +78,6 @@ class Loans {
   Status tryDoor(const Door& door);
 
  private:
-  explicit Loans(Gpu& gpu) : gpu_(gpu) {}
   /// Under the mutex: opens it, or makes its handle, if that was not done yet.
   Result<Address> open(const Ticket& ticket);
   Result<Ticket> find(Address block);

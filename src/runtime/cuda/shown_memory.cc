@@ -66,7 +66,8 @@ Status ShownMemory::hear(int from, std::string_view message) {
   if (!valid || !reader.finished() || ++told_[from] > 2 * lanes::Shown::kMost)
     return Status::error(
         eccl::Code::remote,
-        "rank %d says of memory that two processes reach what cannot be: is another version of ECCL there?",
+        "rank %d sent a message about memory that it shows, and it makes no sense: is another version of ECCL "
+        "there?",
         from);
   heard_.push_back(heard);
   any_.store(true, std::memory_order_release);

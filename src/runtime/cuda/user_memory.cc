@@ -9,12 +9,7 @@ constexpr size_t kLeastShared = 1 << 20;
 }  // namespace
 
 UserMemory& UserMemory::of(Gpu& gpu) {
-  static std::mutex mutex;
-  static auto* const known = new std::map<Gpu*, UserMemory*>;
-  std::lock_guard lock(mutex);
-  UserMemory*& its = (*known)[&gpu];
-  if (its == nullptr) its = new UserMemory(gpu);
-  return *its;
+  return onlyOf<UserMemory>(gpu);
 }
 
 Address UserMemory::takeFree(size_t least, size_t most) {

@@ -19,6 +19,7 @@ namespace eccl::runtime::cuda {
 class UserMemory {
  public:
   static UserMemory& of(Gpu& gpu);
+  explicit UserMemory(Gpu& gpu) : gpu_(gpu) {}
 
   /// Not zeroed.
   Result<Address> allocate(size_t bytes);
@@ -35,7 +36,6 @@ class UserMemory {
   Result<Ticket> lend(const Block& block);
 
  private:
-  explicit UserMemory(Gpu& gpu) : gpu_(gpu) {}
   /// A free block of such a size; 0: there is none.
   Address takeFree(size_t least, size_t most);
 
