@@ -15,16 +15,22 @@ namespace eccl {
 class ShortLock {
  public:
   void lock() {
-    for (int i = 0; taken_.exchange(true, std::memory_order_acquire); ++i) {
-      if (i < kLooks)
-        relaxProcessor();
-      else
-        std::this_thread::sleep_for(kSleep);
-    }
+    if (taken_.exchange(true, std::memory_order_acquire)) [[unlikely]]
+      await();
   }
   void unlock() { taken_.store(false, std::memory_order_release); }
 
  private:
+  [[gnu::noinline]] void await() {
+    int looks = 0;
+    do {
+      if (++looks < kLooks)
+        relaxProcessor();
+      else
+        std::this_thread::sleep_for(kSleep);
+    } while (taken_.exchange(true, std::memory_order_acquire));
+  }
+
   static constexpr int kLooks = 100;
   static constexpr Duration kSleep = std::chrono::microseconds(50);
   std::atomic<bool> taken_{false};

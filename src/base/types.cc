@@ -14,14 +14,6 @@ const char* nameOf(RedOp op) {
   return names[static_cast<int>(op)];
 }
 
-const char* apiNameOf(Collective collective) {
-  static constexpr const char* names[kCollectives] = {
-      "ecclAllReduce",      "ecclAllGather", "ecclReduceScatter", "ecclBroadcast", "ecclReduce",
-      "ecclGather",         "ecclScatter",   "ecclAlltoAll",      "ecclAlltoAllv", "ecclAllGatherv",
-      "ecclReduceScatterv", "ecclBarrier",   "ecclSend",          "ecclRecv"};
-  return names[static_cast<int>(collective)];
-}
-
 const char* nameOf(Collective collective) {
   return apiNameOf(collective) + sizeof("eccl") - 1;
 }

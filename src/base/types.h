@@ -40,7 +40,13 @@ const char* nameOf(RedOp op);
 /// "AllReduce", "AlltoAllv", "Send", …: the API's spelling.
 const char* nameOf(Collective collective);
 /// "ecclAllReduce", …: the function of the C API.
-const char* apiNameOf(Collective collective);
+inline constexpr const char* kApiNames[kCollectives] = {
+    "ecclAllReduce",      "ecclAllGather", "ecclReduceScatter", "ecclBroadcast", "ecclReduce",
+    "ecclGather",         "ecclScatter",   "ecclAlltoAll",      "ecclAlltoAllv", "ecclAllGatherv",
+    "ecclReduceScatterv", "ecclBarrier",   "ecclSend",          "ecclRecv"};
+constexpr const char* apiNameOf(Collective collective) {
+  return kApiNames[static_cast<int>(collective)];
+}
 
 /// True for the operations that combine contributions with a RedOp.
 constexpr bool reduces(Collective c) {

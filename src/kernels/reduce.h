@@ -82,6 +82,10 @@ constexpr bool isCopy(const ReduceTask& task) {
 /// default floating-point mode: nearest, subnormals kept.
 void reduce(const ReduceTask& task);
 
+/// What does the same for tasks like this one, of which only the addresses and the number of destinations
+/// change: a few elements, for which looking at a task takes longer than working. Null: reduce() has to do.
+void (*fewReducer(const ReduceTask& task))(const ReduceTask&);
+
 /// Whether copyShort() makes it: a few elements, where finding the fastest way takes longer than going it.
 constexpr bool isShortCopy(const ReduceTask& task) {
   return isCopy(task) && task.streamed == 0 && task.count <= 64;

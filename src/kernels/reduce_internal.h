@@ -11,6 +11,12 @@ namespace eccl::kernels {
 /// reduceReference() for the elements from `first` on: the SIMD variants leave it what fills no vector.
 void reduceReferenceFrom(const ReduceTask& task, size_t first);
 
+/// Whether it combines two sources and scales nothing, as most do.
+constexpr bool isUnscaledPair(const ReduceTask& task) {
+  return task.sources == 2 && task.pre[0].kind == Scale::Kind::none && task.pre[1].kind == Scale::Kind::none &&
+         task.post.kind == Scale::Kind::none;
+}
+
 /// The room that findSimdVariants() needs.
 inline constexpr size_t kMaxSimdVariants = 3;
 

@@ -170,6 +170,32 @@ TEST_P(Variants, GiveTheReferencesBits) {
   }
 }
 
+class FewReducer : public Variants {};
+
+TEST_P(FewReducer, GivesTheReferencesBits) {
+  int found = 0;
+  for (int repeat = 0; repeat < 600; ++repeat) {
+    ReduceTask task = this->task(repeat % 10 == 0 ? 3 : 2, random_() % 40);
+    task.destinations = static_cast<uint8_t>(1 + random_() % kMaxOperands);
+    if (repeat % 10 == 1) applyScaling(Scaling::preAll, task, random_);
+    const auto few = fewReducer(task);
+    if (repeat % 10 < 2 || few == nullptr) {
+      EXPECT_EQ(nullptr, few) << "it takes neither three sources nor scaled ones";
+      continue;
+    }
+    ++found;
+    std::vector<Bytes> inputs;
+    for (int s = 0; s < 2; ++s) {
+      inputs.push_back(elements::randomBits(task.type, task.count, random_));
+      if (repeat % 3 == 0) elements::sprinkleSpecials(task.type, inputs.back(), random_);
+    }
+    const int inPlace = static_cast<int>(random_() % 3) - 1;
+    const Bytes expected = run(reference(), task, inputs, inPlace, random_);
+    ASSERT_TRUE(sameBits(task, inputs, expected, run({"few", few}, task, inputs, inPlace, random_)));
+  }
+  EXPECT_GE(found, 30) << "a float or two are few";
+}
+
 class NarrowVariants : public Variants {};
 
 /// Of the 8-bit types all pairs, of the 16-bit types all values with a few others: no code is left to chance.
@@ -199,6 +225,10 @@ TEST_P(NarrowVariants, GiveTheReferencesBitsForAllCodes) {
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(Variants);
 INSTANTIATE_TEST_SUITE_P(All, Variants,
                          ::testing::Combine(::testing::ValuesIn(typesUpTo(8)),
+                                            ::testing::ValuesIn(elements::kAllOps)),
+                         elements::nameOfCase);
+INSTANTIATE_TEST_SUITE_P(All, FewReducer,
+                         ::testing::Combine(::testing::ValuesIn(elements::kAllTypes),
                                             ::testing::ValuesIn(elements::kAllOps)),
                          elements::nameOfCase);
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(NarrowVariants);

@@ -9,7 +9,7 @@ import subprocess
 import sys
 
 REPOSITORY, PROGRAM = sys.argv[1:]
-LIMITS = {"send_recv:8": 2400, "broadcast:256": 2600, "group:8": 1050}
+LIMITS = {"send_recv:8": 2100, "broadcast:256": 2350, "group:8": 1000}
 
 if not shutil.which("valgrind"):
     print("skipped: valgrind, which counts instructions, is not here")

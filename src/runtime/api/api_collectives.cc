@@ -32,34 +32,36 @@ Status checkTypes(const char* function, int datatype, int op, const Communicator
 
 /// Makes a call outside of a group that is like one before. False: it has to go the whole way.
 bool again(const PlainCall& call, const CommunicatorUse& use, ecclStream_t stream, Status* status) {
-  if (!use) return false;
   if (stream == nullptr) return use->communicator->repeat(call, nullptr, status);
   const auto live = Process::get().streams.find(stream);
   return live && use->communicator->repeat(call, &*live, status);
 }
 
+/// The short way: makes a call that is like one before, or adds it to an open group. Nothing: it has to go the
+/// whole way.
+std::optional<ecclResult_t> makeShortly(const PlainCall& call, ecclComm_t comm, ecclStream_t stream) {
+  Group& group = Group::ofThisThread();
+  CommunicatorUse use;
+  bool made = false;
+  const Status status = guarded(apiNameOf(call.key.collective), [&] {
+    Status its;
+    if (group.open())
+      made = group.addAnother(comm, stream, call);
+    else if ((use = liveCommunicator(comm)))
+      made = again(call, use, stream, &its);
+    return its;
+  });
+  if (!made && status.ok()) return std::nullopt;
+  group.judge(status);
+  return report(status, use ? &*use : nullptr);
+}
+
 /// What every collective call does: find the objects, check, and hand over. `fill` completes the call, knowing
 /// the ranks.
 template <class Fill>
-ecclResult_t make(Group& group, Collective collective, const void* send, void* receive, size_t count,
-                  int datatype, int op, int root, ecclComm_t comm, ecclStream_t stream, Fill&& fill) {
+ecclResult_t makeWhole(Collective collective, const void* send, void* receive, size_t count, int datatype,
+                       int op, int root, ecclComm_t comm, ecclStream_t stream, Fill&& fill) {
   const char* function = apiNameOf(collective);
-  if (op >= 0 && op < ecclNumOps && datatype >= 0 && datatype < ecclNumTypes) {
-    const CallKey key{count, collective, static_cast<DataType>(datatype), static_cast<RedOp>(op), root};
-    const PlainCall call{key, {send, receive}};
-    CommunicatorUse use;
-    bool made = false;
-    Status status = guarded(function, [&] {
-      Status its;
-      made = group.open() ? group.addAnother(comm, stream, call)
-                          : again(call, use = liveCommunicator(comm), stream, &its);
-      return its;
-    });
-    if (made || !status.ok()) {
-      group.judge(status);
-      return report(status, use ? &*use : nullptr);
-    }
-  }
   const auto run = [&](CommunicatorUse& use) -> Status {
     Communicator& communicator = *use->communicator;
     std::shared_ptr<Stream> queue;
@@ -74,7 +76,7 @@ ecclResult_t make(Group& group, Collective collective, const void* send, void* r
     ECCL_TRY(checkTypes(function, datatype, op, communicator, call));
     ECCL_TRY(fill(call, communicator));
     ECCL_TRY(validate(call, communicator.rank(), communicator.ranks()));
-    return group.add(comm, use, stream, std::move(queue), std::move(call));
+    return Group::ofThisThread().add(comm, use, stream, std::move(queue), std::move(call));
   };
   return groupCall(function, comm, run);
 }
@@ -83,10 +85,14 @@ Status nothingMore(Call&, const Communicator&) {
   return {};
 }
 
-ecclResult_t make(Collective collective, const void* send, void* receive, size_t count, int datatype, int op,
-                  int root, ecclComm_t comm, ecclStream_t stream) {
-  return make(Group::ofThisThread(), collective, send, receive, count, datatype, op, root, comm, stream,
-              nothingMore);
+/// Of the calls without tables.
+inline ecclResult_t make(Collective collective, const void* send, void* receive, size_t count, int datatype,
+                         int op, int root, ecclComm_t comm, ecclStream_t stream) {
+  if (static_cast<unsigned>(op) < ecclNumOps && static_cast<unsigned>(datatype) < ecclNumTypes) {
+    const CallKey key{count, collective, static_cast<DataType>(datatype), static_cast<RedOp>(op), root};
+    if (const auto made = makeShortly({key, {send, receive}}, comm, stream)) return *made;
+  }
+  return makeWhole(collective, send, receive, count, datatype, op, root, comm, stream, nothingMore);
 }
 
 std::vector<size_t> copy(const size_t* from, int count) {
@@ -97,10 +103,10 @@ std::vector<size_t> copy(const size_t* from, int count) {
 ecclResult_t exchange(Collective collective, const void* send, void* receive, size_t count, int datatype,
                       int peer, ecclComm_t comm, ecclStream_t stream) {
   const CallKey key{count, collective, static_cast<DataType>(datatype), RedOp::sum, peer};
-  Group& group = Group::ofThisThread();
-  if (static_cast<unsigned>(datatype) < ecclNumTypes && group.addAlike(comm, stream, {key, {send, receive}}))
+  if (static_cast<unsigned>(datatype) < ecclNumTypes &&
+      Group::ofThisThread().addAlike(comm, stream, {key, {send, receive}}))
     return ecclSuccess;
-  return make(group, collective, send, receive, count, datatype, 0, peer, comm, stream, nothingMore);
+  return make(collective, send, receive, count, datatype, 0, peer, comm, stream);
 }
 
 Status needTable(const void* table, const char* function, const char* name) {
@@ -161,44 +167,44 @@ ecclResult_t ecclBarrier(ecclComm_t comm, ecclStream_t stream) {
 ecclResult_t ecclAlltoAllv(const void* sendbuff, const size_t sendcounts[], const size_t sdispls[],
                            void* recvbuff, const size_t recvcounts[], const size_t rdispls[],
                            ecclDataType_t datatype, ecclComm_t comm, ecclStream_t stream) {
-  return make(Group::ofThisThread(), Collective::allToAllv, sendbuff, recvbuff, 0, datatype, 0, 0, comm, stream,
-              [&](Call& call, const Communicator& communicator) -> Status {
-                ECCL_TRY(needTable(sendcounts, "ecclAlltoAllv", "sendcounts"));
-                ECCL_TRY(needTable(sdispls, "ecclAlltoAllv", "sdispls"));
-                ECCL_TRY(needTable(recvcounts, "ecclAlltoAllv", "recvcounts"));
-                ECCL_TRY(needTable(rdispls, "ecclAlltoAllv", "rdispls"));
-                int n = communicator.ranks();
-                call.sendCounts = copy(sendcounts, n);
-                call.sendOffsets = copy(sdispls, n);
-                call.receiveCounts = copy(recvcounts, n);
-                call.receiveOffsets = copy(rdispls, n);
-                return {};
-              });
+  return makeWhole(Collective::allToAllv, sendbuff, recvbuff, 0, datatype, 0, 0, comm, stream,
+                   [&](Call& call, const Communicator& communicator) -> Status {
+                     ECCL_TRY(needTable(sendcounts, "ecclAlltoAllv", "sendcounts"));
+                     ECCL_TRY(needTable(sdispls, "ecclAlltoAllv", "sdispls"));
+                     ECCL_TRY(needTable(recvcounts, "ecclAlltoAllv", "recvcounts"));
+                     ECCL_TRY(needTable(rdispls, "ecclAlltoAllv", "rdispls"));
+                     int n = communicator.ranks();
+                     call.sendCounts = copy(sendcounts, n);
+                     call.sendOffsets = copy(sdispls, n);
+                     call.receiveCounts = copy(recvcounts, n);
+                     call.receiveOffsets = copy(rdispls, n);
+                     return {};
+                   });
 }
 
 ecclResult_t ecclAllGatherv(const void* sendbuff, size_t sendcount, void* recvbuff, const size_t recvcounts[],
                             const size_t displs[], ecclDataType_t datatype, ecclComm_t comm,
                             ecclStream_t stream) {
-  return make(Group::ofThisThread(), Collective::allGatherv, sendbuff, recvbuff, 0, datatype, 0, 0, comm,
-              stream, [&](Call& call, const Communicator& communicator) -> Status {
-                ECCL_TRY(needTable(recvcounts, "ecclAllGatherv", "recvcounts"));
-                ECCL_TRY(needTable(displs, "ecclAllGatherv", "displs"));
-                call.sendCounts = {sendcount};
-                call.receiveCounts = copy(recvcounts, communicator.ranks());
-                call.receiveOffsets = copy(displs, communicator.ranks());
-                return {};
-              });
+  return makeWhole(Collective::allGatherv, sendbuff, recvbuff, 0, datatype, 0, 0, comm, stream,
+                   [&](Call& call, const Communicator& communicator) -> Status {
+                     ECCL_TRY(needTable(recvcounts, "ecclAllGatherv", "recvcounts"));
+                     ECCL_TRY(needTable(displs, "ecclAllGatherv", "displs"));
+                     call.sendCounts = {sendcount};
+                     call.receiveCounts = copy(recvcounts, communicator.ranks());
+                     call.receiveOffsets = copy(displs, communicator.ranks());
+                     return {};
+                   });
 }
 
 ecclResult_t ecclReduceScatterv(const void* sendbuff, void* recvbuff, const size_t recvcounts[],
                                 ecclDataType_t datatype, ecclRedOp_t op, ecclComm_t comm, ecclStream_t stream) {
-  return make(Group::ofThisThread(), Collective::reduceScatterv, sendbuff, recvbuff, 0, datatype, op, 0, comm,
-              stream, [&](Call& call, const Communicator& communicator) -> Status {
-                ECCL_TRY(needTable(recvcounts, "ecclReduceScatterv", "recvcounts"));
-                call.sendCounts = copy(recvcounts, communicator.ranks());
-                call.receiveCounts = {recvcounts[communicator.rank()]};
-                return {};
-              });
+  return makeWhole(Collective::reduceScatterv, sendbuff, recvbuff, 0, datatype, op, 0, comm, stream,
+                   [&](Call& call, const Communicator& communicator) -> Status {
+                     ECCL_TRY(needTable(recvcounts, "ecclReduceScatterv", "recvcounts"));
+                     call.sendCounts = copy(recvcounts, communicator.ranks());
+                     call.receiveCounts = {recvcounts[communicator.rank()]};
+                     return {};
+                   });
 }
 
 ecclResult_t ecclSend(const void* sendbuff, size_t count, ecclDataType_t datatype, int peer, ecclComm_t comm,

@@ -5,10 +5,8 @@
 
 namespace eccl::runtime {
 
-Process& Process::get() {
-  // Never destroyed: service threads of communicators that the application forgot may outlive main().
-  static Process* process = new Process;
-  return *process;
+Process* Process::make() {
+  return new Process;
 }
 
 Process::Process() {

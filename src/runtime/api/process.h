@@ -20,7 +20,11 @@ class Process {
   std::mutex mutex_;
 
  public:
-  static Process& get();
+  static Process& get() {
+    // Never destroyed: service threads of communicators that the application forgot may outlive main().
+    static Process* const process = make();
+    return *process;
+  }
 
   HandleTable<ApiCommunicator> communicators{HandleKind::communicator, mutex_};
   HandleTable<Stream> streams{HandleKind::stream, mutex_};
@@ -33,6 +37,7 @@ class Process {
 
  private:
   Process();
+  static Process* make();
   static void beforeFork();
   static void afterForkInParent();
   static void afterForkInChild();

@@ -16,19 +16,15 @@ std::optional<CallRecord> CallHistory::last(uint64_t scope) const {
   return at->second.calls[(at->second.next - 1) % kKept];
 }
 
-std::optional<Mismatch> CallHistory::add(CallRecord& mine, uint64_t shape, size_t calls) {
-  std::lock_guard lock(mutex_);
-  Scope& scope = scopeOf(mine.scope);
-  mine.number(shape, scope.next);
-  scope.keep(mine);
-  if (calls > 1) {
-    CallRecord each = mine;
-    for (size_t i = 1; i < calls; ++i) {
-      each.number(shape, scope.next);
-      scope.keep(each);
-    }
+void CallHistory::Scope::keepFirst(const CallRecord& call) {
+  calls.push_back(call);
+}
+
+void CallHistory::keepMore(Scope& scope, CallRecord each, uint64_t shape, size_t calls) {
+  for (size_t i = 0; i < calls; ++i) {
+    each.number(shape, scope.next);
+    scope.keep(each);
   }
-  return scope.early.empty() ? std::nullopt : compareEarly(scope, mine, shape);
 }
 
 std::optional<Mismatch> CallHistory::compareEarly(Scope& scope, const CallRecord& first, uint64_t shape) {

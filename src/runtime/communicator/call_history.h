@@ -34,7 +34,14 @@ class CallHistory {
   /// Numbers `calls` calls that are being made, one after the other, and remembers them. All are as `mine`, of
   /// that shape(), which gets the number and the signature of the first. Returns a mismatch if another rank has
   /// already told of another call under one of the numbers.
-  std::optional<Mismatch> add(CallRecord& mine, uint64_t shape, size_t calls = 1);
+  std::optional<Mismatch> add(CallRecord& mine, uint64_t shape, size_t calls = 1) {
+    std::lock_guard lock(mutex_);
+    Scope& scope = scopeOf(mine.scope);
+    mine.number(shape, scope.next);
+    scope.keep(mine);
+    if (calls > 1) keepMore(scope, mine, shape, calls - 1);
+    return scope.early.empty() ? std::nullopt : compareEarly(scope, mine, shape);
+  }
   /// Compares another rank's call with this rank's. Returns a mismatch if this rank made another one.
   /// *reached is false if this rank has not got that far; the record is then kept, the latest of each rank in
   /// a scope. A call that is forgotten, as 256 have followed it, fits anything.
@@ -48,13 +55,16 @@ class CallHistory {
     std::vector<std::pair<int, CallRecord>> early;  // of others, for numbers not reached
     /// Adds call number `next`.
     void keep(const CallRecord& call) {
-      if (calls.size() < kKept)
-        calls.push_back(call);
+      if (next >= kKept) [[likely]]
+        calls[next % kKept] = call;
       else
-        calls[call.sequence % kKept] = call;
+        keepFirst(call);
       ++next;
     }
+    void keepFirst(const CallRecord& call);
   };
+  // After that of `each`, so many more calls.
+  static void keepMore(Scope& scope, CallRecord each, uint64_t shape, size_t calls);
   // What others have told of the calls from `first`, which is of that shape, to the last; and forgets it.
   static std::optional<Mismatch> compareEarly(Scope& scope, const CallRecord& first, uint64_t shape);
   Scope& scopeOf(uint64_t scope) {

@@ -253,6 +253,7 @@ class Communicator final : public transport::ControlHandler,
   // Numbers and remembers calls for the mismatch check; `record`: the first's. An error if another rank has
   // told of a different call.
   Status remember(CallRecord& record, uint64_t shape, const Plan& plan, const char* way, size_t calls = 1);
+  void trace(const CallRecord& record, const Plan& plan, const char* way, size_t calls) const;
   void goOn(Run& run, const std::shared_ptr<Plan>& plan, const CallRecord& record, Call call, bool waits);
   // The Run of the last blocking call for use again, or a new one.
   std::shared_ptr<Run> spareRun();

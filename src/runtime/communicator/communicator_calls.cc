@@ -53,11 +53,15 @@ Status Communicator::number(Run& run) {
 Status Communicator::remember(CallRecord& record, uint64_t shape, const Plan& plan, const char* way,
                               size_t calls) {
   if (!diagnosis_.remember(record, shape, calls)) return asyncStatus();
-  for (size_t i = 0; i < calls && logEnabled(LogLevel::trace); ++i) {
+  if (logEnabled(LogLevel::trace)) trace(record, plan, way, calls);
+  return {};
+}
+
+void Communicator::trace(const CallRecord& record, const Plan& plan, const char* way, size_t calls) const {
+  for (size_t i = 0; i < calls; ++i) {
     ECCL_TRACE("%s: %s number %llu by %s%s", options_.name.c_str(), record.text().c_str(),
                static_cast<unsigned long long>(record.sequence + i), plan.algorithm, way);
   }
-  return {};
 }
 
 Result<std::vector<StreamItem>> Communicator::plan(std::vector<Call> calls,
@@ -196,8 +200,10 @@ bool Communicator::repeat(const PlainCall& call, Stream* queue, Status* status) 
   const bool waits = queue == nullptr;
   Stream& stream = waits ? *defaultStream_ : *queue;
   if (state() != State::ready || device() != nullptr || (waits && !options_.blocking)) return false;
-  if (!stream.idle()) engine_.catchUp();
-  if (!stream.idle()) return false;
+  if (!stream.idle()) {
+    engine_.catchUp();
+    if (!stream.idle()) return false;
+  }
   const std::shared_ptr<Plan>* plan = engine_.claim(call.key);
   if (plan == nullptr) return false;
   FastPath& fastPath = *(*plan)->fastPath();
@@ -211,10 +217,11 @@ bool Communicator::repeat(const PlainCall& call, Stream* queue, Status* status) 
   // From its number on the other ranks count on the call.
   CallRecord record = fastPath.record();
   const char* const name = apiNameOf(call.key.collective);
-  *status = guarded(name, [&] { return remember(record, fastPath.shape(), **plan, ", fast path"); });
-  if (!status->ok()) {
+  if (Status failed = guarded(name, [&] { return remember(record, fastPath.shape(), **plan, ", fast path"); });
+      !failed.ok()) {
     engine_.leave();
-    fault(*status, true);
+    fault(failed, true);
+    *status = std::move(failed);
     return true;
   }
   fastPath.begin(send, receive, record.signature);

@@ -12,15 +12,6 @@ constexpr Duration kAttention = std::chrono::milliseconds(5), kLook = std::chron
 
 }  // namespace
 
-// No mutex: short calls take and leave the role a million times a second.
-bool DriverRole::claim() {
-  const auto next = [this] { return !news() && left_.load(std::memory_order_relaxed) == Left::nothing; };
-  if (!next() || !takeIfFree()) return false;
-  if (next()) return true;  // now nobody else changes what was left
-  leave(left_.load(std::memory_order_relaxed));
-  return false;
-}
-
 bool DriverRole::wait(const std::atomic<bool>& done) {
   std::unique_lock lock(mutex_);
   enter();
@@ -48,13 +39,7 @@ bool DriverRole::giveBack(Left left, const std::atomic<bool>& done) {
   return over;
 }
 
-// Without the mutex, too, unless somebody has to be woken. Who goes to sleep counts himself and looks at the
-// state then; who brings news says so and looks at the state then. All are sequentially consistent, as is this:
-// one of the two sees the other.
-void DriverRole::leave(Left left) {
-  left_.store(left, std::memory_order_relaxed);
-  state_.store(State::free);
-  if (sleepers_.load() == 0 && !news() && left == Left::nothing) return;
+void DriverRole::wakeOthers() {
   std::lock_guard lock(mutex_);
   changed_.notifyAll();
   callService();

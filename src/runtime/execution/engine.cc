@@ -141,12 +141,6 @@ void Engine::quiesce() {
   role_.leave(left());
 }
 
-// By the driver.
-DriverRole::Left Engine::left() const {
-  if (!active_.empty()) return DriverRole::Left::running;
-  return pending_.empty() ? DriverRole::Left::nothing : DriverRole::Left::held;
-}
-
 // What was submitted touches neither the caller's memory any more, nor what peers have lent.
 void Engine::stopExecutors() {
   const auto forAll = [this](void (Executor::*stop)(Work&)) {

@@ -115,7 +115,12 @@ class Engine : DriverRole::Bells {
   /// If nothing else is under way and calls with this key have a FastPath, makes the caller the driver: the
   /// plan, valid while it drives. Else null. Until leave(), drive(), execute() or submit() has given the role
   /// up nothing may be thrown.
-  const std::shared_ptr<Plan>* claim(const CallKey& key);
+  const std::shared_ptr<Plan>* claim(const CallKey& key) {
+    if (!role_.claim()) return nullptr;
+    const std::shared_ptr<Plan>* const found = repeatable(key);
+    if (found == nullptr) leave();
+    return found;
+  }
   /// After claim(): nothing was begun, or it cannot go on.
   void leave() { role_.leave(left()); }
   /// After claim(), and FastPath::begin(). True: the call is complete and the role given up. False: it takes
@@ -193,7 +198,17 @@ class Engine : DriverRole::Bells {
   void closeAfterFork();
 
  private:
-  const std::shared_ptr<Plan>* repeatable(const CallKey& key);
+  struct Recent {
+    CallKey key;
+    const std::shared_ptr<Plan>* plan = nullptr;  // in repeatable_
+  };
+  /// By the driver. A program makes the same few calls again and again.
+  const std::shared_ptr<Plan>* repeatable(const CallKey& key) {
+    const auto what = static_cast<uint64_t>(key.collective) ^ static_cast<uint64_t>(key.root) ^ key.count;
+    Recent& recent = recent_[what % recent_.size()];
+    return recent.plan != nullptr && recent.key == key ? recent.plan : findRepeatable(key, recent);
+  }
+  const std::shared_ptr<Plan>* findRepeatable(const CallKey& key, Recent& recent);
   void forgetRepeatable();
   bool drive();  // one pass; true if anything moved
   /// Whatever goes wrong in `body`, the driver's role can be given up afterwards.
@@ -243,7 +258,10 @@ class Engine : DriverRole::Bells {
   void answer(std::vector<std::shared_ptr<Question>>& questions) noexcept;
   void stopExecutors();
   bool failing() const { return failing_.load(); }  // pairs with fail()
-  DriverRole::Left left() const;
+  DriverRole::Left left() const {
+    if (!active_.empty()) return DriverRole::Left::running;
+    return pending_.empty() ? DriverRole::Left::nothing : DriverRole::Left::held;
+  }
   void ringDriver() override { reactor_.ring(); }
   void wakeService() override { handler_.wakeService(); }
   void losePatience();
@@ -252,7 +270,10 @@ class Engine : DriverRole::Bells {
     return {spin_.load(std::memory_order_relaxed) > Duration::zero(), queued};
   }
   void arm();
-  void disarm();
+  void disarm() {
+    if (armed_) stopRings();
+  }
+  void stopRings();
 
   const EngineOptions options_;
   EngineHandler& handler_;
@@ -285,11 +306,7 @@ class Engine : DriverRole::Bells {
 
   // The driver's.
   std::unordered_map<CallKey, std::shared_ptr<Plan>, CallKeyHash> repeatable_;  // plans that have a FastPath
-  struct Recent {
-    CallKey key;
-    const std::shared_ptr<Plan>* plan = nullptr;  // in repeatable_
-  };
-  std::array<Recent, 8> recent_;  // looked up last
+  std::array<Recent, 8> recent_;                                                // of them, looked up last
   FastGroup group_;
   bool peersCame_ = true;  // when calls that are queued were last looked at
   StallWatch stalls_;

@@ -69,18 +69,7 @@ void Engine::execute(const std::shared_ptr<Run>& run) {
   role_.leave(left());
 }
 
-const std::shared_ptr<Plan>* Engine::claim(const CallKey& key) {
-  if (!role_.claim()) return nullptr;
-  const std::shared_ptr<Plan>* const found = repeatable(key);
-  if (found == nullptr) leave();
-  return found;
-}
-
-// By the driver. A program makes the same few calls again and again.
-const std::shared_ptr<Plan>* Engine::repeatable(const CallKey& key) {
-  const auto what = static_cast<uint64_t>(key.collective) ^ static_cast<uint64_t>(key.root) ^ key.count;
-  Recent& recent = recent_[what % recent_.size()];
-  if (recent.plan != nullptr && recent.key == key) return recent.plan;
+const std::shared_ptr<Plan>* Engine::findRepeatable(const CallKey& key, Recent& recent) {
   const auto found = repeatable_.find(key);
   if (found == repeatable_.end()) return nullptr;
   recent = {key, &found->second};

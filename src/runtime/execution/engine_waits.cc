@@ -39,8 +39,7 @@ void Engine::arm() {
   });
 }
 
-void Engine::disarm() {
-  if (!armed_) return;
+void Engine::stopRings() {
   armed_ = false;
   connector_->forEach([](transport::Connection& connection) {
     if (connection.path() != nullptr) connection.path()->afterSleep();

@@ -1,54 +1,36 @@
-// Preparing: each move of each lane is resolved as the interpreter would resolve it. Making: the lanes take
-// turns, each as far as it gets.
+// Making a call that is prepared: the lanes take turns, each as far as it gets.
 #include "runtime/execution/fast_path.h"
 
 #include <algorithm>
 #include <cstring>
 
-#include "algorithms/builder/collective.h"
 #include "program/growing.h"
-#include "program/offers.h"
 #include "program/remote_reads.h"
 #include "program/timed_move.h"
-#include "runtime/execution/plan.h"
 #include "runtime/execution/run.h"
 
 namespace eccl::runtime {
 namespace {
 
-static_assert(kGrowFrom >= kReadFrom, "messages that are short do not grow");
-
-/// Whether messages of so many bytes go in slots at all these ends, whatever their state: by deliveryOf().
-bool isShort(const interpreter::MoveEnds& ends, uint32_t length) {
-  bool fits = length < kReadFrom;
-  for (int i = 0; i < ends.sources; ++i)
-    fits &= ends.from[i] == nullptr ||
-            (length < ends.from[i]->directFrom && length <= ends.from[i]->shape.slotBytes);
-  for (int i = 0; i < ends.destinations; ++i) fits &= ends.to[i] == nullptr || length < ends.to[i]->directFrom;
-  return fits;
+/// From kPart to twice as many bytes: what is written twice is written alike.
+template <size_t kPart>
+void copyEnds(std::byte* to, const std::byte* from, size_t bytes) {
+  std::memcpy(to, from, kPart);
+  std::memcpy(to + bytes - kPart, from + bytes - kPart, kPart);
 }
 
-/// Whether a receiver chooses whether messages of so many bytes are written past the caches.
-bool isWeighed(const interpreter::MoveEnds& ends, uint32_t length) {
-  bool any = false;
-  for (int i = 0; i < ends.sources; ++i) any |= ends.from[i] != nullptr && ends.from[i]->choice != nullptr;
-  for (int i = 0; i < ends.destinations; ++i) any |= ends.to[i] != nullptr && ends.to[i]->weighed;
-  return any && length >= kStreamFrom;
-}
-
-/// Few bytes without a call. What is written twice is written alike.
+/// Few bytes without a call.
 void copyFew(std::byte* to, const std::byte* from, size_t bytes) {
   if (bytes > 64) {
     std::memcpy(to, from, bytes);
+  } else if (bytes >= 32) {
+    copyEnds<32>(to, from, bytes);
   } else if (bytes >= 16) {
-    for (size_t at = 0; at + 16 < bytes; at += 16) std::memcpy(to + at, from + at, 16);
-    std::memcpy(to + bytes - 16, from + bytes - 16, 16);
+    copyEnds<16>(to, from, bytes);
   } else if (bytes >= 8) {
-    std::memcpy(to, from, 8);
-    std::memcpy(to + bytes - 8, from + bytes - 8, 8);
+    copyEnds<8>(to, from, bytes);
   } else if (bytes >= 4) {
-    std::memcpy(to, from, 4);
-    std::memcpy(to + bytes - 4, from + bytes - 4, 4);
+    copyEnds<4>(to, from, bytes);
   } else {
     for (size_t i = 0; i < bytes; ++i) to[i] = from[i];
   }
@@ -67,122 +49,7 @@ void copyPart(const kernels::ReduceTask& task, uint32_t at, uint32_t bytes) {
 
 }  // namespace
 
-std::unique_ptr<FastPath> FastPath::of(const Call& call, const Plan& plan, const CallRecord& record) {
-  const PlanView& view = plan.view;
-  const bool oneTile =
-      view.streams ? call.pointToPoint() && view.partition.tiles(call.count) <= 1 : view.tiles <= 1;
-  if (!oneTile || call.varies() || call.collective == Collective::barrier || call.op > RedOp::avg ||
-      plan.scratchBytes > 0 || plan.connections.empty()) {
-    return nullptr;
-  }
-  auto made = std::unique_ptr<FastPath>(new FastPath);
-  int polled = 0;
-  for (const transport::Connection* connection : plan.connections) {
-    if (connection->path()->inMemory()) continue;
-    if (!connection->path()->polls()) return nullptr;
-    made->sockets_.push_back(connection->path());
-    made->at_ = std::max(made->at_,
-                         connection->path()->pollsMemory() ? FastLooks::At::devices : FastLooks::At::sockets);
-    if (!connection->sends() && ++polled > kMaxPolled) return nullptr;
-  }
-  for (size_t lane = 0; lane < plan.program->lanes.size(); ++lane) {
-    if (!made->addLane(call, plan, static_cast<int>(lane))) return nullptr;
-  }
-  const algorithms::CollectiveShape shape{call.collective, plan.program->ranks, call.root};
-  made->record_ = record;
-  made->shape_ = record.shape();
-  made->sendsOn_ = !call.pointToPoint();
-  made->connections_ = plan.connections;
-  if (made->isShort_ && made->sockets_.empty() && plan.connections.size() <= Wakes::kMost) {
-    for (const transport::Connection* connection : plan.connections)
-      made->wakes_.paths_[made->wakes_.count_++] = connection->path();
-  }
-  made->needsSend_ = call.count > 0 && shape.input(plan.program->rank).number > 0;
-  made->needsReceive_ = call.count > 0 && shape.output(plan.program->rank).number > 0;
-  made->needsTwo_ = call.collective == Collective::allToAll && made->needsSend_;
-  return made;
-}
-
-bool FastPath::addLane(const Call& call, const Plan& plan, int lane) {
-  const Lane& form = plan.view.lanes[lane];
-  const bool posts = plan.view.ahead != nullptr && plan.view.ahead[lane] >= 0;
-  const size_t first = moves_.size();
-  for (int32_t s = 0; s < form.steps; ++s) {
-    const Step& step = plan.view.steps[form.firstStep + s];
-    if (step.waitLane != kNoLane) return false;
-    for (int32_t repeat = 0; repeat < step.repeat; ++repeat) {
-      if (!addMove(call, plan, step, s, repeat, posts)) return false;
-    }
-  }
-  lanes_.push_back({first, moves_.size(), first, form.steps});
-  return true;
-}
-
-bool FastPath::addMove(const Call& call, const Plan& plan, const Step& step, int32_t stepIndex, int32_t repeat,
-                       bool posts) {
-  const PlanView& view = plan.view;
-  const bool scales = call.op == RedOp::avg && isFloating(call.type);
-  interpreter::Resolved resolved;
-  LaneState at;
-  at.repeat = repeat;
-  if (!interpreter::identify(view, at, step, resolved)) return false;
-  resolved.length = static_cast<uint32_t>(interpreter::lengthOf(view, resolved, 0));
-  if (resolved.length == 0 && !view.streams) return true;  // nothing is sent
-  const uint64_t begin = view.partition.slice(resolved.elements, resolved.part, 0).begin;
-  const auto place = [&](int i) -> Place {
-    const Space space = view.operands[step.firstOperand + i].space;
-    if (space == Space::connection) return {};
-    return {space, (resolved.extent[i].offset + begin) * view.elementBytes};
-  };
-
-  Move move{};
-  interpreter::findEnds(view, step, repeat, move.ends);
-  move.task.type = call.type;
-  move.task.op = call.op == RedOp::avg ? RedOp::sum : call.op;
-  move.task.count = resolved.length / view.elementBytes;
-  move.task.sources = step.sources;
-  for (int i = 0; i < step.sources; ++i) {
-    move.sources[i] = place(i);
-    if (scales && view.operands[step.firstOperand + i].pre)
-      move.task.pre[i] = kernels::Scale::multiplyBy(1.0 / plan.program->ranks);
-  }
-  for (int i = 0; i < step.destinations; ++i) move.destinations[i] = place(step.sources + i);
-  if (call.op == RedOp::avg && !scales && step.post)
-    move.task.post = kernels::Scale::divideBy(plan.program->ranks);
-  move.outgoing = interpreter::outgoing(view, step, resolved, scales);
-  move.step = stepIndex;
-  move.repeat = repeat;
-  move.isShort = isShort(move.ends, resolved.length);
-  move.isWeighed = isWeighed(move.ends, resolved.length);
-  move.isCopy = kernels::isCopy(move.task);
-  move.isSimple = move.isCopy && step.destinations == 1;
-  // In collectives ranks write to each other at the same time, and nobody follows.
-  const SendEnd* const to = move.isSimple && move.ends.from[0] == nullptr ? move.ends.to[0] : nullptr;
-  move.grows = to != nullptr && to->mayGrow && call.pointToPoint() && resolved.length >= kGrowFrom;
-  move.follows = move.isSimple && move.ends.from[0] != nullptr && move.ends.to[0] == nullptr;
-  isShort_ &= move.isShort;
-  for (int i = 0; i < step.sources; ++i) {
-    ReceiveEnd* from = move.ends.from[i];
-    if (from == nullptr) continue;
-    const Offer offer = interpreter::offerOf(view, step, resolved, *from);
-    move.offers = offer != Offer::never;
-    // All of a lane's messages are listed, as the interpreter counts them all.
-    if (posts) posts_.push_back({from, move.destinations[0], offer == Offer::ahead ? resolved.length : 0});
-  }
-  moves_.push_back(move);
-  return true;
-}
-
-bool FastPath::accepts(const void* send, const void* receive) const {
-  return (send != nullptr || !needsSend_) && (receive != nullptr || !needsReceive_) &&
-         (send != receive || !needsTwo_);
-}
-
-void FastPath::begin(const void* send, void* receive, uint32_t signature) {
-  buffers_[static_cast<int>(Space::input)] = static_cast<std::byte*>(const_cast<void*>(send));
-  buffers_[static_cast<int>(Space::output)] = static_cast<std::byte*>(receive);
-  signature_ = signature;
-  for (MovesOfLane& lane : lanes_) lane.at = lane.begin;
+void FastPath::post() {
   for (const Post& post : posts_) {
     const uint64_t message = post.from->consider();
     if (post.length > 0 && post.from->mayOffer(message))
@@ -314,7 +181,10 @@ FastPath::Answer FastPath::makeShort(Move& move) {
   task.destinations = destinations;
   task.streamed = passed.streams;
   if ((kEnds == 0 && !move.isCopy) || passed.streams != 0) {
-    if (task.count > 0) kernels::reduce(task);
+    if (move.few != nullptr)
+      move.few(task);
+    else if (task.count > 0)
+      kernels::reduce(task);
   } else {
     for (int i = 0; i < destinations; ++i) {
       auto* to = static_cast<std::byte*>(task.destination[i]);
@@ -361,13 +231,17 @@ FastPath::Answer FastPath::advance(FastLooks::Patience patience) {
     }
     made &= lane.at == lane.end;
   }
-  bool complete = made;
   // Short messages refer to nothing, and the calls before have ended.
-  for (size_t c = 0; complete && !isShort_ && c < connections_.size(); ++c)
-    complete = !connections_[c]->sends() || connections_[c]->sendEnd.getsReleased();
-  if (complete) return Answer::done;
+  if (made && (isShort_ || isRead())) return Answer::done;
   if (moved) return Answer::moved;
   return made ? Answer::drains : Answer::blocked;
+}
+
+// Peers read nothing any more that messages refer to.
+bool FastPath::isRead() const {
+  return std::all_of(connections_.begin(), connections_.end(), [](transport::Connection* connection) {
+    return !connection->sends() || connection->sendEnd.getsReleased();
+  });
 }
 
 void FastPath::kick() const {

@@ -40,11 +40,7 @@ class FastLooks {
   /// What is looked at, the quickest first: lines of memory, memory of a device, by its library; or sockets,
   /// which takes a system call or two.
   enum class At : uint8_t { memory, devices, sockets };
-  FastLooks(Manner manner, At at, System& system)
-      : manner_(manner),
-        at_(at),
-        system_(system),
-        most_(manner.spins ? kLooks[static_cast<int>(at)] / (manner.queued ? kQueuedFraction : 1) : kYields) {}
+  FastLooks(Manner manner, At at, System& system) : manner_(manner), at_(at), system_(system) {}
   /// Something has moved.
   void restart() { made_ = nextClock_ = 0; }
   /// Peers may need this processor.
@@ -64,7 +60,9 @@ class FastLooks {
     return before < kick && made_ >= kick;
   }
   bool over() {
-    if (made_ > most_ || !manner_.queued || (manner_.spins && made_ < nextClock_)) return made_ > most_;
+    const int most =
+        manner_.spins ? kLooks[static_cast<int>(at_)] / (manner_.queued ? kQueuedFraction : 1) : kYields;
+    if (made_ > most || !manner_.queued || (manner_.spins && made_ < nextClock_)) return made_ > most;
     nextClock_ = made_ + kLooksPerClock;
     const TimePoint now = system_.now();
     if (until_ == TimePoint()) until_ = now + (manner_.spins ? kQueuedSpinning : kQueuedYielding);
@@ -102,7 +100,7 @@ class FastLooks {
   Manner manner_;
   At at_;
   System& system_;
-  int most_, made_ = 0;
+  int made_ = 0;
   int weight_ = 1;     // of the next look
   int nextClock_ = 0;  // what `made_` is when the time is asked for
   TimePoint until_{};
@@ -120,11 +118,20 @@ class FastPath {
   const CallRecord& record() const { return record_; }
   uint64_t shape() const { return shape_; }
   /// Whether these buffers may be passed without validate(). Any thread.
-  bool accepts(const void* send, const void* receive) const;
+  bool accepts(const void* send, const void* receive) const {
+    return (send != nullptr || !needsSend_) && (receive != nullptr || !needsReceive_) &&
+           (send != receive || !needsTwo_);
+  }
 
   /// Starts anew, with host buffers that it accepts(), and offers memory to peers. `signature` is that of the
   /// record, which has been numbered.
-  void begin(const void* send, void* receive, uint32_t signature);
+  void begin(const void* send, void* receive, uint32_t signature) {
+    buffers_[static_cast<int>(Space::input)] = static_cast<std::byte*>(const_cast<void*>(send));
+    buffers_[static_cast<int>(Space::output)] = static_cast<std::byte*>(receive);
+    signature_ = signature;
+    for (MovesOfLane& lane : lanes_) lane.at = lane.begin;
+    if (!posts_.empty()) post();
+  }
   /// Advances until the call is complete (true); wakes() is left to do. False: it takes long, is unusual, or
   /// `stop()` says so. Peers have been told of all that was done, and handOver() goes on from there.
   template <class Stop>
@@ -154,7 +161,8 @@ class FastPath {
     uint64_t offset;  // bytes into the buffer
   };
   struct Move {
-    kernels::ReduceTask task;  // but for the addresses
+    kernels::ReduceTask task;                 // but for the addresses
+    void (*few)(const kernels::ReduceTask&);  // kernels::fewReducer()
     interpreter::MoveEnds ends;
     Place sources[kMaxOperands], destinations[kMaxOperands];  // where there is no end
     Outgoing outgoing;
@@ -185,6 +193,8 @@ class FastPath {
   bool addLane(const Call& call, const Plan& plan, int lane);
   bool addMove(const Call& call, const Plan& plan, const Step& step, int32_t stepIndex, int32_t repeat,
                bool posts);
+  void post();
+  bool isRead() const;
   std::byte* memory(const Place& place) const { return buffers_[static_cast<int>(place.space)] + place.offset; }
   enum class Answer : uint8_t { done, moved, blocked, drains, unusual };
   /// Makes every move that can be made. `drains`: all are made, but peers still read what messages refer to.
@@ -192,11 +202,11 @@ class FastPath {
   Answer advance(FastLooks::Patience patience);
   /// begin() and advance(), of a Send or Recv, which has one move: of all calls with these buffers from number
   /// *made on, as far as it gets. `first`: the number of the first of them in its scope. `moved`: all are made.
-  Answer makeSeries(std::span<const CallBuffers> buffers, uint64_t first,
-                    FastLooks::Patience patience, size_t* made);
+  Answer makeSeries(std::span<const CallBuffers> buffers, uint64_t first, FastLooks::Patience patience,
+                    size_t* made);
   Answer make(Move& move, FastLooks::Patience patience);
-  /// make() for one that follows, where peek() has found nothing: takes the message if it grows. Blocked: it has not
-  /// begun, or its sender has stopped, and it is not followed again.
+  /// make() for one that follows, where peek() has found nothing: takes the message if it grows. Blocked: it
+  /// has not begun, or its sender has stopped, and it is not followed again.
   Answer follow(Move& move, int looks);
   /// The same for one that isShort: what is known of that is not asked.
   Answer makeShort(Move& move) {

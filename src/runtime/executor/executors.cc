@@ -51,7 +51,13 @@ Status Executors::open(ExecutorContext context, const std::optional<ExecutorKind
     ECCL_ASSIGN(std::shared_ptr<Executor> made, logged(kind.make(context)));
     if (made != nullptr) others_.push_back(std::move(made));
   }
+  hostAlone_ = others_.empty() && !gpuMemory_.asks();
   return {};
+}
+
+bool Executors::areOnHost(const void* send, const void* receive) const {
+  if (gpuMemory_.holdsWhatIsNew(send) || gpuMemory_.holdsWhatIsNew(receive)) return false;
+  return others_.empty() || (&ofAddress(send) == host_.get() && &ofAddress(receive) == host_.get());
 }
 
 Executor& Executors::ofAddress(const void* address) const {

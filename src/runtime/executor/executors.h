@@ -46,17 +46,16 @@ class Executors {
   const std::shared_ptr<Executor>& device() const { return device_; }
   Executor& host() const { return *host_; }
   /// Whether a call with these buffers is the host's.
-  bool onHost(const void* send, const void* receive) const {
-    if (gpuMemory_.holdsWhatIsNew(send) || gpuMemory_.holdsWhatIsNew(receive)) return false;
-    return others_.empty() || (&ofAddress(send) == host_.get() && &ofAddress(receive) == host_.get());
-  }
+  bool onHost(const void* send, const void* receive) const { return hostAlone_ || areOnHost(send, receive); }
 
  private:
+  bool areOnHost(const void* send, const void* receive) const;
   Executor& ofAddress(const void* address) const;
 
   std::shared_ptr<Executor> host_;
   std::shared_ptr<Executor> device_;
   std::vector<std::shared_ptr<Executor>> others_;  // all but the host's
+  bool hostAlone_ = false;                         // there is no other memory than its
   GpuMemory gpuMemory_;                            // of a host communicator, which has no executor for it
 };
 

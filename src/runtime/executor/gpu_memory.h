@@ -19,6 +19,8 @@ class GpuMemory {
  public:
   /// Looks for the driver. Once.
   void open();
+  /// Whether there is somebody to be asked.
+  bool asks() const { return ask_ != nullptr; }
   /// Whether only a GPU can get at this. False where nobody is to be asked, and what the driver does not know.
   bool holds(const void* memory) const { return ask_ != nullptr && memory != nullptr && ask(memory); }
   /// As holds(), but nobody is asked for an address that was the host's when it was asked for before: an answer
