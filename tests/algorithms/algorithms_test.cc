@@ -79,8 +79,10 @@ class EveryAlgorithm : public ::testing::TestWithParam<Registered> {};
 
 INSTANTIATE_TEST_SUITE_P(Registered, EveryAlgorithm, ::testing::ValuesIn(registered()));
 
-void proveFor1To64Ranks(const Algorithm& algorithm, int channels) {
+/// `every`: of more than 16 ranks one number in so many, 64 among them.
+void proveFor1To64Ranks(const Algorithm& algorithm, int channels, int every = 1) {
   for (int n = 1; n <= 64 && !testing::Test::HasFatalFailure(); ++n) {
+    if (n > 16 && (64 - n) % every != 0) continue;
     for (int root : rootsToTry(algorithm.collective, n))
       prove(algorithm, {algorithm.collective, n, root}, channels);
   }
@@ -92,8 +94,9 @@ TEST_P(EveryAlgorithm, IsProvedFor1To64RanksWith1Channel) {
 TEST_P(EveryAlgorithm, IsProvedFor1To64RanksWith2Channels) {
   proveFor1To64Ranks(GetParam(), 2);
 }
-TEST_P(EveryAlgorithm, IsProvedFor1To64RanksWith4Channels) {
-  proveFor1To64Ranks(GetParam(), 4);
+/// Channels are alike: what differs with their number is how blocks are cut.
+TEST_P(EveryAlgorithm, IsProvedForUpTo64RanksWith4Channels) {
+  proveFor1To64Ranks(GetParam(), 4, 3);
 }
 
 /// Beyond 128 ranks a node of the binomial tree has more children than one step has operands.

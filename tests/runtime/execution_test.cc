@@ -77,10 +77,11 @@ class Execution : public ::testing::TestWithParam<std::tuple<int, Moves>> {
   algorithms::CollectiveShape shape(int root) const { return {algorithm().collective, ranks(), root}; }
 
   /// Has `body` run with as many ranks as each of `numbers`. With sanitizers, which take ten times as long,
-  /// with as many as the first.
+  /// with as many as the first. Where moves are made later some are enough: what is new there is their order.
   template <class Body>
   void withRanks(std::initializer_list<int> numbers, Body body) {
     for (const int number : numbers) {
+      if (std::get<1>(GetParam()) == Moves::later && number > 4 && !kSanitized) continue;
       SCOPED_TRACE(format("%d ranks", number));
       join(number);
       if (!HasFatalFailure()) body();
