@@ -11,7 +11,7 @@ struct Variants {
 
   Variants() {
     count = findSimdVariants(list);
-    list[count++] = {"reference", &reduceReference};
+    list[count++] = {"reference", &reduceReference, nullptr};
   }
 };
 
@@ -20,6 +20,15 @@ struct Variants {
 std::span<const ReduceVariant> reduceVariants() {
   static const Variants variants;
   return {variants.list, variants.count};
+}
+
+Reducer reducerFor(const ReduceTask& task) {
+  if (!isUnscaledPair(task)) return nullptr;
+  const auto sums = reduceVariants().front().sums;
+  if (sums != nullptr && task.op == RedOp::sum && task.destinations == 1) {
+    if (const Reducer sum = sums(task.type)) return sum;
+  }
+  return fewReducer(task);
 }
 
 void reduce(const ReduceTask& task) {

@@ -82,9 +82,10 @@ constexpr bool isCopy(const ReduceTask& task) {
 /// default floating-point mode: nearest, subnormals kept.
 void reduce(const ReduceTask& task);
 
-/// What does the same for tasks like this one, of which only the addresses and the number of destinations
-/// change: a few elements, for which looking at a task takes longer than working. Null: reduce() has to do.
-void (*fewReducer(const ReduceTask& task))(const ReduceTask&);
+/// What reduce() comes to for tasks like this one, of which only the addresses change, and nothing is streamed:
+/// to look at a task takes longer than to work on some hundred elements. Null: reduce() has to be called.
+using Reducer = void (*)(const ReduceTask&);
+Reducer reducerFor(const ReduceTask& task);
 
 /// Whether copyShort() makes it: a few elements, where finding the fastest way takes longer than going it.
 constexpr bool isShortCopy(const ReduceTask& task) {
@@ -103,7 +104,9 @@ void reduceReference(const ReduceTask& task);
 /// One implementation of reduce(); all give the same bits.
 struct ReduceVariant {
   const char* name;  ///< "AVX3" (AVX-512), "AVX2", "NEON", "reference"; static
-  void (*run)(const ReduceTask&);
+  Reducer run;
+  /// Of sums of two unscaled sources in one place, by type. Null: run. Itself null: of none.
+  Reducer (*sums)(DataType);
 };
 
 /// The variants this CPU can run, best first; the reference is last. reduce() takes the first.

@@ -67,6 +67,15 @@ HWY_INLINE Vec<T> withCanonicalNan(Vec<T> v) {
   return hn::IfThenElse(hn::IsNaN(v), canonicalNan<T>(), v);
 }
 
+/// What is delivered of elements that are combined in themselves.
+template <class E>
+HWY_INLINE Vec<uint8_t> finished(Vec<E> v) {
+  if constexpr (hwy::IsFloat<E>())
+    return asBytes(withCanonicalNan<E>(v));
+  else
+    return asBytes(v);
+}
+
 /// Elements that are combined in themselves.
 /// decode: `kRaw` vectors of bytes at `from` → the chunk. encode: the chunk → `kRaw` vectors of bytes.
 template <class E>
@@ -78,12 +87,7 @@ struct Codec {
     for (int i = 0; i < kChunkVectors; ++i) chunk[i] = loadBytes(Tag<E>(), from + i * kVectorBytes);
   }
   static HWY_INLINE void encode(const Vec<E>* chunk, Vec<uint8_t>* raw) {
-    for (int i = 0; i < kChunkVectors; ++i) {
-      if constexpr (hwy::IsFloat<E>())
-        raw[i] = asBytes(withCanonicalNan<E>(chunk[i]));
-      else
-        raw[i] = asBytes(chunk[i]);
-    }
+    for (int i = 0; i < kChunkVectors; ++i) raw[i] = finished<E>(chunk[i]);
   }
 };
 

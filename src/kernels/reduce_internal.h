@@ -17,6 +17,9 @@ constexpr bool isUnscaledPair(const ReduceTask& task) {
          task.post.kind == Scale::Kind::none;
 }
 
+/// reducerFor() of an unscaled pair of a few elements. Null: they are not few.
+Reducer fewReducer(const ReduceTask& task);
+
 /// The room that findSimdVariants() needs.
 inline constexpr size_t kMaxSimdVariants = 3;
 

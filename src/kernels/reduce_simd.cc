@@ -14,6 +14,7 @@
 
 #include <cstring>
 
+#include "kernels/element.h"
 #include "kernels/reduce_codec-inl.h"
 #include "kernels/reduce_internal.h"
 
@@ -95,24 +96,39 @@ struct Operands {
   Factor<T> pre[kMaxOperands], post;
 };
 
-/// kTo: unscaled sums of two sources to so many places, none past the caches; 0: whatever the operands say. The
-/// constants are worth a third of the time while everything is in the L2 cache.
-template <class E, RedOp kOp, class T, int kTo>
+/// Whole chunks of two unscaled sources, into one place. Not for low precision.
+template <class E>
+HWY_NOINLINE void sumChunks(const uint8_t* a, const uint8_t* b, uint8_t* to, size_t bytes) {
+  using C = Codec<E>;
+  for (size_t at = 0; at < bytes; at += C::kRaw * kVectorBytes) {
+    Vec<E> sum[kChunkVectors], next[kChunkVectors];
+    C::decode(a + at, sum);
+    C::decode(b + at, next);
+    for (int i = 0; i < kChunkVectors; ++i) sum[i] = combine<RedOp::sum, E>(sum[i], next[i]);
+    Vec<uint8_t> raw[C::kRaw];
+    C::encode(sum, raw);
+    for (int i = 0; i < C::kRaw; ++i) hn::StoreU(raw[i], Tag<uint8_t>(), to + at + i * kVectorBytes);
+  }
+}
+
+/// kTwo: unscaled sums of two sources to two places, not past the caches; else whatever the operands say. The
+/// constants, and sumChunks()'s, are worth a third of the time while everything is in the L2 cache.
+template <class E, RedOp kOp, class T, bool kTwo>
 HWY_NOINLINE void reduceChunks(const Operands<T>& o, size_t bytes) {
   using C = Codec<E>;
-  const int sources = kTo > 0 ? 2 : o.sources, cached = kTo > 0 ? kTo : o.cached,
-            destinations = kTo > 0 ? kTo : o.destinations;
+  const int sources = kTwo ? 2 : o.sources, cached = kTwo ? 2 : o.cached,
+            destinations = kTwo ? 2 : o.destinations;
   for (size_t at = 0; at < bytes; at += C::kRaw * kVectorBytes) {
     Vec<T> result[kChunkVectors];
     C::decode(o.from[0] + at, result);
-    if (kTo == 0) o.pre[0].apply(result);
+    if (!kTwo) o.pre[0].apply(result);
     for (int s = 1; s < sources; ++s) {
       Vec<T> next[kChunkVectors];
       C::decode(o.from[s] + at, next);
-      if (kTo == 0) o.pre[s].apply(next);
+      if (!kTwo) o.pre[s].apply(next);
       for (int i = 0; i < kChunkVectors; ++i) result[i] = combine<kOp, T>(result[i], next[i]);
     }
-    if (kTo == 0) o.post.apply(result);
+    if (!kTwo) o.post.apply(result);
     Vec<uint8_t> raw[C::kRaw];
     C::encode(result, raw);
     for (int d = 0; d < cached; ++d) {
@@ -129,10 +145,10 @@ void reduceChunks(const Operands<T>& o, size_t bytes) {
   if constexpr (kOp == RedOp::sum && !kIsLowPrecision<E>) {
     const bool plain = o.sources == 2 && o.cached == o.destinations && o.pre[0].kind == Scale::Kind::none &&
                        o.pre[1].kind == Scale::Kind::none && o.post.kind == Scale::Kind::none;
-    if (plain && o.destinations == 1) return reduceChunks<E, kOp, T, 1>(o, bytes);
-    if (plain && o.destinations == 2) return reduceChunks<E, kOp, T, 2>(o, bytes);
+    if (plain && o.destinations == 1) return sumChunks<E>(o.from[0], o.from[1], o.to[0], bytes);
+    if (plain && o.destinations == 2) return reduceChunks<E, kOp, T, true>(o, bytes);
   }
-  reduceChunks<E, kOp, T, 0>(o, bytes);
+  reduceChunks<E, kOp, T, false>(o, bytes);
 }
 
 /// Whole chunks where they lie. What is left goes to the reference, or, as the reference is slow at converting,
@@ -234,6 +250,35 @@ void copySimd(const ReduceTask& task) {
   copyToAll(bytes, task.count * sizeOf(task.type));
 }
 
+template <class E>
+void sumPair(const ReduceTask& task) {
+  constexpr size_t kChunkBytes = Codec<E>::kRaw * kVectorBytes;
+  const auto *a = static_cast<const uint8_t*>(task.source[0]), *b = static_cast<const uint8_t*>(task.source[1]);
+  auto* const to = static_cast<uint8_t*>(task.destination[0]);
+  const size_t bytes = task.count * sizeof(E), end = bytes - bytes % kChunkBytes;
+  if (end > 0) sumChunks<E>(a, b, to, end);
+  size_t at = end;
+  for (; at + kVectorBytes <= bytes; at += kVectorBytes) {
+    const auto sum = combine<RedOp::sum, E>(loadBytes(Tag<E>(), a + at), loadBytes(Tag<E>(), b + at));
+    hn::StoreU(finished<E>(sum), Tag<uint8_t>(), to + at);
+  }
+  for (; at < bytes; at += sizeof(E)) {
+    E x, y;
+    std::memcpy(&x, a + at, sizeof(E));
+    std::memcpy(&y, b + at, sizeof(E));
+    x = delivered<E>(kernels::combine<RedOp::sum>(x, y));
+    std::memcpy(to + at, &x, sizeof(E));
+  }
+}
+
+Reducer pairSums(DataType type) {
+  Reducer found = nullptr;
+  visitElement(type, [&]<class E>(std::type_identity<E>) {
+    if constexpr (!kIsLowPrecision<E>) found = &sumPair<E>;
+  });
+  return found;
+}
+
 bool divides(const ReduceTask& task) {
   bool any = task.post.kind == Scale::Kind::divide;
   for (int s = 0; s < task.sources; ++s) any |= task.pre[s].kind == Scale::Kind::divide;
@@ -241,6 +286,10 @@ bool divides(const ReduceTask& task) {
 }
 
 }  // namespace
+
+Reducer simdSums(DataType type) {
+  return pairSums(type);
+}
 
 void reduceSimd(const ReduceTask& task) {
   if (isCopy(task)) return copySimd(task);
@@ -270,13 +319,13 @@ size_t findSimdVariants(ReduceVariant* list) {
   [[maybe_unused]] const int64_t supported = hwy::SupportedTargets();
   size_t count = 0;
 #if HWY_TARGETS & HWY_AVX3
-  if (supported & HWY_AVX3) list[count++] = {"AVX3", &N_AVX3::reduceSimd};
+  if (supported & HWY_AVX3) list[count++] = {"AVX3", &N_AVX3::reduceSimd, &N_AVX3::simdSums};
 #endif
 #if HWY_TARGETS & HWY_AVX2
-  if (supported & HWY_AVX2) list[count++] = {"AVX2", &N_AVX2::reduceSimd};
+  if (supported & HWY_AVX2) list[count++] = {"AVX2", &N_AVX2::reduceSimd, &N_AVX2::simdSums};
 #endif
 #if HWY_TARGETS & HWY_NEON
-  if (supported & HWY_NEON) list[count++] = {"NEON", &N_NEON::reduceSimd};
+  if (supported & HWY_NEON) list[count++] = {"NEON", &N_NEON::reduceSimd, &N_NEON::simdSums};
 #endif
   return count;
 }

@@ -113,11 +113,8 @@ void reduceReferenceFrom(const ReduceTask& task, size_t first) {
   }
 }
 
-void (*fewReducer(const ReduceTask& task))(const ReduceTask&) {
-  const auto isScaled = [](const Scale& scale) { return scale.kind != Scale::Kind::none; };
-  if (task.sources != 2 || isScaled(task.pre[0]) || isScaled(task.pre[1]) || isScaled(task.post))
-    return nullptr;
-  void (*found)(const ReduceTask&) = nullptr;
+Reducer fewReducer(const ReduceTask& task) {
+  Reducer found = nullptr;
   visitElement(task.type, [&]<class E>(std::type_identity<E>) {
     if (task.count > kFew<E>) return;
     if (task.op == RedOp::sum) found = &reduceFew<E, RedOp::sum>;

@@ -170,30 +170,43 @@ TEST_P(Variants, GiveTheReferencesBits) {
   }
 }
 
-class FewReducer : public Variants {};
+class Reducers : public Variants {};
 
-TEST_P(FewReducer, GivesTheReferencesBits) {
-  int found = 0;
+/// For the elements of each that is found, the reference's bits of many more elements of which they are the
+/// first: it makes few in another way than many.
+TEST_P(Reducers, GiveTheReferencesBits) {
+  constexpr size_t kMany = 500;
+  int found = 0, sums = 0;
   for (int repeat = 0; repeat < 600; ++repeat) {
-    ReduceTask task = this->task(repeat % 10 == 0 ? 3 : 2, random_() % 40);
-    task.destinations = static_cast<uint8_t>(1 + random_() % kMaxOperands);
+    const bool few = repeat % 2 == 0;
+    ReduceTask task = this->task(repeat % 10 == 0 ? 3 : 2, few ? random_() % 40 : 40 + random_() % 400);
+    task.destinations = static_cast<uint8_t>(few ? 1 + random_() % kMaxOperands : 1);
     if (repeat % 10 == 1) applyScaling(Scaling::preAll, task, random_);
-    const auto few = fewReducer(task);
-    if (repeat % 10 < 2 || few == nullptr) {
-      EXPECT_EQ(nullptr, few) << "it takes neither three sources nor scaled ones";
+    const Reducer reducer = reducerFor(task);
+    if (repeat % 10 < 2 || reducer == nullptr) {
+      EXPECT_EQ(nullptr, reducer) << "there is none of three sources, nor of scaled ones";
       continue;
     }
     ++found;
-    std::vector<Bytes> inputs;
+    sums += !few;
+    ReduceTask many = task;
+    many.count = kMany;
+    std::vector<Bytes> inputs, all;
     for (int s = 0; s < 2; ++s) {
-      inputs.push_back(elements::randomBits(task.type, task.count, random_));
-      if (repeat % 3 == 0) elements::sprinkleSpecials(task.type, inputs.back(), random_);
+      all.push_back(elements::randomBits(task.type, kMany, random_));
+      if (repeat % 3 == 0) elements::sprinkleSpecials(task.type, all.back(), random_);
+      inputs.emplace_back(all.back().begin(),
+                          all.back().begin() + static_cast<ptrdiff_t>(task.count * sizeOf(task.type)));
     }
     const int inPlace = static_cast<int>(random_() % 3) - 1;
-    const Bytes expected = run(reference(), task, inputs, inPlace, random_);
-    ASSERT_TRUE(sameBits(task, inputs, expected, run({"few", few}, task, inputs, inPlace, random_)));
+    const Bytes expected = run(reference(), many, all, -1, random_);
+    ASSERT_TRUE(
+        sameBits(task, inputs, expected, run({"reducer", reducer, nullptr}, task, inputs, inPlace, random_)));
   }
-  EXPECT_GE(found, 30) << "a float or two are few";
+  EXPECT_GE(found, 10) << "an element or two are few";
+  const bool hasSums =
+      reduceVariants().front().sums != nullptr && reduceVariants().front().sums(task(2, 1).type) != nullptr;
+  EXPECT_EQ(hasSums && task(2, 1).op == RedOp::sum, sums > 200) << sums;
 }
 
 class NarrowVariants : public Variants {};
@@ -227,7 +240,7 @@ INSTANTIATE_TEST_SUITE_P(All, Variants,
                          ::testing::Combine(::testing::ValuesIn(typesUpTo(8)),
                                             ::testing::ValuesIn(elements::kAllOps)),
                          elements::nameOfCase);
-INSTANTIATE_TEST_SUITE_P(All, FewReducer,
+INSTANTIATE_TEST_SUITE_P(All, Reducers,
                          ::testing::Combine(::testing::ValuesIn(elements::kAllTypes),
                                             ::testing::ValuesIn(elements::kAllOps)),
                          elements::nameOfCase);

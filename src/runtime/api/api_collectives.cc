@@ -1,5 +1,7 @@
 // The C API: collectives, Send and Recv, groups.
 
+#include <optional>
+
 #include "runtime/api/group.h"
 #include "runtime/api/process.h"
 
@@ -39,8 +41,8 @@ bool again(const PlainCall& call, const CommunicatorUse& use, ecclStream_t strea
 
 /// The short way: makes a call that is like one before, or adds it to an open group. Nothing: it has to go the
 /// whole way.
-std::optional<ecclResult_t> makeShortly(const PlainCall& call, ecclComm_t comm, ecclStream_t stream) {
-  Group& group = Group::ofThisThread();
+std::optional<ecclResult_t> makeShortly(Group& group, const PlainCall& call, ecclComm_t comm,
+                                        ecclStream_t stream) {
   CommunicatorUse use;
   bool made = false;
   const Status status = guarded(apiNameOf(call.key.collective), [&] {
@@ -86,13 +88,17 @@ Status nothingMore(Call&, const Communicator&) {
 }
 
 /// Of the calls without tables.
-inline ecclResult_t make(Collective collective, const void* send, void* receive, size_t count, int datatype,
-                         int op, int root, ecclComm_t comm, ecclStream_t stream) {
+inline ecclResult_t make(Group& group, Collective collective, const void* send, void* receive, size_t count,
+                         int datatype, int op, int root, ecclComm_t comm, ecclStream_t stream) {
   if (static_cast<unsigned>(op) < ecclNumOps && static_cast<unsigned>(datatype) < ecclNumTypes) {
     const CallKey key{count, collective, static_cast<DataType>(datatype), static_cast<RedOp>(op), root};
-    if (const auto made = makeShortly({key, {send, receive}}, comm, stream)) return *made;
+    if (const auto made = makeShortly(group, {key, {send, receive}}, comm, stream)) return *made;
   }
   return makeWhole(collective, send, receive, count, datatype, op, root, comm, stream, nothingMore);
+}
+ecclResult_t make(Collective collective, const void* send, void* receive, size_t count, int datatype, int op,
+                  int root, ecclComm_t comm, ecclStream_t stream) {
+  return make(Group::ofThisThread(), collective, send, receive, count, datatype, op, root, comm, stream);
 }
 
 std::vector<size_t> copy(const size_t* from, int count) {
@@ -103,10 +109,10 @@ std::vector<size_t> copy(const size_t* from, int count) {
 ecclResult_t exchange(Collective collective, const void* send, void* receive, size_t count, int datatype,
                       int peer, ecclComm_t comm, ecclStream_t stream) {
   const CallKey key{count, collective, static_cast<DataType>(datatype), RedOp::sum, peer};
-  if (static_cast<unsigned>(datatype) < ecclNumTypes &&
-      Group::ofThisThread().addAlike(comm, stream, {key, {send, receive}}))
+  Group& group = Group::ofThisThread();
+  if (static_cast<unsigned>(datatype) < ecclNumTypes && group.addAlike(comm, stream, {key, {send, receive}}))
     return ecclSuccess;
-  return make(collective, send, receive, count, datatype, 0, peer, comm, stream);
+  return make(group, collective, send, receive, count, datatype, 0, peer, comm, stream);
 }
 
 Status needTable(const void* table, const char* function, const char* name) {

@@ -181,8 +181,8 @@ FastPath::Answer FastPath::makeShort(Move& move) {
   task.destinations = destinations;
   task.streamed = passed.streams;
   if ((kEnds == 0 && !move.isCopy) || passed.streams != 0) {
-    if (move.few != nullptr)
-      move.few(task);
+    if (move.reducer != nullptr && passed.streams == 0)
+      move.reducer(task);
     else if (task.count > 0)
       kernels::reduce(task);
   } else {

@@ -161,8 +161,8 @@ class FastPath {
     uint64_t offset;  // bytes into the buffer
   };
   struct Move {
-    kernels::ReduceTask task;                 // but for the addresses
-    void (*few)(const kernels::ReduceTask&);  // kernels::fewReducer()
+    kernels::ReduceTask task;  // but for the addresses
+    kernels::Reducer reducer;  // kernels::reducerFor() that; null: reduce()
     interpreter::MoveEnds ends;
     Place sources[kMaxOperands], destinations[kMaxOperands];  // where there is no end
     Outgoing outgoing;
