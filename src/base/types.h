@@ -39,11 +39,11 @@ inline constexpr int kCollectives = 14;
 const char* nameOf(RedOp op);
 /// "AllReduce", "AlltoAllv", "Send", …: the API's spelling.
 const char* nameOf(Collective collective);
-/// "ecclAllReduce", …: the function of the C API.
 inline constexpr const char* kApiNames[kCollectives] = {
     "ecclAllReduce",      "ecclAllGather", "ecclReduceScatter", "ecclBroadcast", "ecclReduce",
     "ecclGather",         "ecclScatter",   "ecclAlltoAll",      "ecclAlltoAllv", "ecclAllGatherv",
     "ecclReduceScatterv", "ecclBarrier",   "ecclSend",          "ecclRecv"};
+/// "ecclAllReduce", …: the function of the C API.
 constexpr const char* apiNameOf(Collective collective) {
   return kApiNames[static_cast<int>(collective)];
 }

@@ -271,14 +271,6 @@ void sumPair(const ReduceTask& task) {
   }
 }
 
-Reducer pairSums(DataType type) {
-  Reducer found = nullptr;
-  visitElement(type, [&]<class E>(std::type_identity<E>) {
-    if constexpr (!kIsLowPrecision<E>) found = &sumPair<E>;
-  });
-  return found;
-}
-
 bool divides(const ReduceTask& task) {
   bool any = task.post.kind == Scale::Kind::divide;
   for (int s = 0; s < task.sources; ++s) any |= task.pre[s].kind == Scale::Kind::divide;
@@ -288,7 +280,11 @@ bool divides(const ReduceTask& task) {
 }  // namespace
 
 Reducer simdSums(DataType type) {
-  return pairSums(type);
+  Reducer found = nullptr;
+  visitElement(type, [&]<class E>(std::type_identity<E>) {
+    if constexpr (!kIsLowPrecision<E>) found = &sumPair<E>;
+  });
+  return found;
 }
 
 void reduceSimd(const ReduceTask& task) {

@@ -170,43 +170,63 @@ TEST_P(Variants, GiveTheReferencesBits) {
   }
 }
 
-class Reducers : public Variants {};
-
-/// For the elements of each that is found, the reference's bits of many more elements of which they are the
-/// first: it makes few in another way than many.
-TEST_P(Reducers, GiveTheReferencesBits) {
-  constexpr size_t kMany = 500;
-  int found = 0, sums = 0;
-  for (int repeat = 0; repeat < 600; ++repeat) {
-    const bool few = repeat % 2 == 0;
-    ReduceTask task = this->task(repeat % 10 == 0 ? 3 : 2, few ? random_() % 40 : 40 + random_() % 400);
-    task.destinations = static_cast<uint8_t>(few ? 1 + random_() % kMaxOperands : 1);
-    if (repeat % 10 == 1) applyScaling(Scaling::preAll, task, random_);
-    const Reducer reducer = reducerFor(task);
-    if (repeat % 10 < 2 || reducer == nullptr) {
-      EXPECT_EQ(nullptr, reducer) << "there is none of three sources, nor of scaled ones";
-      continue;
-    }
-    ++found;
-    sums += !few;
+/// What is chosen by task or by type, against the reference's bits of many more elements of which the task's
+/// are the first: it makes few in another way than many.
+class Reducers : public Variants {
+ protected:
+  static constexpr size_t kMany = 500;
+  void compare(Reducer reducer, const ReduceTask& task, bool special) {
     ReduceTask many = task;
     many.count = kMany;
     std::vector<Bytes> inputs, all;
     for (int s = 0; s < 2; ++s) {
       all.push_back(elements::randomBits(task.type, kMany, random_));
-      if (repeat % 3 == 0) elements::sprinkleSpecials(task.type, all.back(), random_);
+      if (special) elements::sprinkleSpecials(task.type, all.back(), random_);
       inputs.emplace_back(all.back().begin(),
                           all.back().begin() + static_cast<ptrdiff_t>(task.count * sizeOf(task.type)));
     }
-    const int inPlace = static_cast<int>(random_() % 3) - 1;
     const Bytes expected = run(reference(), many, all, -1, random_);
+    const int inPlace = static_cast<int>(random_() % 3) - 1;
     ASSERT_TRUE(
         sameBits(task, inputs, expected, run({"reducer", reducer, nullptr}, task, inputs, inPlace, random_)));
   }
+};
+
+TEST_P(Reducers, OfTasksGiveTheReferencesBits) {
+  int found = 0;
+  for (int repeat = 0; repeat < 600; ++repeat) {
+    const bool few = repeat % 2 == 0;
+    ReduceTask task = this->task(2, few ? random_() % 40 : 40 + random_() % 400);
+    task.destinations = static_cast<uint8_t>(few ? 1 + random_() % kMaxOperands : 1);
+    const Reducer reducer = reducerFor(task);
+    if (reducer == nullptr) continue;
+    ++found;
+    ASSERT_NO_FATAL_FAILURE(compare(reducer, task, repeat % 3 == 0));
+  }
   EXPECT_GE(found, 10) << "an element or two are few";
-  const bool hasSums =
-      reduceVariants().front().sums != nullptr && reduceVariants().front().sums(task(2, 1).type) != nullptr;
-  EXPECT_EQ(hasSums && task(2, 1).op == RedOp::sum, sums > 200) << sums;
+}
+
+TEST_P(Reducers, AreForUnscaledPairs) {
+  ASSERT_NE(nullptr, reducerFor(task(2, 1)));
+  EXPECT_EQ(nullptr, reducerFor(task(1, 1)));
+  EXPECT_EQ(nullptr, reducerFor(task(3, 1)));
+  for (Scaling scaling : {Scaling::preOne, Scaling::preAll, Scaling::post, Scaling::divide}) {
+    ReduceTask scaled = task(2, 1);
+    applyScaling(scaling, scaled, random_);
+    EXPECT_EQ(nullptr, reducerFor(scaled)) << static_cast<int>(scaling);
+  }
+}
+
+TEST_P(Reducers, OfEveryVariantGiveTheReferencesBits) {
+  if (std::get<1>(GetParam()) != RedOp::sum) return;
+  for (const ReduceVariant& variant : reduceVariants()) {
+    if (variant.sums == nullptr) continue;
+    const Reducer sum = variant.sums(std::get<0>(GetParam()));
+    const bool low = isFloating(task(2, 1).type) && sizeOf(task(2, 1).type) < 4;
+    ASSERT_EQ(low, sum == nullptr) << variant.name;
+    for (int repeat = 0; repeat < 300 && sum != nullptr; ++repeat)
+      ASSERT_NO_FATAL_FAILURE(compare(sum, task(2, random_() % kMany), repeat % 3 == 0)) << variant.name;
+  }
 }
 
 class NarrowVariants : public Variants {};

@@ -168,7 +168,7 @@ def slower_link():
 
 
 def cpu_seconds(pid):
-    """None of a process that has ended since it was listed: what starts a rank is there for a moment."""
+    """0 of a process that has ended since it was listed: what starts a rank is there for a moment."""
     try:
         with open("/proc/%d/stat" % pid) as file:
             fields = file.read().rpartition(")")[2].split()

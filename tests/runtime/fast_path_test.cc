@@ -15,6 +15,7 @@
 #include <set>
 #include <vector>
 
+#include "runtime/execution/fast_path.h"
 #include "support/processes.h"
 
 namespace eccl::runtime {
@@ -70,6 +71,20 @@ ecclResult_t sendAndReceive(ecclComm_t comm, float* in, float* out) {
   ecclCommUserRank(comm, &rank);
   if (rank == 0) return ecclSend(in, 10, ecclFloat, 1, comm, nullptr);
   return ecclRecv(out, 10, ecclFloat, 0, comm, nullptr);
+}
+
+// A peer waits on the same processor, and needs turns of it: to go on as a Run takes longer.
+TEST(FastLooks, WhoYieldsInsteadOfSpinningIsNotOverSooner) {
+  FastLooks looks({.spins = true, .queued = false}, FastLooks::At::memory, System::real());
+  while (!looks.count()) looks.rest(nullptr);
+  looks.yieldFromNowOn();
+  for (int i = 0; i < 100; ++i) {
+    ASSERT_FALSE(looks.over()) << i;
+    looks.rest(nullptr);
+    looks.count();
+  }
+  for (int i = 0; i < 2000 && !looks.over(); ++i) looks.count();
+  EXPECT_TRUE(looks.over());
 }
 
 TEST(FastPath, AreThoseLikeCallsBefore) {

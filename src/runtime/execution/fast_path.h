@@ -40,7 +40,11 @@ class FastLooks {
   /// What is looked at, the quickest first: lines of memory, memory of a device, by its library; or sockets,
   /// which takes a system call or two.
   enum class At : uint8_t { memory, devices, sockets };
-  FastLooks(Manner manner, At at, System& system) : manner_(manner), at_(at), system_(system) {}
+  FastLooks(Manner manner, At at, System& system)
+      : manner_(manner),
+        at_(at),
+        system_(system),
+        most_(manner.spins ? kLooks[static_cast<int>(at)] / (manner.queued ? kQueuedFraction : 1) : kYields) {}
   /// Something has moved.
   void restart() { made_ = nextClock_ = 0; }
   /// Peers may need this processor.
@@ -60,9 +64,7 @@ class FastLooks {
     return before < kick && made_ >= kick;
   }
   bool over() {
-    const int most =
-        manner_.spins ? kLooks[static_cast<int>(at_)] / (manner_.queued ? kQueuedFraction : 1) : kYields;
-    if (made_ > most || !manner_.queued || (manner_.spins && made_ < nextClock_)) return made_ > most;
+    if (made_ > most_ || !manner_.queued || (manner_.spins && made_ < nextClock_)) return made_ > most_;
     nextClock_ = made_ + kLooksPerClock;
     const TimePoint now = system_.now();
     if (until_ == TimePoint()) until_ = now + (manner_.spins ? kQueuedSpinning : kQueuedYielding);
@@ -100,7 +102,7 @@ class FastLooks {
   Manner manner_;
   At at_;
   System& system_;
-  int made_ = 0;
+  int most_, made_ = 0;
   int weight_ = 1;     // of the next look
   int nextClock_ = 0;  // what `made_` is when the time is asked for
   TimePoint until_{};
@@ -162,7 +164,7 @@ class FastPath {
   };
   struct Move {
     kernels::ReduceTask task;  // but for the addresses
-    kernels::Reducer reducer;  // kernels::reducerFor() that; null: reduce()
+    kernels::Reducer reducer;  // if it isShort: kernels::reducerFor() that; null: reduce()
     interpreter::MoveEnds ends;
     Place sources[kMaxOperands], destinations[kMaxOperands];  // where there is no end
     Outgoing outgoing;

@@ -120,7 +120,7 @@ bool FastPath::addMove(const Call& call, const Plan& plan, const Step& step, int
   move.isShort = isShort(move.ends, resolved.length);
   move.isWeighed = isWeighed(move.ends, resolved.length);
   move.task.destinations = step.destinations;
-  move.reducer = kernels::reducerFor(move.task);
+  if (move.isShort) move.reducer = kernels::reducerFor(move.task);
   move.isCopy = kernels::isCopy(move.task);
   move.isSimple = move.isCopy && step.destinations == 1;
   // In collectives ranks write to each other at the same time, and nobody follows.
