@@ -82,8 +82,9 @@ constexpr bool isCopy(const ReduceTask& task) {
 /// default floating-point mode: nearest, subnormals kept.
 void reduce(const ReduceTask& task);
 
-/// What reduce() comes to for tasks like this one, of which only the addresses change, and nothing is streamed:
-/// to look at a task takes longer than to work on some hundred elements. Null: reduce() has to be called.
+/// The function that does what reduce() does, for tasks that differ from this one in their addresses alone and
+/// stream nothing. It spares reduce()'s look at the task, which takes longer than to add some hundred elements.
+/// Null: call reduce().
 using Reducer = void (*)(const ReduceTask&);
 Reducer reducerFor(const ReduceTask& task);
 
@@ -105,7 +106,8 @@ void reduceReference(const ReduceTask& task);
 struct ReduceVariant {
   const char* name;  ///< "AVX3" (AVX-512), "AVX2", "NEON", "reference"; static
   Reducer run;
-  /// Of sums of two unscaled sources in one place, by type. Null: run. Itself null: of none.
+  /// Returns the function that adds two unscaled sources of a type into one place; null where `run` has to do
+  /// it. The pointer is null if that is so for every type.
   Reducer (*sums)(DataType);
 };
 

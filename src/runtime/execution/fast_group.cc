@@ -59,7 +59,8 @@ bool FastGroup::made() const {
 
 // Peers read nothing any more that messages refer to.
 bool FastGroup::read() const {
-  return std::all_of(queues_.begin(), queues_.end(), [](const Queue& queue) { return queue.read(); });
+  return std::all_of(queues_.begin(), queues_.end(),
+                     [](const Queue& queue) { return queue.connection->isRead(); });
 }
 
 void FastGroup::kick() const {
@@ -102,7 +103,7 @@ bool FastGroup::run(FastLooks::Manner manner, System& system, const std::functio
   kick();
   for (const Queue& queue : queues_) {
     queue.any->settleSockets();  // no Run will, for what is complete
-    const bool read = queue.read();
+    const bool read = queue.connection->isRead();
     for (size_t at = queue.first; at != kNone && members_[at].made > 0; at = members_[at].next)
       members_[at].complete = read ? members_[at].made : 0;
   }

@@ -52,7 +52,6 @@ class FastGroup {
     FastPath* any;  // of a member: all have the same connection
     transport::Connection* connection;
     size_t first, at, last;  // members; at: the first of which not all is made
-    bool read() const { return !connection->sends() || connection->sendEnd.getsReleased(); }
   };
   bool advance(FastLooks::Patience patience, bool* moved, const ReceiveEnd** awaited);
   bool made() const;

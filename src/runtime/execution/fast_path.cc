@@ -232,16 +232,14 @@ FastPath::Answer FastPath::advance(FastLooks::Patience patience) {
     made &= lane.at == lane.end;
   }
   // Short messages refer to nothing, and the calls before have ended.
-  if (made && (isShort_ || isRead())) return Answer::done;
+  if (made && (isShort_ || areRead())) return Answer::done;
   if (moved) return Answer::moved;
   return made ? Answer::drains : Answer::blocked;
 }
 
-// Peers read nothing any more that messages refer to.
-bool FastPath::isRead() const {
-  return std::all_of(connections_.begin(), connections_.end(), [](transport::Connection* connection) {
-    return !connection->sends() || connection->sendEnd.getsReleased();
-  });
+bool FastPath::areRead() const {
+  return std::all_of(connections_.begin(), connections_.end(),
+                     [](transport::Connection* connection) { return connection->isRead(); });
 }
 
 void FastPath::kick() const {

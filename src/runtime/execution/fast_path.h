@@ -164,7 +164,7 @@ class FastPath {
   };
   struct Move {
     kernels::ReduceTask task;  // but for the addresses
-    kernels::Reducer reducer;  // if it isShort: kernels::reducerFor() that; null: reduce()
+    kernels::Reducer reducer;  // of `task`, for makeShort() alone; null: kernels::reduce()
     interpreter::MoveEnds ends;
     Place sources[kMaxOperands], destinations[kMaxOperands];  // where there is no end
     Outgoing outgoing;
@@ -196,7 +196,7 @@ class FastPath {
   bool addMove(const Call& call, const Plan& plan, const Step& step, int32_t stepIndex, int32_t repeat,
                bool posts);
   void post();
-  bool isRead() const;
+  bool areRead() const;
   std::byte* memory(const Place& place) const { return buffers_[static_cast<int>(place.space)] + place.offset; }
   enum class Answer : uint8_t { done, moved, blocked, drains, unusual };
   /// Makes every move that can be made. `drains`: all are made, but peers still read what messages refer to.

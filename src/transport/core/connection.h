@@ -167,7 +167,9 @@ class Connection {
   bool serves(uint64_t ticket) const { return serving_ == ticket; }
   void finishTicket() { ++serving_; }
   /// Whether a ticket is being served, or memory that messages refer to is still read.
-  bool inUse() { return issued_ != serving_ || (sends_ && !sendEnd.getsReleased()); }
+  bool inUse() { return issued_ != serving_ || !isRead(); }
+  /// Whether the peer reads nothing any more that messages sent here referred to.
+  bool isRead() { return !sends_ || sendEnd.getsReleased(); }
 
   // For those who establish connections. Of fail() the first reason stays; nothing is logged.
   void becomeReady(std::unique_ptr<Path> path) {
