@@ -2,6 +2,9 @@
 #include "transport/verbs/memory_cache.h"
 
 #include <sys/mman.h>
+#include <sys/resource.h>
+
+#include <cstdlib>
 
 #include "transport/verbs/registrations.h"
 #include "verbs/verbs_wire.h"
@@ -11,6 +14,12 @@ namespace {
 
 constexpr size_t kBytes = 64 << 10;
 constexpr MemoryFor kBoth = MemoryFor::receiving;
+
+uint64_t registered() {
+  VerbsEmulationCounters counters;
+  verbsEmulationCounters(&counters);
+  return counters.registeredBytes;
+}
 
 /// A device, and memory that goes with the test.
 class MemoryCaches : public ::testing::Test {
@@ -37,11 +46,6 @@ class MemoryCaches : public ::testing::Test {
   void mapAnew(int number) const {
     mmap(memory_ + number * kBytes, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1,
          0);
-  }
-  static uint64_t registered() {
-    VerbsEmulationCounters counters;
-    verbsEmulationCounters(&counters);
-    return counters.registeredBytes;
   }
   static int usesUntilFound(MemoryCache& cache, const MemoryRange& memory, MemoryFor what = kBoth) {
     for (int uses = 1; uses < 100; ++uses) {
@@ -177,6 +181,79 @@ TEST_F(MemoryCaches, WhatCannotBeRegisteredGoesByCopies) {
   EXPECT_EQ(usesUntilFound(cache, {static_cast<std::byte*>(shared), kBytes}), 0);
   munmap(shared, kBytes);
   EXPECT_EQ(registered(), kBytes);
+}
+
+/// Memory that others can change unseen.
+class SharedBuffer {
+ public:
+  SharedBuffer() : memory_(map(nullptr, 0)) {}
+  ~SharedBuffer() { munmap(memory_, kBytes); }
+  void mapAnew() { map(memory_, MAP_FIXED); }
+  MemoryRange range() const { return {static_cast<std::byte*>(memory_), kBytes}; }
+
+ private:
+  static void* map(void* at, int flags) {
+    return mmap(at, kBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | flags, -1, 0);
+  }
+  void* const memory_;
+};
+
+constexpr uint32_t kSendAndWrite = IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_WRITE;
+
+TEST_F(MemoryCaches, WhatCannotBeWatchedIsLookedUpOnDemandByDevicesThatDo) {
+  SharedBuffer shared;
+  for (const uint32_t little : {0u, uint32_t{IBV_ODP_SUPPORT_SEND}, uint32_t{IBV_ODP_SUPPORT_WRITE}}) {
+    ASSERT_EQ(verbsEmulationOfferOnDemand(0, little), 0);
+    MemoryCache cache(domain_.get(), 16 * kBytes, "rank 0");
+    EXPECT_EQ(usesUntilFound(cache, shared.range()), 0) << little;
+  }
+  ASSERT_EQ(verbsEmulationOfferOnDemand(0, kSendAndWrite | IBV_ODP_SUPPORT_READ), 0);
+  MemoryCache cache(domain_.get(), 3 * kBytes, "rank 0");
+  EXPECT_EQ(usesUntilFound(cache, shared.range()), 2);
+  EXPECT_EQ(registered(), 0u) << "nothing of it is locked";
+  const auto region = cache.find(shared.range(), kBoth);
+  shared.mapAnew();
+  EXPECT_EQ(cache.find(shared.range(), kBoth), region) << "the device finds the new pages";
+  // What can be watched is locked, as that is faster.
+  EXPECT_EQ(usesUntilFound(cache, buffer(0)), 2);
+  EXPECT_EQ(registered(), kBytes);
+  EXPECT_EQ(usesUntilFound(cache, buffer(1, 2 * kBytes)), 2) << "and the limit is for both";
+  EXPECT_EQ(cache.find(buffer(0), kBoth), nullptr);
+}
+
+TEST_F(MemoryCaches, WhatCannotBeLockedIsLookedUpOnDemandByDevicesThatDo) {
+  ASSERT_EQ(verbsEmulationOfferOnDemand(0, kSendAndWrite), 0);
+  verbsEmulationLimitMemory(kBytes);
+  Registrations registrations(domain_.get(), 16 * kBytes, "rank 0");
+  registrations.add(buffer(0));
+  EXPECT_EQ(registered(), kBytes);
+  registrations.add(buffer(1));
+  EXPECT_TRUE(holds(registrations, reinterpret_cast<uintptr_t>(buffer(1).base), kBytes));
+  ASSERT_EQ(registrations.use(buffer(2), kBoth), nullptr);
+  const auto used = registrations.use(buffer(2), kBoth);
+  EXPECT_NE(used, nullptr);
+  mapAnew(2);
+  EXPECT_NE(registrations.use(buffer(2), kBoth), nullptr) << "the device finds the new pages";
+  EXPECT_EQ(registered(), kBytes);
+}
+
+/// In a child that has no descriptor left for a userfaultfd. 0: it is as it should be.
+int withoutUserfaultfd(ibv_pd* domain, const MemoryRange& memory) {
+  const rlimit none{0, 0};
+  setrlimit(RLIMIT_NOFILE, &none);
+  if (MemoryWatch::ofProcess().ok()) return 1;
+  verbsEmulationOfferOnDemand(0, 0);
+  MemoryCache copies(domain, 16 * kBytes, "rank 0");
+  for (int uses = 0; uses < 100; ++uses)
+    if (copies.find(memory, kBoth) != nullptr) return 2;
+  verbsEmulationOfferOnDemand(0, kSendAndWrite);
+  MemoryCache cache(domain, 16 * kBytes, "rank 0");
+  if (cache.find(memory, kBoth) != nullptr) return 3;
+  return cache.find(memory, kBoth) != nullptr && registered() == 0 ? 0 : 4;
+}
+
+TEST_F(MemoryCaches, WithoutUserfaultfdPagesAreLookedUpOnDemandByDevicesThatDo) {
+  EXPECT_EXIT(std::_Exit(withoutUserfaultfd(domain_.get(), buffer(0))), ::testing::ExitedWithCode(0), "");
 }
 
 // Keys are those of calls under way: what a call does not use may have changed.

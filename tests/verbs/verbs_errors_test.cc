@@ -151,7 +151,7 @@ TEST_F(VerbsErrors, ABrokenQueuePairBreaksTheConnection) {
                 EXPECT_TRUE(trySend(connection.sendEnd, {}, 0));
                 connection.path()->kick();
               }),
-              HasSubstr("the queue pair was stopped"));
+              HasSubstr("queue pair was stopped"));
 }
 
 /// The ways of a set-up that fail lead to TCP.

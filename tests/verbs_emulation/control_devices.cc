@@ -69,6 +69,10 @@ int verbsEmulationRemoveDevice(int device) {
   return withDevice(device, [](Device& of) { of.listed = false; });
 }
 
+int verbsEmulationOfferOnDemand(int device, uint32_t capabilities) {
+  return withDevice(device, [capabilities](Device& of) { of.onDemand = capabilities; });
+}
+
 int verbsEmulationAddPort(int device, uint8_t linkLayer, uint16_t lid) {
   int number = 0;
   const int error = withDevice(device, [&](Device& of) {

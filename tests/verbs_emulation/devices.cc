@@ -96,6 +96,7 @@ ibv_context* ibv_open_device(ibv_device* device) {
   auto context = std::make_unique<Context>();
   context->handle = std::move(handle);
   context->verbs.query_port = queryPort;
+  context->verbs.query_device_ex = queryDeviceMore;
   context->verbs.sz = sizeof context->verbs;
   ibv_context& base = context->verbs.context;
   base.device = device;
@@ -154,3 +155,21 @@ int ibv_query_device(ibv_context* handle, ibv_device_attr* attributes) {
 }
 
 }  // extern "C"
+
+namespace eccl::verbs_emulation {
+
+int queryDeviceMore(ibv_context* handle, const ibv_query_device_ex_input* input, ibv_device_attr_ex* attributes,
+                    size_t size) {
+  if (input != nullptr && input->comp_mask != 0) return failWith(EINVAL);
+  ibv_device_attr_ex all{};
+  if (const int error = ibv_query_device(handle, &all.orig_attr); error != 0) return error;
+  const std::lock_guard lock(world().mutex);
+  Context* const context = living(world().contexts, handle, "context", "ibv_query_device_ex");
+  if (context == nullptr) return EINVAL;
+  all.odp_caps.per_transport_caps.rc_odp_caps = context->device().onDemand;
+  if (context->device().onDemand != 0) all.odp_caps.general_caps = IBV_ODP_SUPPORT;
+  std::memcpy(static_cast<void*>(attributes), &all, std::min(size, sizeof all));
+  return 0;
+}
+
+}  // namespace eccl::verbs_emulation

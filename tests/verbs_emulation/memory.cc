@@ -9,8 +9,8 @@ using namespace eccl::verbs_emulation;
 
 namespace {
 
-constexpr unsigned kKnownAccess =
-    IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
+constexpr unsigned kKnownAccess = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
+                                  IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_ON_DEMAND;
 constexpr unsigned kNeedsLocalWrite = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
 constexpr uint32_t kRemoteBit = 0x80000000;  // so that a key of the wrong side is found
 
@@ -35,6 +35,7 @@ ibv_mr* registerMemory(ibv_pd* handle, void* address, size_t bytes, uint64_t iov
   if (domain == nullptr || world().fails("ibv_reg_mr", &error)) return nullptr;
   access &= ~static_cast<unsigned>(IBV_ACCESS_OPTIONAL_RANGE);
   const auto begin = reinterpret_cast<uint64_t>(address);
+  const bool locked = (access & IBV_ACCESS_ON_DEMAND) == 0;
   const uint64_t left = world().memoryLimit - std::min(world().memoryLimit, world().counters.registeredBytes);
   if (domain->owner->device().fatal)
     error = EIO;
@@ -42,9 +43,11 @@ ibv_mr* registerMemory(ibv_pd* handle, void* address, size_t bytes, uint64_t iov
     error = EINVAL;
   else if ((access & kNeedsLocalWrite) != 0 && (access & IBV_ACCESS_LOCAL_WRITE) == 0)
     error = EINVAL;
-  else if (bytes > left)
+  else if (!locked && domain->owner->device().onDemand == 0)
+    error = EOPNOTSUPP;
+  else if (locked && bytes > left)
     error = ENOMEM;
-  else if (!isMapped(begin, bytes, (access & IBV_ACCESS_LOCAL_WRITE) != 0))
+  else if (locked && !isMapped(begin, bytes, (access & IBV_ACCESS_LOCAL_WRITE) != 0))
     error = EFAULT;
   if (error != 0) {
     failWith(error);
@@ -61,7 +64,7 @@ ibv_mr* registerMemory(ibv_pd* handle, void* address, size_t bytes, uint64_t iov
   region->iova = iova;
   region->access = access;
   ++domain->children;
-  world().counters.registeredBytes += bytes;
+  if (locked) world().counters.registeredBytes += bytes;
   Region* const result = region.get();
   world().localKeys[result->lkey] = world().remoteKeys[result->rkey] = result;
   world().regions[static_cast<ibv_mr*>(result)] = std::move(region);
@@ -128,7 +131,7 @@ int ibv_dereg_mr(ibv_mr* handle) {
   landIn(*region);  // later nothing comes to it
   world().localKeys.erase(region->lkey);
   world().remoteKeys.erase(region->rkey);
-  world().counters.registeredBytes -= region->length;
+  if ((region->access & IBV_ACCESS_ON_DEMAND) == 0) world().counters.registeredBytes -= region->length;
   --region->owner->children;
   world().regions.erase(handle);
   return 0;

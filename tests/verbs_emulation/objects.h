@@ -44,6 +44,7 @@ struct Device {
   std::string name;
   bool listed = true, fatal = false;
   Limits limits;
+  uint32_t onDemand = 0;  // enum ibv_odp_transport_cap_bits
   std::vector<Port> ports;
   /// Null if it has no such port. Ports count from 1.
   Port* port(unsigned number) { return number < 1 || number > ports.size() ? nullptr : &ports[number - 1]; }

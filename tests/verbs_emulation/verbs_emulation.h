@@ -10,6 +10,8 @@
 //
 // VERBS_EMULATION_ORDER in the environment is the order of arrivals in the first world, for programs that do
 // not call verbsEmulationSetOrder(): "backward" or "shuffled", and with ",relaxed" behind it, late as well.
+// VERBS_EMULATION_LOCKABLE is what verbsEmulationLimitMemory() says. With VERBS_EMULATION_ON_DEMAND its devices
+// look up pages on demand, as verbsEmulationOfferOnDemand() says, for SEND and RDMA WRITE.
 //
 // Functions that return int return 0, or an errno: ENODEV for a device, ENXIO for a port, that is not there,
 // EINVAL for anything else that makes no sense.
@@ -92,6 +94,10 @@ int verbsEmulationFatal(int device);
 int verbsEmulationRaise(int device, enum ibv_event_type type, int port);
 /// What ibv_query_device() says, and what is held to: -1 leaves a limit as it is.
 int verbsEmulationSetLimits(int device, int maxQp, int maxQpWr, int maxSge, int maxCqe, int maxInline);
+/// What the device says that it does in memory whose pages it looks up when it needs them, over reliable
+/// connections: enum ibv_odp_transport_cap_bits. 0, as it begins: there is no such memory. Regions of it are in
+/// `regions` of the counters, not in `registeredBytes`, as nothing is locked.
+int verbsEmulationOfferOnDemand(int device, uint32_t capabilities);
 
 // Queue pairs -----------------------------------------------------------------------------------------------
 

@@ -51,6 +51,9 @@ void World::begin() {
   if (how.find("backward") != how.npos) order = VERBS_EMULATION_BACKWARD;
   if (how.find("shuffled") != how.npos) order = VERBS_EMULATION_SHUFFLED;
   relaxed = how.find("relaxed") != how.npos;
+  if (const char* const lockable = std::getenv("VERBS_EMULATION_LOCKABLE"); lockable != nullptr)
+    memoryLimit = std::strtoull(lockable, nullptr, 10);
+  const bool onDemand = std::getenv("VERBS_EMULATION_ON_DEMAND") != nullptr;
   devices.clear();
   for (int number = 0; number < 2; ++number) {
     Port port;
@@ -61,6 +64,7 @@ void World::begin() {
     auto device = std::make_shared<Device>();
     device->number = number;
     device->name = "emu" + std::to_string(number);
+    if (onDemand) device->onDemand = IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_WRITE;
     device->ports.push_back(port);
     devices.push_back(device);
   }

@@ -1,12 +1,14 @@
 // An RDMA device that a rank has opened.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "base/clock.h"
+#include "transport/core/transport.h"
 #include "transport/verbs/completion_queues.h"
 #include "transport/verbs/device_events.h"
 #include "transport/verbs/handles.h"
@@ -31,6 +33,18 @@ class PortUser {
 /// Memory that a device may read, or that peers may write to, as `access` says. Error (system): names size,
 /// device and limit. Not logged.
 Result<MemoryHandle> registerWith(ibv_pd* domain, void* memory, size_t bytes, int access);
+
+/// Whether the device looks pages up when it needs them (on-demand paging, ODP) in all that is done with the
+/// user's memory: SEND and RDMA WRITE of reliable connections, at both ends. Such memory is not locked, and may
+/// be unmapped, moved and mapped anew; each page that the device does not know yet costs it an interrupt.
+bool pagesOnDemand(ibv_context* context);
+/// What registerWith() takes for such memory, beside the rights.
+inline constexpr int kOnDemand = IBV_ACCESS_ON_DEMAND;
+/// Registers memory of the user's. Where it cannot be locked, `giveBack` gives up what is locked and not used;
+/// false: there is nothing. If that does not help either, its pages are looked up on demand, if the device does
+/// that: *locked is then why it is not locked.
+Result<MemoryHandle> registerUsers(ibv_pd* domain, const MemoryRange& memory, int access,
+                                   const std::function<bool()>& giveBack, Status* locked);
 
 /// Context, protection domain and completions of one device. Owner: the VerbsTransport. Threads: the driver's.
 class Adapter {

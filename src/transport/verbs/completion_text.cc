@@ -35,7 +35,9 @@ const char* meaning(ibv_wc_status status) {
     case IBV_WC_LOC_ACCESS_ERR:
       return "this device refuses what the peer has asked for; is it another version of ECCL?";
     case IBV_WC_WR_FLUSH_ERR:
-      return "the queue pair was stopped before the request";
+      return "this host's queue pair was stopped before that, not by this library: its device may have found "
+             "an error, "
+             "and the kernel log says more";
     case IBV_WC_LOC_QP_OP_ERR:
       return "this host's device could not do it: its link is down, its address is gone, or it has failed; the "
              "kernel log says more";

@@ -20,10 +20,10 @@ MemoryCache::~MemoryCache() {
   if (made_ == 0) return;
   const auto number = [](uint64_t value) { return static_cast<unsigned long long>(value); };
   ECCL_INFO(
-      "%s registered memory with %s that the user had not: %llu buffers, %llu of them to receive into, %llu "
-      "bytes at most at once; used again %llu times, changed %llu times",
+      "%s registered memory with %s that the user had not: %llu buffers, %llu of them to receive into, %llu of "
+      "them on demand, %llu bytes at most at once; used again %llu times, changed %llu times",
       owner_.c_str(), ibv_get_device_name(domain_->context->device), number(made_), number(writable_),
-      number(most_), number(found_), number(changed_));
+      number(onDemand_), number(most_), number(found_), number(changed_));
 }
 
 std::shared_ptr<const MemoryCache::Region> MemoryCache::find(const MemoryRange& memory, MemoryFor what) {
@@ -42,24 +42,29 @@ std::shared_ptr<const MemoryCache::Region> MemoryCache::find(const MemoryRange& 
 
 // What has changed and does not show yet is not to be used.
 bool MemoryCache::ready() {
-  if (watch_ == nullptr) {
-    Result<MemoryWatch*> watch = MemoryWatch::ofProcess();
-    if (!watch.ok()) {
-      limit_ = 0;
-      ECCL_INFO("%s: memory that the user has not registered goes by copies: %s", owner_.c_str(),
-                watch.status().message().c_str());
-      return false;
-    }
+  if (!std::exchange(readied_, true)) prepare();
+  return watch_ != nullptr ? watch_->settle() : limit_ > 0;
+}
+
+void MemoryCache::prepare() {
+  Result<MemoryWatch*> watch = MemoryWatch::ofProcess();
+  if (watch.ok()) {
     watch_ = watch.take();
+    return;
   }
-  return watch_->settle();
+  const bool onDemand = pagesOnDemand(domain_->context);
+  if (!onDemand) limit_ = 0;
+  ECCL_INFO("%s: memory that the user has not registered %s: %s", owner_.c_str(),
+            onDemand ? "is looked up by the device on demand" : "goes by copies",
+            watch.status().message().c_str());
 }
 
 void MemoryCache::dropChanged() {
+  if (watch_ == nullptr) return;
   const uint64_t changes = watch_->changes();
   if (std::exchange(changes_, changes) == changes) return;
   regions_.endIf([&](const std::shared_ptr<Region>& region) {
-    if (!region->mark->changed()) return false;
+    if (region->mark == nullptr || !region->mark->changed()) return false;
     bytes_ -= region->pages.bytes;
     ++changed_;
     Uses& uses = uses_[{region->asked.base, region->what}];
@@ -98,6 +103,25 @@ bool MemoryCache::giveBack() {
 }
 
 // Watched first: what changes from then on shows.
+Result<MemoryHandle> MemoryCache::registerPages(Region& region) {
+  const MemoryRange& memory = region.asked;
+  // What else lies in the pages is nobody's but the process's.
+  const int access = region.what == MemoryFor::receiving ? IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE : 0;
+  if (watch_ != nullptr) {
+    if (Result<std::unique_ptr<MemoryWatch::Mark>> mark = watch_->watch(memory); mark.ok())
+      region.mark = mark.take();
+  }
+  if (region.mark == nullptr) {
+    if (!pagesOnDemand(domain_->context)) return Status::error(Code::system, "it cannot be watched");
+    return registerWith(domain_, memory.base, memory.bytes, access | kOnDemand);
+  }
+  Status locked;
+  ECCL_ASSIGN(MemoryHandle handle, registerUsers(
+                                       domain_, memory, access, [this] { return giveBack(); }, &locked));
+  if (!locked.ok()) region.mark.reset();
+  return handle;
+}
+
 std::shared_ptr<MemoryCache::Region> MemoryCache::add(const MemoryRange& memory, MemoryFor what) {
   auto region = std::make_shared<Region>();
   region->asked = memory;
@@ -109,15 +133,9 @@ std::shared_ptr<MemoryCache::Region> MemoryCache::add(const MemoryRange& memory,
     return nullptr;
   };
   if (bytes > limit_ || !makeRoom(bytes)) return refused(2);
-  Result<std::unique_ptr<MemoryWatch::Mark>> mark = watch_->watch(memory);
-  if (!mark.ok()) return refused(kMostNeeded);
-  region->mark = mark.take();
-  // What else lies in the pages is nobody's but the process's.
-  const int access = what == MemoryFor::receiving ? IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE : 0;
-  Result<MemoryHandle> handle = registerWith(domain_, memory.base, memory.bytes, access);
-  if (!handle.ok() && giveBack()) handle = registerWith(domain_, memory.base, memory.bytes, access);
+  Result<MemoryHandle> handle = registerPages(*region);
   if (!handle.ok()) {
-    if (!std::exchange(saidRefused_, true))
+    if (region->mark != nullptr && !std::exchange(saidRefused_, true))
       ECCL_INFO("%s: %s. What the user has not registered there goes by copies", owner_.c_str(),
                 handle.status().message().c_str());
     return refused(kMostNeeded);
@@ -130,6 +148,7 @@ std::shared_ptr<MemoryCache::Region> MemoryCache::add(const MemoryRange& memory,
   most_ = std::max(most_, bytes_ += bytes);
   ++made_;
   writable_ += what == MemoryFor::receiving;
+  onDemand_ += region->mark == nullptr;
   regions_.add(memory, region);
   return region;
 }

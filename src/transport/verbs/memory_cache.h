@@ -17,14 +17,17 @@ namespace eccl::transport::verbs {
 /// long as to copy it once, so it is done when the same memory is used again; where it was unmapped in between,
 /// later each time. A region ends when its pages have changed (MemoryWatch).
 ///
+/// What cannot be watched or locked is registered only with a device that looks its pages up on demand: that is
+/// slower, and the pages may change.
+///
 /// Owner: Registrations. Threads: one at a time.
 class MemoryCache {
  public:
   /// A buffer, registered as long as somebody has a reference to it.
   struct Region {
-    MemoryRange asked, pages;  // what the device gets at; what is locked and watched
-    MemoryFor what;            // sending: peers cannot write to it
-    std::unique_ptr<MemoryWatch::Mark> mark;
+    MemoryRange asked, pages;                 // what the device gets at; what is locked and watched
+    MemoryFor what;                           // sending: peers cannot write to it
+    std::unique_ptr<MemoryWatch::Mark> mark;  // null: pages are looked up on demand
     MemoryHandle handle;
     uint64_t usedAt = 0;
   };
@@ -47,21 +50,24 @@ class MemoryCache {
     uint32_t seen = 0, needed = 2;
   };
   bool ready();
+  void prepare();
   void dropChanged();
   bool makeRoom(uint64_t bytes);
   std::shared_ptr<Region> add(const MemoryRange& memory, MemoryFor what);
+  Result<MemoryHandle> registerPages(Region& region);
   template <class Which>
   size_t giveUp(const Which& which);
 
   ibv_pd* const domain_;
   uint64_t limit_;
   const std::string owner_;
-  MemoryWatch* watch_ = nullptr;
+  bool readied_ = false;
+  MemoryWatch* watch_ = nullptr;                 // null: nothing can be watched here
   RangeIndex<std::shared_ptr<Region>> regions_;  // by what they were asked for
   uint64_t changes_ = 0;                         // of the watch, when all were looked at
   uint64_t bytes_ = 0, clock_ = 0;
   // Bytes; and regions, for ~MemoryCache().
-  uint64_t most_ = 0, made_ = 0, writable_ = 0, found_ = 0, changed_ = 0;
+  uint64_t most_ = 0, made_ = 0, writable_ = 0, onDemand_ = 0, found_ = 0, changed_ = 0;
   bool saidRefused_ = false;
   std::map<std::pair<const std::byte*, MemoryFor>, Uses> uses_;  // by where a buffer begins
 };

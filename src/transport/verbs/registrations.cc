@@ -20,18 +20,19 @@ class Registrations::Use final : public MemoryUse {
 };
 
 void Registrations::add(const MemoryRange& memory) {
-  const auto make = [&] {
-    return registerWith(domain_, memory.base, memory.bytes, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
-  };
-  Result<MemoryHandle> handle = make();
-  if (!handle.ok() && giveBack()) handle = make();
+  Status locked;
+  Result<MemoryHandle> handle = registerUsers(
+      domain_, memory, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE, [this] { return giveBack(); },
+      &locked);
   std::lock_guard lock(mutex_);
-  if (handle.ok()) {
-    registered_.add(memory, handle.take());
-    count();
-  } else if (!std::exchange(saidRefused_, true)) {
-    ECCL_WARN("%s. What the user has registered there goes by copies", handle.status().message().c_str());
-  }
+  const Status& refused = handle.ok() ? locked : handle.status();
+  if (!refused.ok() && !std::exchange(saidRefused_, true))
+    ECCL_WARN(
+        "%s. What the user has registered there %s", refused.message().c_str(),
+        handle.ok() ? "is not locked: the device looks pages up on demand, which is slower" : "goes by copies");
+  if (!handle.ok()) return;
+  registered_.add(memory, handle.take());
+  count();
 }
 
 void Registrations::remove(const MemoryRange& memory) {

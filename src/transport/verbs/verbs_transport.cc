@@ -133,12 +133,18 @@ std::vector<std::string> reportVerbs(const Settings& settings) {
   const VerbsOptions options = optionsBy([&](std::string_view name) { return settings.valueOf(name); });
   FoundDevices found = findDevices(options);
   if (!found.any()) return found.said;
+  for (const FoundDevices::Device& each : found.devices) {
+    if (!each.ports.empty() && pagesOnDemand(each.context.get()))
+      found.said.push_back(each.ports[0].device +
+                           ": looks up pages on demand, of memory that cannot be locked or watched");
+  }
   const Status watch = options.cacheBytes > 0 ? MemoryWatch::ofProcess().status() : Status();
-  found.said.push_back(
-      options.cacheBytes == 0 ? "memory that is not registered: copied, ECCL_IB_CACHE_BYTES=0 says so"
-      : !watch.ok()           ? "memory that is not registered: copied, as " + watch.message()
-                    : format("memory that is not registered: kept registered when used again, up to %llu bytes",
-                             static_cast<unsigned long long>(options.cacheBytes)));
+  found.said.push_back("memory that is not registered: " +
+                       (options.cacheBytes == 0 ? "copied, ECCL_IB_CACHE_BYTES=0 says so"
+                        : !watch.ok()
+                            ? "copied, but by devices that look up pages on demand, as " + watch.message()
+                            : format("kept registered when used again, up to %llu bytes",
+                                     static_cast<unsigned long long>(options.cacheBytes))));
   return found.said;
 }
 
