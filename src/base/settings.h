@@ -72,6 +72,7 @@ struct Settings {
   int64_t ibRetries = 7;         // ECCL_IB_RETRY_CNT
   int64_t ibPkey = 0;            // ECCL_IB_PKEY: its index
   int64_t ibQueuePairs = 1;      // ECCL_IB_QPS_PER_CONNECTION
+  bool ibOnDemand = false;       // ECCL_IB_ON_DEMAND: memory that cannot be locked or watched
   int64_t ibCacheBytes = int64_t{4} << 30;  // ECCL_IB_CACHE_BYTES: of plain memory that is kept registered
   std::string topoFile;                     // ECCL_TOPO_FILE: this host, instead of looking at the machine
   std::string topoDumpFile;                 // ECCL_TOPO_DUMP_FILE

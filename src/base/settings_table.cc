@@ -158,6 +158,10 @@ constexpr Row kRows[] = {
      &Settings::ibQueuePairs,
      1,
      16},
+    {{"IB_ON_DEMAND", nullptr, false, "0|1",
+      "1: memory that cannot be locked, or changes unseen, is not copied where a device looks up pages when it "
+      "needs them."},
+     &Settings::ibOnDemand},
     {{"IB_CACHE_BYTES", nullptr, false, "0..1125899906842624 bytes",
       "So much memory that the user has not registered is kept registered at most, when it is used often; 0: "
       "none."},

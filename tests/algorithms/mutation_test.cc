@@ -12,11 +12,12 @@
 #include "support/mutate.h"
 #include "support/placements.h"
 #include "support/replay_values.h"
+#include "support/sanitizers.h"
 
 namespace eccl::algorithms {
 namespace {
 
-constexpr int kMutants = 240, kInterleavings = 100;
+constexpr int kMutants = kSanitized ? 120 : 240, kInterleavings = kSanitized ? 50 : 100;
 
 /// Lengths in tiles, 0 to `tiles`, different for each piece; about a fifth are empty.
 std::function<bool(int, int, int)> someEmpty(uint64_t seed, int tiles) {

@@ -7,6 +7,7 @@
 
 #include "kernels/reduce.h"
 #include "support/elements.h"
+#include "support/sanitizers.h"
 
 namespace eccl::kernels {
 namespace {
@@ -151,7 +152,7 @@ TEST_P(Variants, GiveTheReferencesBits) {
   const DataType type = std::get<0>(GetParam());
   for (int sources = 1; sources <= kMaxOperands; ++sources) {
     for (Scaling scaling : kScalings) {
-      for (int repeat = 0; repeat < 6; ++repeat) {
+      for (int repeat = 0; repeat < (kSanitized ? 3 : 6); ++repeat) {
         ReduceTask task = this->task(sources, repeat == 0 ? random_() % 5000 : random_() % 301);
         task.destinations = static_cast<uint8_t>(1 + random_() % kMaxOperands);
         applyScaling(scaling, task, random_);

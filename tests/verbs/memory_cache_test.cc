@@ -6,6 +6,7 @@
 
 #include <cstdlib>
 
+#include "transport/verbs/on_demand.h"
 #include "transport/verbs/registrations.h"
 #include "verbs/verbs_wire.h"
 
@@ -22,10 +23,9 @@ uint64_t registered() {
 }
 
 /// A device, and memory that goes with the test.
-class MemoryCaches : public ::testing::Test {
+class DeviceWithMemory : public ::testing::Test {
  protected:
   void SetUp() override {
-    if (const auto watch = MemoryWatch::ofProcess(); !watch.ok()) GTEST_SKIP() << watch.status().message();
     verbsEmulationReset();
     int count = 0;
     ibv_device** const list = ibv_get_device_list(&count);
@@ -61,6 +61,15 @@ class MemoryCaches : public ::testing::Test {
   ContextHandle context_;
   DomainHandle domain_;
   std::byte* memory_ = nullptr;
+};
+
+/// Where memory can be watched.
+class MemoryCaches : public DeviceWithMemory {
+ protected:
+  void SetUp() override {
+    if (const auto watch = MemoryWatch::ofProcess(); !watch.ok()) GTEST_SKIP() << watch.status().message();
+    DeviceWithMemory::SetUp();
+  }
 };
 
 TEST_F(MemoryCaches, MemoryIsRegisteredWhenItIsUsedAgain) {
@@ -200,20 +209,29 @@ class SharedBuffer {
 
 constexpr uint32_t kSendAndWrite = IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_WRITE;
 
-TEST_F(MemoryCaches, WhatCannotBeWatchedIsLookedUpOnDemandByDevicesThatDo) {
-  SharedBuffer shared;
+TEST_F(DeviceWithMemory, SomeLookPagesUpInAllThatIsDone) {
   for (const uint32_t little : {0u, uint32_t{IBV_ODP_SUPPORT_SEND}, uint32_t{IBV_ODP_SUPPORT_WRITE}}) {
     ASSERT_EQ(verbsEmulationOfferOnDemand(0, little), 0);
-    MemoryCache cache(domain_.get(), 16 * kBytes, "rank 0");
-    EXPECT_EQ(usesUntilFound(cache, shared.range()), 0) << little;
+    EXPECT_FALSE(looksUpPages(context_.get())) << little;
   }
   ASSERT_EQ(verbsEmulationOfferOnDemand(0, kSendAndWrite | IBV_ODP_SUPPORT_READ), 0);
-  MemoryCache cache(domain_.get(), 3 * kBytes, "rank 0");
+  EXPECT_TRUE(looksUpPages(context_.get()));
+}
+
+TEST_F(MemoryCaches, WhatCannotBeWatchedIsLookedUpOnDemand) {
+  verbsEmulationOfferOnDemand(0, kSendAndWrite);
+  SharedBuffer shared;
+  MemoryCache copies(domain_.get(), 16 * kBytes, "rank 0");
+  EXPECT_EQ(usesUntilFound(copies, shared.range()), 0) << "nobody asked for it";
+  MemoryCache cache(domain_.get(), 3 * kBytes, "rank 0", true);
   EXPECT_EQ(usesUntilFound(cache, shared.range()), 2);
   EXPECT_EQ(registered(), 0u) << "nothing of it is locked";
   const auto region = cache.find(shared.range(), kBoth);
   shared.mapAnew();
   EXPECT_EQ(cache.find(shared.range(), kBoth), region) << "the device finds the new pages";
+  // It might be memory by now that nobody may write to.
+  EXPECT_EQ(usesUntilFound(cache, shared.range(), MemoryFor::sending), 2);
+  EXPECT_NE(cache.find(shared.range(), MemoryFor::sending), region);
   // What can be watched is locked, as that is faster.
   EXPECT_EQ(usesUntilFound(cache, buffer(0)), 2);
   EXPECT_EQ(registered(), kBytes);
@@ -221,39 +239,57 @@ TEST_F(MemoryCaches, WhatCannotBeWatchedIsLookedUpOnDemandByDevicesThatDo) {
   EXPECT_EQ(cache.find(buffer(0), kBoth), nullptr);
 }
 
-TEST_F(MemoryCaches, WhatCannotBeLockedIsLookedUpOnDemandByDevicesThatDo) {
-  ASSERT_EQ(verbsEmulationOfferOnDemand(0, kSendAndWrite), 0);
+TEST_F(MemoryCaches, WhatTheDeviceCannotLookUpGoesByCopies) {
+  verbsEmulationOfferOnDemand(0, kSendAndWrite);
+  MemoryCache cache(domain_.get(), 16 * kBytes, "rank 0", true);
+  mprotect(memory_, kBytes, PROT_READ);
+  EXPECT_EQ(usesUntilFound(cache, buffer(0)), 0) << "peers may not write there";
+  EXPECT_EQ(usesUntilFound(cache, buffer(0), MemoryFor::sending), 2);
+  Registrations registrations(domain_.get(), 16 * kBytes, "rank 0", true);
+  registrations.add(buffer(0));
+  EXPECT_FALSE(holds(registrations, reinterpret_cast<uintptr_t>(buffer(0).base), kBytes));
+  SharedBuffer shared;
+  ASSERT_EQ(verbsEmulationFailCall("ibv_advise_mr", 1, EOPNOTSUPP), 0);
+  EXPECT_EQ(usesUntilFound(cache, shared.range()), 0);
+  EXPECT_EQ(registered(), kBytes);
+}
+
+TEST_F(MemoryCaches, WhatCannotBeLockedIsLookedUpOnDemand) {
+  verbsEmulationOfferOnDemand(0, kSendAndWrite);
   verbsEmulationLimitMemory(kBytes);
-  Registrations registrations(domain_.get(), 16 * kBytes, "rank 0");
+  Registrations registrations(domain_.get(), 16 * kBytes, "rank 0", true);
   registrations.add(buffer(0));
   EXPECT_EQ(registered(), kBytes);
   registrations.add(buffer(1));
   EXPECT_TRUE(holds(registrations, reinterpret_cast<uintptr_t>(buffer(1).base), kBytes));
   ASSERT_EQ(registrations.use(buffer(2), kBoth), nullptr);
-  const auto used = registrations.use(buffer(2), kBoth);
-  EXPECT_NE(used, nullptr);
-  mapAnew(2);
-  EXPECT_NE(registrations.use(buffer(2), kBoth), nullptr) << "the device finds the new pages";
+  ASSERT_NE(registrations.use(buffer(2), kBoth), nullptr);
   EXPECT_EQ(registered(), kBytes);
+  EXPECT_FALSE(registrations.giveBack()) << "what is not locked would give nothing back";
+  EXPECT_NE(registrations.use(buffer(2), kBoth), nullptr);
+  mapAnew(2);
+  EXPECT_EQ(registrations.use(buffer(2), kBoth), nullptr) << "it may be locked now";
 }
 
-/// In a child that has no descriptor left for a userfaultfd. 0: it is as it should be.
-int withoutUserfaultfd(ibv_pd* domain, const MemoryRange& memory) {
-  const rlimit none{0, 0};
-  setrlimit(RLIMIT_NOFILE, &none);
-  if (MemoryWatch::ofProcess().ok()) return 1;
-  verbsEmulationOfferOnDemand(0, 0);
-  MemoryCache copies(domain, 16 * kBytes, "rank 0");
-  for (int uses = 0; uses < 100; ++uses)
-    if (copies.find(memory, kBoth) != nullptr) return 2;
+/// In a child that gets no userfaultfd. 0: it is as it should be.
+int withoutUserfaultfd(ibv_pd* domain, const MemoryRange& memory, bool onDemand) {
+  MemoryCache cache(domain, 16 * kBytes, "rank 0", onDemand);
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return 1;
+  const rlimit none{0, limit.rlim_max};
+  if (setrlimit(RLIMIT_NOFILE, &none) != 0) return 2;
+  if (MemoryWatch::ofProcess().ok() || cache.find(memory, kBoth) != nullptr) return 3;
+  if (setrlimit(RLIMIT_NOFILE, &limit) != 0) return 4;
+  return (cache.find(memory, kBoth) != nullptr) == onDemand && registered() == 0 ? 0 : 5;
+}
+
+TEST_F(DeviceWithMemory, WithoutUserfaultfdPagesAreLookedUpOnDemand) {
   verbsEmulationOfferOnDemand(0, kSendAndWrite);
-  MemoryCache cache(domain, 16 * kBytes, "rank 0");
-  if (cache.find(memory, kBoth) != nullptr) return 3;
-  return cache.find(memory, kBoth) != nullptr && registered() == 0 ? 0 : 4;
-}
-
-TEST_F(MemoryCaches, WithoutUserfaultfdPagesAreLookedUpOnDemandByDevicesThatDo) {
-  EXPECT_EXIT(std::_Exit(withoutUserfaultfd(domain_.get(), buffer(0))), ::testing::ExitedWithCode(0), "");
+  for (const bool onDemand : {false, true}) {
+    EXPECT_EXIT(std::_Exit(withoutUserfaultfd(domain_.get(), buffer(0), onDemand)),
+                ::testing::ExitedWithCode(0), "")
+        << onDemand;
+  }
 }
 
 // Keys are those of calls under way: what a call does not use may have changed.

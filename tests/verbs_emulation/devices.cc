@@ -97,6 +97,7 @@ ibv_context* ibv_open_device(ibv_device* device) {
   context->handle = std::move(handle);
   context->verbs.query_port = queryPort;
   context->verbs.query_device_ex = queryDeviceMore;
+  context->verbs.advise_mr = advise;
   context->verbs.sz = sizeof context->verbs;
   ibv_context& base = context->verbs.context;
   base.device = device;

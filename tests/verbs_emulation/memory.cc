@@ -3,6 +3,7 @@
 #include <fstream>
 #include <string>
 
+#include "verbs_emulation/calls.h"
 #include "verbs_emulation/engine.h"
 
 using namespace eccl::verbs_emulation;
@@ -138,3 +139,27 @@ int ibv_dereg_mr(ibv_mr* handle) {
 }
 
 }  // extern "C"
+
+namespace eccl::verbs_emulation {
+
+// As with IBV_ADVISE_MR_FLAG_FLUSH: at once.
+int advise(ibv_pd* handle, ibv_advise_mr_advice advice, uint32_t flags, ibv_sge* parts, uint32_t count) {
+  const std::lock_guard lock(world().mutex);
+  int error = EINVAL;
+  Domain* const domain = living(world().domains, handle, "protection domain", "ibv_advise_mr");
+  if (domain == nullptr || world().fails("ibv_advise_mr", &error)) return error;
+  if (flags != IBV_ADVISE_MR_FLAG_FLUSH) return failWith(EOPNOTSUPP);
+  for (uint32_t i = 0; i < count; ++i) {
+    const auto found = world().localKeys.find(parts[i].lkey);
+    if (found == world().localKeys.end() || (found->second->access & IBV_ACCESS_ON_DEMAND) == 0)
+      return failWith(EINVAL);
+    const Region& region = *found->second;
+    if (parts[i].addr < region.iova || parts[i].addr + parts[i].length > region.iova + region.length)
+      return failWith(EINVAL);
+    if (!isMapped(parts[i].addr, parts[i].length, advice == IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE))
+      return failWith(EFAULT);
+  }
+  return 0;
+}
+
+}  // namespace eccl::verbs_emulation

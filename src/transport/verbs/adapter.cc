@@ -24,24 +24,11 @@ Result<MemoryHandle> registerWith(ibv_pd* domain, void* memory, size_t bytes, in
   return handle;
 }
 
-bool pagesOnDemand(ibv_context* context) {
-  ibv_device_attr_ex attributes{};
-  if (ibv_query_device_ex(context, nullptr, &attributes) != 0) return false;
-  const uint32_t needed = IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_WRITE;
-  return (attributes.odp_caps.general_caps & IBV_ODP_SUPPORT) != 0 &&
-         (attributes.odp_caps.per_transport_caps.rc_odp_caps & needed) == needed;
-}
-
 Result<MemoryHandle> registerUsers(ibv_pd* domain, const MemoryRange& memory, int access,
-                                   const std::function<bool()>& giveBack, Status* locked) {
-  const auto make = [&](int how) { return registerWith(domain, memory.base, memory.bytes, access | how); };
-  Result<MemoryHandle> handle = make(0);
-  if (!handle.ok() && giveBack()) handle = make(0);
-  if (handle.ok() || !pagesOnDemand(domain->context)) return handle;
-  Result<MemoryHandle> onDemand = make(kOnDemand);
-  if (!onDemand.ok()) return handle;
-  *locked = handle.status();
-  return onDemand;
+                                   const std::function<bool()>& giveBack) {
+  Result<MemoryHandle> handle = registerWith(domain, memory.base, memory.bytes, access);
+  if (!handle.ok() && giveBack()) handle = registerWith(domain, memory.base, memory.bytes, access);
+  return handle;
 }
 
 Adapter::Adapter(ContextHandle context, std::vector<Port> ports, Reactor& reactor, const std::string& owner)

@@ -34,17 +34,10 @@ class PortUser {
 /// device and limit. Not logged.
 Result<MemoryHandle> registerWith(ibv_pd* domain, void* memory, size_t bytes, int access);
 
-/// Whether the device looks pages up when it needs them (on-demand paging, ODP) in all that is done with the
-/// user's memory: SEND and RDMA WRITE of reliable connections, at both ends. Such memory is not locked, and may
-/// be unmapped, moved and mapped anew; each page that the device does not know yet costs it an interrupt.
-bool pagesOnDemand(ibv_context* context);
-/// What registerWith() takes for such memory, beside the rights.
-inline constexpr int kOnDemand = IBV_ACCESS_ON_DEMAND;
-/// Registers memory of the user's. Where it cannot be locked, `giveBack` gives up what is locked and not used;
-/// false: there is nothing. If that does not help either, its pages are looked up on demand, if the device does
-/// that: *locked is then why it is not locked.
+/// The same; where the device refuses, again when `giveBack` has given up memory that is locked and not used.
+/// False: there is none.
 Result<MemoryHandle> registerUsers(ibv_pd* domain, const MemoryRange& memory, int access,
-                                   const std::function<bool()>& giveBack, Status* locked);
+                                   const std::function<bool()>& giveBack);
 
 /// Context, protection domain and completions of one device. Owner: the VerbsTransport. Threads: the driver's.
 class Adapter {

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "transport/verbs/on_demand.h"
 
 namespace eccl::transport::verbs {
 namespace {
@@ -13,8 +14,8 @@ constexpr uint32_t kMostNeeded = 4096;  // uses before memory that comes and goe
 
 }  // namespace
 
-MemoryCache::MemoryCache(ibv_pd* domain, uint64_t limit, std::string owner)
-    : domain_(domain), limit_(limit), owner_(std::move(owner)) {}
+MemoryCache::MemoryCache(ibv_pd* domain, uint64_t limit, std::string owner, bool onDemand)
+    : domain_(domain), limit_(limit), owner_(std::move(owner)), onDemand_(onDemand) {}
 
 MemoryCache::~MemoryCache() {
   if (made_ == 0) return;
@@ -23,14 +24,16 @@ MemoryCache::~MemoryCache() {
       "%s registered memory with %s that the user had not: %llu buffers, %llu of them to receive into, %llu of "
       "them on demand, %llu bytes at most at once; used again %llu times, changed %llu times",
       owner_.c_str(), ibv_get_device_name(domain_->context->device), number(made_), number(writable_),
-      number(onDemand_), number(most_), number(found_), number(changed_));
+      number(unlocked_), number(most_), number(found_), number(changed_));
 }
 
 std::shared_ptr<const MemoryCache::Region> MemoryCache::find(const MemoryRange& memory, MemoryFor what) {
   if (limit_ == 0 || !ready()) return nullptr;
   dropChanged();
-  if (const auto* region = regions_.find(memory.base, memory.bytes,
-                                         [what](const auto& each) { return serves(each->what, what); })) {
+  if (const auto* region = regions_.find(memory.base, memory.bytes, [what](const auto& each) {
+        // Who only reads may not write to what lies there now, unseen.
+        return each->mark == nullptr ? each->what == what : serves(each->what, what);
+      })) {
     (*region)->usedAt = ++clock_;
     ++found_;
     return *region;
@@ -52,10 +55,9 @@ void MemoryCache::prepare() {
     watch_ = watch.take();
     return;
   }
-  const bool onDemand = pagesOnDemand(domain_->context);
-  if (!onDemand) limit_ = 0;
+  if (!onDemand_) limit_ = 0;
   ECCL_INFO("%s: memory that the user has not registered %s: %s", owner_.c_str(),
-            onDemand ? "is looked up by the device on demand" : "goes by copies",
+            onDemand_ ? "is looked up by the device on demand" : "goes by copies",
             watch.status().message().c_str());
 }
 
@@ -99,7 +101,7 @@ bool MemoryCache::makeRoom(uint64_t bytes) {
 }
 
 bool MemoryCache::giveBack() {
-  return giveUp([](const Region&) { return true; }) > 0;
+  return giveUp([](const Region& region) { return !region.onDemand; }) > 0;
 }
 
 // Watched first: what changes from then on shows.
@@ -107,19 +109,19 @@ Result<MemoryHandle> MemoryCache::registerPages(Region& region) {
   const MemoryRange& memory = region.asked;
   // What else lies in the pages is nobody's but the process's.
   const int access = region.what == MemoryFor::receiving ? IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE : 0;
+  Status refused = Status::error(Code::system, "it cannot be watched");
   if (watch_ != nullptr) {
     if (Result<std::unique_ptr<MemoryWatch::Mark>> mark = watch_->watch(memory); mark.ok())
       region.mark = mark.take();
   }
-  if (region.mark == nullptr) {
-    if (!pagesOnDemand(domain_->context)) return Status::error(Code::system, "it cannot be watched");
-    return registerWith(domain_, memory.base, memory.bytes, access | kOnDemand);
+  if (region.mark != nullptr) {
+    Result<MemoryHandle> locked = registerUsers(domain_, memory, access, [this] { return giveBack(); });
+    if (locked.ok()) return locked;
+    refused = locked.status();
   }
-  Status locked;
-  ECCL_ASSIGN(MemoryHandle handle, registerUsers(
-                                       domain_, memory, access, [this] { return giveBack(); }, &locked));
-  if (!locked.ok()) region.mark.reset();
-  return handle;
+  if (!onDemand_) return refused;
+  region.onDemand = true;
+  return registerOnDemand(domain_, memory, access);
 }
 
 std::shared_ptr<MemoryCache::Region> MemoryCache::add(const MemoryRange& memory, MemoryFor what) {
@@ -148,7 +150,7 @@ std::shared_ptr<MemoryCache::Region> MemoryCache::add(const MemoryRange& memory,
   most_ = std::max(most_, bytes_ += bytes);
   ++made_;
   writable_ += what == MemoryFor::receiving;
-  onDemand_ += region->mark == nullptr;
+  unlocked_ += region->onDemand;
   regions_.add(memory, region);
   return region;
 }

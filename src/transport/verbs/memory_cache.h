@@ -17,8 +17,8 @@ namespace eccl::transport::verbs {
 /// long as to copy it once, so it is done when the same memory is used again; where it was unmapped in between,
 /// later each time. A region ends when its pages have changed (MemoryWatch).
 ///
-/// What cannot be watched or locked is registered only with a device that looks its pages up on demand: that is
-/// slower, and the pages may change.
+/// What cannot be watched or locked is registered only where devices look its pages up (on_demand.h); if it
+/// cannot be watched, it stays registered when its pages change.
 ///
 /// Owner: Registrations. Threads: one at a time.
 class MemoryCache {
@@ -27,19 +27,20 @@ class MemoryCache {
   struct Region {
     MemoryRange asked, pages;                 // what the device gets at; what is locked and watched
     MemoryFor what;                           // sending: peers cannot write to it
-    std::unique_ptr<MemoryWatch::Mark> mark;  // null: pages are looked up on demand
+    std::unique_ptr<MemoryWatch::Mark> mark;  // null: it cannot be watched, and is looked up on demand
+    bool onDemand = false;                    // not locked
     MemoryHandle handle;
     uint64_t usedAt = 0;
   };
   /// `limit`: bytes that are kept registered at most; 0: nothing is. `owner`: "rank 1 (host pid 12)", for the
-  /// log.
-  MemoryCache(ibv_pd* domain, uint64_t limit, std::string owner);
+  /// log. `onDemand`: the device looks up pages (on_demand.h), and is to.
+  MemoryCache(ibv_pd* domain, uint64_t limit, std::string owner, bool onDemand = false);
   /// Says what it was good for, if it was (INFO).
   ~MemoryCache();
   /// A region that holds all of this memory, which has to stay as it is while it is used. Null: there is none,
   /// and it goes by copies. Why there will be none for any memory is said once (INFO).
   std::shared_ptr<const Region> find(const MemoryRange& memory, MemoryFor what);
-  /// Gives up what nobody refers to: others need memory to be locked. False: there is nothing.
+  /// Gives up what is locked and nobody refers to: others need memory to be locked. False: there is nothing.
   bool giveBack();
   /// In a forked child.
   void closeAfterFork();
@@ -61,13 +62,14 @@ class MemoryCache {
   ibv_pd* const domain_;
   uint64_t limit_;
   const std::string owner_;
+  const bool onDemand_;
   bool readied_ = false;
   MemoryWatch* watch_ = nullptr;                 // null: nothing can be watched here
   RangeIndex<std::shared_ptr<Region>> regions_;  // by what they were asked for
   uint64_t changes_ = 0;                         // of the watch, when all were looked at
   uint64_t bytes_ = 0, clock_ = 0;
   // Bytes; and regions, for ~MemoryCache().
-  uint64_t most_ = 0, made_ = 0, writable_ = 0, onDemand_ = 0, found_ = 0, changed_ = 0;
+  uint64_t most_ = 0, made_ = 0, writable_ = 0, unlocked_ = 0, found_ = 0, changed_ = 0;
   bool saidRefused_ = false;
   std::map<std::pair<const std::byte*, MemoryFor>, Uses> uses_;  // by where a buffer begins
 };

@@ -1,6 +1,7 @@
 #include "transport/verbs/registrations.h"
 
 #include "base/log.h"
+#include "transport/verbs/on_demand.h"
 
 namespace eccl::transport::verbs {
 
@@ -20,16 +21,18 @@ class Registrations::Use final : public MemoryUse {
 };
 
 void Registrations::add(const MemoryRange& memory) {
-  Status locked;
-  Result<MemoryHandle> handle = registerUsers(
-      domain_, memory, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE, [this] { return giveBack(); },
-      &locked);
+  constexpr int kAccess = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
+  Result<MemoryHandle> handle = registerUsers(domain_, memory, kAccess, [this] { return giveBack(); });
+  std::string refused = handle.ok() ? "" : handle.status().message();
+  if (!handle.ok() && onDemand_) {
+    handle = registerOnDemand(domain_, memory, kAccess);
+    if (!handle.ok()) refused += "; " + handle.status().message();
+  }
   std::lock_guard lock(mutex_);
-  const Status& refused = handle.ok() ? locked : handle.status();
-  if (!refused.ok() && !std::exchange(saidRefused_, true))
-    ECCL_WARN(
-        "%s. What the user has registered there %s", refused.message().c_str(),
-        handle.ok() ? "is not locked: the device looks pages up on demand, which is slower" : "goes by copies");
+  bool& said = handle.ok() ? saidOnDemand_ : saidRefused_;
+  if (!refused.empty() && !std::exchange(said, true))
+    ECCL_WARN("%s. What the user has registered there %s", refused.c_str(),
+              handle.ok() ? "is not locked: the device looks its pages up on demand" : "goes by copies");
   if (!handle.ok()) return;
   registered_.add(memory, handle.take());
   count();

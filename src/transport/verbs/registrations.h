@@ -23,8 +23,8 @@ struct MemoryKeys {
 class Registrations final {
  public:
   /// See MemoryCache.
-  Registrations(ibv_pd* domain, uint64_t cached, const std::string& owner)
-      : domain_(domain), cache_(domain, cached, owner) {}
+  Registrations(ibv_pd* domain, uint64_t cached, const std::string& owner, bool onDemand = false)
+      : domain_(domain), onDemand_(onDemand), cache_(domain, cached, owner, onDemand) {}
   /// What the device refuses is said (WARN, once), and goes by copies.
   void add(const MemoryRange& memory);
   void remove(const MemoryRange& memory);
@@ -67,13 +67,14 @@ class Registrations final {
   void count() { count_ = registered_.size() + used_.size(); }
 
   ibv_pd* const domain_;
+  const bool onDemand_;
   mutable std::mutex mutex_;
   RangeIndex<MemoryHandle> registered_;
   MemoryCache cache_;
   std::list<Used> used_;
   std::atomic<size_t> count_ = 0;  // of both
   const Part sentFrom_{*this, MemoryFor::sending}, receivedInto_{*this, MemoryFor::receiving};
-  bool saidRefused_ = false;
+  bool saidRefused_ = false, saidOnDemand_ = false;
 };
 
 }  // namespace eccl::transport::verbs

@@ -15,6 +15,7 @@ VerbsOptions optionsBy(const std::function<std::string(std::string_view name)>& 
   };
   options.hca = setting("IB_HCA");
   options.family = setting("SOCKET_FAMILY");
+  options.onDemand = setting("IB_ON_DEMAND") == "1";
   number("IB_GID_INDEX", &options.gidIndex);
   number("IB_TC", &options.trafficClass);
   number("IB_SL", &options.serviceLevel);

@@ -20,6 +20,7 @@ struct VerbsOptions {
   uint16_t pkeyIndex = 0;    // IB_PKEY
   uint32_t queuePairs = 1;   // IB_QPS_PER_CONNECTION
   uint64_t cacheBytes = 0;   // IB_CACHE_BYTES
+  bool onDemand = false;     // IB_ON_DEMAND
 };
 
 /// `setting`: TransportContext's.

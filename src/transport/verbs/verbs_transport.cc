@@ -1,6 +1,7 @@
 #include "transport/verbs/verbs_transport.h"
 
 #include "base/log.h"
+#include "transport/verbs/on_demand.h"
 #include "transport/verbs/verbs_devices.h"
 #include "transport/verbs/verbs_setup.h"
 
@@ -39,8 +40,9 @@ class VerbsTransport final : public Transport {
         continue;
       }
       std::unique_ptr<Adapter> adapter = opened.take();
-      registrations_.push_back(std::make_unique<Registrations>(adapter->domain(), options_.cacheBytes,
-                                                               context_.describe(context_.rank)));
+      registrations_.push_back(std::make_unique<Registrations>(
+          adapter->domain(), options_.cacheBytes, context_.describe(context_.rank),
+          options_.onDemand && looksUpPages(adapter->context())));
       for (const Port& port : adapter->ports()) rails_.add({adapter.get(), registrations_.back().get(), port});
       adapters_.push_back(std::move(adapter));
     }
@@ -134,17 +136,18 @@ std::vector<std::string> reportVerbs(const Settings& settings) {
   FoundDevices found = findDevices(options);
   if (!found.any()) return found.said;
   for (const FoundDevices::Device& each : found.devices) {
-    if (!each.ports.empty() && pagesOnDemand(each.context.get()))
+    if (!each.ports.empty() && looksUpPages(each.context.get()))
       found.said.push_back(each.ports[0].device +
-                           ": looks up pages on demand, of memory that cannot be locked or watched");
+                           ": can look up pages on demand, of memory that cannot be locked or watched" +
+                           (options.onDemand ? "" : " (ECCL_IB_ON_DEMAND=1)"));
   }
   const Status watch = options.cacheBytes > 0 ? MemoryWatch::ofProcess().status() : Status();
-  found.said.push_back("memory that is not registered: " +
-                       (options.cacheBytes == 0 ? "copied, ECCL_IB_CACHE_BYTES=0 says so"
-                        : !watch.ok()
-                            ? "copied, but by devices that look up pages on demand, as " + watch.message()
-                            : format("kept registered when used again, up to %llu bytes",
-                                     static_cast<unsigned long long>(options.cacheBytes))));
+  const char* const others = options.onDemand ? ", except where pages are looked up on demand" : "";
+  std::string plain = format("kept registered when used again, up to %llu bytes",
+                             static_cast<unsigned long long>(options.cacheBytes));
+  if (options.cacheBytes == 0) plain = "copied, ECCL_IB_CACHE_BYTES=0 says so";
+  if (!watch.ok()) plain = format("copied%s: %s", others, watch.message().c_str());
+  found.said.push_back("memory that is not registered: " + plain);
   return found.said;
 }
 
