@@ -271,6 +271,19 @@ TEST_F(MemoryCaches, WhatCannotBeLockedIsLookedUpOnDemand) {
   EXPECT_EQ(registrations.use(buffer(2), kBoth), nullptr) << "it may be locked now";
 }
 
+TEST_F(DeviceWithMemory, KeptMemoryIsRegisteredAsItIs) {
+  SharedBuffer shared;
+  Registrations registrations(domain_.get(), 16 * kBytes, "rank 0");
+  const auto use = [&] { return registrations.use(shared.range(), kBoth, MemoryKind::kept); };
+  EXPECT_EQ(use(), nullptr);
+  ASSERT_NE(use(), nullptr);
+  EXPECT_EQ(registered(), kBytes);
+  EXPECT_TRUE(registrations.giveBack());
+  EXPECT_EQ(registered(), 0u);
+  EXPECT_NE(use(), nullptr);
+  EXPECT_EQ(registrations.use(shared.range(), MemoryFor::sending), nullptr) << "the program's own is watched";
+}
+
 /// In a child that gets no userfaultfd. 0: it is as it should be.
 int withoutUserfaultfd(ibv_pd* domain, const MemoryRange& memory, bool onDemand) {
   MemoryCache cache(domain, 16 * kBytes, "rank 0", onDemand);

@@ -76,6 +76,8 @@ bool locate(const Domain& domain, const std::vector<ibv_sge>& pieces, unsigned a
     if (region.owner != &domain || (region.access & access) != access ||
         !within(region, each.addr, each.length))
       return false;
+    uint64_t& largest = world().counters.largestRegionSent;
+    if (access == 0) largest = std::max<uint64_t>(largest, region.length);
     spans->push_back(spanOf(region, each.addr, each.length));
   }
   return true;
@@ -88,6 +90,8 @@ bool locateRemote(const Domain& domain, uint64_t address, uint64_t length, uint3
   const Region& region = *found->second;
   if (region.owner != &domain || (region.access & access) != access || !within(region, address, length))
     return false;
+  uint64_t& largest = world().counters.largestRegionWritten;
+  if ((access & IBV_ACCESS_REMOTE_WRITE) != 0) largest = std::max<uint64_t>(largest, region.length);
   *spans = {spanOf(region, address, length)};
   return true;
 }

@@ -33,10 +33,11 @@ struct VerbsEmulationCounters {
   uint64_t receives;                                           ///< requests taken
   uint64_t sendDoorbells, receiveDoorbells;                    ///< calls that took at least one request
   uint64_t movedBytes;                                         ///< of messages that arrived
-  uint64_t polls, emptyPolls;                                  ///< calls, and those that found nothing
-  uint64_t completions, errorCompletions;                      ///< entries polled; those not successful
-  uint64_t armings, channelEvents, asyncEvents;                ///< asked for; raised
-  uint64_t violations;                                         ///< see verbsEmulationTolerate()
+  uint64_t largestRegionSent, largestRegionWritten;  ///< of those that messages came from, and went to
+  uint64_t polls, emptyPolls;                        ///< calls, and those that found nothing
+  uint64_t completions, errorCompletions;            ///< entries polled; those not successful
+  uint64_t armings, channelEvents, asyncEvents;      ///< asked for; raised
+  uint64_t violations;                               ///< see verbsEmulationTolerate()
 };
 
 /// In which order the bytes of a message come to memory.

@@ -149,6 +149,10 @@ Status StagedRun::departAlso(NativeStream stream) {
 void StagedRun::begin(Work& work) {
   if (groups_ > 0) {
     for (const Side& side : {input_, output_}) work.view.buffers[static_cast<int>(side.space)] = side.twin;
+    for (size_t i = 0; i < std::size(twins_); ++i) {
+      const Pinned& its = capturedTwins_[i] != nullptr ? *capturedTwins_[i] : twins_[i];
+      work.own[i] = {its.memory, its.bytes};
+    }
   }
   work.view.readyTiles = 0;
 }

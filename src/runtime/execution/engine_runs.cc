@@ -85,17 +85,18 @@ Status Engine::begin(Run& run) {
   run.view.readyTiles = UINT64_MAX;
   run.cacheShare = cacheShare_;
   ECCL_TRY(run.executor->begin(run));
-  if (connector_->transports().usesMemory() && run.executor == &executors_.host()) useMemory(run);
+  if (connector_->transports().usesMemory()) useMemory(run);
   return {};
 }
 
-// All that messages may be sent from or received into. The longest first: a part of what is used already, for
-// no less, needs nothing of its own.
+// All that messages may be sent from or received into, as far as it is the caller's or the executor's own. The
+// longest first: a part of what is used already, for no less, needs nothing of its own.
 void Engine::useMemory(Run& run) {
-  using transport::MemoryFor;
+  using namespace transport;
   struct Used {
-    transport::MemoryRange memory;
+    MemoryRange memory;
     MemoryFor what;
+    MemoryKind kind;
     bool covers(const Used& other) const {
       return memory.contains(other.memory.base, other.memory.bytes) && serves(what, other.what);
     }
@@ -104,15 +105,22 @@ void Engine::useMemory(Run& run) {
   for (int space = 0; space < kMemorySpaces; ++space) {
     const Plan::Bytes bytes = run.plan->used[space];
     if (bytes.end <= bytes.begin) continue;
-    all.push_back({{run.view.buffers[space] + bytes.begin, bytes.end - bytes.begin},
-                   bytes.posted ? MemoryFor::receiving : MemoryFor::sending});
+    Used used{{run.view.buffers[space] + bytes.begin, bytes.end - bytes.begin},
+              bytes.posted ? MemoryFor::receiving : MemoryFor::sending,
+              MemoryKind::plain};
+    for (const std::span<std::byte> own : run.own) {
+      const MemoryRange whole{own.data(), own.size()};  // to find it again, whichever part a call uses
+      if (whole.contains(used.memory.base, used.memory.bytes))
+        used.memory = whole, used.kind = MemoryKind::kept;
+    }
+    if (used.kind == MemoryKind::kept || run.executor == &executors_.host()) all.push_back(used);
   }
   std::sort(all.begin(), all.end(), [](const Used& a, const Used& b) {
     return std::pair(a.memory.bytes, a.what) > std::pair(b.memory.bytes, b.what);
   });
   for (auto it = all.begin(); it != all.end(); ++it) {
     if (std::none_of(all.begin(), it, [&](const Used& other) { return other.covers(*it); }))
-      connector_->transports().useMemory(it->memory, it->what, &run.uses);
+      connector_->transports().useMemory(it->memory, it->what, it->kind, &run.uses);
   }
 }
 

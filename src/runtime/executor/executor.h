@@ -66,6 +66,10 @@ struct Work {
   bool captured = false;
   size_t footprint = 0;   // bytes of the caller's two buffers, or of its one and another rank's
   size_t cacheShare = 0;  // of the largest cache, bytes that are this rank's
+  /// Host memory of the executor's that it has put buffers of the view in, by whole allocations, which stay
+  /// where they are as long as the process. Set by Executor::begin(); empty: the buffers are not in such
+  /// memory.
+  std::span<std::byte> own[2];
   std::unique_ptr<WorkState> state;
 };
 
@@ -186,7 +190,8 @@ class Executor : public std::enable_shared_from_this<Executor> {
   /// that begin together; their views have plan and buffers, and their executors the same place(). `reached` is
   /// called once, by any thread, when they may begin: when all that the stream was given before is done, or at
   /// once if advance() waits for that. Any thread; waits for nothing, but, the first time that a call is made,
-  /// for other ranks to make theirs, and for the device's driver, where this or another rank has memory to show.
+  /// for other ranks to make theirs, and for the device's driver, where this or another rank has memory to
+  /// show.
   virtual Result<std::unique_ptr<StreamGate>> enter(void* stream, std::span<Work* const> works,
                                                     std::function<void()> reached) = 0;
   /// Whether Runs like this read an operator's scalar themselves, in the executor's memory, when their turn in

@@ -46,7 +46,8 @@ class RankTransports {
   void deregisterMemory(const MemoryRange& memory);
   /// As Transport::useMemory(), of all that have been made.
   bool usesMemory() const { return !using_.empty(); }
-  void useMemory(const MemoryRange& memory, MemoryFor what, std::vector<std::unique_ptr<MemoryUse>>* uses);
+  void useMemory(const MemoryRange& memory, MemoryFor what, MemoryKind kind,
+                 std::vector<std::unique_ptr<MemoryUse>>* uses);
   void closeAfterFork();
 
  private:

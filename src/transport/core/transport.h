@@ -165,6 +165,9 @@ struct MemoryRange {
   auto operator<=>(const MemoryRange&) const = default;
 };
 
+/// Whose memory it is. plain: the program's, who may unmap it when no call uses it. kept: it stays mapped where
+/// it is as long as the process.
+enum class MemoryKind : uint8_t { plain, kept };
 /// What a call does with memory: messages are only sent from there, or received into it as well.
 enum class MemoryFor : uint8_t { sending, receiving };
 /// Whether memory that is there for `what` is good for `use`.
@@ -207,7 +210,8 @@ class Transport {
   /// A call is about to use this memory, whether it is registered or not. The transport may see to it that its
   /// devices reach the memory while the call keeps what is returned, all of which ends before the transport.
   /// Empty: it does nothing.
-  virtual std::vector<std::unique_ptr<MemoryUse>> useMemory(const MemoryRange& /*memory*/, MemoryFor /*what*/) {
+  virtual std::vector<std::unique_ptr<MemoryUse>> useMemory(const MemoryRange& /*memory*/, MemoryFor /*what*/,
+                                                            MemoryKind /*kind*/) {
     return {};
   }
   /// Whether useMemory() may be of use.

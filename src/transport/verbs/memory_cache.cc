@@ -27,8 +27,9 @@ MemoryCache::~MemoryCache() {
       number(unlocked_), number(most_), number(found_), number(changed_));
 }
 
-std::shared_ptr<const MemoryCache::Region> MemoryCache::find(const MemoryRange& memory, MemoryFor what) {
-  if (limit_ == 0 || !ready()) return nullptr;
+std::shared_ptr<const MemoryCache::Region> MemoryCache::find(const MemoryRange& memory, MemoryFor what,
+                                                             MemoryKind kind) {
+  if (limit_ == 0 || (kind == MemoryKind::plain && !ready())) return nullptr;
   dropChanged();
   if (const auto* region = regions_.find(memory.base, memory.bytes, [what](const auto& each) {
         // Who only reads may not write to what lies there now, unseen.
@@ -40,13 +41,13 @@ std::shared_ptr<const MemoryCache::Region> MemoryCache::find(const MemoryRange& 
   }
   if (uses_.size() >= kMostKnown) uses_.clear();
   Uses& uses = uses_[{memory.base, what}];
-  return ++uses.seen < uses.needed ? nullptr : add(memory, what);
+  return ++uses.seen < uses.needed ? nullptr : add(memory, what, kind);
 }
 
 // What has changed and does not show yet is not to be used.
 bool MemoryCache::ready() {
   if (!std::exchange(readied_, true)) prepare();
-  return watch_ != nullptr ? watch_->settle() : limit_ > 0;
+  return watch_ != nullptr ? watch_->settle() : onDemand_;
 }
 
 void MemoryCache::prepare() {
@@ -55,7 +56,6 @@ void MemoryCache::prepare() {
     watch_ = watch.take();
     return;
   }
-  if (!onDemand_) limit_ = 0;
   ECCL_INFO("%s: memory that the user has not registered %s: %s", owner_.c_str(),
             onDemand_ ? "is looked up by the device on demand" : "goes by copies",
             watch.status().message().c_str());
@@ -110,11 +110,11 @@ Result<MemoryHandle> MemoryCache::registerPages(Region& region) {
   // What else lies in the pages is nobody's but the process's.
   const int access = region.what == MemoryFor::receiving ? IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE : 0;
   Status refused = Status::error(Code::system, "it cannot be watched");
-  if (watch_ != nullptr) {
+  if (watch_ != nullptr && region.kind == MemoryKind::plain) {
     if (Result<std::unique_ptr<MemoryWatch::Mark>> mark = watch_->watch(memory); mark.ok())
       region.mark = mark.take();
   }
-  if (region.mark != nullptr) {
+  if (region.mark != nullptr || region.kind == MemoryKind::kept) {
     Result<MemoryHandle> locked = registerUsers(domain_, memory, access, [this] { return giveBack(); });
     if (locked.ok()) return locked;
     refused = locked.status();
@@ -124,10 +124,12 @@ Result<MemoryHandle> MemoryCache::registerPages(Region& region) {
   return registerOnDemand(domain_, memory, access);
 }
 
-std::shared_ptr<MemoryCache::Region> MemoryCache::add(const MemoryRange& memory, MemoryFor what) {
+std::shared_ptr<MemoryCache::Region> MemoryCache::add(const MemoryRange& memory, MemoryFor what,
+                                                      MemoryKind kind) {
   auto region = std::make_shared<Region>();
   region->asked = memory;
   region->what = what;
+  region->kind = kind;
   region->pages = MemoryWatch::pagesOf(memory);
   const uint64_t bytes = region->pages.bytes;
   const auto refused = [&](uint32_t needed) {

@@ -25,10 +25,11 @@ class MemoryCache {
  public:
   /// A buffer, registered as long as somebody has a reference to it.
   struct Region {
-    MemoryRange asked, pages;                 // what the device gets at; what is locked and watched
-    MemoryFor what;                           // sending: peers cannot write to it
-    std::unique_ptr<MemoryWatch::Mark> mark;  // null: it cannot be watched, and is looked up on demand
-    bool onDemand = false;                    // not locked
+    MemoryRange asked, pages;  // what the device gets at; what is locked and watched
+    MemoryFor what;            // sending: peers cannot write to it
+    MemoryKind kind;
+    std::unique_ptr<MemoryWatch::Mark> mark;  // null: it is kept, or it cannot be watched and is not locked
+    bool onDemand = false;                    // not locked: its pages are looked up
     MemoryHandle handle;
     uint64_t usedAt = 0;
   };
@@ -39,7 +40,8 @@ class MemoryCache {
   ~MemoryCache();
   /// A region that holds all of this memory, which has to stay as it is while it is used. Null: there is none,
   /// and it goes by copies. Why there will be none for any memory is said once (INFO).
-  std::shared_ptr<const Region> find(const MemoryRange& memory, MemoryFor what);
+  std::shared_ptr<const Region> find(const MemoryRange& memory, MemoryFor what,
+                                     MemoryKind kind = MemoryKind::plain);
   /// Gives up what is locked and nobody refers to: others need memory to be locked. False: there is nothing.
   bool giveBack();
   /// In a forked child.
@@ -54,7 +56,7 @@ class MemoryCache {
   void prepare();
   void dropChanged();
   bool makeRoom(uint64_t bytes);
-  std::shared_ptr<Region> add(const MemoryRange& memory, MemoryFor what);
+  std::shared_ptr<Region> add(const MemoryRange& memory, MemoryFor what, MemoryKind kind);
   Result<MemoryHandle> registerPages(Region& region);
   template <class Which>
   size_t giveUp(const Which& which);

@@ -31,8 +31,9 @@ void Registrations::add(const MemoryRange& memory) {
   std::lock_guard lock(mutex_);
   bool& said = handle.ok() ? saidOnDemand_ : saidRefused_;
   if (!refused.empty() && !std::exchange(said, true))
-    ECCL_WARN("%s. What the user has registered there %s", refused.c_str(),
-              handle.ok() ? "is not locked: the device looks its pages up on demand" : "goes by copies");
+    ECCL_WARN("%s. What is sent from there or received into it %s", refused.c_str(),
+              handle.ok() ? "is slower: it is not locked, and the device looks its pages up on demand"
+                          : "goes by copies");
   if (!handle.ok()) return;
   registered_.add(memory, handle.take());
   count();
@@ -45,10 +46,10 @@ void Registrations::remove(const MemoryRange& memory) {
   count();
 }
 
-std::unique_ptr<MemoryUse> Registrations::use(const MemoryRange& memory, MemoryFor what) {
+std::unique_ptr<MemoryUse> Registrations::use(const MemoryRange& memory, MemoryFor what, MemoryKind kind) {
   std::lock_guard lock(mutex_);
   if (registered(memory.base, memory.bytes) != nullptr) return nullptr;
-  std::shared_ptr<const MemoryCache::Region> region = cache_.find(memory, what);
+  std::shared_ptr<const MemoryCache::Region> region = cache_.find(memory, what, kind);
   if (region == nullptr) return nullptr;
   used_.push_front({memory, std::move(region)});
   count();
