@@ -91,6 +91,7 @@ TEST(Settings, EveryRowReachesAMemberOfItsOwn) {
                                                       {"IB_RETRY_CNT", "5"},
                                                       {"IB_PKEY", "1"},
                                                       {"IB_QPS_PER_CONNECTION", "4"},
+                                                      {"IB_ON_DEMAND", "1"},
                                                       {"IB_CACHE_BYTES", "1048576"},
                                                       {"TOPO_FILE", "/t.xml"},
                                                       {"TOPO_DUMP_FILE", "/d.xml"},
