@@ -70,6 +70,20 @@ def ends_are_told_apart():
         check(output == (b"begun" if "begun" in acts else b""), "output", str(output))
 
 
+def what_hangs_is_started_again():
+    machine.UP_WITHIN = 1
+    with tempfile.TemporaryDirectory() as folder:
+        note = os.path.join(folder, "note")
+        first = "try:\n  open(%r, 'x')\nexcept FileExistsError:\n  pass\nelse:\n  time.sleep(60)\n" % note
+        works = 'say("output", b"\\0tok up\\nsaid so\\n\\0tok end 7\\n")\ntime.sleep(60)'
+        result, output = ended(first + works, timeout=20)
+        check((result, output) == (7, b"said so\n"), "the second start: %s %s" % (result, output))
+        result, output = ended("open(%r, 'a').write('x')\ntime.sleep(60)" % note, timeout=4)
+        check(isinstance(result, TimedOut), "%r" % result, str(result))
+        with open(note) as file:
+            check(file.read() == machine.STARTS * "x", "it was not started %d times" % machine.STARTS)
+
+
 def _alive(pid):
     try:
         with open("/proc/%d/stat" % pid) as file:
@@ -158,7 +172,7 @@ exit 43
             check(copy.read() == file.read(), "the copy in the shared folder")
 
 
-TESTS = (ends_are_told_apart, machine_ends_with_the_program, real_panic, real_command)
+TESTS = (ends_are_told_apart, what_hangs_is_started_again, machine_ends_with_the_program, real_panic, real_command)
 
 if __name__ == "__main__":
     test = {test.__name__: test for test in TESTS}[sys.argv[1]]

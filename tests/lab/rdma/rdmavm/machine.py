@@ -16,6 +16,9 @@ from .messages import Messages
 
 PR_SET_PDEATHSIG = 1
 KEPT = 65536  # bytes of the console
+# Seconds. A machine that is not up by then hangs: seldom, one of qemu's spins from its beginning, and says nothing.
+UP_WITHIN = 90
+STARTS = 3
 # The clock and the interrupts of an emulated processor need no checks; whatever goes wrong in the kernel is a panic,
 # and a panic ends qemu.
 KERNEL = ("console=ttyS0 loglevel=4 nokaslr mitigations=off tsc=reliable no_timer_check nowatchdog "
@@ -71,18 +74,30 @@ class Machine:
 
     def __init__(self, qemu, kernel, initramfs, options, token, say):
         self._begin = (qemu, kernel, initramfs, options)
-        self._options, self._say, self._messages = options, say, Messages(token)
-        self._console, self._errors, self._status, self._up = b"", b"", None, False
+        self._options, self._say, self._token = options, say, token
 
     def run(self):
-        """The status of the command."""
+        """The status of the command. What hangs before it has begun is started again, which the user is told."""
+        until = time.monotonic() + self._options.timeout
+        for again in reversed(range(STARTS)):
+            status = self._start(until, UP_WITHIN if again else self._options.timeout)
+            if status is not None:
+                return status
+            self._say("the machine was not up within %g s, and is started again%s" % (UP_WITHIN, self._said()))
+
+    def _start(self, until, up_within):
+        """The status; None: it is not up in time."""
+        self._messages, self._console, self._errors = Messages(self._token), b"", b""
+        self._status, self._up = None, False
         begun = time.monotonic()
         with _started(*self._begin) as (process, output, console), selectors.DefaultSelector() as waiting:
             for source, take in ((output, self._take_output), (console, self._take_console),
                                  (process.stderr, self._take_errors)):
                 waiting.register(source, selectors.EVENT_READ, take)
             while self._status is None and waiting.get_map():
-                left = begun + self._options.timeout - time.monotonic()
+                left = (until if self._up else min(until, begun + up_within)) - time.monotonic()
+                if left <= 0 and time.monotonic() < until:
+                    return None
                 if left <= 0:
                     raise self._too_late()
                 for key, _ in waiting.select(left):
