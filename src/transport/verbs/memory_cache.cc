@@ -32,8 +32,9 @@ std::shared_ptr<const MemoryCache::Region> MemoryCache::find(const MemoryRange& 
   if (limit_ == 0 || (kind == MemoryKind::plain && !ready())) return nullptr;
   dropChanged();
   if (const auto* region = regions_.find(memory.base, memory.bytes, [what](const auto& each) {
-        // Who only reads may not write to what lies there now, unseen.
-        return each->mark == nullptr ? each->what == what : serves(each->what, what);
+        // Unseen, what is only sent from may lie by now in memory that nobody may write to.
+        const bool exact = each->mark == nullptr && each->kind == MemoryKind::plain;
+        return exact ? each->what == what : serves(each->what, what);
       })) {
     (*region)->usedAt = ++clock_;
     ++found_;
@@ -139,7 +140,8 @@ std::shared_ptr<MemoryCache::Region> MemoryCache::add(const MemoryRange& memory,
   if (bytes > limit_ || !makeRoom(bytes)) return refused(2);
   Result<MemoryHandle> handle = registerPages(*region);
   if (!handle.ok()) {
-    if (region->mark != nullptr && !std::exchange(saidRefused_, true))
+    const bool tried = region->mark != nullptr || region->onDemand || kind == MemoryKind::kept;
+    if (tried && !std::exchange(saidRefused_, true))
       ECCL_INFO("%s: %s. What the user has not registered there goes by copies", owner_.c_str(),
                 handle.status().message().c_str());
     return refused(kMostNeeded);

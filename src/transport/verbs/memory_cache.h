@@ -62,7 +62,7 @@ class MemoryCache {
   size_t giveUp(const Which& which);
 
   ibv_pd* const domain_;
-  uint64_t limit_;
+  const uint64_t limit_;
   const std::string owner_;
   const bool onDemand_;
   bool readied_ = false;
