@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -301,6 +302,30 @@ TEST_F(Groups, SplitInsideAGroup) {
   }
 }
 
+// The group waits for one of them after the other: to abort one does not wait for the rest.
+TEST(GroupsOfTwo, EachCommunicatorCanBeAborted) {
+  setenv("ECCL_DEBUG", "NONE", 1);
+  for (const bool reversed : {false, true}) {
+    ecclComm_t first[2], second[2];
+    ASSERT_EQ(ecclCommInitAll(first, 2, nullptr), ecclSuccess);
+    ASSERT_EQ(ecclCommInitAll(second, 2, nullptr), ecclSuccess);
+    std::thread caller([&] {
+      float x = 1;
+      ecclGroupStart();
+      EXPECT_EQ(ecclAllReduce(&x, &x, 1, ecclFloat, ecclSum, first[0], nullptr), ecclSuccess);
+      EXPECT_EQ(ecclAllReduce(&x, &x, 1, ecclFloat, ecclSum, second[0], nullptr), ecclSuccess);
+      EXPECT_NE(ecclGroupEnd(), ecclSuccess);
+    });
+    usleep(200'000);
+    const double began = test::now();
+    EXPECT_EQ(ecclCommAbort(reversed ? second[0] : first[0]), ecclSuccess);
+    EXPECT_EQ(ecclCommAbort(reversed ? first[0] : second[0]), ecclSuccess);
+    EXPECT_LT(test::now() - began, 5);
+    caller.join();
+    for (ecclComm_t comm : {first[1], second[1]}) EXPECT_EQ(ecclCommAbort(comm), ecclSuccess);
+  }
+}
+
 TEST(NonBlocking, InitReturnsAtOnceAndIsPolled) {
   auto outcomes = test::runProcesses(2, [](int rank, test::Board& board, std::string& report) {
     ecclConfig_t config = ECCL_CONFIG_INITIALIZER;
@@ -335,6 +360,46 @@ TEST(NonBlocking, InitReturnsAtOnceAndIsPolled) {
     } while (state == ecclInProgress);
     if (state != ecclSuccess) return 11;
     return ecclCommDestroy(comm) == ecclSuccess ? 0 : 12;
+  });
+  for (const test::Outcome& outcome : outcomes) {
+    EXPECT_TRUE(outcome.ended);
+    EXPECT_EQ(outcome.code, 0) << outcome.text;
+  }
+}
+
+// A forked child has the calls of its parent's default stream in memory, and may neither wait for them nor make
+// them.
+TEST(NonBlocking, AForkedChildLeavesTheDefaultStreamAlone) {
+  auto outcomes = test::runProcesses(2, [](int rank, test::Board& board, std::string& report) {
+    setenv("ECCL_DEBUG", "NONE", 1);
+    ecclConfig_t config = ECCL_CONFIG_INITIALIZER;
+    config.blocking = 0;
+    if (rank == 0) board.idReady = ecclGetUniqueId(&board.id) == ecclSuccess ? 1 : -1;
+    while (board.idReady == 0) usleep(1000);
+    ecclComm_t comm = nullptr;
+    ecclResult_t state = ecclCommInitRankConfig(&comm, 2, board.id, rank, &config);
+    for (; state == ecclInProgress; usleep(1000)) ecclCommGetAsyncError(comm, &state);
+    if (state != ecclSuccess) return 2;
+    float x = static_cast<float>(rank);
+    if (rank == 1) {
+      if (ecclRecv(&x, 1, ecclFloat, 0, comm, nullptr) != ecclSuccess) return 3;
+      const pid_t child = fork();
+      if (child == 0) {
+        alarm(20);
+        const bool refused = ecclStreamSynchronize(nullptr) == ecclInvalidUsage;
+        _exit(refused ? 0 : 1);
+      }
+      int status = -1;
+      if (waitpid(child, &status, 0) != child || status != 0) {
+        report += "the child ended with status " + std::to_string(status);
+        board.meet(0, 2);
+        return 4;
+      }
+    }
+    board.meet(0, 2);
+    if (rank == 0 && ecclSend(&x, 1, ecclFloat, 1, comm, nullptr) != ecclSuccess) return 5;
+    if (ecclStreamSynchronize(nullptr) != ecclSuccess || x != 0) return 6;
+    return ecclCommDestroy(comm) == ecclSuccess ? 0 : 7;
   });
   for (const test::Outcome& outcome : outcomes) {
     EXPECT_TRUE(outcome.ended);

@@ -116,6 +116,45 @@ TEST_P(LeavingFirst, TwoThatReceiveNothingDoNotWaitForEachOther) {
       30));
 }
 
+// The same of a communicator that is polled.
+TEST_P(LeavingFirst, WhoPollsIsToldOfMessagesThatNobodyReceived) {
+  test::expectAllSucceeded(test::runProcesses(
+      2,
+      [&](int rank, test::Board& board, std::string& report) {
+        setenv("ECCL_TRANSPORT", GetParam(), 1);
+        setenv("ECCL_DEBUG", "NONE", 1);
+        const auto settled = [](ecclComm_t of, ecclResult_t state) {
+          while (state == ecclInProgress) {
+            usleep(1000);
+            if (ecclCommGetAsyncError(of, &state) != ecclSuccess) return ecclInternalError;
+          }
+          return state;
+        };
+        ecclConfig_t config = ECCL_CONFIG_INITIALIZER;
+        config.blocking = 0;
+        if (rank == 0) board.idReady = ecclGetUniqueId(&board.id) == ecclSuccess ? 1 : -1;
+        while (board.idReady == 0) usleep(1000);
+        ecclComm_t comm = nullptr;
+        const ecclResult_t begun = ecclCommInitRankConfig(&comm, 2, board.id, rank, &config);
+        if (settled(comm, begun) != ecclSuccess) return 2;
+        ecclStream_t stream;
+        ecclStreamCreate(&stream);
+        float x = 1, y = 0;
+        if (rank == 0 && ecclSend(&x, 1, ecclFloat, 1, comm, stream) != ecclSuccess) return 3;
+        if (rank == 1 && ecclRecv(&y, 1, ecclFloat, 0, comm, stream) != ecclSuccess) return 4;
+        if (rank == 0 && ecclSend(&x, 1, ecclFloat, 1, comm, stream) != ecclSuccess) return 5;
+        if (ecclStreamSynchronize(stream) != ecclSuccess) return 6;
+        board.meet(0, 2);
+        const ecclResult_t state = settled(comm, ecclCommFinalize(comm));
+        report += ecclGetLastError(comm);
+        board.meet(1, 2);  // both live
+        ecclCommDestroy(comm);
+        ecclStreamDestroy(stream);
+        return state == (rank == 0 ? ecclRemoteError : ecclSuccess) ? 0 : 8;
+      },
+      60));
+}
+
 // Queued, too long for the slots, and nobody receives: both are told, neither waits for ever.
 TEST_P(LeavingFirst, AQueuedSendThatNobodyReceivesIsAnError) {
   test::expectAllSucceeded(test::runProcesses(

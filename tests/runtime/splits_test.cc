@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <functional>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "eccl/eccl.h"
@@ -27,10 +28,14 @@ class Splits : public ::testing::Test {
  protected:
   void SetUp() override {
     setenv("ECCL_DEBUG", "NONE", 1);
+    setenv("ECCL_INIT_TIMEOUT", "30", 1);
     ASSERT_EQ(ecclCommInitAll(parents_, kSplitRanks, nullptr), ecclSuccess) << ecclGetLastError(nullptr);
   }
   void TearDown() override {
-    for (auto& parent : parents_) EXPECT_EQ(ecclCommDestroy(parent), ecclSuccess);
+    for (auto& parent : parents_) {
+      EXPECT_EQ(parent == nullptr ? ecclSuccess : ecclCommDestroy(parent), ecclSuccess);
+    }
+    unsetenv("ECCL_INIT_TIMEOUT");
   }
   /// body(rank) for each rank, in threads of their own.
   static void each(const std::function<void(int)>& body) {
@@ -134,6 +139,49 @@ TEST_F(Splits, ARefusedGroupMakesNothing) {
   EXPECT_EQ(ecclAllReduce(nullptr, nullptr, 1, ecclFloat, ecclSum, parents_[0], nullptr), ecclInvalidArgument);
   EXPECT_EQ(ecclGroupEnd(), ecclInvalidArgument);
   EXPECT_EQ(child, nullptr);
+}
+
+// Nor is it a split that the other ranks would wait for.
+TEST_F(Splits, ARefusedGroupCountsForNothing) {
+  ecclComm_t children[2] = {};
+  ecclGroupStart();
+  EXPECT_EQ(ecclCommSplit(parents_[0], 0, 0, &children[0], nullptr), ecclSuccess);
+  EXPECT_EQ(ecclCommSplit(parents_[0], ECCL_SPLIT_NOCOLOR, 0, &children[1], nullptr), ecclSuccess);
+  EXPECT_EQ(ecclAllReduce(nullptr, nullptr, 1, ecclFloat, ecclSum, parents_[0], nullptr), ecclInvalidArgument);
+  EXPECT_EQ(ecclGroupEnd(), ecclInvalidArgument);
+  each([&](int rank) {
+    ecclComm_t child = nullptr;
+    ASSERT_EQ(ecclCommSplit(parents_[rank], 0, rank, &child, nullptr), ecclSuccess)
+        << ecclGetLastError(nullptr);
+    int count = 0;
+    EXPECT_EQ(ecclCommCount(child, &count), ecclSuccess);
+    EXPECT_EQ(count, kSplitRanks);
+    EXPECT_EQ(ecclCommDestroy(child), ecclSuccess);
+  });
+}
+
+// One rank leaves its child when its part of the split is told already. The others wait for it there; to abort
+// the parents ends that.
+TEST_F(Splits, AnAbortedParentEndsThem) {
+  ecclConfig_t config = ECCL_CONFIG_INITIALIZER;
+  config.blocking = 0;
+  ecclComm_t gone = nullptr;
+  ASSERT_EQ(ecclCommSplit(parents_[2], 0, 2, &gone, &config), ecclInProgress);
+  usleep(100'000);
+  EXPECT_EQ(ecclCommAbort(gone), ecclSuccess);
+  std::vector<std::thread> threads;
+  for (int rank : {0, 1, 3, 4}) {
+    threads.emplace_back([this, rank] {
+      ecclComm_t child = nullptr;
+      EXPECT_NE(ecclCommSplit(parents_[rank], 0, rank, &child, nullptr), ecclSuccess);
+      EXPECT_EQ(child, nullptr);
+    });
+  }
+  usleep(500'000);
+  const double began = test::now();
+  each([&](int rank) { EXPECT_EQ(ecclCommAbort(std::exchange(parents_[rank], nullptr)), ecclSuccess); });
+  EXPECT_LT(test::now() - began, 5);
+  for (std::thread& thread : threads) thread.join();
 }
 
 }  // namespace

@@ -50,8 +50,10 @@ Status end(ecclComm_t comm, const char* function, bool abort) {
 }
 
 /// Makes the handle at once and has `make` fill the communicator: here, with the rest of the group, or, for a
-/// non-blocking communicator, in the background.
-Status create(ecclComm_t* comm, CommunicatorOptions options, std::function<Status(Communicator&)> make) {
+/// non-blocking communicator, in the background. `refused`: called in place of `make`, if that is not called.
+Status create(
+    ecclComm_t* comm, CommunicatorOptions options, std::function<Status(Communicator&)> make,
+    std::function<void()> refused = [] {}) {
   const bool blocking = options.blocking;
   auto made = std::make_shared<ApiCommunicator>(std::move(options));
   Communicator& communicator = *made->communicator;
@@ -66,19 +68,22 @@ Status create(ecclComm_t* comm, CommunicatorOptions options, std::function<Statu
   const auto fill = [&]() -> Status {
     if (!blocking) {
       // The communicator outlives its jobs: end() waits for them.
-      ECCL_TRY(jobs.start([&communicator, make = std::move(make)] {
+      const Status started = jobs.start([&communicator, make = std::move(make)] {
         const Status status = guarded("making a communicator", [&] { return make(communicator); });
         if (!status.ok()) communicator.fault(status, false);
-      }));
+      });
+      if (!started.ok()) refused();
+      ECCL_TRY(started);
       *comm = handle;
       return Status::error(Code::inProgress, "the communicator is being made; poll ecclCommGetAsyncError");
     }
     *comm = handle;
-    return Group::ofThisThread().addJob([=, make = std::move(make)](const Status& refused) {
+    return Group::ofThisThread().addJob([=, make = std::move(make)](const Status& before) {
       CommunicatorUse use = Process::get().communicators.find(handle);
+      if (!before.ok()) refused();
       if (!use) return Status::error(Code::invalidUsage, "a communicator was destroyed before it was made");
       const Status status =
-          refused.ok() ? guarded("making a communicator", [&] { return make(*use->communicator); }) : refused;
+          before.ok() ? guarded("making a communicator", [&] { return make(*use->communicator); }) : before;
       if (!status.ok()) {
         use = {};
         withdraw();
@@ -158,15 +163,23 @@ Status splitComm(ecclComm_t comm, CommunicatorUse& use, int color, int key, eccl
     ECCL_ASSIGN(CommunicatorUse found, communicatorOf(comm, "ecclCommSplit"));
     return act(*found->communicator);
   };
+  const auto takeBack = [=] {
+    const auto act = [&](Communicator& from) { return from.takeBackSplit(number), Status(); };
+    onParent(act).ignore();  // a parent that is gone waits for nothing
+  };
   if (color != ECCL_SPLIT_NOCOLOR) {
-    return create(newcomm, std::move(options), [=](Communicator& child) {
+    const auto make = [=](Communicator& child) {
       return onParent([&](Communicator& from) { return child.split(from, number, color, key); });
-    });
+    };
+    return create(newcomm, std::move(options), make, takeBack);
   }
   const auto abstain = [=] { return onParent([&](Communicator& from) { return from.abstain(number); }); };
   if (options.blocking)
-    return Group::ofThisThread().addJob(
-        [=](const Status& refused) { return refused.ok() ? abstain() : refused; });
+    return Group::ofThisThread().addJob([=](const Status& before) {
+      if (before.ok()) return abstain();
+      takeBack();
+      return before;
+    });
   // Nothing will be made, so there is nothing to poll, and `newcomm` may be gone when the others have split.
   return use->jobs.start([abstain] { guarded("ecclCommSplit", abstain).ignore(); });  // logged
 }

@@ -24,6 +24,11 @@ Status afterNullStream(const Communicator& communicator) {
   return {};
 }
 
+/// The last one first, so that what they have taken goes back in order. Each answers with the same.
+void refuse(const std::vector<Group::Job>& jobs, const Status& why) {
+  for (auto job = jobs.rbegin(); job != jobs.rend(); ++job) (*job)(why).ignore();
+}
+
 }  // namespace
 
 Group& Group::ofThisThread() {
@@ -92,7 +97,7 @@ Status Group::end() {
       if (!jobs.empty()) ECCL_TRY(runJobs(jobs));
       return issue(calls_);
     }
-    for (const Job& job : jobs) job(error).ignore();  // it answers with the same
+    refuse(jobs, error);
     return error;
   });
   calls_.clear();
@@ -114,7 +119,7 @@ Status Group::simulateEnd(double* microseconds) {
   Status error = std::exchange(error_, Status());
   if (error.ok() && !jobs.empty())
     error = Status::error(Code::invalidUsage, "a group that makes communicators cannot be simulated");
-  for (const Job& job : jobs) job(error).ignore();  // it answers with the same
+  refuse(jobs, error);
   ECCL_TRY(error);
   struct Sums {
     double collectives = 0, sends = 0, receives = 0;
@@ -148,7 +153,7 @@ Status Group::runJobs(const std::vector<Job>& jobs) {
     return Status();
   });
   if (!ready.ok()) {
-    for (const Job& job : jobs) job(ready).ignore();  // it answers with the same
+    refuse(jobs, ready);
     return ready;
   }
   for (size_t i = 1; i < jobs.size(); ++i) {
@@ -205,6 +210,8 @@ Status Group::issue(const GroupCalls& group) {
   Status first = issue->number();
   if (first.ok() && issue->mayWait()) return Issue::goOnInBackground(std::move(issue));
   if (first.ok()) first = issue->finish();
+  issue.reset();  // who ends one of them waits for its users, and those of the group now wait for one after the
+                  // other
   for (const auto& communicator : communicators) {
     bool used = false;
     for (size_t s = 0; s < group.series().size(); ++s)

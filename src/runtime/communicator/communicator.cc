@@ -66,6 +66,10 @@ Status Communicator::asyncStatus() const {
       std::lock_guard lock(mutex_);
       return failure_;
     }
+    case State::finalised: {
+      std::lock_guard lock(mutex_);
+      return lost_;
+    }
     default:
       return {};
   }
@@ -159,10 +163,14 @@ Status Communicator::finishFinalize() {
   // Peers take what was sent, or say that they will not, or leave, or die: each of these ends the wait.
   std::vector<transport::Untaken> lost;
   if (!engine_.drain(&lost)) return asyncStatus();
+  if (!lost.empty()) {
+    Status why = logged(diagnosis_.lostMessages(lost));
+    std::lock_guard lock(mutex_);
+    lost_ = std::move(why);
+  }
   State expected = State::finalising;
   state_.compare_exchange_strong(expected, State::finalised);
-  ECCL_TRY(asyncStatus());
-  return lost.empty() ? Status() : logged(diagnosis_.lostMessages(lost));
+  return asyncStatus();
 }
 
 Status Communicator::finalize() {
@@ -193,6 +201,10 @@ Status Communicator::destroy() {
 
 void Communicator::abort() {
   abort_.store(true, std::memory_order_release);
+  {
+    std::lock_guard lock(splitting_);
+    for (Communicator* const child : children_) child->abort();  // who ends this one waits for them
+  }
   const bool running = running_.load();
   if (state() != State::failed) {
     fault(Status::error(Code::remote, "%s aborted the communicator%s%s",
@@ -305,6 +317,7 @@ bool Communicator::makesNoMoreCalls() const {
 
 void Communicator::closeAfterFork() {
   inherited_ = true;
+  defaultStream_->closeAfterFork();
   if (acceptor_ != nullptr) acceptor_->closeAfterFork();
   if (control_ != nullptr) control_->closeAfterFork();
   if (root_ != nullptr) root_->closeAfterFork();

@@ -81,6 +81,8 @@ class Communicator final : public transport::ControlHandler,
   /// calls, which is the same on all ranks. split() or abstain() has to follow, as the other ranks wait for
   /// one of them.
   uint64_t beginSplit() { return control_->reserveGather(); }
+  /// In their place: the split was refused, and nobody is to wait for it. Of several the last one first.
+  void takeBackSplit(uint64_t number) { control_->giveBackGather(number); }
   /// Becomes a child of `parent` by that split: the ranks of one color, in the order of `key`, then of their
   /// ranks. Collective; blocks. Errors as of join().
   Status split(Communicator& parent, uint64_t number, int color, int key);
@@ -223,6 +225,7 @@ class Communicator final : public transport::ControlHandler,
   std::vector<int> neededBy(const Run& run) const override { return diagnosis_.neededBy(run); }
 
  private:
+  class Making;
   enum Kind : uint16_t { kFault = 1, kCompare = 2, kFlows = 3, kDevice = 4, kProbe = 5 };
 
   // The color of a rank that abstains from a split.
@@ -284,8 +287,11 @@ class Communicator final : public transport::ControlHandler,
   std::atomic<bool> running_{false};  // control tree, engine and service thread are there, and rank_ is known
   std::atomic<bool> introduced_{false};  // every rank has: met_ is there
   std::atomic<bool> abort_{false};
+  std::mutex splitting_;
+  std::vector<Communicator*> children_;  // that are being made; under splitting_
   mutable std::mutex mutex_;
   Status failure_;
+  Status lost_;                        // messages, once finalised
   int issuing_ = 0;                    // threads between beginIssuing() and endIssuing()
   const char* issuedCall_ = "a call";  // the last one's
 

@@ -99,7 +99,26 @@ Status Communicator::abstain(uint64_t number) {
   return logged(control_->allGather(number, splitPart(kNoColor, 0, ""), initWait()).status());
 }
 
+/// As long as a child is made, its parent's abort() is its own, too.
+class Communicator::Making {
+ public:
+  Making(Communicator& parent, Communicator& child) : parent_(parent), child_(child) {
+    std::lock_guard lock(parent_.splitting_);
+    parent_.children_.push_back(&child_);
+    if (parent_.abort_.load(std::memory_order_acquire)) child_.abort();
+  }
+  ~Making() {
+    std::lock_guard lock(parent_.splitting_);
+    std::erase(parent_.children_, &child_);
+  }
+  Making(const Making&) = delete;
+
+ private:
+  Communicator &parent_, &child_;
+};
+
 Status Communicator::split(Communicator& parent, uint64_t number, int color, int key) {
+  const Making making(parent, *this);
   // Nobody outside the parent can know these; no rank has to send them.
   const std::string seed =
       transport::ByteWriter().put(parent.id_).put(number).put(static_cast<int32_t>(color)).take();

@@ -49,8 +49,8 @@ class ControlHandler {
 /// Threads: fd(), nextDeadline(), progress() and closeAfterFork() belong to the service thread, which must be
 /// running progress() from before connect() until after disconnect(). connect() and disconnect() block, and
 /// belong to one thread that is not the service thread. allGather() blocks, and may be called by any other
-/// thread. flood(), send(), adopt(), reserveGather() and cancelGathers() may be called by any thread and do not
-/// wait.
+/// thread. flood(), send(), adopt(), reserveGather(), giveBackGather() and cancelGathers() may be called by any
+/// thread and do not wait.
 ///
 /// Failure: of a neighbour, by onLost(); of a call, by its Status. A communicator that has lost a rank stays
 /// as it is until destroyed. Destruction without disconnect() looks like death to the neighbours.
@@ -97,6 +97,9 @@ class Control {
   /// Takes the next allGather's number. Any thread; the order of the calls is the same on all ranks. Each
   /// number is used by one allGather(): the other ranks wait for this one's part.
   uint64_t reserveGather();
+  /// Gives back the number that was taken last, for which there is no allGather(). Any thread. An older one
+  /// stays taken.
+  void giveBackGather(uint64_t number);
   /// Everybody's `mine`, by rank; once for each number. Several may be under way. Every rank makes as many,
   /// in the same order of numbers.
   ///

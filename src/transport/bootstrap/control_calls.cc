@@ -153,6 +153,11 @@ uint64_t Control::reserveGather() {
   return gathersBegun_++;
 }
 
+void Control::giveBackGather(uint64_t number) {
+  std::lock_guard lock(mutex_);
+  if (gathersBegun_ == number + 1) gathersBegun_ = number;
+}
+
 void Control::cancelGathers(const Status& why) {
   std::lock_guard lock(mutex_);
   breakGathers(why);
