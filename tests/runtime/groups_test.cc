@@ -6,11 +6,14 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
+#include <functional>
 #include <thread>
 #include <vector>
 
 #include "eccl/eccl.h"
 #include "support/processes.h"
+#include "support/sanitizers.h"
 
 namespace eccl::runtime {
 namespace {
@@ -300,6 +303,59 @@ TEST_F(Groups, SplitInsideAGroup) {
     EXPECT_EQ(count, 2);
     EXPECT_EQ(ecclCommDestroy(child), ecclSuccess);
   }
+}
+
+// Any thread may make any call: which Send of two threads comes first is theirs to settle, not for the peer to
+// doubt.
+TEST(SeveralThreads, SendToOnePeer) {
+  setenv("ECCL_DEBUG", "NONE", 1);
+  constexpr int kSends = kSanitized ? 1000 : 20000;
+  ecclComm_t comms[2];
+  ASSERT_EQ(ecclCommInitAll(comms, 2, nullptr), ecclSuccess);
+  std::atomic<bool> failed{false};
+  const auto times = [&](int number, const std::function<ecclResult_t()>& call) {
+    for (int i = 0; i < number && !failed; ++i) {
+      if (call() == ecclSuccess) continue;
+      if (!failed.exchange(true)) ADD_FAILURE() << ecclGetLastError(nullptr);
+      for (ecclComm_t comm : comms) ecclCommAbort(comm);
+    }
+  };
+  const auto send = [&](int64_t& x, ecclStream_t stream) {
+    return ecclSend(&x, 1, ecclInt64, 1, comms[0], stream);
+  };
+  std::thread blocking([&] {
+    int64_t x = 1;
+    times(kSends, [&] { return send(x, nullptr); });
+  });
+  std::thread queueing([&] {
+    int64_t x = 2;
+    ecclStream_t stream;
+    ecclStreamCreate(&stream);
+    times(kSends, [&] { return send(x, stream); });
+    ecclStreamDestroy(stream);
+  });
+  std::thread grouping([&] {
+    int64_t x = 3, y = 3;
+    times(kSends, [&] {
+      ecclGroupStart();
+      send(x, nullptr);
+      send(y, nullptr);
+      return ecclGroupEnd();
+    });
+  });
+  int64_t sum = 0;
+  std::thread receiving([&] {
+    int64_t x = 0;
+    times(4 * kSends, [&] {
+      const ecclResult_t result = ecclRecv(&x, 1, ecclInt64, 0, comms[1], nullptr);
+      sum += x;
+      return result;
+    });
+  });
+  for (std::thread* each : {&blocking, &queueing, &grouping, &receiving}) each->join();
+  if (failed) return;
+  EXPECT_EQ(sum, int64_t{kSends} * (1 + 2 + 3 + 3));
+  for (ecclComm_t comm : comms) EXPECT_EQ(ecclCommDestroy(comm), ecclSuccess);
 }
 
 // The group waits for one of them after the other: to abort one does not wait for the rest.

@@ -36,11 +36,16 @@ class CallHistory {
   /// already told of another call under one of the numbers.
   std::optional<Mismatch> add(CallRecord& mine, uint64_t shape, size_t calls = 1) {
     std::lock_guard lock(mutex_);
-    Scope& scope = scopeOf(mine.scope);
-    mine.number(shape, scope.next);
-    scope.keep(mine);
-    if (calls > 1) keepMore(scope, mine, shape, calls - 1);
-    return scope.early.empty() ? std::nullopt : compareEarly(scope, mine, shape);
+    return addNext(mine, shape, calls);
+  }
+  /// The same for one call. *numbered is false, and nothing has happened, if `unless()`, which is asked when no
+  /// other call can be numbered.
+  template <class Unless>
+  std::optional<Mismatch> addUnless(const Unless& unless, CallRecord& mine, uint64_t shape, bool* numbered) {
+    std::lock_guard lock(mutex_);
+    *numbered = !unless();
+    if (!*numbered) return std::nullopt;
+    return addNext(mine, shape, 1);
   }
   /// Compares another rank's call with this rank's. Returns a mismatch if this rank made another one.
   /// *reached is false if this rank has not got that far; the record is then kept, the latest of each rank in
@@ -48,6 +53,13 @@ class CallHistory {
   std::optional<Mismatch> compare(int otherRank, const CallRecord& other, bool* reached);
 
  private:
+  std::optional<Mismatch> addNext(CallRecord& mine, uint64_t shape, size_t calls) {
+    Scope& scope = scopeOf(mine.scope);
+    mine.number(shape, scope.next);
+    scope.keep(mine);
+    if (calls > 1) keepMore(scope, mine, shape, calls - 1);
+    return scope.early.empty() ? std::nullopt : compareEarly(scope, mine, shape);
+  }
   static constexpr size_t kKept = 256;  // per scope
   struct Scope {
     uint64_t next = 0;

@@ -132,6 +132,9 @@ class Communicator final : public transport::ControlHandler,
   /// fails the communicator, because the other ranks count on them. Error: another rank has made a different
   /// call; the communicator has failed then.
   Status number(const std::vector<StreamItem>& items);
+  /// To be had from before number() until the engine has the Runs, so that it has all calls in the order of
+  /// their numbers. Of several communicators, in the order of their addresses. On a device it is nothing.
+  std::unique_lock<ShortLock> takeTurn();
   /// Makes a validated call when its turn in `stream` has come: plan() and number() of one call. Returns when
   /// it is queued. If an error comes after it has its number, the communicator has failed.
   Status enqueue(Call call, Stream& stream);
@@ -302,6 +305,7 @@ class Communicator final : public transport::ControlHandler,
   Engine engine_;
   Circles circles_{*this, engine_, system()};
   Service service_;
+  ShortLock turn_;    // see takeTurn()
   std::mutex calls_;  // held while a call is planned and numbered, but for the fast path; of what follows
   std::unique_ptr<Planner> planner_;
   std::shared_ptr<Run> spare_;  // of the blocking call before

@@ -89,6 +89,7 @@ Status Communicator::enqueue(Call call, Stream& stream) {
   const StreamItem item = itemOf(std::make_shared<Run>());
   Run& run = *item.run;
   run.holds = 1;
+  const auto turn = takeTurn();
   std::unique_lock lock(calls_);
   ECCL_TRY(plan(run, std::move(call), options_.blocking && &stream == defaultStream_.get()));
   // From its number on the other ranks count on the call.
@@ -105,6 +106,12 @@ Status Communicator::enqueue(Call call, Stream& stream) {
   return status;
 }
 
+// The other ends of Sends and Recvs expect messages in the order of their numbers. On a device streams have an
+// order of their own, and may wait for other ranks.
+std::unique_lock<ShortLock> Communicator::takeTurn() {
+  return device() == nullptr ? std::unique_lock(turn_) : std::unique_lock<ShortLock>();
+}
+
 // Nothing is allocated for a call like the one before. Others may still look at a Run that stalled, or be in
 // it.
 std::shared_ptr<Run> Communicator::spareRun() {
@@ -117,6 +124,7 @@ std::shared_ptr<Run> Communicator::spareRun() {
 
 Status Communicator::execute(Call call) {
   ECCL_TRY(usable());
+  auto turn = takeTurn();
   std::unique_lock lock(calls_);
   const std::shared_ptr<Run> run = spareRun();
   ECCL_TRY(plan(*run, std::move(call), true));
@@ -124,7 +132,7 @@ Status Communicator::execute(Call call) {
   const Status status = guarded(apiNameOf(run->call.collective), [&]() -> Status {
     ECCL_TRY(number(*run));
     lock.unlock();
-    engine_.execute(run);
+    engine_.execute(run, std::move(turn));
     return {};
   });
   if (status.ok()) return run->status;
@@ -149,10 +157,11 @@ std::optional<Status> Communicator::repeat(const PlainCalls& calls, bool waits, 
   FastGroup* const group = engine_.claim(calls);
   if (group == nullptr) return std::nullopt;
   // Now nobody can finish finalizing.
-  const bool usable =
-      state() == State::ready && std::all_of(calls.buffers.begin(), calls.buffers.end(), [&](const auto& its) {
-        return engine_.executors().onHost(its.send, its.receive);
-      });
+  std::unique_lock turn(turn_, std::try_to_lock);
+  const bool usable = turn.owns_lock() && !engine_.news() && state() == State::ready &&
+                      std::all_of(calls.buffers.begin(), calls.buffers.end(), [&](const auto& its) {
+                        return engine_.executors().onHost(its.send, its.receive);
+                      });
   if (!usable) {
     engine_.leave();
     return std::nullopt;
@@ -169,6 +178,7 @@ std::optional<Status> Communicator::repeat(const PlainCalls& calls, bool waits, 
     fault(status, true);
     return status;
   }
+  turn.unlock();
   if (engine_.drive(*group, !waits)) return Status();
   std::vector<std::shared_ptr<Run>> runs;
   status = guarded("ecclGroupEnd", [&]() -> Status {
@@ -217,8 +227,19 @@ bool Communicator::repeat(const PlainCall& call, Stream* queue, Status* status) 
   // From its number on the other ranks count on the call.
   CallRecord record = fastPath.record();
   const char* const name = apiNameOf(call.key.collective);
-  if (Status failed = guarded(name, [&] { return remember(record, fastPath.shape(), **plan, ", fast path"); });
-      !failed.ok()) {
+  bool numbered = false;
+  const auto others = [this] { return turn_.isTaken() || engine_.news(); };
+  const auto number = [&]() -> Status {
+    if (!diagnosis_.rememberUnless(others, record, fastPath.shape(), &numbered)) return asyncStatus();
+    if (numbered && logEnabled(LogLevel::trace)) trace(record, **plan, ", fast path", 1);
+    return {};
+  };
+  Status failed = guarded(name, number);
+  if (failed.ok() && !numbered) {
+    engine_.leave();
+    return false;
+  }
+  if (!failed.ok()) {
     engine_.leave();
     fault(failed, true);
     *status = std::move(failed);

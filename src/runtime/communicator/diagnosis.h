@@ -63,6 +63,13 @@ class Diagnosis {
     if (mismatch) tellMismatch(*mismatch);
     return !mismatch;
   }
+  /// The same for one call. *numbered is false, and nothing has happened, if `unless()`.
+  template <class Unless>
+  bool rememberUnless(const Unless& unless, CallRecord& record, uint64_t shape, bool* numbered) {
+    const auto mismatch = history_.addUnless(unless, record, shape, numbered);
+    if (mismatch) tellMismatch(*mismatch);
+    return !mismatch;
+  }
   /// What a peer's sendComparison() says. A payload that makes no sense is ignored.
   void onComparison(int origin, std::string_view payload);
   /// The rank has left in order: that its connections break is no news, but a call that waits for it fails.

@@ -17,10 +17,12 @@
 #include <array>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <unordered_map>
 #include <vector>
 
+#include "base/short_lock.h"
 #include "runtime/execution/driver_role.h"
 #include "runtime/execution/fast_group.h"
 #include "runtime/execution/run.h"
@@ -111,7 +113,8 @@ class Engine : DriverRole::Bells {
   void reject(Run& run, const Status& why) { complete(run, why); }
   /// Submits a Run without holds and waits for its end, which is in run->status. Nobody else need be woken.
   /// Any thread.
-  void execute(const std::shared_ptr<Run>& run);
+  /// Gives up `turn` as soon as the Run has its place among the others.
+  void execute(const std::shared_ptr<Run>& run, std::unique_lock<ShortLock> turn = {});
   /// If nothing else is under way and calls with this key have a FastPath, makes the caller the driver: the
   /// plan, valid while it drives. Else null. Until leave(), drive(), execute() or submit() has given the role
   /// up nothing may be thrown.
@@ -121,6 +124,8 @@ class Engine : DriverRole::Bells {
     if (found == nullptr) leave();
     return found;
   }
+  /// After claim(): whether somebody has submitted something since.
+  bool news() const { return role_.news(); }
   /// After claim(): nothing was begun, or it cannot go on.
   void leave() { role_.leave(left()); }
   /// After claim(), and FastPath::begin(). True: the call is complete and the role given up. False: it takes

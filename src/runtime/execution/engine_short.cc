@@ -57,14 +57,16 @@ void Engine::takeReplays() {
   });
 }
 
-void Engine::execute(const std::shared_ptr<Run>& run) {
+void Engine::execute(const std::shared_ptr<Run>& run, std::unique_lock<ShortLock> turn) {
   count(*run);
   const auto queue = [&] {
     inbox_.queued.push_back(run);
     inbox_.released.push_back(run);
   };
-  if (!role_.claimOr(queue)) return wait(*run);
-  start(run, [this](Run& begun) { prepare(begun); });
+  const bool driver = role_.claimOr(queue);
+  if (driver) start(run, [this](Run& begun) { prepare(begun); });
+  if (turn.owns_lock()) turn.unlock();
+  if (!driver) return wait(*run);
   driveFor(*run);
   role_.leave(left());
 }
