@@ -171,9 +171,9 @@ TEST_F(Splits, AnAbortedParentEndsThem) {
   EXPECT_EQ(ecclCommAbort(gone), ecclSuccess);
   std::vector<std::thread> threads;
   for (int rank : {0, 1, 3, 4}) {
-    threads.emplace_back([this, rank] {
+    threads.emplace_back([parent = parents_[rank], rank] {
       ecclComm_t child = nullptr;
-      EXPECT_NE(ecclCommSplit(parents_[rank], 0, rank, &child, nullptr), ecclSuccess);
+      EXPECT_NE(ecclCommSplit(parent, 0, rank, &child, nullptr), ecclSuccess);
       EXPECT_EQ(child, nullptr);
     });
   }
