@@ -268,12 +268,14 @@ ECCL_API ecclResult_t ecclCommSuspend(ecclComm_t comm, int flags);
 /* Ends what ecclCommSuspend began. The first calls take longer. Does nothing if it is not suspended. */
 ECCL_API ecclResult_t ecclCommResume(ecclComm_t comm);
 /* Ends every wait on this communicator within 100 ms, tells the other ranks, and frees everything. The other
- * ranks' calls fail with an error that names this rank. When it returns, no rank can change this rank's memory
- * any more. Meant to be called from any thread, while another is inside a collective. */
+ * ranks' calls fail with an error that names this rank. Communicators that are being split from it are aborted,
+ * too. When it returns, no rank can change this rank's memory any more. Meant to be called from any thread, while
+ * another is inside a collective. */
 ECCL_API ecclResult_t ecclCommAbort(ecclComm_t comm);
 /* Polls a communicator without waiting: *asyncError = ecclInProgress while a non-blocking init, split, finalize or
- * first call goes on, ecclSuccess, or the error that has ended the communicator, also in the background. The
- * function itself returns an error only if its arguments are wrong. Any thread. */
+ * first call goes on, ecclSuccess, or the error that has ended the communicator, also in the background; after
+ * ecclCommFinalize what that has returned, or would have. The function itself returns an error only if its
+ * arguments are wrong. Any thread. */
 ECCL_API ecclResult_t ecclCommGetAsyncError(ecclComm_t comm, ecclResult_t* asyncError);
 /* Waits until every call made on `comm` with a NULL stream, by any thread, is complete. Returns the first error
  * of them. Only non-blocking communicators have something to wait for. Any thread. */

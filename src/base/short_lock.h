@@ -18,10 +18,7 @@ class ShortLock {
     if (taken_.exchange(true, std::memory_order_acquire)) [[unlikely]]
       await();
   }
-  bool try_lock() { return !taken_.exchange(true, std::memory_order_acquire); }
   void unlock() { taken_.store(false, std::memory_order_release); }
-  /// Whether somebody has it. If not, what was done under it can be seen.
-  bool isTaken() const { return taken_.load(std::memory_order_acquire); }
 
  private:
   [[gnu::noinline]] void await() {

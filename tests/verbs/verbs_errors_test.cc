@@ -151,7 +151,7 @@ TEST_F(VerbsErrors, ABrokenQueuePairBreaksTheConnection) {
                 EXPECT_TRUE(trySend(connection.sendEnd, {}, 0));
                 connection.path()->kick();
               }),
-              HasSubstr("queue pair was stopped"));
+              HasSubstr("this host's queue pair was stopped before the request"));
 }
 
 /// The ways of a set-up that fail lead to TCP.

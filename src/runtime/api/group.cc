@@ -210,8 +210,8 @@ Status Group::issue(const GroupCalls& group) {
   Status first = issue->number();
   if (first.ok() && issue->mayWait()) return Issue::goOnInBackground(std::move(issue));
   if (first.ok()) first = issue->finish();
-  issue.reset();  // who ends one of them waits for its users, and those of the group now wait for one after the
-                  // other
+  // Whoever ends a communicator waits for those who use it. This thread may wait for another one's calls now.
+  issue.reset();
   for (const auto& communicator : communicators) {
     bool used = false;
     for (size_t s = 0; s < group.series().size(); ++s)

@@ -86,15 +86,14 @@ Status Issue::plan(const GroupCalls& group) {
 Status Issue::number() {
   return rejectIf(guarded("ecclGroupEnd", [&]() -> Status {
     auto list = communicators();
-    // Where one is on a device, calls may have to wait for other ranks before all are submitted.
-    if (std::any_of(list.begin(), list.end(), [](const auto& each) { return each->device() != nullptr; }))
-      list.clear();
     std::sort(list.begin(), list.end());
-    for (const auto& each : list) turns_.push_back(each->takeTurn());
+    for (const auto& each : list) held_.push_back(each->holdCalls());
     while (numbered_ < all_.size()) {
       const Calls& next = all_[numbered_++];  // counts even if it fails half-way
       ECCL_TRY(next.use->communicator->number(next.items));
     }
+    if (std::any_of(list.begin(), list.end(), [](const auto& each) { return each->device() != nullptr; }))
+      held_.clear();
     return {};
   }));
 }
@@ -113,7 +112,7 @@ Status Issue::finish() {
   return rejectIf(guarded("ecclGroupEnd", [&]() -> Status {
     ECCL_TRY(batches_.append());
     for (; submitted_ < all_.size(); ++submitted_) submit(all_[submitted_].items);
-    turns_.clear();
+    held_.clear();
     return {};
   }));
 }
@@ -125,7 +124,7 @@ Status Issue::rejectIf(const Status& failed) {
     all_[submitted_].use->communicator->fault(failed, true);
     for (StreamItem& item : all_[submitted_].items) item.engine->reject(*item.run, failed);
   }
-  turns_.clear();
+  held_.clear();
   return failed;
 }
 

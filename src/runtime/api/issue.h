@@ -67,7 +67,7 @@ class Issue {
   std::vector<Calls> all_;
   Batches batches_;
   size_t numbered_ = 0, submitted_ = 0;
-  std::vector<std::unique_lock<ShortLock>> turns_;  // from number() to finish()
+  std::vector<std::unique_lock<VisibleLock>> held_;  // from number() to finish(), where all are of hosts
 };
 
 }  // namespace eccl::runtime

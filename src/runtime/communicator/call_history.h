@@ -53,7 +53,8 @@ class CallHistory {
   std::optional<Mismatch> compare(int otherRank, const CallRecord& other, bool* reached);
 
  private:
-  std::optional<Mismatch> addNext(CallRecord& mine, uint64_t shape, size_t calls) {
+  // Each short call comes here.
+  [[gnu::always_inline]] std::optional<Mismatch> addNext(CallRecord& mine, uint64_t shape, size_t calls) {
     Scope& scope = scopeOf(mine.scope);
     mine.number(shape, scope.next);
     scope.keep(mine);

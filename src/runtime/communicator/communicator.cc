@@ -203,7 +203,8 @@ void Communicator::abort() {
   abort_.store(true, std::memory_order_release);
   {
     std::lock_guard lock(splitting_);
-    for (Communicator* const child : children_) child->abort();  // who ends this one waits for them
+    for (Communicator* const child : children_)
+      child->abort();  // ecclCommAbort() waits for those who make them
   }
   const bool running = running_.load();
   if (state() != State::failed) {

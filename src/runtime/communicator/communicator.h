@@ -128,13 +128,14 @@ class Communicator final : public transport::ControlHandler,
   /// planned, or usable()'s.
   using Streams = std::vector<std::shared_ptr<Stream>>;
   Result<std::vector<StreamItem>> plan(std::vector<Call> calls, const std::vector<Streams>& streams);
-  /// Gives planned Runs their places in the order of calls. The caller then puts each into its streams, or
-  /// fails the communicator, because the other ranks count on them. Error: another rank has made a different
-  /// call; the communicator has failed then.
+  /// Keeps other threads from making calls. Of several communicators, in the order of their addresses.
+  std::unique_lock<VisibleLock> holdCalls() { return std::unique_lock(calls_); }
+  /// Gives planned Runs their places in the order of calls, with holdCalls(). The caller then puts each into
+  /// its streams, or fails the communicator, because the other ranks count on them. On a host calls are held
+  /// until the engine has the Runs, since the other ends of Sends and Recvs expect messages in the order of
+  /// their numbers; a device's streams may wait for other ranks meanwhile. Error: another rank has made a
+  /// different call; the communicator has failed then.
   Status number(const std::vector<StreamItem>& items);
-  /// To be had from before number() until the engine has the Runs, so that it has all calls in the order of
-  /// their numbers. Of several communicators, in the order of their addresses. On a device it is nothing.
-  std::unique_lock<ShortLock> takeTurn();
   /// Makes a validated call when its turn in `stream` has come: plan() and number() of one call. Returns when
   /// it is queued. If an error comes after it has its number, the communicator has failed.
   Status enqueue(Call call, Stream& stream);
@@ -305,8 +306,7 @@ class Communicator final : public transport::ControlHandler,
   Engine engine_;
   Circles circles_{*this, engine_, system()};
   Service service_;
-  ShortLock turn_;    // see takeTurn()
-  std::mutex calls_;  // held while a call is planned and numbered, but for the fast path; of what follows
+  VisibleLock calls_;  // held while a call is planned, and numbered; see number(). Of what follows
   std::unique_ptr<Planner> planner_;
   std::shared_ptr<Run> spare_;  // of the blocking call before
   std::shared_ptr<Stream> defaultStream_ = std::make_shared<Stream>();

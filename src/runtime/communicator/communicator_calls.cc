@@ -79,7 +79,6 @@ Result<std::vector<StreamItem>> Communicator::plan(std::vector<Call> calls,
 }
 
 Status Communicator::number(const std::vector<StreamItem>& items) {
-  std::lock_guard lock(calls_);
   for (const StreamItem& item : items) ECCL_TRY(number(*item.run));
   return {};
 }
@@ -89,13 +88,12 @@ Status Communicator::enqueue(Call call, Stream& stream) {
   const StreamItem item = itemOf(std::make_shared<Run>());
   Run& run = *item.run;
   run.holds = 1;
-  const auto turn = takeTurn();
   std::unique_lock lock(calls_);
   ECCL_TRY(plan(run, std::move(call), options_.blocking && &stream == defaultStream_.get()));
   // From its number on the other ranks count on the call.
   const Status status = guarded(apiNameOf(run.call.collective), [&]() -> Status {
     ECCL_TRY(number(run));
-    lock.unlock();
+    if (device() != nullptr) lock.unlock();
     ECCL_TRY(stream.append({item}));
     submit({&item, 1});
     return {};
@@ -104,12 +102,6 @@ Status Communicator::enqueue(Call call, Stream& stream) {
   fault(status, true);
   engine_.reject(run, status);
   return status;
-}
-
-// The other ends of Sends and Recvs expect messages in the order of their numbers. On a device streams have an
-// order of their own, and may wait for other ranks.
-std::unique_lock<ShortLock> Communicator::takeTurn() {
-  return device() == nullptr ? std::unique_lock(turn_) : std::unique_lock<ShortLock>();
 }
 
 // Nothing is allocated for a call like the one before. Others may still look at a Run that stalled, or be in
@@ -124,15 +116,13 @@ std::shared_ptr<Run> Communicator::spareRun() {
 
 Status Communicator::execute(Call call) {
   ECCL_TRY(usable());
-  auto turn = takeTurn();
   std::unique_lock lock(calls_);
   const std::shared_ptr<Run> run = spareRun();
   ECCL_TRY(plan(*run, std::move(call), true));
   // From its number on the other ranks count on the call.
   const Status status = guarded(apiNameOf(run->call.collective), [&]() -> Status {
     ECCL_TRY(number(*run));
-    lock.unlock();
-    engine_.execute(run, std::move(turn));
+    engine_.execute(run, std::move(lock));
     return {};
   });
   if (status.ok()) return run->status;
@@ -157,8 +147,8 @@ std::optional<Status> Communicator::repeat(const PlainCalls& calls, bool waits, 
   FastGroup* const group = engine_.claim(calls);
   if (group == nullptr) return std::nullopt;
   // Now nobody can finish finalizing.
-  std::unique_lock turn(turn_, std::try_to_lock);
-  const bool usable = turn.owns_lock() && !engine_.news() && state() == State::ready &&
+  std::unique_lock others(calls_, std::try_to_lock);
+  const bool usable = others.owns_lock() && !engine_.news() && state() == State::ready &&
                       std::all_of(calls.buffers.begin(), calls.buffers.end(), [&](const auto& its) {
                         return engine_.executors().onHost(its.send, its.receive);
                       });
@@ -178,7 +168,7 @@ std::optional<Status> Communicator::repeat(const PlainCalls& calls, bool waits, 
     fault(status, true);
     return status;
   }
-  turn.unlock();
+  others.unlock();
   if (engine_.drive(*group, !waits)) return Status();
   std::vector<std::shared_ptr<Run>> runs;
   status = guarded("ecclGroupEnd", [&]() -> Status {
@@ -228,7 +218,7 @@ bool Communicator::repeat(const PlainCall& call, Stream* queue, Status* status) 
   CallRecord record = fastPath.record();
   const char* const name = apiNameOf(call.key.collective);
   bool numbered = false;
-  const auto others = [this] { return turn_.isTaken() || engine_.news(); };
+  const auto others = [this] { return calls_.isTaken() || engine_.news(); };
   const auto number = [&]() -> Status {
     if (!diagnosis_.rememberUnless(others, record, fastPath.shape(), &numbered)) return asyncStatus();
     if (numbered && logEnabled(LogLevel::trace)) trace(record, **plan, ", fast path", 1);

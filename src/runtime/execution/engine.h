@@ -22,7 +22,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "base/short_lock.h"
+#include "base/visible_lock.h"
 #include "runtime/execution/driver_role.h"
 #include "runtime/execution/fast_group.h"
 #include "runtime/execution/run.h"
@@ -111,10 +111,9 @@ class Engine : DriverRole::Bells {
   void pass(const Run& run, std::string_view probe) { handler_.onInTheWay(run, probe); }
   /// Ends a Run that was never submitted, and never will be. Any thread.
   void reject(Run& run, const Status& why) { complete(run, why); }
-  /// Submits a Run without holds and waits for its end, which is in run->status. Nobody else need be woken.
-  /// Any thread.
-  /// Gives up `turn` as soon as the Run has its place among the others.
-  void execute(const std::shared_ptr<Run>& run, std::unique_lock<ShortLock> turn = {});
+  /// Submits a Run without holds and waits for its end, which is in run->status. `others`, if it is held, keeps
+  /// other calls from being submitted: given up before the wait. Nobody else need be woken. Any thread.
+  void execute(const std::shared_ptr<Run>& run, std::unique_lock<VisibleLock> others = {});
   /// If nothing else is under way and calls with this key have a FastPath, makes the caller the driver: the
   /// plan, valid while it drives. Else null. Until leave(), drive(), execute() or submit() has given the role
   /// up nothing may be thrown.

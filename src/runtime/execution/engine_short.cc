@@ -57,7 +57,7 @@ void Engine::takeReplays() {
   });
 }
 
-void Engine::execute(const std::shared_ptr<Run>& run, std::unique_lock<ShortLock> turn) {
+void Engine::execute(const std::shared_ptr<Run>& run, std::unique_lock<VisibleLock> others) {
   count(*run);
   const auto queue = [&] {
     inbox_.queued.push_back(run);
@@ -65,7 +65,7 @@ void Engine::execute(const std::shared_ptr<Run>& run, std::unique_lock<ShortLock
   };
   const bool driver = role_.claimOr(queue);
   if (driver) start(run, [this](Run& begun) { prepare(begun); });
-  if (turn.owns_lock()) turn.unlock();
+  if (others.owns_lock()) others.unlock();
   if (!driver) return wait(*run);
   driveFor(*run);
   role_.leave(left());

@@ -35,8 +35,9 @@ const char* meaning(ibv_wc_status status) {
     case IBV_WC_LOC_ACCESS_ERR:
       return "this device refuses what the peer has asked for; is it another version of ECCL?";
     case IBV_WC_WR_FLUSH_ERR:
-      return "this host's queue pair was stopped before that, not by this library: its device has found an "
-             "error, or has refused what the peer asked for; the kernel log may say more";
+      return "this host's queue pair was stopped before the request, and not by this library: its device has "
+             "found "
+             "an error, or has refused what the peer asked for; the kernel log may say more";
     case IBV_WC_LOC_QP_OP_ERR:
       return "this host's device could not do it: its link is down, its address is gone, or it has failed; the "
              "kernel log says more";
