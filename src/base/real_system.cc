@@ -59,6 +59,9 @@ class RealSystem final : public System {
   void yield() override { sched_yield(); }
 
   int socket(int family) override { return ::socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0); }
+  int datagramSocket(int family) override {
+    return ::socket(family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  }
   int bind(int fd, const sockaddr* address, socklen_t size) override { return ::bind(fd, address, size); }
   int listen(int fd, int backlog) override { return ::listen(fd, backlog); }
   int accept(int fd, sockaddr* from, socklen_t* size) override {

@@ -81,6 +81,8 @@ class System {
 
   /// A stream socket.
   virtual int socket(int family) = 0;
+  /// A UDP socket.
+  virtual int datagramSocket(int family) = 0;
   virtual int bind(int fd, const sockaddr* address, socklen_t size) = 0;
   virtual int listen(int fd, int backlog) = 0;
   virtual int accept(int fd, sockaddr* from, socklen_t* size) = 0;

@@ -50,9 +50,9 @@ def check_spread(ways, spines, output):
         check(max(links.values()) <= most, "flows meet on links: %s" % links, output)
 
 
-def print_is_right(lab):
+def print_is_right(lab, *options):
     """Each pair of hosts under different leaves has one way by each spine; the same spine names itself in both hops."""
-    printed = lab("run", "--", sys.argv[3], "measure", "--paths")
+    printed = lab("run", "--", sys.argv[3], "measure", "--paths", *options)
     pairs = re.split(r"^\[0\] (rank \d+ .* to rank \d+ .*)$", printed, flags=re.M)[1:]
     check(len(pairs) == 2 * HOSTS * (HOSTS - 1), "not every pair of hosts", printed)
     for pair, ways in zip(pairs[::2], pairs[1::2]):
@@ -62,6 +62,8 @@ def print_is_right(lab):
             continue
         found = dict(re.findall(r"by ([\d.]+) ([\d.]+): ports \d", ways))
         check(len(found) == SPINES and len(set(found.values())) == SPINES, "not a way by each spine", pair + ways)
+        ports = [int(port) for port in re.findall(r" (\d+)(?= |$)", ways, re.M)]
+        check(not options or min(ports) >= 49152, "not the ports of flows over UDP", pair + ways)
 
 
 def job(lab, folder, *call, **settings):
@@ -76,6 +78,7 @@ def flows_are_spread():
             check(ranks.wait(120) == 0, "the job failed", everything(folder))
         output = everything(folder)
         print_is_right(lab)
+        print_is_right(lab, "--udp", "4791")
         check("# Out of bounds values : 0 OK" in output, "results are wrong", output)
         ways = placed(output)
         check(len(ways) == ACROSS, "%d flows were placed, not %d" % (len(ways), ACROSS), output)

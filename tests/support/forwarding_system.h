@@ -22,6 +22,7 @@ class ForwardingSystem : public System {
   void yield() override { to_.yield(); }
   Parking* parking() override { return to_.parking(); }
   int socket(int family) override { return to_.socket(family); }
+  int datagramSocket(int family) override { return to_.datagramSocket(family); }
   int bind(int fd, const sockaddr* address, socklen_t size) override { return to_.bind(fd, address, size); }
   int listen(int fd, int backlog) override { return to_.listen(fd, backlog); }
   int accept(int fd, sockaddr* from, socklen_t* size) override { return to_.accept(fd, from, size); }

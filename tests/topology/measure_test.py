@@ -54,6 +54,7 @@ class Measured(unittest.TestCase):
     def test_paths_are_between_hosts(self):
         self.assertEqual(run("--procs", "2", "--paths"), "all ranks are on one host\n")
         self.assertIn("--paths measures nothing", run("--paths", "--check", code=2))
+        self.assertIn("--udp goes with --paths", run("--udp", "4791", code=2))
 
     def test_the_model_is_a_file(self):
         lines = read(self.model).splitlines()

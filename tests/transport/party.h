@@ -48,6 +48,8 @@ struct PartySetup {
   bool encrypts = false;
   uint32_t partBytes = 32 << 10;
   std::map<std::string, std::string, std::less<>> settings;  // by name in the table
+  System* system = &System::real();                          // of its connections
+  bool placesFlows = false;                                  // rank 0's
 
   bool allows(const std::string& name) const {
     return std::find(transports.begin(), transports.end(), name) != transports.end();
@@ -107,6 +109,8 @@ class Party {
       brokenRank = r;
       brokenReason = reason;
     };
+    choices.system = setup.system;
+    if (setup.placesFlows) choices.tellFlows = [](int, const std::string&) {};
     if (setup.faulty) choices.faults = &setup_.faults;
     connector = std::make_unique<transport::Connector>(choices, reactor);
     connector->setRings(setup.ring, setup.directFrom, setup.slotSpread);

@@ -86,6 +86,12 @@ int verbsEmulationQueuePairAttributes(uint32_t number, ibv_qp_attr* attributes) 
   return 0;
 }
 
+int verbsEmulationUdpPort(uint32_t number) {
+  const std::lock_guard lock(world().mutex);
+  const auto found = world().pairsByNumber.find(number);
+  return found == world().pairsByNumber.end() ? -1 : found->second->udpPort;
+}
+
 int verbsEmulationBreakQueuePair(uint32_t number) {
   const std::lock_guard lock(world().mutex);
   const auto found = world().pairsByNumber.find(number);

@@ -73,6 +73,10 @@ int verbsEmulationOfferOnDemand(int device, uint32_t capabilities) {
   return withDevice(device, [capabilities](Device& of) { of.onDemand = capabilities; });
 }
 
+int verbsEmulationChangesUdpPorts(int device, int on) {
+  return withDevice(device, [on](Device& of) { of.changesUdpPorts = on != 0; });
+}
+
 int verbsEmulationAddPort(int device, uint8_t linkLayer, uint16_t lid) {
   int number = 0;
   const int error = withDevice(device, [&](Device& of) {

@@ -45,6 +45,7 @@ struct Device {
   bool listed = true, fatal = false;
   Limits limits;
   uint32_t onDemand = 0;  // enum ibv_odp_transport_cap_bits
+  bool changesUdpPorts = false;
   std::vector<Port> ports;
   /// Null if it has no such port. Ports count from 1.
   Port* port(unsigned number) { return number < 1 || number > ports.size() ? nullptr : &ports[number - 1]; }
@@ -155,6 +156,7 @@ struct QueuePair : ibv_qp {
   std::vector<Landing> arrivals, readings;  // for the next completion of a receive, of a send
   uint32_t nextSend = 0, nextReceive = 0;   // packet sequence numbers
   bool heardOf = false, held = false;
+  uint16_t udpPort = 0;  // that was asked for
   unsigned asyncUnacknowledged = 0;
 
   Device& device() { return owner->owner->device(); }

@@ -99,6 +99,9 @@ int verbsEmulationSetLimits(int device, int maxQp, int maxQpWr, int maxSge, int 
 /// connections: enum ibv_odp_transport_cap_bits. 0, as it begins: there is no such memory. Regions of it are in
 /// `regions` of the counters, not in `registeredBytes`, as nothing is locked.
 int verbsEmulationOfferOnDemand(int device, uint32_t capabilities);
+/// While `on`, the UDP port of its queue pairs can be changed as those of libmlx5's devices can. A library of the
+/// name libmlx5.so.1 comes with the emulation; it has to be loaded.
+int verbsEmulationChangesUdpPorts(int device, int on);
 
 // Queue pairs -----------------------------------------------------------------------------------------------
 
@@ -108,6 +111,8 @@ int verbsEmulationQueuePairs(uint32_t* numbers, int room);
 int verbsEmulationQueuePairState(uint32_t number);
 /// What a living queue pair was told so far, as ibv_query_qp() says it.
 int verbsEmulationQueuePairAttributes(uint32_t number, struct ibv_qp_attr* attributes);
+/// The UDP port that a queue pair was last told to send from; 0: none. Negative: there is no such pair.
+int verbsEmulationUdpPort(uint32_t number);
 /// IBV_EVENT_QP_FATAL, and the queue pair goes to the error state.
 int verbsEmulationBreakQueuePair(uint32_t number);
 

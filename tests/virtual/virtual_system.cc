@@ -146,6 +146,12 @@ int VirtualSystem::socket(int family) {
   return leave("socket", family, add(std::make_shared<Socket>(family)));
 }
 
+// Nobody on virtual hosts sends datagrams.
+int VirtualSystem::datagramSocket(int family) {
+  if (!enter("datagramSocket")) return -1;
+  return leave("datagramSocket", family, refuse(EPROTONOSUPPORT));
+}
+
 int VirtualSystem::bind(int fd, const sockaddr* address, socklen_t size) {
   if (!enter("bind")) return -1;
   const auto socket = find<Socket>(fd);

@@ -36,6 +36,7 @@ class VirtualSystem final : public System {
   void yield() override { world_.yield(); }
   Parking* parking() override { return &world_; }
   int socket(int family) override;
+  int datagramSocket(int family) override;
   int bind(int fd, const sockaddr* address, socklen_t size) override;
   int listen(int fd, int backlog) override;
   int accept(int fd, sockaddr* from, socklen_t* size) override;

@@ -30,7 +30,7 @@ constexpr char kMeasureUsage[] =
     "the cost model to them. With --paths it prints the paths that flows between hosts have (ECMP).\n";
 
 struct MeasureOptions {
-  int procs = 0, rounds = 3, sample = 4000;
+  int procs = 0, rounds = 3, sample = 4000, udp = 0;
   size_t most = size_t{64} << 20;
   std::string output, save, judge;
   std::vector<std::string> with;
@@ -49,6 +49,8 @@ std::vector<tools::CommandOption> tableFor(MeasureOptions* o) {
       {0, "paths", nullptr,
        "prints by which routers flows go from host to host, by source port, and measures nothing",
        setFlag(&o->paths)},
+      {0, "udp", "PORT", "with --paths: flows of UDP to this port instead of TCP's; RoCE's is 4791",
+       setNumber(&o->udp, 1, 65535)},
       {0, "check", nullptr, "also measures sizes that were not used, and says how far off the model is there",
        setFlag(&o->check)},
       {0, "max", "BYTES", "the largest buffer (64M)", setSize(&o->most, 4096)},
@@ -76,6 +78,7 @@ MeasureOptions parseMeasure(int argc, char** argv) {
   if (options.paths && !(options.judge.empty() && options.with.empty() && options.output.empty() &&
                          options.save.empty() && !options.check))
     misused("--paths measures nothing: it goes without --output, --save, --with, --judge and --check");
+  if (options.udp != 0 && !options.paths) misused("--udp goes with --paths");
   if (!options.judge.empty() && !(options.with.empty() && options.output.empty()))
     misused("--judge fits nothing: it goes without --with and --output");
   if (!options.judge.empty()) options.check = true;
@@ -300,7 +303,9 @@ Outcome measureIn(const MeasureOptions& options, const tools::Place& place, tool
   TOOLS_TRY(
       Outcome::library(ecclCommInitRank(&world, place.procs, id, place.proc), nullptr, "ecclCommInitRank"));
   fork.rendezvous->joined();
-  TOOLS_TRY(options.paths ? printPaths(world, place.proc, place.procs) : Measure(options, place).run(world));
+  TOOLS_TRY(options.paths
+                ? printPaths(world, place.proc, place.procs, static_cast<uint16_t>(options.udp))
+                : Measure(options, place).run(world));
   return Outcome::library(ecclCommDestroy(world), nullptr, "ecclCommDestroy");
 }
 

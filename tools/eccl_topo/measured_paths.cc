@@ -44,7 +44,7 @@ Outcome gather(ecclComm_t world, int ranks, const std::string& mine, std::string
 
 }  // namespace
 
-Outcome printPaths(ecclComm_t world, int rank, int ranks) {
+Outcome printPaths(ecclComm_t world, int rank, int ranks, uint16_t datagramsTo) {
   std::string mine;
   {
     auto use = runtime::communicatorOf(world, "eccl_topo measure --paths");
@@ -58,7 +58,7 @@ Outcome printPaths(ecclComm_t world, int rank, int ranks) {
     for (int peer = 0; peer < ranks && isFirst(rank); ++peer) {
       if (peer == rank || !isFirst(peer)) continue;
       mine += format("%s to %s\n", communicator.describe(rank).c_str(), communicator.describe(peer).c_str());
-      mine += textOf(communicator.traceFlows(peer, kPorts));
+      mine += textOf(communicator.traceFlows(peer, kPorts, datagramsTo));
     }
   }
   std::string all;

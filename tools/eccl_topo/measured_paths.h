@@ -7,7 +7,8 @@
 namespace eccl::topo {
 
 /// Traces flows from the first rank of each host to the first of each other, over their first rails, one after
-/// the other, and prints on rank 0 which source ports take which way. Every rank of `world` calls it.
-tools::Outcome printPaths(ecclComm_t world, int rank, int ranks);
+/// the other, and prints on rank 0 which source ports take which way. Flows of TCP, or of UDP to the port
+/// `datagramsTo` if that is not 0. Every rank of `world` calls it.
+tools::Outcome printPaths(ecclComm_t world, int rank, int ranks, uint16_t datagramsTo);
 
 }  // namespace eccl::topo

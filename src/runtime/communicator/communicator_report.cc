@@ -28,12 +28,12 @@ ConnectionList Communicator::named(std::vector<transport::ConnectionReport> conn
   return list;
 }
 
-std::vector<transport::FlowWay> Communicator::traceFlows(int peer, size_t ports) const {
+std::vector<transport::FlowWay> Communicator::traceFlows(int peer, size_t ports, uint16_t datagramsTo) const {
   const std::vector<transport::Rail>& mine = met_->endpoints[static_cast<size_t>(rank_)].rails;
   const std::vector<transport::Rail>& theirs = met_->endpoints[static_cast<size_t>(peer)].rails;
   if (mine.empty() || theirs.empty() || findAt(mine, theirs[0].address) != nullptr) return {};
-  transport::FlowProbe probe(
-      {&system(), mine[0].interface, mine[0].address, theirs[0].address, std::vector<uint16_t>(ports + 1)});
+  transport::FlowProbe probe({&system(), mine[0].interface, mine[0].address, theirs[0].address,
+                              std::vector<uint16_t>(ports + 1), datagramsTo});
   while (!probe.progress()) {
     const Duration left = std::max(probe.nextDeadline() - system().now(), Duration::zero());
     system().poll(probe.fd(), POLLIN, left);

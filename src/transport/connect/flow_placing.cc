@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "base/log.h"
+#include "transport/connect/flow_queues.h"
+#include "transport/connect/flow_sockets.h"
 
 namespace eccl::transport {
 namespace {
@@ -25,6 +27,12 @@ bool differ(const FlowWay& one, const FlowWay& other) {
   return false;
 }
 
+std::unique_ptr<PlacedFlows> flowsOf(LinkContext& context, Connection& connection, const Hello& hello,
+                                     std::function<void()> onReady) {
+  if (!connection.path()->deviceFlows().empty()) return std::make_unique<FlowQueues>(context, connection);
+  return std::make_unique<FlowSockets>(context, connection, hello, std::move(onReady));
+}
+
 }  // namespace
 
 FlowPlacing::FlowPlacing(LinkContext& context, Connection& connection, const Hello& hello,
@@ -32,10 +40,10 @@ FlowPlacing::FlowPlacing(LinkContext& context, Connection& connection, const Hel
     : context_(context),
       connection_(connection),
       wake_(std::move(wake)),
-      sockets_(context, connection, hello, [this] { progress(); }),
-      flows_(sockets_.flows().size()),
+      movable_(flowsOf(context, connection, hello, [this] { progress(); })),
+      flows_(movable_->flows().size()),
       name_(flows_.empty() ? 0 : context.flows.join(*this, flows_.size())),
-      trial_(context, sockets_, name_, text()),
+      trial_(context, *movable_, name_, text()),
       traceRest_(kFirstRest) {}
 
 FlowPlacing::~FlowPlacing() {
@@ -45,7 +53,7 @@ FlowPlacing::~FlowPlacing() {
 
 void FlowPlacing::startOnce() {
   if (state_ != State::fresh) return;
-  sockets_.find();
+  movable_->find();
   next();
 }
 
@@ -55,18 +63,18 @@ bool FlowPlacing::pending() const {
 
 TimePoint FlowPlacing::nextDeadline() const {
   if (!pending()) return TimePoint::max();
-  if (state_ == State::joining) return sockets_.nextDeadline();
+  if (state_ == State::joining) return movable_->nextDeadline();
   if (state_ == State::trying) return trial_.nextDeadline();
   return probe_ != nullptr ? probe_->nextDeadline() : until_;
 }
 
 void FlowPlacing::progress() {
   if (!pending()) {
-    if (connection_.state() != Connection::State::ready) stopProbing(), sockets_.stop();
+    if (connection_.state() != Connection::State::ready) stopProbing(), movable_->stop();
     return;
   }
   if (state_ == State::joining) {
-    if (const auto status = sockets_.progress()) joined(*status);
+    if (const auto status = movable_->progress()) joined(*status);
     return;
   }
   if (state_ == State::trying) {
@@ -96,10 +104,10 @@ void FlowPlacing::next() {
   const size_t toProbe = find([this](size_t flow) { return flows_[flow].toProbe; });
   if (toProbe < flows_.size()) return begin(State::probing, toProbe);
   const size_t toMove =
-      find([this](size_t flow) { return placed(flow) && flows_[flow].wanted != sockets_.flows()[flow].port; });
+      find([this](size_t flow) { return placed(flow) && flows_[flow].wanted != movable_->flows()[flow].port; });
   if (toMove == flows_.size()) return;
   begin(State::joining, toMove);
-  if (!sockets_.move(toMove, flows_[toMove].wanted)) joined({});
+  if (!movable_->move(toMove, flows_[toMove].wanted)) joined({});
 }
 
 void FlowPlacing::begin(State state, size_t flow) {
@@ -126,10 +134,7 @@ void FlowPlacing::probe() {
     until_ = context_.options.system->now() + kDescriptorsRest;
     return;
   }
-  const FlowSockets::Flow& between = sockets_.flows()[current_];
-  FlowProbe::Options options{context_.options.system, between.mine.interface, between.mine.address,
-                             between.theirs.address, std::move(ports)};
-  probe_ = std::make_unique<FlowProbe>(options);
+  probe_ = std::make_unique<FlowProbe>(movable_->probeOf(current_, std::move(ports)));
   if (probe_->fd() >= 0) context_.reactor.watch(probe_->fd(), EPOLLIN, this).ignore();  // its deadlines stay
 }
 
@@ -154,7 +159,7 @@ void FlowPlacing::probed() {
   flow.several = flow.several || different > 1;
   if (flow.several && !flow.ways.empty()) {
     context_.flows.ask(name_ + current_, flow.ways);
-  } else if (silent && !flow.toProbe) {
+  } else if (silent && !flow.toProbe && !movable_->reports().empty()) {
     trial_.add(current_);
     context_.flows.wantLooks();
     ECCL_INFO("%s: routers do not say by which ways it can go; it tries others where it is slow",
@@ -210,22 +215,16 @@ void FlowPlacing::joined(const Status& status) {
   for (const FlowWay& way : flow.ways)
     if (status.ok() && way.port == flow.wanted)
       ECCL_INFO("%s goes from port %u by %s", text().c_str(), way.port, routersOf(way).c_str());
-  carried_ = carried();
+  carried_ = movable_->carried();
   traceRest_ = kFirstRest;
   nextTrace_ = context_.options.system->now() + traceRest_;
   next();
 }
 
-SocketReport FlowPlacing::carried() const {
-  SocketReport all;
-  for (const SocketReport& one : connection_.path()->sockets()) all.add(one);
-  return all;
-}
-
 void FlowPlacing::look() {
   if (state_ != State::resting || connection_.state() != Connection::State::ready) return;
   const Connection& connection = connection_;
-  sockets_.tidy();
+  movable_->tidy();
   if (connection.state() != Connection::State::ready) return;  // and this is gone
   size_t traceable = flows_.size();
   for (size_t flow = flows_.size(); flow-- > 0;) {
@@ -233,7 +232,7 @@ void FlowPlacing::look() {
   }
   const TimePoint now = context_.options.system->now();
   if (traceable == flows_.size() || now < nextTrace_) return;
-  const SocketReport carried = this->carried();
+  const SocketReport carried = movable_->carried();
   const bool lost = carried.retransmitted != carried_.retransmitted;
   const bool sent = carried.sentBytes != carried_.sentBytes && now >= nextTrace_ + kLosslessRest;
   if ((!lost && !sent) || !context_.flows.mayTrace(now)) return;
@@ -267,7 +266,7 @@ std::string FlowPlacing::text() const {
 
 void FlowPlacing::closeAfterFork() {
   if (probe_ != nullptr) probe_->closeAfterFork();
-  sockets_.closeAfterFork();
+  movable_->closeAfterFork();
 }
 
 }  // namespace eccl::transport

@@ -1,4 +1,4 @@
-// Has the sockets of one connection go where rank 0 wants them on a fabric with several paths.
+// Has the flows of one connection go where rank 0 wants them on a fabric with several paths.
 #pragma once
 
 #include <functional>
@@ -11,18 +11,18 @@
 
 namespace eccl::transport {
 
-/// For each flow (FlowSockets): finds out by which routers it would go from some source ports (FlowProbe), asks
-/// rank 0 which of them to take, and opens a further socket from that port. When packets are lost, and now and
-/// then while something is sent, the ports that were not taken are traced again. If they have other ways than
-/// before, the network has, and rank 0 has all ranks begin anew.
+/// For each flow (PlacedFlows): finds out by which routers it would go from some source ports (FlowProbe), asks
+/// rank 0 which of them to take, and moves it to that port. When packets are lost, and now and then while
+/// something is sent, the ports that were not taken are traced again. If they have other ways than before, the
+/// network has, and rank 0 has all ranks begin anew.
 ///
-/// Where there are routers that say nothing, flows are moved by trial (FlowTrial). A flow of which neither can
-/// be had keeps the socket it has.
+/// Where there are routers that say nothing, flows of which the kernel knows how fast they are are moved by
+/// trial (FlowTrial). A flow of which neither can be had stays where it is.
 ///
 /// Owner: the OutgoingLink. Threads: the driver's. Failure: none; flows stay as they are, and the log says why.
 class FlowPlacing final : public FlowOwner, public ReadyHandler {
  public:
-  /// `hello` names the connection. `wake`: it is pending() from now on.
+  /// Of the connection's path, which is there. `hello` names the connection. `wake`: it is pending() from now on.
   FlowPlacing(LinkContext& context, Connection& connection, const Hello& hello, std::function<void()> wake);
   ~FlowPlacing() override;
   /// Begins, unless it has: once the connection has all sockets that it is to have otherwise.
@@ -60,13 +60,12 @@ class FlowPlacing final : public FlowOwner, public ReadyHandler {
   void probed();
   void joined(const Status& status);
   void traced();
-  SocketReport carried() const;
   std::string text() const;
 
   LinkContext& context_;
   Connection& connection_;
   const std::function<void()> wake_;
-  FlowSockets sockets_;
+  const std::unique_ptr<PlacedFlows> movable_;
   State state_ = State::fresh;
   std::vector<Flow> flows_;
   const uint64_t name_;  // of the first
@@ -75,7 +74,7 @@ class FlowPlacing final : public FlowOwner, public ReadyHandler {
   bool again_ = false;  // to begin anew
   TimePoint until_{};   // when a probe may be begun
   std::unique_ptr<FlowProbe> probe_;
-  SocketReport carried_;  // by all sockets, as of the latest look
+  SocketReport carried_;  // by all, as of the latest look
   TimePoint nextTrace_{};
   Duration traceRest_;
 };

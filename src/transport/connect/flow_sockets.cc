@@ -13,7 +13,7 @@ bool isBetween(const FlowSockets::Flow& flow, const SocketEnds& ends) {
 
 FlowSockets::FlowSockets(LinkContext& context, Connection& connection, const Hello& hello,
                          std::function<void()> onReady)
-    : connection_(connection), socket_(context, connection, hello, std::move(onReady)) {
+    : context_(context), connection_(connection), socket_(context, connection, hello, std::move(onReady)) {
   const ConnectorOptions& options = context.options;
   const std::vector<Rail>& mine = options.endpoint(options.rank).rails;
   const std::vector<Rail>& theirs = options.endpoint(connection.peer()).rails;
@@ -32,6 +32,18 @@ void FlowSockets::find() {
     });
     if (without != flows_.end()) without->port = socket.ends.local.port();
   }
+}
+
+FlowProbe::Options FlowSockets::probeOf(size_t flow, std::vector<uint16_t> ports) const {
+  const Flow& between = flows_[flow];
+  return {context_.options.system, between.mine.interface, between.mine.address, between.theirs.address,
+          std::move(ports)};
+}
+
+SocketReport FlowSockets::carried() const {
+  SocketReport all;
+  for (const SocketReport& one : connection_.path()->sockets()) all.add(one);
+  return all;
 }
 
 std::vector<SocketReport> FlowSockets::reports() const {

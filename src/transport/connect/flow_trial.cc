@@ -29,16 +29,16 @@ bool differs(const FlowPace& one, const FlowPace& told) {
 
 }  // namespace
 
-FlowTrial::FlowTrial(LinkContext& context, FlowSockets& sockets, uint64_t name, std::string who)
+FlowTrial::FlowTrial(LinkContext& context, PlacedFlows& flows, uint64_t name, std::string who)
     : context_(context),
-      sockets_(sockets),
+      flows_(flows),
       name_(name),
       who_(std::move(who)),
-      watched_(sockets.flows().size()) {}
+      watched_(flows.flows().size()) {}
 
 void FlowTrial::add(size_t flow) {
   watched_[flow].unseen = true;
-  watched_[flow].gauge = FlowGauge(sockets_.flows()[flow].megabits());
+  watched_[flow].gauge = FlowGauge(flows_.flows()[flow].megabits());
 }
 
 void FlowTrial::clear() {
@@ -54,7 +54,7 @@ void FlowTrial::tell(size_t flow, FlowMessage::Kind kind) {
 
 bool FlowTrial::look() {
   bool active = false;
-  const std::vector<SocketReport> reports = sockets_.reports();
+  const std::vector<SocketReport> reports = flows_.reports();
   for (size_t flow = 0; flow < watched_.size(); ++flow) {
     Watched& watched = watched_[flow];
     if (!watched.unseen) continue;
@@ -72,35 +72,35 @@ void FlowTrial::begin(size_t flow) {
   limit_ = context_.options.system->now() + kTrialLimit;
   idle_ = TimePoint::max();
   until_ = TimePoint{};
-  sockets_.move(flow, 0);
+  flows_.move(flow, 0);
 }
 
 bool FlowTrial::progress() {
   const TimePoint now = context_.options.system->now();
   Watched& watched = watched_[flow_];
-  if (sockets_.moving()) {
-    const std::optional<Status> status = sockets_.progress();
+  if (flows_.moving()) {
+    const std::optional<Status> status = flows_.progress();
     if (!status) return false;
     if (!status->ok()) {
       ECCL_INFO("%s: no socket to try another way by: %s", who_.c_str(), status->message().c_str());
       refuse(flow_);
       return true;
     }
-    until_ = now + roundTrips(kSettling, sockets_.reports()[flow_]);
+    until_ = now + roundTrips(kSettling, flows_.reports()[flow_]);
     idle_ = until_ + kIdleLimit;
     return false;
   }
   if (now < until_) return false;
   until_ = now + kBetweenLooks;
-  const std::optional<FlowPace> pace = watched.gauge.look(sockets_.reports()[flow_]);
+  const std::optional<FlowPace> pace = watched.gauge.look(flows_.reports()[flow_]);
   if (watched.gauge.active()) idle_ = now + kIdleLimit;
   if (!pace && now < limit_ && now < idle_) return false;
-  const FlowSockets::Flow& flow = sockets_.flows()[flow_];
+  const PlacedFlows::Flow& flow = flows_.flows()[flow_];
   const bool faster = pace && megabytes(*pace) >= kFaster * megabytes(watched.pace);
   ECCL_INFO("%s %s port %u, %.4g MB/s, instead of %u, %.4g", who_.c_str(), faster ? "goes from" : "stays off",
             flow.port, pace ? megabytes(*pace) : 0, flow.before, megabytes(watched.pace));
   if (!faster) {
-    sockets_.takeBack(flow_);
+    flows_.takeBack(flow_);
     refuse(flow_);
   } else {
     watched.pace = *pace;

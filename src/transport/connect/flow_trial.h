@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "transport/connect/flow_desk.h"
-#include "transport/connect/flow_sockets.h"
+#include "transport/connect/placed_flows.h"
 #include "transport/flows/flow_gauge.h"
 
 namespace eccl::transport {
@@ -18,7 +18,7 @@ namespace eccl::transport {
 class FlowTrial {
  public:
   /// All outlive this. `name`: of the first flow, at the desk.
-  FlowTrial(LinkContext& context, FlowSockets& sockets, uint64_t name, std::string who);
+  FlowTrial(LinkContext& context, PlacedFlows& flows, uint64_t name, std::string who);
   /// This flow is to be moved by trial.
   void add(size_t flow);
   bool has(size_t flow) const { return watched_[flow].unseen; }
@@ -30,7 +30,7 @@ class FlowTrial {
   void refuse(size_t flow) { tell(flow, FlowMessage::Kind::stayed); }
   /// True: the trial is over. To be called at nextDeadline().
   bool progress();
-  TimePoint nextDeadline() const { return sockets_.moving() ? sockets_.nextDeadline() : until_; }
+  TimePoint nextDeadline() const { return flows_.moving() ? flows_.nextDeadline() : until_; }
 
  private:
   struct Watched {
@@ -41,7 +41,7 @@ class FlowTrial {
   void tell(size_t flow, FlowMessage::Kind kind);
 
   LinkContext& context_;
-  FlowSockets& sockets_;
+  PlacedFlows& flows_;
   const uint64_t name_;
   const std::string who_;
   std::vector<Watched> watched_;  // by flow

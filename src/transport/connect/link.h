@@ -45,7 +45,7 @@ class Link : public ReadyHandler {
   virtual bool pending() const { return false; }
   virtual void progress() {}
   virtual TimePoint nextDeadline() const { return TimePoint::max(); }
-  /// Some times in a second, once a connection of this rank has several sockets.
+  /// Some times in a second, once a connection of this rank has several sockets, or flows that are placed.
   virtual void look() {}
   /// Ends what is not ready yet, and fails the connection with `why` unless it has failed before. Nothing is
   /// logged. A path that is there stays.

@@ -219,7 +219,7 @@ TimePoint OutgoingLink::nextDeadline() const {
 }
 
 void OutgoingLink::progress() {
-  if (widening_ != nullptr) growSockets();
+  growFlows();
   if (fault_ != nullptr) return fault_->kick();
   if (call_ != nullptr) return lookAtCall();
   if (wanted_) beginDialing();
@@ -352,22 +352,24 @@ Result<std::unique_ptr<Path>> OutgoingLink::makePath() {
   return std::unique_ptr<Path>(std::move(decorator));
 }
 
+// A device has its queue pairs from the start.
 void OutgoingLink::widen() {
   const bool known = pending();
-  widening_ = std::make_unique<Widening>(context_, connection, hello());
+  if (connection.path()->deviceFlows().empty())
+    widening_ = std::make_unique<Widening>(context_, connection, hello());
   if (context_.flows.takes()) {
     placing_ =
         std::make_unique<FlowPlacing>(context_, connection, hello(), [this] { context_.onPending(*this); });
-    if (!widening_->pending()) placing_->startOnce();
+    if (!widens()) placing_->startOnce();
   }
-  if (!known && widening_->pending()) context_.onPending(*this);
+  if (!known && widens()) context_.onPending(*this);
 }
 
 // Flows are placed when there is one for each pair of rails.
-void OutgoingLink::growSockets() {
-  widening_->progress();
+void OutgoingLink::growFlows() {
+  if (widening_ != nullptr) widening_->progress();
   if (placing_ == nullptr) return;
-  if (!widening_->pending()) placing_->startOnce();
+  if (!widens()) placing_->startOnce();
   placing_->progress();
 }
 

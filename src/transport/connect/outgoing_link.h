@@ -27,7 +27,7 @@ class OutgoingLink final : public Link {
   void start() { tryFrom(0); }
   bool pending() const override {
     return wanted_ || dialer_ != nullptr || call_ != nullptr || turn_.held() || fault_ != nullptr ||
-           (widening_ != nullptr && widening_->pending()) || (placing_ != nullptr && placing_->pending());
+           widens() || (placing_ != nullptr && placing_->pending());
   }
   void progress() override;
   TimePoint nextDeadline() const override;
@@ -63,7 +63,8 @@ class OutgoingLink final : public Link {
   Result<std::unique_ptr<Path>> makePath();
   void withdraw();
   void widen() override;
-  void growSockets();
+  bool widens() const { return widening_ != nullptr && widening_->pending(); }
+  void growFlows();
 
   size_t current_ = 0;  // the transport that is being tried
   SetupTurn turn_;

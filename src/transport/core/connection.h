@@ -23,6 +23,7 @@
 
 #include "base/status.h"
 #include "program/slot_ring.h"
+#include "transport/core/device_flow.h"
 #include "transport/core/link_report.h"
 #include "transport/core/socket_report.h"
 #include "transport/net/address.h"
@@ -113,6 +114,13 @@ class Path {
   /// What its sockets have carried and how they fare, the first of them first; after a break as they were
   /// before. None: it has no sockets of its own.
   virtual std::vector<SocketReport> sockets() const { return {}; }
+  /// Sender without sockets: its flows whose source port can be chosen, the same as long as the path is ready.
+  virtual std::vector<DeviceFlow> deviceFlows() const { return {}; }
+  /// Has one of these go from this port from now on, by its place among them. Error (system): the device does
+  /// not do that. Not logged.
+  virtual Status moveDeviceFlow(size_t /*flow*/, uint16_t /*port*/) {
+    return Status::error(Code::system, "%s has no flows to move", name());
+  }
   /// Of a path without sockets: which device it goes by.
   virtual LinkReport link() const { return {}; }
   /// The driver is about to sleep: have it woken when this end can go on. After this call the driver looks

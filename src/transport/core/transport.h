@@ -93,7 +93,8 @@ struct TransportContext {
   std::vector<std::string> nearPorts;
   uint64_t slotSpread = 0;    // bytes of shared memory that its messages go round in; for connections to come
   uint32_t zeroCopyFrom = 0;  // bytes from which a socket sends straight from the user's memory
-  uint32_t partBytes = 0;     // over several sockets, a message travels in parts of so many
+  uint32_t partBytes = 0;     // over several sockets, a message travels in parts of so many; longer ones are
+                              // worth a way of their own through the network
   size_t bytesPerCall = 0;    // for tests: most bytes that one socket call moves; SIZE_MAX: no limit
   std::function<const Endpoint&(int rank)> endpoint;  // valid as long as the communicator
   std::function<std::string(int rank)> describe;      // "rank 3 (host pid 12)", for messages
@@ -125,7 +126,8 @@ struct Opening {
   /// The path calls it once, when the connection breaks, as the last thing it does in a call. The path may be
   /// poisoned meanwhile, not destroyed.
   std::function<void(const std::string& reason)> onBroken;
-  /// For a path of the sender that takes further sockets: to be called once, when it has use for them.
+  /// For a path of the sender that takes further sockets, or has flows that can be moved: to be called once,
+  /// when that is worth while.
   std::function<void()> onWantsMore;
 };
 

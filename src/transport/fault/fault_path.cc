@@ -109,6 +109,10 @@ Status FaultPath::addSocket(Stream socket) {
   return path_ != nullptr ? path_->addSocket(std::move(socket)) : Status();
 }
 
+Status FaultPath::moveDeviceFlow(size_t flow, uint16_t port) {
+  return path_ != nullptr ? path_->moveDeviceFlow(flow, port) : Status();
+}
+
 void FaultPath::weighSockets(const std::function<uint32_t(const SocketEnds&)>& megabits) {
   if (path_ != nullptr) path_->weighSockets(megabits);
 }

@@ -45,6 +45,10 @@ class FaultPath final : public Path {
   std::vector<SocketReport> sockets() const override {
     return path_ != nullptr ? path_->sockets() : std::vector<SocketReport>();
   }
+  std::vector<DeviceFlow> deviceFlows() const override {
+    return path_ != nullptr ? path_->deviceFlows() : std::vector<DeviceFlow>();
+  }
+  Status moveDeviceFlow(size_t flow, uint16_t port) override;
   LinkReport link() const override { return path_ != nullptr ? path_->link() : LinkReport(); }
   void beforeSleep() override;
   void afterSleep() override;

@@ -38,6 +38,13 @@ bool saysTimeExceeded(const sock_extended_err& error) {
 
 }  // namespace
 
+// They have the two highest bits (RFC 6335, section 6).
+uint16_t dynamicPort(System& system) {
+  uint16_t port = 0;
+  system.random(&port, sizeof port);
+  return 0xc000 | port;
+}
+
 FlowProbe::FlowProbe(const Options& options) : options_(options), callers_(options.ports.size()) {
   if (callers_.empty() || !poller_.open(*options_.system).ok()) return;
   for (size_t i = 0; i < callers_.size(); ++i) callers_[i].way.port = options_.ports[i];
@@ -77,8 +84,8 @@ void FlowProbe::begin(Caller& caller, int ttl) {
   caller.ttl = ttl;
   caller.tries = 0;
   const int on = 1;
-  if (caller.way.port == 0) caller.way.port = localAddress(bound(0)).port();
-  caller.socket = bound(caller.way.port);
+  if (caller.way.port == 0) caller.way.port = anyPort(caller);
+  caller.socket = bound(caller, caller.way.port);
   if (caller.way.port == 0 || !caller.socket ||
       system.setsockopt(caller.socket.get(), option.level, option.errors, &on, sizeof on) != 0) {
     caller.way.port = 0;
@@ -87,10 +94,17 @@ void FlowProbe::begin(Caller& caller, int ttl) {
   call(caller);
 }
 
+// The kernel's choice goes beyond the dynamic ports, and RoCE's flows do not.
+uint16_t FlowProbe::anyPort(const Caller& caller) const {
+  if (sendsDatagrams(caller)) return dynamicPort(*options_.system);
+  return localAddress(bound(caller, 0)).port();
+}
+
 // Empty if the port cannot be had.
-Fd FlowProbe::bound(uint16_t port) const {
+Fd FlowProbe::bound(const Caller& caller, uint16_t port) const {
   System& system = *options_.system;
-  Fd socket(system.socket(options_.to.family()), system);
+  const int family = options_.to.family();
+  Fd socket(sendsDatagrams(caller) ? system.datagramSocket(family) : system.socket(family), system);
   const SocketAddress from = options_.from.withPort(port);
   const std::string& name = options_.interface;
   if (socket && (system.setsockopt(socket.get(), SOL_SOCKET, SO_BINDTODEVICE, name.c_str(),
@@ -100,31 +114,51 @@ Fd FlowProbe::bound(uint16_t port) const {
   return socket;
 }
 
-// A socket that has called before forgets that call.
 void FlowProbe::call(Caller& caller) {
   System& system = *options_.system;
   const Option option = optionsOf(options_.to.family());
   poller_.forget(caller.socket.get());
-  const sockaddr nobody{.sa_family = AF_UNSPEC, .sa_data = {}};
-  system.connect(caller.socket.get(), &nobody, sizeof nobody);
   caller.until = system.now() + kEchoLimit * (1 << caller.tries) + kBetween * (&caller - callers_.data());
   if (system.setsockopt(caller.socket.get(), option.level, option.hops, &caller.ttl, sizeof caller.ttl) != 0)
     return end(caller);
-  if (system.connect(caller.socket.get(), options_.to.raw(), options_.to.rawSize()) == 0) return end(caller);
-  if (errno != EINPROGRESS) {
-    if (takeAnswer(caller)) return;  // it was quick
-    return end(caller);
+  const bool datagrams = sendsDatagrams(caller);
+  if (!(datagrams ? send(caller) : connect(caller))) {
+    if (datagrams || takeAnswer(caller) != Answer::router) end(caller);  // an answer may be quick
+    return;
   }
-  if (!poller_.watch(caller.socket.get(), EPOLLOUT, static_cast<uint64_t>(&caller - callers_.data())).ok())
+  const uint32_t events = datagrams ? EPOLLERR : EPOLLOUT;
+  if (!poller_.watch(caller.socket.get(), events, static_cast<uint64_t>(&caller - callers_.data())).ok())
     end(caller);
 }
 
-void FlowProbe::look(Caller& caller) {
-  if (!caller.over && !takeAnswer(caller)) end(caller);  // connected, or refused: it has arrived
+// A socket that has called before forgets that call.
+bool FlowProbe::connect(Caller& caller) {
+  System& system = *options_.system;
+  const sockaddr nobody{.sa_family = AF_UNSPEC, .sa_data = {}};
+  system.connect(caller.socket.get(), &nobody, sizeof nobody);
+  return system.connect(caller.socket.get(), options_.to.raw(), options_.to.rawSize()) != 0 &&
+         errno == EINPROGRESS;
 }
 
-// A router's answer; false: there is none.
-bool FlowProbe::takeAnswer(Caller& caller) {
+// It says how long it lives: most routers quote that, which tells late answers from others.
+bool FlowProbe::send(Caller& caller) {
+  System& system = *options_.system;
+  const SocketAddress to = options_.to.withPort(options_.datagramsTo);
+  const char lives = static_cast<char>(caller.ttl);
+  return system.connect(caller.socket.get(), to.raw(), to.rawSize()) == 0 &&
+         system.send(caller.socket.get(), &lives, sizeof lives) == sizeof lives;
+}
+
+// A call that is connected or refused has arrived; so has a datagram that somebody refuses.
+void FlowProbe::look(Caller& caller) {
+  if (caller.over) return;
+  Answer answer = takeAnswer(caller);
+  while (answer == Answer::late) answer = takeAnswer(caller);
+  const bool arrived = answer == Answer::other || (answer == Answer::none && !sendsDatagrams(caller));
+  if (arrived) end(caller);
+}
+
+FlowProbe::Answer FlowProbe::takeAnswer(Caller& caller) {
   char packet[64], control[256];
   iovec part{packet, sizeof packet};
   msghdr message{};
@@ -132,7 +166,9 @@ bool FlowProbe::takeAnswer(Caller& caller) {
   message.msg_iovlen = 1;
   message.msg_control = control;
   message.msg_controllen = sizeof control;
-  if (options_.system->recvmsg(caller.socket.get(), &message, MSG_ERRQUEUE) < 0) return false;
+  const ssize_t quoted = options_.system->recvmsg(caller.socket.get(), &message, MSG_ERRQUEUE);
+  if (quoted < 0) return Answer::none;
+  if (sendsDatagrams(caller) && quoted > 0 && packet[0] != static_cast<char>(caller.ttl)) return Answer::late;
   const Option option = optionsOf(options_.to.family());
   for (cmsghdr* one = CMSG_FIRSTHDR(&message); one != nullptr; one = CMSG_NXTHDR(&message, one)) {
     if (one->cmsg_level != option.level || one->cmsg_type != option.errors) continue;
@@ -141,11 +177,11 @@ bool FlowProbe::takeAnswer(Caller& caller) {
       sockaddr_in6 offender;
     } told{};
     std::memcpy(&told, CMSG_DATA(one), std::min(sizeof told, one->cmsg_len - CMSG_LEN(0)));
-    if (!saysTimeExceeded(told.error)) return false;
+    if (!saysTimeExceeded(told.error)) return Answer::other;
     found(caller, SocketAddress::from(reinterpret_cast<const sockaddr*>(&told.offender)).withPort(0));
-    return true;
+    return Answer::router;
   }
-  return false;
+  return Answer::other;
 }
 
 void FlowProbe::found(Caller& caller, const SocketAddress& hop) {

@@ -19,6 +19,9 @@ namespace eccl::transport {
 /// The first port is traced from the first router to the last. The others begin with the second: what is next
 /// to this host is the same for all. Where there are fewer than two routers, there is nothing to choose.
 ///
+/// Of flows over UDP, as RoCE's are, the others are traced by datagrams to the port that such flows go to. They
+/// live for as many hops as the first found routers, so none arrives.
+///
 /// Owner and thread: one, whose epoll may watch fd(). May be destroyed at any time. Failure: none; routers that
 /// say nothing are empty hops, ports that cannot be had are left out.
 class FlowProbe {
@@ -28,7 +31,8 @@ class FlowProbe {
     std::string interface;        ///< that is sent through
     SocketAddress from;           ///< its address
     SocketAddress to;             ///< the listener
-    std::vector<uint16_t> ports;  ///< 0: any that is free
+    std::vector<uint16_t> ports;  ///< 0: any that is free, of flows over UDP a dynamic one
+    uint16_t datagramsTo = 0;     ///< of flows over UDP: the port that they go to; 0: they are TCP's
   };
   /// Nothing is sent before the first progress().
   explicit FlowProbe(const Options& options);
@@ -53,10 +57,19 @@ class FlowProbe {
     bool over = true;
   };
   void begin(Caller& caller, int ttl);
-  Fd bound(uint16_t port) const;
+  Fd bound(const Caller& caller, uint16_t port) const;
+  uint16_t anyPort(const Caller& caller) const;
+  bool sendsDatagrams(const Caller& caller) const {
+    return options_.datagramsTo != 0 && &caller != callers_.data();
+  }
   void call(Caller& caller);
+  /// True: an answer is awaited.
+  bool connect(Caller& caller);
+  bool send(Caller& caller);
   void look(Caller& caller);
-  bool takeAnswer(Caller& caller);
+  /// none: there is none; late: a router's, to an earlier datagram; other: not a router's.
+  enum class Answer : uint8_t { none, router, late, other };
+  Answer takeAnswer(Caller& caller);
   void found(Caller& caller, const SocketAddress& hop);
   void end(Caller& caller);
 
@@ -66,6 +79,9 @@ class FlowProbe {
   size_t routers_ = 0;  // on the way of the first port
   bool others_ = false;
 };
+
+/// A port for a flow over UDP, by chance.
+uint16_t dynamicPort(System& system);
 
 /// How many ports to try at first: where there are four ways, one of ten flows misses any given one of them.
 inline constexpr size_t kProbedPorts = 9;

@@ -14,7 +14,7 @@
 namespace eccl::transport::verbs {
 namespace {
 
-in6_addr addressOf(const Gid& gid) {
+in6_addr ipv6Of(const Gid& gid) {
   in6_addr address;
   std::memcpy(&address, gid.raw.raw, sizeof address);
   return address;
@@ -60,12 +60,12 @@ std::string addressText(const Gid& gid) {
 }  // namespace
 
 bool Gid::isIpv4() const {
-  const in6_addr address = addressOf(*this);
+  const in6_addr address = ipv6Of(*this);
   return IN6_IS_ADDR_V4MAPPED(&address);
 }
 
 bool Gid::isLinkLocal() const {
-  const in6_addr address = addressOf(*this);
+  const in6_addr address = ipv6Of(*this);
   return IN6_IS_ADDR_LINKLOCAL(&address);
 }
 
@@ -74,7 +74,7 @@ bool Gid::meets(const Gid& other) const {
 }
 
 Gid gidOf(const uint8_t (&raw)[16], uint8_t index, uint8_t kind) {
-  Gid gid{index, static_cast<GidKind>(std::min<uint8_t>(kind, 2)), {}};
+  Gid gid{index, static_cast<GidKind>(std::min<uint8_t>(kind, 2)), {}, 0};
   std::memcpy(gid.raw.raw, raw, sizeof raw);
   return gid;
 }
@@ -84,8 +84,19 @@ std::string textOf(const Gid& gid) {
   return format("GID %d, %s, %s", gid.index, kinds[static_cast<int>(gid.kind)], addressText(gid).c_str());
 }
 
+SocketAddress addressOf(const Gid& gid) {
+  sockaddr_in6 ipv6{};
+  ipv6.sin6_family = AF_INET6;
+  ipv6.sin6_addr = ipv6Of(gid);
+  if (!gid.isIpv4()) return SocketAddress::from(reinterpret_cast<const sockaddr*>(&ipv6));
+  sockaddr_in ipv4{};
+  ipv4.sin_family = AF_INET;
+  std::memcpy(&ipv4.sin_addr, gid.raw.raw + 12, sizeof ipv4.sin_addr);
+  return SocketAddress::from(reinterpret_cast<const sockaddr*>(&ipv4));
+}
+
 std::string hostTextOf(const Gid& gid) {
-  return gid.isIpv4() ? addressText(gid) : "[" + addressText(gid) + "]";
+  return addressOf(gid).hostText();
 }
 
 std::optional<Port> readPort(ibv_context* context, const std::string& device, uint8_t number,
@@ -110,7 +121,7 @@ std::optional<Port> readPort(ibv_context* context, const std::string& device, ui
   for (int index = 0; index < std::min(attributes.gid_tbl_len, kMostGids); ++index) {
     ibv_gid_entry entry{};
     if (ibv_query_gid_ex(context, number, static_cast<uint32_t>(index), &entry, 0) != 0) continue;  // empty
-    port.gids.push_back({index, kindOf(entry.gid_type), entry.gid});
+    port.gids.push_back({index, kindOf(entry.gid_type), entry.gid, entry.ndev_ifindex});
   }
   if (port.ethernet && port.gids.empty()) {
     *why = "it has no GID: its network interface needs an address";

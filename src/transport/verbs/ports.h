@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "transport/net/address.h"
 #include "transport/verbs/verbs_options.h"
 
 namespace eccl::transport::verbs {
@@ -19,6 +20,7 @@ struct Gid {
   int index = 0;
   GidKind kind = GidKind::infiniband;
   ibv_gid raw{};
+  uint32_t interface = 0;  // the number of the network interface whose address it is; 0: not known
   bool isIpv4() const;
   bool isLinkLocal() const;
   /// Packets go between such GIDs: they are of one kind and family, and both are link-local or neither is.
@@ -30,6 +32,8 @@ Gid gidOf(const uint8_t (&raw)[16], uint8_t index, uint8_t kind);
 std::string textOf(const Gid& gid);
 /// "10.0.1.1", "[fe80::1]".
 std::string hostTextOf(const Gid& gid);
+/// The address of a RoCE GID, with port 0.
+SocketAddress addressOf(const Gid& gid);
 
 /// A port that is active. A value.
 struct Port {

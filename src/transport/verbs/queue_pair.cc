@@ -1,13 +1,16 @@
 #include "transport/verbs/queue_pair.h"
-#include "transport/net/stream.h"
+
+#include <net/if.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <utility>
 
+#include "transport/net/stream.h"
 #include "transport/verbs/completion_text.h"
 #include "transport/verbs/locked_memory.h"
+#include "transport/verbs/udp_port.h"
 
 namespace eccl::transport::verbs {
 namespace {
@@ -105,10 +108,10 @@ void QueuePair::goFrom(const Gid& gid) {
 }
 
 Status QueuePair::connect(const QueueAddress& peer) {
-  const Gid theirs = gidOf(peer.gid, peer.gidIndex, peer.gidKind);
-  peerText_ = port_.ethernet ? textOf(theirs) : format("LID %u", peer.lid);
+  peerGid_ = gidOf(peer.gid, peer.gidIndex, peer.gidKind);
+  peerText_ = port_.ethernet ? textOf(peerGid_) : format("LID %u", peer.lid);
   local_ = endText(port_.ethernet, gid_, port_.lid, queue_->qp_num);
-  remote_ = endText(port_.ethernet, theirs, peer.lid, peer.number);
+  remote_ = endText(port_.ethernet, peerGid_, peer.lid, peer.number);
   if ((peer.ethernet != 0) != port_.ethernet)
     return Status::error(Code::remote, "%s is %s, and the peer's port is not", port_.text().c_str(),
                          port_.ethernet ? "Ethernet" : "InfiniBand");
@@ -129,6 +132,20 @@ void QueuePair::start(QueueUser* user) {
   user_ = user;
   for (const ibv_wc& each : std::exchange(early_, {})) take(each);
   if (failed_) user_->onFailure(failure_);
+}
+
+// RoCE v1, and what is link-local, no router passes on.
+std::optional<DeviceFlow> QueuePair::flow() const {
+  char interface[IF_NAMESIZE];
+  if (!port_.ethernet || gid_.kind != GidKind::roce2 || gid_.isLinkLocal() || gid_.interface == 0 ||
+      !changesUdpPort(adapter_.context()) || if_indextoname(gid_.interface, interface) == nullptr)
+    return std::nullopt;
+  return DeviceFlow{interface, addressOf(gid_), addressOf(peerGid_)};
+}
+
+Status QueuePair::goFromPort(uint16_t port) {
+  if (stopped_) return Status::error(Code::system, "%s has stopped", text_.c_str());
+  return changeUdpPort(queue_.get(), port);
 }
 
 Status QueuePair::toReadyToReceive(const QueueAddress& peer) {

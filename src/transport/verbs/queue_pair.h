@@ -2,9 +2,11 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "transport/core/device_flow.h"
 #include "transport/core/ring_memory.h"
 #include "transport/verbs/adapter.h"
 
@@ -72,6 +74,12 @@ class QueuePair final : public CompletionUser, public PortUser {
   const std::string& remote() const { return remote_; }
   /// "rxea:1".
   std::string device() const { return port_.text(); }
+  /// Of a connected pair: what switches see, where they may choose among several ways and the device changes the
+  /// port that they go by (udp_port.h); else nothing.
+  std::optional<DeviceFlow> flow() const;
+  /// Of such a pair: its packets come from this UDP port from now on. Error (system): the device refuses, or the
+  /// pair has stopped. Not logged.
+  Status goFromPort(uint16_t port);
 
   /// How many more requests can be put together.
   uint32_t room() const;
@@ -112,7 +120,7 @@ class QueuePair final : public CompletionUser, public PortUser {
 
   Adapter& adapter_;
   const Port port_;
-  Gid gid_;
+  Gid gid_, peerGid_;
   const QueueNeed need_;
   const VerbsOptions options_;
   uint32_t firstPacket_ = 0;

@@ -13,6 +13,8 @@ VerbsPath::VerbsPath(Wiring wiring, uint32_t* peerPoison)
       queues_(std::move(wiring.queues)),
       socket_(std::move(wiring.socket), *wiring.context->reactor, [this] { onPeerGone(); }),
       onBroken_(std::move(wiring.onBroken)),
+      onWantsMore_(std::move(wiring.onWantsMore)),
+      partBytes_(wiring.context->partBytes),
       peerPoison_(peerPoison) {}
 
 Status VerbsPath::start() {
@@ -63,6 +65,14 @@ void VerbsPath::onPeerPoison() {
 // Of several queue pairs, which go between the same ports, the first stands for all.
 LinkReport VerbsPath::link() const {
   return {queue().device(), queue().local(), queue().remote()};
+}
+
+// All or none: they go between the same ports.
+std::vector<DeviceFlow> VerbsPath::deviceFlows() const {
+  std::vector<DeviceFlow> flows;
+  for (const auto& each : queues_)
+    if (auto flow = each->flow()) flows.push_back(*std::move(flow));
+  return flows;
 }
 
 void VerbsPath::poison() {

@@ -39,6 +39,7 @@ class VerbsPath : public Path {
     const TransportContext* context = nullptr;
     Stream socket;  ///< whose end says that the peer is gone
     std::function<void(const std::string& reason)> onBroken;
+    std::function<void()> onWantsMore;  ///< Opening's; sender
   };
   /// Begins; needed before anything else. Error: the socket cannot be watched, or what has come already breaks
   /// the connection, which is not told to onBroken then. Not logged.
@@ -49,6 +50,8 @@ class VerbsPath : public Path {
   void poll() override { adapter_.completions().poll(); }
   void beforeSleep() override { adapter_.completions().arm(); }
   LinkReport link() const override;
+  std::vector<DeviceFlow> deviceFlows() const override;
+  Status moveDeviceFlow(size_t flow, uint16_t port) override { return queues_[flow]->goFromPort(port); }
   void poison() override;
   void closeAfterFork() override;
   /// See QueueUser.
@@ -64,6 +67,10 @@ class VerbsPath : public Path {
   QueuePair& queue(size_t number = 0) const { return *queues_[number]; }
   uint32_t ringKey() const { return ring_->lkey; }
   const Registrations& registrations() const { return registrations_; }
+  /// A message of `length` bytes is sent: the first that is long enough for its way to count is told.
+  void noteLong(uint32_t length) {
+    if (length > partBytes_ && onWantsMore_) std::exchange(onWantsMore_, nullptr)();
+  }
   /// The connection is broken: see Failure. Nothing happens if it has ended already.
   void breakOff(const std::string& reason);
   /// Breaks the connection: what the peer has sent cannot be.
@@ -98,6 +105,8 @@ class VerbsPath : public Path {
   std::vector<Line> lines_;  // by queue pair
   PeerSocket socket_;
   const std::function<void(const std::string&)> onBroken_;
+  std::function<void()> onWantsMore_;  // until it has been called
+  const uint32_t partBytes_;
   uint32_t* const peerPoison_;
   bool ended_ = false, starting_ = false;
   std::string fault_;  // why it is broken, found while it is started

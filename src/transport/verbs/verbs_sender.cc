@@ -87,6 +87,7 @@ void VerbsSender::sendMessage(QueuePair& by) {
     by.write(data, key, length, landing_.address + header.address * landing_.slotBytes, landing_.key);
   }
   ++longs_;
+  noteLong(length);
   by.send(&header, sizeof header, nullptr, 0, 0, message_ + 1);
 }
 

@@ -190,6 +190,7 @@ VerbsPath::Wiring VerbsEnd::wire(Opening& opening) {
   wiring.context = context;
   wiring.socket = std::move(opening.socket);
   wiring.onBroken = std::move(opening.onBroken);
+  wiring.onWantsMore = std::move(opening.onWantsMore);
   return wiring;
 }
 

@@ -4,12 +4,15 @@
 #include <linux/errqueue.h>
 #include <netinet/in.h>
 #include <netinet/ip_icmp.h>
+#include <poll.h>
 
 #include <cstring>
 #include <map>
 #include <set>
 
 #include "support/forwarding_system.h"
+#include "support/loopback_routers.h"
+#include "transport/core/device_flow.h"
 #include "transport/net/socket_ends.h"
 
 namespace eccl::transport {
@@ -177,6 +180,45 @@ TEST(FlowProbe, NoPortsIsOverAtOnce) {
   FlowProbe probe({&System::real(), "lo", ip("127.0.0.1"), ip("127.0.0.2", 9), {}});
   EXPECT_TRUE(probe.progress());
   EXPECT_THAT(probe.ways(), IsEmpty());
+}
+
+/// Of flows over UDP, as time passes.
+std::vector<FlowWay> traceDatagrams(test::LoopbackRouters& routers) {
+  FlowProbe probe({&routers, "lo", ip("127.0.0.1"), ip("127.0.0.2", 9), kNine, kRocePort});
+  while (!probe.progress())
+    routers.poll(probe.fd(), POLLIN, std::max(probe.nextDeadline() - routers.now(), Duration::zero()));
+  return probe.ways();
+}
+
+/// By the parity of the port, or of the half of it.
+std::vector<std::string> fourWays(uint16_t port) {
+  return {"10.0.0.1", port % 2 != 0 ? "10.1.0.1" : "10.1.0.2", port / 2 % 2 != 0 ? "10.2.0.1" : "10.2.0.2"};
+}
+
+std::vector<SocketAddress> hopsBehindTheFirst(uint16_t port) {
+  const std::vector<std::string> hops = fourWays(port);
+  return {ip(hops[1]), ip(hops[2])};
+}
+
+TEST(FlowProbe, FlowsOverUdpAreTracedByDatagrams) {
+  test::LoopbackRouters routers(fourWays);
+  const std::vector<FlowWay> ways = traceDatagrams(routers);
+  EXPECT_THAT(ways, SizeIs(8));
+  for (const FlowWay& way : ways) {
+    EXPECT_GE(way.port, 0xc000) << "no dynamic port";
+    EXPECT_EQ(way.hops, hopsBehindTheFirst(way.port));
+  }
+  EXPECT_THAT(routers.datagrams, SizeIs(2 * 8));
+  for (const auto& [port, hops] : routers.datagrams) EXPECT_LE(hops, 3u) << "it arrives";
+}
+
+// What a router says twice would else count as what the next one says.
+TEST(FlowProbe, LateAnswersToDatagramsDoNotCount) {
+  test::LoopbackRouters routers(fourWays);
+  routers.repeats = true;
+  const std::vector<FlowWay> ways = traceDatagrams(routers);
+  EXPECT_THAT(ways, SizeIs(8));
+  for (const FlowWay& way : ways) EXPECT_EQ(way.hops, hopsBehindTheFirst(way.port));
 }
 
 }  // namespace
