@@ -8,6 +8,7 @@
 #include <mutex>
 
 #include "support/descriptors.h"
+#include "support/forwarding_system.h"
 #include "transport/connect/peer_watch.h"
 #include "transport/roles.h"
 
@@ -240,6 +241,81 @@ TEST(SetupTurn, IsGivenToFewAtATime) {
     EXPECT_FALSE(never.take());
   }
   EXPECT_FALSE(SetupTurn::somebodyWaits());
+}
+
+/// Messages with descriptors are refused at first, as by the kernel when more are unread than a process may have.
+class ManyUnread : public test::ForwardingSystem {
+ public:
+  ManyUnread() : ForwardingSystem(System::real()) {}
+  ssize_t sendmsg(int fd, const msghdr* message) override {
+    if (message->msg_control != nullptr && refused < 5) {
+      ++refused;
+      return errno = ETOOMANYREFS, -1;
+    }
+    return to_.sendmsg(fd, message);
+  }
+  std::atomic<int> refused = 0;
+};
+
+// Another transport would be slower for good, where a little later there is room.
+TEST(Descriptors, OffersWaitUntilOthersAreRead) {
+  ManyUnread unread;
+  PartySetup setup = allowing(false, true, true);
+  setup.system = &unread;
+  const auto role = [](bool sends) {
+    return [sends](Party& party) -> std::string {
+      Connection* const connection = party.connect(sends ? party.sending() : party.receiving());
+      if (connection->state() != Connection::State::ready) return connection->failure().message();
+      PARTY_CHECK(connection->path()->name() == std::string("shm"));
+      party.signal();
+      PARTY_CHECK(party.await());
+      return "";
+    };
+  };
+  runTwo(setup, false, role(true), role(false));
+  EXPECT_EQ(unread.refused, 5);
+}
+
+/// Sets of epoll take no more descriptors from some time on.
+class FullSet : public test::ForwardingSystem {
+ public:
+  explicit FullSet(int room) : ForwardingSystem(System::real()), room_(room) {}
+  int epollControl(int set, int operation, int fd, epoll_event* event) override {
+    if (operation == EPOLL_CTL_ADD && room_-- <= 0) return errno = ENOSPC, -1;
+    return to_.epollControl(set, operation, fd, event);
+  }
+
+ private:
+  std::atomic<int> room_;
+};
+
+// Who marks the peer as gone afterwards, as the watch over its process does, writes to memory that is there.
+TEST(Descriptors, AConnectionThatCannotBeWatchedHasNoEnd) {
+  bool failed = false;
+  for (int room = 4; room < 12; ++room) {  // beside what the rank has before
+    FullSet full(room);
+    PartySetup setup = allowing(false, false, true), other = setup;
+    setup.system = &full;
+    setup.connectLimit = other.connectLimit = std::chrono::seconds(1);
+    const auto role = [&](bool sends) {
+      return [&, sends](Party& party) -> std::string {
+        if (!sends) {
+          party.connector->get(party.receiving());
+          PARTY_CHECK(party.await());
+          return "";
+        }
+        Connection* const connection = party.connect(party.sending());
+        if (connection->state() == Connection::State::failed) {
+          failed = true;
+          connection->markPeerGone();
+        }
+        party.signal();
+        return "";
+      };
+    };
+    runTwo(setup, false, role(true), role(false), &other);
+  }
+  EXPECT_TRUE(failed);
 }
 
 }  // namespace

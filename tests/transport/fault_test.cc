@@ -24,7 +24,7 @@ struct Decorated {
         std::make_unique<FaultPath>(plan, clock, outside, lane, [this](const std::string& why) { cut = why; });
     inside = attached(path->inner());
     attachRing(receiver, inside.get(), kShape, first, 0);
-    path->wrap(std::make_unique<MemoryPath>("thread", inside, PeerHeap(), &path->inner(), nullptr,
+    path->wrap(std::make_unique<MemoryPath>(MemoryPath::Between::threads, inside, PeerHeap(), &path->inner(), nullptr,
                                             std::make_shared<Fd>(eventfdOf())));
   }
   int eventfdOf() {

@@ -48,7 +48,7 @@ struct PartySetup {
   bool encrypts = false;
   uint32_t partBytes = 32 << 10;
   std::map<std::string, std::string, std::less<>> settings;  // by name in the table
-  System* system = &System::real();                          // of its connections
+  System* system = &System::real();                          // of its reactor and connections
   bool placesFlows = false;                                  // rank 0's
 
   bool allows(const std::string& name) const {
@@ -73,7 +73,7 @@ class Party {
   /// `gate`: a socket pair's end, for endpoints and for signal()/await().
   Party(int rank, const PartySetup& setup, transport::Fd gate)
       : rank_(rank), setup_(setup), gate_(std::move(gate)), acceptorHandler_(this), gateHandler_(this) {
-    EXPECT_TRUE(reactor.open(System::real()).ok());
+    EXPECT_TRUE(reactor.open(*setup.system).ok());
     transport::Acceptor::Options options;
     options.unixListener = setup.unixListener;
     transport::Secret secret;

@@ -78,7 +78,7 @@ struct Interrupted {
     place = sender.offered(bytes);
     EXPECT_NE(place, nullptr);
     EXPECT_TRUE(sender.beginWriting());
-    path = std::make_unique<MemoryPath>("shm", memory, PeerHeap(), nullptr, &receiver,
+    path = std::make_unique<MemoryPath>(MemoryPath::Between::processes, memory, PeerHeap(), nullptr, &receiver,
                                         std::make_shared<Fd>(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)));
   }
   RingMemory memory;

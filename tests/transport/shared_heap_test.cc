@@ -8,7 +8,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cstdio>
 #include <cstring>
+#include <fstream>
+#include <string>
 #include <vector>
 
 #include "support/sanitizers.h"
@@ -202,6 +205,51 @@ TEST(SharedHeap, IsSmallerUnderALimit) {
     setrlimit(RLIMIT_AS, &limit);
     const uint64_t size = SharedHeap::ofThisProcess().window().size;
     _exit(size >= 64u << 20 && size <= 1u << 28 && allocate(1 << 20) != nullptr ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+}
+
+/// Bytes of the heap's mappings in this process that core dumps have.
+uint64_t dumpedBytes() {
+  std::ifstream maps("/proc/self/smaps");
+  uint64_t bytes = 0, size = 0;
+  bool isHeap = false;
+  for (std::string line; std::getline(maps, line);) {
+    unsigned long long begin, end;
+    if (std::sscanf(line.c_str(), "%llx-%llx ", &begin, &end) == 2) {
+      isHeap = line.find("memfd:eccl-heap") != std::string::npos;
+      size = end - begin;
+    }
+    if (isHeap && line.rfind("VmFlags:", 0) == 0 && line.find(" dd") == std::string::npos) bytes += size;
+  }
+  return bytes;
+}
+
+// The kernel makes all pages of a mapped file that it dumps, for all who have it.
+TEST(SharedHeap, CoreDumpsHaveWhatIsUsedAlone) {
+  SharedHeap::ofThisProcess().window();
+  const uint64_t before = dumpedBytes();
+  EXPECT_LT(before, kGiB);
+  void* const memory = allocate(3 * kMiB);
+  EXPECT_EQ(dumpedBytes(), before + 3 * kMiB);
+  PeerHeap heap = mapPeerHeap(SharedHeap::ofThisProcess().fd(), SharedHeap::ofThisProcess().window().size, 1).take();
+  heap.extend(kGiB);
+  EXPECT_EQ(dumpedBytes(), before + 3 * kMiB) << "peers' are dumped";
+  release(memory);
+  EXPECT_EQ(dumpedBytes(), before);
+}
+
+// A signal would end the process.
+TEST(SharedHeap, IsSmallerWhereFilesAreLimited) {
+  const pid_t child = fork();
+  if (child == 0) {
+    const rlimit limit{100u << 20, RLIM_INFINITY};
+    setrlimit(RLIMIT_FSIZE, &limit);
+    const uint64_t size = SharedHeap::ofThisProcess().window().size;
+    const std::string said = createShared("test", 101u << 20).status().message();
+    _exit(size >= 64u << 20 && size <= 100u << 20 && said.find("ulimit -f") != std::string::npos ? 0 : 1);
   }
   int status = 0;
   ASSERT_EQ(waitpid(child, &status, 0), child);

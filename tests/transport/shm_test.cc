@@ -273,9 +273,9 @@ struct Ends {
     attachRing(receive, memory.get(), shape, 0, 0);
     EXPECT_TRUE(senders.open(System::real()).ok());
     EXPECT_TRUE(receivers.open(System::real()).ok());
-    out = std::make_unique<MemoryPath>("shm", memory, PeerHeap(), &send, nullptr,
+    out = std::make_unique<MemoryPath>(MemoryPath::Between::processes, memory, PeerHeap(), &send, nullptr,
                                        std::make_shared<Fd>(dup(receivers.doorbell())));
-    in = std::make_unique<MemoryPath>("shm", memory, PeerHeap(), nullptr, &receive,
+    in = std::make_unique<MemoryPath>(MemoryPath::Between::processes, memory, PeerHeap(), nullptr, &receive,
                                       std::make_shared<Fd>(dup(senders.doorbell())));
   }
   RingMemory memory;
@@ -335,6 +335,25 @@ TEST(MemoryPath, PoisonRingsAwakeOrNot) {
   ends.in.reset();  // going away is the same
   EXPECT_TRUE(ends.send.poisoned());
   EXPECT_TRUE(ends.senders.poll(Duration::zero()));
+}
+
+// One that died in the middle of a message, where this process has no heap of its own either: the wait ends.
+TEST(MemoryPath, PoisonDoesNotWaitLongForAnotherProcess) {
+  Ends ends;
+  ASSERT_EQ(ends.send.mine.size, 0u);
+  ends.send.publish(1000, kSlotGet, 0);
+  storeRelease(&ends.send.control->reading, 1u);
+  const TimePoint begun = System::real().now();
+  std::atomic<bool> over = false;
+  std::thread limit([&] {  // so that a failure is no hang
+    while (System::real().now() - begun < std::chrono::seconds(5) && !over)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    storeRelease(&ends.send.control->reading, 0u);
+  });
+  ends.out->poison();
+  EXPECT_LT(System::real().now() - begun, std::chrono::seconds(4));
+  over = true;
+  limit.join();
 }
 
 TEST(MemoryPath, AForkedCopyTouchesNothing) {

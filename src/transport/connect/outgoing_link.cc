@@ -13,7 +13,8 @@ namespace {
 /// What a set-up takes here and for a moment: socket, epoll, ring, and what the peer sends.
 constexpr size_t kDescriptorsOfSetup = 6;
 constexpr Duration kSetupDescriptorsRest = std::chrono::milliseconds(20),
-                   kRecallRest = std::chrono::milliseconds(20), kMaxHold = std::chrono::seconds(1);
+                   kRecallRest = std::chrono::milliseconds(20), kMaxHold = std::chrono::seconds(1),
+                   kUnreadRest = std::chrono::milliseconds(100);
 
 }  // namespace
 
@@ -238,6 +239,10 @@ void OutgoingLink::dialed(Stream socket) {
     // The peer may have answered the call alone, and hung up before the offer came.
     Result<std::optional<SetupMessage>> answer = socket_.receive();
     if (answer.ok() && *answer) return onAnswer(**answer);
+    if (socket_.lostDescriptors()) {  // until peers have taken theirs, however late they come
+      sayThatDescriptorsAreShort(text().c_str());
+      return comeLater(kUnreadRest);
+    }
     return descriptorsLeft(kDescriptorsOfSetup) ? tryNext(status) : waitForDescriptors();
   }
   if (entry().reach == Reach::host)

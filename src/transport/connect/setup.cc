@@ -74,6 +74,8 @@ Status SetupSocket::send(SetupMessage message) {
   // An encrypted stream has prepared what it did not send, and would send that first.
   torn_ =
       sent < 0 ? socket_.cipher() != nullptr : static_cast<size_t>(sent) < sizeof header + data.bytes.size();
+  // More of this user's descriptors are in messages that nobody has read than one process may have.
+  if (sent < 0 && errno == ETOOMANYREFS) lostDescriptors_ = true;
   if (sent < 0) return Status::fromErrno(errno, "cannot answer");
   if (torn_) return Status::error(Code::system, "the socket took half an answer");
   return {};

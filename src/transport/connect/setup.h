@@ -75,7 +75,8 @@ class SetupSocket {
   /// path's. Errors: remote at the end of the stream and for garbage, system if the socket is broken. Not
   /// logged.
   Result<std::optional<SetupMessage>> receive();
-  /// Whether descriptors that came could not be taken, because this process has too many open.
+  /// Whether descriptors that came could not be taken, because this process has too many open, or those to be
+  /// sent, because too many of this user are in messages that nobody has read.
   bool lostDescriptors() const { return lostDescriptors_; }
 
  private:

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include <cerrno>
@@ -21,6 +22,16 @@ Result<RingMemory> map(int fd, size_t bytes) {
   return RingMemory(at, [bytes](void* memory) { munmap(memory, bytes); });
 }
 
+/// Beyond the limit ftruncate() sends a signal that ends the process (SIGXFSZ), memory or not.
+Status allowsFilesOf(size_t bytes) {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_FSIZE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY || bytes <= limit.rlim_cur)
+    return {};
+  return Status::error(Code::system,
+                       "cannot give shared memory %zu bytes: files may have %llu (raise the limit: ulimit -f)",
+                       bytes, static_cast<unsigned long long>(limit.rlim_cur));
+}
+
 }  // namespace
 
 Result<RingMemory> mapPrivate(size_t bytes) {
@@ -28,6 +39,7 @@ Result<RingMemory> mapPrivate(size_t bytes) {
 }
 
 Result<SharedMemory> createShared(const char* name, size_t bytes) {
+  ECCL_TRY(allowsFilesOf(bytes));
   SharedMemory shared;
   shared.fd = Fd(memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!shared.fd) return Status::fromErrno(errno, "memfd_create");

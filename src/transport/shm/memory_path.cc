@@ -24,9 +24,9 @@ constexpr Duration kWorthTelling = std::chrono::seconds(1);
 
 }  // namespace
 
-MemoryPath::MemoryPath(const char* name, RingMemory memory, PeerHeap peerHeap, SendEnd* sendEnd,
+MemoryPath::MemoryPath(Between between, RingMemory memory, PeerHeap peerHeap, SendEnd* sendEnd,
                        ReceiveEnd* receiveEnd, std::shared_ptr<Fd> doorbell)
-    : name_(name),
+    : between_(between),
       memory_(std::move(memory)),
       peerHeap_(std::move(peerHeap)),
       sendEnd_(sendEnd),
@@ -157,7 +157,6 @@ void MemoryPath::poison() {
 // it is another process and takes too long. A thread of this one always comes back, and has to: it would reach
 // into memory that may be gone.
 bool MemoryPath::awaitPeer(const uint32_t* busy, const char* doing) const {
-  const bool thread = end().mine.withdrawn == nullptr;
   System& system = System::real();  // whoever shares memory shares the machine
   const TimePoint begun = system.now();
   bool told = false;
@@ -167,7 +166,7 @@ bool MemoryPath::awaitPeer(const uint32_t* busy, const char* doing) const {
       continue;
     }
     const Duration waited = system.now() - begun;
-    if (!thread && waited >= kPatience) return false;
+    if (between_ == Between::processes && waited >= kPatience) return false;
     if (waited >= kWorthTelling && !std::exchange(told, true)) {
       ECCL_WARN(
           "waiting for a thread of this process that is stopped (in a debugger?) while it %s this rank's "

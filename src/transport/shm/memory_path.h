@@ -19,10 +19,11 @@ namespace eccl::transport {
 /// Owner: the Connection. Threads: the driver's. Failure: none of its own; a dead peer is found by PeerWatch.
 class MemoryPath final : public Path {
  public:
+  enum class Between : uint8_t { threads, processes };
   /// One of `sendEnd`, `receiveEnd` is this side's, the other is null. The end is attached to `memory`, has
-  /// its windows, and outlives the path. `name` is "thread" or "shm", and static. `peerHeap`: what the end's
-  /// window `theirs` is in, if anything. `doorbell` is the peer's.
-  MemoryPath(const char* name, RingMemory memory, PeerHeap peerHeap, SendEnd* sendEnd, ReceiveEnd* receiveEnd,
+  /// its windows, and outlives the path. `peerHeap`: what the end's window `theirs` is in, if anything.
+  /// `doorbell` is the peer's.
+  MemoryPath(Between between, RingMemory memory, PeerHeap peerHeap, SendEnd* sendEnd, ReceiveEnd* receiveEnd,
              std::shared_ptr<Fd> doorbell);
   /// Poisons: whoever is still there must not wait for this side.
   ~MemoryPath() override;
@@ -30,7 +31,7 @@ class MemoryPath final : public Path {
   /// Receiver: it chooses the ways of messages. Null: they cannot be read from the sender's process.
   void choose(const WayChoice& choice, std::unique_ptr<RemoteReads> process);
 
-  const char* name() const override { return name_; }
+  const char* name() const override { return between_ == Between::threads ? "thread" : "shm"; }
   bool inMemory() const override { return true; }
   void kick() override;
   void kickAfterBarrier() override;
@@ -53,7 +54,7 @@ class MemoryPath final : public Path {
   bool heapHasNews() const;
   void shareHeap();
 
-  const char* const name_;
+  const Between between_;
   const RingMemory memory_;
   PeerHeap peerHeap_;
   SendEnd* const sendEnd_;

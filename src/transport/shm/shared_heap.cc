@@ -42,6 +42,13 @@ size_t wanted() {
   return std::min(memory, std::max(kMin, most / pageBytes() * pageBytes()));
 }
 
+/// Whether these pages are in core dumps. What is mapped is much more than what is used, and the kernel makes
+/// each page of a file that it dumps, for everybody who has it: without this, one process that dies could take all
+/// memory of its host.
+void setDumped(void* at, size_t bytes, bool dumped) {
+  madvise(at, bytes, dumped ? MADV_DODUMP : MADV_DONTDUMP);
+}
+
 /// So much of a peer's heap is mapped at first, and by doubling that more.
 uint64_t mappedFor(uint64_t used, uint64_t total) {
   constexpr uint64_t kFirst = uint64_t{64} << 20;
@@ -107,6 +114,7 @@ Status SharedHeap::open() {
     if (!status.ok()) continue;
     file_ = std::move(made->fd);
     memory_ = std::move(made->memory);
+    setDumped(memory_.get(), bytes, false);
     window_ = {static_cast<std::byte*>(memory_.get()), bytes, &withdrawn_};
     free_[0] = bytes;
     return {};
@@ -165,6 +173,7 @@ Result<void*> SharedHeap::allocate(size_t bytes) {
       if (room > size) free_[offset + size] = room - size;
       given_[offset] = size;
       if (offset + size > used()) used_.store(offset + size, std::memory_order_relaxed);
+      setDumped(window_.at(offset), size, true);
       return static_cast<void*>(window_.at(offset));
     }
   }
@@ -183,6 +192,7 @@ Status SharedHeap::free(void* pointer) {
   }
   auto [offset, size] = *used;
   given_.erase(used);
+  setDumped(window_.at(offset), size, false);
   Status status;
   if (fallocate(file_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset),
                 static_cast<off_t>(size)) != 0) {
@@ -218,6 +228,7 @@ Result<PeerHeap> mapPeerHeap(int fd, uint64_t bytes, uint64_t used) {
   heap.memory = kept.memory.lock();
   if (heap.memory == nullptr || kept.bytes < first) {
     ECCL_ASSIGN(heap.memory, mapShared(fd, bytes, first));
+    setDumped(heap.memory.get(), first, false);
     kept = {heap.memory, first};
   }
   heap.window = {static_cast<std::byte*>(heap.memory.get()), kept.bytes};
@@ -241,6 +252,7 @@ void PeerHeap::extend(uint64_t used) {
                 std::strerror(errno));
       return;
     }
+    setDumped(at, more, false);
     larger = RingMemory(at, [more](void* mapped) { munmap(mapped, more); });
     kept = {larger, more};
   }

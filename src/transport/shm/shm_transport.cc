@@ -157,7 +157,7 @@ struct ShmSide {
       if (mayRead()) send->legible = legibleToOthers;
     }
     auto path = std::make_unique<MemoryPath>(
-        "shm", memory, theirs, send, receive,
+        MemoryPath::Between::processes, memory, theirs, send, receive,
         rank.doorbells.of(peer(), context.endpoint(peer()).identity, std::move(doorbell)));
     if (choice) path->choose(*choice, std::move(process));
     return path;

@@ -43,7 +43,11 @@ class TcpSetup final : public Offer, public Acceptance {
     wiring.partBytes = context_.partBytes;
     wiring.bytesPerCall = context_.bytesPerCall;
     auto path = std::make_unique<TcpEnd>(std::move(wiring), end);
-    ECCL_TRY(path->open());
+    if (Status status = path->open(); !status.ok()) {
+      path.reset();
+      static_cast<RingEnd&>(end) = {};  // its memory is gone
+      return status;
+    }
     return std::unique_ptr<Path>(std::move(path));
   }
   const TransportContext& context_;

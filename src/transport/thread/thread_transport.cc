@@ -19,7 +19,7 @@ std::unique_ptr<Path> makePath(const TransportContext& context, const ThreadRing
   RingEnd& end = send != nullptr ? static_cast<RingEnd&>(*send) : *receive;
   if (ring.senderDirect && ring.receiverDirect) end.mine = end.theirs = kOwnAddressSpace;
   end.directFrom = context.directFrom;
-  return std::make_unique<MemoryPath>("thread", ring.memory, PeerHeap(), send, receive,
+  return std::make_unique<MemoryPath>(MemoryPath::Between::threads, ring.memory, PeerHeap(), send, receive,
                                       send != nullptr ? ring.receiverBell : ring.senderBell);
 }
 
