@@ -18,9 +18,10 @@
 
 namespace eccl::test {
 
-/// A socket that is bound to a device goes by `Way` of its source port: its packets come back from the router that
-/// is as far away as they live. Those of other sockets know no routers. Datagrams really go to a port of the
-/// loopback device where nobody listens, so that the kernel says when there is an answer to take. Any thread.
+/// A socket that is bound to a device goes by `Way` of its source port: its packets come back from the router
+/// that is as far away as they live. Those of other sockets know no routers. Datagrams really go to a port of
+/// the loopback device where nobody listens, so that the kernel says when there is an answer to take. Any
+/// thread.
 class LoopbackRouters : public ForwardingSystem {
  public:
   /// IPv4 addresses, the nearest first.
@@ -77,7 +78,7 @@ class LoopbackRouters : public ForwardingSystem {
     to_.close(fd);
   }
 
-  bool repeats = false;                             // each answer to a datagram comes again after the next is sent
+  bool repeats = false;  // each answer to a datagram comes again after the next is sent
   std::set<std::pair<uint16_t, size_t>> datagrams;  // that were sent: source port and for how many hops
 
  private:

@@ -243,7 +243,8 @@ TEST(SetupTurn, IsGivenToFewAtATime) {
   EXPECT_FALSE(SetupTurn::somebodyWaits());
 }
 
-/// Messages with descriptors are refused at first, as by the kernel when more are unread than a process may have.
+/// Messages with descriptors are refused at first, as by the kernel when more are unread than a process may
+/// have.
 class ManyUnread : public test::ForwardingSystem {
  public:
   ManyUnread() : ForwardingSystem(System::real()) {}

@@ -234,7 +234,8 @@ TEST(SharedHeap, CoreDumpsHaveWhatIsUsedAlone) {
   EXPECT_LT(before, kGiB);
   void* const memory = allocate(3 * kMiB);
   EXPECT_EQ(dumpedBytes(), before + 3 * kMiB);
-  PeerHeap heap = mapPeerHeap(SharedHeap::ofThisProcess().fd(), SharedHeap::ofThisProcess().window().size, 1).take();
+  PeerHeap heap =
+      mapPeerHeap(SharedHeap::ofThisProcess().fd(), SharedHeap::ofThisProcess().window().size, 1).take();
   heap.extend(kGiB);
   EXPECT_EQ(dumpedBytes(), before + 3 * kMiB) << "peers' are dumped";
   release(memory);

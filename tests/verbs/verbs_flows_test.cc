@@ -13,9 +13,10 @@ using ::testing::SizeIs;
 class VerbsFlows : public OnEmulation {
  protected:
   /// Two ways, by whether the port is even, behind a router that all pass.
-  VerbsFlows() : routers([](uint16_t port) {
-    return std::vector<std::string>{"10.0.0.1", port % 2 != 0 ? "10.1.0.1" : "10.1.0.2", "10.2.0.1"};
-  }) {
+  VerbsFlows()
+      : routers([](uint16_t port) {
+          return std::vector<std::string>{"10.0.0.1", port % 2 != 0 ? "10.1.0.1" : "10.1.0.2", "10.2.0.1"};
+        }) {
     verbsEmulationChangesUdpPorts(0, 1);
     with = setup();
     with.system = &routers;
@@ -71,15 +72,18 @@ class VerbsFlows : public OnEmulation {
   PartySetup with;
 };
 
-// Of four flows over two ways each is to take two, which by chance six in sixteen do. So they are looked at when all
-// have been traced and answered.
+// Of four flows over two ways each is to take two, which by chance six in sixteen do. So they are looked at
+// when all have been traced and answered.
 TEST_F(VerbsFlows, AreSpreadOverTheWaysThatThereAre) {
   bool traced = false, spread = false;
   const TimePoint begun = System::real().now();
-  send(40'000, [&] {
-    traced = traced || System::real().now() - begun > std::chrono::milliseconds(300);
-    return spread = traced && areSpread();
-  }, std::chrono::seconds(20));
+  send(
+      40'000,
+      [&] {
+        traced = traced || System::real().now() - begun > std::chrono::milliseconds(300);
+        return spread = traced && areSpread();
+      },
+      std::chrono::seconds(20));
   EXPECT_TRUE(spread);
   EXPECT_THAT(routers.datagrams, SizeIs(Ge(4u * 8)));
   for (const auto& [port, hops] : routers.datagrams) {
@@ -90,20 +94,23 @@ TEST_F(VerbsFlows, AreSpreadOverTheWaysThatThereAre) {
 
 TEST_F(VerbsFlows, OnlyTheSendersAre) {
   std::vector<int> seen;
-  send(40'000, [&] { return (seen = ports()).size() >= 4; }, std::chrono::seconds(20));
+  send(
+      40'000, [&] { return (seen = ports()).size() >= 4; }, std::chrono::seconds(20));
   EXPECT_THAT(seen, SizeIs(4));
   EXPECT_THAT(seen, Each(Ge(0xc000)));
 }
 
 TEST_F(VerbsFlows, ShortMessagesAreNotWorthIt) {
-  send(20'000, [] { return false; }, std::chrono::milliseconds(200));
+  send(
+      20'000, [] { return false; }, std::chrono::milliseconds(200));
   EXPECT_THAT(routers.datagrams, IsEmpty());
 }
 
 TEST_F(VerbsFlows, OtherDevicesChooseThemselves) {
   verbsEmulationChangesUdpPorts(0, 0);
   std::vector<int> seen;
-  send(40'000, [&] { return !(seen = ports()).empty(); }, std::chrono::milliseconds(200));
+  send(
+      40'000, [&] { return !(seen = ports()).empty(); }, std::chrono::milliseconds(200));
   EXPECT_THAT(seen, IsEmpty());
   EXPECT_THAT(routers.datagrams, IsEmpty());
 }
@@ -112,7 +119,8 @@ TEST_F(VerbsFlows, OtherDevicesChooseThemselves) {
 TEST_F(VerbsFlows, ADeviceThatRefusesLosesNothing) {
   ASSERT_EQ(verbsEmulationFailCall("mlx5dv_modify_qp_udp_sport", 1, EOPNOTSUPP), 0);
   std::vector<int> seen;
-  send(40'000, [&] { return !(seen = ports()).empty(); }, std::chrono::milliseconds(200));
+  send(
+      40'000, [&] { return !(seen = ports()).empty(); }, std::chrono::milliseconds(200));
   EXPECT_THAT(seen, IsEmpty());
   EXPECT_THAT(routers.datagrams, IsEmpty());
 }
@@ -120,10 +128,12 @@ TEST_F(VerbsFlows, ADeviceThatRefusesLosesNothing) {
 // Nothing of it is asked for, or possible: what is link-local no router passes on.
 TEST_F(VerbsFlows, NotWhereTheyCannotBePlaced) {
   with.placesFlows = false;
-  send(40'000, [] { return false; }, std::chrono::milliseconds(200));
+  send(
+      40'000, [] { return false; }, std::chrono::milliseconds(200));
   with.placesFlows = true;
   with.settings["IB_GID_INDEX"] = "1";  // link-local
-  send(40'000, [] { return false; }, std::chrono::milliseconds(200));
+  send(
+      40'000, [] { return false; }, std::chrono::milliseconds(200));
   EXPECT_THAT(routers.datagrams, IsEmpty());
 }
 

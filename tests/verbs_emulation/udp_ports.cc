@@ -1,5 +1,5 @@
-// What libmlx5 exports for queue pairs of its devices, where a device of the emulation is made one. A library of that
-// name (mlx5.cc) leads here.
+// What libmlx5 exports for queue pairs of its devices, where a device of the emulation is made one. A library
+// of that name (mlx5.cc) leads here.
 #include <cerrno>
 
 #include "verbs_emulation/world.h"

@@ -99,8 +99,8 @@ int verbsEmulationSetLimits(int device, int maxQp, int maxQpWr, int maxSge, int 
 /// connections: enum ibv_odp_transport_cap_bits. 0, as it begins: there is no such memory. Regions of it are in
 /// `regions` of the counters, not in `registeredBytes`, as nothing is locked.
 int verbsEmulationOfferOnDemand(int device, uint32_t capabilities);
-/// While `on`, the UDP port of its queue pairs can be changed as those of libmlx5's devices can. A library of the
-/// name libmlx5.so.1 comes with the emulation; it has to be loaded.
+/// While `on`, the UDP port of its queue pairs can be changed as those of libmlx5's devices can. A library of
+/// the name libmlx5.so.1 comes with the emulation; it has to be loaded.
 int verbsEmulationChangesUdpPorts(int device, int on);
 
 // Queue pairs -----------------------------------------------------------------------------------------------

@@ -303,9 +303,8 @@ Outcome measureIn(const MeasureOptions& options, const tools::Place& place, tool
   TOOLS_TRY(
       Outcome::library(ecclCommInitRank(&world, place.procs, id, place.proc), nullptr, "ecclCommInitRank"));
   fork.rendezvous->joined();
-  TOOLS_TRY(options.paths
-                ? printPaths(world, place.proc, place.procs, static_cast<uint16_t>(options.udp))
-                : Measure(options, place).run(world));
+  TOOLS_TRY(options.paths ? printPaths(world, place.proc, place.procs, static_cast<uint16_t>(options.udp))
+                          : Measure(options, place).run(world));
   return Outcome::library(ecclCommDestroy(world), nullptr, "ecclCommDestroy");
 }
 

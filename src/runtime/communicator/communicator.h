@@ -101,9 +101,9 @@ class Communicator final : public transport::ControlHandler,
   /// has failed or been finalized. Any thread. Error: Engine::reports()'s.
   Result<ConnectionList> connections();
   /// By which routers flows from this rank to another go, over the first rail of each; what it says of `ports`
-  /// source ports. Flows of TCP, or of UDP to the port `datagramsTo` if that is not 0. Empty: there are fewer than
-  /// two routers, they say nothing, or both ranks are on one host. Blocks, a second perhaps. Any thread, once
-  /// ready.
+  /// source ports. Flows of TCP, or of UDP to the port `datagramsTo` if that is not 0. Empty: there are fewer
+  /// than two routers, they say nothing, or both ranks are on one host. Blocks, a second perhaps. Any thread,
+  /// once ready.
   std::vector<transport::FlowWay> traceFlows(int peer, size_t ports, uint16_t datagramsTo) const;
   /// What calls are expected to take. Any thread, once ready.
   Estimator estimator() const { return {options_.settings, rank_, ranks_, selection_, planner_->selection()}; }

@@ -22,7 +22,8 @@ namespace eccl::transport {
 /// Owner: the OutgoingLink. Threads: the driver's. Failure: none; flows stay as they are, and the log says why.
 class FlowPlacing final : public FlowOwner, public ReadyHandler {
  public:
-  /// Of the connection's path, which is there. `hello` names the connection. `wake`: it is pending() from now on.
+  /// Of the connection's path, which is there. `hello` names the connection. `wake`: it is pending() from now
+  /// on.
   FlowPlacing(LinkContext& context, Connection& connection, const Hello& hello, std::function<void()> wake);
   ~FlowPlacing() override;
   /// Begins, unless it has: once the connection has all sockets that it is to have otherwise.

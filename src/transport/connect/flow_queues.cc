@@ -30,8 +30,8 @@ uint16_t FlowQueues::calledAt(const SocketAddress& peer) const {
 
 FlowProbe::Options FlowQueues::probeOf(size_t flow, std::vector<uint16_t> ports) const {
   const Flow& between = flows_[flow];
-  return {context_.options.system, between.mine.interface, between.mine.address, between.theirs.address,
-          std::move(ports), kRocePort};
+  return {context_.options.system, between.mine.interface, between.mine.address,
+          between.theirs.address,  std::move(ports),       kRocePort};
 }
 
 SocketReport FlowQueues::carried() const {

@@ -1,4 +1,5 @@
-// The queue pairs over which the flows of one connection go, where its path says that their ports can be chosen.
+// The queue pairs over which the flows of one connection go, where its path says that their ports can be
+// chosen.
 #pragma once
 
 #include "transport/connect/link.h"

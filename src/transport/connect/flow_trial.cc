@@ -30,11 +30,7 @@ bool differs(const FlowPace& one, const FlowPace& told) {
 }  // namespace
 
 FlowTrial::FlowTrial(LinkContext& context, PlacedFlows& flows, uint64_t name, std::string who)
-    : context_(context),
-      flows_(flows),
-      name_(name),
-      who_(std::move(who)),
-      watched_(flows.flows().size()) {}
+    : context_(context), flows_(flows), name_(name), who_(std::move(who)), watched_(flows.flows().size()) {}
 
 void FlowTrial::add(size_t flow) {
   watched_[flow].unseen = true;

@@ -26,8 +26,8 @@ class OutgoingLink final : public Link {
   /// Begins, by the best transport that the settings allow.
   void start() { tryFrom(0); }
   bool pending() const override {
-    return wanted_ || dialer_ != nullptr || call_ != nullptr || turn_.held() || fault_ != nullptr ||
-           widens() || (placing_ != nullptr && placing_->pending());
+    return wanted_ || dialer_ != nullptr || call_ != nullptr || turn_.held() || fault_ != nullptr || widens() ||
+           (placing_ != nullptr && placing_->pending());
   }
   void progress() override;
   TimePoint nextDeadline() const override;

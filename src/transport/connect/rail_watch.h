@@ -11,7 +11,8 @@
 namespace eccl::transport {
 
 /// Says some times in a second that it is time to look (Path::checkSockets()), once a connection has several
-/// sockets, or flows that are placed. Owner: the Connector. Threads: the driver's. Failure: interfaces that cannot be listed count as up.
+/// sockets, or flows that are placed. Owner: the Connector. Threads: the driver's. Failure: interfaces that
+/// cannot be listed count as up.
 class RailWatch {
  public:
   /// The name of the interface at this address if it is a rail that is down, else "".

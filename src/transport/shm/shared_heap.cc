@@ -43,8 +43,8 @@ size_t wanted() {
 }
 
 /// Whether these pages are in core dumps. What is mapped is much more than what is used, and the kernel makes
-/// each page of a file that it dumps, for everybody who has it: without this, one process that dies could take all
-/// memory of its host.
+/// each page of a file that it dumps, for everybody who has it: without this, one process that dies could take
+/// all memory of its host.
 void setDumped(void* at, size_t bytes, bool dumped) {
   madvise(at, bytes, dumped ? MADV_DODUMP : MADV_DONTDUMP);
 }

@@ -74,11 +74,11 @@ class QueuePair final : public CompletionUser, public PortUser {
   const std::string& remote() const { return remote_; }
   /// "rxea:1".
   std::string device() const { return port_.text(); }
-  /// Of a connected pair: what switches see, where they may choose among several ways and the device changes the
-  /// port that they go by (udp_port.h); else nothing.
+  /// Of a connected pair: what switches see, where they may choose among several ways and the device changes
+  /// the port that they go by (udp_port.h); else nothing.
   std::optional<DeviceFlow> flow() const;
-  /// Of such a pair: its packets come from this UDP port from now on. Error (system): the device refuses, or the
-  /// pair has stopped. Not logged.
+  /// Of such a pair: its packets come from this UDP port from now on. Error (system): the device refuses, or
+  /// the pair has stopped. Not logged.
   Status goFromPort(uint16_t port);
 
   /// How many more requests can be put together.
