@@ -85,6 +85,11 @@ DriverCode cuDeviceGetUuid(Uuid* uuid, Device device) {
   uuid->bytes[15] = static_cast<char>(device);
   return kSuccess;
 }
+DriverCode cuDeviceGetPCIBusId(char* text, int length, Device device) {
+  BEGIN();
+  std::snprintf(text, static_cast<size_t>(length), "0000:%02X:00.0", 0xa0 + device);
+  return kSuccess;
+}
 DriverCode cuDeviceGetAttribute(int* value, DeviceAttribute attribute, Device) {
   BEGIN();
   NEED(attribute == kCanUseStreamMemoryOperations64 || attribute == kMultiprocessors, kInvalidValue,

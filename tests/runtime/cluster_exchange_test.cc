@@ -39,11 +39,12 @@ Placement placementOf(const RankHosts& met) {
 class MeetingTest : public ::testing::Test {
  protected:
   /// A rank that is told its host by a file, of tests/topology/data if without a folder; empty: this machine.
-  void add(const std::string& file, const std::string& machine, const std::string& transports = "") {
+  void add(const std::string& file, const std::string& machine, const std::string& transports = "",
+           const std::string& gpu = "") {
     Settings settings;
     settings.transport = transports;
     if (!file.empty()) settings.topoFile = file[0] == '/' ? file : dataFolder() + file;
-    own_.push_back(RankHosts::introduce(settings, static_cast<int>(own_.size())));
+    own_.push_back(RankHosts::introduce(settings, static_cast<int>(own_.size()), gpu));
     transport::Endpoint endpoint;
     endpoint.host = machine;
     endpoints_.push_back(endpoint);
@@ -170,6 +171,40 @@ TEST_F(MeetingTest, ARankIsOnTheCpuThatHasItsCores) {
   EXPECT_EQ(one, 1);
   EXPECT_LE(both, 2);
   EXPECT_GE(both, one) << "2, but for a cgroup that grants one";
+}
+
+// Of two switches the first has one GPU and one port, the second two of each.
+TEST_F(MeetingTest, ARankBestUsesThePortsOfItsGpu) {
+  ECCL_NEEDS_XML();
+  const std::string path = ::testing::TempDir() + "eccl-gpu-ports-" + std::to_string(getpid()) + ".xml";
+  const auto pci = [](const std::string& address, const char* kind, const std::string& below) {
+    return "<pci busid=\"" + address + "\" class=\"" + kind +
+           "\" link_speed=\"16.0 GT/s PCIe\" link_width=\"16\">" + below + "</pci>";
+  };
+  const auto gpu = [&](const std::string& address) { return pci(address, "0x030200", ""); };
+  const auto port = [&](const std::string& n) {
+    return pci("0000:b" + n + ":00.0", "0x020700",
+               "<nic><net name=\"mlx5_" + n + "\" dev=\"" + n +
+                   "\" speed=\"100000\" port=\"1\" guid=\"0x98039b030001000" + n +
+                   "\" maxconn=\"128\" gdr=\"0\"/></nic>");
+  };
+  std::ofstream(path) << "<system version=\"1\"><cpu numaid=\"0\" affinity=\"ffffffff\" arch=\"x86_64\" "
+                         "vendor=\"GenuineIntel\" familyid=\"6\" modelid=\"143\">"
+                      << pci("0000:01:00.0", "0x060400", gpu("0000:a0:00.0") + port("0"))
+                      << pci("0000:02:00.0", "0x060400",
+                             gpu("0000:a1:00.0") + gpu("0000:a2:00.0") + port("1") + port("2"))
+                      << "</cpu></system>";
+  for (const char* each : {"0000:a1:00.0", "0000:a0:00.0", "0000:a2:00.0", "0000:a0:00.0", "0000:99:00.0", ""})
+    add(path, "node7", "", each);
+  std::remove(path.c_str());
+  const RankHosts met = meetAll();
+  EXPECT_THAT(met.portsOf(0), ElementsAre("mlx5_1", "mlx5_2", "mlx5_0"));
+  EXPECT_THAT(met.portsOf(1), ElementsAre("mlx5_0", "mlx5_1", "mlx5_2"));
+  EXPECT_THAT(met.portsOf(2), ElementsAre("mlx5_2", "mlx5_1", "mlx5_0")) << "the other one is taken";
+  EXPECT_THAT(met.portsOf(3), ElementsAre("mlx5_0", "mlx5_1", "mlx5_2")) << "it has no other";
+  EXPECT_THAT(met.portsOf(4), ElementsAre("mlx5_0", "mlx5_1", "mlx5_2")) << "a GPU that the topology has not";
+  EXPECT_THAT(met.portsOf(5), ElementsAre("mlx5_1", "mlx5_2", "mlx5_0")) << "all are as near to the CPU";
+  EXPECT_EQ(met.of(std::vector<int>{5, 2}).portsOf(1), met.portsOf(2));
 }
 
 // Ranks of a CPU take turns of the ports that hang below it; those of one without, of all.

@@ -204,8 +204,9 @@ Status Communicator::exchange(InitTimes& times, const Status& executors) {
   const std::string wireText =
       settings.wireText() + format("config.channels=%d..%d\n", options_.minChannels, options_.maxChannels);
   const bool child = hosts_ != nullptr;
+  const std::string gpu = device() != nullptr ? device()->pciAddress() : "";
   const RankHosts::Introduction mine =
-      child ? RankHosts::Introduction() : RankHosts::introduce(settings, rank_);
+      child ? RankHosts::Introduction() : RankHosts::introduce(settings, rank_, gpu);
   transport::Endpoint own = acceptor_->endpoint();
   if (const auto host = localHost(settings); host.ok()) {
     transport::weighRails(own.rails, transport::interfaceOptions(settings),

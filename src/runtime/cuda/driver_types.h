@@ -102,6 +102,7 @@ inline constexpr uint64_t kLegacyStreams = 1;  // CU_GET_PROC_ADDRESS_LEGACY_STR
   F(cuDeviceGetName, (char* name, int length, Device device))                                                \
   F(cuDeviceGetAttribute, (int* value, DeviceAttribute attribute, Device device))                            \
   F(cuDeviceGetUuid, (Uuid * uuid, Device device))                                                           \
+  F(cuDeviceGetPCIBusId, (char* text, int length, Device device))                                            \
   F(cuDevicePrimaryCtxRetain, (Context * context, Device device))                                            \
   F(cuCtxGetCurrent, (Context * context))                                                                    \
   F(cuCtxGetDevice, (Device * device))                                                                       \

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cctype>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
@@ -65,6 +66,11 @@ Status Gpu::open() {
                          "of CUDA device %d", ordinal_));
   name_ = format("CUDA device %d (%s)", ordinal_, name);
   ECCL_TRY(driver_.check(driver_.cuDeviceGetUuid(&uuid_, device), "cuDeviceGetUuid", "of %s", name_.c_str()));
+  char address[32] = "";
+  ECCL_TRY(driver_.check(driver_.cuDeviceGetPCIBusId(address, sizeof address, device), "cuDeviceGetPCIBusId",
+                         "of %s", name_.c_str()));
+  for (const char* each = address; *each != 0; ++each)
+    pciAddress_ += static_cast<char>(std::tolower(static_cast<unsigned char>(*each)));
   ECCL_TRY(driver_.check(driver_.cuDeviceGetAttribute(&words, kCanUseStreamMemoryOperations64, device),
                          "cuDeviceGetAttribute", "of %s", name_.c_str()));
   if (words == 0)

@@ -44,6 +44,8 @@ class Gpu {
   const std::string& name() const { return name_; }
   /// The same in every process.
   const Uuid& uuid() const { return uuid_; }
+  /// "0000:3b:00.0", lower case.
+  const std::string& pciAddress() const { return pciAddress_; }
 
   /// Memory that is kept for use again when given back. Its context is current. Error (device): there is no
   /// more.
@@ -86,6 +88,7 @@ class Gpu {
   Context context_ = nullptr;
   std::string name_;
   Uuid uuid_{};
+  std::string pciAddress_;
   std::mutex mutex_;
   struct Free {
     std::byte* memory;

@@ -131,6 +131,8 @@ class Executor : public std::enable_shared_from_this<Executor> {
   virtual const char* memory() const = 0;
   /// Which device of its kind; -1: there is only one.
   virtual int number() const { return -1; }
+  /// Where that is on the PCI bus: "0000:3b:00.0", lower case; empty: nowhere.
+  virtual std::string pciAddress() const { return ""; }
   /// Whether `address` is memory of this kind.
   virtual bool holds(const void* address) const = 0;
   /// Whether a call may use a buffer at `address`. Error (invalidArgument): what it is instead, as the end of a

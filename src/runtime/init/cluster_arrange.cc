@@ -25,15 +25,6 @@ NetworkPort together(const std::vector<transport::Rail>& rails, const std::strin
   return port;
 }
 
-/// The ports of a CPU; all where it has none.
-std::vector<int> alikeTo(const topology::Host& host, int cpu) {
-  std::vector<int> ports = topology::portsNear(host, cpu);
-  const auto far =
-      std::stable_partition(ports.begin(), ports.end(), [&](int port) { return host.cpuOf(port) == cpu; });
-  if (far != ports.begin()) ports.erase(far, ports.end());
-  return ports;
-}
-
 }  // namespace
 
 std::string namesOf(const std::vector<transport::Rail>& rails) {
@@ -69,19 +60,26 @@ std::map<std::string, double> RankHosts::coresOfMachines() const {
   return cores;
 }
 
-/// The ports of a host that is known, nearest to a rank first; of those that are alike to it the one first
+/// The device that a rank's ports are to be near: its GPU, if the host's topology has it, else its CPU.
+int RankHosts::placeOf(const Kind& rank, int cpu) const {
+  const auto& made = hosts_[static_cast<size_t>(rank.host)].made;
+  const int gpu = made == nullptr || rank.gpu.empty() ? topology::Device::kNone : made->find(rank.gpu);
+  return gpu != topology::Device::kNone ? gpu : cpu;
+}
+
+/// The ports of a host that is known, nearest to a rank's place first; of those that are as near the one first
 /// whose turn it is.
-std::vector<int> RankHosts::nearPorts(int host, int cpu, int turn) const {
+std::vector<int> RankHosts::nearPorts(int host, int device, int turn) const {
   const topology::Host& made = *hosts_[static_cast<size_t>(host)].made;
-  std::vector<int> ports = alikeTo(made, cpu);
+  std::vector<int> ports = topology::nearestPorts(made, device);
   if (!ports.empty())
     std::rotate(ports.begin(), ports.begin() + turn % static_cast<int>(ports.size()), ports.end());
-  for (const int port : topology::portsNear(made, cpu))
+  for (const int port : topology::portsNear(made, device))
     if (std::find(ports.begin(), ports.end(), port) == ports.end()) ports.push_back(port);
   return ports;
 }
 
-std::vector<NetworkPort> RankHosts::portsFor(const Kind& rank, int cpu, int turn,
+std::vector<NetworkPort> RankHosts::portsFor(const Kind& rank, int device, int turn,
                                              const std::string& hostName) const {
   const PlaceOfRanks& host = hosts_[static_cast<size_t>(rank.host)];
   const NetworkPort told = together(rank.rails, hostName);
@@ -89,9 +87,9 @@ std::vector<NetworkPort> RankHosts::portsFor(const Kind& rank, int cpu, int turn
   int used = rank.rails.empty() ? topology::Device::kNone
                                 : topology::portOfInterface(*host.made, rank.rails[0].interface);
   if (used == topology::Device::kNone && host.fromFile) used = topology::fastestPort(*host.made);
-  std::vector<int> near = topology::portsNear(*host.made, cpu);
+  std::vector<int> near = topology::portsNear(*host.made, device);
   if (rank.rdma) {
-    near = nearPorts(rank.host, cpu, turn);
+    near = nearPorts(rank.host, device, turn);
     const auto first = std::find_if(near.begin(), near.end(), [&](int port) {
       return topology::isRdma(host.made->devices[static_cast<size_t>(port)]);
     });
@@ -108,13 +106,11 @@ std::vector<NetworkPort> RankHosts::portsFor(const Kind& rank, int cpu, int turn
   return ports;
 }
 
-/// Which CPU each rank is on, of those that it may be on, and which of the ports that are alike to it it uses
+/// Which CPU each rank is on, of those that it may be on, and which of the ports that are nearest to it it uses
 /// first. `cpusOf`: by kind.
 void RankHosts::takeTurns(const std::vector<std::vector<int>>& cpusOf) {
-  struct Cpu {
-    int ranks = 0, ports = 1;  // that are alike
-  };
-  std::map<std::pair<int, int>, Cpu> known;  // by host and device
+  std::map<std::pair<int, int>, std::vector<int>> nearest;  // ports, by host and device
+  std::map<std::pair<int, std::vector<int>>, int> ranksAt;  // by host and ports
   std::vector<size_t> turn(hosts_.size());
   for (const int number : ranks_) {
     const int host = kinds_[static_cast<size_t>(number)].host;
@@ -122,12 +118,12 @@ void RankHosts::takeTurns(const std::vector<std::vector<int>>& cpusOf) {
     size_t& next = turn[static_cast<size_t>(host)];
     const int device =
         near.empty() ? topology::Device::kNone : near[near.size() == 1 ? 0 : next++ % near.size()];
-    const auto [cpu, isNew] = known.try_emplace({host, device});
+    const int place = placeOf(kinds_[static_cast<size_t>(number)], device);
+    const auto [ports, isNew] = nearest.try_emplace({host, place});
     const auto& made = hosts_[static_cast<size_t>(host)].made;
-    if (isNew && made != nullptr)
-      cpu->second.ports = std::max(1, static_cast<int>(alikeTo(*made, device).size()));
+    if (isNew && made != nullptr) ports->second = topology::nearestPorts(*made, place);
     cpus_.push_back(device);
-    turns_.push_back(cpu->second.ranks++ % cpu->second.ports);
+    turns_.push_back(ranksAt[{host, ports->second}]++ % std::max(1, static_cast<int>(ports->second.size())));
   }
 }
 
@@ -160,7 +156,7 @@ void RankHosts::arrange() {
     if (near.empty()) near = all;  // the file's cores are not this machine's
   }
   std::map<std::tuple<int, int, int>, int> known;  // locations, by kind, CPU and turn
-  // By host, CPU, turn, interfaces and whether there is RDMA.
+  // By host, CPU or GPU, turn, interfaces and whether there is RDMA.
   std::map<std::tuple<int, int, int, std::string, bool>, std::vector<NetworkPort>> portsOf;
   if (cpus_.empty()) takeTurns(cpusOf);
   for (size_t rank = 0; rank < ranks_.size(); ++rank) {
@@ -179,9 +175,10 @@ void RankHosts::arrange() {
     fresh.rdma = kind.rdma;
     fresh.cores = cores.at(kind.machine);
     if (certain[static_cast<size_t>(number)]) fresh.numaNode = topology::numaNodeOf(*made, cpu);
+    const int place = kind.rdma ? placeOf(kind, cpu) : cpu;
     const auto [found, isNewPort] =
-        portsOf.try_emplace({kind.host, cpu, itsTurn, namesOf(kind.rails), kind.rdma});
-    if (isNewPort) found->second = portsFor(kind, cpu, itsTurn, fresh.host);
+        portsOf.try_emplace({kind.host, place, itsTurn, namesOf(kind.rails), kind.rdma});
+    if (isNewPort) found->second = portsFor(kind, place, itsTurn, fresh.host);
     fresh.ports = found->second;
   }
   placement_ = Placement(locations_, locationOf_);
@@ -195,11 +192,11 @@ std::vector<RankLocation> RankHosts::locations() const {
 
 std::vector<std::string> RankHosts::portsOf(int rank) const {
   const auto at = static_cast<size_t>(rank);
-  const int host = kinds_[static_cast<size_t>(ranks_[at])].host;
-  const auto& made = hosts_[static_cast<size_t>(host)].made;
+  const Kind& kind = kinds_[static_cast<size_t>(ranks_[at])];
+  const auto& made = hosts_[static_cast<size_t>(kind.host)].made;
   std::vector<std::string> names;
   if (made == nullptr || cpus_[at] == topology::Device::kNone) return names;
-  for (const int port : nearPorts(host, cpus_[at], turns_[at]))
+  for (const int port : nearPorts(kind.host, placeOf(kind, cpus_[at]), turns_[at]))
     names.push_back(made->devices[static_cast<size_t>(port)].name);
   return names;
 }

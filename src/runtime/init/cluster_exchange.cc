@@ -29,6 +29,7 @@ using Made = std::shared_ptr<const topology::Host>;
 
 constexpr size_t kMaxErrorText = 4096;  // of an error that a rank tells of itself
 constexpr size_t kMaxName = 256;        // bytes of a network namespace's name
+constexpr size_t kMaxPciAddress = 32;
 
 /// The cores that the calling thread may use, a bit each.
 std::string allowedCores() {
@@ -70,7 +71,7 @@ struct Said {
   int32_t quota = 0;
   Reach reach = Reach::nobody;
   bool rdma = false;
-  std::string network;
+  std::string network, gpu;
 };
 
 /// What another wrote, for a log.
@@ -95,6 +96,7 @@ std::optional<Said> read(std::string_view bytes) {
   said.reach = static_cast<Reach>(reader.get<uint8_t>());
   said.rdma = reader.get<uint8_t>() != 0;
   said.network = printable(reader.text(kMaxName));
+  said.gpu = reader.text(kMaxPciAddress);
   if (!reader.finished() || said.quota < 0 || said.reach > Reach::host) return std::nullopt;
   return said;
 }
@@ -127,7 +129,7 @@ Result<Made> madeOf(std::string_view bytes, const std::string& who) {
 
 }  // namespace
 
-RankHosts::Introduction RankHosts::introduce(const Settings& settings, int rank) {
+RankHosts::Introduction RankHosts::introduce(const Settings& settings, int rank, const std::string& gpu) {
   const Result<std::shared_ptr<const LocalHost>> found = localHost(settings);
   Introduction mine;
   if (found.ok()) {
@@ -144,6 +146,7 @@ RankHosts::Introduction RankHosts::introduce(const Settings& settings, int rank)
                   .put(static_cast<uint8_t>(reachOf(settings)))
                   .put(static_cast<uint8_t>(found.ok() && usesRdma((*found)->host, settings)))
                   .text(networkNamespace())
+                  .text(gpu.substr(0, kMaxPciAddress))
                   .take();
   return mine;
 }
@@ -195,7 +198,8 @@ Result<RankHosts> RankHosts::meet(const std::vector<std::string>& introductions,
     const std::string memory = said->reach == Reach::host      ? system
                                : said->reach == Reach::process ? system + '\n' + process
                                                                : "";
-    met.kinds_.push_back({host->second, machine, memory, endpoint.rails, said->cores, said->quota, said->rdma});
+    met.kinds_.push_back(
+        {host->second, machine, memory, endpoint.rails, said->cores, said->quota, said->rdma, said->gpu});
   }
   std::map<Fingerprint, Made> made;
   if (kinds.size() == 1) {

@@ -30,15 +30,15 @@ class RankHosts {
 
   RankHosts() = default;
   /// What a rank says of itself to all others. Of its host: what it takes to see which are alike. Of the
-  /// calling thread: which cores it may use. Also with whom it may share memory under its settings. If it
-  /// cannot find out, the text says so.
+  /// calling thread: which cores it may use. Also with whom it may share memory under its settings, and where
+  /// its GPU is. If it cannot find out, the text says so.
   struct Introduction {
     std::shared_ptr<const LocalHost> host;
     std::string text;
   };
-  /// Looks at the host, and dumps it if the settings ask this rank to. `host` is null where it could not be
-  /// found out. Never fails: meet() of all ranks does.
-  static Introduction introduce(const Settings& settings, int rank);
+  /// Looks at the host, and dumps it if the settings ask this rank to. `gpu`: Executor::pciAddress(). `host` is
+  /// null where it could not be found out. Never fails: meet() of all ranks does.
+  static Introduction introduce(const Settings& settings, int rank, const std::string& gpu = "");
   /// From everybody's introductions and endpoints, by rank. Collective: where not all hosts are alike, one
   /// rank of each kind tells by `gather` what it is made of. Bytes of others are bounded and checked. Errors
   /// name the rank, all ranks get the same one, and it is logged: remote for what cannot be read,
@@ -74,8 +74,8 @@ class RankHosts {
   std::vector<RankLocation> locations() const;
   /// Where all are, as numbers.
   const Placement& placement() const { return placement_; }
-  /// Names of its host's ports, in the order in which a rank best uses them: those nearest to its CPU first,
-  /// of which ranks of that CPU take turns. Empty: none is known.
+  /// Names of its host's ports, in the order in which a rank best uses them: those nearest to its GPU, or its
+  /// CPU if it has none, first, of which those ranks take turns that are as near to them. Empty: none is known.
   std::vector<std::string> portsOf(int rank) const;
   /// Hosts, without a network, and ranks. Each rank is on the CPU that has all its cores; else on those that
   /// have some, in turn, as nothing is known of where it runs. locations() says the same. Put together anew
@@ -92,6 +92,7 @@ class RankHosts {
     std::vector<bool> cores;  // that each may use
     int quota = 0;            // cores' worth of time; 0: no limit
     bool rdma = false;        // its settings allow RDMA, and its host has a port for it
+    std::string gpu;          // where its GPU is on the PCI bus; empty: it has none
   };
   struct PlaceOfRanks {
     std::string name;
@@ -102,8 +103,9 @@ class RankHosts {
   void arrange();
   std::map<std::string, double> coresOfMachines() const;
   void takeTurns(const std::vector<std::vector<int>>& cpusOf);
-  std::vector<int> nearPorts(int host, int cpu, int turn) const;
-  std::vector<NetworkPort> portsFor(const Kind& kind, int cpu, int turn, const std::string& hostName) const;
+  int placeOf(const Kind& rank, int cpu) const;
+  std::vector<int> nearPorts(int host, int device, int turn) const;
+  std::vector<NetworkPort> portsFor(const Kind& kind, int device, int turn, const std::string& hostName) const;
 
   std::vector<Kind> kinds_;
   std::vector<int> ranks_;  // by rank: index of its kind

@@ -36,6 +36,14 @@ std::vector<int> portsNear(const Host& host, int device) {
   return ports;
 }
 
+std::vector<int> nearestPorts(const Host& host, int device) {
+  std::vector<int> ports = portsNear(host, device);
+  std::erase_if(ports, [&, nearest = ports.empty() ? 0 : commonParent(host, device, ports[0])](int port) {
+    return commonParent(host, device, port) != nearest;
+  });
+  return ports;
+}
+
 int portOfInterface(const Host& host, std::string_view interface) {
   for (int port : portsNear(host, 0)) {
     const Device& device = host.devices[static_cast<size_t>(port)];

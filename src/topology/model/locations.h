@@ -15,6 +15,9 @@ namespace eccl::topology {
 /// in the tree, then in their order.
 std::vector<int> portsNear(const Host& host, int device);
 
+/// Of these the first, and those that are as near.
+std::vector<int> nearestPorts(const Host& host, int device);
+
 /// The device of the port that has this network interface or name; Device::kNone if there is none.
 int portOfInterface(const Host& host, std::string_view interface);
 /// The fastest port that is not down, the first of several; Device::kNone if there is none.

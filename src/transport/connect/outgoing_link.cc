@@ -240,7 +240,7 @@ void OutgoingLink::dialed(Stream socket) {
     Result<std::optional<SetupMessage>> answer = socket_.receive();
     if (answer.ok() && *answer) return onAnswer(**answer);
     if (socket_.lostDescriptors()) {  // until peers have taken theirs, however late they come
-      sayThatDescriptorsAreShort(text().c_str());
+      sayThatDescriptorsAreShort(text().c_str(), "as many descriptors of this user are on their way as may be");
       return comeLater(kUnreadRest);
     }
     return descriptorsLeft(kDescriptorsOfSetup) ? tryNext(status) : waitForDescriptors();

@@ -75,16 +75,13 @@ void expectDescriptors(int ranks, bool mayRaise) {
   if (2 * (kOwn + kPerRank * static_cast<size_t>(ranks)) + inUse() > limit.rlim_cur) raise();
 }
 
-void sayThatDescriptorsAreShort(const char* who) {
+void sayThatDescriptorsAreShort(const char* who, const char* why) {
   static std::mutex* mutex = new std::mutex;
   static LogLimiter* limiter = new LogLimiter;
   std::lock_guard lock(*mutex);
   int suppressed = 0;
   if (!limiter->allow(System::real().now(), &suppressed)) return;
-  ECCL_WARN(
-      "%s waits: this process has no descriptors left; connections are made one after the other (raise "
-      "'ulimit -n')",
-      who);
+  ECCL_WARN("%s waits: %s; connections are made one after the other (raise 'ulimit -n')", who, why);
 }
 
 bool SetupTurn::take() {

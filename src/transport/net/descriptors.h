@@ -24,9 +24,9 @@ bool descriptorsLeft(size_t count);
 /// calls it. Any thread.
 void expectDescriptors(int ranks, bool mayRaise);
 
-/// Logs that `who` waits for descriptors. A few such lines are written in ten seconds, the rest are dropped.
-/// Any thread.
-void sayThatDescriptorsAreShort(const char* who);
+/// Logs that `who` waits for descriptors, and why. A few such lines are written in ten seconds, the rest are
+/// dropped. Any thread.
+void sayThatDescriptorsAreShort(const char* who, const char* why = "this process has no descriptors left");
 
 /// The right to set up one connection, of which a process gives descriptorShare() at a time. Ask take() now
 /// and then until it is held; give() when the set-up is over. The turn ends with this object. One owner, one
