@@ -45,7 +45,7 @@ while magic == 0xBA55ED50 and at < end:
     kind, _, head, length = struct.unpack_from("<HHIQ", image, at)
     parts.add((kind, "sm_%d" % struct.unpack_from("<I", image, at + 28)))
     at += max(1, head + length)
-if magic != 0xBA55ED50 or parts != {(BINARY, each) for each in ARCHITECTURES} | {(PTX, "sm_100")}:
+if magic != 0xBA55ED50 or parts != {(BINARY, each) for each in ARCHITECTURES} | {(PTX, "sm_90")}:
     failures.append("the image %x holds %s" % (magic, sorted(parts)))
 if failures:
     sys.exit("FAILED: " + "\n".join(failures))

@@ -6,6 +6,7 @@
 #include <netinet/in.h>
 #include <netinet/ip_icmp.h>
 
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <map>
@@ -28,6 +29,10 @@ class LoopbackRouters : public ForwardingSystem {
   using Way = std::function<std::vector<std::string>(uint16_t port)>;
   explicit LoopbackRouters(Way way) : ForwardingSystem(System::real()), way_(std::move(way)) {}
 
+  int socket(int family) override {
+    ++sockets;
+    return to_.socket(family);
+  }
   int datagramSocket(int family) override {
     const int fd = to_.datagramSocket(family);
     const std::lock_guard lock(mutex_);
@@ -78,7 +83,8 @@ class LoopbackRouters : public ForwardingSystem {
     to_.close(fd);
   }
 
-  bool repeats = false;  // each answer to a datagram comes again after the next is sent
+  bool repeats = false;          // each answer to a datagram comes again after the next is sent
+  std::atomic<int> sockets = 0;  // of streams that were made
   std::set<std::pair<uint16_t, size_t>> datagrams;  // that were sent: source port and for how many hops
 
  private:

@@ -79,7 +79,8 @@ Result<std::vector<Work*>> Stream::worksOf(const std::vector<StreamItem>& items)
     const void* const scalar = std::exchange(preMul.scalar, nullptr);
     run.decide();
     if (run.state == nullptr) run.places = run.holds.load(std::memory_order_relaxed);
-    if (scalar != nullptr && !executor_->takesScalar(run, scalar)) {
+    // Not this stream's, which is that of the communicator that used it first.
+    if (scalar != nullptr && !run.executor->takesScalar(run, scalar)) {
       if (const Status read = executor_->read(native_, preMul.immediate, scalar, sizeOf(preMul.type));
           !read.ok()) {
         preMul.scalar = scalar;  // who asks again gets the same answer

@@ -25,6 +25,14 @@ NetworkPort together(const std::vector<transport::Rail>& rails, const std::strin
   return port;
 }
 
+/// Of the ports that are good for RDMA, or of all, those that are nearest to a device.
+std::vector<int> nearestPorts(const topology::Host& host, int device, bool rdma) {
+  std::vector<int> ports = topology::portsNear(host, device);
+  std::erase_if(ports,
+                [&](int port) { return rdma && !topology::isRdma(host.devices[static_cast<size_t>(port)]); });
+  return topology::nearestOf(std::move(ports), host, device);
+}
+
 }  // namespace
 
 std::string namesOf(const std::vector<transport::Rail>& rails) {
@@ -69,9 +77,9 @@ int RankHosts::placeOf(const Kind& rank, int cpu) const {
 
 /// The ports of a host that is known, nearest to a rank's place first; of those that are as near the one first
 /// whose turn it is.
-std::vector<int> RankHosts::nearPorts(int host, int device, int turn) const {
-  const topology::Host& made = *hosts_[static_cast<size_t>(host)].made;
-  std::vector<int> ports = topology::nearestPorts(made, device);
+std::vector<int> RankHosts::nearPorts(const Kind& rank, int device, int turn) const {
+  const topology::Host& made = *hosts_[static_cast<size_t>(rank.host)].made;
+  std::vector<int> ports = nearestPorts(made, device, rank.rdma);
   if (!ports.empty())
     std::rotate(ports.begin(), ports.begin() + turn % static_cast<int>(ports.size()), ports.end());
   for (const int port : topology::portsNear(made, device))
@@ -89,7 +97,7 @@ std::vector<NetworkPort> RankHosts::portsFor(const Kind& rank, int device, int t
   if (used == topology::Device::kNone && host.fromFile) used = topology::fastestPort(*host.made);
   std::vector<int> near = topology::portsNear(*host.made, device);
   if (rank.rdma) {
-    near = nearPorts(rank.host, device, turn);
+    near = nearPorts(rank, device, turn);
     const auto first = std::find_if(near.begin(), near.end(), [&](int port) {
       return topology::isRdma(host.made->devices[static_cast<size_t>(port)]);
     });
@@ -109,7 +117,8 @@ std::vector<NetworkPort> RankHosts::portsFor(const Kind& rank, int device, int t
 /// Which CPU each rank is on, of those that it may be on, and which of the ports that are nearest to it it uses
 /// first. `cpusOf`: by kind.
 void RankHosts::takeTurns(const std::vector<std::vector<int>>& cpusOf) {
-  std::map<std::pair<int, int>, std::vector<int>> nearest;  // ports, by host and device
+  std::map<std::tuple<int, int, bool>, std::vector<int>>
+      nearest;                                              // ports, by host, device and whether for RDMA
   std::map<std::pair<int, std::vector<int>>, int> ranksAt;  // by host and ports
   std::vector<size_t> turn(hosts_.size());
   for (const int number : ranks_) {
@@ -118,10 +127,11 @@ void RankHosts::takeTurns(const std::vector<std::vector<int>>& cpusOf) {
     size_t& next = turn[static_cast<size_t>(host)];
     const int device =
         near.empty() ? topology::Device::kNone : near[near.size() == 1 ? 0 : next++ % near.size()];
-    const int place = placeOf(kinds_[static_cast<size_t>(number)], device);
-    const auto [ports, isNew] = nearest.try_emplace({host, place});
+    const Kind& kind = kinds_[static_cast<size_t>(number)];
+    const int place = placeOf(kind, device);
+    const auto [ports, isNew] = nearest.try_emplace({host, place, kind.rdma});
     const auto& made = hosts_[static_cast<size_t>(host)].made;
-    if (isNew && made != nullptr) ports->second = topology::nearestPorts(*made, place);
+    if (isNew && made != nullptr) ports->second = nearestPorts(*made, place, kind.rdma);
     cpus_.push_back(device);
     turns_.push_back(ranksAt[{host, ports->second}]++ % std::max(1, static_cast<int>(ports->second.size())));
   }
@@ -196,7 +206,7 @@ std::vector<std::string> RankHosts::portsOf(int rank) const {
   const auto& made = hosts_[static_cast<size_t>(kind.host)].made;
   std::vector<std::string> names;
   if (made == nullptr || cpus_[at] == topology::Device::kNone) return names;
-  for (const int port : nearPorts(kind.host, placeOf(kind, cpus_[at]), turns_[at]))
+  for (const int port : nearPorts(kind, placeOf(kind, cpus_[at]), turns_[at]))
     names.push_back(made->devices[static_cast<size_t>(port)].name);
   return names;
 }

@@ -84,7 +84,7 @@ class RankHosts {
   Result<topology::Cluster> cluster() const;
 
  private:
-  // Ranks that are alike: mostly all of a host.
+  // Ranks that are alike: mostly all of a host, or of a GPU.
   struct Kind {
     int host = 0;
     std::string machine, memory;
@@ -104,7 +104,7 @@ class RankHosts {
   std::map<std::string, double> coresOfMachines() const;
   void takeTurns(const std::vector<std::vector<int>>& cpusOf);
   int placeOf(const Kind& rank, int cpu) const;
-  std::vector<int> nearPorts(int host, int device, int turn) const;
+  std::vector<int> nearPorts(const Kind& rank, int device, int turn) const;
   std::vector<NetworkPort> portsFor(const Kind& kind, int device, int turn, const std::string& hostName) const;
 
   std::vector<Kind> kinds_;

@@ -36,8 +36,7 @@ std::vector<int> portsNear(const Host& host, int device) {
   return ports;
 }
 
-std::vector<int> nearestPorts(const Host& host, int device) {
-  std::vector<int> ports = portsNear(host, device);
+std::vector<int> nearestOf(std::vector<int> ports, const Host& host, int device) {
   std::erase_if(ports, [&, nearest = ports.empty() ? 0 : commonParent(host, device, ports[0])](int port) {
     return commonParent(host, device, port) != nearest;
   });

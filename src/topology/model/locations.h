@@ -15,8 +15,8 @@ namespace eccl::topology {
 /// in the tree, then in their order.
 std::vector<int> portsNear(const Host& host, int device);
 
-/// Of these the first, and those that are as near.
-std::vector<int> nearestPorts(const Host& host, int device);
+/// Of some of these the first, and those that are as near.
+std::vector<int> nearestOf(std::vector<int> ports, const Host& host, int device);
 
 /// The device of the port that has this network interface or name; Device::kNone if there is none.
 int portOfInterface(const Host& host, std::string_view interface);

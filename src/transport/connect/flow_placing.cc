@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "transport/connect/flow_queues.h"
 #include "transport/connect/flow_sockets.h"
+#include "transport/net/descriptors.h"
 
 namespace eccl::transport {
 namespace {

@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "transport/connect/flow_trial.h"
+#include "transport/connect/link.h"
+#include "transport/connect/placed_flows.h"
 #include "transport/flows/flow_probe.h"
 
 namespace eccl::transport {

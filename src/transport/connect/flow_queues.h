@@ -2,6 +2,8 @@
 // chosen.
 #pragma once
 
+#include <utility>
+
 #include "transport/connect/link.h"
 #include "transport/connect/placed_flows.h"
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "transport/connect/flow_desk.h"
+#include "transport/connect/link.h"
 #include "transport/connect/placed_flows.h"
 #include "transport/flows/flow_gauge.h"
 

@@ -172,14 +172,18 @@ void OutgoingLink::beginDialing() {
     fail(status.code(), status.message());
 }
 
+bool OutgoingLink::isShortForLong() {
+  const TimePoint now = context_.options.system->now();
+  shortSince_ = std::min(shortSince_, now);
+  return now - shortSince_ >= context_.options.connectLimit;
+}
+
 // Others' set-ups end and leave theirs, unless the limit is too low for what stays.
 void OutgoingLink::waitForDescriptors() {
-  const TimePoint now = context_.options.system->now();
   sayThatDescriptorsAreShort(text().c_str());
-  shortSince_ = std::min(shortSince_, now);
-  if (now - shortSince_ >= context_.options.connectLimit) {
+  if (isShortForLong()) {
     return fail(Code::system, format("no descriptors have been left for %.3g s (raise 'ulimit -n')",
-                                     seconds(now - shortSince_)));
+                                     seconds(context_.options.system->now() - shortSince_)));
   }
   comeLater(kSetupDescriptorsRest);
 }
@@ -239,7 +243,7 @@ void OutgoingLink::dialed(Stream socket) {
     // The peer may have answered the call alone, and hung up before the offer came.
     Result<std::optional<SetupMessage>> answer = socket_.receive();
     if (answer.ok() && *answer) return onAnswer(**answer);
-    if (socket_.lostDescriptors()) {  // until peers have taken theirs, however late they come
+    if (socket_.lostDescriptors() && !isShortForLong()) {  // until peers have taken theirs
       sayThatDescriptorsAreShort(text().c_str(), "as many descriptors of this user are on their way as may be");
       return comeLater(kUnreadRest);
     }

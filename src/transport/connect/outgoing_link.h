@@ -51,6 +51,7 @@ class OutgoingLink final : public Link {
   void lookAtCall();
   void dial();
   void beginDialing();
+  bool isShortForLong();
   void waitForDescriptors();
   void comeLater(Duration wait);
   void recall();

@@ -1,6 +1,7 @@
 // The flows of one connection, whose source ports decide by which way through the network they go.
 #pragma once
 
+#include <algorithm>
 #include <optional>
 #include <vector>
 

@@ -140,9 +140,13 @@ bool FlowProbe::connect(Caller& caller) {
          errno == EINPROGRESS;
 }
 
-// It says how long it lives: most routers quote that, which tells late answers from others.
+// It says how long it lives: most routers quote that, which tells late answers from others. While there are
+// such the socket has an error, which a call that asks for it clears, and which is else sending's.
 bool FlowProbe::send(Caller& caller) {
   System& system = *options_.system;
+  int error = 0;
+  socklen_t size = sizeof error;
+  system.getsockopt(caller.socket.get(), SOL_SOCKET, SO_ERROR, &error, &size);
   const SocketAddress to = options_.to.withPort(options_.datagramsTo);
   const char lives = static_cast<char>(caller.ttl);
   return system.connect(caller.socket.get(), to.raw(), to.rawSize()) == 0 &&

@@ -14,7 +14,7 @@ struct Mlx5 {
     void* const library = dlopen("libmlx5.so.1", RTLD_NOW | RTLD_NOLOAD);
     if (library == nullptr) return;
     find(library, "mlx5dv_is_supported", &isSupported);
-    find(library, "mlx5dv_modify_qp_udp_sport", &modifyUdpPort);  // rdma-core 34
+    find(library, "mlx5dv_modify_qp_udp_sport", &modifyUdpPort);  // rdma-core 33
   }
   template <class Function>
   static void find(void* library, const char* name, Function* function) {

@@ -67,9 +67,12 @@ class VerbsPath : public Path {
   QueuePair& queue(size_t number = 0) const { return *queues_[number]; }
   uint32_t ringKey() const { return ring_->lkey; }
   const Registrations& registrations() const { return registrations_; }
-  /// A message of `length` bytes is sent: the first that is long enough for its way to count is told.
+  /// A message of `length` bytes is sent: the first that is long enough for its way to count is told, if there
+  /// are flows whose way can be chosen.
   void noteLong(uint32_t length) {
-    if (length > partBytes_ && onWantsMore_) std::exchange(onWantsMore_, nullptr)();
+    if (length <= partBytes_ || !onWantsMore_) return;
+    const auto tell = std::exchange(onWantsMore_, nullptr);
+    if (!deviceFlows().empty()) tell();
   }
   /// The connection is broken: see Failure. Nothing happens if it has ended already.
   void breakOff(const std::string& reason);

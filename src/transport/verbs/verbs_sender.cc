@@ -87,8 +87,8 @@ void VerbsSender::sendMessage(QueuePair& by) {
     by.write(data, key, length, landing_.address + header.address * landing_.slotBytes, landing_.key);
   }
   ++longs_;
-  noteLong(length);
   by.send(&header, sizeof header, nullptr, 0, 0, message_ + 1);
+  noteLong(length);
 }
 
 void VerbsSender::askForReleases() {
