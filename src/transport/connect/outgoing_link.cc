@@ -173,18 +173,16 @@ void OutgoingLink::beginDialing() {
 }
 
 bool OutgoingLink::isShortForLong() {
-  const TimePoint now = context_.options.system->now();
-  shortSince_ = std::min(shortSince_, now);
-  return now - shortSince_ >= context_.options.connectLimit;
+  shortSince_ = std::min(shortSince_, context_.options.system->now());
+  return context_.options.system->now() - shortSince_ >= context_.options.connectLimit;
 }
 
 // Others' set-ups end and leave theirs, unless the limit is too low for what stays.
 void OutgoingLink::waitForDescriptors() {
   sayThatDescriptorsAreShort(text().c_str());
-  if (isShortForLong()) {
+  if (isShortForLong())
     return fail(Code::system, format("no descriptors have been left for %.3g s (raise 'ulimit -n')",
-                                     seconds(context_.options.system->now() - shortSince_)));
-  }
+                                     seconds(context_.options.connectLimit)));
   comeLater(kSetupDescriptorsRest);
 }
 
