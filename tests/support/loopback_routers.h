@@ -71,6 +71,7 @@ class LoopbackRouters : public ForwardingSystem {
     if (got < 1) return got;
     const auto lived = static_cast<size_t>(*quoted);
     datagrams.insert({localPort(fd), lived});
+    ++answered;
     if (lived <= hops.size()) tell(message, hops[lived - 1]);
     its.repeats = repeats;
     return got;
@@ -86,6 +87,7 @@ class LoopbackRouters : public ForwardingSystem {
   bool repeats = false;          // each answer to a datagram comes again after the next is sent
   std::atomic<int> sockets = 0;  // of streams that were made
   std::set<std::pair<uint16_t, size_t>> datagrams;  // that were sent: source port and for how many hops
+  int answered = 0;                                 // of them
 
  private:
   struct Probe {

@@ -96,8 +96,14 @@ void FlowProbe::begin(Caller& caller, int ttl) {
 
 // The kernel's choice goes beyond the dynamic ports, and RoCE's flows do not.
 uint16_t FlowProbe::anyPort(const Caller& caller) const {
-  if (sendsDatagrams(caller)) return dynamicPort(*options_.system);
-  return localAddress(bound(caller, 0)).port();
+  if (!sendsDatagrams(caller)) return localAddress(bound(caller, 0)).port();
+  const auto isTaken = [this](uint16_t port) {
+    return std::any_of(callers_.begin(), callers_.end(),
+                       [port](const Caller& other) { return other.way.port == port; });
+  };
+  uint16_t port = 0;
+  while (isTaken(port)) port = dynamicPort(*options_.system);  // who has none yet has 0
+  return port;
 }
 
 // Empty if the port cannot be had.
