@@ -311,6 +311,34 @@ TEST_P(Scalars, AreReadInTheirTurn) {
   });
 }
 
+// A call of lanes is pending in the stream, where scalars are read by kernels. One that is staged has to read
+// its own.
+TEST(ScalarsOfTwo, AreReadAsTheirCommunicatorDoes) {
+  Ranks lanes(2, "lanes"), staged(2, "cuda");
+  lanes.each([&](int rank) {
+    const DeviceStream stream;
+    const DeviceBuffer<float> data(std::vector<float>(100, 2)), scalar({rank == 0 ? 10.f : 0.5f});
+    ecclRedOp_t op;
+    ASSERT_EQ(ecclRedOpCreatePreMulSum(&op, scalar.data(), ecclFloat32, ecclScalarDevice, staged.comm(rank)),
+              ecclSuccess);
+    test::HostWord held;
+    held.heldBackBy(stream.native());
+    EXPECT_EQ(ecclBroadcast(data.data(), data.data(), 100, ecclFloat32, 0, lanes.comm(rank),
+                            asStream(stream.native())),
+              ecclSuccess);
+    std::thread later([&] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+      held.release();
+    });
+    EXPECT_EQ(ecclAllReduce(data.data(), data.data(), 100, ecclFloat32, op, staged.comm(rank),
+                            asStream(stream.native())),
+              ecclSuccess);
+    later.join();
+    stream.synchronize();
+    EXPECT_EQ(data.read(), std::vector<float>(100, 21));
+  });
+}
+
 INSTANTIATE_TEST_SUITE_P(, Scalars, ::testing::Values("cuda", "lanes"));
 INSTANTIATE_TEST_SUITE_P(, StagedCalls, ::testing::Values("cuda", "lanes"));
 
