@@ -19,6 +19,24 @@
 
 namespace eccl::test {
 
+/// What the kernel puts into a message that asks for errors (MSG_ERRQUEUE), where a router has answered by
+/// ICMP.
+inline void tellAnswer(msghdr* message, const sockaddr_in& router, uint8_t type) {
+  struct {
+    sock_extended_err error;
+    sockaddr_in offender;
+  } told{};
+  told.error.ee_origin = SO_EE_ORIGIN_ICMP;
+  told.error.ee_type = type;
+  told.offender = router;
+  message->msg_controllen = CMSG_SPACE(sizeof told);
+  cmsghdr* const header = CMSG_FIRSTHDR(message);
+  header->cmsg_level = IPPROTO_IP;
+  header->cmsg_type = IP_RECVERR;
+  header->cmsg_len = CMSG_LEN(sizeof told);
+  std::memcpy(CMSG_DATA(header), &told, sizeof told);
+}
+
 /// A socket that is bound to a device goes by `Way` of its source port: its packets come back from the router
 /// that is as far away as they live. Those of other sockets know no routers. Datagrams really go to a port of
 /// the loopback device where nobody listens, so that the kernel says when there is an answer to take. Any
@@ -54,6 +72,16 @@ class LoopbackRouters : public ForwardingSystem {
     its.answers = static_cast<size_t>(its.ttl) <= hopsOf(fd).size();
     return errno = its.answers ? EHOSTUNREACH : ECONNREFUSED, -1;
   }
+  ssize_t sendmsg(int fd, const msghdr* message) override {
+    const std::lock_guard lock(mutex_);
+    const auto probe = probes_.find(fd);
+    if (!repeats || probe == probes_.end() || !probe->second.datagrams) return to_.sendmsg(fd, message);
+    const ssize_t sent = to_.sendmsg(fd, message);
+    int error = 0;  // of the first
+    socklen_t size = sizeof error;
+    to_.getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size);
+    return to_.sendmsg(fd, message) < 0 ? -1 : sent;
+  }
   ssize_t recvmsg(int fd, msghdr* message, int flags) override {
     const std::lock_guard lock(mutex_);
     const auto probe = probes_.find(fd);
@@ -65,15 +93,12 @@ class LoopbackRouters : public ForwardingSystem {
     }
     const std::vector<std::string> hops = hopsOf(fd);
     auto* const quoted = static_cast<char*>(message->msg_iov->iov_base);
-    if (std::exchange(its.repeats, false))  // what the router before has said once
-      return *quoted = static_cast<char>(its.ttl - 1), tell(message, hops[static_cast<size_t>(its.ttl) - 2]), 1;
     const ssize_t got = to_.recvmsg(fd, message, flags);
     if (got < 1) return got;
     const auto lived = static_cast<size_t>(*quoted);
     datagrams.insert({localPort(fd), lived});
     ++answered;
     if (lived <= hops.size()) tell(message, hops[lived - 1]);
-    its.repeats = repeats;
     return got;
   }
   void close(int fd) override {
@@ -84,14 +109,14 @@ class LoopbackRouters : public ForwardingSystem {
     to_.close(fd);
   }
 
-  bool repeats = false;          // each answer to a datagram comes again after the next is sent
-  std::atomic<int> sockets = 0;  // of streams that were made
+  bool repeats = false;                             // each datagram is sent twice, so that it has two answers
+  std::atomic<int> sockets = 0;                     // of streams that were made
   std::set<std::pair<uint16_t, size_t>> datagrams;  // that were sent: source port and for how many hops
   int answered = 0;                                 // of them
 
  private:
   struct Probe {
-    bool datagrams = false, answers = false, repeats = false;
+    bool datagrams = false, answers = false;
     int ttl = 0;
   };
   uint16_t localPort(int fd) {
@@ -102,20 +127,10 @@ class LoopbackRouters : public ForwardingSystem {
   }
   std::vector<std::string> hopsOf(int fd) { return way_(localPort(fd)); }
   static void tell(msghdr* message, const std::string& router) {
-    struct {
-      sock_extended_err error;
-      sockaddr_in offender;
-    } told{};
-    told.error.ee_origin = SO_EE_ORIGIN_ICMP;
-    told.error.ee_type = ICMP_TIME_EXCEEDED;
-    told.offender.sin_family = AF_INET;
-    inet_pton(AF_INET, router.c_str(), &told.offender.sin_addr);
-    message->msg_controllen = CMSG_SPACE(sizeof told);
-    cmsghdr* const header = CMSG_FIRSTHDR(message);
-    header->cmsg_level = IPPROTO_IP;
-    header->cmsg_type = IP_RECVERR;
-    header->cmsg_len = CMSG_LEN(sizeof told);
-    std::memcpy(CMSG_DATA(header), &told, sizeof told);
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    inet_pton(AF_INET, router.c_str(), &address.sin_addr);
+    tellAnswer(message, address, ICMP_TIME_EXCEEDED);
   }
 
   const Way way_;

@@ -54,19 +54,7 @@ class Routers : public test::ForwardingSystem {
   ssize_t recvmsg(int fd, msghdr* message, int flags) override {
     const auto answer = answers_.extract(fd);
     if ((flags & MSG_ERRQUEUE) == 0 || answer.empty()) return errno = EAGAIN, -1;
-    struct {
-      sock_extended_err error;
-      sockaddr_in offender;
-    } told{};
-    told.error.ee_origin = SO_EE_ORIGIN_ICMP;
-    told.error.ee_type = type;
-    std::memcpy(&told.offender, answer.mapped().raw(), sizeof told.offender);
-    cmsghdr* const header = CMSG_FIRSTHDR(message);
-    header->cmsg_level = IPPROTO_IP;
-    header->cmsg_type = IP_RECVERR;
-    header->cmsg_len = CMSG_LEN(sizeof told);
-    std::memcpy(CMSG_DATA(header), &told, sizeof told);
-    message->msg_controllen = CMSG_SPACE(sizeof told);
+    test::tellAnswer(message, *reinterpret_cast<const sockaddr_in*>(answer.mapped().raw()), type);
     return 0;
   }
   int epollControl(int set, int operation, int fd, epoll_event* event) override {
