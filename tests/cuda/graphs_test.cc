@@ -299,6 +299,10 @@ TEST_P(CudaGraphs, AScalarInDeviceMemory) {
   if (!lanes()) {
     EXPECT_THAT(ecclGetLastError(comm), AllOf(HasSubstr("is being captured into a graph"),
                                               HasSubstr("whose scalar is in device memory")));
+    EXPECT_EQ(ecclAllReduce(from.data(), to.data(), 10, ecclFloat64, op, comm, asStream(stream.native())),
+              ecclSuccess);  // nothing has happened by the call
+    stream.synchronize();
+    EXPECT_EQ(to.read(), std::vector<double>(10, 1.5));
     return;
   }
   for (const double factor : {0.5, 4., -1.}) {

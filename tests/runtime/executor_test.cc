@@ -190,14 +190,13 @@ TEST_F(ExecutorFailure, WithoutScratchMemoryTheCallFails) {
 // The caller's stream writes the input before the call and uses the output after it, and nobody waits in
 // between.
 TEST_F(ExecutorChoice, ACallHasItsPlaceInTheCallersStream) {
-  const auto executor = std::make_shared<test::LaterExecutor>(device_, ExecutorContext());
   device_->slow = 1;
   std::vector<int> seen[kRanks];
   {
     test::LaterStream native[kRanks];
     ecclStream_t streams[kRanks];
     for (int rank = 0; rank < kRanks; ++rank) {
-      const auto stream = std::make_shared<Stream>(executor, &native[rank]);
+      const auto stream = std::make_shared<Stream>(&native[rank]);
       streams[rank] = static_cast<ecclStream_t>(Process::get().streams.add(stream));
     }
     for (int time = 1; time <= 3; ++time) {
@@ -222,16 +221,33 @@ TEST_F(ExecutorChoice, ACallHasItsPlaceInTheCallersStream) {
   }
 }
 
+// A handle that means another stream in each thread.
+TEST(NativeStreams, AreOthersInEachThreadIfTheirHandleIs) {
+  struct Handles : test::LaterExecutor {
+    using LaterExecutor::LaterExecutor;
+    const void* streamOf(const void* handle) const override {
+      static thread_local char own;
+      return handle == this ? &own : handle;
+    }
+  } executor(nullptr, {});
+  int other = 0;
+  const auto ofThread = nativeStream(executor, &executor), ofAll = nativeStream(executor, &other);
+  EXPECT_EQ(nativeStream(executor, &executor), ofThread);
+  std::thread([&] {
+    EXPECT_NE(nativeStream(executor, &executor), ofThread);
+    EXPECT_EQ(nativeStream(executor, &other), ofAll);
+  }).join();
+}
+
 // A call that fails lets the stream go on.
 TEST_F(ExecutorFailure, AFailedCallLetsTheCallersStreamGoOn) {
-  const auto executor = std::make_shared<test::LaterExecutor>(device_, ExecutorContext());
   device_->refuseAt = 3;
   std::atomic<int> after{0};
   {
     test::LaterStream native[kRanks];
     std::vector<ecclStream_t> streams;
     for (int rank = 0; rank < kRanks; ++rank) {
-      const auto stream = std::make_shared<Stream>(executor, &native[rank]);
+      const auto stream = std::make_shared<Stream>(&native[rank]);
       streams.push_back(static_cast<ecclStream_t>(Process::get().streams.add(stream)));
       EXPECT_EQ(ecclAllReduce(in_[rank].data(), out_[rank].data(), kCount, ecclInt32, ecclSum, comms_[rank],
                               streams.back()),

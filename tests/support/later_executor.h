@@ -171,7 +171,7 @@ class LaterStream {
 };
 
 /// A rank's executor of that device.
-class LaterExecutor final : public runtime::Executor {
+class LaterExecutor : public runtime::Executor {
  public:
   LaterExecutor(std::shared_ptr<LaterDevice> device, const runtime::ExecutorContext& context)
       : device_(std::move(device)), context_(context) {}

@@ -90,7 +90,7 @@ Result<std::shared_ptr<Stream>> streamFor(const Communicator& communicator, eccl
         "that device, or NULL for its default stream",
         function, communicator.rank(), device->memory());
   }
-  return nativeStream(device, stream);
+  return nativeStream(*device, stream);
 }
 
 Result<CommunicatorOptions> optionsFrom(const ecclConfig_t* config, const char* function, int device) {

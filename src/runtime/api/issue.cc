@@ -11,6 +11,11 @@ void Batches::add(const std::shared_ptr<Stream>& stream, StreamItem item) {
   batch->second.push_back(std::move(item));
 }
 
+Status Batches::prepare() const {
+  for (const auto& [stream, batch] : batches_) ECCL_TRY(stream->prepare(batch));
+  return {};
+}
+
 Status Batches::announce() const {
   for (const auto& [stream, batch] : batches_) ECCL_TRY(stream->announce(batch));
   return {};
@@ -80,7 +85,7 @@ Status Issue::plan(const GroupCalls& group) {
       for (const auto& stream : its.streams[call]) batches_.add(stream, its.items[call]);
     }
   }
-  return {};
+  return batches_.prepare();
 }
 
 Status Issue::number() {
@@ -92,7 +97,8 @@ Status Issue::number() {
       const Calls& next = all_[numbered_++];  // counts even if it fails half-way
       ECCL_TRY(next.use->communicator->number(next.items));
     }
-    if (std::any_of(list.begin(), list.end(), [](const auto& each) { return each->device() != nullptr; }))
+    const auto carried = [](const StreamItem& item) { return item.run->executor->carries(*item.run); };
+    if (std::ranges::any_of(all_, [&](const Calls& its) { return std::ranges::any_of(its.items, carried); }))
       held_.clear();
     return {};
   }));

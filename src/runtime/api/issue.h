@@ -15,6 +15,8 @@ namespace eccl::runtime {
 class Batches {
  public:
   void add(const std::shared_ptr<Stream>& stream, StreamItem item);
+  /// Before they have numbers. Error: Stream::prepare()'s.
+  Status prepare() const;
   /// Gives it to them. Error: Stream::append()'s.
   Status append();
   /// The same in advance, as far as other ranks need to know. Error: as append().
@@ -67,7 +69,7 @@ class Issue {
   std::vector<Calls> all_;
   Batches batches_;
   size_t numbered_ = 0, submitted_ = 0;
-  std::vector<std::unique_lock<VisibleLock>> held_;  // from number() to finish(), where all are of hosts
+  std::vector<std::unique_lock<VisibleLock>> held_;  // from number() to finish(): see Communicator::number()
 };
 
 }  // namespace eccl::runtime

@@ -132,10 +132,10 @@ class Communicator final : public transport::ControlHandler,
   /// Keeps other threads from making calls. Of several communicators, in the order of their addresses.
   std::unique_lock<VisibleLock> holdCalls() { return std::unique_lock(calls_); }
   /// Gives planned Runs their places in the order of calls, with holdCalls(). The caller then puts each into
-  /// its streams, or fails the communicator, because the other ranks count on them. On a host calls are held
+  /// its streams, or fails the communicator, because the other ranks count on them. Calls are held
   /// until the engine has the Runs, since the other ends of Sends and Recvs expect messages in the order of
-  /// their numbers; a device's streams may wait for other ranks meanwhile. Error: another rank has made a
-  /// different call; the communicator has failed then.
+  /// their numbers; but not if an executor carries some, whose streams may wait for other ranks meanwhile.
+  /// Error: another rank has made a different call; the communicator has failed then.
   Status number(const std::vector<StreamItem>& items);
   /// Makes a validated call when its turn in `stream` has come: plan() and number() of one call. Returns when
   /// it is queued. If an error comes after it has its number, the communicator has failed.

@@ -90,10 +90,15 @@ Status Communicator::enqueue(Call call, Stream& stream) {
   run.holds = 1;
   std::unique_lock lock(calls_);
   ECCL_TRY(plan(run, std::move(call), options_.blocking && &stream == defaultStream_.get()));
+  if (device() != nullptr) {
+    lock.unlock();
+    ECCL_TRY(stream.prepare({item}));
+    lock.lock();
+  }
   // From its number on the other ranks count on the call.
   const Status status = guarded(apiNameOf(run.call.collective), [&]() -> Status {
     ECCL_TRY(number(run));
-    if (device() != nullptr) lock.unlock();
+    if (run.executor->carries(run)) lock.unlock();
     ECCL_TRY(stream.append({item}));
     submit({&item, 1});
     return {};

@@ -135,7 +135,7 @@ void Gpu::giveBack(Address address, size_t bytes) {
 }
 
 Status Gpu::openUploads() {
-  std::lock_guard lock(mutex_);
+  std::lock_guard lock(making_);
   if (uploads_ != nullptr) return {};
   return driver_.check(driver_.cuStreamCreate(&uploads_, kStreamNonBlocking), "cuStreamCreate", "on %s",
                        name_.c_str());
@@ -171,7 +171,7 @@ Status Gpu::download(void* to, Address from, size_t bytes) {
 }
 
 Result<Function> Gpu::kernel(DataType type) {
-  std::lock_guard lock(mutex_);
+  std::lock_guard lock(making_);
   Function& kernel = kernels_[static_cast<int>(type)];
   if (kernel != nullptr) return kernel;
   if (module_ == nullptr) {

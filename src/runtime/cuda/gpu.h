@@ -89,7 +89,12 @@ class Gpu {
   std::string name_;
   Uuid uuid_{};
   std::string pciAddress_;
-  std::mutex mutex_;
+  uint32_t multiprocessors_ = 0;
+  std::mutex making_;  // held while the driver makes what is made once; engines do not take it
+  NativeStream uploads_ = nullptr;
+  Module module_ = nullptr;
+  Function kernels_[kDataTypes] = {};
+  std::mutex mutex_;  // of the following
   struct Free {
     std::byte* memory;
     Word last;
@@ -98,11 +103,7 @@ class Gpu {
   std::deque<Word> words_;
   std::map<NativeStream, Word> staged_;  // the last call of each
   bool toldOfQueues_ = false;
-  uint32_t multiprocessors_ = 0;
   std::multimap<size_t, Address> freeOwn_;  // by bytes
-  NativeStream uploads_ = nullptr;
-  Module module_ = nullptr;
-  Function kernels_[kDataTypes] = {};
 };
 
 /// The T of a GPU, made from it by the first call. Owner: the process, for ever. Any thread.

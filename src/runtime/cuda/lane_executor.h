@@ -33,6 +33,7 @@ class LaneExecutor final : public StagedExecutor {
   bool mayWait(void* stream, std::span<Work* const> works) override;
   Result<std::unique_ptr<StreamGate>> enter(void* stream, std::span<Work* const> works,
                                             std::function<void()> reached) override;
+  bool carries(const Work& work) const override { return runsOnDevice(work); }
   bool takesScalar(Work& work, const void* scalar) const override;
   Status begin(Work& work) override { return work.carried ? Status() : StagedExecutor::begin(work); }
   LaneAnswer advance(Work& work, int32_t lane, int budget) override;

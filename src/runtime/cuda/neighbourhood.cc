@@ -176,7 +176,6 @@ Status Neighbourhood::reach(int rank) {
     ECCL_TRY(own.driver().check(code, "cuCtxEnablePeerAccess", "of %s to %s", own.name().c_str(),
                                 other->name().c_str()));
   }
-  std::lock_guard lock(mutex_);
   ECCL_ASSIGN(const Page lines, page(own));
   auto* const first = reinterpret_cast<lanes::AbortLine*>(lines.host);
   std::lock_guard aborting(aborting_);
@@ -185,10 +184,13 @@ Status Neighbourhood::reach(int rank) {
   return {};
 }
 
-/// Under the mutex.
+/// Without the mutex, which engines take, too: the driver may wait for a stream that waits for an engine.
 Result<Neighbourhood::Page> Neighbourhood::page(Gpu& gpu) {
   ECCL_ASSIGN(const Pinned page, gpu.pin(kPageBytes));
-  pages_.emplace_back(&gpu, page);
+  {
+    std::lock_guard lock(mutex_);
+    pages_.emplace_back(&gpu, page);
+  }
   Address device = 0;
   ECCL_TRY(gpu.driver().check(gpu.driver().cuMemHostGetDevicePointer(&device, page.memory, 0),
                               "cuMemHostGetDevicePointer", "on %s", gpu.name().c_str()));
@@ -216,9 +218,15 @@ void Neighbourhood::abort() {
 }
 
 Result<ReportPlace> Neighbourhood::begin(const Entry& entry) {
-  ReportPlace place;
-  std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
   Gpu& gpu = *gpus_[static_cast<size_t>(entry.rank)];
+  while (reports_.empty()) {
+    lock.unlock();
+    ECCL_ASSIGN(const Page more, page(gpu));
+    lock.lock();
+    for (size_t at = 0; at + sizeof(lanes::Report) <= kPageBytes; at += sizeof(lanes::Report))
+      reports_.push_back({reinterpret_cast<lanes::Report*>(more.host + at), more.device + at});
+  }
   for (const auto& [report, other] : outstanding_) {
     // Number 0 waits for one rank alone, which may be through with it.
     if (entry.number == 0 || other.rank == entry.rank || other.launch == entry.launch ||
@@ -233,12 +241,7 @@ Result<ReportPlace> Neighbourhood::begin(const Entry& entry) {
         entry.rank, static_cast<unsigned long long>(entry.number), other.rank,
         static_cast<void*>(other.queue.stream), gpu.name().c_str(), static_cast<void*>(entry.queue.stream));
   }
-  if (reports_.empty()) {
-    ECCL_ASSIGN(const Page more, page(gpu));
-    for (size_t at = 0; at + sizeof(lanes::Report) <= kPageBytes; at += sizeof(lanes::Report))
-      reports_.push_back({reinterpret_cast<lanes::Report*>(more.host + at), more.device + at});
-  }
-  place = reports_.back();
+  const ReportPlace place = reports_.back();
   reports_.pop_back();
   *place.host = lanes::Report{};
   place.host->awaited = -1;

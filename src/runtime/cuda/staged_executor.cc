@@ -42,6 +42,11 @@ Status StagedExecutor::admit(const void* address) const {
   return {};
 }
 
+const void* StagedExecutor::streamOf(const void* handle) const {
+  static thread_local char own;
+  return reinterpret_cast<uintptr_t>(handle) == kPerThreadHandle ? &own : handle;
+}
+
 Status StagedExecutor::refuseCapture(NativeStream stream, const char* what) const {
   ECCL_ASSIGN(const Capture capture, captureOf(gpu_, stream));
   if (!capture.goesOn()) return {};

@@ -31,6 +31,7 @@ class StagedExecutor : public Executor {
   const void* place() const override { return &gpu_; }
   int number() const override { return gpu_.ordinal(); }
   std::string pciAddress() const override { return gpu_.pciAddress(); }
+  const void* streamOf(const void* handle) const override;
   /// A Run waits for the stream itself: `reached` is called at once, and there is no gate.
   Result<std::unique_ptr<StreamGate>> enter(void* stream, std::span<Work* const> works,
                                             std::function<void()> reached) override;

@@ -23,6 +23,16 @@ void forEngines(std::span<const StreamItem> items, Visit&& visit) {
   }
 }
 
+/// What an executor has to know of Runs that enter its stream. They have their numbers.
+std::vector<Work*> worksOf(const std::vector<StreamItem>& items) {
+  std::vector<Work*> works;
+  for (const StreamItem& item : items) {
+    item.run->decide();
+    works.push_back(item.run.get());
+  }
+  return works;
+}
+
 /// Those of this process.
 struct AllStreams {
   static AllStreams& get() {
@@ -39,8 +49,7 @@ struct AllStreams {
 
 }  // namespace
 
-Stream::Stream(std::shared_ptr<Executor> executor, void* native)
-    : executor_(std::move(executor)), native_(native) {
+Stream::Stream(std::optional<void*> native) : native_(native) {
   AllStreams& all = AllStreams::get();
   std::lock_guard lock(all.mutex);
   all.streams.insert(this);
@@ -52,16 +61,16 @@ Stream::~Stream() {
   all.streams.erase(this);
 }
 
-std::shared_ptr<Stream> nativeStream(const std::shared_ptr<Executor>& executor, void* native) {
+std::shared_ptr<Stream> nativeStream(const Executor& executor, void* native) {
   static std::mutex mutex;
-  static auto* const known = new std::map<std::pair<const void*, void*>, std::weak_ptr<Stream>>;
+  static auto* const known = new std::map<std::pair<const void*, const void*>, std::weak_ptr<Stream>>;
   std::lock_guard lock(mutex);
-  const auto key = std::make_pair(executor->place(), native);
+  const auto key = std::make_pair(executor.place(), executor.streamOf(native));
   if (const auto found = known->find(key); found != known->end()) {
     if (std::shared_ptr<Stream> stream = found->second.lock()) return stream;
   }
   std::erase_if(*known, [](const auto& each) { return each.second.expired(); });  // of streams that are gone
-  auto stream = std::make_shared<Stream>(executor, native);
+  auto stream = std::make_shared<Stream>(native);
   known->emplace(key, stream);
   return stream;
 }
@@ -70,40 +79,26 @@ void submit(std::span<const StreamItem> items) {
   forEngines(items, [](Engine& engine, auto runs) { engine.submit(runs); });
 }
 
-/// What an executor has to know of Runs that enter its stream.
-Result<std::vector<Work*>> Stream::worksOf(const std::vector<StreamItem>& items) const {
-  std::vector<Work*> works;
+Status Stream::prepare(const std::vector<StreamItem>& items) const {
+  if (!native_) return {};
   for (const StreamItem& item : items) {
     Run& run = *item.run;
+    run.places = run.holds.load(std::memory_order_relaxed);
     PreMul& preMul = run.call.preMul;
     const void* const scalar = std::exchange(preMul.scalar, nullptr);
-    run.decide();
-    if (run.state == nullptr) run.places = run.holds.load(std::memory_order_relaxed);
-    // Not this stream's, which is that of the communicator that used it first.
-    if (scalar != nullptr && !run.executor->takesScalar(run, scalar)) {
-      if (const Status read = executor_->read(native_, preMul.immediate, scalar, sizeOf(preMul.type));
-          !read.ok()) {
-        preMul.scalar = scalar;  // who asks again gets the same answer
-        return read;
-      }
-      run.decide();
-    }
-    works.push_back(&run);
+    run.decide();  // without it
+    if (scalar != nullptr && !run.executor->takesScalar(run, scalar))
+      ECCL_TRY(run.executor->read(*native_, preMul.immediate, scalar, sizeOf(preMul.type)));
   }
-  return works;
+  return {};
 }
 
 Status Stream::announce(const std::vector<StreamItem>& items) const {
-  if (executor_ == nullptr) return {};
-  ECCL_ASSIGN(const std::vector<Work*> works, worksOf(items));
-  return executor_->announce(works);
+  return native_ ? items.front().run->executor->announce(worksOf(items)) : Status();
 }
 
-// What is wrong is append()'s to say.
 bool Stream::mayWait(const std::vector<StreamItem>& items) const {
-  if (executor_ == nullptr) return false;
-  const auto works = worksOf(items);
-  return works.ok() && executor_->mayWait(native_, *works);
+  return native_ && items.front().run->executor->mayWait(*native_, worksOf(items));
 }
 
 Status Stream::append(std::vector<StreamItem> items) {
@@ -114,17 +109,17 @@ Status Stream::append(std::vector<StreamItem> items) {
     // The Run keeps stream and batch alive: a destroyed handle must not take the queue away from under it.
     item.run->onDone.push_back([self = shared_from_this(), batch](Run& run) { self->onRunDone(*batch, run); });
   }
-  if (executor_ != nullptr) {
+  if (native_) {
     // It may be there already, and release Runs that are not submitted yet: the engine knows that.
-    ECCL_ASSIGN(const std::vector<Work*> works, worksOf(batch->items));
-    ECCL_ASSIGN(batch->gate, executor_->enter(native_, works, [batch] { onTurn(*batch); }));
+    Executor& executor = *batch->items.front().run->executor;
+    ECCL_ASSIGN(batch->gate, executor.enter(*native_, worksOf(batch->items), [batch] { onTurn(*batch); }));
   }
   std::lock_guard lock(mutex_);
   batches_.push_back(batch);
   idle_ = false;
   // If its turn has come already, its engines hear that as they are given the Runs.
-  const bool now = executor_ == nullptr ? batches_.size() == 1
-                                        : batch->turn.exchange(Batch::Turn::entered) == Batch::Turn::cameAtOnce;
+  const bool now =
+      native_ ? batch->turn.exchange(Batch::Turn::entered) == Batch::Turn::cameAtOnce : batches_.size() == 1;
   if (now)
     for (StreamItem& item : batch->items) item.run->holds.fetch_sub(1, std::memory_order_relaxed);
   return {};
@@ -151,7 +146,7 @@ void Stream::onRunDone(Batch& batch, Run& run) {
       finished.push_back(std::move(batches_.front()));
       batches_.pop_front();
     }
-    if (!finished.empty() && !batches_.empty() && executor_ == nullptr) next = batches_.front();
+    if (!finished.empty() && !batches_.empty() && !native_) next = batches_.front();
     idle_ = batches_.empty() && error_.ok();
   }
   for (const auto& each : finished) each->gate.reset();

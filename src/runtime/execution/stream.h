@@ -9,6 +9,7 @@
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include "runtime/execution/engine.h"
@@ -38,12 +39,15 @@ struct HeldUp {
 /// on.
 class Stream : public std::enable_shared_from_this<Stream> {
  public:
-  Stream() : Stream(nullptr, nullptr) {}
-  /// Stands for `native`, a stream of the caller's for the executor's kind of memory. A batch begins when
-  /// `native` has come to it; `native` goes on when the batch is done.
-  Stream(std::shared_ptr<Executor> executor, void* native);
+  Stream() : Stream(std::nullopt) {}
+  /// Stands for `native`, a stream of the caller's for the kind of memory that its Runs' executors are for. A
+  /// batch begins when `native` has come to it; `native` goes on when the batch is done.
+  explicit Stream(std::optional<void*> native);
   ~Stream();
 
+  /// Before these Runs get their numbers: reads what they need of the executor's memory. Waits for all that a
+  /// native stream was given before. Error: that cannot be.
+  Status prepare(const std::vector<StreamItem>& items) const;
   /// Appends a batch of Runs that hold this stream (Run::holds), to be submitted to the engines next. When
   /// the batches before it are done, it takes one hold from each Run, and releases those that nothing holds
   /// any more: at once if there are none before. Error: there is no place in the native stream, and the Runs
@@ -76,15 +80,13 @@ class Stream : public std::enable_shared_from_this<Stream> {
     std::atomic<Turn> turn{Turn::entering};
   };
   HeldUp heldUpHere(const Engine& engine, uint64_t scope, uint64_t sequence);
-  Result<std::vector<Work*>> worksOf(const std::vector<StreamItem>& items) const;
   void onRunDone(Batch& batch, Run& run);
   static void onTurn(Batch& batch);
   static void release(Batch& batch);
   Status takeError();
   Status usable() const;
 
-  const std::shared_ptr<Executor> executor_;  // null: there is no native stream
-  void* const native_ = nullptr;
+  const std::optional<void*> native_;
   std::mutex mutex_;
   std::deque<std::shared_ptr<Batch>> batches_;
   Status error_;
@@ -94,7 +96,7 @@ class Stream : public std::enable_shared_from_this<Stream> {
 
 /// What stands for `native`, one of the caller's streams for the executor's kind of memory: the same object for
 /// all communicators of this process while anything is queued there. Any thread.
-std::shared_ptr<Stream> nativeStream(const std::shared_ptr<Executor>& executor, void* native);
+std::shared_ptr<Stream> nativeStream(const Executor& executor, void* native);
 
 /// Gives Runs to their engines, in this order.
 void submit(std::span<const StreamItem> items);

@@ -181,6 +181,10 @@ class Executor : public std::enable_shared_from_this<Executor> {
   virtual void quiesce(Work& work) = 0;
   /// What the caller's streams belong to (a CUDA context); null: there are none.
   virtual const void* place() const { return nullptr; }
+  /// Which of the caller's streams the handle means in this thread: the same address, the same stream.
+  virtual const void* streamOf(const void* handle) const { return handle; }
+  /// Whether it would carry this planned Run: see Work::carried.
+  virtual bool carries(const Work& /*work*/) const { return false; }
   /// Runs of one group are about to enter() several streams, these one of them: what they need of other ranks
   /// is asked for now, as those may need this rank's before they go on. Any thread; waits for nothing. Error:
   /// as enter().
@@ -191,9 +195,9 @@ class Executor : public std::enable_shared_from_this<Executor> {
   /// Takes the next place in `stream`, one of the caller's for memory of this kind (a cudaStream_t), for Runs
   /// that begin together; their views have plan and buffers, and their executors the same place(). `reached` is
   /// called once, by any thread, when they may begin: when all that the stream was given before is done, or at
-  /// once if advance() waits for that. Any thread; waits for nothing, but, the first time that a call is made,
-  /// for other ranks to make theirs, and for the device's driver, where this or another rank has memory to
-  /// show.
+  /// once if advance() waits for that. Any thread; waits for nothing, but, the first time that a call is made
+  /// that is carried, for other ranks to make theirs, and for the device's driver, where this or another rank
+  /// has memory to show.
   virtual Result<std::unique_ptr<StreamGate>> enter(void* stream, std::span<Work* const> works,
                                                     std::function<void()> reached) = 0;
   /// Whether Runs like this read an operator's scalar themselves, in the executor's memory, when their turn in
