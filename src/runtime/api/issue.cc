@@ -85,7 +85,9 @@ Status Issue::plan(const GroupCalls& group) {
       for (const auto& stream : its.streams[call]) batches_.add(stream, its.items[call]);
     }
   }
-  return batches_.prepare();
+  const Status prepared = batches_.prepare();
+  for (const Calls& its : all_) its.use->communicator->orFault(prepared).ignore();  // it is returned
+  return prepared;
 }
 
 Status Issue::number() {
@@ -93,6 +95,7 @@ Status Issue::number() {
     auto list = communicators();
     std::sort(list.begin(), list.end());
     for (const auto& each : list) held_.push_back(each->holdCalls());
+    for (const auto& each : list) ECCL_TRY(each->usable());  // to prepare the calls may have taken long
     while (numbered_ < all_.size()) {
       const Calls& next = all_[numbered_++];  // counts even if it fails half-way
       ECCL_TRY(next.use->communicator->number(next.items));

@@ -137,6 +137,8 @@ class Communicator final : public transport::ControlHandler,
   /// their numbers; but not if an executor carries some, whose streams may wait for other ranks meanwhile.
   /// Error: another rank has made a different call; the communicator has failed then.
   Status number(const std::vector<StreamItem>& items);
+  /// The status of a call that has no number yet. Where a device has failed, the communicator has, too.
+  Status orFault(Status why);
   /// Makes a validated call when its turn in `stream` has come: plan() and number() of one call. Returns when
   /// it is queued. If an error comes after it has its number, the communicator has failed.
   Status enqueue(Call call, Stream& stream);

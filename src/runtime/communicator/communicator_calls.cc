@@ -7,15 +7,19 @@
 
 namespace eccl::runtime {
 
+// No argument is wrong where a device fails: this rank cannot go on, and the others must not wait for it.
+Status Communicator::orFault(Status why) {
+  if (why.code() == Code::device) fault(why, true);
+  return why;
+}
+
 Status Communicator::plan(Run& run, Call call, bool callerBlocked) {
   const UsedBuffers buffers = buffersOf(call, rank_, ranks_);
   const auto executor = engine_.executors().of(buffers.send, buffers.receive);
   if (!executor.ok()) {
     const Status why = Status::error(executor.status().code(), "%s on rank %d: %s", nameOf(call.collective),
                                      rank_, executor.status().message().c_str());
-    // No argument is wrong then: this rank cannot go on, and the others must not wait for it.
-    if (why.code() == Code::device) fault(why, true);
-    return why;
+    return orFault(why);
   }
   run.executor = *executor;
   ECCL_ASSIGN(run.plan, planner_->plan(call));
@@ -92,8 +96,9 @@ Status Communicator::enqueue(Call call, Stream& stream) {
   ECCL_TRY(plan(run, std::move(call), options_.blocking && &stream == defaultStream_.get()));
   if (device() != nullptr) {
     lock.unlock();
-    ECCL_TRY(stream.prepare({item}));
+    ECCL_TRY(orFault(stream.prepare({item})));
     lock.lock();
+    ECCL_TRY(usable());  // that may have taken long
   }
   // From its number on the other ranks count on the call.
   const Status status = guarded(apiNameOf(run.call.collective), [&]() -> Status {
