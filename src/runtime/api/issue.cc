@@ -11,11 +11,6 @@ void Batches::add(const std::shared_ptr<Stream>& stream, StreamItem item) {
   batch->second.push_back(std::move(item));
 }
 
-Status Batches::prepare() const {
-  for (const auto& [stream, batch] : batches_) ECCL_TRY(stream->prepare(batch));
-  return {};
-}
-
 Status Batches::announce() const {
   for (const auto& [stream, batch] : batches_) ECCL_TRY(stream->announce(batch));
   return {};
@@ -82,12 +77,13 @@ Status Issue::plan(const GroupCalls& group) {
     ECCL_TRY(pairSelfSends(its));
     ECCL_ASSIGN(its.items, its.use->communicator->plan(std::move(its.calls), its.streams));
     for (size_t call = 0; call < its.items.size(); ++call) {
-      for (const auto& stream : its.streams[call]) batches_.add(stream, its.items[call]);
+      for (const auto& stream : its.streams[call]) {
+        ECCL_TRY(its.use->communicator->orFault(stream->prepare(*its.items[call].run)));
+        batches_.add(stream, its.items[call]);
+      }
     }
   }
-  const Status prepared = batches_.prepare();
-  for (const Calls& its : all_) its.use->communicator->orFault(prepared).ignore();  // it is returned
-  return prepared;
+  return {};
 }
 
 Status Issue::number() {

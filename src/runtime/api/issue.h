@@ -15,8 +15,6 @@ namespace eccl::runtime {
 class Batches {
  public:
   void add(const std::shared_ptr<Stream>& stream, StreamItem item);
-  /// Before they have numbers. Error: Stream::prepare()'s.
-  Status prepare() const;
   /// Gives it to them. Error: Stream::append()'s.
   Status append();
   /// The same in advance, as far as other ranks need to know. Error: as append().

@@ -96,7 +96,7 @@ Status Communicator::enqueue(Call call, Stream& stream) {
   ECCL_TRY(plan(run, std::move(call), options_.blocking && &stream == defaultStream_.get()));
   if (device() != nullptr) {
     lock.unlock();
-    ECCL_TRY(orFault(stream.prepare({item})));
+    ECCL_TRY(orFault(stream.prepare(run)));
     lock.lock();
     ECCL_TRY(usable());  // that may have taken long
   }

@@ -79,18 +79,14 @@ void submit(std::span<const StreamItem> items) {
   forEngines(items, [](Engine& engine, auto runs) { engine.submit(runs); });
 }
 
-Status Stream::prepare(const std::vector<StreamItem>& items) const {
+Status Stream::prepare(Run& run) const {
   if (!native_) return {};
-  for (const StreamItem& item : items) {
-    Run& run = *item.run;
-    run.places = run.holds.load(std::memory_order_relaxed);
-    PreMul& preMul = run.call.preMul;
-    const void* const scalar = std::exchange(preMul.scalar, nullptr);
-    run.decide();  // without it
-    if (scalar != nullptr && !run.executor->takesScalar(run, scalar))
-      ECCL_TRY(run.executor->read(*native_, preMul.immediate, scalar, sizeOf(preMul.type)));
-  }
-  return {};
+  run.places = run.holds.load(std::memory_order_relaxed);
+  PreMul& preMul = run.call.preMul;
+  const void* const scalar = std::exchange(preMul.scalar, nullptr);
+  run.decide();  // without it
+  if (scalar == nullptr || run.executor->takesScalar(run, scalar)) return {};
+  return run.executor->read(*native_, preMul.immediate, scalar, sizeOf(preMul.type));
 }
 
 Status Stream::announce(const std::vector<StreamItem>& items) const {

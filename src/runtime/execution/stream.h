@@ -45,9 +45,9 @@ class Stream : public std::enable_shared_from_this<Stream> {
   explicit Stream(std::optional<void*> native);
   ~Stream();
 
-  /// Before these Runs get their numbers: reads what they need of the executor's memory. Waits for all that a
-  /// native stream was given before. Error: that cannot be.
-  Status prepare(const std::vector<StreamItem>& items) const;
+  /// Before the Run gets its number: reads what it needs of the executor's memory. Waits for all that a native
+  /// stream was given before. Error: Executor::read()'s.
+  Status prepare(Run& run) const;
   /// Appends a batch of Runs that hold this stream (Run::holds), to be submitted to the engines next. When
   /// the batches before it are done, it takes one hold from each Run, and releases those that nothing holds
   /// any more: at once if there are none before. Error: there is no place in the native stream, and the Runs
