@@ -28,7 +28,7 @@ class Handler final : public DiagnosisHandler, public CirclesHandler, public Eng
   void onCircle(const Status&) override { ++circles; }
   std::vector<int> neededBy(const Run&) const override { return {1}; }
   void onMismatch(Run&, int, const LaneState&) override {}
-  void onPeerFailed(Run&, int, const std::string&) override {}
+  void onPeerFailed(Run&, int, const transport::Breakage&) override {}
   void onPeerGone(int, const std::string&) override {}
   void onStall(Run&, Duration, const Awaited&) override {}
   void onDriverFailed(const Status&) override {}

@@ -105,7 +105,7 @@ class UnixPath : public Path, public ReadyHandler {
       out_.insert(out_.end(), static_cast<const char*>(data), static_cast<const char*>(data) + length);
   }
   bool writing() const { return !out_.empty(); }
-  void breakOff(const std::string& why) {
+  void breakOff(const Breakage& why) {
     if (!socket_) return;
     storeRelease(peerPoison_, 1u);
     afterSleep();
@@ -136,7 +136,10 @@ class UnixPath : public Path, public ReadyHandler {
       const ssize_t got =
           socket_.system().recv(socket_.get(), to, std::min(missing, transport_.context.bytesPerCall));
       if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
-      if (got <= 0) return breakOff(got == 0 ? "the peer closed the connection" : std::strerror(errno));
+      if (got <= 0) {
+        return breakOff({got == 0 ? "the peer closed the connection" : std::strerror(errno),
+                         got == 0 || errno == ECONNRESET});
+      }
       got_ += static_cast<size_t>(got);
       if (got_ == sizeof frame_ && frame_.kind == Kind::poison) {
         storeRelease(peerPoison_, 1u);
@@ -144,7 +147,7 @@ class UnixPath : public Path, public ReadyHandler {
         return afterSleep();
       }
       if (got_ == sizeof frame_ && (target_ = take(frame_)) == nullptr)
-        return breakOff("it sent a frame that cannot be");
+        return breakOff({"it sent a frame that cannot be"});
       if (got_ < sizeof frame_ + frame_.length) continue;
       taken(frame_);
       got_ = 0;
@@ -154,7 +157,7 @@ class UnixPath : public Path, public ReadyHandler {
   UnixTransport& transport_;
   const RingMemory memory_;
   Fd socket_;
-  const std::function<void(const std::string&)> onBroken_;
+  const std::function<void(const Breakage&)> onBroken_;
   uint32_t* const peerPoison_;
   std::vector<char> out_;
   Frame frame_{};

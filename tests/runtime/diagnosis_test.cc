@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cerrno>
+
 #include "runtime/communicator/diagnosis.h"
 #include "runtime/executor/host_executor.h"
 #include "virtual/virtual_system.h"
@@ -13,6 +15,7 @@ using namespace std::chrono_literals;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::SizeIs;
 
 class Handler final : public DiagnosisHandler {
  public:
@@ -65,9 +68,28 @@ class BrokenConnection : public ::testing::Test {
 
 TEST_F(BrokenConnection, OfACallBecomesTheFaultSoon) {
   runtime::Run run;
-  diagnosis_.onPeerFailed(run, 20, "it is gone");
+  diagnosis_.onPeerFailed(run, 20, {"it is gone"});
   EXPECT_THAT(after(299ms), IsEmpty());
   EXPECT_THAT(after(1ms), ElementsAre(HasSubstr("rank 20 failed during")));
+}
+
+// The peer has 300 ms for the cause as well, and its word of it takes time to get here.
+TEST_F(BrokenConnection, ThatThePeerEndedBecomesTheFaultLater) {
+  runtime::Run run;
+  diagnosis_.onPeerFailed(run, 20, transport::Breakage::ofSocket("receiving from it", 0));
+  EXPECT_THAT(after(599ms), IsEmpty());
+  EXPECT_THAT(after(1ms), ElementsAre(HasSubstr("the peer closed the connection")));
+}
+
+TEST_F(BrokenConnection, IsNotHeldBackByOneThatThePeerEnded) {
+  runtime::Run run;
+  diagnosis_.onPeerFailed(run, 20, transport::Breakage::ofSocket("sending to it", EPIPE));
+  EXPECT_THAT(after(100ms), IsEmpty());
+  diagnosis_.onPeerFailed(run, 13, {"a cable is loose"});
+  diagnosis_.onPeerFailed(run, 14, {"another one, too"});
+  EXPECT_THAT(after(299ms), IsEmpty());
+  EXPECT_THAT(after(1ms), ElementsAre(HasSubstr("rank 13 failed during")));
+  EXPECT_THAT(after(1s), SizeIs(1));
 }
 
 TEST_F(BrokenConnection, OfAnIdlePeerIsNoNewsIfItsWordOfLeavingIsLate) {
@@ -88,7 +110,7 @@ TEST_F(BrokenConnection, OfAnIdlePeerBecomesTheFaultLater) {
 TEST_F(BrokenConnection, OfACallDoesNotWaitForTheGraceOfAnIdlePeer) {
   runtime::Run run;
   diagnosis_.onPeerGone(20, "it is gone");
-  diagnosis_.onPeerFailed(run, 20, "it is gone");
+  diagnosis_.onPeerFailed(run, 20, {"it is gone"});
   EXPECT_THAT(after(299ms), IsEmpty());
   EXPECT_THAT(after(1ms), ElementsAre(HasSubstr("rank 20 failed during")));
 }

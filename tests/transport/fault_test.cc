@@ -20,12 +20,12 @@ struct Decorated {
       return memory;
     };
     RingMemory outside = attached(lane);
-    path =
-        std::make_unique<FaultPath>(plan, clock, outside, lane, [this](const std::string& why) { cut = why; });
+    path = std::make_unique<FaultPath>(plan, clock, outside, lane,
+                                       [this](const Breakage& why) { cut = why.reason; });
     inside = attached(path->inner());
     attachRing(receiver, inside.get(), kShape, first, 0);
-    path->wrap(std::make_unique<MemoryPath>(MemoryPath::Between::threads, inside, PeerHeap(), &path->inner(), nullptr,
-                                            std::make_shared<Fd>(eventfdOf())));
+    path->wrap(std::make_unique<MemoryPath>(MemoryPath::Between::threads, inside, PeerHeap(), &path->inner(),
+                                            nullptr, std::make_shared<Fd>(eventfdOf())));
   }
   int eventfdOf() {
     EXPECT_TRUE(bell.open(System::real()).ok());

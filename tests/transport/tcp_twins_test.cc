@@ -28,7 +28,7 @@ struct Rank {
       made.fromLower = fromLower;
       made.reactor = &reactor;
       made.memory = mapPrivate(ringMemoryBytes(kRing)).take();
-      made.onBroken = [this](const std::string& why) { reason += why; };
+      made.onBroken = [this](const Breakage& why) { reason += why.reason; };
       made.bytesPerCall = bytesPerCall;
       formatRing(made.memory.get(), kRing, 0);
       return made;

@@ -28,9 +28,9 @@ struct Wire {
     wiring.socket = newSocket(system);
     wiring.reactor = &reactor;
     wiring.memory = mapPrivate(ringMemoryBytes(kShape)).take();
-    wiring.onBroken = [this](const std::string& why) {
+    wiring.onBroken = [this](const Breakage& why) {
       ++breaks;
-      reason = why;
+      reason = why.reason;
     };
     wiring.onWantsMore = [this] { ++wants; };
     wiring.bytesPerCall = bytesPerCall;

@@ -213,7 +213,7 @@ TEST(UcxMeeting, MayEndByADeath) {
     ASSERT_TRUE(setup.read(answer).ok());
     ReceiveEnd end;
     std::string broken;
-    auto path = setup.open(end, {socket, [&](const std::string& why) { broken = why; }, nullptr});
+    auto path = setup.open(end, {socket, [&](const Breakage& why) { broken = why.reason; }, nullptr});
     ASSERT_TRUE(path.ok()) << path.status().message();
     for (int i = 0; i < 1 << step; ++i) mine.worker->progress();
     processes[step]->end();

@@ -65,7 +65,7 @@ class UcxTwo : public ::testing::Test {
     ECCL_ASSIGN(words, readUcx(said, ucxVersion()));
     ECCL_TRY(sayUcx({kTheirEnd, address}, ucxVersion(), &answer));
     ECCL_TRY(setup.read(answer));
-    ECCL_ASSIGN(path, setup.open(end, {socket, [this](const std::string& why) { broken = why; }, nullptr}));
+    ECCL_ASSIGN(path, setup.open(end, {socket, [this](const Breakage& why) { broken = why.reason; }, nullptr}));
     return {};
   }
   /// The two workers have met, and the other one has an endpoint.

@@ -55,9 +55,9 @@ struct VerbsWire final : QueueUser {
     peerSocket = Fd(pair[1]);
     Stream mine = Fd(pair[0]);
     Opening opening{mine,
-                    [this](const std::string& why) {
+                    [this](const Breakage& why) {
                       ++breaks;
-                      reason = why;
+                      reason = why.reason;
                     },
                     {}};
     if (!kSends) landing = made.landing();

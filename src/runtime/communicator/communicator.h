@@ -208,8 +208,8 @@ class Communicator final : public transport::ControlHandler,
   void onMismatch(Run& run, int peer, const LaneState& lane) override {
     diagnosis_.onMismatch(run, peer, lane);
   }
-  void onPeerFailed(Run& run, int peer, const std::string& reason) override {
-    diagnosis_.onPeerFailed(run, peer, reason);
+  void onPeerFailed(Run& run, int peer, const transport::Breakage& why) override {
+    diagnosis_.onPeerFailed(run, peer, why);
   }
   void onPeerGone(int peer, const std::string& reason) override { diagnosis_.onPeerGone(peer, reason); }
   void onStall(Run& run, Duration stalled, const Awaited& awaited) override {

@@ -15,6 +15,8 @@ namespace {
 /// A broken data connection is a symptom. The control tree usually knows the cause a moment later; it gets this
 /// long to say so where a call waits.
 constexpr Duration kGrace = std::chrono::milliseconds(300);
+/// The peer that ended a connection tells why it did after kGrace, if it knows: that has to get here first.
+constexpr Duration kPeersGrace = 2 * kGrace;
 /// From here on a stall is worth a line in the log.
 constexpr Duration kWorthTelling = std::chrono::seconds(5);
 /// From here on it is worth a look whether calls wait for each other in a circle.
@@ -120,16 +122,18 @@ void Diagnosis::onMismatch(Run& run, int peer, const LaneState& lane) {
   // The peer knows its own call: let it say what it was. Its answer comes as a fault to all.
   sendComparison(peer, run.record, false);
   suspect(Status::error(
-      Code::invalidUsage,
-      "calls differ: %s, in %s, got a message of another call from %s (%s %llu, expected %llu)",
-      handler_.describe(rank_).c_str(), run.record.text().c_str(), handler_.describe(peer).c_str(),
-      lane.fault == LaneFault::length ? "length" : "signature", static_cast<unsigned long long>(lane.found),
-      static_cast<unsigned long long>(lane.expected)));
+              Code::invalidUsage,
+              "calls differ: %s, in %s, got a message of another call from %s (%s %llu, expected %llu)",
+              handler_.describe(rank_).c_str(), run.record.text().c_str(), handler_.describe(peer).c_str(),
+              lane.fault == LaneFault::length ? "length" : "signature",
+              static_cast<unsigned long long>(lane.found), static_cast<unsigned long long>(lane.expected)),
+          kGrace);
 }
 
-void Diagnosis::onPeerFailed(const Run& run, int peer, const std::string& reason) {
+void Diagnosis::onPeerFailed(const Run& run, int peer, const transport::Breakage& why) {
   suspect(Status::error(Code::remote, "%s failed during %s: %s (seen by rank %d)",
-                        handler_.describe(peer).c_str(), run.record.text().c_str(), reason.c_str(), rank_));
+                        handler_.describe(peer).c_str(), run.record.text().c_str(), why.reason.c_str(), rank_),
+          why.byPeer ? kPeersGrace : kGrace);
 }
 
 // A Run may be under way that has a connection with the peer. The peer may have left when it had done its part,
@@ -141,9 +145,10 @@ void Diagnosis::onPeerGone(int peer, const std::string& reason) {
   idle_.emplace(peer, Suspicion{system_.now() + idleGrace_, std::move(why)});
 }
 
-void Diagnosis::suspect(Status status) {
+void Diagnosis::suspect(Status status, Duration grace) {
   std::lock_guard lock(mutex_);
-  if (!suspicion_.has_value()) suspicion_ = Suspicion{system_.now() + kGrace, std::move(status)};
+  const TimePoint due = system_.now() + grace;
+  if (!suspicion_.has_value() || due < suspicion_->due) suspicion_ = Suspicion{due, std::move(status)};
 }
 
 void Diagnosis::tick() {

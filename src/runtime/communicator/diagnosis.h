@@ -78,7 +78,7 @@ class Diagnosis {
   std::vector<int> neededBy(const Run& run) const;
   /// See EngineHandler. By the driver.
   void onMismatch(Run& run, int peer, const LaneState& lane);
-  void onPeerFailed(const Run& run, int peer, const std::string& reason);
+  void onPeerFailed(const Run& run, int peer, const transport::Breakage& why);
   void onPeerGone(int peer, const std::string& reason);
   void onStall(Run& run, Duration stalled, const Awaited& awaited);
   /// To be called at least every 100 ms, by one thread: a symptom that has waited long enough without a cause
@@ -112,8 +112,8 @@ class Diagnosis {
   // The call of a rank needs a part of all others.
   bool needsAll(const CallRecord& record) const;
   // A broken connection is a symptom; the control tree usually knows the cause a moment later. tick() makes a
-  // fault of the suspicion if no cause has come by then.
-  void suspect(Status status);
+  // fault of the suspicion if no cause has come by then, after `grace`.
+  void suspect(Status status, Duration grace);
   // The peer has, or a rank between it and this one has, so that its word of leaving cannot arrive.
   bool mayHaveLeft(int peer) const;
   // A finalized rank makes no more calls: the error for a rank that is stuck in a call that this one never

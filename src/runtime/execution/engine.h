@@ -42,7 +42,7 @@ class EngineHandler {
   virtual void onMismatch(Run& run, int peer, const LaneState& lane) = 0;
   /// A lane found its peer failed or unreachable. The Run does not go on, and may be told of again until it is
   /// ended by Engine::fail().
-  virtual void onPeerFailed(Run& run, int peer, const std::string& reason) = 0;
+  virtual void onPeerFailed(Run& run, int peer, const transport::Breakage& why) = 0;
   /// A connection did, for which no lane waited.
   virtual void onPeerGone(int peer, const std::string& reason) = 0;
   /// Nothing has moved in `run` for `stalled`.

@@ -15,10 +15,11 @@ namespace {
 constexpr int kBudget = 16;
 
 /// What this rank knows of the peer at one of the program's connections, whose poison word is set.
-std::string whyPoisoned(const Run& run, int connection) {
-  std::string known;  // the connections of a carried Run are its executor's
-  if (!run.carried) known = run.plan->connections[static_cast<size_t>(connection)]->failure().message();
-  return known.empty() ? "it has failed or aborted" : known;
+transport::Breakage whyPoisoned(const Run& run, int connection) {
+  const transport::Breakage itsWord("it has failed or aborted");
+  if (run.carried) return itsWord;  // its connections are its executor's
+  const transport::Connection& failed = *run.plan->connections[static_cast<size_t>(connection)];
+  return failed.failure().ok() ? itsWord : failed.breakage();
 }
 
 }  // namespace
@@ -148,7 +149,7 @@ void Engine::startLane(Run& run, int lane) {
     // A failed connection may have a path: the lane takes what the peer left there, and fails if it needs more.
     if (connection.path() == nullptr) {
       if (connection.state() == transport::Connection::State::failed)
-        handler_.onPeerFailed(run, connection.peer(), connection.failure().message());
+        handler_.onPeerFailed(run, connection.peer(), connection.breakage());
       return;
     }
     if (!connection.serves(run.tickets[static_cast<size_t>(c)])) return;
@@ -237,10 +238,10 @@ void Engine::laneFailed(Run& run, int lane) {
   } else if (state.fault == LaneFault::poisoned) {
     handler_.onPeerFailed(run, peer, whyPoisoned(run, state.faultConnection));
   } else {
-    handler_.onPeerFailed(run, peer,
-                          state.fault == LaneFault::epoch
-                              ? "it sent a message of an earlier life of the communicator"
-                              : "it sent a reference to memory it has not shown");
+    handler_.onPeerFailed(
+        run, peer,
+        {state.fault == LaneFault::epoch ? "it sent a message of an earlier life of the communicator"
+                                         : "it sent a reference to memory it has not shown"});
   }
 }
 

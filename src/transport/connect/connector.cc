@@ -32,7 +32,7 @@ struct Connector::Implementation {
                   if (std::find(pending.begin(), pending.end(), &link) == pending.end())
                     pending.push_back(&link);
                 },
-                [this](Link& link, const std::string& reason) { broke(link, reason); }},
+                [this](Link& link, const Breakage& why) { broke(link, why); }},
         threads(options.identity, reactor.sharedDoorbell()) {}
 
   Link* make(const ConnectionId& id);
@@ -45,7 +45,7 @@ struct Connector::Implementation {
   void addSocket(const ConnectionId& id, Incoming& incoming);
   bool busy() const;
   void checkRails();
-  void broke(Link& link, const std::string& reason);
+  void broke(Link& link, const Breakage& why);
   void died(int rank, const std::string& reason);
   void report(int rank, const std::string& what, const std::string& reason);
 
@@ -283,13 +283,14 @@ TimePoint Connector::nextDeadline() const {
 }
 
 // A path's socket broke, or a peer went away in the middle of setting up.
-void Connector::Implementation::broke(Link& link, const std::string& reason) {
+void Connector::Implementation::broke(Link& link, const Breakage& why) {
   link.connection.markPeerGone();
+  if (why.byPeer) link.connection.markEndedByPeer();
   const char* path = link.connection.path() != nullptr ? link.connection.path()->name() : "unfinished";
   const std::string what =
-      format("the %s connection from %s broke: %s", path, link.text().c_str(), reason.c_str());
+      format("the %s connection from %s broke: %s", path, link.text().c_str(), why.reason.c_str());
   link.abandon(Status::error(Code::remote, "%s", what.c_str()));
-  report(link.connection.peer(), what, reason);
+  report(link.connection.peer(), what, why.reason);
 }
 
 // The process is gone: all its connections are, also those that never had a word to say.

@@ -31,7 +31,7 @@ struct LinkContext {
   /// A link that was not pending() is.
   std::function<void(Link& link)> onPending;
   /// The peer is gone. Called last: it may end in Connector::poison().
-  std::function<void(Link& link, const std::string& reason)> onBroken;
+  std::function<void(Link& link, const Breakage& why)> onBroken;
 
   std::string describe(int rank) const { return transports.describe(rank); }
 };
@@ -68,8 +68,7 @@ class Link : public ReadyHandler {
   void fail(Code code, const std::string& why);
   /// For a path that takes what it wants of `socket`.
   Opening opening(Stream& socket) {
-    return {socket, [this](const std::string& reason) { context_.onBroken(*this, reason); },
-            [this] { widen(); }};
+    return {socket, [this](const Breakage& why) { context_.onBroken(*this, why); }, [this] { widen(); }};
   }
 
   LinkContext& context_;

@@ -128,7 +128,7 @@ void OutgoingLink::lookAtCall() {
     case ThreadCall::State::refused:
       return fail(Code::remote, "the peer refused: " + call_->why);
     case ThreadCall::State::gone:
-      return context_.onBroken(*this, "the peer left while the connection was being set up");
+      return context_.onBroken(*this, {"the peer left while the connection was being set up", true});
   }
 }
 
@@ -284,7 +284,7 @@ void OutgoingLink::onReady(uint32_t) {
   if (!answer.ok()) {
     // The acceptor answers before it hangs up, so it is gone.
     hangUp();
-    return context_.onBroken(*this, answer.status().message());
+    return context_.onBroken(*this, {answer.status().message(), true});
   }
   if (*answer) onAnswer(**answer);
 }
@@ -341,7 +341,7 @@ Result<std::unique_ptr<Path>> OutgoingLink::makePath() {
     formatRing(memory.get(), transport.ring, transport.firstMessage);
     transport.attach(outer, memory.get());
     decorator = std::make_unique<FaultPath>(*faults, *context_.options.system, memory, outer,
-                                            [this](const std::string& why) { context_.onBroken(*this, why); });
+                                            [this](const Breakage& why) { context_.onBroken(*this, why); });
   }
   Stream socket = socket_.take();
   const bool local = entry().reach == Reach::host;

@@ -23,6 +23,7 @@
 
 #include "base/status.h"
 #include "program/slot_ring.h"
+#include "transport/core/breakage.h"
 #include "transport/core/device_flow.h"
 #include "transport/core/link_report.h"
 #include "transport/core/socket_report.h"
@@ -161,6 +162,8 @@ class Connection {
   State state() const { return state_; }
   /// Why it failed: names the peer, the path and what to do.
   const Status& failure() const { return failure_; }
+  /// The same, as what broke it.
+  Breakage breakage() const { return {failure_.message(), endedByPeer_}; }
   /// Not null when ready. After a failure it may be there or not.
   Path* path() const { return path_.get(); }
 
@@ -189,6 +192,7 @@ class Connection {
     failure_ = std::move(why);
     state_ = State::failed;
   }
+  void markEndedByPeer() { endedByPeer_ = true; }
   /// Sets the word by which this side's lanes see that the peer is gone.
   void markPeerGone() {
     if (sends_ && sendEnd.control != nullptr) storeRelease(&sendEnd.control->receiverPoison, 1u);
@@ -200,6 +204,7 @@ class Connection {
   const bool sends_;
   State state_ = State::connecting;
   Status failure_;
+  bool endedByPeer_ = false;
   std::unique_ptr<Path> path_;
   uint64_t issued_ = 0, serving_ = 0;
 };

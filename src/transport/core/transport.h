@@ -125,7 +125,7 @@ struct Opening {
   Stream& socket;
   /// The path calls it once, when the connection breaks, as the last thing it does in a call. The path may be
   /// poisoned meanwhile, not destroyed.
-  std::function<void(const std::string& reason)> onBroken;
+  std::function<void(const Breakage& why)> onBroken;
   /// For a path of the sender that takes further sockets, or has flows that can be moved: to be called once,
   /// when that is worth while.
   std::function<void()> onWantsMore;

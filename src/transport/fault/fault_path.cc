@@ -6,7 +6,7 @@
 namespace eccl::transport {
 
 FaultPath::FaultPath(const FaultPlan& plan, System& system, RingMemory memory, SendEnd& outer,
-                     std::function<void(const std::string&)> onCut)
+                     std::function<void(const Breakage&)> onCut)
     : plan_(plan),
       system_(system),
       memory_(std::move(memory)),

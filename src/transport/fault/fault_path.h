@@ -22,7 +22,7 @@ class FaultPath final : public Path {
  public:
   /// `outer` is the lane's end, attached to `memory`.
   FaultPath(const FaultPlan& plan, System& system, RingMemory memory, SendEnd& outer,
-            std::function<void(const std::string&)> onCut);
+            std::function<void(const Breakage&)> onCut);
   /// The end that the real path serves. To be attached to its ring before wrap().
   SendEnd& inner() { return inner_; }
   /// Takes the real path, which serves inner(). Once, before the first kick().
@@ -75,7 +75,7 @@ class FaultPath final : public Path {
   SendEnd& outer_;
   SendEnd inner_;
   std::unique_ptr<Path> path_;
-  const std::function<void(const std::string&)> onCut_;
+  const std::function<void(const Breakage&)> onCut_;
   uint64_t first_, random_;
   Way messages_, credits_;
 };

@@ -8,9 +8,9 @@
 #include <cerrno>
 #include <cstring>
 
+#include "transport/messages/message_frame.h"
 #include "transport/net/rails.h"
 #include "transport/net/socket_ends.h"
-#include "transport/messages/message_frame.h"
 
 namespace eccl::transport {
 namespace {
@@ -139,13 +139,12 @@ bool TcpPath::sendRest(size_t subflow, const MessageFrame& frame, size_t* left) 
   return sent >= 0;
 }
 
-ssize_t TcpPath::receive(size_t subflow, iovec* parts, int count, std::string* why) {
+ssize_t TcpPath::receive(size_t subflow, iovec* parts, int count, Breakage* why) {
   msghdr message = messageOf(parts, count);
   const ssize_t got = subflows_[subflow].socket.receive(message);
   if (got > 0) return got;
   if (got < 0 && isTransient(errno)) return 0;
-  *why = got == 0 ? "the peer closed the connection"
-                  : format("receiving from it failed: %s", describeError(errno).c_str());
+  *why = Breakage::ofSocket("receiving from it", got == 0 ? 0 : errno);
   return got == 0 ? kClosed : -1;
 }
 
@@ -182,18 +181,18 @@ void TcpPath::watchFor(size_t subflow, uint32_t events) {
   if (Status status = reactor_->watch(one.socket.get(), events, &one); !status.ok()) breakOff(status.message());
 }
 
-void TcpPath::breakOff(const std::string& reason) {
+void TcpPath::breakOff(const Breakage& why) {
   if (!live()) return;
   storeRelease(peerPoison_, 1u);
   last_ = sockets();
   shut();
-  onBroken_(reason);
+  onBroken_(why);
 }
 
-void TcpPath::breakOff(size_t subflow, const std::string& reason) {
+void TcpPath::breakOff(size_t subflow, const Breakage& why) {
   if (!live()) return;
-  if (subflows() == 1) return breakOff(reason);
-  breakOff(format("%s (%s)", reason.c_str(), nameOf(subflow).c_str()));
+  if (subflows() == 1) return breakOff(why);
+  breakOff({format("%s (%s)", why.reason.c_str(), nameOf(subflow).c_str()), why.byPeer});
 }
 
 void TcpPath::onPeerPoison() {

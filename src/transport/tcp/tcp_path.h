@@ -52,7 +52,7 @@ class TcpPath : public Path {
     Reactor* reactor = nullptr;
     RingMemory memory;
     /// Called last in whatever found the break; may poison this path, not destroy it.
-    std::function<void(const std::string& reason)> onBroken;
+    std::function<void(const Breakage& why)> onBroken;
     std::function<void()> onWantsMore;  ///< Opening's; sender
     uint32_t partBytes = 32 << 10;      ///< TransportContext's; sender
     size_t bytesPerCall = SIZE_MAX;     ///< for tests: at most this many bytes per socket call
@@ -76,7 +76,7 @@ class TcpPath : public Path {
   /// Sends of a frame the last *left bytes, and takes those that went off it. False: broken, errno says why.
   bool sendRest(size_t subflow, const MessageFrame& frame, size_t* left);
   /// Bytes moved; 0: not now; less: broken, *why says how; kClosed: by the peer.
-  ssize_t receive(size_t subflow, iovec* parts, int count, std::string* why);
+  ssize_t receive(size_t subflow, iovec* parts, int count, Breakage* why);
   /// Something may have come that no event tells of: see Stream::pending().
   bool pending(size_t subflow) const { return subflows_[subflow].socket.pending(); }
 
@@ -113,9 +113,9 @@ class TcpPath : public Path {
     if (onWantsMore_) std::exchange(onWantsMore_, nullptr)();
   }
   /// The connection is broken: see Failure. Nothing happens if it is closed or poisoned already.
-  void breakOff(const std::string& reason);
+  void breakOff(const Breakage& why);
   /// The same, where one socket broke: of several it is named.
-  void breakOff(size_t subflow, const std::string& reason);
+  void breakOff(size_t subflow, const Breakage& why);
   /// The peer has said that it failed; what the sockets do from now on is no news.
   void onPeerPoison();
   /// This side has failed. What was written is still delivered; nothing is read or written any more.
@@ -138,7 +138,7 @@ class TcpPath : public Path {
   Stream first_;  // until open()
   Reactor* const reactor_;
   const RingMemory memory_;
-  const std::function<void(const std::string&)> onBroken_;
+  const std::function<void(const Breakage&)> onBroken_;
   std::function<void()> onWantsMore_;  // until it has been called
   const uint32_t partBytes_;
   const size_t bytesPerCall_;

@@ -36,7 +36,7 @@ void TcpReceiver::joined(size_t subflow) {
 }
 
 void TcpReceiver::receiveFrom(size_t subflow) {
-  std::string why;
+  Breakage why;
   if (!live() || !isOpen(subflow)) return;
   const bool goesOn = read(inboxes_[subflow], *this, subflow, &why);
   if (live() && inboxes_[subflow].leaves) return close(subflow);  // what else is there counts for nothing
@@ -57,7 +57,7 @@ bool TcpReceiver::lookAtTwin() {
   return carried;
 }
 
-bool TcpReceiver::receiveOver(TcpSender& twin, std::string_view begun, std::string* why) {
+bool TcpReceiver::receiveOver(TcpSender& twin, std::string_view begun, Breakage* why) {
   begun.copy(reinterpret_cast<char*>(twinsInbox_.stage) + twinsInbox_.staged, begun.size());
   twinsInbox_.staged += begun.size();
   twinsInbox_.twin = &twin;
@@ -65,7 +65,7 @@ bool TcpReceiver::receiveOver(TcpSender& twin, std::string_view begun, std::stri
 }
 
 // False: the socket is broken.
-bool TcpReceiver::read(Inbox& inbox, TcpPath& over, size_t subflow, std::string* why) {
+bool TcpReceiver::read(Inbox& inbox, TcpPath& over, size_t subflow, Breakage* why) {
   // The twin's last credits are read though this end is broken.
   for (int call = 0;
        (live() || inbox.twin != nullptr) && over.live() && (call < kCallsPerReady || over.pending(subflow));
@@ -106,7 +106,7 @@ void TcpReceiver::takeStage(Inbox& inbox) {
     }
     if (frame.kind == FrameKind::ask && credits_.onAsk(frame)) continue;
     if (inbox.twin != nullptr && frame.kind != FrameKind::message ? !inbox.twin->take(frame)
-                                                                       : !begin(inbox, frame))
+                                                                  : !begin(inbox, frame))
       break;
   }
   inbox.staged = static_cast<size_t>(stop - at);
@@ -192,7 +192,7 @@ void TcpReceiver::sendingFailed(int error) {
   if (std::exchange(failing_, true)) return;  // its last words ask for another credit
   lookAtTwin();
   for (size_t subflow = 0; subflow < subflows() && live(); ++subflow) receiveFrom(subflow);
-  breakOff(0, format("sending to it failed: %s", describeError(error).c_str()));
+  breakOff(0, Breakage::ofSocket("sending to it", error));
 }
 
 void TcpReceiver::endReceiving() {

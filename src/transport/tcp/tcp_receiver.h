@@ -17,10 +17,7 @@ class TcpReceiver final : public TcpPath {
  public:
   /// `end` is attached to the Wiring's memory and outlives the path.
   TcpReceiver(Wiring wiring, ReceiveEnd& end)
-      : TcpPath(std::move(wiring), &end.control->senderPoison),
-        end_(end),
-        assemblies_(end),
-        credits_(end) {
+      : TcpPath(std::move(wiring), &end.control->senderPoison), end_(end), assemblies_(end), credits_(end) {
     twins_->receiver = this;
   }
   ~TcpReceiver() override { twins_->receiver = nullptr; }
@@ -37,7 +34,7 @@ class TcpReceiver final : public TcpPath {
 
   /// Reads what has come over the twin's first socket, which begins with `begun`, for both. False: it is
   /// broken, *why says how.
-  bool receiveOver(TcpSender& twin, std::string_view begun, std::string* why);
+  bool receiveOver(TcpSender& twin, std::string_view begun, Breakage* why);
   /// What the twin tells of releases with the message that it is about to send.
   uint64_t tell() { return credits_.tell(); }
   /// Whether messages of the twin may go over the first socket: no credit has been sent in part.
@@ -67,7 +64,7 @@ class TcpReceiver final : public TcpPath {
   void joined(size_t subflow) override;
   void receiveFrom(size_t subflow);
   bool lookAtTwin();
-  bool read(Inbox& inbox, TcpPath& over, size_t subflow, std::string* why);
+  bool read(Inbox& inbox, TcpPath& over, size_t subflow, Breakage* why);
   void takeStage(Inbox& inbox);
   bool begin(Inbox& inbox, const MessageFrame& frame);
   void sendCredit();
@@ -76,8 +73,8 @@ class TcpReceiver final : public TcpPath {
   Assemblies assemblies_;
   std::deque<Inbox> inboxes_;  // by subflow
   Inbox twinsInbox_;           // of the twin's first socket
-  unsigned polls_ = 0;   // the first socket is looked at in some of them, where most comes over the twin's
-  size_t polled_ = 0;    // the socket besides the first that was looked at last
+  unsigned polls_ = 0;  // the first socket is looked at in some of them, where most comes over the twin's
+  size_t polled_ = 0;   // the socket besides the first that was looked at last
   CreditsDue credits_;
   MessageFrame credit_{};  // the last that was taken from there
   size_t creditLeft_ = 0;  // bytes of credit_ not yet sent

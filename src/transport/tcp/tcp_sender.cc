@@ -203,7 +203,7 @@ void TcpSender::rideOn() {
 
 void TcpSender::sendingFailed(size_t subflow, int error) {
   for (size_t i = 0; i < subflows() && live(); ++i) receiveCredits(i);  // the peer may have said why
-  breakOff(subflow, format("sending to it failed: %s", describeError(error).c_str()));
+  breakOff(subflow, Breakage::ofSocket("sending to it", error));
 }
 
 // Over the first socket, between two parts.
@@ -238,13 +238,13 @@ void TcpSender::receiveCredits(size_t subflow) {
   Outbox& box = outboxes_[subflow];
   if (TcpReceiver* const twin = twins_->receiver; subflow == 0 && fromLower_ && twin != nullptr) {
     const std::string_view begun(reinterpret_cast<const char*>(box.credits), std::exchange(box.creditBytes, 0));
-    std::string why;
+    Breakage why;
     if (!twin->receiveOver(*this, begun, &why)) breakOff(0, why);
     return;
   }
   iovec part{reinterpret_cast<std::byte*>(box.credits) + box.creditBytes, sizeof box.credits - box.creditBytes};
   const size_t asked = part.iov_len;
-  std::string why;
+  Breakage why;
   const ssize_t got = receive(subflow, &part, 1, &why);
   // The last credits come over the first socket, and may come later.
   if (got == kClosed && subflow > 0) return setAside(subflow);
@@ -288,7 +288,8 @@ bool TcpSender::release(const MessageFrame& frame) {
   return takeReleases(end_, frame.released, sentWhole(), creditOrder()) || refuse(frame);
 }
 
-// Of twins, credits come over two sockets, one of which is looked at rarely: an earlier one may come much later.
+// Of twins, credits come over two sockets, one of which is looked at rarely: an earlier one may come much
+// later.
 CreditOrder TcpSender::creditOrder() const {
   return twins_->receiver != nullptr ? CreditOrder::any : CreditOrder::asSent;
 }

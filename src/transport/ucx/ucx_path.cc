@@ -145,20 +145,19 @@ void UcxPath::tell(UcxWord word) {
 
 void UcxPath::onReady(uint32_t) {
   if (!live_) return;
-  std::string reason = listen();
-  if (reason.empty() || !live_) return;
+  const std::optional<Breakage> end = listen();
+  if (!end || !live_) return;
   lookForLastMessages();
-  if (live_) breakOff(reason);
+  if (live_) breakOff(*end);
 }
 
 /// Takes what has come over the socket; returns why it is the end of the connection, or nothing.
-std::string UcxPath::listen() {
+std::optional<Breakage> UcxPath::listen() {
   while (live_) {
     const ssize_t got =
         socket_.receive(reinterpret_cast<char*>(&heard_) + heardBytes_, sizeof heard_ - heardBytes_);
-    if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) return "";
-    if (got == 0) return "the peer closed the connection";
-    if (got < 0) return format("receiving from it failed: %s", describeError(errno).c_str());
+    if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) return {};
+    if (got <= 0) return Breakage::ofSocket("receiving from it", got == 0 ? 0 : errno);
     heardBytes_ += static_cast<size_t>(got);
     if (heardBytes_ < sizeof heard_) continue;
     heardBytes_ = 0;
@@ -167,7 +166,7 @@ std::string UcxPath::listen() {
                     static_cast<unsigned>(heard_.kind), static_cast<unsigned long long>(heard_.released));
     }
   }
-  return "";
+  return {};
 }
 
 bool UcxPath::take(const UcxWord& word) {
@@ -224,14 +223,14 @@ void UcxPath::later() {
   }
   // The peer may have said why.
   const std::string fault = std::exchange(fault_, "");
-  const std::string heard = listen();
-  if (live_) breakOff(heard.empty() ? fault : heard);
+  const std::optional<Breakage> heard = listen();
+  if (live_) breakOff(heard.value_or(fault));
 }
 
-void UcxPath::breakOff(const std::string& reason) {
+void UcxPath::breakOff(const Breakage& why) {
   storeRelease(peerPoison_, 1u);
   stop();
-  onBroken_(reason);
+  onBroken_(why);
 }
 
 void UcxPath::poison() {

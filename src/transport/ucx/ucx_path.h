@@ -51,7 +51,7 @@ class UcxPath : public Path, public UcxEnd, public ReadyHandler {
     UcxEndId mine = 0, theirs = 0;
     RingMemory memory;
     Stream socket;
-    std::function<void(const std::string& reason)> onBroken;  ///< Opening's
+    std::function<void(const Breakage& why)> onBroken;  ///< Opening's
   };
   /// Begins to watch the socket; needed before anything else. Error: see Poller. Not logged.
   Status open();
@@ -105,12 +105,12 @@ class UcxPath : public Path, public UcxEnd, public ReadyHandler {
   void end(UcxOperation& operation, ucs_status_t status, const char* what);
   static void onSent(void* request, ucs_status_t status, void* operation);
   static void onReceived(void* request, ucs_status_t status, size_t bytes, void* operation);
-  std::string listen();
+  std::optional<Breakage> listen();
   bool take(const UcxWord& word);
   void tellMet();
   void lookForLastMessages();
   void awaitMeeting();
-  void breakOff(const std::string& reason);
+  void breakOff(const Breakage& why);
   void stop();
 
   UcxWorker& worker_;
@@ -118,7 +118,7 @@ class UcxPath : public Path, public UcxEnd, public ReadyHandler {
   const UcxEndId mine_, theirs_;
   const RingMemory memory_;
   Stream socket_;
-  const std::function<void(const std::string& reason)> onBroken_;
+  const std::function<void(const Breakage&)> onBroken_;
   uint32_t* const peerPoison_;
   const bool begins_;
   std::shared_ptr<std::vector<UcxOperation>> operations_;

@@ -29,7 +29,7 @@ Status VerbsPath::start() {
 // What it sent before counts.
 void VerbsPath::onPeerGone() {
   while (live() && adapter_.completions().poll()) {}
-  breakOff("the peer closed the connection");
+  breakOff(Breakage::ofSocket("receiving from it", 0));
 }
 
 // A peer that only waits for messages sees the end of the socket alone.
@@ -45,13 +45,13 @@ void VerbsPath::stopQueues() {
   letGo();
 }
 
-void VerbsPath::breakOff(const std::string& reason) {
+void VerbsPath::breakOff(const Breakage& why) {
   if (!end()) return;
   storeRelease(peerPoison_, 1u);
   if (starting_)
-    fault_ = reason;
+    fault_ = why.reason;
   else
-    onBroken_(reason);
+    onBroken_(why);
 }
 
 void VerbsPath::refuse(const std::string& what) {

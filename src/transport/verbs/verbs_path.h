@@ -38,7 +38,7 @@ class VerbsPath : public Path {
     std::vector<std::unique_ptr<QueuePair>> queues;
     const TransportContext* context = nullptr;
     Stream socket;  ///< whose end says that the peer is gone
-    std::function<void(const std::string& reason)> onBroken;
+    std::function<void(const Breakage& why)> onBroken;
     std::function<void()> onWantsMore;  ///< Opening's; sender
   };
   /// Begins; needed before anything else. Error: the socket cannot be watched, or what has come already breaks
@@ -75,7 +75,7 @@ class VerbsPath : public Path {
     if (!deviceFlows().empty()) tell();
   }
   /// The connection is broken: see Failure. Nothing happens if it has ended already.
-  void breakOff(const std::string& reason);
+  void breakOff(const Breakage& why);
   /// Breaks the connection: what the peer has sent cannot be.
   void refuse(const std::string& what);
   /// The device uses no memory any more that messages refer to.
@@ -107,7 +107,7 @@ class VerbsPath : public Path {
   std::vector<std::unique_ptr<QueuePair>> queues_;
   std::vector<Line> lines_;  // by queue pair
   PeerSocket socket_;
-  const std::function<void(const std::string&)> onBroken_;
+  const std::function<void(const Breakage&)> onBroken_;
   std::function<void()> onWantsMore_;  // until it has been called
   const uint32_t partBytes_;
   uint32_t* const peerPoison_;
