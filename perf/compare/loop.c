@@ -117,6 +117,7 @@ static double cpu(const Loop* loop) {
 }
 
 static double iterate(const Loop* loop, const Contender* contender, const Task* task, unsigned iteration) {
+  taskRead(task);
   taskFill(task, iteration);
   barrier(loop);
   const double cpuBegun = cpu(loop), begun = loopNow();

@@ -45,6 +45,12 @@ void taskFill(const Task* task, unsigned iteration) {
   for (size_t i = 0; i < task->inputCount; ++i) task->input[i] = value(seed, (unsigned)i);
 }
 
+void taskRead(const Task* task) {
+  enum { kLine = 64 / sizeof(float) };
+  const volatile float* output = task->output;
+  for (size_t i = 0; i < task->outputCount; i += kLine) (void)output[i];
+}
+
 /* `count` floats that should be the sum over ranks [from, to) of what lies from `place` on in their inputs. */
 static long wrongSum(const float* actual, size_t count, int from, int to, size_t place, unsigned iteration) {
   enum { kChunk = 256 };

@@ -37,6 +37,9 @@ Task taskOf(Operation operation, int rank, int ranks, size_t bytes);
 int taskParts(const Task* task);
 /* Writes all of this rank's input; the values differ between ranks, places and iterations. */
 void taskFill(const Task* task, unsigned iteration);
+/* Looks at all of this rank's output, as a program would: where its lines are then is a part of what the next call
+ * takes. */
+void taskRead(const Task* task);
 /* The first wrong place in this rank's output after that iteration; -1 if all is right. */
 long taskWrong(const Task* task, unsigned iteration);
 
