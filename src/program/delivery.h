@@ -60,9 +60,11 @@ struct SendState {
   uint32_t directFrom = UINT32_MAX;  ///< bytes from which memory is named or written directly
   Offered offer = Offered::no;
   bool visible = false;  ///< the receiver can read the source where it is
+  bool wanted = false;   ///< and would rather do so than have it written
 
   ECCL_DEVICE constexpr Offered offered() const { return offer; }
   ECCL_DEVICE constexpr bool shown() const { return visible; }
+  ECCL_DEVICE constexpr bool rathersReading() const { return wanted; }
 };
 
 /// Whether the receiver could be told where the data is, instead of being given it.
@@ -74,7 +76,8 @@ ECCL_DEVICE constexpr bool isItsSource(const Outgoing& message) {
 /// enough does not ask any more.
 template <class End>
 ECCL_DEVICE constexpr bool awaitsOffer(const Outgoing& message, const End& end) {
-  return message.placed && message.length >= end.directFrom && end.offered() == Offered::notYet;
+  return message.placed && message.length >= end.directFrom && end.offered() == Offered::notYet &&
+         !(isItsSource(message) && end.rathersReading());
 }
 
 /// How the message goes. Below `end.directFrom` bytes no memory is named or written directly.
@@ -82,8 +85,8 @@ template <class End>
 ECCL_DEVICE constexpr Delivery deliveryOf(const Outgoing& message, const End& end) {
   if (message.length >= end.directFrom) {
     const bool offered = end.offered() == Offered::memory;
-    // Who posts a place needs the data in a cache anyway; a busy root posts none and lets others read.
-    if (message.placed && offered) return Delivery::put;
+    // A busy root posts no place and lets others read.
+    if (message.placed && offered && !(isItsSource(message) && end.rathersReading())) return Delivery::put;
     if (isItsSource(message) && end.shown()) return Delivery::get;
     if (offered) return Delivery::put;
   }
@@ -93,7 +96,8 @@ ECCL_DEVICE constexpr Delivery deliveryOf(const Outgoing& message, const End& en
 /// How the messages of a move go, by destination. What is in neither of the first two is copied into a slot.
 struct Passed {
   uint8_t gets = 0, puts = 0;
-  uint8_t streams = 0;  ///< into a slot, past the caches
+  uint8_t chosen = 0;   ///< of these: could have gone by the other way as well
+  uint8_t streams = 0;  ///< written past the caches
   uint8_t timed = 0;    ///< the receiver is told how long it took
   uint8_t growing = 0;  ///< published before the data is there (SendEnd::grow)
 };

@@ -73,6 +73,11 @@ struct LiveEnd {
     const std::byte* memory = source();
     return end.reaches(memory, length, &offset) || (place == nullptr && end.lends(memory, length, &offset));
   }
+  // In place: by the kernel it would not rather.
+  ECCL_DEVICE bool rathersReading() const {
+    uint64_t unused;
+    return end.wants(MessageKind::shown, &WantedWays::read, length) && end.reaches(source(), length, &unused);
+  }
 };
 
 /// Whether destination `i`, a connection, can take its message now: there is a slot. `patient`: nor is a
@@ -85,10 +90,11 @@ ECCL_DEVICE bool canSend(const MoveEnds& ends, int i, Outgoing message, const So
   return !patient || !awaitsOffer(message, LiveEnd(end, source, message.length));
 }
 
-/// For a message of so many bytes that goes into a slot, the one that `bit` stands for.
-ECCL_DEVICE inline void weigh(const SendEnd& end, uint32_t length, uint8_t bit, Passed& passed) {
+/// For a message of so many bytes that is written, the one that `bit` stands for.
+ECCL_DEVICE inline void weigh(const SendEnd& end, MessageKind kind, uint32_t length, uint8_t bit,
+                              Passed& passed) {
   if (end.samples(length)) passed.timed |= bit;
-  if (end.streams(length)) passed.streams |= bit;
+  if (end.streams(length, kind)) passed.streams |= bit;
 }
 
 /// Decides how each message of a move is passed. data[i]: where its data is to be written; null if nothing
@@ -111,13 +117,18 @@ ECCL_DEVICE Passed placeMessages(const MoveEnds& ends, Outgoing message, const S
       slot.offset = live.offset;
       slot.sent.done = 0;
       passed.gets |= bit;
+      if (message.placed && (live.offset & kInProcess) == 0) passed.chosen |= bit;
       if (end->samples(message.length)) passed.timed |= bit;
     } else if (how == Delivery::put && end->beginWriting()) {
       passed.puts |= bit;
       data[i] = live.place;
+      end->slot(end->coming())->sent.done = 0;
+      const bool readable = isItsSource(message) && live.shown();
+      if (readable) passed.chosen |= bit;
+      weigh(*end, readable ? MessageKind::shown : MessageKind::placed, message.length, bit, passed);
     } else {
       data[i] = end->place(message.length);
-      weigh(*end, message.length, bit, passed);
+      weigh(*end, MessageKind::plain, message.length, bit, passed);
     }
   }
   return passed;
@@ -173,8 +184,9 @@ ECCL_DEVICE inline void commit(const MoveEnds& ends, Passed passed, uint32_t len
       continue;
     }
     const bool put = (passed.puts >> i & 1) != 0, get = (passed.gets >> i & 1) != 0;
-    const int its =
-        (put ? kSlotPut : 0) | (get ? kSlotGet : 0) | ((passed.streams >> i & 1) != 0 ? kSlotStreamed : 0);
+    const int its = (put ? kSlotPut : 0) | (get ? kSlotGet : 0) |
+                    ((passed.chosen >> i & 1) != 0 ? kSlotChosen : 0) |
+                    ((passed.streams >> i & 1) != 0 ? kSlotStreamed : 0);
     end->publish(length, static_cast<uint16_t>(flags | its), signature);
     // Afterwards: a receiver that fails in between takes back a place too many, not one too few.
     if (put) end->endWriting();

@@ -26,8 +26,22 @@ enum SlotFlag : uint16_t {
   kSlotLast = 1,      // the last message of a stream
   kSlotGet = 2,       // the data is at `offset` in the sender's window, or process (kInProcess)
   kSlotPut = 4,       // the data is already where the receiver's offer said
-  kSlotStreamed = 8,  // the data was written into the slot past the caches
+  kSlotStreamed = 8,  // the data was written past the caches
   kSlotGrowing = 16,  // the data is being written: so far Slot::sent.grown bytes are there
+  kSlotChosen = 32,   // the receiver could have had it read, or written where it wants it: MessageKind::shown
+};
+
+/// Messages that have different ways (program/way_choice.h).
+enum class MessageKind : uint8_t {
+  plain,   // memory that one side does not see: by a slot, or read by the kernel
+  shown,   // the receiver sees it, and the sender sees where it is wanted
+  placed,  // only the latter: what is sent is made as it is sent
+};
+inline constexpr int kMessageKinds = 3;
+
+/// Which ways a receiver wants messages of a kind to go, a bit for each class of size: WayChoice.
+struct WantedWays {
+  uint32_t read, streamed;
 };
 
 /// In the offset of a reference: the rest is an address in the sender's process (program/remote_reads.h).
@@ -82,8 +96,7 @@ struct RingControl {
   uint32_t receiverPoison;                      // not 0: the receiver has failed; nothing more will be taken
   uint32_t receiverEnded;                       // not 0: nothing more will be taken, and `released` is final
   uint32_t receiverProcessor;                   // as senderProcessor
-  uint32_t receiverReads;                       // what it would rather read itself: WayChoice::read()
-  uint32_t receiverStreams;                     // and have written past the caches: WayChoice::streamed()
+  WantedWays receiverWants[kMessageKinds];
   HeapNews receiverHeap;
   // Written by the receiver.
   alignas(kCacheLine) uint64_t released;

@@ -53,8 +53,8 @@ struct RingEnd {
     return reinterpret_cast<Slot*>(slots + (message & (shape.slots - 1)) * shape.slotStride());
   }
   ECCL_DEVICE PutOffer& offerFor(uint64_t message) const { return offers[message & (shape.offers() - 1)]; }
-  /// Writes the header of a message whose payload is where it belongs, or grows: the receiver finds it when it has
-  /// come to it. Messages may be filled in any order.
+  /// Writes the header of a message whose payload is where it belongs, or grows: the receiver finds it when it
+  /// has come to it. Messages may be filled in any order.
   ECCL_DEVICE void fill(uint64_t message, uint32_t length, uint16_t flags, uint32_t signature,
                         uint16_t itsEpoch) {
     Slot* at = slot(message);
@@ -216,7 +216,7 @@ struct SendEnd : RingEnd {
                          [[maybe_unused]] uint64_t* offset) const {
 #if !defined(__CUDA_ARCH__)
     if (legible != nullptr && length >= directFrom && length > kInlineBytes &&
-        (loadRelaxed(&control->receiverReads) >> sizeClassOf(length) & 1) != 0 && legible(memory)) {
+        wants(MessageKind::plain, &WantedWays::read, length) && legible(memory)) {
       *offset = reinterpret_cast<uintptr_t>(memory) | kInProcess;
       return true;
     }
@@ -228,10 +228,14 @@ struct SendEnd : RingEnd {
   ECCL_DEVICE bool samples(uint32_t length) const {
     return length >= kStreamFrom && weighed && (length >= 4 * kReadFrom || untimed[sizeClassOf(length)] == 0);
   }
-  /// Whether the coming message, of `length` bytes, is to be written into its slot past the caches.
-  ECCL_DEVICE bool streams(uint32_t length) const {
-    return length >= kStreamFrom && mayStream &&
-           (loadRelaxed(&control->receiverStreams) >> sizeClassOf(length) & 1) != 0;
+  /// Whether the coming message, of `length` bytes, is to be written past the caches.
+  ECCL_DEVICE bool streams(uint32_t length, MessageKind kind = MessageKind::plain) const {
+    return length >= kStreamFrom && mayStream && wants(kind, &WantedWays::streamed, length);
+  }
+  /// What the receiver wants of messages of that kind and length.
+  ECCL_DEVICE bool wants(MessageKind kind, uint32_t WantedWays::*way, uint32_t length) const {
+    return (loadRelaxed(&(control->receiverWants[static_cast<int>(kind)].*way)) >> sizeClassOf(length) & 1) !=
+           0;
   }
   /// Where the receiver wants the coming message, of `length` bytes; nullptr: in a slot.
   ECCL_DEVICE std::byte* offered(uint32_t length) const {
@@ -293,7 +297,7 @@ struct ReceiveEnd : RingEnd {
   uint64_t considered = 0;        // messages before this one have been considered for an offer
   uint64_t missed = 0;            // one past the message that was last looked for and not there
   RemoteReads* remote = nullptr;  // the path's; null: the sender's process cannot be read
-  WayChoice* choice = nullptr;    // the path's; null: there is none
+  WayChoices* choices = nullptr;  // the path's; null: there are none
 
   /// Copies the coming message's header. False while there is none, or it grows.
   ECCL_DEVICE bool peek(Received& received) {

@@ -1,5 +1,5 @@
-// What moves with messages of plain memory take, for the choice between their ways (program/way_choice.h): the
-// sender writes its times into the slot, the receiver adds its own. For the host alone.
+// What moves with messages take, for the choice between their ways (program/way_choice.h): the sender writes
+// its times into the slot, the receiver adds its own. For the host alone.
 #pragma once
 
 #include <optional>
@@ -20,9 +20,9 @@ class TimedMove {
     for (int i = 0; i < ends.sources; ++i) {
       const ReceiveEnd* end = ends.from[i];
       sources_ += end != nullptr;
-      if (end == nullptr || end->choice == nullptr) continue;
+      if (end == nullptr || end->choices == nullptr) continue;
       const Slot& slot = *end->slot(end->next);
-      const std::optional<PlainWay> way = wayOf(*end, slot);
+      const std::optional<Taken> way = wayOf(*end, slot);
       if (!way) continue;
       ways_[i] = *way;
       chosen_ |= static_cast<uint8_t>(1u << i);
@@ -50,12 +50,22 @@ class TimedMove {
   }
 
  private:
-  /// None: it lies in memory that both sides see. Looks at the slot anew, whatever it says by now: for
-  /// statistics.
-  static std::optional<PlainWay> wayOf(const ReceiveEnd& end, const Slot& slot) {
-    if (end.isInProcess(slot)) return PlainWay::reads;
-    if ((slot.flags & (kSlotGet | kSlotPut)) != 0) return {};
-    return (slot.flags & kSlotStreamed) != 0 ? PlainWay::streams : PlainWay::slots;
+  /// The way that a message has taken.
+  struct Taken {
+    MessageKind kind;
+    DataWay way;
+  };
+  /// None: there was no other. Looks at the slot anew, whatever it says by now: for statistics.
+  static std::optional<Taken> wayOf(const ReceiveEnd& end, const Slot& slot) {
+    const bool chosen = (slot.flags & kSlotChosen) != 0;
+    if (end.isInProcess(slot)) return Taken{MessageKind::plain, DataWay::reads};
+    if ((slot.flags & kSlotGet) != 0)
+      return chosen ? std::optional(Taken{MessageKind::shown, DataWay::reads}) : std::nullopt;
+    const bool put = (slot.flags & kSlotPut) != 0;
+    return Taken{chosen ? MessageKind::shown
+                 : put  ? MessageKind::placed
+                        : MessageKind::plain,
+                 (slot.flags & kSlotStreamed) != 0 ? DataWay::streams : DataWay::writes};
   }
   void note(int source, uint64_t end) const {
     const ReceiveEnd& from = *ends_.from[source];
@@ -70,21 +80,22 @@ class TimedMove {
       cost = alone / sources_ + std::min(done - begun, kMostTicks) +
              (waited ? std::min(start_ - done, kMostTicks) : 0);
     }
-    WayChoice& choice = *from.choice;
-    choice.note(ways_[source], length_, cost);
+    const auto kind = static_cast<size_t>(ways_[source].kind);
+    WayChoice& choice = (*from.choices)[kind];
+    choice.note(ways_[source].way, length_, cost);
     // The sender looks at this line: it is written seldom.
-    if (from.control->receiverReads != choice.read()) storeRelease(&from.control->receiverReads, choice.read());
-    if (from.control->receiverStreams != choice.streamed())
-      storeRelease(&from.control->receiverStreams, choice.streamed());
+    WantedWays& wants = from.control->receiverWants[kind];
+    if (wants.read != choice.read()) storeRelease(&wants.read, choice.read());
+    if (wants.streamed != choice.streamed()) storeRelease(&wants.streamed, choice.streamed());
   }
 
   static constexpr uint64_t kMostTicks = uint64_t{1} << 40;
   const MoveEnds& ends_;
   const uint32_t length_;
-  uint8_t chosen_ = 0;  // the sources whose end has a choice
+  uint8_t chosen_ = 0;  // the sources whose message had a choice
   uint32_t sources_ = 0;
   uint64_t start_ = 0;
-  PlainWay ways_[kMaxOperands];  // how their messages came
+  Taken ways_[kMaxOperands];  // how their messages came
 };
 
 /// Of moves whose messages nobody weighs.

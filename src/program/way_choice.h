@@ -1,32 +1,47 @@
-// Which way data in plain memory takes between two processes of a host: the receiver decides, by what each way
-// takes at the moment.
+// Which way data takes between two processes of a host: the receiver decides, by what each way takes at the
+// moment.
 //
-//   slots    the sender copies into a slot, the receiver out of it
+//            plain memory                                         memory that both see
+//   writes   the sender copies into a slot, the receiver out      the sender writes it where it belongs
 //   streams  the same, but the sender writes past its caches, into memory
-//   reads    the receiver has the kernel copy from the sender's memory: one copy, and a system call
+//   reads    the receiver has the kernel copy it: one copy,       the receiver reads it where it is
+//            and a system call
 //
-// None is always the best. Slots are, while the two cores share a cache that is large enough. If they share
-// none, a sender that writes where the receiver has read waits for each line, and streams are. 256 KiB in one
-// direction take 93 µs by slots, 28 by streams and 44 by reads then, and 12, 27 and 24 in a common cache (AMD
-// EPYC, family 25 model 17, 2026-11-26; perf/results/single_copy.md). On virtual machines cores move while the
-// program runs, so no figure is measured once for all.
+// None is always the best. In plain memory slots are, while the two cores share a cache that is large enough.
+// If they share none, a sender that writes where the receiver has read waits for each line, and streams are.
+// 256 KiB in one direction take 93 µs by slots, 28 by streams and 44 by reads then, and 12, 27 and 24 in a
+// common cache (AMD EPYC, family 25 model 17, 2026-11-26; perf/results/single_copy.md). On virtual machines
+// cores move while the program runs, so no figure is measured once for all.
+//
+// In memory that both see, who writes to a line that the other has looked at takes it away from there, line by
+// line. What is read comes faster, and lies in the reader's own cache then, if it fits. Without a common cache
+// 32 KiB each way (AlltoAll) take 6.2 µs by reads and 13 by writes, 512 KiB 93 and 170, by streams 67 (AMD
+// EPYC, family 25 model 1, 2026-11-29). Sums that are written both here and there cannot be read: of those only
+// the first two.
 //
 // A way's cost is the time that both sides spend on a message (program/timed_move.h). It is kept for each size,
 // as the mean of late, or the least of the first ones; the ways that are not in use are tried now and then.
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstdint>
 
+#include "program/ring_layout.h"
+
 namespace eccl {
 
-/// In the order in which they are preferred.
-enum class PlainWay : uint8_t { slots, streams, reads };
-inline constexpr int kPlainWays = 3;
+/// Of plain memory in the order in which they are preferred.
+enum class DataWay : uint8_t { writes, streams, reads };
+inline constexpr int kDataWays = 3;
 
-/// Shorter messages are never read: a system call alone takes as long.
+/// Shorter messages are never read by the kernel: a system call alone takes as long.
 inline constexpr uint32_t kReadFrom = 16384;
+/// In memory that both see, messages of so many bytes are written, shorter ones read, until that proves worse.
+/// In a common cache 128 KiB each way (AllGather) take 10.1 µs by reads and 12.7 by writes, 256 KiB 21.7
+/// and 18.2 (AMD EPYC, family 25 model 1, 512 KiB of L2, 2026-11-29).
+inline constexpr uint32_t kWriteFrom = 262144;
 /// Shorter messages are never streamed: to wait until the data is in memory takes 0.3 µs, as long as 512 bytes
 /// by slots take between cores without a common cache. 1 KiB takes 0.75 µs by slots there and 0.50 by streams,
 /// 2 KiB 1.8 and 0.85; in a common cache 0.13 and 0.40, 0.32 and 0.53 (as above).
@@ -37,20 +52,31 @@ constexpr int sizeClassOf(uint32_t length) {
   return std::bit_width(length) - 1;
 }
 
-/// The choices of one receiving end. A value. One thread at a time.
+/// The choices of one receiving end for messages that have the same ways. A value. One thread at a time.
 class WayChoice {
  public:
   static constexpr int64_t kMeasured = -1;
   /// Bytes from which messages are streamed, and read, whatever it takes: of a size that is a power of two, all
-  /// of its class. 0: none are; kMeasured: as measured. What is streamed whatever it takes stands for the
-  /// slots.
+  /// of its class. 0: none are; kMeasured: as measured. What is streamed whatever it takes stands for what is
+  /// written.
   WayChoice(int64_t streamFrom, int64_t readFrom)
       : measured_{true, streamFrom == kMeasured, readFrom == kMeasured},
         streamed_(classesFrom(streamFrom)),
         read_(classesFrom(readFrom)) {}
+  /// Of messages that the receiver can read where they are, or have written where it wants them. It reads those
+  /// of less than kWriteFrom bytes, and has the others written, until another way proves better.
+  static WayChoice ofShown(int64_t streamFrom) {
+    WayChoice made(streamFrom, kMeasured);
+    made.inPlace_ = true;
+    for (int c = 0; (uint32_t{1} << c) < kWriteFrom; ++c) {
+      made.read_ |= 1u << c;
+      made.sizes_[c].best = made.sizes_[c].tried = made.sizes_[c].last = DataWay::reads;
+    }
+    return made;
+  }
   /// Messages cannot be read after all.
   void neverRead() {
-    measured_[index(PlainWay::reads)] = false;
+    measured_[index(DataWay::reads)] = false;
     read_ = 0;
   }
 
@@ -60,8 +86,8 @@ class WayChoice {
   uint32_t read() const { return read_; }
 
   /// A message came that way, and that took so many ticks; 0: it was not measured.
-  void note(PlainWay way, uint32_t length, uint64_t ticks) {
-    if (way == PlainWay::streams && !measured_[index(way)]) way = PlainWay::slots;
+  void note(DataWay way, uint32_t length, uint64_t ticks) {
+    if (way == DataWay::streams && !measured_[index(way)]) way = DataWay::writes;
     if (!weighed(way, length)) return;
     const int c = sizeClassOf(length);
     Size& size = sizes_[c];
@@ -70,17 +96,18 @@ class WayChoice {
     if (size.tried != size.best) {
       if (way == size.tried && ticks > 0) ++size.samples;
       if (size.samples < kTrial && !size.isHopeless() && size.messages < kTrialMost) return;
-      size.endTrial();
-    } else if (const PlainWay other = next(size, length);
-               other != size.best && size.of(way) > 0 && (way == size.best || size.best == PlainWay::reads) &&
+      size.endTrial(inPlace_);
+    } else if (const DataWay other = next(size, length);
+               other != size.best && size.of(way) > 0 && (way == size.best || size.best == DataWay::reads) &&
                size.messages >= size.pause << size.backoff[index(other)]) {
       size.begin(other);
     } else {
-      size.prefer();
+      size.prefer(inPlace_);
     }
     const uint32_t bit = 1u << c;
-    if (measured_[index(PlainWay::streams)]) streamed_ = size.streams() ? streamed_ | bit : streamed_ & ~bit;
-    if (measured_[index(PlainWay::reads)]) read_ = size.tried == PlainWay::reads ? read_ | bit : read_ & ~bit;
+    if (measured_[index(DataWay::streams)])
+      streamed_ = size.streams(inPlace_) ? streamed_ | bit : streamed_ & ~bit;
+    if (measured_[index(DataWay::reads)]) read_ = size.tried == DataWay::reads ? read_ | bit : read_ & ~bit;
   }
 
  private:
@@ -95,7 +122,7 @@ class WayChoice {
   static constexpr uint32_t kCold = kFirstPause;
   static constexpr int kMostBackoff = 8;
 
-  static constexpr size_t index(PlainWay way) { return static_cast<size_t>(way); }
+  static constexpr size_t index(DataWay way) { return static_cast<size_t>(way); }
   static constexpr uint32_t classesFrom(int64_t bytes) {
     uint32_t classes = 0;
     for (int c = 0; c < kClasses && bytes > 0; ++c)
@@ -115,66 +142,71 @@ class WayChoice {
     }
   };
   struct Size {
-    Cost costs[kPlainWays];
-    PlainWay best = PlainWay::slots;
-    PlainWay tried = PlainWay::slots;  // the way that is wanted; `best` unless there is a trial
-    PlainWay last = PlainWay::slots;   // that was tried
-    uint32_t messages = 0;             // since the last trial ended, or this one began
-    uint32_t samples = 0;              // of this trial
-    uint32_t pause = kFirstPause;      // messages before the next trial
-    int backoff[kPlainWays] = {};      // after trials without a sample: that way is not taken
+    Cost costs[kDataWays];
+    DataWay best = DataWay::writes;
+    DataWay tried = DataWay::writes;  // the way that is wanted; `best` unless there is a trial
+    DataWay last = DataWay::writes;   // that was tried
+    uint32_t messages = 0;            // since the last trial ended, or this one began
+    uint32_t samples = 0;             // of this trial
+    uint32_t pause = kFirstPause;     // messages before the next trial
+    int backoff[kDataWays] = {};      // after trials without a sample: that way is not taken
 
-    uint64_t of(PlainWay way) const { return costs[index(way)].ticks; }
-    void begin(PlainWay way) {
+    uint64_t of(DataWay way) const { return costs[index(way)].ticks; }
+    void begin(DataWay way) {
       tried = last = way;
       messages = samples = 0;
       costs[index(way)] = {0, kCold - kTrial};
     }
-    void endTrial() {
+    void endTrial(bool inPlace) {
       int& its = backoff[index(tried)];
       its = samples > 0 ? 0 : std::min(its + 1, kMostBackoff);
       messages = 0;
       pause = std::min(2 * pause, kLongestPause);
-      prefer();
+      prefer(inPlace);
     }
     // Two samples are enough to see that a trial changes nothing.
     bool isHopeless() const { return samples >= 2 && of(best) > 0 && of(tried) > 2 * of(best); }
-    // Reads make the sender wait for the receiver, and streams keep the caches from others' data, so they have
-    // to be better by something.
-    bool beats(PlainWay way, PlainWay other) const {
+    // Reads by the kernel make the sender wait for the receiver, and streams keep the caches from others' data,
+    // so they have to be better by something. In place any change has to be: a trial begins with lines that the
+    // other way has left where it does not want them.
+    bool beats(DataWay way, DataWay other, bool inPlace) const {
       if (of(way) == 0 || of(other) == 0) return false;
-      return of(way) + (way > other ? of(other) / 4 : 0) < of(other);
+      return of(way) + (inPlace || way > other ? of(other) / 4 : 0) < of(other);
     }
-    void prefer() {
-      for (const PlainWay way : {PlainWay::slots, PlainWay::streams, PlainWay::reads})
-        if (way != best && beats(way, best)) {
+    void prefer(bool inPlace) {
+      for (const DataWay way : {DataWay::writes, DataWay::streams, DataWay::reads})
+        if (way != best && beats(way, best, inPlace)) {
           best = way;
           pause = kFirstPause;
         }
       tried = best;
     }
     // What cannot be read, though it should be, is copied the better way.
-    bool streams() const {
-      return tried == PlainWay::streams ||
-             (tried == PlainWay::reads && beats(PlainWay::streams, PlainWay::slots));
+    bool streams(bool inPlace) const {
+      return tried == DataWay::streams ||
+             (tried == DataWay::reads && beats(DataWay::streams, DataWay::writes, inPlace));
     }
   };
 
-  bool weighed(PlainWay way, uint32_t length) const {
-    return measured_[index(way)] && length >= (way == PlainWay::reads ? kReadFrom : kStreamFrom);
+  bool weighed(DataWay way, uint32_t length) const {
+    return measured_[index(way)] && length >= (way == DataWay::reads && !inPlace_ ? kReadFrom : kStreamFrom);
   }
   /// What is to be tried next: they take turns. The best, if there is no other.
-  PlainWay next(const Size& size, uint32_t length) const {
-    for (size_t i = 1; i <= kPlainWays; ++i) {
-      const auto way = static_cast<PlainWay>((index(size.last) + i) % kPlainWays);
+  DataWay next(const Size& size, uint32_t length) const {
+    for (size_t i = 1; i <= kDataWays; ++i) {
+      const auto way = static_cast<DataWay>((index(size.last) + i) % kDataWays);
       if (way != size.best && weighed(way, length)) return way;
     }
     return size.best;
   }
 
-  bool measured_[kPlainWays];
+  bool measured_[kDataWays];
+  bool inPlace_ = false;
   uint32_t streamed_, read_;
   Size sizes_[kClasses];
 };
+
+/// All choices of a receiving end, by MessageKind.
+using WayChoices = std::array<WayChoice, kMessageKinds>;
 
 }  // namespace eccl

@@ -18,7 +18,7 @@ template <class Visit>
 void forEverySend(Visit&& visit) {
   for (uint32_t length : kLengths) {
     for (uint32_t directFrom : kThresholds) {
-      for (unsigned bits = 0; bits < 32; ++bits) {
+      for (unsigned bits = 0; bits < 64; ++bits) {
         for (Offered offered : {Offered::no, Offered::notYet, Offered::memory}) {
           Outgoing message;
           message.length = length;
@@ -26,7 +26,7 @@ void forEverySend(Visit&& visit) {
           message.stable = (bits & 2) != 0;
           message.scaled = (bits & 4) != 0;
           message.placed = (bits & 8) != 0;
-          visit(message, SendState{directFrom, offered, (bits & 16) != 0});
+          visit(message, SendState{directFrom, offered, (bits & 16) != 0, (bits & 48) == 48});
         }
       }
     }
@@ -61,15 +61,17 @@ TEST(Delivery, CopiesOnlyWhatCannotGoDirectly) {
     const bool get = message.stable && message.whole && !message.scaled && end.visible;
     const bool put = end.offer == Offered::memory;
     EXPECT_EQ(direct, message.length >= end.directFrom && (get || put));
-    // Where both can be done the program's wish decides.
-    if (direct && get && put) { EXPECT_EQ(how, message.placed ? Delivery::put : Delivery::get); }
+    // Where both can be done the program's wish decides, then the receiver's.
+    if (direct && get && put) { EXPECT_EQ(how, message.placed && !end.wanted ? Delivery::put : Delivery::get); }
   });
 }
 
 TEST(Delivery, WaitsForAnOfferOnlyWhereItWouldBeUsed) {
   int waits = 0;
   forEverySend([&](const Outgoing& message, SendState end) {
-    const bool expected = message.placed && end.offer == Offered::notYet && message.length >= end.directFrom;
+    const bool reads = message.stable && message.whole && !message.scaled && end.wanted;
+    const bool expected =
+        message.placed && end.offer == Offered::notYet && message.length >= end.directFrom && !reads;
     EXPECT_EQ(awaitsOffer(message, end), expected);
     if (!expected) return;
     ++waits;
@@ -84,6 +86,7 @@ TEST(Delivery, LooksAtAnEndOnlyIfItHasTo) {
     uint32_t directFrom = 1024;
     Offered offered() const { return ADD_FAILURE(), Offered::memory; }
     bool shown() const { return ADD_FAILURE(), true; }
+    bool rathersReading() const { return ADD_FAILURE(), true; }
   };
   const Outgoing message{1023, true, true, false, true};
   EXPECT_EQ(deliveryOf(message, Blind{}), Delivery::slot);

@@ -294,7 +294,8 @@ TEST(SlotRing, NobodyWaitsForOffersOfOneWhoWantsSlots) {
 TEST(SlotRing, StreamsWhatTheReceiverWantsStreamed) {
   Ring ring({4, 128});
   const auto wants = [&](uint32_t length) { return ring.sender.streams(length); };
-  ring.sender.control->receiverStreams = 1u << sizeClassOf(kStreamFrom) | 1u << sizeClassOf(65536);
+  WantedWays& plain = ring.sender.control->receiverWants[0];
+  plain.streamed = 1u << sizeClassOf(kStreamFrom) | 1u << sizeClassOf(65536);
   EXPECT_FALSE(wants(kStreamFrom)) << "it may not";
   ring.sender.mayStream = true;
   EXPECT_TRUE(wants(kStreamFrom) && wants(2 * kStreamFrom - 1) && wants(65536) && wants(131071));

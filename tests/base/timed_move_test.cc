@@ -20,12 +20,14 @@ struct Ring {
     attachRing(sender, memory.get(), kShape, 0, 0);
     attachRing(receiver, memory.get(), kShape, 0, 0);
     sender.weighed = sender.mayStream = true;
-    receiver.choice = &choice;
+    receiver.choices = &choices;
   }
+  WantedWays& wants(MessageKind kind) { return sender.control->receiverWants[static_cast<int>(kind)]; }
   std::unique_ptr<void, void (*)(void*)> memory;
   SendEnd sender;
   ReceiveEnd receiver;
-  WayChoice choice{WayChoice::kMeasured, 0};
+  WayChoices choices{WayChoice{WayChoice::kMeasured, 0}, WayChoice::ofShown(WayChoice::kMeasured),
+                     WayChoice{WayChoice::kMeasured, 0}};
 };
 
 struct TimedMoveTest : ::testing::Test {
@@ -51,8 +53,8 @@ struct TimedMoveTest : ::testing::Test {
 };
 
 TEST_F(TimedMoveTest, EachReceiverGetsItsMessageTheWayItWants) {
-  a.sender.control->receiverStreams = 0;
-  b.sender.control->receiverStreams = ~0u;
+  a.wants(MessageKind::plain).streamed = 0;
+  b.wants(MessageKind::plain).streamed = ~0u;
   const MoveEnds ends = sending({&a, nullptr, &b});
   const Passed passed = place(ends);
   EXPECT_EQ(passed.streams, 4);
@@ -67,7 +69,7 @@ TEST_F(TimedMoveTest, EachReceiverGetsItsMessageTheWayItWants) {
 }
 
 TEST_F(TimedMoveTest, ASenderThatMayNotStreamDoesNot) {
-  a.sender.control->receiverStreams = ~0u;
+  a.wants(MessageKind::plain).streamed = ~0u;
   a.sender.mayStream = false;
   EXPECT_EQ(place(sending({&a})).streams, 0);
 }
@@ -126,11 +128,103 @@ TEST_F(TimedMoveTest, TheReceiverLearnsWhichWayIsFaster) {
   int streamed = 0;
   for (int i = 0; i < 3000; ++i) streamed += pass(100'000'000, 10'000'000);
   EXPECT_GT(streamed, 2500);
-  EXPECT_EQ(a.sender.control->receiverStreams, 1u << sizeClassOf(kMoved));
+  EXPECT_EQ(a.wants(MessageKind::plain).streamed, 1u << sizeClassOf(kMoved));
   streamed = 0;
   for (int i = 0; i < 20'000; ++i) streamed += pass(10'000'000, 100'000'000);
   EXPECT_LT(streamed, 8'000);
-  EXPECT_EQ(a.sender.control->receiverStreams, 0u);
+  EXPECT_EQ(a.wants(MessageKind::plain).streamed, 0u);
+}
+
+/// A message from memory that both see, to where the receiver wants it.
+struct InPlace : TimedMoveTest {
+  InPlace() {
+    for (Ring* ring : {&a, &b}) {
+      ring->sender.mine = ring->sender.theirs = ring->receiver.mine = ring->receiver.theirs = kOwnAddressSpace;
+      ring->sender.directFrom = ring->receiver.directFrom = kStreamFrom;
+    }
+  }
+  /// `stable`: it could be read where it is.
+  Passed pass(Ring& ring, bool stable, uint64_t writeTicks = 1, uint64_t streamTicks = 1,
+              uint64_t readTicks = 1) {
+    ring.receiver.offer(ring.receiver.next, wanted, kMoved);
+    MoveEnds ends = sending({&ring});
+    ends.placed = 1;
+    Outgoing message;
+    message.length = kMoved;
+    message.whole = message.stable = stable;
+    std::byte* data[kMaxOperands];
+    EXPECT_TRUE(canSend(
+        ends, 0, message, [&] { return held; }, true));
+    const Passed passed = placeMessages(
+        ends, message, [&] { return held; }, data);
+    EXPECT_EQ(passed.gets | passed.puts, 1);
+    EXPECT_EQ(data[0], passed.puts != 0 ? wanted : nullptr);
+    commit(ends, passed, kMoved, kSlotLast, 1);
+    Slot& slot = *ring.receiver.slot(ring.receiver.next);
+    const uint64_t now = ticks();
+    if (passed.timed != 0) {
+      slot.sent.begun = now - (passed.gets != 0 ? readTicks : passed.streams != 0 ? streamTicks : writeTicks);
+      slot.sent.done = now;
+    } else {
+      EXPECT_EQ(slot.sent.done, 0u);
+    }
+    MoveEnds receiving{};
+    receiving.sources = 1;
+    receiving.from[0] = &ring.receiver;
+    TimedMove timed(receiving, kMoved);
+    timed.complete({});
+    commit(receiving, {}, kMoved, 0, 0);
+    return passed;
+  }
+  std::byte memory[2 * kMoved];
+  const std::byte* const held = memory;
+  std::byte* const wanted = memory + kMoved;
+};
+
+TEST_F(InPlace, GoesTheWayThatTheReceiverWants) {
+  a.wants(MessageKind::shown) = {~0u, ~0u};
+  EXPECT_EQ(pass(a, true).gets, 1);
+  EXPECT_EQ(pass(a, false).puts, 1) << "what is made as it is sent cannot be read";
+  EXPECT_EQ(pass(a, false).streams, 0);
+  b.wants(MessageKind::shown) = {0, ~0u};
+  b.wants(MessageKind::placed) = {~0u, 0};
+  EXPECT_EQ(pass(b, true).streams, 1);
+  EXPECT_EQ(pass(b, false).streams, 0);
+  b.wants(MessageKind::placed) = {0, ~0u};
+  EXPECT_EQ(pass(b, false).streams, 1);
+}
+
+TEST_F(InPlace, NobodyWaitsForAnOfferThatIsNotUsed) {
+  Outgoing message;
+  message.length = kMoved;
+  message.whole = message.stable = true;
+  MoveEnds ends = sending({&a});
+  ends.placed = 1;
+  const auto source = [&] { return held; };
+  EXPECT_FALSE(canSend(ends, 0, message, source, true));
+  a.wants(MessageKind::shown).read = ~0u;
+  EXPECT_TRUE(canSend(ends, 0, message, source, true));
+  message.stable = false;
+  EXPECT_FALSE(canSend(ends, 0, message, source, true));
+}
+
+// Each kind by what its own messages take.
+TEST_F(InPlace, TheReceiverLearnsWhichWayIsFaster) {
+  constexpr uint64_t kFast = 10'000'000, kSlow = 100'000'000;
+  constexpr uint32_t kClass = 1u << sizeClassOf(kMoved);
+  const auto run = [&](bool stable, uint64_t write, uint64_t stream, uint64_t read) {
+    for (int i = 0; i < 20'000; ++i) pass(a, stable, write, stream, read);
+    const WantedWays& its = a.wants(stable ? MessageKind::shown : MessageKind::placed);
+    return (its.read & kClass) != 0 ? 'r' : (its.streamed & kClass) != 0 ? 's' : 'w';
+  };
+  EXPECT_EQ(run(true, kSlow, kSlow, kFast), 'r');
+  EXPECT_EQ(run(true, kFast, kSlow, kSlow), 'w');
+  EXPECT_EQ(run(false, kSlow, kFast, kFast), 's');
+  EXPECT_EQ(run(true, kFast, kFast, kFast), 'w') << "equal ways: it stays";
+  EXPECT_EQ(run(true, kSlow, kFast, kSlow), 's');
+  EXPECT_EQ(run(false, kFast, kSlow, kFast), 'w');
+  EXPECT_EQ(a.wants(MessageKind::placed).read, 0u);
+  EXPECT_EQ(a.wants(MessageKind::plain).read | a.wants(MessageKind::plain).streamed, 0u);
 }
 
 }  // namespace

@@ -20,6 +20,7 @@ class Traffic {
  public:
   explicit Traffic(int64_t streamFrom = WayChoice::kMeasured, int64_t readFrom = WayChoice::kMeasured)
       : choice(streamFrom, readFrom) {}
+  explicit Traffic(const WayChoice& its) : choice(its) {}
   Ways send(int messages, uint32_t length, Costs costs) {
     Ways ways;
     for (int i = 0; i < messages; ++i) {
@@ -29,7 +30,7 @@ class Traffic {
         lateReads_ = choice.read();
         lateStreams_ = choice.streamed();
       }
-      const PlainWay way = reads ? PlainWay::reads : streams ? PlainWay::streams : PlainWay::slots;
+      const DataWay way = reads ? DataWay::reads : streams ? DataWay::streams : DataWay::writes;
       ++(reads ? ways.reads : streams ? ways.streams : ways.slots);
       const uint64_t ticks = reads ? costs.reads : streams ? costs.streams : costs.slots;
       choice.note(way, length, sent_ % 4 == 0 ? ticks : 0);
@@ -126,13 +127,13 @@ TEST(WayChoice, ChoosesForEachSizeByItself) {
   }
   const auto of = [&](uint32_t length) {
     const int c = sizeClassOf(length);
-    return (traffic.choice.read() >> c & 1) != 0       ? PlainWay::reads
-           : (traffic.choice.streamed() >> c & 1) != 0 ? PlainWay::streams
-                                                       : PlainWay::slots;
+    return (traffic.choice.read() >> c & 1) != 0       ? DataWay::reads
+           : (traffic.choice.streamed() >> c & 1) != 0 ? DataWay::streams
+                                                       : DataWay::writes;
   };
-  EXPECT_EQ(of(5'000), PlainWay::slots);
-  EXPECT_EQ(of(20'000), PlainWay::streams);
-  EXPECT_EQ(of(kLength), PlainWay::reads);
+  EXPECT_EQ(of(5'000), DataWay::writes);
+  EXPECT_EQ(of(20'000), DataWay::streams);
+  EXPECT_EQ(of(kLength), DataWay::reads);
 }
 
 TEST(WayChoice, OtherWaysNeedSomeAdvantage) {
@@ -173,7 +174,7 @@ TEST(WayChoice, TriesTheOtherCopyWhereNothingCanBeReadAnyMore) {
 
 TEST(WayChoice, KeepsToSlotsWithoutAClock) {
   WayChoice choice(WayChoice::kMeasured, WayChoice::kMeasured);
-  for (int i = 0; i < 10'000; ++i) choice.note(PlainWay::slots, kLength, 0);
+  for (int i = 0; i < 10'000; ++i) choice.note(DataWay::writes, kLength, 0);
   EXPECT_EQ(choice.read() | choice.streamed(), 0u);
 }
 
@@ -193,6 +194,30 @@ TEST(WayChoice, DoesAsItIsTold) {
   Traffic unreadable;
   unreadable.choice.neverRead();
   EXPECT_EQ(unreadable.send(10'000, kLength, kReadsAreBest).reads, 0);
+}
+
+// What is in place is read, if it is short, before anything has been measured, and afterwards where that is
+// best.
+TEST(WayChoice, OfWhatIsShown) {
+  constexpr int64_t kMeasured = WayChoice::kMeasured;
+  EXPECT_EQ(WayChoice::ofShown(kMeasured).read(), kWriteFrom - 1);
+  EXPECT_EQ(WayChoice::ofShown(kMeasured).streamed(), 0u);
+  EXPECT_EQ(WayChoice::ofShown(65536).streamed(), ~0u << 16);
+  constexpr Costs kWritesAreBest{5'000, 12'000, 15'000};
+  for (const uint32_t length : {kStreamFrom, 4'096u, kLength, kWriteFrom}) {
+    Traffic traffic(WayChoice::ofShown(kMeasured));
+    traffic.send(2'000, length, kReadsAreBest);
+    EXPECT_GT(traffic.send(10'000, length, kReadsAreBest).reads, 9'800) << length;
+    traffic.send(20'000, length, kWritesAreBest);
+    EXPECT_GT(traffic.send(10'000, length, kWritesAreBest).slots, 9'800) << length;
+    traffic.send(20'000, length, kNoneInCommon);
+    EXPECT_GT(traffic.send(10'000, length, kNoneInCommon).streams, 9'800) << length;
+  }
+  // Nothing changes for an advantage of a fifth.
+  Traffic reads(WayChoice::ofShown(kMeasured)), writes(WayChoice::ofShown(kMeasured));
+  EXPECT_GT(reads.send(10'000, kLength, {8'000, 8'000, 10'000}).reads, 9'800);
+  EXPECT_GT(writes.send(10'000, kWriteFrom, {10'000, 8'000, 8'000}).slots, 9'800);
+  EXPECT_EQ(Traffic(WayChoice::ofShown(0)).send(10'000, kWriteFrom, kNoneInCommon).streams, 0);
 }
 
 }  // namespace

@@ -137,7 +137,7 @@ class Delivered {
         attachRing(end, memory->bytes, kShape, 0, 0);
         end.directFrom = kDirectFrom;
         if (registered_) end.mine = end.theirs = kOwnAddressSpace;
-        end.control->receiverStreams = ~0u;
+        end.control->receiverWants[0].streamed = ~0u;
       };
       rank.sends[c].mayStream = true;
       spec.sends ? attach(rank.sends[c]) : attach(rank.receives[c]);

@@ -1,5 +1,6 @@
-// Plain memory of processes, read by the kernel instead of copied twice, or written into slots past the caches.
-// Whether it was read is seen by what the rings touched: the data of slots lies there.
+// Memory of processes: what is plain is read by the kernel instead of copied twice, or written into slots past
+// the caches; what both see is read, or written in place. Whether plain memory it was read is seen by what the
+// rings touched: the data of slots lies there.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -10,6 +11,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstdlib>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -34,10 +36,11 @@ float valueOf(int of, int call, size_t i) {
   return static_cast<float>((i * 7 + static_cast<size_t>(of) * 31 + static_cast<size_t>(call) * 3) % 1021);
 }
 
-/// All collectives and Send/Recv with `count` elements a rank, twice with other data. "" or what is wrong.
-std::string runAll(int rank, int ranks, size_t count, ecclComm_t comm) {
+/// All collectives and Send/Recv with `count` elements a rank, twice with other data. "" or what is wrong. `in`
+/// and `out` have room for those of all ranks.
+std::string runAll(int rank, int ranks, size_t count, std::span<float> in, std::span<float> out,
+                   ecclComm_t comm) {
   const auto n = static_cast<size_t>(ranks);
-  std::vector<float> in(count * n), out(count * n);
   const auto fail = [&](const char* what, size_t i) {
     return std::string(what) + " of " + std::to_string(count) + ": element " + std::to_string(i);
   };
@@ -103,6 +106,8 @@ std::string runAll(int rank, int ranks, size_t count, ecclComm_t comm) {
   return "";
 }
 
+constexpr size_t kCounts[] = {300, 4'097, 20'000, 100'003};
+
 class SingleCopy : public ::testing::TestWithParam<std::tuple<int, const char*, const char*>> {};
 
 TEST_P(SingleCopy, GivesTheSameResults) {
@@ -112,8 +117,9 @@ TEST_P(SingleCopy, GivesTheSameResults) {
     set(readFrom, streamFrom);
     ecclComm_t comm = test::join(rank, ranks, board, report);
     if (comm == nullptr) return 1;
-    for (size_t count : {300u, 4'097u, 20'000u, 100'003u}) {
-      report = runAll(rank, ranks, count, comm);
+    for (size_t count : kCounts) {
+      std::vector<float> in(count * static_cast<size_t>(ranks)), out(in.size());
+      report = runAll(rank, ranks, count, in, out, comm);
       if (!report.empty()) return 2;
     }
     return ecclCommDestroy(comm) == ecclSuccess ? 0 : 3;
@@ -125,6 +131,39 @@ INSTANTIATE_TEST_SUITE_P(All, SingleCopy,
                          ::testing::Combine(::testing::Values(2, 3, 5),
                                             ::testing::Values("1024", "16384", "0", "-1"),
                                             ::testing::Values("1024", "0", "-1")));
+
+class InPlace : public ::testing::TestWithParam<std::tuple<int, const char*>> {};
+
+// Each way comes up: reads and writes by size, streams where all are streamed.
+TEST_P(InPlace, GivesTheSameResults) {
+  const auto [ranks, streamFrom] = GetParam();
+  auto outcomes = test::runProcesses(
+      ranks, [&, ranks = ranks, streamFrom = streamFrom](int rank, test::Board& board, std::string& report) {
+        set("0", streamFrom);
+        ecclComm_t comm = test::join(rank, ranks, board, report);
+        if (comm == nullptr) return 1;
+        for (size_t count : kCounts) {
+          void* memory[2];
+          std::span<float> both[2];
+          for (int i = 0; i < 2; ++i) {
+            const size_t elements = count * static_cast<size_t>(ranks);
+            if (ecclMemAlloc(&memory[i], elements * sizeof(float)) != ecclSuccess) return 4;
+            both[i] = {static_cast<float*>(memory[i]), elements};
+          }
+          for (int times = 0; times < 5; ++times) {
+            report = runAll(rank, ranks, count, both[0], both[1], comm);
+            if (!report.empty()) return 2;
+          }
+          for (void* each : memory)
+            if (ecclMemFree(each) != ecclSuccess) return 5;
+        }
+        return ecclCommDestroy(comm) == ecclSuccess ? 0 : 3;
+      });
+  for (const auto& outcome : outcomes) EXPECT_EQ(outcome.code, 0) << outcome.text;
+}
+
+INSTANTIATE_TEST_SUITE_P(All, InPlace,
+                         ::testing::Combine(::testing::Values(2, 3, 5), ::testing::Values("4096", "0", "-1")));
 
 /// KiB of rings that a rank has touched after a Broadcast of 1 MiB.
 int touchedBy(const char* singleCopy) {
@@ -258,7 +297,8 @@ TEST(SingleCopy, ProcessesThatCannotBeReadUseSlots) {
     setenv("ECCL_DEBUG", "INFO", 1);
     ecclComm_t comm = test::join(rank, 2, board, report);
     if (comm == nullptr) return 1;
-    report = runAll(rank, 2, 20'000, comm);
+    std::vector<float> in(2 * 20'000), out(in.size());
+    report = runAll(rank, 2, 20'000, in, out, comm);
     if (!report.empty()) return 2;
     if (test::touchedKiB("eccl-ring") < 64) return 3;
     return ecclCommDestroy(comm) == ecclSuccess ? 0 : 4;

@@ -25,7 +25,7 @@ bool isShort(const interpreter::MoveEnds& ends, uint32_t length) {
 /// Whether a receiver chooses whether messages of so many bytes are written past the caches.
 bool isWeighed(const interpreter::MoveEnds& ends, uint32_t length) {
   bool any = false;
-  for (int i = 0; i < ends.sources; ++i) any |= ends.from[i] != nullptr && ends.from[i]->choice != nullptr;
+  for (int i = 0; i < ends.sources; ++i) any |= ends.from[i] != nullptr && ends.from[i]->choices != nullptr;
   for (int i = 0; i < ends.destinations; ++i) any |= ends.to[i] != nullptr && ends.to[i]->weighed;
   return any && length >= kStreamFrom;
 }

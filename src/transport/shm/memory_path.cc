@@ -42,13 +42,13 @@ MemoryPath::~MemoryPath() {
   poison();
   if (receiveEnd_ == nullptr) return;
   receiveEnd_->remote = nullptr;
-  receiveEnd_->choice = nullptr;
+  receiveEnd_->choices = nullptr;
 }
 
-void MemoryPath::choose(const WayChoice& choice, std::unique_ptr<RemoteReads> process) {
-  choice_ = choice;
+void MemoryPath::choose(const WayChoices& choices, std::unique_ptr<RemoteReads> process) {
+  choices_ = choices;
   process_ = std::move(process);
-  receiveEnd_->choice = &*choice_;
+  receiveEnd_->choices = &*choices_;
   receiveEnd_->remote = process_.get();
 }
 

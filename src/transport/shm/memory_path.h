@@ -29,7 +29,7 @@ class MemoryPath final : public Path {
   ~MemoryPath() override;
 
   /// Receiver: it chooses the ways of messages. Null: they cannot be read from the sender's process.
-  void choose(const WayChoice& choice, std::unique_ptr<RemoteReads> process);
+  void choose(const WayChoices& choices, std::unique_ptr<RemoteReads> process);
 
   const char* name() const override { return between_ == Between::threads ? "thread" : "shm"; }
   bool inMemory() const override { return true; }
@@ -62,7 +62,7 @@ class MemoryPath final : public Path {
   RingControl* const control_;
   HeapNews *const myNews_, *const theirNews_;
   const bool showsHeap_;  // and not the whole address space, as threads do
-  std::optional<WayChoice> choice_;
+  std::optional<WayChoices> choices_;
   std::unique_ptr<RemoteReads> process_;
   std::shared_ptr<Fd> doorbell_;  // null in a forked child
   uint64_t kicked_;               // what `next` was when the peer was last looked after

@@ -85,7 +85,7 @@ struct ShmSide {
   PeerHeap theirs;                         // what this side can get at
   Window mine;                             // what the peer can get at
   std::unique_ptr<ProcessMemory> process;  // the receiver's: of the sender
-  std::optional<WayChoice> choice;         // the receiver's
+  std::optional<WayChoices> choices;       // the receiver's
 
   int peer() const { return id.from == context.rank ? id.to : id.from; }
   /// Adds this process's heap to what the peer is given.
@@ -113,17 +113,18 @@ struct ShmSide {
     mine.size = std::min(mine.size, mapped);
   }
   /// Whether there is a choice of ways.
-  bool weighs() const { return context.slotStreaming != 0 || mayRead(); }
+  bool weighs() const { return context.slotStreaming != 0 || context.allowDirect; }
   bool mayRead() const { return context.allowDirect && context.singleCopy != 0; }
-  /// The receiver's choice; the sender finds what is wanted with the answer.
+  /// The receiver's choices; the sender finds what is wanted with the answer.
   void choose(int32_t pid, const ProcessMark& mark) {
     if (!weighs()) return;
-    choice.emplace(context.slotStreaming, context.singleCopy);
+    choices = WayChoices{WayChoice(context.slotStreaming, context.singleCopy),
+                         WayChoice::ofShown(context.slotStreaming), WayChoice(context.slotStreaming, 0)};
     if (mayRead()) lookInto(pid, mark);
-    if (process == nullptr) choice->neverRead();
+    if (process == nullptr) choices->front().neverRead();
     auto* control = static_cast<RingControl*>(memory.get());
-    control->receiverReads = choice->read();
-    control->receiverStreams = choice->streamed();
+    for (size_t kind = 0; kind < kMessageKinds; ++kind)
+      control->receiverWants[kind] = {(*choices)[kind].read(), (*choices)[kind].streamed()};
   }
   /// Finds out whether the sender's process can be read. What cannot travels in slots.
   void lookInto(int32_t pid, const ProcessMark& mark) {
@@ -159,7 +160,7 @@ struct ShmSide {
     auto path = std::make_unique<MemoryPath>(
         MemoryPath::Between::processes, memory, theirs, send, receive,
         rank.doorbells.of(peer(), context.endpoint(peer()).identity, std::move(doorbell)));
-    if (choice) path->choose(*choice, std::move(process));
+    if (choices) path->choose(*choices, std::move(process));
     return path;
   }
 };
