@@ -18,7 +18,7 @@ typedef struct {
 } Variant;
 
 /* Mailboxes enough for two iterations of kBandwidth. */
-enum { kMailboxBytes = 16 << 10, kMailboxes = 32, kStreamingBytes = 256 << 10 };
+enum { kMailboxBytes = 16 << 10, kMailboxes = 32, kStreamingBytes = 8 << 10 };
 
 /* What the ranks share; each rank's memory holds its input and its output, at the same places as the others'.
  */

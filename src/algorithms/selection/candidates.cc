@@ -24,7 +24,9 @@ constexpr double kChannelsGain = 1.1, kChannelsCost = 100;
 /// to each take 33 ms directly and 43 to 53 by rail, 2 MiB 533 and 621; the model takes them for equal).
 constexpr double kRelayGain = 1.1;
 constexpr uint64_t kLongBlock = 32 << 10;
-constexpr int kPipeline = 3;       // ranks
+constexpr int kPipeline = 3;  // ranks
+/// Times that differ by less are equal.
+constexpr double kRounding = 1.001;
 constexpr uint64_t kFewSlots = 8;  // of more messages it matters little when the first arrive
 
 int neighboursOf(const Program& program) {
@@ -155,6 +157,14 @@ Result<std::vector<Candidate>> candidatesFor(Collective collective, const CallSi
   }
   std::stable_sort(candidates.begin(), candidates.end(),
                    [](const Candidate& a, const Candidate& b) { return a.microseconds < b.microseconds; });
+  // Among two ranks some algorithms are alike but for rounding: the first of the list.
+  const auto differs = std::find_if(candidates.begin(), candidates.end(), [&](const Candidate& each) {
+    return each.microseconds > candidates.front().microseconds * kRounding;
+  });
+  const auto first = std::min_element(candidates.begin(), differs, [](const Candidate& a, const Candidate& b) {
+    return a.choice.algorithm < b.choice.algorithm;
+  });
+  std::rotate(candidates.begin(), first, differs);
   if (collective == Collective::allToAll && size.elements * size.elementBytes > kLongBlock)
     dropRelays(candidates);
   return candidates;
