@@ -59,7 +59,7 @@ struct Settings {
   bool raiseLimits = true;       // ECCL_RAISE_LIMITS: more descriptors than the soft limit, where needed
   bool shmDisable = false;       // ECCL_SHM_DISABLE: no memory shared between processes
   bool p2pDisable = false;       // ECCL_P2P_DISABLE: ranks on one host leave each other's buffers alone
-  int64_t slotStreaming = -1;    // ECCL_SLOT_STREAMING: bytes from which slots are streamed; -1: measured
+  int64_t slotStreaming = -1;    // ECCL_SLOT_STREAMING: bytes from which messages are streamed; -1: measured
   int64_t singleCopy = -1;       // ECCL_SINGLE_COPY: bytes from which peers' plain memory is read; -1: measured
   std::string transport;         // ECCL_TRANSPORT: comma list of names; empty: all
   std::string transportModules;  // ECCL_TRANSPORT_MODULES: comma list of files

@@ -47,11 +47,12 @@ enum class Offered : uint8_t {
 
 /// What a program and its sizes say about a message that a move sends.
 struct Outgoing {
-  uint32_t length = 0;  ///< bytes
-  bool whole = false;   ///< the move's only source, or first one, is one piece of memory
-  bool stable = false;  ///< Operand::stable of that source
-  bool scaled = false;  ///< it is scaled as it is read, so memory does not hold what is to be sent
-  bool placed = false;  ///< Operand::placed of the message
+  uint32_t length = 0;    ///< bytes
+  bool whole = false;     ///< the move's only source, or first one, is one piece of memory
+  bool stable = false;    ///< Operand::stable of that source
+  bool scaled = false;    ///< it is scaled as it is read, so memory does not hold what is to be sent
+  bool placed = false;    ///< Operand::placed of the message
+  uint64_t messages = 1;  ///< of its call that go there, about
 };
 
 /// The state of the sender's end. The functions below take any type with these members: one that looks at a
@@ -60,7 +61,7 @@ struct SendState {
   uint32_t directFrom = UINT32_MAX;  ///< bytes from which memory is named or written directly
   Offered offer = Offered::no;
   bool visible = false;  ///< the receiver can read the source where it is
-  bool wanted = false;   ///< and would rather do so than have it written
+  bool wanted = false;   ///< it can, and would rather do so than have it written
 
   ECCL_DEVICE constexpr Offered offered() const { return offer; }
   ECCL_DEVICE constexpr bool shown() const { return visible; }
@@ -76,17 +77,18 @@ ECCL_DEVICE constexpr bool isItsSource(const Outgoing& message) {
 /// enough does not ask any more.
 template <class End>
 ECCL_DEVICE constexpr bool awaitsOffer(const Outgoing& message, const End& end) {
-  return message.placed && message.length >= end.directFrom && end.offered() == Offered::notYet &&
-         !(isItsSource(message) && end.rathersReading());
+  return message.placed && message.length >= end.directFrom &&
+         !(isItsSource(message) && end.rathersReading()) && end.offered() == Offered::notYet;
 }
 
 /// How the message goes. Below `end.directFrom` bytes no memory is named or written directly.
 template <class End>
 ECCL_DEVICE constexpr Delivery deliveryOf(const Outgoing& message, const End& end) {
   if (message.length >= end.directFrom) {
+    if (message.placed && isItsSource(message) && end.rathersReading()) return Delivery::get;
     const bool offered = end.offered() == Offered::memory;
     // A busy root posts no place and lets others read.
-    if (message.placed && offered && !(isItsSource(message) && end.rathersReading())) return Delivery::put;
+    if (message.placed && offered) return Delivery::put;
     if (isItsSource(message) && end.shown()) return Delivery::get;
     if (offered) return Delivery::put;
   }

@@ -58,11 +58,16 @@ struct LiveEnd {
   const Source& source;
   uint32_t length;
   uint32_t directFrom;
+  uint64_t messages;
   mutable std::byte* place = nullptr;  // that is offered
   mutable uint64_t offset = 0;         // of what is shown
 
-  ECCL_DEVICE LiveEnd(const SendEnd& its, const Source& from, uint32_t bytes)
-      : end(its), source(from), length(bytes), directFrom(its.directFrom) {}
+  ECCL_DEVICE LiveEnd(const SendEnd& its, const Source& from, const Outgoing& message)
+      : end(its),
+        source(from),
+        length(message.length),
+        directFrom(its.directFrom),
+        messages(message.messages) {}
   ECCL_DEVICE Offered offered() const {
     place = end.offered(length);
     if (place != nullptr) return Offered::memory;
@@ -73,10 +78,11 @@ struct LiveEnd {
     const std::byte* memory = source();
     return end.reaches(memory, length, &offset) || (place == nullptr && end.lends(memory, length, &offset));
   }
-  // In place: by the kernel it would not rather.
+  // Of reads in place alone: those by the kernel are for what cannot be written in place.
   ECCL_DEVICE bool rathersReading() const {
-    uint64_t unused;
-    return end.wants(MessageKind::shown, &WantedWays::read, length) && end.reaches(source(), length, &unused);
+    return messages <= kMostChosen &&
+           end.control->wants(MessageKind::shown, &WantedWays::read, sizeClassOf(length, messages)) &&
+           end.reaches(source(), length, &offset);
   }
 };
 
@@ -87,14 +93,15 @@ ECCL_DEVICE bool canSend(const MoveEnds& ends, int i, Outgoing message, const So
   SendEnd& end = *ends.to[i];
   if (end.reserve(message.length) == nullptr) return false;
   message.placed = (ends.placed >> i & 1) != 0;
-  return !patient || !awaitsOffer(message, LiveEnd(end, source, message.length));
+  return !patient || !awaitsOffer(message, LiveEnd(end, source, message));
 }
 
-/// For a message of so many bytes that is written, the one that `bit` stands for.
-ECCL_DEVICE inline void weigh(const SendEnd& end, MessageKind kind, uint32_t length, uint8_t bit,
+/// For a message that is written, the one that `bit` stands for.
+ECCL_DEVICE inline void weigh(const SendEnd& end, MessageKind kind, const Outgoing& message, uint8_t bit,
                               Passed& passed) {
-  if (end.samples(length)) passed.timed |= bit;
-  if (end.streams(length, kind)) passed.streams |= bit;
+  if (end.samples(message.length)) passed.timed |= bit;
+  if (end.streams(message.length, kind, kind != MessageKind::plain ? message.messages : 1))
+    passed.streams |= bit;
 }
 
 /// Decides how each message of a move is passed. data[i]: where its data is to be written; null if nothing
@@ -110,25 +117,27 @@ ECCL_DEVICE Passed placeMessages(const MoveEnds& ends, Outgoing message, const S
     if (end == nullptr) continue;
     const auto bit = static_cast<uint8_t>(1u << i);
     message.placed = (ends.placed & bit) != 0;
-    const LiveEnd live(*end, source, message.length);
+    const LiveEnd live(*end, source, message);
     const Delivery how = deliveryOf(message, live);
     if (how == Delivery::get) {
       Slot& slot = *end->slot(end->coming());
       slot.offset = live.offset;
       slot.sent.done = 0;
       passed.gets |= bit;
-      if (message.placed && (live.offset & kInProcess) == 0) passed.chosen |= bit;
+      if (message.placed && message.messages <= kMostChosen && (live.offset & kInProcess) == 0)
+        passed.chosen |= bit;
       if (end->samples(message.length)) passed.timed |= bit;
     } else if (how == Delivery::put && end->beginWriting()) {
       passed.puts |= bit;
       data[i] = live.place;
       end->slot(end->coming())->sent.done = 0;
+      if (message.messages > kMostChosen) continue;
       const bool readable = isItsSource(message) && live.shown();
       if (readable) passed.chosen |= bit;
-      weigh(*end, readable ? MessageKind::shown : MessageKind::placed, message.length, bit, passed);
+      weigh(*end, readable ? MessageKind::shown : MessageKind::placed, message, bit, passed);
     } else {
       data[i] = end->place(message.length);
-      weigh(*end, MessageKind::plain, message.length, bit, passed);
+      weigh(*end, MessageKind::plain, message, bit, passed);
     }
   }
   return passed;

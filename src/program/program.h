@@ -60,8 +60,9 @@ struct Operand {
   /// the tile on: the program does nothing with it that does not happen before that message is sent. Never
   /// scratch. A claim of the builder, proved by the verifier.
   bool posted = false;
-  /// The receiver of this message posts a place for it: the data goes there rather than by a reference, and
-  /// a long message is worth a moment's wait to be told the place. Promises nothing.
+  /// The receiver of this message posts a place for it: the data goes there rather than by a reference, unless
+  /// the receiver would rather read it, and a long message is worth a moment's wait to be told the place.
+  /// Promises nothing.
   bool placed = false;
   int32_t count = 1;
   Walk index;

@@ -109,6 +109,7 @@ ECCL_DEVICE inline Outgoing outgoing(const PlanView& plan, const Step& step, con
   message.stable = source.stable;
   message.scaled = source.pre && scales;
   message.whole = source.stable && onePiece(plan, move);  // of no interest where it is not stable
+  message.messages = plan.tiles;
   return message;
 }
 

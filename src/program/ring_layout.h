@@ -101,6 +101,11 @@ struct RingControl {
   // Written by the receiver.
   alignas(kCacheLine) uint64_t released;
   uint32_t reading;  // so many moves of it look at memory that references named
+
+  /// Whether the receiver wants that of messages of a kind and a class of size.
+  ECCL_DEVICE bool wants(MessageKind kind, uint32_t WantedWays::*way, int sizeClass) const {
+    return (loadRelaxed(&(receiverWants[static_cast<int>(kind)].*way)) >> sizeClass & 1) != 0;
+  }
 };
 
 /// Parts of a window that others cannot get at any more, though the window stands: see SharedHeap::withdraw.

@@ -216,26 +216,22 @@ struct SendEnd : RingEnd {
                          [[maybe_unused]] uint64_t* offset) const {
 #if !defined(__CUDA_ARCH__)
     if (legible != nullptr && length >= directFrom && length > kInlineBytes &&
-        wants(MessageKind::plain, &WantedWays::read, length) && legible(memory)) {
+        control->wants(MessageKind::plain, &WantedWays::read, sizeClassOf(length)) && legible(memory)) {
       *offset = reinterpret_cast<uintptr_t>(memory) | kInProcess;
       return true;
     }
 #endif
     return false;
   }
-  /// Whether the receiver is to be told how long the coming message, of `length` bytes, took. Of short ones
-  /// some are enough: to look at the clock takes time.
+  /// Whether the receiver is to be told how long the coming message took; of short ones, only of some.
   ECCL_DEVICE bool samples(uint32_t length) const {
     return length >= kStreamFrom && weighed && (length >= 4 * kReadFrom || untimed[sizeClassOf(length)] == 0);
   }
   /// Whether the coming message, of `length` bytes, is to be written past the caches.
-  ECCL_DEVICE bool streams(uint32_t length, MessageKind kind = MessageKind::plain) const {
-    return length >= kStreamFrom && mayStream && wants(kind, &WantedWays::streamed, length);
-  }
-  /// What the receiver wants of messages of that kind and length.
-  ECCL_DEVICE bool wants(MessageKind kind, uint32_t WantedWays::*way, uint32_t length) const {
-    return (loadRelaxed(&(control->receiverWants[static_cast<int>(kind)].*way)) >> sizeClassOf(length) & 1) !=
-           0;
+  ECCL_DEVICE bool streams(uint32_t length, MessageKind kind = MessageKind::plain,
+                           uint64_t messages = 1) const {
+    return length >= kStreamFrom && mayStream &&
+           control->wants(kind, &WantedWays::streamed, sizeClassOf(length, messages));
   }
   /// Where the receiver wants the coming message, of `length` bytes; nullptr: in a slot.
   ECCL_DEVICE std::byte* offered(uint32_t length) const {

@@ -34,7 +34,10 @@ ECCL_DEVICE bool submitPieces(const RunView& run, int32_t laneIndex, const Step&
             memoryAt(run, operand, move.extent[step.sources + i], part, slice);
         continue;
       }
-      if ((submitted.passed.puts >> i & 1) != 0) task.userMask |= static_cast<uint8_t>(1u << task.destinations);
+      // Of what the receiver chooses the executor decides nothing.
+      const bool chosen = move.ends.to[i]->weighed && plan.tiles <= kMostChosen;
+      if ((submitted.passed.puts >> i & 1) != 0 && !chosen)
+        task.userMask |= static_cast<uint8_t>(1u << task.destinations);
       if ((submitted.passed.streams >> i & 1) != 0)
         task.streamMask |= static_cast<uint8_t>(1u << task.destinations);
       if (messages[i] != nullptr) task.destination[task.destinations++] = messages[i] + messageAt;
@@ -89,7 +92,7 @@ ECCL_DEVICE bool submit(const RunView& run, int32_t laneIndex, const Step& step,
                                      SourceOf{run, step, move, lane.tile}, messages);
   };
   if constexpr (Device::kCompletesInSubmit) {
-    TimedMove timed(move.ends, move.length);
+    TimedMove timed(move.ends, move.length, run.plan->tiles);
     place();
     const uint8_t which = inProcesses(move.ends, move.received, submitted.reads);
     if ((which != 0 && !readSources(run, lane, step, move, messages, submitted.passed, which)) ||

@@ -14,7 +14,8 @@ namespace eccl::interpreter {
 class TimedMove {
  public:
   /// Before placeMessages() and readSources(), with the messages peeked at.
-  TimedMove(const MoveEnds& ends, uint32_t length) : ends_(ends), length_(length) {
+  TimedMove(const MoveEnds& ends, uint32_t length, uint64_t messages = 1)
+      : ends_(ends), length_(length), messages_(messages) {
     if (length < kStreamFrom) return;
     bool measures = false;
     for (int i = 0; i < ends.sources; ++i) {
@@ -23,7 +24,7 @@ class TimedMove {
       if (end == nullptr || end->choices == nullptr) continue;
       const Slot& slot = *end->slot(end->next);
       const std::optional<Taken> way = wayOf(*end, slot);
-      if (!way) continue;
+      if (!way || (way->kind != MessageKind::plain && messages > kMostChosen)) continue;
       ways_[i] = *way;
       chosen_ |= static_cast<uint8_t>(1u << i);
       // Of one that grows the sender says it last.
@@ -82,7 +83,7 @@ class TimedMove {
     }
     const auto kind = static_cast<size_t>(ways_[source].kind);
     WayChoice& choice = (*from.choices)[kind];
-    choice.note(ways_[source].way, length_, cost);
+    choice.note(ways_[source].way, length_, cost, ways_[source].kind != MessageKind::plain ? messages_ : 1);
     // The sender looks at this line: it is written seldom.
     WantedWays& wants = from.control->receiverWants[kind];
     if (wants.read != choice.read()) storeRelease(&wants.read, choice.read());
@@ -92,6 +93,7 @@ class TimedMove {
   static constexpr uint64_t kMostTicks = uint64_t{1} << 40;
   const MoveEnds& ends_;
   const uint32_t length_;
+  const uint64_t messages_;
   uint8_t chosen_ = 0;  // the sources whose message had a choice
   uint32_t sources_ = 0;
   uint64_t start_ = 0;

@@ -47,10 +47,16 @@ inline constexpr uint32_t kWriteFrom = 262144;
 /// 2 KiB 1.8 and 0.85; in a common cache 0.13 and 0.40, 0.32 and 0.53 (as above).
 inline constexpr uint32_t kStreamFrom = 1024;
 
-/// By size of message: the power of two below.
-constexpr int sizeClassOf(uint32_t length) {
-  return std::bit_width(length) - 1;
+/// By size of message: the power of two below. Those of calls with more than kFewMessages on a connection are
+/// one class: such a call goes through more memory than most caches hold.
+inline constexpr uint64_t kFewMessages = 4;
+constexpr int sizeClassOf(uint32_t length, uint64_t messages = 1) {
+  return messages > kFewMessages ? 31 : std::bit_width(length) - 1;
 }
+/// In memory that both see the messages of longer calls go as the program says. All is between the memory and
+/// one side then, and whether results are written past the caches is measured by call
+/// (runtime/executor/result_writes.h).
+inline constexpr uint64_t kMostChosen = 16;
 
 /// The choices of one receiving end for messages that have the same ways. A value. One thread at a time.
 class WayChoice {
@@ -64,11 +70,11 @@ class WayChoice {
         streamed_(classesFrom(streamFrom)),
         read_(classesFrom(readFrom)) {}
   /// Of messages that the receiver can read where they are, or have written where it wants them. It reads those
-  /// of less than kWriteFrom bytes, and has the others written, until another way proves better.
-  static WayChoice ofShown(int64_t streamFrom) {
+  /// of less than `readBelow` bytes, and has the others written, until another way proves better.
+  static WayChoice ofShown(int64_t streamFrom, uint32_t readBelow = kWriteFrom) {
     WayChoice made(streamFrom, kMeasured);
     made.inPlace_ = true;
-    for (int c = 0; (uint32_t{1} << c) < kWriteFrom; ++c) {
+    for (int c = 0; (uint32_t{1} << c) < readBelow; ++c) {
       made.read_ |= 1u << c;
       made.sizes_[c].best = made.sizes_[c].tried = made.sizes_[c].last = DataWay::reads;
     }
@@ -86,10 +92,10 @@ class WayChoice {
   uint32_t read() const { return read_; }
 
   /// A message came that way, and that took so many ticks; 0: it was not measured.
-  void note(DataWay way, uint32_t length, uint64_t ticks) {
+  void note(DataWay way, uint32_t length, uint64_t ticks, uint64_t messages = 1) {
     if (way == DataWay::streams && !measured_[index(way)]) way = DataWay::writes;
     if (!weighed(way, length)) return;
-    const int c = sizeClassOf(length);
+    const int c = sizeClassOf(length, messages);
     Size& size = sizes_[c];
     ++size.messages;
     if (ticks > 0) size.costs[index(way)].note(std::max<uint64_t>((ticks << 16) / length, 1));
@@ -112,6 +118,7 @@ class WayChoice {
 
  private:
   static constexpr int kClasses = 32;
+  static constexpr int64_t kFullSlot = 131072;  // or more: slotBytesFor()
   /// A trial costs up to some times as much as the best way, so it is made seldom: the less often, the more of
   /// them have changed nothing. Slots get dear all of a sudden, which shows in their own cost; the others
   /// hardly change.
@@ -125,8 +132,10 @@ class WayChoice {
   static constexpr size_t index(DataWay way) { return static_cast<size_t>(way); }
   static constexpr uint32_t classesFrom(int64_t bytes) {
     uint32_t classes = 0;
-    for (int c = 0; c < kClasses && bytes > 0; ++c)
+    for (int c = 0; c < kClasses - 1 && bytes > 0; ++c)
       if ((int64_t{1} << c) >= bytes) classes |= 1u << c;
+    // Most messages of long calls fill a slot.
+    if (bytes > 0 && bytes <= kFullSlot) classes |= 1u << (kClasses - 1);
     return classes;
   }
 
@@ -167,8 +176,8 @@ class WayChoice {
     // Two samples are enough to see that a trial changes nothing.
     bool isHopeless() const { return samples >= 2 && of(best) > 0 && of(tried) > 2 * of(best); }
     // Reads by the kernel make the sender wait for the receiver, and streams keep the caches from others' data,
-    // so they have to be better by something. In place any change has to be: a trial begins with lines that the
-    // other way has left where it does not want them.
+    // so they have to be better by something. Where reads are in place any change has to be: a trial begins
+    // with lines that the other way has left where it does not want them.
     bool beats(DataWay way, DataWay other, bool inPlace) const {
       if (of(way) == 0 || of(other) == 0) return false;
       return of(way) + (inPlace || way > other ? of(other) / 4 : 0) < of(other);

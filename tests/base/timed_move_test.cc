@@ -152,6 +152,7 @@ struct InPlace : TimedMoveTest {
     Outgoing message;
     message.length = kMoved;
     message.whole = message.stable = stable;
+    message.messages = messages;
     std::byte* data[kMaxOperands];
     EXPECT_TRUE(canSend(
         ends, 0, message, [&] { return held; }, true));
@@ -171,17 +172,19 @@ struct InPlace : TimedMoveTest {
     MoveEnds receiving{};
     receiving.sources = 1;
     receiving.from[0] = &ring.receiver;
-    TimedMove timed(receiving, kMoved);
+    TimedMove timed(receiving, kMoved, messages);
     timed.complete({});
     commit(receiving, {}, kMoved, 0, 0);
     return passed;
   }
+  uint64_t messages = 1;
   std::byte memory[2 * kMoved];
   const std::byte* const held = memory;
   std::byte* const wanted = memory + kMoved;
 };
 
 TEST_F(InPlace, GoesTheWayThatTheReceiverWants) {
+  a.receiver.choices = b.receiver.choices = nullptr;  // they learn nothing
   a.wants(MessageKind::shown) = {~0u, ~0u};
   EXPECT_EQ(pass(a, true).gets, 1);
   EXPECT_EQ(pass(a, false).puts, 1) << "what is made as it is sent cannot be read";
@@ -192,6 +195,19 @@ TEST_F(InPlace, GoesTheWayThatTheReceiverWants) {
   EXPECT_EQ(pass(b, false).streams, 0);
   b.wants(MessageKind::placed) = {0, ~0u};
   EXPECT_EQ(pass(b, false).streams, 1);
+}
+
+TEST_F(InPlace, LongCallsAreAClassOfTheirOwnAndLongerOnesGoAsTheProgramSays) {
+  a.receiver.choices = nullptr;  // it learns nothing
+  a.wants(MessageKind::shown) = {1u << sizeClassOf(kMoved, kFewMessages + 1), 1u << sizeClassOf(kMoved)};
+  for (messages = 1; messages <= kFewMessages; ++messages) EXPECT_EQ(pass(a, true).streams, 1);
+  for (; messages <= kMostChosen; ++messages) EXPECT_EQ(pass(a, true).gets, 1);
+  a.wants(MessageKind::shown) = a.wants(MessageKind::placed) = {~0u, ~0u};
+  for (const bool stable : {true, false}) {
+    const Passed passed = pass(a, stable);
+    EXPECT_EQ(passed.puts, 1);
+    EXPECT_EQ(passed.chosen | passed.streams | passed.timed, 0);
+  }
 }
 
 TEST_F(InPlace, NobodyWaitsForAnOfferThatIsNotUsed) {

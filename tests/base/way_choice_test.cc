@@ -203,6 +203,10 @@ TEST(WayChoice, OfWhatIsShown) {
   EXPECT_EQ(WayChoice::ofShown(kMeasured).read(), kWriteFrom - 1);
   EXPECT_EQ(WayChoice::ofShown(kMeasured).streamed(), 0u);
   EXPECT_EQ(WayChoice::ofShown(65536).streamed(), ~0u << 16);
+  EXPECT_EQ(WayChoice::ofShown(kMeasured, 0).read(), 0u);
+  // Of long calls it is a full slot that counts.
+  EXPECT_EQ(WayChoice::ofShown(131072).streamed(), ~0u << 17);
+  EXPECT_EQ(WayChoice::ofShown(131073).streamed(), ~0u << 18 & ~0u >> 1);
   constexpr Costs kWritesAreBest{5'000, 12'000, 15'000};
   for (const uint32_t length : {kStreamFrom, 4'096u, kLength, kWriteFrom}) {
     Traffic traffic(WayChoice::ofShown(kMeasured));
@@ -217,6 +221,15 @@ TEST(WayChoice, OfWhatIsShown) {
   Traffic reads(WayChoice::ofShown(kMeasured)), writes(WayChoice::ofShown(kMeasured));
   EXPECT_GT(reads.send(10'000, kLength, {8'000, 8'000, 10'000}).reads, 9'800);
   EXPECT_GT(writes.send(10'000, kWriteFrom, {10'000, 8'000, 8'000}).slots, 9'800);
+  // What calls with many messages take is no news for others, and the other way round.
+  WayChoice choice = WayChoice::ofShown(kMeasured);
+  for (int i = 0; i < 2'000; ++i) {
+    const bool reads = (choice.read() >> sizeClassOf(kLength, 5) & 1) != 0;
+    choice.note(reads ? DataWay::reads : DataWay::writes, kLength, reads ? 10'000 : 50'000, 5);
+    choice.note(DataWay::reads, kLength, 10'000);
+  }
+  EXPECT_NE(choice.read() & 1u << sizeClassOf(kLength, 5), 0u);
+  EXPECT_EQ(WayChoice::ofShown(kMeasured).read() & 1u << sizeClassOf(kLength, 5), 0u);
   EXPECT_EQ(Traffic(WayChoice::ofShown(0)).send(10'000, kWriteFrom, kNoneInCommon).streams, 0);
 }
 

@@ -1,5 +1,5 @@
 // Memory of processes: what is plain is read by the kernel instead of copied twice, or written into slots past
-// the caches; what both see is read, or written in place. Whether plain memory it was read is seen by what the
+// the caches; what both see is read, or written in place. Whether plain memory was read is seen by what the
 // rings touched: the data of slots lies there.
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -134,7 +134,7 @@ INSTANTIATE_TEST_SUITE_P(All, SingleCopy,
 
 class InPlace : public ::testing::TestWithParam<std::tuple<int, const char*>> {};
 
-// Each way comes up: reads and writes by size, streams where all are streamed.
+// Which way each message goes depends on the clock.
 TEST_P(InPlace, GivesTheSameResults) {
   const auto [ranks, streamFrom] = GetParam();
   auto outcomes = test::runProcesses(

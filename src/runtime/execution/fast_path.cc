@@ -176,7 +176,7 @@ FastPath::Answer FastPath::makeShort(Move& move) {
   for (int i = 0; i < destinations; ++i) {
     SendEnd* const to = ends.to[i];
     if (kWeighed && to != nullptr)
-      interpreter::weigh(*to, MessageKind::plain, length, static_cast<uint8_t>(1u << i), passed);
+      interpreter::weigh(*to, MessageKind::plain, move.outgoing, static_cast<uint8_t>(1u << i), passed);
     task.destination[i] = to != nullptr ? to->place(length) : memory(move.destinations[i]);
   }
   task.destinations = destinations;

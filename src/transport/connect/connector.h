@@ -51,7 +51,7 @@ struct ConnectorOptions {
   bool allowDirect = true;            // ranks on this host read and write each other's user memory
   uint32_t directFrom = kDirectFrom;  // bytes from which they do
   int64_t singleCopy = -1;            // bytes from which plain memory is read; 0: never; -1: as measured
-  int64_t slotStreaming = -1;         // likewise: from which slots are written past the caches
+  int64_t slotStreaming = -1;         // likewise: from which messages are written past the caches
   uint32_t zeroCopyFrom = 16384;      // bytes from which a socket sends straight from the user's memory
   Duration connectLimit = std::chrono::seconds(20);  // to reach a peer; see get()
   int socketsPerRail = 1;                            // of connections over the network; see railPairs()

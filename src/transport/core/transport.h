@@ -87,7 +87,7 @@ struct TransportContext {
   bool allowDirect = true;     // ranks of this host read and write each other's user memory
   uint32_t directFrom = 0;     // bytes from which they do; for connections to come
   int64_t singleCopy = -1;     // bytes from which they read plain memory; 0: never; -1: as measured
-  int64_t slotStreaming = -1;  // likewise: from which they write slots past the caches
+  int64_t slotStreaming = -1;  // likewise: from which they write messages past the caches
   /// Network ports of this host by name (mlx5_0, eth0; mlx5_0:2 where a device has several), those first that
   /// this rank best uses. Ports that the topology does not know are not among them.
   std::vector<std::string> nearPorts;

@@ -118,8 +118,11 @@ struct ShmSide {
   /// The receiver's choices; the sender finds what is wanted with the answer.
   void choose(int32_t pid, const ProcessMark& mark) {
     if (!weighs()) return;
-    choices = WayChoices{WayChoice(context.slotStreaming, context.singleCopy),
-                         WayChoice::ofShown(context.slotStreaming), WayChoice(context.slotStreaming, 0)};
+    // Among ranks that share cores a sender that is read waits for its turn after the reader's.
+    const uint32_t readBelow = context.directFrom == kOversubscribedDirectFrom ? 0 : kWriteFrom;
+    choices =
+        WayChoices{WayChoice(context.slotStreaming, context.singleCopy),
+                   WayChoice::ofShown(context.slotStreaming, readBelow), WayChoice(context.slotStreaming, 0)};
     if (mayRead()) lookInto(pid, mark);
     if (process == nullptr) choices->front().neverRead();
     auto* control = static_cast<RingControl*>(memory.get());
