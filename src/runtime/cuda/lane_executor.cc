@@ -76,7 +76,7 @@ bool LaneExecutor::isPair(const Work& work) {
   return work.program->collective == Collective::send || work.program->collective == Collective::receive;
 }
 
-bool LaneExecutor::runsOnDevice(const Work& work) const {
+bool LaneExecutor::carries(const Work& work) const {
   const auto& extents = work.view.plan->extents;
   const bool varies =
       std::any_of(std::begin(extents), std::end(extents), [](auto* table) { return table != nullptr; });
@@ -84,7 +84,7 @@ bool LaneExecutor::runsOnDevice(const Work& work) const {
 }
 
 bool LaneExecutor::takesScalar(Work& work, const void* scalar) const {
-  if (!runsOnDevice(work) || !holds(scalar)) return false;
+  if (!carries(work) || !holds(scalar)) return false;
   work.scalar = scalar;
   return true;
 }
@@ -133,7 +133,7 @@ Status LaneExecutor::offer(const Work& work) {
 Status LaneExecutor::offerAll(std::span<Work* const> works) {
   for (Work* work : works) {
     auto& executor = static_cast<LaneExecutor&>(*work->executor);
-    if (executor.runsOnDevice(*work)) ECCL_TRY(executor.offer(*work));
+    if (executor.carries(*work)) ECCL_TRY(executor.offer(*work));
   }
   return {};
 }
@@ -160,7 +160,7 @@ bool LaneExecutor::mayWait(void* native, std::span<Work* const> works) {
 
 // Where another thread is about to launch, this one waits for it anyway.
 bool LaneExecutor::lacksRings(const Work& work) {
-  if (!runsOnDevice(work)) return false;
+  if (!carries(work)) return false;
   const std::unique_lock lock(mutex_, std::try_to_lock);
   if (!lock) return false;
   const auto plan = begunPlanOf(work);
@@ -309,7 +309,7 @@ Result<std::unique_ptr<StreamGate>> LaneExecutor::enter(void* native, std::span<
   std::vector<Work*> here, staged;
   for (Work* work : works) {
     const auto& executor = static_cast<const LaneExecutor&>(*work->executor);
-    if (work->state == nullptr) work->carried = executor.runsOnDevice(*work);
+    if (work->state == nullptr) work->carried = executor.carries(*work);
     (work->carried ? here : staged).push_back(work);
   }
   if (!here.empty()) {

@@ -33,7 +33,6 @@ class LaneExecutor final : public StagedExecutor {
   bool mayWait(void* stream, std::span<Work* const> works) override;
   Result<std::unique_ptr<StreamGate>> enter(void* stream, std::span<Work* const> works,
                                             std::function<void()> reached) override;
-  bool carries(const Work& work) const override { return runsOnDevice(work); }
   bool takesScalar(Work& work, const void* scalar) const override;
   Status begin(Work& work) override { return work.carried ? Status() : StagedExecutor::begin(work); }
   LaneAnswer advance(Work& work, int32_t lane, int budget) override;
@@ -41,12 +40,12 @@ class LaneExecutor final : public StagedExecutor {
   void cancel(Work& work) override;
   void quiesce(Work& work) override;
   void forAwaited(const Work& work, const std::function<void(int)>& visit) const override;
+  bool carries(const Work& work) const override;
 
  private:
   struct Used;
   struct Run;
 
-  bool runsOnDevice(const Work& work) const;
   /// Whether rings have to be made for it, for which other ranks are needed.
   bool lacksRings(const Work& work);
   Result<std::shared_ptr<DevicePlan>> planOf(Work& work);

@@ -105,10 +105,10 @@ class StreamGate {
 ///
 /// Owner: the communicator's engine, shared with the scratch memory that came from it. It outlives its Runs.
 ///
-/// Threads: holds(), admit(), allocate(), release(), announce(), mayWait(), enter(), read() and fail() any;
-/// introduce() and meet() the one that makes the communicator; hear() the service thread; the rest belongs to
-/// the driver, one thread at a time. None of them waits, where it does not say so. An executor may have threads
-/// of its own; they ring the bell.
+/// Threads: holds(), admit(), place(), streamOf(), carries(), allocate(), release(), announce(), mayWait(),
+/// enter(), read() and fail() any; introduce() and meet() the one that makes the communicator; hear() the
+/// service thread; the rest belongs to the driver, one thread at a time. None of them waits, where it does not
+/// say so. An executor may have threads of its own; they ring the bell.
 ///
 /// Order: moves of one lane have their effect in the order in which they were submitted, as in a CUDA stream,
 /// so one may read what the one before writes. Moves of different lanes and Runs have none: a lane waits for a

@@ -179,8 +179,9 @@ bool MemoryPath::awaitPeer(const uint32_t* busy, const char* doing) const {
   return true;
 }
 
-// Messages are written in order. So those that are being written are the first that have a place and have not
-// been published: as many as the sender has moves under way.
+// Messages are written in order, and a host's executor has one move of a connection under way. So those that
+// are being written are the first that have a place and have not been published: as many as the sender has
+// moves under way. (Of several, one before could be a reference, though it has a place.)
 void MemoryPath::withdrawGrants() const {
   const uint32_t most = receiveEnd_->shape.offers();
   uint64_t message = receiveEnd_->next, bytes = 0;
