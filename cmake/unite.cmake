@@ -1,8 +1,8 @@
-# eccl_unite(<target>): where ECCL_UNITE is set, the sources of a folder are compiled together, some at a time. Most of
-# what a compiler does for one of them is templates and inline functions that the next one needs as well: whole
-# builds, as CI makes them, take half as long; a change compiles more. Names in unnamed namespaces, and macros, are
-# therefore to be unique in their folder: the compiler says where two that are compiled together are not.
-option(ECCL_UNITE "Compile the sources of a folder together: for builds from nothing" OFF)
+# eccl_unite(<target>): unless ECCL_UNITE is OFF, the sources of a folder are compiled together, some at a time. Most of
+# what a compiler does for one of them is templates and inline functions that the next one needs as well: builds from
+# nothing take half as long; a change compiles more. Names in unnamed namespaces, and macros, are therefore to be
+# unique in their folder: the compiler says where two that are compiled together are not.
+option(ECCL_UNITE "Compile the sources of a folder together: OFF for working on them" ON)
 set(ECCL_UNITE_MOST 8)
 
 function(eccl_unite target)
