@@ -23,12 +23,13 @@ class TimedMove {
       sources_ += end != nullptr;
       if (end == nullptr || end->choices == nullptr) continue;
       const Slot& slot = *end->slot(end->next);
+      // Of one that grows the sender says its times last.
+      if (slot.sent.done == 0 && (slot.flags & kSlotGrowing) == 0) continue;
       const std::optional<Taken> way = wayOf(*end, slot);
       if (!way || (way->kind != MessageKind::plain && messages > kMostChosen)) continue;
       ways_[i] = *way;
       chosen_ |= static_cast<uint8_t>(1u << i);
-      // Of one that grows the sender says it last.
-      measures |= (slot.flags & kSlotGrowing) != 0 || slot.sent.done != 0;
+      measures = true;
     }
     for (int i = 0; i < ends.destinations; ++i)
       measures |= ends.to[i] != nullptr && ends.to[i]->samples(length);

@@ -1,5 +1,5 @@
-// Which way data takes between two processes of a host: the receiver decides, by what each way takes at the
-// moment.
+// Which way data takes between two ranks that look at one ring, threads or processes: the receiver decides, by
+// what each way takes at the moment.
 //
 //            plain memory                                         memory that both see
 //   writes   the sender copies into a slot, the receiver out      the sender writes it where it belongs

@@ -196,5 +196,25 @@ TEST(SelectionRules, CandidatesAreSortedAndComplete) {
   EXPECT_GT(candidates->front().microseconds, 0);
 }
 
+// Between two ranks ring and tree make the same moves: their times differ by rounding, if at all.
+TEST(SelectionRules, OfEqualOnesTheFirstOfTheListIsChosen) {
+  for (int third = 1; third < 30; ++third) {
+    CostParameters parameters = CostModel().parameters();
+    for (double& value : parameters.values) value *= third / 3.0;
+    CallSize size;
+    size.elements = 8 << 10;
+    size.elementBytes = 4;
+    const auto candidates =
+        candidatesFor(Collective::allReduce, size, Placement::oneHost(2, 2), CostModel(parameters, {}));
+    ASSERT_TRUE(candidates.ok()) << candidates.status().message();
+    EXPECT_STREQ(candidates->front().choice.algorithm->name, "ring") << third;
+    const auto tree = std::find_if(candidates->begin(), candidates->end(), [](const Candidate& one) {
+      return std::string(one.choice.algorithm->name) == "tree";
+    });
+    ASSERT_NE(tree, candidates->end());
+    EXPECT_NEAR(tree->microseconds / candidates->front().microseconds, 1, 1e-9) << third;
+  }
+}
+
 }  // namespace
 }  // namespace eccl::algorithms

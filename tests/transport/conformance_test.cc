@@ -278,6 +278,29 @@ TEST_P(Paths, CarriesTheEpoch) {
       });
 }
 
+// Where both sides look at one ring, the receiver chooses: what the sender sees of that is where it begins.
+TEST_P(Paths, ReceiversInMemoryChooseTheWays) {
+  run(
+      setupFor(way()),
+      [](Party& party) -> std::string {
+        CONNECT(connection, party.sending());
+        const SendEnd& end = connection->sendEnd;
+        PARTY_CHECK(end.weighed == connection->path()->inMemory());
+        PARTY_CHECK(end.mayStream == end.weighed);
+        const auto reads = [&](uint32_t length) {
+          return end.control->wants(MessageKind::shown, &WantedWays::read, sizeClassOf(length));
+        };
+        if (end.weighed) PARTY_CHECK(party.until([&] { return reads(kStreamFrom) && reads(kWriteFrom - 1); }));
+        PARTY_CHECK(!reads(kWriteFrom));
+        return sendAll(party, *connection, 1);
+      },
+      [](Party& party) -> std::string {
+        CONNECT(connection, party.receiving());
+        PARTY_CHECK((connection->receiveEnd.choices != nullptr) == connection->path()->inMemory());
+        return receiveAll(party, *connection, 1);
+      });
+}
+
 TEST_P(Paths, AStallDelaysAndLosesNothing) {
   PartySetup setup = setupFor(way(), Weather::stall);
   const TimePoint begun = System::real().now();

@@ -191,8 +191,7 @@ long switchesOfThisThread() {
 }
 
 /// By messages that go round in twice what the second level of caches holds, as those of one connection do.
-/// They are streamed where that takes less, as WayChoice has it between processes. Threads never stream, but
-/// use slots for short messages only.
+/// They are streamed where that takes less, as WayChoice has it.
 void measureSlots(Side& side, CostParameters& found) {
   constexpr double kMegabytes = static_cast<double>(kSlots) / kMB;
   auto pieces = [](auto&& piece) {

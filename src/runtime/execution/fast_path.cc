@@ -47,6 +47,17 @@ void copyPart(const kernels::ReduceTask& task, uint32_t at, uint32_t bytes) {
   kernels::reduce(part);
 }
 
+/// Whether one of a move's messages, of `length` bytes, is measured, or written past the caches. Those from
+/// peers have come.
+bool isWeighedNow(const interpreter::MoveEnds& ends, int sources, int destinations, uint32_t length) {
+  bool any = false;
+  for (int i = 0; i < sources; ++i)
+    any |= ends.from[i] != nullptr && ends.from[i]->slot(ends.from[i]->coming())->sent.done != 0;
+  for (int i = 0; i < destinations; ++i)
+    any |= ends.to[i] != nullptr && (ends.to[i]->samples(length) || ends.to[i]->streams(length));
+  return any;
+}
+
 }  // namespace
 
 void FastPath::post() {
@@ -171,6 +182,8 @@ FastPath::Answer FastPath::makeShort(Move& move) {
   }
   for (int i = 0; i < destinations; ++i)
     if (ends.to[i] != nullptr && ends.to[i]->reserve(length) == nullptr) return Answer::blocked;
+  if (!kWeighed && move.isWeighed && isWeighedNow(ends, sources, destinations, length))
+    return makeShort<0, true>(move);
   std::conditional_t<kWeighed, interpreter::TimedMove, interpreter::UntimedMove> timed(ends, length);
   Passed passed;
   for (int i = 0; i < destinations; ++i) {

@@ -212,11 +212,10 @@ class FastPath {
   Answer follow(Move& move, int looks);
   /// The same for one that isShort: what is known of that is not asked.
   Answer makeShort(Move& move) {
-    if (move.isWeighed) return makeShort<0, true>(move);
     return move.isSimple ? makeShort<1, false>(move) : makeShort<0, false>(move);
   }
-  /// `kEnds`: the number of its sources, and that of its destinations; 0: as the move says. `kWeighed`:
-  /// Move::isWeighed.
+  /// `kEnds`: the number of its sources, and that of its destinations; 0: as the move says. `kWeighed`: that is
+  /// so for this message, which is one of several.
   template <int kEnds, bool kWeighed>
   Answer makeShort(Move& move);
   /// Makes peers that sleep notice.

@@ -24,6 +24,17 @@ constexpr Duration kWorthTelling = std::chrono::seconds(1);
 
 }  // namespace
 
+WayChoices firstChoices(const TransportContext& context, bool readable, RingControl& control) {
+  // Among ranks that share cores a sender that is read waits for its turn after the reader's.
+  const uint32_t readBelow = context.directFrom == kOversubscribedDirectFrom ? 0 : kWriteFrom;
+  WayChoices choices{WayChoice(context.slotStreaming, context.singleCopy),
+                     WayChoice::ofShown(context.slotStreaming, readBelow), WayChoice(context.slotStreaming, 0)};
+  if (!readable) choices.front().neverRead();
+  for (size_t kind = 0; kind < kMessageKinds; ++kind)
+    control.receiverWants[kind] = {choices[kind].read(), choices[kind].streamed()};
+  return choices;
+}
+
 MemoryPath::MemoryPath(Between between, RingMemory memory, PeerHeap peerHeap, SendEnd* sendEnd,
                        ReceiveEnd* receiveEnd, std::shared_ptr<Fd> doorbell)
     : between_(between),

@@ -6,10 +6,19 @@
 
 #include "program/remote_reads.h"
 #include "transport/core/connection.h"
+#include "transport/core/transport.h"
 #include "transport/net/fd.h"
 #include "transport/shm/shared_heap.h"
 
 namespace eccl::transport {
+
+/// Whether a receiver has a choice of ways.
+inline bool weighsWays(const TransportContext& context) {
+  return context.slotStreaming != 0 || context.allowDirect;
+}
+/// What a receiver chooses among. The ring says what it wants at first. `readable`: the sender's plain memory can
+/// be read from here.
+WayChoices firstChoices(const TransportContext& context, bool readable, RingControl& control);
 
 /// Moves nothing: lanes publish and release in the ring itself. What is left is to wake a peer that sleeps.
 ///

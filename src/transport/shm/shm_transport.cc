@@ -112,22 +112,12 @@ struct ShmSide {
     mine = SharedHeap::ofThisProcess().window();
     mine.size = std::min(mine.size, mapped);
   }
-  /// Whether there is a choice of ways.
-  bool weighs() const { return context.slotStreaming != 0 || context.allowDirect; }
   bool mayRead() const { return context.allowDirect && context.singleCopy != 0; }
   /// The receiver's choices; the sender finds what is wanted with the answer.
   void choose(int32_t pid, const ProcessMark& mark) {
-    if (!weighs()) return;
-    // Among ranks that share cores a sender that is read waits for its turn after the reader's.
-    const uint32_t readBelow = context.directFrom == kOversubscribedDirectFrom ? 0 : kWriteFrom;
-    choices =
-        WayChoices{WayChoice(context.slotStreaming, context.singleCopy),
-                   WayChoice::ofShown(context.slotStreaming, readBelow), WayChoice(context.slotStreaming, 0)};
+    if (!weighsWays(context)) return;
     if (mayRead()) lookInto(pid, mark);
-    if (process == nullptr) choices->front().neverRead();
-    auto* control = static_cast<RingControl*>(memory.get());
-    for (size_t kind = 0; kind < kMessageKinds; ++kind)
-      control->receiverWants[kind] = {(*choices)[kind].read(), (*choices)[kind].streamed()};
+    choices = firstChoices(context, process != nullptr, *static_cast<RingControl*>(memory.get()));
   }
   /// Finds out whether the sender's process can be read. What cannot travels in slots.
   void lookInto(int32_t pid, const ProcessMark& mark) {
@@ -155,7 +145,7 @@ struct ShmSide {
     end.theirs = theirs.window;
     end.directFrom = context.directFrom;
     if (send != nullptr) {
-      send->weighed = weighs();
+      send->weighed = weighsWays(context);
       send->mayStream = context.slotStreaming != 0;
       send->mayGrow = true;
       if (mayRead()) send->legible = legibleToOthers;

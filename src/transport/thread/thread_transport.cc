@@ -19,8 +19,16 @@ std::unique_ptr<Path> makePath(const TransportContext& context, const ThreadRing
   RingEnd& end = send != nullptr ? static_cast<RingEnd&>(*send) : *receive;
   if (ring.senderDirect && ring.receiverDirect) end.mine = end.theirs = kOwnAddressSpace;
   end.directFrom = context.directFrom;
-  return std::make_unique<MemoryPath>(MemoryPath::Between::threads, ring.memory, PeerHeap(), send, receive,
-                                      send != nullptr ? ring.receiverBell : ring.senderBell);
+  auto path = std::make_unique<MemoryPath>(MemoryPath::Between::threads, ring.memory, PeerHeap(), send, receive,
+                                           send != nullptr ? ring.receiverBell : ring.senderBell);
+  if (send != nullptr) {
+    send->weighed = weighsWays(context);
+    send->mayStream = context.slotStreaming != 0;
+  } else if (weighsWays(context)) {
+    // What cannot be used in place goes by slots: a thread's memory is never asked of the kernel.
+    path->choose(firstChoices(context, false, *static_cast<RingControl*>(ring.memory.get())), nullptr);
+  }
+  return path;
 }
 
 class ThreadOffer final : public Offer {
