@@ -105,10 +105,9 @@ struct SendEnd : RingEnd {
   bool weighed = false;    // the receiver is told how long some messages took, to choose their ways
   bool mayStream = false;  // it may have them written past the caches
   bool mayGrow = false;    // nobody but the receiver looks into the ring: messages may grow there
-  /// Of each class of size: messages since one was timed. Every fifth is: as calls often are of two messages,
-  /// or four, it is not always the same of them.
-  uint8_t untimed[32] = {};
-  static constexpr uint8_t kTimedOf = 5;
+  /// Of so many short messages one is timed. Which, has no period, as calls have: none of their messages is
+  /// left out.
+  static constexpr uint32_t kTimedOf = 5;
 
   /// The slot of the coming message, of `length` bytes or of any length, or nullptr while all are in use. Takes
   /// nothing: publish(), or `ahead`, does.
@@ -178,10 +177,6 @@ struct SendEnd : RingEnd {
     bytes += length;
     const uint64_t message = next++;
     if (length > shape.shortBytes) longAt[longSent++ % RingShape::kMostLimited] = message;
-    if (length >= kStreamFrom && weighed) {
-      uint8_t& since = untimed[sizeClassOf(length)];
-      since = since + 1 == kTimedOf ? 0 : since + 1;
-    }
     return message;
   }
   /// Has the memory of the next message, if that is as short as this one, come to this core: to write it then
@@ -225,7 +220,10 @@ struct SendEnd : RingEnd {
   }
   /// Whether the receiver is to be told how long the coming message took; of short ones, only of some.
   ECCL_DEVICE bool samples(uint32_t length) const {
-    return length >= kStreamFrom && weighed && (length >= 4 * kReadFrom || untimed[sizeClassOf(length)] == 0);
+    if (length < kStreamFrom || !weighed) return false;
+    // Multiples of the golden ratio, as fractions, are spread evenly, and so are those of every nth number.
+    constexpr uint32_t kGolden = 0x9e3779b1;
+    return length >= 4 * kReadFrom || static_cast<uint32_t>(coming()) * kGolden < UINT32_MAX / kTimedOf;
   }
   /// Whether the coming message, of `length` bytes, is to be written past the caches.
   ECCL_DEVICE bool streams(uint32_t length, MessageKind kind = MessageKind::plain,

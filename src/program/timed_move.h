@@ -24,7 +24,7 @@ class TimedMove {
       if (end == nullptr || end->choices == nullptr) continue;
       const Slot& slot = *end->slot(end->next);
       // Of one that grows the sender says its times last.
-      if (slot.sent.done == 0 && (slot.flags & kSlotGrowing) == 0) continue;
+      if ((slot.flags & kSlotGrowing) == 0 && slot.sent.done == 0) continue;
       const std::optional<Taken> way = wayOf(*end, slot);
       if (!way || (way->kind != MessageKind::plain && messages > kMostChosen)) continue;
       ways_[i] = *way;

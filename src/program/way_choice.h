@@ -124,8 +124,8 @@ class WayChoice {
   /// hardly change.
   static constexpr uint32_t kTrial = 4, kTrialMost = 64, kFirstPause = 32, kLongestPause = 4096;
   /// Of the first samples of all the least counts: those messages go into memory that nobody has touched
-  /// before, the slots and the program's own, which takes several times as long. From 64 KiB, where all
-  /// messages are timed, so many are before the first trial.
+  /// before, the slots and the program's own, which takes several times as long. So many are before the first
+  /// trial.
   static constexpr uint32_t kCold = kFirstPause;
   static constexpr int kMostBackoff = 8;
 
@@ -155,7 +155,7 @@ class WayChoice {
     DataWay best = DataWay::writes;
     DataWay tried = DataWay::writes;  // the way that is wanted; `best` unless there is a trial
     DataWay last = DataWay::writes;   // that was tried
-    uint32_t messages = 0;            // since the last trial ended, or this one began
+    uint32_t messages = 0;            // noted since the last trial ended, or this one began
     uint32_t samples = 0;             // of this trial
     uint32_t pause = kFirstPause;     // messages before the next trial
     int backoff[kDataWays] = {};      // after trials without a sample: that way is not taken

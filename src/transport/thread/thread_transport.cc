@@ -1,5 +1,7 @@
 #include "transport/thread/thread_transport.h"
 
+#include <optional>
+
 #include "transport/core/ring_memory.h"
 #include "transport/shm/memory_path.h"
 
@@ -14,8 +16,8 @@ struct ThreadRing {
 };
 
 /// The path of either end; one of the two is not null.
-std::unique_ptr<Path> makePath(const TransportContext& context, const ThreadRing& ring, SendEnd* send,
-                               ReceiveEnd* receive) {
+std::unique_ptr<MemoryPath> makePath(const TransportContext& context, const ThreadRing& ring, SendEnd* send,
+                                     ReceiveEnd* receive) {
   RingEnd& end = send != nullptr ? static_cast<RingEnd&>(*send) : *receive;
   if (ring.senderDirect && ring.receiverDirect) end.mine = end.theirs = kOwnAddressSpace;
   end.directFrom = context.directFrom;
@@ -24,9 +26,6 @@ std::unique_ptr<Path> makePath(const TransportContext& context, const ThreadRing
   if (send != nullptr) {
     send->weighed = weighsWays(context);
     send->mayStream = context.slotStreaming != 0;
-  } else if (weighsWays(context)) {
-    // What cannot be used in place goes by slots: a thread's memory is never asked of the kernel.
-    path->choose(firstChoices(context, false, *static_cast<RingControl*>(ring.memory.get())), nullptr);
   }
   return path;
 }
@@ -60,17 +59,25 @@ class ThreadOffer final : public Offer {
 
 class ThreadAcceptance final : public Acceptance {
  public:
+  /// The sender may look at what is wanted as soon as it is answered.
   ThreadAcceptance(const TransportContext& context, std::shared_ptr<ThreadRing> ring)
-      : context_(context), ring_(std::move(ring)) {}
+      : context_(context), ring_(std::move(ring)) {
+    // What cannot be used in place goes by slots: a thread's memory is never asked of the kernel.
+    if (weighsWays(context))
+      choices_ = firstChoices(context, false, *static_cast<RingControl*>(ring_->memory.get()));
+  }
   Status onConfirmation(SetupData&) override { return {}; }
   Result<std::unique_ptr<Path>> open(ReceiveEnd& end, Opening) override {
     context_.attach(end, ring_->memory.get(), withShortSlots(context_.ring));
-    return makePath(context_, *ring_, nullptr, &end);
+    auto path = makePath(context_, *ring_, nullptr, &end);
+    if (choices_) path->choose(*choices_, nullptr);
+    return std::unique_ptr<Path>(std::move(path));
   }
 
  private:
   const TransportContext& context_;
   const std::shared_ptr<ThreadRing> ring_;
+  std::optional<WayChoices> choices_;
 };
 
 class ThreadTransport final : public Transport {
