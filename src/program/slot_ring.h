@@ -105,8 +105,8 @@ struct SendEnd : RingEnd {
   bool weighed = false;    // the receiver is told how long some messages took, to choose their ways
   bool mayStream = false;  // it may have them written past the caches
   bool mayGrow = false;    // nobody but the receiver looks into the ring: messages may grow there
-  /// Of so many short messages one is timed. Which, has no period, as calls have: none of their messages is
-  /// left out.
+  /// Of so many short messages one is timed. Calls repeat, so these are not at equal distances: each kind of
+  /// message gets its turn.
   static constexpr uint32_t kTimedOf = 5;
 
   /// The slot of the coming message, of `length` bytes or of any length, or nullptr while all are in use. Takes

@@ -211,11 +211,9 @@ class FastPath {
   /// has not begun, or its sender has stopped, and it is not followed again.
   Answer follow(Move& move, int looks);
   /// The same for one that isShort: what is known of that is not asked.
-  Answer makeShort(Move& move) {
-    return move.isSimple ? makeShort<1, false>(move) : makeShort<0, false>(move);
-  }
-  /// `kEnds`: the number of its sources, and that of its destinations; 0: as the move says. `kWeighed`: that is
-  /// so for this message, which is one of several.
+  Answer makeShort(Move& move) { return move.isSimple ? makeShort<1, false>(move) : makeShort<0, false>(move); }
+  /// `kEnds`: the number of its sources, and that of its destinations; 0: as the move says. `kWeighed`: one of
+  /// the messages is measured, or written past the caches.
   template <int kEnds, bool kWeighed>
   Answer makeShort(Move& move);
   /// Makes peers that sleep notice.
