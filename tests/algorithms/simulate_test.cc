@@ -317,6 +317,20 @@ TEST(SimulatedMemory, PlacedMessagesAreStoredByTheSender) {
                            amount("read.64K", 0.021), amount("write.64K", 0.021), amount("store.64K", 0.021)));
 }
 
+// Unless cores are shared: who is read waits for the reader's turn.
+TEST(SimulatedMemory, PlacedMessagesOfStableSourcesAreFetchedWhereThatTakesLess) {
+  CostParameters parameters = ones();
+  parameters[level(CostTerm::store, 0)] = 3;
+  const CallSize size{.elements = 10'000, .slotBytes = 1 << 20};
+  EXPECT_THAT(
+      amountsOf(Collective::allGather, "direct", size, Placement::oneHost(2, 2), parameters),
+      UnorderedElementsAre(amount("fast-call", 1), amount("fast-move", 2), amount("notice", 2),
+                           amount("read.64K", 0.01), amount("write.64K", 0.02), amount("fetch.64K", 0.01)));
+  const auto shared = amountsOf(Collective::allGather, "direct", size, Placement::oneHost(2, 1), parameters);
+  EXPECT_GT(shared.count("store.64K"), 0u);
+  EXPECT_EQ(shared.count("fetch.64K"), 0u);
+}
+
 TEST(SimulatedMemory, ARingFetchesTheSumsAndStoresTheResults) {
   CostParameters parameters = ones();
   parameters[CostTerm::notice] = 5;

@@ -28,8 +28,8 @@ ConnectionKey keyOf(const Program& program, const ConnectionSpec& spec) {
 /// All ranks' interpreters in one thread, among rings but without data: buffers are addresses only.
 class Delivered {
  public:
-  Delivered(const algorithms::Algorithm& algorithm, int ranks, size_t elements, bool registered)
-      : registered_(registered) {
+  Delivered(const algorithms::Algorithm& algorithm, int ranks, size_t elements, bool registered, bool reads)
+      : registered_(registered), reads_(reads) {
     for (int rank = 0; rank < ranks; ++rank) {
       PlanContext context;
       context.rank = rank;
@@ -138,6 +138,7 @@ class Delivered {
         end.directFrom = kDirectFrom;
         if (registered_) end.mine = end.theirs = kOwnAddressSpace;
         end.control->receiverWants[0].streamed = ~0u;
+        if (reads_) end.control->receiverWants[static_cast<int>(MessageKind::shown)].read = ~0u;
       };
       rank.sends[c].mayStream = true;
       spec.sends ? attach(rank.sends[c]) : attach(rank.receives[c]);
@@ -185,7 +186,7 @@ class Delivered {
     return answer == LaneAnswer::progress || state.finished;
   }
 
-  const bool registered_;
+  const bool registered_, reads_;  // reads_: what receivers can read they want to
   std::vector<std::unique_ptr<Rank>> ranks_;
   std::map<ConnectionKey, std::unique_ptr<Memory>> rings_;
   Ways ways_;
@@ -214,8 +215,16 @@ class Simulated : public algorithms::simulation::Clocks<algorithms::simulation::
   Ways ways;
 };
 
-Ways simulated(const std::vector<Program>& programs, size_t elements, bool registered) {
-  const auto parameters = algorithms::CostParameters::defaults();
+Ways simulated(const std::vector<Program>& programs, size_t elements, bool registered, bool reads) {
+  auto parameters = algorithms::CostParameters::defaults();
+  for (int level = 0; level < algorithms::kMemoryLevels; ++level) {
+    const auto of = [level](algorithms::CostTerm first) {
+      return static_cast<algorithms::CostTerm>(static_cast<int>(first) + level);
+    };
+    parameters[of(algorithms::CostTerm::fetch)] = parameters[of(algorithms::CostTerm::read)];
+    parameters[of(algorithms::CostTerm::store)] =
+        parameters[of(algorithms::CostTerm::write)] * (reads ? 2 : 0.5);
+  }
   const auto placement = Placement::oneHost(static_cast<int>(programs.size()), 64);
   algorithms::CallSize size;
   size.elements = elements;
@@ -260,14 +269,17 @@ TEST(DeliveryAgreement, OfEveryAlgorithmBetweenInterpreterAndSimulator) {
       // Parts of equal length: an empty one would let a lane run into its next wait.
       const size_t grain = static_cast<size_t>(programs[0].parts) * kCacheLine / 4;
       for (size_t times : {1, 7, 16, 64, 900}) {
-        for (bool registered : {true, false}) {
-          Delivered execution(algorithm, ranks, grain * times, registered);
+        for (const auto& [registered, reads] : {std::pair(true, true), {true, false}, {false, false}}) {
+          Delivered execution(algorithm, ranks, grain * times, registered, reads);
           const Ways interpreted = execution.run();
           ASSERT_FALSE(interpreted.empty()) << nameOf(algorithm.collective) << " " << algorithm.name;
-          EXPECT_EQ(textOf(interpreted), textOf(simulated(execution.programs(), grain * times, registered)))
+          EXPECT_EQ(textOf(interpreted),
+                    textOf(simulated(execution.programs(), grain * times, registered, reads)))
               << nameOf(algorithm.collective) << " " << algorithm.name << " of " << grain * times
               << " elements in " << execution.tiles() << " tiles among " << ranks << " ranks, "
-              << (registered ? "registered" : "not registered");
+              << (!registered ? "not registered"
+                  : reads     ? "registered, read"
+                              : "registered, written");
           for (const auto& [key, its] : interpreted)
             for (Way way : its) ++seen[way];
           streamed += execution.streamed();

@@ -11,6 +11,7 @@
 #include "algorithms/cost/simulate.h"
 #include "algorithms/cost/takers.h"
 #include "algorithms/verify/abstract_executor.h"
+#include "program/way_choice.h"
 
 namespace eccl::algorithms::simulation {
 
@@ -61,8 +62,10 @@ class Clocks {
         parameters_(parameters),
         brief_(partition.tiles(size.elements) <= 1 && mostPolled(programs, placement) <= kMaxPolled),
         directFrom_(placement.oversubscribed() ? kOversubscribedDirectFrom : kDirectFrom),
+        fewMessages_(partition.tiles(size.elements) <= kMostChosen),
         takers_(programs),
         levels_(placement.cores.size()),
+        reads_(placement.cores.size()),
         ports_(placement, parameters) {
     Moment begun;
     begun.add(parameters_, brief_ ? CostTerm::fastCall : CostTerm::call, 1);
@@ -267,6 +270,15 @@ class Clocks {
     for (size_t machine = 0; machine < blocks.size(); ++machine) {
       levels_[machine] = levelsOf(blocks[machine] * static_cast<double>(size_.elements) * size_.elementBytes /
                                   static_cast<double>(std::max<size_t>(coresOf_[machine], 1)));
+      const auto takes = [&](CostTerm first) {
+        double sum = 0;
+        for (int level = 0; level < kMemoryLevels; ++level)
+          sum += levels_[machine][static_cast<size_t>(level)] *
+                 parameters_[static_cast<CostTerm>(static_cast<int>(first) + level)];
+        return sum;
+      };
+      reads_[machine] =
+          takes(CostTerm::fetch) + takes(CostTerm::write) < takes(CostTerm::read) + takes(CostTerm::store);
     }
   }
 
@@ -288,7 +300,8 @@ class Clocks {
            move.sources()[0].operand->space == Space::input;
   }
 
-  /// How the message goes. Receivers make those offers in time that they can make ahead, and no others.
+  /// How the message goes. Receivers make those offers in time that they can make ahead, and no others. Where
+  /// they choose they have found out what takes less (program/way_choice.h).
   Mode modeOf(const Move<Payload>& move, const Operand& operand, double bytes) const {
     const auto rank = static_cast<size_t>(move.rank), peer = static_cast<size_t>(peerOf(move, operand));
     if (placement_.memory[rank] != placement_.memory[peer]) return Mode::sent;
@@ -301,7 +314,9 @@ class Clocks {
     taken.length = message.length;
     taken.whole = whole(taker.scratch);
     const bool offered = offerOf(taken, {directFrom_, size_.registered}) == Offer::ahead;
-    const SendState end{directFrom_, offered ? Offered::memory : Offered::no, size_.registered};
+    const bool wanted = size_.registered && fewMessages_ && !placement_.oversubscribed() &&
+                        reads_[static_cast<size_t>(placement_.machine[rank])];
+    const SendState end{directFrom_, offered ? Offered::memory : Offered::no, size_.registered, wanted};
     switch (deliveryOf(message, end)) {
       case Delivery::get:
         return Mode::get;
@@ -352,10 +367,12 @@ class Clocks {
   const CostParameters& parameters_;
   const bool brief_;  // on the fast path
   const uint32_t directFrom_;
+  const bool fewMessages_;  // on a connection, so that receivers choose their ways
   const Takers takers_;
   Moment begun_;
   std::vector<LaneClock> lanes_;
   std::vector<std::array<double, kMemoryLevels>> levels_;  // by machine
+  std::vector<bool> reads_;  // by machine: what receivers may read or have written they would rather read
   std::vector<Core> cores_;
   std::vector<size_t> firstCore_, coresOf_;  // by machine
   std::vector<int> ownCore_;                 // by rank, -1: shared
