@@ -52,6 +52,7 @@ struct Outgoing {
   bool stable = false;    ///< Operand::stable of that source
   bool scaled = false;    ///< it is scaled as it is read, so memory does not hold what is to be sent
   bool placed = false;    ///< Operand::placed of the message
+  bool pushed = false;    ///< Operand::pushed of it
   uint64_t messages = 1;  ///< of its call that go there, about
 };
 
@@ -73,19 +74,25 @@ ECCL_DEVICE constexpr bool isItsSource(const Outgoing& message) {
   return message.stable && message.whole && !message.scaled;
 }
 
+/// Whether the receiver is to read the message because it would rather do so.
+template <class End>
+ECCL_DEVICE constexpr bool isRatherRead(const Outgoing& message, const End& end) {
+  return message.placed && !message.pushed && isItsSource(message) && end.rathersReading();
+}
+
 /// Whether a message is worth a moment's wait for the receiver to offer memory. A caller that has waited long
 /// enough does not ask any more.
 template <class End>
 ECCL_DEVICE constexpr bool awaitsOffer(const Outgoing& message, const End& end) {
-  return message.placed && message.length >= end.directFrom &&
-         !(isItsSource(message) && end.rathersReading()) && end.offered() == Offered::notYet;
+  return message.placed && message.length >= end.directFrom && !isRatherRead(message, end) &&
+         end.offered() == Offered::notYet;
 }
 
 /// How the message goes. Below `end.directFrom` bytes no memory is named or written directly.
 template <class End>
 ECCL_DEVICE constexpr Delivery deliveryOf(const Outgoing& message, const End& end) {
   if (message.length >= end.directFrom) {
-    if (message.placed && isItsSource(message) && end.rathersReading()) return Delivery::get;
+    if (isRatherRead(message, end)) return Delivery::get;
     const bool offered = end.offered() == Offered::memory;
     // A busy root posts no place and lets others read.
     if (message.placed && offered) return Delivery::put;

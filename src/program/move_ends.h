@@ -12,7 +12,7 @@ namespace eccl::interpreter {
 /// The ends of connections that a move uses; null for operands in memory.
 struct MoveEnds {
   uint8_t sources, destinations;
-  uint8_t placed;  // by destination: Operand::placed
+  uint8_t placed, pushed;  // by destination: those of Operand
   ReceiveEnd* from[kMaxOperands];
   SendEnd* to[kMaxOperands];
 };
@@ -22,7 +22,7 @@ ECCL_DEVICE inline void findEnds(const PlanView& plan, const Step& step, int32_t
   const Operand* operands = plan.operands + step.firstOperand;
   ends.sources = step.sources;
   ends.destinations = step.destinations;
-  ends.placed = 0;
+  ends.placed = ends.pushed = 0;
   for (int i = 0; i < step.sources; ++i) {
     const Operand& operand = operands[i];
     ends.from[i] = operand.space == Space::connection ? plan.receivers[operand.index.at(repeat)] : nullptr;
@@ -31,6 +31,7 @@ ECCL_DEVICE inline void findEnds(const PlanView& plan, const Step& step, int32_t
     const Operand& operand = operands[step.sources + i];
     ends.to[i] = operand.space == Space::connection ? plan.senders[operand.index.at(repeat)] : nullptr;
     if (operand.placed) ends.placed |= static_cast<uint8_t>(1u << i);
+    if (operand.pushed) ends.pushed |= static_cast<uint8_t>(1u << i);
   }
 }
 
@@ -93,6 +94,7 @@ ECCL_DEVICE bool canSend(const MoveEnds& ends, int i, Outgoing message, const So
   SendEnd& end = *ends.to[i];
   if (end.reserve(message.length) == nullptr) return false;
   message.placed = (ends.placed >> i & 1) != 0;
+  message.pushed = (ends.pushed >> i & 1) != 0;
   return !patient || !awaitsOffer(message, LiveEnd(end, source, message));
 }
 
@@ -117,6 +119,7 @@ ECCL_DEVICE Passed placeMessages(const MoveEnds& ends, Outgoing message, const S
     if (end == nullptr) continue;
     const auto bit = static_cast<uint8_t>(1u << i);
     message.placed = (ends.placed & bit) != 0;
+    message.pushed = (ends.pushed & bit) != 0;
     const LiveEnd live(*end, source, message);
     const Delivery how = deliveryOf(message, live);
     if (how == Delivery::get) {
@@ -124,7 +127,8 @@ ECCL_DEVICE Passed placeMessages(const MoveEnds& ends, Outgoing message, const S
       slot.offset = live.offset;
       slot.sent.done = 0;
       passed.gets |= bit;
-      if (message.placed && message.messages <= kMostChosen && (live.offset & kInProcess) == 0)
+      if (message.placed && !message.pushed && message.messages <= kMostChosen &&
+          (live.offset & kInProcess) == 0)
         passed.chosen |= bit;
       if (end->samples(message.length)) passed.timed |= bit;
     } else if (how == Delivery::put && end->beginWriting()) {
@@ -132,7 +136,7 @@ ECCL_DEVICE Passed placeMessages(const MoveEnds& ends, Outgoing message, const S
       data[i] = live.place;
       end->slot(end->coming())->sent.done = 0;
       if (message.messages > kMostChosen) continue;
-      const bool readable = isItsSource(message) && live.shown();
+      const bool readable = !message.pushed && isItsSource(message) && live.shown();
       if (readable) passed.chosen |= bit;
       weigh(*end, readable ? MessageKind::shown : MessageKind::placed, message, bit, passed);
     } else {

@@ -64,6 +64,9 @@ struct Operand {
   /// the receiver would rather read it, and a long message is worth a moment's wait to be told the place.
   /// Promises nothing.
   bool placed = false;
+  /// Of a placed message: the sender writes it rather than have it read, as it has nothing else to do while the
+  /// receiver reads other messages.
+  bool pushed = false;
   int32_t count = 1;
   Walk index;
   Walk part;

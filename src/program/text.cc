@@ -28,6 +28,7 @@ std::string textOf(const Operand& operand) {
   if (operand.stable) text += " stable";
   if (operand.posted) text += " posted";
   if (operand.placed) text += " placed";
+  if (operand.pushed) text += " pushed";
   return text;
 }
 
@@ -159,6 +160,7 @@ Operand parseOperand(Line& line) {
   operand.stable = line.accept("stable");
   operand.posted = line.accept("posted");
   operand.placed = line.accept("placed");
+  operand.pushed = line.accept("pushed");
   return operand;
 }
 

@@ -320,15 +320,35 @@ TEST(SimulatedMemory, PlacedMessagesAreStoredByTheSender) {
 // Unless cores are shared: who is read waits for the reader's turn.
 TEST(SimulatedMemory, PlacedMessagesOfStableSourcesAreFetchedWhereThatTakesLess) {
   CostParameters parameters = ones();
-  parameters[level(CostTerm::store, 0)] = 3;
+  parameters[level(CostTerm::store, 0)] = 2.1;
   const CallSize size{.elements = 10'000, .slotBytes = 1 << 20};
   EXPECT_THAT(
       amountsOf(Collective::allGather, "direct", size, Placement::oneHost(2, 2), parameters),
       UnorderedElementsAre(amount("fast-call", 1), amount("fast-move", 2), amount("notice", 2),
                            amount("read.64K", 0.01), amount("write.64K", 0.02), amount("fetch.64K", 0.01)));
+  // What the sender reads it reads in any case, for its copy.
+  parameters[level(CostTerm::store, 0)] = 1.9;
+  EXPECT_EQ(
+      amountsOf(Collective::allGather, "direct", size, Placement::oneHost(2, 2), parameters).count("fetch.64K"),
+      0u);
+  parameters[level(CostTerm::store, 0)] = 100;
   const auto shared = amountsOf(Collective::allGather, "direct", size, Placement::oneHost(2, 1), parameters);
   EXPECT_GT(shared.count("store.64K"), 0u);
   EXPECT_EQ(shared.count("fetch.64K"), 0u);
+}
+
+TEST(SimulatedMemory, OfASplitBroadcastTheRootStoresItsHalfAndTheOtherFetchesTheRest) {
+  const CallSize size{.elements = 20'480, .slotBytes = 1 << 20, .inPlace = true};
+  const auto amounts = [&](double store) {
+    return amountsOf(Collective::broadcast, "split", size, Placement::oneHost(2, 2),
+                     only({{level(CostTerm::read, 0), 1},
+                           {level(CostTerm::write, 0), 1},
+                           {level(CostTerm::fetch, 0), 1},
+                           {level(CostTerm::store, 0), store}}));
+  };
+  // Each has half of it to do, whatever takes less.
+  EXPECT_THAT(amounts(0.5), IsSupersetOf({amount("fetch.64K", 0.01024), amount("write.64K", 0.01024)}));
+  EXPECT_THAT(amounts(5), IsSupersetOf({amount("read.64K", 0.01024), amount("store.64K", 0.01024)}));
 }
 
 TEST(SimulatedMemory, ARingFetchesTheSumsAndStoresTheResults) {

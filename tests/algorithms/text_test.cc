@@ -68,7 +68,8 @@ Program randomProgram(std::mt19937_64& random) {
       step.repeat = any(), step.waitLane = any(), step.waitStep = any();
       for (int i = 0; i < step.sources + step.destinations; ++i) {
         program.operands.push_back({static_cast<Space>(random() % 4), random() % 2 == 0, random() % 2 == 0,
-                                    random() % 2 == 0, random() % 2 == 0, any(), walk(), walk()});
+                                    random() % 2 == 0, random() % 2 == 0, random() % 2 == 0, any(), walk(),
+                                    walk()});
       }
       program.steps.push_back(step);
     }

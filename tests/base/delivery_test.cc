@@ -18,7 +18,7 @@ template <class Visit>
 void forEverySend(Visit&& visit) {
   for (uint32_t length : kLengths) {
     for (uint32_t directFrom : kThresholds) {
-      for (unsigned bits = 0; bits < 64; ++bits) {
+      for (unsigned bits = 0; bits < 128; ++bits) {
         for (Offered offered : {Offered::no, Offered::notYet, Offered::memory}) {
           Outgoing message;
           message.length = length;
@@ -26,6 +26,7 @@ void forEverySend(Visit&& visit) {
           message.stable = (bits & 2) != 0;
           message.scaled = (bits & 4) != 0;
           message.placed = (bits & 8) != 0;
+          message.pushed = (bits & 72) == 72;
           visit(message, SendState{directFrom, offered, (bits & 16) != 0, (bits & 48) == 48});
         }
       }
@@ -62,14 +63,16 @@ TEST(Delivery, CopiesOnlyWhatCannotGoDirectly) {
     const bool put = end.offer == Offered::memory;
     EXPECT_EQ(direct, message.length >= end.directFrom && (get || put));
     // Where both can be done the program's wish decides, then the receiver's.
-    if (direct && get && put) { EXPECT_EQ(how, message.placed && !end.wanted ? Delivery::put : Delivery::get); }
+    if (direct && get && put) {
+      EXPECT_EQ(how, message.pushed || (message.placed && !end.wanted) ? Delivery::put : Delivery::get);
+    }
   });
 }
 
 TEST(Delivery, WaitsForAnOfferOnlyWhereItWouldBeUsed) {
   int waits = 0;
   forEverySend([&](const Outgoing& message, SendState end) {
-    const bool reads = message.stable && message.whole && !message.scaled && end.wanted;
+    const bool reads = message.stable && message.whole && !message.scaled && end.wanted && !message.pushed;
     const bool expected =
         message.placed && end.offer == Offered::notYet && message.length >= end.directFrom && !reads;
     EXPECT_EQ(awaitsOffer(message, end), expected);

@@ -64,6 +64,16 @@ Placement here(int ranks) {
   return met.ok() ? Placement(met->locations()) : Placement();
 }
 
+/// The table of such ranks, as text.
+std::string tableHere(int ranks, const algorithms::CostModel& model = {}) {
+  const Placement placement = here(ranks);
+  algorithms::CallSize size;
+  size.slotBytes = algorithms::slotBytesFor(0, placement);
+  const auto rules = algorithms::rulesFor(placement, model, size);
+  EXPECT_TRUE(rules.ok()) << rules.status().message();
+  return rules.ok() ? algorithms::textOf(*rules) : "";
+}
+
 /// "sum" if an AllReduce gives the sum.
 void addUp(int, ecclComm_t comm, std::string& report) {
   std::vector<float> values(3000, 1);
@@ -79,9 +89,7 @@ void addUp(int, ecclComm_t comm, std::string& report) {
 TEST_F(SelectionFiles, WithoutAnyTheDefaultModelMakesTheTable) {
   const auto outcomes = join(2, {{"ECCL_TABLE_DUMP_FILE", folder_ + "dump"}}, addUp);
   EXPECT_THAT(outcomes, Each(Field(&test::Outcome::text, "sum")));
-  const auto rules = algorithms::rulesFor(here(2), algorithms::CostModel(), {});
-  ASSERT_TRUE(rules.ok()) << rules.status().message();
-  EXPECT_EQ(read("dump"), algorithms::textOf(*rules));
+  EXPECT_EQ(read("dump"), tableHere(2));
 }
 
 TEST_F(SelectionFiles, ATableGivesChannelsAndTheLengthOfMessages) {
@@ -116,15 +124,13 @@ TEST_F(SelectionFiles, ACostModelOrTheSpeedsOfRank0MakeTheTable) {
   slow[algorithms::CostTerm::networkLatency] = 1000;  // so that rounds are all that counts
   slow[algorithms::CostTerm::notice] = 1000;
   const algorithms::CostModel model(slow, {});
-  const auto rules = algorithms::rulesFor(here(4), model, {});
-  ASSERT_TRUE(rules.ok()) << rules.status().message();
-  ASSERT_NE(algorithms::textOf(*rules),
-            algorithms::textOf(*algorithms::rulesFor(here(4), algorithms::CostModel(), {})));
+  const std::string table = tableHere(4, model);
+  ASSERT_NE(table, tableHere(4));
   for (const char* setting : {"ECCL_COST_FILE", "ECCL_SPEEDS_FILE"}) {
     const auto outcomes =
         join(4, {{setting, write("model", model.text())}, {"ECCL_TABLE_DUMP_FILE", folder_ + "dump"}}, addUp);
     EXPECT_THAT(outcomes, Each(Field(&test::Outcome::text, "sum")));
-    EXPECT_EQ(read("dump"), algorithms::textOf(*rules)) << setting;
+    EXPECT_EQ(read("dump"), table) << setting;
   }
 }
 

@@ -268,6 +268,9 @@ class Mutator {
                        found->destinations[0].posted = !found->destinations[0].posted;
                      }
                    }});
+    all.push_back({"flip pushed", [](Draft& draft, const Place& at) {
+                     if (auto* found = operand(draft, at, false, true)) found->pushed = !found->pushed;
+                   }});
     all.push_back({"flip placed", [](Draft& draft, const Place& at) {
                      if (auto* found = operand(draft, at, false, true)) found->placed = !found->placed;
                    }});

@@ -69,6 +69,11 @@ class Reference {
     operand_.placed = true;
     return *this;
   }
+  /// See Operand::pushed.
+  Reference& pushed() {
+    operand_.placed = operand_.pushed = true;
+    return *this;
+  }
 
  private:
   Operand operand_;

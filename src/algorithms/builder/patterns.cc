@@ -15,15 +15,17 @@ int receiveFromOthers(Builder& b, int rank, int n, int channel, int tag) {
   return first;
 }
 
-void sendToAll(Builder& b, Operand own, Operand kept, int first, int number) {
+void sendToAll(Builder& b, Reference own, Operand kept, int first, int number, bool pushed) {
+  const Operand lent = Reference(own).stable();
+  const auto sent = [&](Reference message) { return pushed ? message.pushed() : message.placed(); };
   if (number > kPeersPerStep) {
-    b.step({own}, {inTurn(first).placed()}).repeat(number);
+    b.step({lent}, {sent(inTurn(first))}).repeat(number);
     b.step({own}, {kept});  // after the sends: nobody waits for it
     return;
   }
   std::vector<Operand> destinations = {kept};
-  for (int i = 0; i < number; ++i) destinations.push_back(connection(first + i).placed());
-  b.step(std::span(&own, 1), destinations);
+  for (int i = 0; i < number; ++i) destinations.push_back(sent(connection(first + i)));
+  b.step(std::span(&lent, 1), destinations);
 }
 
 Builder::StepRef reduceAll(Builder& b, Operand own, int first, int peers, Operand sum,

@@ -35,9 +35,8 @@ int sendToOthers(Builder& b, int rank, int n, int channel, int tag = 0);
 int receiveFromOthers(Builder& b, int rank, int n, int channel, int tag = 0);
 
 /// Delivers `own` to memory (`kept`) and to `number` connections, from `first` on, whose receivers post a
-/// place for it. One step if that many operands fit into one. If `own` is not stable, it is written there and
-/// never read by them.
-void sendToAll(Builder& b, Operand own, Operand kept, int first, int number);
+/// place for it. One step if that many operands fit into one. `pushed`: Operand::pushed.
+void sendToAll(Builder& b, Reference own, Operand kept, int first, int number, bool pushed = false);
 
 /// Reduces `own` and one message from each of `peers` connections, from `first` on, into `destinations`, in
 /// that order of summation. At most 3 steps for any number of peers: more than fit one step are summed up in

@@ -61,11 +61,9 @@ class Clocks {
         partition_(partition),
         parameters_(parameters),
         brief_(partition.tiles(size.elements) <= 1 && mostPolled(programs, placement) <= kMaxPolled),
-        directFrom_(placement.oversubscribed() ? kOversubscribedDirectFrom : kDirectFrom),
         fewMessages_(partition.tiles(size.elements) <= kMostChosen),
         takers_(programs),
         levels_(placement.cores.size()),
-        reads_(placement.cores.size()),
         ports_(placement, parameters) {
     Moment begun;
     begun.add(parameters_, brief_ ? CostTerm::fastCall : CostTerm::call, 1);
@@ -270,16 +268,23 @@ class Clocks {
     for (size_t machine = 0; machine < blocks.size(); ++machine) {
       levels_[machine] = levelsOf(blocks[machine] * static_cast<double>(size_.elements) * size_.elementBytes /
                                   static_cast<double>(std::max<size_t>(coresOf_[machine], 1)));
-      const auto takes = [&](CostTerm first) {
-        double sum = 0;
-        for (int level = 0; level < kMemoryLevels; ++level)
-          sum += levels_[machine][static_cast<size_t>(level)] *
-                 parameters_[static_cast<CostTerm>(static_cast<int>(first) + level)];
-        return sum;
-      };
-      reads_[machine] =
-          takes(CostTerm::fetch) + takes(CostTerm::write) < takes(CostTerm::read) + takes(CostTerm::store);
     }
+  }
+  /// Whether the receiver of a message of this move would rather read it than have it written, as it has found
+  /// out what takes less (program/way_choice.h). Where the sender keeps a copy it reads the source in any case.
+  /// Of a rank that shares its core the reader would have to wait for its turn.
+  bool rathersReading(const Move<Payload>& move, size_t machine) const {
+    if (!size_.registered || !fewMessages_ || placement_.oversubscribed(static_cast<int>(machine)))
+      return false;
+    const auto takes = [&](CostTerm first) {
+      double sum = 0;
+      for (int level = 0; level < kMemoryLevels; ++level)
+        sum += levels_[machine][static_cast<size_t>(level)] *
+               parameters_[static_cast<CostTerm>(static_cast<int>(first) + level)];
+      return sum;
+    };
+    const double readsToo = move.destinations().size() > 1 ? 0 : takes(CostTerm::read);
+    return takes(CostTerm::fetch) + takes(CostTerm::write) < readsToo + takes(CostTerm::store);
   }
 
   double bytesOf(const Label& label) const {
@@ -300,23 +305,28 @@ class Clocks {
            move.sources()[0].operand->space == Space::input;
   }
 
-  /// How the message goes. Receivers make those offers in time that they can make ahead, and no others. Where
-  /// they choose they have found out what takes less (program/way_choice.h).
+  /// How the message goes. Receivers make those offers in time that they can make ahead, and no others.
   Mode modeOf(const Move<Payload>& move, const Operand& operand, double bytes) const {
     const auto rank = static_cast<size_t>(move.rank), peer = static_cast<size_t>(peerOf(move, operand));
     if (placement_.memory[rank] != placement_.memory[peer]) return Mode::sent;
     const std::vector<Operand>& operands = programs_[rank].operands;
     const auto whole = [&](bool scratch) { return partition_.adjoin(size_.elements, move.count, scratch); };
-    const Outgoing message{static_cast<uint32_t>(bytes), whole(usesScratch(programs_[rank], *move.step)),
-                           move.terms[0].operand->stable, false, operand.placed};
+    const Outgoing message{static_cast<uint32_t>(bytes),
+                           whole(usesScratch(programs_[rank], *move.step)),
+                           move.terms[0].operand->stable,
+                           false,
+                           operand.placed,
+                           operand.pushed};
     const Taker& taker = takers_.of(move.rank, &operand - operands.data(), move.repeat);
     Incoming taken = taker.message;
     taken.length = message.length;
     taken.whole = whole(taker.scratch);
-    const bool offered = offerOf(taken, {directFrom_, size_.registered}) == Offer::ahead;
-    const bool wanted = size_.registered && fewMessages_ && !placement_.oversubscribed() &&
-                        reads_[static_cast<size_t>(placement_.machine[rank])];
-    const SendState end{directFrom_, offered ? Offered::memory : Offered::no, size_.registered, wanted};
+    const auto machine = static_cast<size_t>(placement_.machine[rank]);
+    const uint32_t directFrom =
+        placement_.oversubscribed(static_cast<int>(machine)) ? kOversubscribedDirectFrom : kDirectFrom;
+    const bool offered = offerOf(taken, {directFrom, size_.registered}) == Offer::ahead;
+    const SendState end{directFrom, offered ? Offered::memory : Offered::no, size_.registered,
+                        rathersReading(move, machine)};
     switch (deliveryOf(message, end)) {
       case Delivery::get:
         return Mode::get;
@@ -365,14 +375,12 @@ class Clocks {
   const Placement& placement_;
   const Partition& partition_;
   const CostParameters& parameters_;
-  const bool brief_;  // on the fast path
-  const uint32_t directFrom_;
-  const bool fewMessages_;  // on a connection, so that receivers choose their ways
+  const bool brief_;        // on the fast path
+  const bool fewMessages_;  // so few in a call that receivers choose their ways
   const Takers takers_;
   Moment begun_;
   std::vector<LaneClock> lanes_;
   std::vector<std::array<double, kMemoryLevels>> levels_;  // by machine
-  std::vector<bool> reads_;  // by machine: what receivers may read or have written they would rather read
   std::vector<Core> cores_;
   std::vector<size_t> firstCore_, coresOf_;  // by machine
   std::vector<int> ownCore_;                 // by rank, -1: shared

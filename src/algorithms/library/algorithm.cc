@@ -17,13 +17,12 @@ constexpr Algorithm kAlgorithms[] = {
     {"doubling", Collective::allReduce, allReduceDoubling, Where::severalHosts},
 
     // The v calls differ in the sizes of the blocks only, and programs know no sizes.
-    // Direct first: of equal prices the first counts, and its receivers choose whether they read or are written to.
-    {"direct", Collective::allGather, allGatherDirect},
-    {"direct", Collective::allGatherv, allGatherDirect},
     {"ring", Collective::allGather, allGatherRing},
     {"ring", Collective::allGatherv, allGatherRing},
     {"recursive", Collective::allGather, allGatherRecursive},
     {"recursive", Collective::allGatherv, allGatherRecursive},
+    {"direct", Collective::allGather, allGatherDirect},
+    {"direct", Collective::allGatherv, allGatherDirect},
     {"hierarchical", Collective::allGather, allGatherHierarchical, Where::sharedHosts},
     {"hierarchical", Collective::allGatherv, allGatherHierarchical, Where::sharedHosts},
 

@@ -18,7 +18,7 @@ Program allGatherDirect(const CollectiveShape& shape, const Placement&, int rank
       b.step({own}, {kept});
       continue;
     }
-    sendToAll(b, Reference(own).stable(), kept, sendToOthers(b, rank, n, channel), n - 1);
+    sendToAll(b, own, kept, sendToOthers(b, rank, n, channel), n - 1);
     const int receives = receiveFromOthers(b, rank, n, channel);
     b.lane(channel);
     b.step({inTurn(receives)}, {output().part(channel).block(behind(rank, n)).posted()}).repeat(n - 1);

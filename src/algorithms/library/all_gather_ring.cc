@@ -17,7 +17,10 @@ Program allGatherRing(const CollectiveShape& shape, const Placement&, int rank, 
     }
     Operand next = connection(b.sendTo((rank + 1) % n, channel));
     Operand previous = connection(b.receiveFrom(mod(rank - 1, n), channel));
-    b.step({own.stable()}, {copy, next});
+    // Of two ranks as all_gather_direct: the receiver posts a place, and chooses.
+    Operand first = next;
+    first.placed = n == 2;
+    b.step({own.stable()}, {copy, first});
     auto received = output().part(channel).posted();
     if (n > 2) b.step({previous}, {received.block(behind(rank, n)), next}).repeat(n - 2);
     b.step({previous}, {received.block(mod(rank + 1, n))});

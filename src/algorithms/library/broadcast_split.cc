@@ -26,8 +26,8 @@ Program broadcastSplit(const CollectiveShape& shape, const Placement&, int rank,
     // First, so that the others can begin.
     b.step({Reference(rest).stable()}, {inTurn(sendToOthers(b, rank, n, channel))}).repeat(others);
     b.lane(channel);
-    // Not stable: the others would read it, as they read the rest, and the root do nothing.
-    sendToAll(b, input().part(pushed), output().part(pushed), sendToOthers(b, rank, n, channel, 1), others);
+    sendToAll(b, input().part(pushed), output().part(pushed), sendToOthers(b, rank, n, channel, 1), others,
+              true);
     b.step({rest}, {output().part(pulled).count(others)});
   }
   return b.take();

@@ -22,6 +22,7 @@ std::string checkOperand(const Program& program, const Step& step, int i) {
   const bool source = i < step.sources;
   if (operand.space > Space::connection) return "no such space";
   if (operand.index.wrap < 0 || operand.part.wrap < 0) return "a walk wraps at a negative number";
+  if (operand.pushed && !operand.placed) return "pushed belongs to a message that is placed";
   if (operand.pre && (!reduces(program.collective) || !source || operand.space != Space::input)) {
     return "pre belongs to an input source of a reduction";
   }

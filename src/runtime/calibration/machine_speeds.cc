@@ -173,11 +173,12 @@ void measureLevel(Side& side, int level, size_t cacheShare, CostParameters& foun
       side.time(bytes, tries, [&] { move(out, in, bytes / 2, streams, in + bytes / 2); }) / megabytes * 2;
   const double fetching =
       side.time(bytes, tries, [&] { move(out, side.theirInput(), bytes, streams); }) / megabytes;
-  double storing = 1e30;  // past the caches where that takes less, as WayChoice has it
-  for (const bool past : {streams, true}) {
+  const auto storingBy = [&](bool past) {
     const auto store = [&] { move(side.theirOutput(), in, bytes, past); };
-    storing = std::min(storing, side.time(bytes, tries, store, bytes) / megabytes);
-  }
+    return side.time(bytes, tries, store, bytes) / megabytes;
+  };
+  double storing = storingBy(streams);
+  if (!streams) storing = std::min(storing, storingBy(true));  // as WayChoice has it
   const double least = copy / 10, read = std::clamp(sum - copy, least, copy / 2), write = copy - read;
   auto set = [&](CostTerm first, double value) {
     found.values[static_cast<size_t>(first) + at] = std::max(value, least);
