@@ -18,6 +18,10 @@ std::string fitted(double value, int width) {
   return {};
 }
 
+std::string fittedRatio(double value, int width) {
+  return value == 0 || value >= 0.01 ? fitted(value, width) : formatted("%*.1e", width, value);
+}
+
 std::string memoryText(int64_t bytes) {
   static constexpr const char* units[] = {"B", "KB", "MB", "GB"};
   double amount = static_cast<double>(bytes);

@@ -191,7 +191,7 @@ void Report::measurement(const Measurement& m, bool inPlace) {
   else
     std::fprintf(out_, "    N/A");
   if (options_.consistency > 0)
-    std::fprintf(out_, "  %7s  %7s", fitted(m.slowest, 7).c_str(), fitted(m.fastest, 7).c_str());
+    std::fprintf(out_, "  %7s  %7s", fittedRatio(m.slowest, 7).c_str(), fittedRatio(m.fastest, 7).c_str());
   if (inPlace && options_.timestamps && !options_.perIteration) timestamp();
   if (json_ == nullptr) return;
   json_->key(inPlace ? "in_place" : "out_of_place").beginObject();

@@ -205,7 +205,7 @@ TEST(Report, ConsistencyColumns) {
   o.consistency = 30;
   const Written w = written(o, [](Report& r) {
     r.banner("x_perf", 100, 100);
-    row(r, {10, 1, 2, true, 0, 1.25, 0.875}, {10, 1, 2, false, 0, 12.5, 1});
+    row(r, {10, 1, 2, true, 0, 1.25, 0.875}, {10, 1, 2, false, 0, 12.5, 0.0042});
   });
   EXPECT_THAT(w.text, HasSubstr("# Consistency Report: median of 30 runs of each size; "));
   EXPECT_THAT(w.text, HasSubstr("busbw  #wrong  max/med  min/med     time   algbw   busbw  #wrong  max/med  "
@@ -213,7 +213,7 @@ TEST(Report, ConsistencyColumns) {
   EXPECT_EQ(
       lastLine(w.text),
       "     1048576        262144     float     sum      -1    10.00    1.00    2.00       0     1.25     "
-      "0.88    10.00    1.00    2.00    N/A    12.50     1.00\n");
+      "0.88    10.00    1.00    2.00    N/A    12.50  4.2e-03\n");
   EXPECT_THAT(w.json, HasSubstr("\"slowest_to_median\":1.250000,\"fastest_to_median\":0.875000"));
 }
 
