@@ -14,6 +14,7 @@
 #include "base/atomics.h"
 #include "base/thread.h"
 #include "kernels/reduce.h"
+#include "program/ring_layout.h"
 #include "runtime/executor/result_writes.h"
 
 namespace eccl::runtime {
