@@ -26,9 +26,6 @@ CostParameters only(std::initializer_list<Constant> constants) {
   for (const auto& [term, value] : constants) parameters[term] = value;
   return parameters;
 }
-constexpr CostTerm level(CostTerm first, int which) {
-  return static_cast<CostTerm>(static_cast<int>(first) + which);
-}
 
 CallSize bytesOf(uint64_t bytes, uint64_t slotBytes = 1 << 20) {
   CallSize size;
@@ -158,7 +155,7 @@ TEST(SimulatedNetwork, CoresSendAndReceive) {
                                     {CostTerm::networkReceive, 3},
                                     {CostTerm::networkSendBytes, 20},
                                     {CostTerm::networkReceiveBytes, 30},
-                                    {level(CostTerm::write, 0), 500}});
+                                    {atLevel(CostTerm::write, 0), 500}});
   // What leaves first is on its way while the rest is passed to the kernel, so the slower of both counts.
   for (const auto& [port, slower] : {std::pair(19, "network-send-bytes"), std::pair(21, "port-bytes")}) {
     parameters[CostTerm::portBytes] = port;
@@ -258,7 +255,7 @@ TEST(SimulatedCores, LanesOfARankTakeTurns) {
   // time has it.
   CostParameters parameters = CostParameters::defaults();
   for (CostTerm term : {CostTerm::read, CostTerm::write, CostTerm::fetch, CostTerm::store})
-    for (int which = 0; which < kMemoryLevels; ++which) parameters[level(term, which)] = 40;
+    for (int which = 0; which < kMemoryLevels; ++which) parameters[atLevel(term, which)] = 40;
   for (int n : {3, 4, 5, 6, 8}) {
     auto after = [&](uint64_t tiles) {
       return timeOf(Collective::allReduce, "tree", bytesOf(2 * 65536 * tiles, 65536), Placement::oneHost(n, n),
@@ -301,8 +298,8 @@ TEST(SimulatedMemory, StableSourcesAreFetchedByTheReceiver) {
                         only({{CostTerm::fastCall, 1},
                               {CostTerm::fastMove, 1},
                               {CostTerm::notice, 10},
-                              {level(CostTerm::fetch, 0), 1},
-                              {level(CostTerm::write, 0), 1}})),
+                              {atLevel(CostTerm::fetch, 0), 1},
+                              {atLevel(CostTerm::write, 0), 1}})),
               // The sender is told that its buffer has been read, after which it may return.
               UnorderedElementsAre(amount("fast-call", 1), amount("fast-move", 2), amount("notice", 2),
                                    amount("fetch.64K", kMB32K), amount("write.64K", kMB32K)));
@@ -320,18 +317,18 @@ TEST(SimulatedMemory, PlacedMessagesAreStoredByTheSender) {
 // Unless cores are shared: who is read waits for the reader's turn.
 TEST(SimulatedMemory, PlacedMessagesOfStableSourcesAreFetchedWhereThatTakesLess) {
   CostParameters parameters = ones();
-  parameters[level(CostTerm::store, 0)] = 2.1;
+  parameters[atLevel(CostTerm::store, 0)] = 2.1;
   const CallSize size{.elements = 10'000, .slotBytes = 1 << 20};
   EXPECT_THAT(
       amountsOf(Collective::allGather, "direct", size, Placement::oneHost(2, 2), parameters),
       UnorderedElementsAre(amount("fast-call", 1), amount("fast-move", 2), amount("notice", 2),
                            amount("read.64K", 0.01), amount("write.64K", 0.02), amount("fetch.64K", 0.01)));
   // What the sender reads it reads in any case, for its copy.
-  parameters[level(CostTerm::store, 0)] = 1.9;
+  parameters[atLevel(CostTerm::store, 0)] = 1.9;
   EXPECT_EQ(
       amountsOf(Collective::allGather, "direct", size, Placement::oneHost(2, 2), parameters).count("fetch.64K"),
       0u);
-  parameters[level(CostTerm::store, 0)] = 100;
+  parameters[atLevel(CostTerm::store, 0)] = 100;
   const auto shared = amountsOf(Collective::allGather, "direct", size, Placement::oneHost(2, 1), parameters);
   EXPECT_GT(shared.count("store.64K"), 0u);
   EXPECT_EQ(shared.count("fetch.64K"), 0u);
@@ -341,10 +338,10 @@ TEST(SimulatedMemory, OfASplitBroadcastTheRootStoresItsHalfAndTheOtherFetchesThe
   const CallSize size{.elements = 20'480, .slotBytes = 1 << 20, .inPlace = true};
   const auto amounts = [&](double store) {
     return amountsOf(Collective::broadcast, "split", size, Placement::oneHost(2, 2),
-                     only({{level(CostTerm::read, 0), 1},
-                           {level(CostTerm::write, 0), 1},
-                           {level(CostTerm::fetch, 0), 1},
-                           {level(CostTerm::store, 0), store}}));
+                     only({{atLevel(CostTerm::read, 0), 1},
+                           {atLevel(CostTerm::write, 0), 1},
+                           {atLevel(CostTerm::fetch, 0), 1},
+                           {atLevel(CostTerm::store, 0), store}}));
   };
   // Each has half of it to do, whatever takes less.
   EXPECT_THAT(amounts(0.5), IsSupersetOf({amount("fetch.64K", 0.01024), amount("write.64K", 0.01024)}));
@@ -365,7 +362,7 @@ TEST(SimulatedMemory, ARingFetchesTheSumsAndStoresTheResults) {
 // In a chain the root copies before the other has all; of direct's two copies it is its own that a core is
 // spared.
 TEST(SimulatedMemory, InPlaceTheRootOfABroadcastHasItAlready) {
-  const CostParameters writes = only({{level(CostTerm::write, 0), 100}});
+  const CostParameters writes = only({{atLevel(CostTerm::write, 0), 100}});
   CallSize size = bytesOf(20'000);
   for (const auto& [name, cores] : {std::pair{"chain", 2}, {"direct", 1}}) {
     const Placement pair = Placement::oneHost(2, cores);
@@ -391,8 +388,8 @@ TEST(SimulatedMemory, PlainBuffersAreNeverReferredTo) {
   const CostParameters others = [] {
     CostParameters parameters;
     for (int which = 0; which < kMemoryLevels; ++which) {
-      parameters[level(CostTerm::fetch, which)] = 1;
-      parameters[level(CostTerm::store, which)] = 1;
+      parameters[atLevel(CostTerm::fetch, which)] = 1;
+      parameters[atLevel(CostTerm::store, which)] = 1;
     }
     return parameters;
   }();

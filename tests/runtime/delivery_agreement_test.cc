@@ -218,9 +218,7 @@ class Simulated : public algorithms::simulation::Clocks<algorithms::simulation::
 Ways simulated(const std::vector<Program>& programs, size_t elements, bool registered, bool reads) {
   auto parameters = algorithms::CostParameters::defaults();
   for (int level = 0; level < algorithms::kMemoryLevels; ++level) {
-    const auto of = [level](algorithms::CostTerm first) {
-      return static_cast<algorithms::CostTerm>(static_cast<int>(first) + level);
-    };
+    const auto of = [level](algorithms::CostTerm first) { return algorithms::atLevel(first, level); };
     parameters[of(algorithms::CostTerm::fetch)] = parameters[of(algorithms::CostTerm::read)];
     parameters[of(algorithms::CostTerm::store)] =
         parameters[of(algorithms::CostTerm::write)] * (reads ? 2 : 0.5);

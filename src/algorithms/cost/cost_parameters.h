@@ -44,6 +44,10 @@ enum class CostTerm : int {
   count = store + kMemoryLevels,
 };
 inline constexpr int kCostTerms = static_cast<int>(CostTerm::count);
+/// Of read, write, fetch or store the one for a working set.
+constexpr CostTerm atLevel(CostTerm first, int level) {
+  return static_cast<CostTerm>(static_cast<int>(first) + level);
+}
 /// What counts in place of one of the network between ranks that both use RDMA.
 constexpr CostTerm byRdma(CostTerm ofNetwork) {
   return static_cast<CostTerm>(static_cast<int>(ofNetwork) + static_cast<int>(CostTerm::rdmaLatency) -

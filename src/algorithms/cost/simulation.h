@@ -61,9 +61,9 @@ class Clocks {
         partition_(partition),
         parameters_(parameters),
         brief_(partition.tiles(size.elements) <= 1 && mostPolled(programs, placement) <= kMaxPolled),
-        fewMessages_(partition.tiles(size.elements) <= kMostChosen),
         takers_(programs),
         levels_(placement.cores.size()),
+        wants_(placement.cores.size()),
         ports_(placement, parameters) {
     Moment begun;
     begun.add(parameters_, brief_ ? CostTerm::fastCall : CostTerm::call, 1);
@@ -121,8 +121,7 @@ class Clocks {
     auto touch = [&](CostTerm first) {
       for (int level = 0; level < kMemoryLevels; ++level) {
         if (weights[static_cast<size_t>(level)] > 0)
-          clock.add(parameters_, static_cast<CostTerm>(static_cast<int>(first) + level),
-                    megabytes * weights[static_cast<size_t>(level)]);
+          clock.add(parameters_, atLevel(first, level), megabytes * weights[static_cast<size_t>(level)]);
       }
     };
     bool arrived = false;  // a message is where it belongs already
@@ -208,6 +207,11 @@ class Clocks {
     int tile = -1;
     Moment at;
   };
+  /// Whether receivers would rather read a message than have it written: one that goes to them alone, or one of
+  /// which the sender also keeps a copy.
+  struct Wants {
+    bool reads = false, readsBesideCopy = false;
+  };
   struct LaneClock {
     const Program* program;
     Moment clock;
@@ -268,23 +272,23 @@ class Clocks {
     for (size_t machine = 0; machine < blocks.size(); ++machine) {
       levels_[machine] = levelsOf(blocks[machine] * static_cast<double>(size_.elements) * size_.elementBytes /
                                   static_cast<double>(std::max<size_t>(coresOf_[machine], 1)));
+      wants_[machine] = wantsOn(machine);
     }
   }
-  /// Whether the receiver of a message of this move would rather read it than have it written, as it has found
-  /// out what takes less (program/way_choice.h). Where the sender keeps a copy it reads the source in any case.
-  /// Of a rank that shares its core the reader would have to wait for its turn.
-  bool rathersReading(const Move<Payload>& move, size_t machine) const {
-    if (!size_.registered || !fewMessages_ || placement_.oversubscribed(static_cast<int>(machine)))
-      return false;
+  /// Receivers have found out what takes less (program/way_choice.h). Where the sender keeps a copy it reads
+  /// the source in any case. Of a rank that shares its core the reader would have to wait for its turn.
+  Wants wantsOn(size_t machine) const {
+    if (!size_.registered || partition_.tiles(size_.elements) > kMostChosen ||
+        placement_.oversubscribed(static_cast<int>(machine)))
+      return {};
     const auto takes = [&](CostTerm first) {
       double sum = 0;
       for (int level = 0; level < kMemoryLevels; ++level)
-        sum += levels_[machine][static_cast<size_t>(level)] *
-               parameters_[static_cast<CostTerm>(static_cast<int>(first) + level)];
+        sum += levels_[machine][static_cast<size_t>(level)] * parameters_[atLevel(first, level)];
       return sum;
     };
-    const double readsToo = move.destinations().size() > 1 ? 0 : takes(CostTerm::read);
-    return takes(CostTerm::fetch) + takes(CostTerm::write) < readsToo + takes(CostTerm::store);
+    const double reading = takes(CostTerm::fetch) + takes(CostTerm::write), storing = takes(CostTerm::store);
+    return {reading < storing + takes(CostTerm::read), reading < storing};
   }
 
   double bytesOf(const Label& label) const {
@@ -325,8 +329,9 @@ class Clocks {
     const uint32_t directFrom =
         placement_.oversubscribed(static_cast<int>(machine)) ? kOversubscribedDirectFrom : kDirectFrom;
     const bool offered = offerOf(taken, {directFrom, size_.registered}) == Offer::ahead;
+    const Wants& wants = wants_[machine];
     const SendState end{directFrom, offered ? Offered::memory : Offered::no, size_.registered,
-                        rathersReading(move, machine)};
+                        move.destinations().size() > 1 ? wants.readsBesideCopy : wants.reads};
     switch (deliveryOf(message, end)) {
       case Delivery::get:
         return Mode::get;
@@ -375,12 +380,12 @@ class Clocks {
   const Placement& placement_;
   const Partition& partition_;
   const CostParameters& parameters_;
-  const bool brief_;        // on the fast path
-  const bool fewMessages_;  // so few in a call that receivers choose their ways
+  const bool brief_;  // on the fast path
   const Takers takers_;
   Moment begun_;
   std::vector<LaneClock> lanes_;
   std::vector<std::array<double, kMemoryLevels>> levels_;  // by machine
+  std::vector<Wants> wants_;                               // by machine
   std::vector<Core> cores_;
   std::vector<size_t> firstCore_, coresOf_;  // by machine
   std::vector<int> ownCore_;                 // by rank, -1: shared
