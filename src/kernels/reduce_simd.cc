@@ -175,7 +175,21 @@ void reduceTyped(const ReduceTask& task) {
     const bool streams = (task.streamed >> d & 1) != 0 && reinterpret_cast<uintptr_t>(to) % kVectorBytes == 0;
     operands.to[streams ? --last : operands.cached++] = to;
   }
-  reduceChunks<E, kOp, T>(operands, end);
+  if (task.claimed == 0) {
+    reduceChunks<E, kOp, T>(operands, end);
+  } else {
+    constexpr size_t kPiece = kClaimBytes - kClaimBytes % kChunkBytes;
+    Operands<T> piece = operands;
+    for (size_t at = 0; at < end; at += kPiece) {
+      const size_t length = HWY_MIN(kPiece, end - at);
+      for (int s = 0; s < task.sources; ++s) {
+        piece.from[s] = operands.from[s] + at;
+        if ((task.claimed >> s & 1) != 0) claim(piece.from[s], length);
+      }
+      for (int d = 0; d < task.destinations; ++d) piece.to[d] = operands.to[d] + at;
+      reduceChunks<E, kOp, T>(piece, length);
+    }
+  }
   if (operands.cached < task.destinations) hwy::FlushStream();
   if (rest == 0) return;
   if constexpr (!kIsLowPrecision<E>) return reduceReferenceFrom(task, end / sizeof(E));
@@ -212,8 +226,10 @@ void copyToAll(const ReduceTask& task, size_t bytes) {
     streams[d] = (task.streamed >> d & 1) != 0 && reinterpret_cast<uintptr_t>(to[d]) % kVectorBytes == 0;
     any |= streams[d];
   }
+  const bool claimed = task.claimed != 0;
   size_t at = 0;
   for (; at + kStep <= bytes; at += kStep) {
+    if (claimed && at % kClaimBytes == 0) claim(from + at, HWY_MIN(kClaimBytes, bytes - at));
     const auto a = hn::LoadU(tag, from + at), b = hn::LoadU(tag, from + at + kVectorBytes),
                c = hn::LoadU(tag, from + at + 2 * kVectorBytes),
                e = hn::LoadU(tag, from + at + 3 * kVectorBytes);

@@ -92,9 +92,15 @@ void reduceByType(const ReduceTask& task, size_t first) {
 }
 
 void copy(const ReduceTask& task) {
-  for (int d = 0; d < task.destinations; ++d) {
-    if (task.destination[d] == task.source[0]) continue;
-    std::memcpy(task.destination[d], task.source[0], task.count * sizeOf(task.type));
+  const size_t bytes = task.count * sizeOf(task.type), piece = task.claimed != 0 ? kClaimBytes : bytes;
+  const auto* const from = static_cast<const std::byte*>(task.source[0]);
+  for (size_t at = 0; at < bytes; at += piece) {
+    const size_t length = std::min(piece, bytes - at);
+    if (task.claimed != 0) claim(from + at, length);
+    for (int d = 0; d < task.destinations; ++d) {
+      auto* const to = static_cast<std::byte*>(task.destination[d]);
+      if (to != from) std::memcpy(to + at, from + at, length);
+    }
   }
 }
 

@@ -124,6 +124,7 @@ struct MoveTask {
   bool post = false;
   uint8_t preMask = 0;     // bit i: source i is a raw contribution
   uint8_t userMask = 0;    // bit i: destination i is memory of a user, this rank's or the receiver's
+  uint8_t claimMask = 0;   // bit i: source i is a slot, that is to be claimed
   uint8_t streamMask = 0;  // bit i: destination i is a message that is better written past the caches
   uint64_t elements = 0;
   const std::byte* source[kMaxOperands] = {};

@@ -15,7 +15,6 @@
 
 namespace eccl {
 
-inline constexpr size_t kCacheLine = 64;
 inline constexpr uint32_t kInlineBytes = 40;
 
 /// Messages of at least so many bytes are spread over the ring (SendEnd::spread). Shorter ones took as long, or
@@ -170,6 +169,7 @@ struct RingShape {
   uint64_t room = 0;        // for data there is at least so much; no less than what is needed
   uint32_t shortBytes = 0;  // so much data has its place behind its slot, a multiple of the cache line
   uint32_t longOnes = 0;    // so many messages may be longer at once, kMostLimited at most; 0: all
+  uint32_t gap = 0;         // bytes between short data and the next slot, a multiple of the cache line
   static constexpr uint32_t kMostLimited = 32;
   /// More than slots, so that a sender finds the offer for a message when it finds the slot for it free.
   ECCL_DEVICE constexpr uint32_t offers() const { return 2 * slots; }
@@ -177,7 +177,7 @@ struct RingShape {
   ECCL_DEVICE constexpr size_t slotsAt() const {
     return (offersAt() + offers() * sizeof(PutOffer) + kCacheLine - 1) / kCacheLine * kCacheLine;
   }
-  ECCL_DEVICE constexpr size_t slotStride() const { return sizeof(Slot) + shortBytes; }
+  ECCL_DEVICE constexpr size_t slotStride() const { return sizeof(Slot) + shortBytes + gap; }
   ECCL_DEVICE constexpr size_t dataAt() const { return slotsAt() + slots * slotStride(); }
   /// So many messages may be longer than shortBytes at once.
   ECCL_DEVICE constexpr uint32_t mostLong() const { return longOnes > 0 ? longOnes : slots; }

@@ -292,6 +292,7 @@ struct ReceiveEnd : RingEnd {
   uint64_t missed = 0;            // one past the message that was last looked for and not there
   RemoteReads* remote = nullptr;  // the path's; null: the sender's process cannot be read
   WayChoices* choices = nullptr;  // the path's; null: there are none
+  bool claiming = false;          // both sides look at the slots' memory: claims()
 
   /// Copies the coming message's header. False while there is none, or it grows.
   ECCL_DEVICE bool peek(Received& received) {

@@ -52,6 +52,7 @@ TEST(SlotRing, SeparatesTheWordsOfTheTwoSides) {
   const RingShape both{16, 4096, 0, 512, 2};
   EXPECT_EQ(both.dataAt(), both.slotsAt() + 16 * (sizeof(Slot) + 512));
   EXPECT_EQ(both.bytes(), both.dataAt() + 2 * 4096 + 4096);
+  EXPECT_EQ((RingShape{16, 4096, 0, 512, 2, 128}).dataAt(), both.slotsAt() + 16 * (sizeof(Slot) + 512 + 128));
 }
 
 // Of long messages few are on their way, and of all as many as there are slots.

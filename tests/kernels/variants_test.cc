@@ -71,6 +71,7 @@ Bytes run(const ReduceVariant& variant, ReduceTask task, const std::vector<Bytes
   const int first = inPlace >= 0 ? 1 : 0;
   for (int d = first; d < task.destinations; ++d) buffers.emplace_back(Bytes(inputs[0].size(), 0x5a), random);
   task.streamed = static_cast<uint8_t>(random());
+  task.claimed = static_cast<uint8_t>(random());
   for (int s = 0; s < task.sources; ++s) task.source[s] = buffers[s].data();
   for (int d = first; d < task.destinations; ++d) {
     task.destination[d] = buffers[task.sources + d - first].data();

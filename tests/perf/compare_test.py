@@ -67,6 +67,7 @@ class Figures(unittest.TestCase):
         results = made_up(eccl=[1], probe=[1], cma=[2], openmpi=[5], mpich=[4, 4], gloo=[None])
         self.assertEqual(results.best_peer(*WHERE), "mpich")
         self.assertEqual(results.speed(*WHERE, "eccl", "best peer"), (4, 4, 4))
+        self.assertEqual(made_up(eccl=[1], ring=[3], cma=[2]).speed(*WHERE, "eccl", figures.PLAIN), (2, 2, 2))
         self.assertIsNone(made_up(eccl=[1]).speed(*WHERE, "eccl", "best peer"))
 
     def test_the_fastest_variant_counts_as_a_whole(self):
@@ -227,7 +228,7 @@ class Report(unittest.TestCase):
         results.add(0, *WHERE, "gloo", reason="unsupported: so it says")
         text = report.markdown(results, [])
         self.assertIn("| 64 KiB | 2.10 (2.00–2.20) | 3.00 | **8.40 (8.00–8.80)** | 9.00 | 2.25 (2.00–2.50) | unsupported"
-                      " | 4.00 | ~1.08 |", text)
+                      " | 4.00 | 2.80 | ~1.08 | - |", text)
         self.assertIn("gloo: unsupported: so it says", text)
 
     def test_what_is_missing_or_wrong_is_said_first(self):
@@ -374,7 +375,7 @@ class SmallRun(unittest.TestCase):
             self.assertEqual(done.returncode, 0, done.stdout)
             path = os.path.join(folder, "compare.json")
             results = figures.Results.load(path)
-            self.assertEqual(results.contenders(), ["eccl", "eccl-plain", "cma", "probe"])
+            self.assertEqual(results.contenders(), ["eccl", "eccl-plain", "cma", "ring", "probe"])
             for operation in ("all_reduce", "sendrecv_bandwidth"):
                 self.assertEqual(results.sizes(operation, 2), [8, 65536])
                 for cell in results.cells.values():

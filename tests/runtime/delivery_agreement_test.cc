@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <bit>
 #include <cmath>
 #include <functional>
 #include <map>
@@ -55,6 +56,7 @@ class Delivered {
   uint64_t tiles() const { return ranks_[0]->plan->view.tiles; }
   /// Messages that were to be written into their slots past the caches: all long ones.
   int streamed() const { return streamed_; }
+  int claimed() const { return claimed_; }
 
   /// How the messages went; empty if the lanes did not come to an end.
   Ways run() {
@@ -108,7 +110,8 @@ class Delivered {
     Memory(const Memory&) = delete;
     std::byte* const bytes;
   };
-  /// An executor that does nothing at once, but to look which destinations are to be written past the caches.
+  /// An executor that does nothing at once, but to look which destinations are to be written past the caches,
+  /// and which sources are to be claimed.
   struct Nothing {
     static constexpr bool kCompletesInSubmit = true;
     bool submit(int32_t, const MoveTask& task) {
@@ -118,10 +121,12 @@ class Delivered {
         streamed += (task.streamMask >> d & 1) != 0;
         EXPECT_TRUE(slot || (task.streamMask >> d & 1) == 0);
       }
+      claimed |= task.claimMask;
       return true;
     }
     std::function<bool(const std::byte*)> inRings;
     int slots = 0, streamed = 0;
+    uint8_t claimed = 0;
   };
 
   void connect(Rank& rank) {
@@ -141,6 +146,7 @@ class Delivered {
         if (reads_) end.control->receiverWants[static_cast<int>(MessageKind::shown)].read = ~0u;
       };
       rank.sends[c].mayStream = true;
+      rank.receives[c].claiming = true;
       spec.sends ? attach(rank.sends[c]) : attach(rank.receives[c]);
     }
   }
@@ -159,8 +165,9 @@ class Delivered {
     bool waits = false;
     interpreter::forAwaited(rank.view, lane, [&](int32_t) { waits = true; });
     if (waits) return false;
-    std::vector<uint64_t> before;
+    std::vector<uint64_t> before, taken;
     for (const SendEnd& end : rank.sends) before.push_back(end.next);
+    for (const ReceiveEnd& end : rank.receives) taken.push_back(end.next);
     Nothing executor;
     executor.inRings = [&](const std::byte* at) {
       for (const auto& [key, memory] : rings_)
@@ -169,6 +176,15 @@ class Delivered {
     };
     const LaneAnswer answer = eccl::advance(rank.view, lane, 1, executor);
     EXPECT_NE(answer, LaneAnswer::failed) << static_cast<int>(state.fault);
+    int claims = 0;
+    for (size_t c = 0; c < taken.size(); ++c) {
+      for (uint64_t message = taken[c]; message < rank.receives[c].next; ++message) {
+        const Slot& slot = *rank.receives[c].slot(message);
+        claims += slot.length > kInlineBytes && (slot.flags & (kSlotGet | kSlotPut | kSlotStreamed)) == 0;
+      }
+    }
+    EXPECT_EQ(std::popcount(executor.claimed), claims);
+    claimed_ += claims;
     const Program& program = *rank.plan->program;
     for (size_t c = 0; c < before.size(); ++c) {
       for (uint64_t message = before[c]; message < rank.sends[c].next; ++message) {
@@ -190,7 +206,7 @@ class Delivered {
   std::vector<std::unique_ptr<Rank>> ranks_;
   std::map<ConnectionKey, std::unique_ptr<Memory>> rings_;
   Ways ways_;
-  int streamed_ = 0;
+  int streamed_ = 0, claimed_ = 0;
 };
 
 /// The simulator's clocks, which write down how they take messages to go.
@@ -257,7 +273,7 @@ std::string textOf(const Ways& ways) {
 
 TEST(DeliveryAgreement, OfEveryAlgorithmBetweenInterpreterAndSimulator) {
   std::map<Way, int> seen;
-  int streamed = 0;
+  int streamed = 0, claimed = 0;
   for (const algorithms::Algorithm& algorithm : algorithms::algorithms()) {
     for (int ranks : {2, 3, 4, 5, 8}) {
       const auto programs = algorithms::buildAll(algorithm, {algorithm.collective, ranks, 0}, 1);
@@ -281,12 +297,14 @@ TEST(DeliveryAgreement, OfEveryAlgorithmBetweenInterpreterAndSimulator) {
           for (const auto& [key, its] : interpreted)
             for (Way way : its) ++seen[way];
           streamed += execution.streamed();
+          claimed += execution.claimed();
         }
       }
     }
   }
   for (Way way : {Way::slot, Way::get, Way::put}) EXPECT_GT(seen[way], 100) << static_cast<char>(way);
   EXPECT_GT(streamed, 100);
+  EXPECT_GT(claimed, 100);
 }
 
 }  // namespace

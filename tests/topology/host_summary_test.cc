@@ -127,17 +127,12 @@ TEST_F(HostSummaryTest, ProcessorsAreToldApart) {
 TEST_F(HostSummaryTest, TheLargestCacheTellsWhoSharesIt) {
   EXPECT_EQ(cpuCaches(sources()).largest, 48U << 10);
   EXPECT_EQ(cpuCaches(sources()).sharers, 2);
-  EXPECT_EQ(cpuCaches(sources()).second, 0U);
   const std::string at = "/sys/devices/system/cpu/cpu0/cache/index3/";
   write(at + "level", "3\n");
   write(at + "size", "32768K\n");
   write(at + "shared_cpu_list", "0-7,64-71\n");
-  const std::string second = "/sys/devices/system/cpu/cpu0/cache/index2/";
-  write(second + "level", "2\n");
-  write(second + "size", "1024K\n");
   EXPECT_EQ(cpuCaches(sources()).largest, 32U << 20);
   EXPECT_EQ(cpuCaches(sources()).sharers, 16);
-  EXPECT_EQ(cpuCaches(sources()).second, 1U << 20);
   HostSources nothing;
   nothing.root = "/nowhere";
   EXPECT_EQ(cpuCaches(nothing).largest, 0U);

@@ -296,7 +296,9 @@ TEST_P(Paths, ReceiversInMemoryChooseTheWays) {
       },
       [](Party& party) -> std::string {
         CONNECT(connection, party.receiving());
-        PARTY_CHECK((connection->receiveEnd.choices != nullptr) == connection->path()->inMemory());
+        const ReceiveEnd& end = connection->receiveEnd;
+        PARTY_CHECK((end.choices != nullptr) == connection->path()->inMemory());
+        PARTY_CHECK(end.claiming == connection->path()->inMemory());
         return receiveAll(party, *connection, 1);
       });
 }

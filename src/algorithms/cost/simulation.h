@@ -34,10 +34,8 @@ inline std::array<double, kMemoryLevels> levelsOf(double workingSet) {
 }
 
 /// The Domain of an AbstractExecutor (algorithms/verify/abstract_executor.h) whose data is time. `Moment`:
-/// Time, or CriticalPath.
-///
-/// simulate.cc drives it: begin() before each step of the executor; putOff() and execute() are called by
-/// that. What is passed to the constructor outlives this. One thread.
+/// Time, or CriticalPath. simulate.cc drives it: begin() before each step of the executor; putOff() and
+/// execute() are called by that. What is passed to the constructor outlives this. One thread.
 template <class Moment>
 class Clocks {
  public:
@@ -133,7 +131,8 @@ class Clocks {
         Payload& payload = term.message->payload;
         payload.mode = modeOf(move, *term.operand, bytes);
         switch (payload.mode) {
-          case Mode::get:
+          case Mode::get:  // the next call writes there, as slowly as to lines of the rank that has read them
+            if (move.terms[0].operand->space != Space::input) touch(CostTerm::store);
             continue;
           case Mode::put:
             touch(CostTerm::store);

@@ -44,6 +44,9 @@ std::string asFileName(std::string_view text) {
   return name;
 }
 
+/// Which way of measuring: files of an earlier one are of no use any more.
+constexpr int kMeasurement = 2;
+
 /// Where nobody has named a file.
 Result<std::string> usualFile() {
   const char *cache = std::getenv("XDG_CACHE_HOME"), *home = std::getenv("HOME");
@@ -58,9 +61,9 @@ Result<std::string> usualFile() {
   }
   const topology::Processors processors = topology::processors();
   return (folder / "eccl" /
-          asFileName(format("speeds %s %zu %s %s %d.%d", processors.model.c_str(), processors.online.size(),
+          asFileName(format("speeds %s %zu %s %s %d.%d.%d", processors.model.c_str(), processors.online.size(),
                             processors.kernel.c_str(), kernels::reduceVariants().front().name, ECCL_MAJOR,
-                            ECCL_MINOR)))
+                            ECCL_MINOR, kMeasurement)))
       .string();
 }
 

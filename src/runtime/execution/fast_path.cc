@@ -41,6 +41,7 @@ void copyPart(const kernels::ReduceTask& task, uint32_t at, uint32_t bytes) {
   kernels::ReduceTask part;
   part.sources = part.destinations = 1;
   part.streamed = task.streamed;
+  part.claimed = task.claimed;
   part.count = bytes;
   part.source[0] = static_cast<const std::byte*>(task.source[0]) + at;
   part.destination[0] = static_cast<std::byte*>(task.destination[0]) + at;
@@ -114,10 +115,16 @@ FastPath::Answer FastPath::make(Move& move, FastLooks::Patience patience) {
       return Answer::unusual;
     }
   }
+  task.claimed = 0;
   for (int i = 0; i < ends.sources; ++i) {
-    task.source[i] = ends.from[i] != nullptr ? interpreter::dataOf(*ends.from[i], received[i], 0,
-                                                                   static_cast<std::byte*>(task.destination[0]))
-                                             : memory(move.sources[i]);
+    const ReceiveEnd* from = ends.from[i];
+    if (from == nullptr) {
+      task.source[i] = memory(move.sources[i]);
+      continue;
+    }
+    task.source[i] = interpreter::dataOf(*from, received[i], 0, static_cast<std::byte*>(task.destination[0]));
+    if (interpreter::claims(*from, received[i].length, received[i].flags))
+      task.claimed |= static_cast<uint8_t>(1u << i);
   }
   if (move.grows && patience.forGrowth > 0 && (passed.gets | passed.puts) == 0) {
     passed.growing = 1;
@@ -145,6 +152,7 @@ FastPath::Answer FastPath::follow(Move& move, int looks) {
   kernels::ReduceTask task;
   task.source[0] = received.data;
   task.destination[0] = memory(move.destinations[0]);
+  task.claimed = interpreter::claims(from, length, received.flags);
   interpreter::TimedMove timed(move.ends, length);
   const bool whole =
       readGrowing(from, length, looks, [&](uint32_t at, uint32_t bytes) { copyPart(task, at, bytes); });
@@ -165,6 +173,7 @@ FastPath::Answer FastPath::makeShort(Move& move) {
   const int sources = kEnds > 0 ? kEnds : ends.sources, destinations = kEnds > 0 ? kEnds : ends.destinations;
   const uint32_t length = move.outgoing.length;
   kernels::ReduceTask& task = move.task;
+  task.claimed = 0;
   for (int i = 0; i < sources; ++i) {
     ReceiveEnd* from = ends.from[i];
     if (from == nullptr) {
@@ -179,6 +188,8 @@ FastPath::Answer FastPath::makeShort(Move& move) {
     }
     if (found == ReceiveEnd::Expected::other) return Answer::unusual;
     task.source[i] = data;
+    if (interpreter::claims(*from, length, from->slot(from->next)->flags))
+      task.claimed |= static_cast<uint8_t>(1u << i);
   }
   for (int i = 0; i < destinations; ++i)
     if (ends.to[i] != nullptr && ends.to[i]->reserve(length) == nullptr) return Answer::blocked;
@@ -194,8 +205,14 @@ FastPath::Answer FastPath::makeShort(Move& move) {
   }
   task.destinations = destinations;
   task.streamed = passed.streams;
-  if ((kEnds == 0 && !move.isCopy) || passed.streams != 0) {
-    if (move.reducer != nullptr && passed.streams == 0)
+  if (task.claimed != 0 && length <= kernels::kClaimBytes) {  // at once: then every way of doing it will do
+    for (int i = 0; i < sources; ++i)
+      if ((task.claimed >> i & 1) != 0) kernels::claim(task.source[i], length);
+    task.claimed = 0;
+  }
+  const bool anyWay = (passed.streams | task.claimed) == 0;
+  if ((kEnds == 0 && !move.isCopy) || !anyWay) {
+    if (move.reducer != nullptr && anyWay)
       move.reducer(task);
     else if (task.count > 0)
       kernels::reduce(task);

@@ -233,6 +233,7 @@ inline kernels::ReduceTask reduceTaskOf(const Work& work, const MoveTask& move) 
   task.sources = static_cast<uint8_t>(move.sources);
   task.destinations = static_cast<uint8_t>(move.destinations);
   task.streamed = move.streamMask;
+  task.claimed = move.claimMask;
   task.count = move.elements;
   for (int i = 0; i < move.sources; ++i) {
     task.source[i] = move.source[i];

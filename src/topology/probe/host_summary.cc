@@ -259,7 +259,6 @@ HostSummary readHost(const HostSources& sources) {
 CpuCaches cpuCaches(const HostSources& sources) {
   CpuCaches found;
   for (const CacheLevel& cache : Reader(sources).caches()) {
-    if (cache.level == 2 && cache.type != "Instruction") found.second = cache.bytes;
     if (cache.bytes <= found.largest) continue;
     found.largest = cache.bytes;
     found.sharers = std::max<int>(1, cpusIn(cache.sharedBy).size());

@@ -63,7 +63,6 @@ HostSummary readHost(const HostSources& sources = {});
 struct CpuCaches {
   uint64_t largest = 0;  ///< bytes
   int sharers = 1;       ///< CPUs that share the largest one
-  uint64_t second = 0;   ///< bytes of the second level
 };
 /// See CpuCaches. Reads little; any thread.
 CpuCaches cpuCaches(const HostSources& sources = {});

@@ -47,13 +47,16 @@ MemoryPath::MemoryPath(Between between, RingMemory memory, PeerHeap peerHeap, Se
       theirNews_(sendEnd != nullptr ? &control_->receiverHeap : &control_->senderHeap),
       showsHeap_(end().mine.base != nullptr && end().mine.size > 0),
       doorbell_(std::move(doorbell)),
-      kicked_(end().next) {}
+      kicked_(end().next) {
+  if (receiveEnd_ != nullptr) receiveEnd_->claiming = true;
+}
 
 MemoryPath::~MemoryPath() {
   poison();
   if (receiveEnd_ == nullptr) return;
   receiveEnd_->remote = nullptr;
   receiveEnd_->choices = nullptr;
+  receiveEnd_->claiming = false;
 }
 
 void MemoryPath::choose(const WayChoices& choices, std::unique_ptr<RemoteReads> process) {

@@ -11,7 +11,7 @@ extern const TransportEntry kShmTransport;
 
 /// The rings of processes that share memory: they have room for messages that are spread.
 constexpr RingShape shmRing(RingShape shape) {
-  shape = withShortSlots(shape);
+  shape = withShortSlotsInMemory(shape);
   shape.room = kMostSlotSpread;
   return shape;
 }

@@ -45,7 +45,7 @@ class ThreadOffer final : public Offer {
     return {};
   }
   Result<std::unique_ptr<Path>> open(SendEnd& end, Opening) override {
-    context_.attach(end, ring_->memory.get(), withShortSlots(context_.ring));
+    context_.attach(end, ring_->memory.get(), withShortSlotsInMemory(context_.ring));
     std::unique_ptr<Path> path = makePath(context_, *ring_, &end, nullptr);
     opened_ = true;
     return path;
@@ -68,7 +68,7 @@ class ThreadAcceptance final : public Acceptance {
   }
   Status onConfirmation(SetupData&) override { return {}; }
   Result<std::unique_ptr<Path>> open(ReceiveEnd& end, Opening) override {
-    context_.attach(end, ring_->memory.get(), withShortSlots(context_.ring));
+    context_.attach(end, ring_->memory.get(), withShortSlotsInMemory(context_.ring));
     auto path = makePath(context_, *ring_, nullptr, &end);
     if (choices_) path->choose(*choices_, nullptr);
     return std::unique_ptr<Path>(std::move(path));
@@ -85,7 +85,7 @@ class ThreadTransport final : public Transport {
   explicit ThreadTransport(const TransportContext& context) : context_(context) {}
 
   Result<std::unique_ptr<Offer>> offer(const ConnectionId&, SetupData* offer) override {
-    const RingShape shape = withShortSlots(context_.ring);
+    const RingShape shape = withShortSlotsInMemory(context_.ring);
     auto ring = std::make_shared<ThreadRing>();
     ECCL_ASSIGN(ring->memory, mapPrivate(ringMemoryBytes(shape)));
     formatRing(ring->memory.get(), shape, context_.firstMessage);
