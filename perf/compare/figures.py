@@ -152,5 +152,6 @@ class Results:
         if against == "best peer":
             against = self.best_peer(operation, ranks, size)
         elif against == PLAIN:
-            against = self.fastest(operation, ranks, size, (CMA, RING))
+            both = self.times(operation, ranks, size, RING)  # cma alone is no limit
+            against = self.fastest(operation, ranks, size, (CMA, RING)) if both else RING
         return ratio(self.times(operation, ranks, size, against), self.times(operation, ranks, size, contender))

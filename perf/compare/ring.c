@@ -1,25 +1,28 @@
-/* What copies through shared memory allow ordinary memory: senders copy into rings that receivers copy, or sum, out
- * of, both at once, with nothing in the way but plain flags. WORLD_SIZE processes that this one forks.
+/* What copies through shared memory allow ordinary memory: senders copy into rings that receivers copy, or sum,
+ * out of, both at once, with nothing in the way but plain flags. WORLD_SIZE processes that this one forks.
  *
- * There are several ways, of which the fastest at a size counts: pieces of 4 to 128 KiB, eight of them in a ring;
- * with non-temporal stores into the rings, or into results; an AllReduce also in one round, in which everybody sums
- * everything. */
+ * There are several ways, of which the fastest at a size counts: pieces of 4 to 128 KiB, eight of them in a
+ * ring; lines claimed as they are read, so that they are this processor's alone, or left to both; non-temporal
+ * stores into the rings, or into results; an AllReduce also in one round, in which everybody sums everything.
+ */
 #define _GNU_SOURCE
+#include <stdint.h>
+
 #include "forked.h"
 #include "probe_work.h"
 
-enum { kPieces = 8, kMostPiece = 128 << 10, kMostRings = 2 };
+enum { kPieces = 8, kMostPiece = 128 << 10, kClaimed = 2048, kMostRings = 2 };
 
 typedef struct {
   const char* name;
   size_t piece;
-  int streamsRing, streamsResult, once;
+  int claims, streamsRing, streamsResult, once;
 } Variant;
 
 /* From one rank to another. Numbers of pieces go on from call to call. */
 typedef struct {
   Flag written, read;
-  _Alignas(4096) char data[kPieces][kMostPiece];
+  _Alignas(4096) char data[kPieces * kMostPiece];
 } Ring;
 
 /* What goes piece by piece from one rank to another, or within one. */
@@ -28,24 +31,26 @@ typedef struct {
   size_t bytes, done;
 } Stream;
 
-static Ring* rings; /* by round, sender and receiver */
+static Ring* rings;                 /* by round, sender and receiver */
 static unsigned long *sent, *taken; /* pieces, of this rank's ends: by round and the other rank */
 static Loop loop;
 
 static Variant variantOf(const Task* t, int index) {
-  static const Variant ways[] = {{"4 KiB", 4 << 10, 0, 0, 0},
-                                 {"16 KiB", 16 << 10, 0, 0, 0},
-                                 {"64 KiB", 64 << 10, 0, 0, 0},
-                                 {"128 KiB", 128 << 10, 0, 0, 0},
-                                 {"32 KiB, rings streamed", 32 << 10, 1, 0, 0},
-                                 {"128 KiB, rings streamed", 128 << 10, 1, 0, 0},
-                                 {"64 KiB, results streamed", 64 << 10, 0, 1, 0},
-                                 {"16 KiB, once", 16 << 10, 0, 0, 1}};
+  static const Variant ways[] = {{"4 KiB", 4 << 10, 1, 0, 0, 0},
+                                 {"16 KiB", 16 << 10, 1, 0, 0, 0},
+                                 {"64 KiB", 64 << 10, 1, 0, 0, 0},
+                                 {"128 KiB", 128 << 10, 1, 0, 0, 0},
+                                 {"4 KiB, shared", 4 << 10, 0, 0, 0, 0},
+                                 {"128 KiB, shared", 128 << 10, 0, 0, 0, 0},
+                                 {"32 KiB, rings streamed", 32 << 10, 0, 1, 0, 0},
+                                 {"128 KiB, rings streamed", 128 << 10, 0, 1, 0, 0},
+                                 {"64 KiB, results streamed", 64 << 10, 1, 0, 1, 0},
+                                 {"16 KiB, once", 16 << 10, 1, 0, 0, 1}};
   const size_t bytes = t->count * sizeof(float);
   int left = index;
   for (size_t i = 0; i < sizeof ways / sizeof *ways; ++i) {
     const Variant* v = &ways[i];
-    if (i > 0 && v->piece > 4 * bytes) continue;
+    if (v->piece > 4 << 10 && v->piece > 4 * bytes) continue;
     if ((v->streamsRing || v->streamsResult) && !kHaveStreaming) continue;
     if (v->once && (t->operation != kAllReduce || bytes > 256 << 10)) continue;
     if (left-- == 0) return *v;
@@ -69,19 +74,19 @@ static unsigned long readOf(Flag* flag) {
 }
 
 /* Where the next piece goes; NULL: there is no room yet. */
-static char* room(int round, int to) {
+static char* room(const Variant* v, int round, int to) {
   Ring* ring = ringOf(round, loop.rank, to);
   const unsigned long next = *countOf(sent, round, to);
-  return next - readOf(&ring->read) < kPieces ? ring->data[next % kPieces] : NULL;
+  return next - readOf(&ring->read) < kPieces ? ring->data + next % kPieces * v->piece : NULL;
 }
 static void publish(int round, int to) {
   raise_(&ringOf(round, loop.rank, to)->written, ++*countOf(sent, round, to));
 }
 /* The next piece; NULL: it has not come. */
-static const char* piece(int round, int from) {
+static const char* piece(const Variant* v, int round, int from) {
   Ring* ring = ringOf(round, from, loop.rank);
   const unsigned long next = *countOf(taken, round, from);
-  return readOf(&ring->written) > next ? ring->data[next % kPieces] : NULL;
+  return readOf(&ring->written) > next ? ring->data + next % kPieces * v->piece : NULL;
 }
 static void drop(int round, int from) {
   raise_(&ringOf(round, from, loop.rank)->read, ++*countOf(taken, round, from));
@@ -97,10 +102,16 @@ static size_t least(size_t a, size_t b) {
   return a < b ? a : b;
 }
 
+/* The least that makes a line this processor's, before it is read. */
+static void claim(const void* memory, size_t bytes) {
+  volatile char* const lines = (volatile char*)(uintptr_t)memory;
+  for (size_t at = 0; at < bytes; at += 64) lines[at] = lines[at];
+}
+
 /* One piece of what goes to another rank, if there is room. */
 static int sendPiece(const Variant* v, Stream* s, int round, int to) {
   if (s->done == s->bytes) return 0;
-  char* const place = room(round, to);
+  char* const place = room(v, round, to);
   if (place == NULL) return 0;
   const size_t bytes = least(v->piece, s->bytes - s->done);
   copy(place, s->at + s->done, bytes, v->streamsRing);
@@ -112,10 +123,15 @@ static int sendPiece(const Variant* v, Stream* s, int round, int to) {
 
 static int takePiece(const Variant* v, Stream* s, int round, int from) {
   if (s->done == s->bytes) return 0;
-  const char* const data = piece(round, from);
+  const char* const data = piece(v, round, from);
   if (data == NULL) return 0;
   const size_t bytes = least(v->piece, s->bytes - s->done);
-  copy(s->at + s->done, data, bytes, v->streamsResult);
+  const size_t step = v->claims ? kClaimed : bytes;
+  for (size_t at = 0; at < bytes; at += step) {
+    const size_t length = least(step, bytes - at);
+    if (v->claims) claim(data + at, length);
+    copy(s->at + s->done + at, data + at, length, v->streamsResult);
+  }
   drop(round, from);
   s->done += bytes;
   return 1;
@@ -129,7 +145,8 @@ static int copyPiece(const Variant* v, const char* from, Stream* to) {
   return 1;
 }
 
-/* A piece of the sum of `own` and of what all others send in round 0, to `to` and, in round 1, to all others. */
+/* A piece of the sum of `own` and of what all others send in round 0, to `to` and, in round 1, to all others.
+ */
 static int sumPiece(const Variant* v, const char* own, Stream* to, int passedOn) {
   if (to->done == to->bytes) return 0;
   const int n = loop.ranks, me = loop.rank;
@@ -138,12 +155,18 @@ static int sumPiece(const Variant* v, const char* own, Stream* to, int passedOn)
   int k = 1;
   for (int r = 0; r < n; ++r) {
     if (r == me) continue;
-    if ((sources[k] = (const float*)piece(0, r)) == NULL) return 0;
-    if (passedOn && (destinations[k] = (float*)room(1, r)) == NULL) return 0;
+    if ((sources[k] = (const float*)piece(v, 0, r)) == NULL) return 0;
+    if (passedOn && (destinations[k] = (float*)room(v, 1, r)) == NULL) return 0;
     ++k;
   }
   const size_t bytes = least(v->piece, to->bytes - to->done);
-  combine(sources, k, destinations, passedOn ? k : 1, 0, bytes / sizeof(float), v->streamsResult);
+  const size_t step = v->claims ? kClaimed : bytes;
+  for (size_t at = 0; at < bytes; at += step) {
+    const size_t length = least(step, bytes - at);
+    for (int i = 1; v->claims && i < k; ++i) claim((const char*)sources[i] + at, length);
+    combine(sources, k, destinations, passedOn ? k : 1, at / sizeof(float), length / sizeof(float),
+            v->streamsResult);
+  }
   if (v->streamsResult) streamed();
   for (int r = 0; r < n; ++r) {
     if (r == me) continue;

@@ -179,6 +179,7 @@ void reduceTyped(const ReduceTask& task) {
     reduceChunks<E, kOp, T>(operands, end);
   } else {
     constexpr size_t kPiece = kClaimBytes - kClaimBytes % kChunkBytes;
+    static_assert(kPiece > 0);
     Operands<T> piece = operands;
     for (size_t at = 0; at < end; at += kPiece) {
       const size_t length = HWY_MIN(kPiece, end - at);
@@ -226,6 +227,7 @@ void copyToAll(const ReduceTask& task, size_t bytes) {
     streams[d] = (task.streamed >> d & 1) != 0 && reinterpret_cast<uintptr_t>(to[d]) % kVectorBytes == 0;
     any |= streams[d];
   }
+  static_assert(kClaimBytes % kStep == 0);
   const bool claimed = task.claimed != 0;
   size_t at = 0;
   for (; at + kStep <= bytes; at += kStep) {

@@ -69,6 +69,7 @@ void reduceTyped(const ReduceTask& task, size_t first) {
     const size_t count = std::min(kBlock, task.count - begin);
     for (int s = 0; s < task.sources; ++s) {
       const std::byte* from = static_cast<const std::byte*>(task.source[s]) + begin * sizeof(E);
+      if ((task.claimed >> s & 1) != 0) claim(from, count * sizeof(E));
       T* into = s == 0 ? result : next;
       for (size_t i = 0; i < count; ++i) into[i] = load<E>(from + i * sizeof(E));
       applyScale(task.pre[s], into, count);

@@ -158,7 +158,8 @@ ECCL_DEVICE inline const std::byte* dataOf(const ReceiveEnd& end, const Received
 /// Whether the data of a message, of which the header says that, is to be claimed as it is read
 /// (kernels/reduce.h). What is short stays in the first caches, where that is not worth it.
 ECCL_DEVICE inline bool claims(const ReceiveEnd& end, uint32_t length, uint16_t flags) {
-  return end.claiming && length > end.shape.shortBytes && (flags & (kSlotGet | kSlotPut | kSlotStreamed)) == 0;
+  return length > end.shape.shortBytes && length > kInlineBytes && end.claiming &&
+         (flags & (kSlotGet | kSlotPut | kSlotStreamed)) == 0;
 }
 
 /// The sources of a move, a bit for each, that are in memory which received messages name.

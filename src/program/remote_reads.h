@@ -51,7 +51,7 @@ inline int readSources(const MoveEnds& ends, Received* received, uint8_t which, 
       return i;
     }
     received[i].flags = static_cast<uint16_t>(received[i].flags & ~kSlotGet);
-    if (to == whole) received[i].flags |= kSlotPut;
+    received[i].flags |= to == whole ? kSlotPut : kSlotStreamed;  // in no slot, either: nothing to claim
     received[i].data = to;
   }
   return -1;

@@ -359,6 +359,24 @@ TEST(SimulatedMemory, ARingFetchesTheSumsAndStoresTheResults) {
                                    amount("combine", kMB32K / 2)));
 }
 
+// What others have read is slow to write again: for each memory once, and not for inputs, which calls do not
+// write.
+TEST(SimulatedMemory, WhatAProgramWritesAndOthersReadIsStoredTheNextTime) {
+  CostParameters stores = only({});
+  for (int level = 0; level < kMemoryLevels; ++level)
+    stores[atLevel(CostTerm::store, level)] = 1e6;  // a unit per byte
+  const auto time = [&](Collective collective, const char* name, int ranks) {
+    return timeOf(collective, name, bytesOf(73'728), Placement::oneHost(ranks, ranks), stores);
+  };
+  // Half of the sums, which the other rank reads.
+  EXPECT_DOUBLE_EQ(time(Collective::allReduce, "recursive", 2), 36'864);
+  // The inputs of all; a root's.
+  EXPECT_DOUBLE_EQ(time(Collective::reduceScatter, "direct", 4), 0);
+  EXPECT_DOUBLE_EQ(time(Collective::broadcast, "direct", 4), 0);
+  // Of 9 ranks' ninth of the sums, in one place for all eight readers.
+  EXPECT_DOUBLE_EQ(time(Collective::allReduce, "direct", 9), 8'192);
+}
+
 // In a chain the root copies before the other has all; of direct's two copies it is its own that a core is
 // spared.
 TEST(SimulatedMemory, InPlaceTheRootOfABroadcastHasItAlready) {

@@ -54,7 +54,7 @@ TEST_F(RemoteReadsTest, TheOnlySourceGoesWhereItBelongs) {
 TEST_F(RemoteReadsTest, OneOfSeveralOrInPiecesIsReadAside) {
   std::byte whole[kLength] = {};
   EXPECT_EQ(readSources(ends, &message, 1, nullptr, &fault), -1);
-  EXPECT_EQ(message.flags, kSlotLast);
+  EXPECT_EQ(message.flags, kSlotStreamed | kSlotLast);  // in no slot, whose lines would be claimed
   EXPECT_EQ(message.data, process.aside(0));
   ends.sources = 2;
   message.flags |= kSlotGet;

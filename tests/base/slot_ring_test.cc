@@ -1,6 +1,8 @@
 // The ring alone: one sender, one receiver, memory between them.
 #include "program/slot_ring.h"
 
+#include "program/move_ends.h"
+
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -53,6 +55,22 @@ TEST(SlotRing, SeparatesTheWordsOfTheTwoSides) {
   EXPECT_EQ(both.dataAt(), both.slotsAt() + 16 * (sizeof(Slot) + 512));
   EXPECT_EQ(both.bytes(), both.dataAt() + 2 * 4096 + 4096);
   EXPECT_EQ((RingShape{16, 4096, 0, 512, 2, 128}).dataAt(), both.slotsAt() + 16 * (sizeof(Slot) + 512 + 128));
+}
+
+// What lies in the area of a ring that both sides look at, through the caches.
+TEST(SlotRing, OfLongMessagesInSlotsTheReceiverClaimsTheLines) {
+  Ring ring({8, 4096, 0, 512, 2});
+  EXPECT_FALSE(interpreter::claims(ring.receiver, 4096, 0));  // the path has not said that it may
+  ring.receiver.claiming = true;
+  EXPECT_TRUE(interpreter::claims(ring.receiver, 4096, kSlotLast));
+  EXPECT_TRUE(interpreter::claims(ring.receiver, 513, kSlotGrowing));
+  EXPECT_FALSE(interpreter::claims(ring.receiver, 512, kSlotLast));
+  for (const int flag : {kSlotGet, kSlotPut, kSlotStreamed})
+    EXPECT_FALSE(interpreter::claims(ring.receiver, 4096, static_cast<uint16_t>(kSlotLast | flag))) << flag;
+  Ring plain({8, 4096});
+  plain.receiver.claiming = true;
+  EXPECT_FALSE(interpreter::claims(plain.receiver, kInlineBytes, 0));  // in the header
+  EXPECT_TRUE(interpreter::claims(plain.receiver, kInlineBytes + 1, 0));
 }
 
 // Of long messages few are on their way, and of all as many as there are slots.

@@ -1,7 +1,10 @@
 // Every SIMD variant against the reference, bit by bit.
 #include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <memory>
 #include <string>
 #include <tuple>
 
@@ -88,6 +91,27 @@ Bytes run(const ReduceVariant& variant, ReduceTask task, const std::vector<Bytes
   }
   return result;
 }
+
+/// So many bytes, and behind them none that may be touched.
+class BeforeNothing {
+ public:
+  explicit BeforeNothing(size_t bytes)
+      : page_(static_cast<size_t>(sysconf(_SC_PAGESIZE))),
+        mapped_((bytes + page_ - 1) / page_ * page_ + page_),
+        begin_(static_cast<uint8_t*>(
+            mmap(nullptr, mapped_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0))),
+        data_(begin_ + mapped_ - page_ - bytes) {
+    mprotect(begin_ + mapped_ - page_, page_, PROT_NONE);
+  }
+  ~BeforeNothing() { munmap(begin_, mapped_); }
+  BeforeNothing(const BeforeNothing&) = delete;
+  BeforeNothing& operator=(const BeforeNothing&) = delete;
+  uint8_t* data() const { return data_; }
+
+ private:
+  const size_t page_, mapped_;
+  uint8_t *const begin_, *const data_;
+};
 
 std::string hex(const Bytes& bytes, size_t at, size_t size) {
   std::string text;
@@ -271,6 +295,63 @@ INSTANTIATE_TEST_SUITE_P(All, NarrowVariants,
                          ::testing::Combine(::testing::ValuesIn(typesUpTo(2)),
                                             ::testing::ValuesIn(elements::kAllOps)),
                          elements::nameOfCase);
+
+/// Copies, also to two places, and sums, of sources that are all to be claimed.
+constexpr std::pair<int, int> kClaiming[] = {{1, 1}, {1, 2}, {2, 1}, {3, 2}};
+
+ReduceTask claimingTask(std::pair<int, int> operands, size_t bytes) {
+  ReduceTask task;
+  task.type = DataType::float32;
+  task.op = RedOp::sum;
+  task.sources = static_cast<uint8_t>(operands.first);
+  task.destinations = static_cast<uint8_t>(operands.second);
+  task.claimed = 0xff;
+  task.count = bytes / 4;
+  return task;
+}
+
+TEST(Claiming, StaysWithinTheSources) {
+  for (const ReduceVariant& variant : reduceVariants()) {
+    for (const auto& operands : kClaiming) {
+      for (const size_t bytes : {4u, 60u, 64u, 68u, 2044u, 2048u, 2052u, 5000u, 8192u}) {
+        ReduceTask task = claimingTask(operands, bytes);
+        std::vector<std::unique_ptr<BeforeNothing>> memory;
+        std::vector<Bytes> results(operands.second, Bytes(bytes));
+        for (int s = 0; s < task.sources; ++s) {
+          memory.push_back(std::make_unique<BeforeNothing>(bytes));
+          for (size_t i = 0; i < task.count; ++i)
+            elements::putReal(task.type, static_cast<double>(i), memory.back()->data() + 4 * i);
+          task.source[s] = memory.back()->data();
+        }
+        for (int d = 0; d < task.destinations; ++d) task.destination[d] = results[d].data();
+        variant.run(task);
+        Bytes expected(bytes);
+        for (size_t i = 0; i < task.count; ++i)
+          elements::putReal(task.type, static_cast<double>(i) * task.sources, &expected[4 * i]);
+        for (const Bytes& result : results)
+          EXPECT_EQ(result, expected) << variant.name << " of " << operands.first << ", " << bytes << " bytes";
+      }
+    }
+  }
+}
+
+TEST(ClaimingDeathTest, WritesToTheSources) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  for (const ReduceVariant& variant : reduceVariants()) {
+    for (const auto& operands : kClaiming) {
+      constexpr size_t kBytes = 1 << 17;
+      ReduceTask task = claimingTask(operands, kBytes);
+      std::vector<Bytes> results(operands.second, Bytes(kBytes));
+      for (int d = 0; d < task.destinations; ++d) task.destination[d] = results[d].data();
+      void* const readable = mmap(nullptr, kBytes, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+      for (int s = 0; s < task.sources; ++s) task.source[s] = readable;
+      EXPECT_DEATH(variant.run(task), "") << variant.name << " of " << operands.first;
+      task.claimed = 0;
+      variant.run(task);
+      munmap(readable, kBytes);
+    }
+  }
+}
 
 TEST(VariantList, EndsWithTheReference) {
   EXPECT_STREQ("reference", reduceVariants().back().name);

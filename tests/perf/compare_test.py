@@ -68,6 +68,7 @@ class Figures(unittest.TestCase):
         self.assertEqual(results.best_peer(*WHERE), "mpich")
         self.assertEqual(results.speed(*WHERE, "eccl", "best peer"), (4, 4, 4))
         self.assertEqual(made_up(eccl=[1], ring=[3], cma=[2]).speed(*WHERE, "eccl", figures.PLAIN), (2, 2, 2))
+        self.assertIsNone(made_up(eccl=[1], cma=[2]).speed(*WHERE, "eccl", figures.PLAIN))
         self.assertIsNone(made_up(eccl=[1]).speed(*WHERE, "eccl", "best peer"))
 
     def test_the_fastest_variant_counts_as_a_whole(self):

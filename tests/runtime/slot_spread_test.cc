@@ -51,7 +51,7 @@ TEST(SlotSpread, IsThereForRanksWithCoresIfNotSet) {
   const int cores = topology::readHost().usableCores();
   const std::vector<int> none = touchedBy(2, "0"), usual = touchedBy(2, nullptr);
   for (size_t rank = 0; rank < usual.size(); ++rank) {
-    EXPECT_GE(usual[rank], none[rank] + (cores >= 2 ? 100 : -300));
+    EXPECT_GE(usual[rank], none[rank] + (cores >= 2 ? 48 : -300));
     EXPECT_LE(usual[rank], none[rank] + 300);
   }
   if (cores < 4) {

@@ -51,6 +51,21 @@ std::string nameOf(CostTerm term) {
 /// Those of RDMA are on paper, as no such device was at hand: one way takes about 1.5 us on what is sold today
 /// (ib_write_lat), a doorbell and what is executed (docs/rdma.md) 0.3 us on each side. Data that is not copied
 /// costs cores nothing; that which lands in slots is read there, at some 20 GB/s.
+std::array<double, kMemoryLevels> levelsOf(double workingSet) {
+  std::array<double, kMemoryLevels> weights{};
+  size_t above = 0;
+  while (above < kWorkingSets.size() && kWorkingSets[above] < workingSet) ++above;
+  if (above == 0 || above == kWorkingSets.size()) {
+    weights[above == 0 ? 0 : above - 1] = 1;
+  } else {
+    const double share = std::log(workingSet / kWorkingSets[above - 1]) /
+                         std::log(kWorkingSets[above] / kWorkingSets[above - 1]);
+    weights[above - 1] = 1 - share;
+    weights[above] = share;
+  }
+  return weights;
+}
+
 CostParameters CostParameters::defaults() {
   constexpr double kGigabitsOfAPort = 25;  // assumed: nothing says what network there is
   CostParameters d;

@@ -40,7 +40,7 @@ enum class CostTerm : int {
   read,                           ///< per MB of a buffer read, by working set: kMemoryLevels of them
   write = read + kMemoryLevels,   ///< per MB of a buffer written, by working set
   fetch = write + kMemoryLevels,  ///< per MB of another rank's buffer read, by working set
-  store = fetch + kMemoryLevels,  ///< per MB of another rank's buffer written, by working set
+  store = fetch + kMemoryLevels,  ///< per MB of another rank's buffer written, or one that it reads; likewise
   count = store + kMemoryLevels,
 };
 inline constexpr int kCostTerms = static_cast<int>(CostTerm::count);
@@ -48,6 +48,8 @@ inline constexpr int kCostTerms = static_cast<int>(CostTerm::count);
 constexpr CostTerm atLevel(CostTerm first, int level) {
   return static_cast<CostTerm>(static_cast<int>(first) + level);
 }
+/// How much each level of memory counts for a working set of so many bytes.
+std::array<double, kMemoryLevels> levelsOf(double workingSet);
 /// What counts in place of one of the network between ranks that both use RDMA.
 constexpr CostTerm byRdma(CostTerm ofNetwork) {
   return static_cast<CostTerm>(static_cast<int>(ofNetwork) + static_cast<int>(CostTerm::rdmaLatency) -

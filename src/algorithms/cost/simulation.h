@@ -17,22 +17,6 @@ namespace eccl::algorithms::simulation {
 
 inline constexpr double kMB = 1e6;
 
-/// How much each level of memory counts for a working set.
-inline std::array<double, kMemoryLevels> levelsOf(double workingSet) {
-  std::array<double, kMemoryLevels> weights{};
-  size_t above = 0;
-  while (above < kWorkingSets.size() && kWorkingSets[above] < workingSet) ++above;
-  if (above == 0 || above == kWorkingSets.size()) {
-    weights[above == 0 ? 0 : above - 1] = 1;
-  } else {
-    const double share = std::log(workingSet / kWorkingSets[above - 1]) /
-                         std::log(kWorkingSets[above] / kWorkingSets[above - 1]);
-    weights[above - 1] = 1 - share;
-    weights[above] = share;
-  }
-  return weights;
-}
-
 /// The Domain of an AbstractExecutor (algorithms/verify/abstract_executor.h) whose data is time. `Moment`:
 /// Time, or CriticalPath. simulate.cc drives it: begin() before each step of the executor; putOff() and
 /// execute() are called by that. What is passed to the constructor outlives this. One thread.
@@ -126,13 +110,14 @@ class Clocks {
     for (const auto& term : move.sources())
       arrived |= term.message != nullptr && term.message->payload.mode == Mode::put;
     int written = 0;
+    bool lends = false;
     for (const auto& term : move.destinations()) {
       if (term.message != nullptr) {
         Payload& payload = term.message->payload;
         payload.mode = modeOf(move, *term.operand, bytes);
         switch (payload.mode) {
-          case Mode::get:  // the next call writes there, as slowly as to lines of the rank that has read them
-            if (move.terms[0].operand->space != Space::input) touch(CostTerm::store);
+          case Mode::get:
+            lends = true;
             continue;
           case Mode::put:
             touch(CostTerm::store);
@@ -153,6 +138,8 @@ class Clocks {
       }
       ++written;
     }
+    // The next call writes there as slowly as to lines of the rank that has read them; once, whoever else has.
+    if (lends && isWritten(move)) touch(CostTerm::store);
     for (const auto& term : move.sources()) {
       if (term.message == nullptr) {
         if (written > 0) touch(CostTerm::read);
@@ -303,6 +290,12 @@ class Clocks {
         .peer;
   }
 
+  /// Whether the program writes the first source itself. Of repetitions that have the same one, the first.
+  static bool isWritten(const Move<Payload>& move) {
+    const Operand& source = *move.terms[0].operand;
+    const bool same = source.index.stride == 0 && source.part.stride == 0;
+    return source.space != Space::input && (move.repeat == 0 || !same);
+  }
   static bool copiesInput(const Move<Payload>& move) {
     return move.sources().size() == 1 && move.sources()[0].message == nullptr &&
            move.sources()[0].operand->space == Space::input;

@@ -61,7 +61,7 @@ Result<std::string> usualFile() {
   }
   const topology::Processors processors = topology::processors();
   return (folder / "eccl" /
-          asFileName(format("speeds %s %zu %s %s %d.%d.%d", processors.model.c_str(), processors.online.size(),
+          asFileName(format("speeds %s %zu %s %s %d.%d m%d", processors.model.c_str(), processors.online.size(),
                             processors.kernel.c_str(), kernels::reduceVariants().front().name, ECCL_MAJOR,
                             ECCL_MINOR, kMeasurement)))
       .string();

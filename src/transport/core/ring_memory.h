@@ -25,7 +25,7 @@ inline constexpr uint32_t kShortRoom = 1024;
 constexpr RingShape withShortSlots(RingShape shape, uint32_t shortBytes = kShortRoom) {
   constexpr uint32_t kShortOnes = 32;
   shape.shortBytes = shape.slotBytes < shortBytes ? shape.slotBytes : shortBytes;
-  shape.gap = kShortRoom - shortBytes;
+  shape.gap = (shape.slotBytes < kShortRoom ? shape.slotBytes : kShortRoom) - shape.shortBytes;
   if (shape.slots > RingShape::kMostLimited) return shape;
   shape.longOnes = shape.slots;
   shape.slots = kShortOnes;
