@@ -44,7 +44,8 @@ inline constexpr uint32_t kReadFrom = 16384;
 inline constexpr uint32_t kWriteFrom = 262144;
 /// Shorter messages are never streamed: to wait until the data is in memory takes 0.3 µs, as long as 512 bytes
 /// by slots take between cores without a common cache. 1 KiB takes 0.75 µs by slots there and 0.50 by streams,
-/// 2 KiB 1.8 and 0.85; in a common cache 0.13 and 0.40, 0.32 and 0.53 (as above).
+/// 2 KiB 1.8 and 0.85; in a common cache 0.13 and 0.40, 0.32 and 0.53 (as above, before slots
+/// were claimed).
 inline constexpr uint32_t kStreamFrom = 1024;
 
 /// By size of message: the power of two below. Those of calls with more than kFewMessages on a connection are

@@ -336,7 +336,6 @@ TEST(Claiming, StaysWithinTheSources) {
 }
 
 TEST(ClaimingDeathTest, WritesToTheSources) {
-  GTEST_FLAG_SET(death_test_style, "threadsafe");
   for (const ReduceVariant& variant : reduceVariants()) {
     for (const auto& operands : kClaiming) {
       constexpr size_t kBytes = 1 << 17;

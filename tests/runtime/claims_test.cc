@@ -26,8 +26,8 @@ struct Pages {
   void allow(int access) const { mprotect(reinterpret_cast<void*>(begin), end - begin, access); }
 };
 
-constexpr uint32_t kSlotBytes = 65536;
 const auto kPage = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+const auto kSlotBytes = static_cast<uint32_t>(std::max<uintptr_t>(65536, 8 * kPage));
 
 // Of one process.
 std::vector<Pages> guarded;                           // of its rings
@@ -91,6 +91,7 @@ int writesOf(size_t bytes, bool slots = false, bool sends = false, bool holds = 
       const ecclResult_t result = !sends ? ecclBroadcast(memory, memory, bytes, ecclUint8, 0, comm, nullptr)
                                   : rank == 0 ? ecclSend(memory, bytes, ecclUint8, 1, comm, nullptr)
                                               : ecclRecv(memory, bytes, ecclUint8, 0, comm, nullptr);
+      if (rank == 0) stops->fetch_add(1);  // whatever became of it: the other waits for it
       return result == ecclSuccess && memory[0] == value && memory[bytes - 1] == value;
     };
     for (uint8_t i = 1; i < 20; ++i)  // so many that the slots are not in a page with other words
@@ -99,7 +100,7 @@ int writesOf(size_t bytes, bool slots = false, bool sends = false, bool holds = 
     if (rank == 1) guardRings(slots ? shape.slotsAt() : shape.dataAt());
     if (rank == 1 && guarded.empty()) return 4;
     board.meet(6, 2);
-    while (holds && rank == 1 && stops->load() == 0) usleep(100);
+    while (holds && rank == 1 && stops->load() < 20) usleep(100);
     const bool good = call(20);
     for (const Pages& pages : guarded) pages.allow(PROT_READ | PROT_WRITE);
     report = std::to_string(holds ? claimedWhileHeld : claims->load());

@@ -1,5 +1,6 @@
 #include "algorithms/cost/cost_parameters.h"
 
+#include <cmath>
 #include <cstdlib>
 
 #include "base/status.h"
@@ -40,17 +41,6 @@ std::string nameOf(CostTerm term) {
   return format("%s.%.0fK", kByWorkingSet[kind], kWorkingSets[static_cast<size_t>(level)] / 1e3);
 }
 
-/// Fitted by calibrate() to calls that `eccl_topo measure` timed on a virtual machine with 2 cores of an AMD
-/// EPYC, Linux 6.18, November 2026: 2, 4 and 8 ranks that share memory, 2 and 4 that use TCP on the loopback.
-/// They are off by 10 to 36 % (median; 61 % in one of two runs of 8 ranks), most where ranks share cores, but
-/// tell algorithms apart (docs/cost_model.md): a machine of one's own is worth its own measurement.
-///
-/// Those of the network were fitted again on 2026-11-23, on the same kind of machine: 2 and 4 ranks that use
-/// TCP on the loopback, and 2 hosts of the lab. They are about the middle of what seven fits gave.
-///
-/// Those of RDMA are on paper, as no such device was at hand: one way takes about 1.5 us on what is sold today
-/// (ib_write_lat), a doorbell and what is executed (docs/rdma.md) 0.3 us on each side. Data that is not copied
-/// costs cores nothing; that which lands in slots is read there, at some 20 GB/s.
 std::array<double, kMemoryLevels> levelsOf(double workingSet) {
   std::array<double, kMemoryLevels> weights{};
   size_t above = 0;
@@ -66,6 +56,17 @@ std::array<double, kMemoryLevels> levelsOf(double workingSet) {
   return weights;
 }
 
+/// Fitted by calibrate() to calls that `eccl_topo measure` timed on a virtual machine with 2 cores of an AMD
+/// EPYC, Linux 6.18, November 2026: 2, 4 and 8 ranks that share memory, 2 and 4 that use TCP on the loopback.
+/// They are off by 10 to 36 % (median; 61 % in one of two runs of 8 ranks), most where ranks share cores, but
+/// tell algorithms apart (docs/cost_model.md): a machine of one's own is worth its own measurement.
+///
+/// Those of the network were fitted again on 2026-11-23, on the same kind of machine: 2 and 4 ranks that use
+/// TCP on the loopback, and 2 hosts of the lab. They are about the middle of what seven fits gave.
+///
+/// Those of RDMA are on paper, as no such device was at hand: one way takes about 1.5 us on what is sold today
+/// (ib_write_lat), a doorbell and what is executed (docs/rdma.md) 0.3 us on each side. Data that is not copied
+/// costs cores nothing; that which lands in slots is read there, at some 20 GB/s.
 CostParameters CostParameters::defaults() {
   constexpr double kGigabitsOfAPort = 25;  // assumed: nothing says what network there is
   CostParameters d;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <utility>
 #include <vector>
 
 #include "algorithms/cost/critical_path.h"
@@ -138,8 +139,8 @@ class Clocks {
       }
       ++written;
     }
-    // The next call writes there as slowly as to lines of the rank that has read them; once, whoever else has.
-    if (lends && isWritten(move)) touch(CostTerm::store);
+    // The next call writes there as slowly as to lines of the rank that has read them.
+    if (lends && isLentFirst(move)) touch(CostTerm::store);
     for (const auto& term : move.sources()) {
       if (term.message == nullptr) {
         if (written > 0) touch(CostTerm::read);
@@ -201,7 +202,8 @@ class Clocks {
   struct LaneClock {
     const Program* program;
     Moment clock;
-    std::vector<Finish> finishes;  // by step, of the last tile
+    std::vector<Finish> finishes;      // by step, of the last tile
+    std::pair<int, int> lent{-1, -1};  // step and tile of which a source was read last
   };
 
   /// Connections from ranks that share no memory with it, of the rank that has the most.
@@ -290,11 +292,16 @@ class Clocks {
         .peer;
   }
 
-  /// Whether the program writes the first source itself. Of repetitions that have the same one, the first.
-  static bool isWritten(const Move<Payload>& move) {
+  /// Whether a rank reads what this program writes, and none has read it in this step before. Calls in place
+  /// write to the input, too, which is left out.
+  bool isLentFirst(const Move<Payload>& move) {
     const Operand& source = *move.terms[0].operand;
+    LaneClock& lane = lanes_[static_cast<size_t>(move.lane)];
     const bool same = source.index.stride == 0 && source.part.stride == 0;
-    return source.space != Space::input && (move.repeat == 0 || !same);
+    const std::pair<int, int> its{move.stepInLane, move.tile};
+    if (source.space == Space::input || (same && lane.lent == its)) return false;
+    lane.lent = its;
+    return true;
   }
   static bool copiesInput(const Move<Payload>& move) {
     return move.sources().size() == 1 && move.sources()[0].message == nullptr &&

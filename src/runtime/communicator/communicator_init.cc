@@ -312,8 +312,8 @@ void Communicator::shareMachine(const Placement& where, const RingShape& ring) {
   const bool alone = !where.oversubscribed(machine);
   if (alone && settings.spinMicroseconds < 0) engine_.setSpin(kAlone);
   // What long messages go round in. In one place they take less near, but more between cores without a common
-  // cache: half a round trip of 16 KiB 1.09 us and 2.9, in 128 KiB 1.19 and 2.7, in 2 MiB 1.30 and 2.5 (AMD
-  // EPYC, family 25 model 17, 2026-11-29).
+  // cache: half a round trip of 16 KiB 1.09 us and 2.9, in 128 KiB 1.19 and 2.7, in 2 MiB 1.30 and 2.5 (one run,
+  // AMD EPYC, family 25 model 17, 2026-11-29).
   constexpr uint64_t kSlotSpread = 128 << 10;
   const uint64_t spread = settings.slotSpread >= 0 ? static_cast<uint64_t>(settings.slotSpread)
                           : alone                  ? kSlotSpread
