@@ -60,12 +60,9 @@ static void reduce(const Task* t, size_t from, size_t count, float* to) {
 }
 
 static void allReduce(const Task* t) {
-  const size_t n = (size_t)t->ranks, lines = (t->count + kLineFloats - 1) / kLineFloats;
+  const size_t n = (size_t)t->ranks;
   size_t begins[kMaxRanks + 1];
-  for (size_t r = 0; r <= n; ++r) {
-    const size_t at = lines * r / n * kLineFloats;
-    begins[r] = at < t->count ? at : t->count;
-  }
+  for (size_t r = 0; r <= n; ++r) begins[r] = sliceBegin(t->count, r, n);
   const size_t own = begins[t->rank];
   reduce(t, own, begins[t->rank + 1] - own, t->output + own);
   raise_(&common->reduced[t->rank], epoch);

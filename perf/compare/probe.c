@@ -90,9 +90,7 @@ static void own(const Task* t, float* const* inputs, int streaming) {
 
 static void split(const Task* t, float* const* inputs, float* const* outputs, int streaming) {
   const size_t n = (size_t)t->ranks, rank = (size_t)t->rank, count = t->count;
-  const size_t lines = (count + kLineFloats - 1) / kLineFloats;
-  const size_t from = lines * rank / n * kLineFloats, end = lines * (rank + 1) / n * kLineFloats;
-  const size_t slice = (end < count ? end : count) - from;
+  const size_t from = sliceBegin(count, rank, n), slice = sliceBegin(count, rank + 1, n) - from;
   float* blocks[kMaxRanks];
   for (size_t r = 0; r < n; ++r) blocks[r] = outputs[r] + rank * count;
   const float* const* sources = (const float* const*)inputs;

@@ -59,6 +59,12 @@ static inline __attribute__((always_inline)) void sumOf(const float* const* sour
 #define ECCL_PROBE_CASE(K, M) \
   if (k == (K) && m == (M)) return streaming ? sumOf(s, K, d, M, count, 1) : sumOf(s, K, d, M, count, 0)
 
+/* Where rank r's slice of `count` floats begins, at a line; of r = n: where the last one ends. */
+static inline size_t sliceBegin(size_t count, size_t r, size_t n) {
+  const size_t lines = (count + kLineFloats - 1) / kLineFloats, at = lines * r / n * kLineFloats;
+  return at < count ? at : count;
+}
+
 /* Sources and destinations that begin at float `from` of each pointer. */
 static inline void combine(const float* const* sources, int k, float* const* destinations, int m, size_t from,
                            size_t count, int streaming) {

@@ -103,9 +103,20 @@ static size_t least(size_t a, size_t b) {
 }
 
 /* The least that makes a line this processor's, before it is read. */
-static void claim(const void* memory, size_t bytes) {
+static void claim(const float* memory, size_t bytes) {
   volatile char* const lines = (volatile char*)(uintptr_t)memory;
-  for (size_t at = 0; at < bytes; at += 64) lines[at] = lines[at];
+  for (size_t at = 0; at < bytes; at += kLineFloats * sizeof(float)) lines[at] = lines[at];
+}
+
+/* As combine(), of sources of which those from `pieces` on lie in rings. */
+static void combinePieces(const Variant* v, const float* const* sources, int pieces, int k,
+                          float* const* destinations, int m, size_t bytes) {
+  const size_t step = v->claims ? kClaimed : bytes;
+  for (size_t at = 0; at < bytes; at += step) {
+    const size_t length = least(step, bytes - at);
+    for (int i = pieces; v->claims && i < k; ++i) claim(sources[i] + at / sizeof(float), length);
+    combine(sources, k, destinations, m, at / sizeof(float), length / sizeof(float), v->streamsResult);
+  }
 }
 
 /* One piece of what goes to another rank, if there is room. */
@@ -123,15 +134,11 @@ static int sendPiece(const Variant* v, Stream* s, int round, int to) {
 
 static int takePiece(const Variant* v, Stream* s, int round, int from) {
   if (s->done == s->bytes) return 0;
-  const char* const data = piece(v, round, from);
+  const float* const data = (const float*)piece(v, round, from);
   if (data == NULL) return 0;
+  float* const place = (float*)(s->at + s->done);
   const size_t bytes = least(v->piece, s->bytes - s->done);
-  const size_t step = v->claims ? kClaimed : bytes;
-  for (size_t at = 0; at < bytes; at += step) {
-    const size_t length = least(step, bytes - at);
-    if (v->claims) claim(data + at, length);
-    copy(s->at + s->done + at, data + at, length, v->streamsResult);
-  }
+  combinePieces(v, &data, 0, 1, &place, 1, bytes);
   drop(round, from);
   s->done += bytes;
   return 1;
@@ -160,13 +167,7 @@ static int sumPiece(const Variant* v, const char* own, Stream* to, int passedOn)
     ++k;
   }
   const size_t bytes = least(v->piece, to->bytes - to->done);
-  const size_t step = v->claims ? kClaimed : bytes;
-  for (size_t at = 0; at < bytes; at += step) {
-    const size_t length = least(step, bytes - at);
-    for (int i = 1; v->claims && i < k; ++i) claim((const char*)sources[i] + at, length);
-    combine(sources, k, destinations, passedOn ? k : 1, at / sizeof(float), length / sizeof(float),
-            v->streamsResult);
-  }
+  combinePieces(v, sources, 1, k, destinations, passedOn ? k : 1, bytes);
   if (v->streamsResult) streamed();
   for (int r = 0; r < n; ++r) {
     if (r == me) continue;
@@ -244,27 +245,19 @@ static Work workOf(const Task* t, const Variant* v) {
     w.sum = (Stream){output, bytes, 0};
     return w;
   }
-  const size_t lines = (t->count + kLineFloats - 1) / kLineFloats;
-  size_t begins[kMaxRanks + 1];
-  for (size_t r = 0; r <= (size_t)n; ++r)
-    begins[r] = least(lines * r / (size_t)n * kLineFloats * sizeof(float), bytes);
   for (int r = 0; r < n; ++r) {
-    const size_t slice = begins[r + 1] - begins[r];
+    const size_t begin = sliceBegin(t->count, (size_t)r, (size_t)n) * sizeof(float),
+                 slice = sliceBegin(t->count, (size_t)r + 1, (size_t)n) * sizeof(float) - begin;
     if (r == me) {
-      w.own = input + begins[r];
-      w.sum = (Stream){output + begins[r], slice, 0};
+      w.own = input + begin;
+      w.sum = (Stream){output + begin, slice, 0};
     } else {
-      w.out[r] = (Stream){input + begins[r], slice, 0};
-      w.in[r] = (Stream){output + begins[r], slice, 0};
+      w.out[r] = (Stream){input + begin, slice, 0};
+      w.in[r] = (Stream){output + begin, slice, 0};
     }
   }
   w.inRound = w.passedOn = 1;
   return w;
-}
-
-static void collective(const Task* t, const Variant* v) {
-  Work w = workOf(t, v);
-  make(v, &w);
 }
 
 static void transfer(const Task* t, const Variant* v, int sends) {
@@ -287,7 +280,8 @@ static void call(const Task* t) {
   } else if (t->operation == kBandwidth) {
     for (int i = 0; i < t->window; ++i) transfer(t, &v, even);
   } else {
-    collective(t, &v);
+    Work w = workOf(t, &v);
+    make(&v, &w);
   }
 }
 
