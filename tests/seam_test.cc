@@ -28,7 +28,7 @@ const std::map<std::string, std::string> kReasons = {
     {"transport/verbs/memory_watch.cc", "whoever has RDMA devices has the machine, and its memory"},
     {"transport/net/descriptors.cc", "limits are the process's, and so is the pace of lines about them"},
     {"runtime/calibration/machine_speeds.cc", "measures this machine, whatever communicators believe to be on"},
-    {"runtime/cuda/loans.cc", "whoever has GPUs has the machine"},
+    {"runtime/cuda/mapped_block.cc", "whoever has GPUs has the machine"},
     {"runtime/cuda/neighbourhood.cc", "whoever has GPUs has the machine"},
     {"runtime/api/api_communicator.cc", "the C API puts communicators on the real System"},
     {"runtime/api/group.cc", "the C API's own threads"},

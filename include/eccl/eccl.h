@@ -427,8 +427,7 @@ ECCL_API ecclResult_t ecclCostEstimate(ecclComm_t comm, ecclCollective_t collect
  * With ECCL_DEVICE=cuda it is memory of the GPU that is current in this thread, as of cudaMalloc, not zeroed; and
  * with ECCL_DEVICE=auto, where there is one. ecclUnhandledCudaError: the GPU has no more. */
 ECCL_API ecclResult_t ecclMemAlloc(void** ptr, size_t size);
-/* Frees it: when all that uses it is complete. For a GPU's memory it waits for all that the GPU still does,
- * but for what ranks of other processes were shown: that stays with this process, for its next ecclMemAlloc. NULL is
+/* Frees it, when all that uses it is complete: of a GPU's memory, too, as it does not always wait for that. NULL is
  * allowed. A forked child shares what its parent had allocated. */
 ECCL_API ecclResult_t ecclMemFree(void* ptr);
 /* Declares [buff, buff+size) as memory that the collectives of `comm` will use often. *handle names the

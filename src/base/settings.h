@@ -55,6 +55,7 @@ struct Settings {
   int64_t slotBytes = 0;         // ECCL_SLOT_BYTES (wire): data per slot, a multiple of 64; 0: chosen
   int64_t slotSpread = -1;       // ECCL_SLOT_SPREAD: bytes that messages on one host go round in; -1: chosen
   std::string device;            // ECCL_DEVICE: host, cuda or auto: whose memory calls are about; empty: host
+  bool cuMem = true;             // ECCL_CUMEM_ENABLE: GPUs' memory is shared by descriptors
   bool cudaLanes = true;         // ECCL_CUDA_LANES (wire): ranks whose GPUs reach each other run lanes there
   bool raiseLimits = true;       // ECCL_RAISE_LIMITS: more descriptors than the soft limit, where needed
   bool shmDisable = false;       // ECCL_SHM_DISABLE: no memory shared between processes

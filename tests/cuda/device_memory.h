@@ -7,6 +7,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <map>
+#include <mutex>
 #include <utility>
 #include <vector>
 
@@ -46,6 +48,9 @@ struct Cuda {
   using GraphExec = cu::GraphExec;
   using GraphNode = cu::GraphNode;
   using UserObject = cu::UserObject;
+  using MemoryHandle = cu::MemoryHandle;
+  using MemoryProperties = cu::MemoryProperties;
+  using MemoryAccess = cu::MemoryAccess;
   ECCL_CUDA_FUNCTIONS(ECCL_TEST_MEMBER)
   ECCL_CUDA_TEST_FUNCTIONS(ECCL_TEST_MEMBER)
 #undef ECCL_TEST_MEMBER
@@ -88,8 +93,41 @@ struct Cuda {
 };
 
 /// Whose a GPU's memory is: the driver's, or ecclMemAlloc's, of which other processes reach blocks of 1 MiB and
-/// more. ECCL_DEVICE=cuda then.
-enum class From { driver, library };
+/// more. ECCL_DEVICE=cuda then. kept: the library's, which stays for the next buffer of the size on the device,
+/// as with allocators of frameworks.
+enum class From { driver, library, kept };
+
+/// Memory of ecclMemAlloc's that is not in use. Any thread.
+class KeptMemory {
+ public:
+  static Address take(size_t bytes) {
+    std::lock_guard lock(mutex());
+    std::vector<Address>& free = all()[key(bytes)];
+    if (free.empty()) return 0;
+    const Address address = free.back();
+    free.pop_back();
+    return address;
+  }
+  static void giveBack(Address address, size_t bytes) {
+    std::lock_guard lock(mutex());
+    all()[key(bytes)].push_back(address);
+  }
+
+ private:
+  static std::mutex& mutex() {
+    static std::mutex* const made = new std::mutex;
+    return *made;
+  }
+  static std::map<std::pair<int, size_t>, std::vector<Address>>& all() {
+    static auto* const made = new std::map<std::pair<int, size_t>, std::vector<Address>>;
+    return *made;
+  }
+  static std::pair<int, size_t> key(size_t bytes) {
+    int device = 0;
+    Cuda::need(Cuda::get().cuCtxGetDevice(&device), "cuCtxGetDevice");
+    return {device, bytes};
+  }
+};
 
 /// Elements in a GPU's memory. Its device is current where it is made, filled, read and freed.
 template <class T>
@@ -98,13 +136,15 @@ class DeviceBuffer {
   explicit DeviceBuffer(std::vector<T> values, From from = From::driver) : count_(values.size()), from_(from) {
     const size_t bytes = count_ * sizeof(T) + (count_ == 0);
     if (from == From::driver) Cuda::need(Cuda::get().cuMemAlloc(&address_, bytes), "cuMemAlloc");
-    if (from == From::library)
+    if (from == From::kept) address_ = KeptMemory::take(bytes);
+    if (address_ == 0)
       need(ecclMemAlloc(reinterpret_cast<void**>(&address_), std::max<size_t>(bytes, 1 << 20)));
     write(values);
   }
   ~DeviceBuffer() {
     if (from_ == From::driver) Cuda::need(Cuda::get().cuMemFree(address_), "cuMemFree");
     if (from_ == From::library) need(ecclMemFree(data()));
+    if (from_ == From::kept) KeptMemory::giveBack(address_, count_ * sizeof(T) + (count_ == 0));
   }
   DeviceBuffer(DeviceBuffer&& other) noexcept = delete;
   T* data() const { return reinterpret_cast<T*>(address_); }

@@ -29,6 +29,24 @@ static_assert(own::kInvalidHandle == static_cast<int>(CUDA_ERROR_INVALID_HANDLE)
 static_assert(sizeof(own::Uuid) == sizeof(CUuuid) && sizeof(own::IpcHandle) == sizeof(CUipcMemHandle));
 static_assert(own::kAlreadyMapped == static_cast<int>(CUDA_ERROR_ALREADY_MAPPED));
 static_assert(own::kNoPeerAccess == static_cast<int>(CUDA_ERROR_PEER_ACCESS_UNSUPPORTED));
+static_assert(sizeof(own::MemoryHandle) == sizeof(CUmemGenericAllocationHandle) &&
+              sizeof(own::MemoryLocation) == sizeof(CUmemLocation) &&
+              sizeof(own::MemoryAccess) == sizeof(CUmemAccessDesc) &&
+              sizeof(own::MemoryProperties) == sizeof(CUmemAllocationProp));
+static_assert(offsetof(own::MemoryProperties, location) == offsetof(CUmemAllocationProp, location) &&
+              offsetof(own::MemoryProperties, rdma) ==
+                  offsetof(CUmemAllocationProp, allocFlags.gpuDirectRDMACapable) &&
+              offsetof(own::MemoryAccess, flags) == offsetof(CUmemAccessDesc, flags));
+static_assert(own::kCanMapMemory == static_cast<int>(CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED) &&
+              own::kCanExportDescriptors ==
+                  static_cast<int>(CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED) &&
+              own::kCanMapForRdma ==
+                  static_cast<int>(CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED));
+static_assert(own::kPinnedMemory == CU_MEM_ALLOCATION_TYPE_PINNED &&
+              own::kOnDevice == CU_MEM_LOCATION_TYPE_DEVICE &&
+              own::kByDescriptor == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR &&
+              own::kReadAndWrite == CU_MEM_ACCESS_FLAGS_PROT_READWRITE &&
+              own::kLeastGranularity == CU_MEM_ALLOC_GRANULARITY_MINIMUM);
 static_assert(own::kLazyPeerAccess == static_cast<unsigned>(CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS));
 static_assert(own::kNotFound == static_cast<int>(CUDA_ERROR_NOT_FOUND));
 static_assert(own::kNotReady == static_cast<int>(CUDA_ERROR_NOT_READY));

@@ -252,5 +252,64 @@ TEST_F(CudaEmulation, MemoryIsNotLentToItsOwnProcess) {
                 [&] { return cuda.cuIpcOpenMemHandle(&address, handle, 0); });
 }
 
+// Memory with descriptors: by whole pages, in the right order, and only where it may be touched.
+TEST_F(CudaEmulation, MappedMemoryIsStrict) {
+  using test::cu::MemoryAccess;
+  constexpr size_t kPage = 2 << 20;
+  test::cu::MemoryProperties its;
+  its.type = test::cu::kPinnedMemory;
+  its.handleTypes = test::cu::kByDescriptor;
+  its.location = {test::cu::kOnDevice, 0};
+  test::cu::MemoryHandle handle = 0;
+  expectRefused(test::cu::kInvalidValue, "not whole pages",
+                [&] { return cuda.cuMemCreate(&handle, 4096, &its, 0); });
+  ASSERT_EQ(cuda.cuMemCreate(&handle, kPage, &its, 0), test::cu::kSuccess);
+  Address address = 0;
+  ASSERT_EQ(cuda.cuMemAddressReserve(&address, kPage, kPage, 0, 0), test::cu::kSuccess);
+  EXPECT_EQ(address % kPage, 0U);
+  const MemoryAccess access{its.location, test::cu::kReadAndWrite};
+  expectRefused(test::cu::kInvalidValue, "not mapped",
+                [&] { return cuda.cuMemSetAccess(address, kPage, &access, 1); });
+  ASSERT_EQ(cuda.cuMemMap(address, kPage, 0, handle, 0), test::cu::kSuccess);
+  uint64_t word = 7;
+  const auto put = [&] { return cuda.cuMemcpy(address + 8, reinterpret_cast<Address>(&word), sizeof word); };
+  expectRefused(test::cu::kInvalidValue, "cuMemcpy", put);
+  ASSERT_EQ(cuda.cuMemSetAccess(address, kPage, &access, 1), test::cu::kSuccess);
+  EXPECT_EQ(put(), test::cu::kSuccess);
+  expectRefused(test::cu::kInvalidValue, "is no such memory", [&] { return cuda.cuMemFree(address); });
+  test::cu::IpcHandle ipc{};
+  expectRefused(test::cu::kInvalidValue, "not where a block",
+                [&] { return cuda.cuIpcGetMemHandle(&ipc, address); });
+  // The same bytes, where another process, or this one, maps the descriptor; also when the first is no more.
+  int descriptor = -1;
+  ASSERT_EQ(cuda.cuMemExportToShareableHandle(&descriptor, handle, test::cu::kByDescriptor, 0),
+            test::cu::kSuccess);
+  test::cu::MemoryHandle again = 0;
+  ASSERT_EQ(cuda.cuMemImportFromShareableHandle(
+                &again, reinterpret_cast<void*>(static_cast<intptr_t>(descriptor)), test::cu::kByDescriptor),
+            test::cu::kSuccess);
+  close(descriptor);
+  expectRefused(test::cu::kInvalidValue, "still mapped", [&] { return cuda.cuMemAddressFree(address, kPage); });
+  EXPECT_EQ(cuda.cuMemUnmap(address, kPage), test::cu::kSuccess);
+  EXPECT_EQ(cuda.cuMemRelease(handle), test::cu::kSuccess);
+  expectRefused(test::cu::kInvalidValue, "freed", put);
+  expectRefused(test::cu::kInvalidValue, "not mapped", [&] { return cuda.cuMemUnmap(address, kPage); });
+  EXPECT_EQ(cuda.cuMemAddressFree(address, kPage), test::cu::kSuccess);
+  Address other = 0;
+  ASSERT_EQ(cuda.cuMemAddressReserve(&other, 2 * kPage, kPage, 0, 0), test::cu::kSuccess);
+  EXPECT_EQ(cuda.cuMemMap(other, 2 * kPage, 0, again, 0), test::cu::kInvalidValue) << "it has one page";
+  EXPECT_EQ(cuda.cuMemAddressFree(other, 2 * kPage), test::cu::kSuccess);
+  ASSERT_EQ(cuda.cuMemAddressReserve(&other, kPage, kPage, 0, 0), test::cu::kSuccess);
+  ASSERT_EQ(cuda.cuMemMap(other, kPage, 0, again, 0), test::cu::kSuccess);
+  ASSERT_EQ(cuda.cuMemSetAccess(other, kPage, &access, 1), test::cu::kSuccess);
+  uint64_t found = 0;
+  ASSERT_EQ(cuda.cuMemcpy(reinterpret_cast<Address>(&found), other + 8, sizeof found), test::cu::kSuccess);
+  EXPECT_EQ(found, word);
+  EXPECT_EQ(cuda.cuMemUnmap(other, kPage), test::cu::kSuccess);
+  EXPECT_EQ(cuda.cuMemRelease(again), test::cu::kSuccess);
+  expectRefused(test::cu::kInvalidValue, "or twice", [&] { return cuda.cuMemRelease(again); });
+  EXPECT_EQ(cuda.cuMemAddressFree(other, kPage), test::cu::kSuccess);
+}
+
 }  // namespace
 }  // namespace eccl

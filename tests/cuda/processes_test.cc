@@ -108,40 +108,46 @@ TEST_F(LaneProcesses, SendsAndGroupsInEveryOrder) {
 
 // What one communicator has lent is lent again by the next ones; children of a split have rings of their own.
 TEST_F(LaneProcesses, MemoryIsTakenOnce) {
-  inProcesses(2, [](Process& process) {
-    int64_t taken = 0;
-    for (int time = 0; time < 12; ++time) {
-      Ranks ranks(&process, 4, "lanes", 2);
-      ranks.each([&](int rank) {
-        const DeviceStream stream;
-        const DeviceBuffer<int> data(numbers(rank));
-        EXPECT_EQ(sum(ranks.comm(rank), data, stream), ecclSuccess);
-        stream.synchronize();
-        EXPECT_EQ(data.read(), numbers(6));
-        // It offers memory to all, and one rank takes it.
-        if (rank == 0) ecclSend(data.data(), kCount, ecclInt32, 1, ranks.comm(0), asStream(stream.native()));
-        if (rank == 1) ecclRecv(data.data(), kCount, ecclInt32, 0, ranks.comm(1), asStream(stream.native()));
-        ecclComm_t child = nullptr;
-        ASSERT_EQ(ecclCommSplit(ranks.comm(rank), rank / 2, rank, &child, nullptr), ecclSuccess);
-        EXPECT_EQ(sum(child, data, stream), ecclSuccess);
-        stream.synchronize();
-        EXPECT_EQ(data.read(), numbers(12));
-        EXPECT_EQ(ecclCommDestroy(child), ecclSuccess);
-      });
-      if (!Cuda::get().emulated()) continue;
-      // The borrower may give back a little later than the lender ends.
-      const int64_t now = Cuda::get().control->deviceBytes;
-      if (time == 3) taken = now;
-      if (time > 3) { EXPECT_LE(now, taken + taken / 2); }
-    }
-  });
+  for (const char* descriptors : {"1", "0"})
+    inProcesses(2, [&](Process& process) {
+      setenv("ECCL_CUMEM_ENABLE", descriptors, 1);
+      int64_t taken = 0;
+      for (int time = 0; time < 12; ++time) {
+        Ranks ranks(&process, 4, "lanes", 2);
+        ranks.each([&](int rank) {
+          const DeviceStream stream;
+          const DeviceBuffer<int> data(numbers(rank));
+          EXPECT_EQ(sum(ranks.comm(rank), data, stream), ecclSuccess);
+          stream.synchronize();
+          EXPECT_EQ(data.read(), numbers(6));
+          // It offers memory to all, and one rank takes it.
+          if (rank == 0) ecclSend(data.data(), kCount, ecclInt32, 1, ranks.comm(0), asStream(stream.native()));
+          if (rank == 1) ecclRecv(data.data(), kCount, ecclInt32, 0, ranks.comm(1), asStream(stream.native()));
+          ecclComm_t child = nullptr;
+          ASSERT_EQ(ecclCommSplit(ranks.comm(rank), rank / 2, rank, &child, nullptr), ecclSuccess);
+          EXPECT_EQ(sum(child, data, stream), ecclSuccess);
+          stream.synchronize();
+          EXPECT_EQ(data.read(), numbers(12));
+          EXPECT_EQ(ecclCommDestroy(child), ecclSuccess);
+        });
+        if (!Cuda::get().emulated()) continue;
+        // The borrower may give back a little later than the lender ends.
+        const int64_t now = Cuda::get().control->deviceBytes;
+        if (time == 3) taken = now;
+        if (time > 3) { EXPECT_LE(now, taken + taken / 2); }
+      }
+    });
 }
 
-// A process that does not reach the others' memory, or whose driver lends none, has all of them stage.
+// A process that does not reach the others' memory, or whose driver lends none, has all of them stage. They do
+// not where there is a way for all.
 TEST_F(LaneProcesses, AreStagedWhereOneDoesNotReachTheOthers) {
-  const auto allStage = [](Process& process, bool lends) {
+  using Controls = std::vector<std::atomic<int> cuda_emulation::Control::*>;
+  using Its = cuda_emulation::Control;
+  const auto make = [](Process& process, const Controls& missing, bool staged) {
     if (!Cuda::get().emulated()) return;
-    if (process.number == 1) (lends ? Cuda::get().control->peersReach : Cuda::get().control->lends) = 0;
+    if (process.number == 1)
+      for (const auto each : missing) Cuda::get().control->*each = 0;
     Cuda::get().use(process.number);
     setenv("ECCL_DEVICE", "cuda", 1);
     ecclComm_t comm = nullptr;
@@ -151,16 +157,27 @@ TEST_F(LaneProcesses, AreStagedWhereOneDoesNotReachTheOthers) {
     EXPECT_EQ(sum(comm, data, stream), ecclSuccess);
     stream.synchronize();
     EXPECT_EQ(data.read(), numbers(2));
-    EXPECT_EQ(kernels(), 0);
+    EXPECT_EQ(kernels() == 0, staged);
     EXPECT_EQ(ecclCommDestroy(comm), ecclSuccess);
   };
-  for (const bool lends : {true, false}) inProcesses(2, [&](Process& process) { allStage(process, lends); });
+  struct {
+    Controls missing;
+    bool staged;
+  } const cases[] = {{{&Its::peersReach}, true},
+                     {{&Its::maps, &Its::lends}, true},
+                     {{&Its::mapsOthers, &Its::lends}, true},
+                     {{&Its::lends}, false},
+                     {{&Its::maps}, false},
+                     {{&Its::mapsOthers}, false},
+                     {{}, false}};
+  for (const auto& each : cases)
+    inProcesses(2, [&](Process& process) { make(process, each.missing, each.staged); });
 }
 
 TEST_F(LaneProcesses, ThreadsNeedNoMemoryThatIsLent) {
   inProcesses(1, [](Process& process) {
     if (!Cuda::get().emulated()) return;
-    Cuda::get().control->lends = 0;
+    Cuda::get().control->lends = Cuda::get().control->maps = 0;
     Ranks ranks(&process, 2, "lanes");
     ranks.each([&](int rank) {
       const DeviceStream stream;
@@ -323,6 +340,43 @@ TEST_F(LaneProcesses, ARankThatLeavesBeforeItsFirstCallIsNamed) {
     EXPECT_THAT(ecclGetLastError(comm), HasSubstr("rank 1"));
     stream.synchronize();
   });
+}
+
+// The one that leaves has sent all that the other one waits for, and cannot be asked for its part of the ring.
+TEST_F(LaneProcesses, ASenderMayLeaveBeforeTheFirstRecv) {
+  for (const char* descriptors : {"1", "0"})
+    inProcesses(3, [&](Process& process) {
+      setenv("ECCL_CUMEM_ENABLE", descriptors, 1);
+      Ranks ranks(&process, 3, "lanes");
+      ecclComm_t& comm = ranks.comm(process.number);
+      const DeviceStream stream;
+      const DeviceBuffer<int> few({7, 8}), other({-1, -1});
+      const auto send = [&](int to) {
+        EXPECT_EQ(ecclSend(few.data(), 2, ecclInt32, to, comm, asStream(stream.native())), ecclSuccess);
+        stream.synchronize();
+      };
+      const auto receive = [&](int from) {
+        EXPECT_EQ(ecclRecv(other.data(), 2, ecclInt32, from, comm, asStream(stream.native())), ecclSuccess)
+            << ecclGetLastError(comm);
+        stream.synchronize();
+        EXPECT_EQ(other.read(), (std::vector<int>{7, 8}));
+      };
+      if (process.number == 0) {
+        send(1);
+      } else if (process.number == 1) {
+        receive(0);  // offers its parts of all rings
+      } else {
+        send(1);
+        EXPECT_EQ(ecclCommDestroy(comm), ecclSuccess);
+        comm = nullptr;
+      }
+      process.meet();
+      if (process.number == 1) {
+        other.write({-1, -1});
+        receive(2);
+      }
+      process.meet();  // by handle the lender's process has to be there
+    });
 }
 
 // Each call into the driver that a first call makes fails once in the one process. Both say so.

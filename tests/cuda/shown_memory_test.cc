@@ -23,8 +23,15 @@ using test::Process;
 using test::Ranks;
 using test::What;
 
-class ShownMemory : public test::LaneProcesses {
+/// By descriptor, as ECCL_CUMEM_ENABLE=1, and by handle, as 0.
+class ShownMemory : public test::LaneProcesses, public ::testing::WithParamInterface<const char*> {
  protected:
+  void SetUp() override {
+    LaneProcesses::SetUp();
+    setenv("ECCL_CUMEM_ENABLE", GetParam(), 1);
+  }
+  void TearDown() override { unsetenv("ECCL_CUMEM_ENABLE"); }
+  static bool byDescriptor() { return *GetParam() == '1'; }
   static constexpr size_t kLong = 1 << 16;  // elements of 4 bytes: in strips that are worth it
 
   /// ecclMemAlloc gives memory of the GPU from now on. After Ranks have been made.
@@ -67,35 +74,51 @@ struct Messages : runtime::cuda::lanes::BlockMessages<NoBlock> {
 
 TEST(ShownMemoryWords, NothingIsReachedBesideTheBlocks) {
   using runtime::cuda::lanes::End, runtime::cuda::lanes::kPlaced, runtime::cuda::lanes::Shown;
-  std::vector<std::byte> memory(3000);
-  const auto begin = reinterpret_cast<uint64_t>(memory.data());
+  constexpr uint64_t kPage = uint64_t{1} << Shown::kPageBits, kBegin = 7 * kPage, kOther = kBegin + 5 * kPage;
+  const auto at = [](uint64_t address) { return reinterpret_cast<std::byte*>(address); };
   Shown shown{};
   End end{};
   end.shown = &shown;
-  EXPECT_EQ(Messages::sayWhere(end, memory.data(), 1), 0U);
+  EXPECT_EQ(Messages::sayWhere(end, at(kBegin), 1), 0U);
   EXPECT_EQ(Messages::whereIs(end, Shown::at(0, 0), 1), nullptr) << "none has been given";
-  shown.our[0] = {begin, 1000}, shown.our[1] = {begin + 2000, 1000}, shown.ours = 2;
-  shown.their[0] = {begin, 1000}, shown.their[1] = {begin + 2000, 1000}, shown.theirs = 2;
-  EXPECT_EQ(Messages::sayWhere(end, memory.data() + 2100, 900), Shown::at(1, 100));
-  EXPECT_EQ(Messages::whereIs(end, Shown::at(1, 100), 900), memory.data() + 2100);
-  EXPECT_EQ(Messages::sayWhere(end, memory.data() + 100, 901), 0U) << "its end is outside";
-  EXPECT_EQ(Messages::sayWhere(end, memory.data() + 1000, 1), 0U) << "between the two";
-  EXPECT_EQ(Messages::sayWhere(end, memory.data() - 1, 1), 0U);
-  for (const uint64_t said : {uint64_t{0}, kPlaced, begin, Shown::at(2, 0), Shown::at(1, 1001), ~uint64_t{0}})
+  shown.our[0] = Shown::block(kBegin, kPage), shown.our[2] = Shown::block(kOther, 2 * kPage), shown.ours = 3;
+  shown.their[0] = Shown::block(kBegin, kPage), shown.their[2] = Shown::block(kOther, 2 * kPage),
+  shown.theirs = 1;
+  EXPECT_EQ(Messages::sayWhere(end, at(kOther + 100), 2 * kPage - 100), Shown::at(2, 100));
+  EXPECT_EQ(Messages::whereIs(end, Shown::at(2, 100), 2 * kPage - 100), at(kOther + 100));
+  EXPECT_EQ(Messages::sayWhere(end, at(kBegin + 100), kPage - 99), 0U) << "its end is outside";
+  EXPECT_EQ(Messages::sayWhere(end, at(kBegin + kPage), 1), 0U) << "between the two";
+  EXPECT_EQ(Messages::sayWhere(end, at(kBegin - 1), 1), 0U);
+  EXPECT_EQ(Messages::sayWhere(end, at(100), 1), 0U) << "where nothing is";
+  for (const uint64_t said : {uint64_t{0}, kPlaced, kBegin, Shown::at(1, 0), Shown::at(3, 0), Shown::at(32, 0),
+                              Shown::at(2, 2 * kPage), ~uint64_t{0}})
     EXPECT_EQ(Messages::whereIs(end, said, 1), nullptr) << said;
-  EXPECT_EQ(Messages::whereIs(end, Shown::at(0, 1), 1000), nullptr);
-  EXPECT_EQ(Messages::whereIs(end, Shown::at(0, 1000), 1), nullptr);
+  EXPECT_EQ(Messages::whereIs(end, Shown::at(0, 1), kPage), nullptr);
   EXPECT_EQ(Messages::whereIs(end, Shown::at(0, 1), ~uint64_t{0}), nullptr);
+  shown.our[2] = shown.their[2] = 0;  // it was taken back
+  EXPECT_EQ(Messages::sayWhere(end, at(kOther + 100), 1), 0U);
+  EXPECT_EQ(Messages::whereIs(end, Shown::at(2, 100), 1), nullptr);
+  EXPECT_EQ(Messages::whereIs(end, Shown::at(2, 0), 0), nullptr);
   end.shown = nullptr;
-  EXPECT_EQ(Messages::sayWhere(end, memory.data(), 1), 0U);
+  EXPECT_EQ(Messages::sayWhere(end, at(kBegin), 1), 0U);
   EXPECT_EQ(Messages::whereIs(end, Shown::at(0, 0), 1), nullptr);
   end.near = true;
-  EXPECT_EQ(Messages::sayWhere(end, memory.data() + 7, 1), begin + 7);
-  EXPECT_EQ(Messages::whereIs(end, begin + 7, 1), memory.data() + 7);
+  EXPECT_EQ(Messages::sayWhere(end, at(kBegin + 7), 1), kBegin + 7);
+  EXPECT_EQ(Messages::whereIs(end, kBegin + 7, 1), at(kBegin + 7));
+}
+
+// The most that a word holds.
+TEST(ShownMemoryWords, ABlockMayBeAsLargeAndAsFarAsAnyGpusMemory) {
+  using runtime::cuda::lanes::Shown;
+  constexpr uint64_t kFar = (uint64_t{1} << 57) - (uint64_t{1} << Shown::kPageBits);
+  const uint64_t block = Shown::block(kFar, Shown::kMostBytes);
+  EXPECT_EQ(Shown::begin(block), kFar);
+  EXPECT_EQ(Shown::bytes(block), Shown::kMostBytes);
+  EXPECT_GE(Shown::kMostBytes, uint64_t{16} << 40);
 }
 
 // A Send by reference is over when the receiver has read: one by slots is over before there is a Recv.
-TEST_F(ShownMemory, ASendRefersToIt) {
+TEST_P(ShownMemory, ASendRefersToIt) {
   for (const From memory : {From::library, From::driver}) {
     inProcesses(2, [&](Process& process) {
       Ranks ranks(&process, 2, "lanes");
@@ -125,27 +148,59 @@ TEST_F(ShownMemory, ASendRefersToIt) {
   }
 }
 
-struct Sharing {
-  int processes, ranks, devices;
-};
-void PrintTo(const Sharing& deal, std::ostream* out) {
-  *out << deal.processes << " processes, " << deal.ranks << " ranks, " << deal.devices << " devices";
+class ShownMemoryOfTwoWays : public test::LaneProcesses {};
+
+// A rank that shares by handles alone has others' memory by descriptor, and shows its own by handle.
+TEST_F(ShownMemoryOfTwoWays, BothReferToIt) {
+  inProcesses(2, [](Process& process) {
+    setenv("ECCL_CUMEM_ENABLE", process.number == 0 ? "1" : "0", 1);
+    Ranks ranks(&process, 2, "lanes");
+    setenv("ECCL_DEVICE", "cuda", 1);
+    const DeviceStream stream;
+    const DeviceBuffer<int> data(std::vector<int>(1 << 16, process.number), From::library);
+    for (int call = 0; call < 12; ++call) {
+      const int from = call % 2;
+      if (process.number == from) data.write(std::vector<int>(1 << 16, call));
+      EXPECT_EQ(ecclBroadcast(data.data(), data.data(), 1 << 16, ecclInt32, from, ranks.comm(process.number),
+                              asStream(stream.native())),
+                ecclSuccess);
+      stream.synchronize();
+      EXPECT_EQ(data.read(), std::vector<int>(1 << 16, call));
+      process.meet();
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+    if (const auto* const control = Cuda::get().control; control != nullptr) {
+      EXPECT_GT(control->referred + control->placed, 0);
+    }
+  });
 }
 
-class ShownMemoryDeals : public ShownMemory, public ::testing::WithParamInterface<Sharing> {};
+INSTANTIATE_TEST_SUITE_P(, ShownMemory, ::testing::Values("1", "0"));
+
+struct Sharing {
+  int processes, ranks, devices;
+  const char* descriptors = "1";  // ECCL_CUMEM_ENABLE
+};
+void PrintTo(const Sharing& deal, std::ostream* out) {
+  *out << deal.processes << " processes, " << deal.ranks << " ranks, " << deal.devices << " devices, "
+       << deal.descriptors;
+}
+
+class ShownMemoryDeals : public test::LaneProcesses, public ::testing::WithParamInterface<Sharing> {};
 
 TEST_P(ShownMemoryDeals, EveryCollectiveGivesTheBitsOfTheHost) {
+  setenv("ECCL_CUMEM_ENABLE", GetParam().descriptors, 1);
   inProcesses(GetParam().processes, [](Process& process) {
     Ranks host(&process, GetParam().ranks, "host"),
         device(&process, GetParam().ranks, "lanes", GetParam().devices);
-    allocateOnGpu();
+    setenv("ECCL_DEVICE", "cuda", 1);
     for (int round = 0; round < 3; ++round) {
       for (const What what : test::kAll) {
         for (const bool inPlace : {false, true}) {
           if (inPlace && !test::mayBeInPlace(what)) continue;
           test::compare(host, device,
                         {what, ecclFloat32, ecclSum, (3u << 16) / static_cast<size_t>(host.size()),
-                         host.size() - 1, 0, From::library},
+                         host.size() - 1, 0, From::kept},
                         inPlace);
           if (::testing::Test::HasFailure()) return;
         }
@@ -156,14 +211,15 @@ TEST_P(ShownMemoryDeals, EveryCollectiveGivesTheBitsOfTheHost) {
       EXPECT_GT(control->placed, 0);
     }
   });
+  unsetenv("ECCL_CUMEM_ENABLE");
 }
 
 INSTANTIATE_TEST_SUITE_P(, ShownMemoryDeals,
                          ::testing::Values(Sharing{2, 2, 1}, Sharing{2, 2, 2}, Sharing{3, 3, 1},
-                                           Sharing{2, 4, 2}));
+                                           Sharing{2, 4, 2}, Sharing{3, 3, 1, "0"}, Sharing{2, 4, 2, "0"}));
 
 // What a graph was captured with stays; what its kernels find in memory does not.
-TEST_F(ShownMemory, AGraphThatWasCapturedBeforeRefersToIt) {
+TEST_P(ShownMemory, AGraphThatWasCapturedBeforeRefersToIt) {
   inProcesses(2, [](Process& process) {
     Ranks ranks(&process, 2, "lanes");
     allocateOnGpu();
@@ -186,8 +242,9 @@ TEST_F(ShownMemory, AGraphThatWasCapturedBeforeRefersToIt) {
   });
 }
 
-// It stays the process's, for its next ecclMemAlloc: others have it open.
-TEST_F(ShownMemory, WhatWasFreedIsAllocatedAgain) {
+// By handle it stays the process's, for its next ecclMemAlloc: others have it open.
+TEST_P(ShownMemory, WhatWasFreedIsAllocatedAgain) {
+  if (byDescriptor()) return;
   inProcesses(2, [](Process& process) {
     const int* before = nullptr;
     for (int time = 0; time < 6; ++time) {
@@ -216,9 +273,71 @@ TEST_F(ShownMemory, WhatWasFreedIsAllocatedAgain) {
   });
 }
 
+// More blocks, one after the other, than two ranks show each other at a time. They are given back by both
+// sides, though the communicator goes on.
+TEST_P(ShownMemory, WhatWasFreedIsGivenBack) {
+  if (!byDescriptor() || !Cuda::get().emulated()) return;
+  struct Common {
+    std::atomic<int> opened{-1}, calls{0};
+  };
+  auto* const common =
+      new (mmap(nullptr, sizeof(Common), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0)) Common;
+  inProcesses(2, [&](Process& process) {
+    Ranks ranks(&process, 2, "lanes");
+    allocateOnGpu();
+    const ecclComm_t comm = ranks.comm(process.number);
+    const DeviceStream stream;
+    cuda_emulation::Control& control = *Cuda::get().control;
+    int64_t blocks = 0, bytes = 0;
+    for (int time = 0; time < 40; ++time) {
+      const DeviceBuffer<int> data(std::vector<int>(kLong, process.number), From::library);
+      const int64_t before = control.referred;
+      for (int call = 0; call < 500 && common->opened < time; ++call) {
+        send(process, comm, data, stream);
+        stream.synchronize();
+        if (process.number == 1 && control.referred > before) common->opened = time;
+        process.meet();
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      }
+      EXPECT_EQ(common->opened, time) << "its place was not free";
+      if (time == 3) blocks = control.mappedBlocks, bytes = control.deviceBytes;
+      if (time > 3) {
+        EXPECT_LE(control.mappedBlocks, blocks + 4);
+        EXPECT_LE(control.deviceBytes, bytes + (int64_t{16} << 20));
+      }
+      process.meet();
+    }
+  });
+  munmap(common, sizeof(Common));
+}
+
+// The other rank is asked for a block that is gone by then.
+TEST_P(ShownMemory, WhatIsFreedAtOnceIsNotMissed) {
+  inProcesses(2, [](Process& process) {
+    Ranks ranks(&process, 2, "lanes");
+    allocateOnGpu();
+    const ecclComm_t comm = ranks.comm(process.number);
+    const DeviceStream stream;
+    for (int time = 0; time < 100; ++time) {
+      const DeviceBuffer<int> data(std::vector<int>(kLong, process.number == 0 ? time : -1), From::library);
+      send(process, comm, data, stream);
+      stream.synchronize();
+      EXPECT_EQ(data.read(), std::vector<int>(kLong, time));
+    }
+    const DeviceBuffer<int> last(std::vector<int>(kLong, process.number), From::library);
+    const auto* const control = Cuda::get().control;
+    const int64_t before = control != nullptr ? control->referred.load() : 0;
+    untilOpened(process, [&] {
+      send(process, comm, last, stream);
+      stream.synchronize();
+    });
+    if (control != nullptr && process.number == 1) { EXPECT_GT(control->referred, before); }
+  });
+}
+
 // Two ranks show each other so many blocks at most. What is more goes by slots, as does what is allocated while
 // there is nothing to show.
-TEST_F(ShownMemory, OfManyBlocksSomeGoBySlots) {
+TEST_P(ShownMemory, OfManyBlocksSomeGoBySlots) {
   for (const char* disabled : {"0", "1"}) {
     inProcesses(2, [&](Process& process) {
       setenv("ECCL_P2P_DISABLE", process.number == 0 ? disabled : "0", 1);
@@ -253,7 +372,7 @@ TEST_F(ShownMemory, OfManyBlocksSomeGoBySlots) {
 }
 
 // Another process does not hear of an abort, and its kernel begins after that: it finds no place to write to.
-TEST_F(ShownMemory, NothingIsWrittenAfterAnAbort) {
+TEST_P(ShownMemory, NothingIsWrittenAfterAnAbort) {
   auto* const stopped = static_cast<std::atomic<pid_t>*>(
       mmap(nullptr, sizeof(std::atomic<pid_t>), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
   inProcesses(2, [&](Process& process) {
@@ -298,7 +417,7 @@ TEST_F(ShownMemory, NothingIsWrittenAfterAnAbort) {
 }
 
 // As with slots: the communicator fails within a second, and nothing hangs.
-TEST_F(ShownMemory, AProcessThatDiesIsNamed) {
+TEST_P(ShownMemory, AProcessThatDiesIsNamed) {
   inProcesses(2,
               [](Process& process) {
                 Ranks ranks(&process, 2, "lanes");

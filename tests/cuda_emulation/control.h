@@ -27,7 +27,11 @@ struct Control {
   /// memory; whose last message had been written to its place.
   std::atomic<int64_t> referred{0}, placed{0};
   std::atomic<int> peersReach{1};  ///< whether devices reach each other's memory
-  std::atomic<int> lends{1};       ///< whether memory can be lent to other processes
+  std::atomic<int> lends{1};       ///< whether memory can be lent to other processes by handles
+  std::atomic<int> maps{1};        ///< whether there is memory with descriptors
+  std::atomic<int> mapsOthers{1};  ///< whether that of other processes can be imported
+  std::atomic<int64_t> mappedBlocks{
+      0};  ///< handles of such memory that were made or imported, and not released
   std::atomic<int> blockThreads{3};
   std::atomic<int> version{runtime::cuda::kOldestDriver};  ///< of the driver, as cuDriverGetVersion() says it
   /// How often the rings of this process have skipped to just before their lines are cleaned next. Changed

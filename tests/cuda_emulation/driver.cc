@@ -92,10 +92,21 @@ DriverCode cuDeviceGetPCIBusId(char* text, int length, Device device) {
 }
 DriverCode cuDeviceGetAttribute(int* value, DeviceAttribute attribute, Device) {
   BEGIN();
-  NEED(attribute == kCanUseStreamMemoryOperations64 || attribute == kMultiprocessors, kInvalidValue,
-       "device attribute %d", attribute);
-  *value = attribute == kMultiprocessors ? kRoom / static_cast<int>(lanes::kBlocksOfMultiprocessor) : 1;
-  return kSuccess;
+  switch (attribute) {
+    case kMultiprocessors:
+      *value = kRoom / static_cast<int>(lanes::kBlocksOfMultiprocessor);
+      return kSuccess;
+    case kCanUseStreamMemoryOperations64:
+      *value = 1;
+      return kSuccess;
+    case kCanMapMemory:
+    case kCanExportDescriptors:
+    case kCanMapForRdma:
+      *value = control().maps;
+      return kSuccess;
+    default:
+      return violation(kInvalidValue, "device attribute %d", attribute);
+  }
 }
 DriverCode cuDevicePrimaryCtxRetain(Context* context, Device device) {
   BEGIN();
@@ -195,8 +206,8 @@ DriverCode cuMemcpy(Address to, Address from, size_t bytes) {
   BEGIN();
   WAITS();
   const auto place = [&](Address address) {  // ordinary host memory will do
-    return Memory::get().find(address) != nullptr ? Memory::get().at(address, bytes, "cuMemcpy")
-                                                  : reinterpret_cast<char*>(address);
+    return Memory::get().knows(address) ? Memory::get().at(address, bytes, "cuMemcpy")
+                                        : reinterpret_cast<char*>(address);
   };
   char *const destination = place(to), *const source = place(from);
   if (destination == nullptr || source == nullptr) return kInvalidValue;

@@ -56,6 +56,8 @@ class Memory {
     int fd = -1;  // device memory: its bytes
     bool freed = false;
     std::string borrowed;  // another process's: which
+    bool mapped = false;   // by cuMemMap
+    bool allowed = true;   // may be touched at all: after cuMemSetAccess
   };
   static Memory& get();
   Address allocate(MemoryType type, int ordinal, size_t bytes);
@@ -65,7 +67,22 @@ class Memory {
   DriverCode borrow(const IpcHandle& handle, int ordinal, Address* address);
   /// What `address` is part of, or null. Freed memory is null too.
   const Block* find(Address address);
+  /// Copies device memory to the processor, if it is still there.
+  bool read(void* to, const void* from, size_t bytes);
+  /// Whether it is, or was, CUDA's.
+  bool knows(Address address);
   DriverCode rangeOf(Address address, Address* begin, size_t* bytes);
+  /// A file for memory of a device; -1: there is no more. And whose a file is.
+  static int file(int ordinal, size_t bytes);
+  static int ordinalOf(int fd);
+  /// Addresses, without access, at a multiple of kAlignment; 0: there are no more.
+  static Address reserve(size_t bytes);
+  /// What is in the file, which becomes this object's, at addresses that were reserved; and that it may be
+  /// touched.
+  DriverCode map(Address address, size_t bytes, int ordinal, int fd);
+  DriverCode allowAt(Address address);
+  DriverCode unmap(Address address);
+  void forget(Address address, size_t bytes);
   /// Where the processor finds [address, address + bytes); null, and a violation that names `use`, if that is
   /// not all of one block.
   char* at(Address address, size_t bytes, const char* use);
@@ -74,7 +91,9 @@ class Memory {
   void kernelEnds();
 
  private:
+  static constexpr size_t kAlignment = 2 << 20;
   void allow(int protection);
+  void release(Address address, Block& block);
   Address add(MemoryType type, int ordinal, size_t bytes, int fd);
   std::map<Address, Block>::iterator blockOf(Address address);
 

@@ -145,11 +145,13 @@ void advanceRings(const lanes::Calls& calls) {
   });
 }
 
-/// As Control::referred says.
+/// As Control::referred says. The host may know that the kernel is over, and have freed a ring.
 void noteWays(const lanes::Calls& calls) {
   forEnds(calls, [](const lanes::End& end, bool receives) {
-    const lanes::Header& last = end.receiver->headers[(end.next - 1) % lanes::kSlots];
-    if (!receives || end.shown == nullptr || last.sequence != end.next || last.reference == 0) return;
+    if (!receives || end.shown == nullptr) return;
+    lanes::Header last;
+    if (!Memory::get().read(&last, &end.receiver->headers[(end.next - 1) % lanes::kSlots], sizeof last)) return;
+    if (last.sequence != end.next || last.reference == 0) return;
     ++(last.reference == lanes::kPlaced ? control().placed : control().referred);
   });
 }

@@ -13,25 +13,15 @@ namespace {
 
 constexpr size_t kPage = 4096;
 
-void* map(size_t bytes, int protection) {
-  return mmap(nullptr, bytes, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-}
-
 /// What kernels may do with device memory, and the processor else not.
 constexpr int kKernels = PROT_READ | PROT_WRITE;
 
 /// Bytes that lie in two places: where the processor finds them, and, without access, at their address.
-bool mapTwice(int fd, size_t bytes, int protection, void** data, void** place) {
-  *place = map(bytes + kPage, PROT_NONE);  // a page more, so that no two blocks adjoin
+bool mapTwice(int fd, size_t bytes, int protection, void** data, void* place) {
   *data = MAP_FAILED;
-  if (*place != MAP_FAILED && mmap(*place, bytes, protection, MAP_SHARED | MAP_FIXED, fd, 0) != MAP_FAILED)
+  if (place != nullptr && mmap(place, bytes, protection, MAP_SHARED | MAP_FIXED, fd, 0) != MAP_FAILED)
     *data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   return *data != MAP_FAILED;
-}
-
-int memoryFile(size_t bytes) {
-  const int fd = memfd_create("device memory", MFD_CLOEXEC);
-  return fd >= 0 && ftruncate(fd, static_cast<off_t>(bytes)) == 0 ? fd : -1;
 }
 
 /// What an IpcHandle holds.
@@ -65,9 +55,73 @@ Memory& Memory::get() {
   return *made;
 }
 
+int Memory::file(int ordinal, size_t bytes) {
+  const int fd = memfd_create(std::to_string(ordinal).c_str(), MFD_CLOEXEC);
+  return fd >= 0 && ftruncate(fd, static_cast<off_t>(bytes)) == 0 ? fd : -1;
+}
+
+/// By its name: /memfd:0 (deleted)
+int Memory::ordinalOf(int fd) {
+  char name[64] = "";
+  const ssize_t length = readlink(("/proc/self/fd/" + std::to_string(fd)).c_str(), name, sizeof name - 1);
+  int ordinal = -1;
+  return length > 0 && std::sscanf(name, "/memfd:%d", &ordinal) == 1 ? ordinal : -1;
+}
+
+Address Memory::reserve(size_t bytes) {
+  const size_t all = bytes + kPage + kAlignment;  // a page more, so that no two blocks adjoin
+  void* const place = mmap(nullptr, all, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (place == MAP_FAILED) return 0;
+  const auto first = reinterpret_cast<Address>(place),
+             begin = (first + kAlignment - 1) / kAlignment * kAlignment;
+  if (begin > first) munmap(place, begin - first);
+  munmap(reinterpret_cast<void*>(begin + bytes + kPage), all - (begin - first) - bytes - kPage);
+  return begin;
+}
+
+DriverCode Memory::map(Address address, size_t bytes, int ordinal, int fd) {
+  std::lock_guard lock(mutex_);
+  void* data;
+  if (!mapTwice(fd, bytes, PROT_NONE, &data, reinterpret_cast<void*>(address))) return close(fd), kOutOfMemory;
+  Block& block = blocks_[address];
+  block = {kDeviceMemory, ordinal, bytes, static_cast<char*>(data), fd, false, {}, true, false};
+  control().deviceBytes += static_cast<int64_t>(bytes);
+  return kSuccess;
+}
+
+DriverCode Memory::allowAt(Address address) {
+  std::lock_guard lock(mutex_);
+  Block& block = blocks_.at(address);
+  block.allowed = true;
+  mprotect(reinterpret_cast<void*>(address), block.bytes, kernels_ > 0 ? kKernels : PROT_NONE);
+  return kSuccess;
+}
+
+DriverCode Memory::unmap(Address address) {
+  std::lock_guard lock(mutex_);
+  release(address, blocks_.at(address));
+  return kSuccess;
+}
+
+void Memory::forget(Address address, size_t bytes) {
+  std::lock_guard lock(mutex_);
+  blocks_.erase(address);
+  munmap(reinterpret_cast<void*>(address), bytes + kPage);
+}
+
+/// Under the mutex, of device memory. The addresses stay taken: whoever uses them later is found out.
+void Memory::release(Address address, Block& block) {
+  block.freed = true;
+  control().deviceBytes -= static_cast<int64_t>(block.bytes);
+  munmap(block.data, block.bytes);
+  const auto place = reinterpret_cast<void*>(address);
+  mmap(place, block.bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+  close(block.fd);
+}
+
 Address Memory::allocate(MemoryType type, int ordinal, size_t bytes) {
   if (bytes == 0) return 0;
-  const int fd = type == kHostMemory ? -1 : memoryFile((bytes + kPage - 1) / kPage * kPage);
+  const int fd = type == kHostMemory ? -1 : file(ordinal, (bytes + kPage - 1) / kPage * kPage);
   if (type != kHostMemory && fd < 0) return 0;
   std::lock_guard lock(mutex_);
   return add(type, ordinal, bytes, fd);
@@ -76,15 +130,18 @@ Address Memory::allocate(MemoryType type, int ordinal, size_t bytes) {
 /// Under the mutex.
 Address Memory::add(MemoryType type, int ordinal, size_t bytes, int fd) {
   const size_t pages = (bytes + kPage - 1) / kPage * kPage;
-  void *data, *place;
+  void* data;
+  Address address;
   if (type == kHostMemory) {
-    data = place = map(pages, PROT_READ | PROT_WRITE);
+    data = mmap(nullptr, pages, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (data == MAP_FAILED) return 0;
-  } else if (!mapTwice(fd, pages, kernels_ > 0 ? kKernels : PROT_NONE, &data, &place)) {
-    return 0;
+    address = reinterpret_cast<Address>(data);
+  } else {
+    address = reserve(pages);
+    if (!mapTwice(fd, pages, kernels_ > 0 ? kKernels : PROT_NONE, &data, reinterpret_cast<void*>(address)))
+      return 0;
   }
-  const auto address = reinterpret_cast<Address>(place);
-  blocks_[address] = {type, ordinal, bytes, static_cast<char*>(data), fd, false, {}};
+  blocks_[address] = {type, ordinal, bytes, static_cast<char*>(data), fd, false, {}, false, true};
   (type == kHostMemory ? control().pinnedBytes : control().deviceBytes) += static_cast<int64_t>(bytes);
   return address;
 }
@@ -93,7 +150,7 @@ DriverCode Memory::lend(Address address, IpcHandle* handle) {
   std::lock_guard lock(mutex_);
   const auto at = blocks_.find(address);
   if (at == blocks_.end() || at->second.freed || at->second.type != kDeviceMemory ||
-      !at->second.borrowed.empty())
+      !at->second.borrowed.empty() || at->second.mapped)
     return violation(kInvalidValue, "%#llx is not where a block of this process's device memory begins",
                      address);
   const Lent lent{getpid(), at->second.fd, at->second.ordinal, at->second.bytes};
@@ -134,7 +191,7 @@ void Memory::kernelEnds() {
 
 void Memory::allow(int protection) {
   for (const auto& [address, block] : blocks_) {
-    if (block.type == kDeviceMemory && !block.freed)
+    if (block.type == kDeviceMemory && !block.freed && block.allowed)
       mprotect(reinterpret_cast<void*>(address), block.bytes, protection);
   }
 }
@@ -149,18 +206,12 @@ std::map<Address, Memory::Block>::iterator Memory::blockOf(Address address) {
 DriverCode Memory::free(Address address, MemoryType type) {
   std::lock_guard lock(mutex_);
   const auto at = blocks_.find(address);
-  if (at == blocks_.end() || at->second.freed || at->second.type != type || !at->second.borrowed.empty())
+  if (at == blocks_.end() || at->second.freed || at->second.type != type || !at->second.borrowed.empty() ||
+      at->second.mapped)
     return violation(kInvalidValue, "%#llx is freed and is no such memory, or was freed before", address);
+  if (type == kDeviceMemory) return release(address, at->second), kSuccess;
   at->second.freed = true;
-  if (type == kDeviceMemory) control().deviceBytes -= static_cast<int64_t>(at->second.bytes);
-  // The addresses stay taken: whoever uses them later is found out.
-  if (type == kHostMemory) {
-    mprotect(at->second.data, at->second.bytes, PROT_NONE);
-    return kSuccess;
-  }
-  munmap(at->second.data, at->second.bytes);
-  mprotect(reinterpret_cast<void*>(address), at->second.bytes, PROT_NONE);
-  close(at->second.fd);
+  mprotect(at->second.data, at->second.bytes, PROT_NONE);
   return kSuccess;
 }
 
@@ -179,6 +230,20 @@ const Memory::Block* Memory::find(Address address) {
   return at == blocks_.end() || at->second.freed ? nullptr : &at->second;
 }
 
+bool Memory::read(void* to, const void* from, size_t bytes) {
+  std::lock_guard lock(mutex_);
+  const auto address = reinterpret_cast<Address>(from);
+  const auto at = blockOf(address);
+  if (at == blocks_.end() || at->second.freed) return false;
+  std::memcpy(to, at->second.data + (address - at->first), bytes);
+  return true;
+}
+
+bool Memory::knows(Address address) {
+  std::lock_guard lock(mutex_);
+  return blockOf(address) != blocks_.end();
+}
+
 char* Memory::at(Address address, size_t bytes, const char* use) {
   std::lock_guard lock(mutex_);
   const auto at = blockOf(address);
@@ -187,7 +252,7 @@ char* Memory::at(Address address, size_t bytes, const char* use) {
     return nullptr;
   }
   const auto& [begin, block] = *at;
-  if (block.freed || address - begin + bytes > block.bytes) {
+  if (block.freed || !block.allowed || address - begin + bytes > block.bytes) {
     violation(kInvalidValue, "%s: %zu bytes at %#llx, which is %s", use, bytes, address,
               block.freed ? "freed" : "more than the block has");
     return nullptr;

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "runtime/communicator/communicator.h"
 #include "topology/probe/host_summary.h"
+#include "transport/connect/lent_descriptor.h"
 #include "transport/net/bytes.h"
 #include "transport/net/descriptors.h"
 #include "transport/registry/registry.h"
@@ -291,6 +292,13 @@ Meeting Communicator::meeting(const RankHosts::Gather& gather) {
   meeting.waits = [this](Work& work, Duration waited, int rank) {
     diagnosis_.onStall(static_cast<Run&>(work), waited, {{rank}, {}});
   };
+  meeting.fetch = [this](int rank, const transport::DescriptorName& name) {
+    constexpr Duration kLimit = 20s;  // the rank's service thread answers, unless its process was stopped
+    return transport::fetchDescriptor(
+        {met_->endpoints[static_cast<size_t>(rank)], secret_, id_, rank_, describe(rank)}, name,
+        transport::Wait::within(kLimit, &abort_, system()));
+  };
+  meeting.hasLeft = [this](int rank) { return diagnosis_.hasLeft(rank); };
   meeting.showsMemory = !options_.settings.p2pDisable;
   meeting.failure = [this] { return state() == State::failed ? asyncStatus() : Status(); };
   meeting.describe = [this](int rank) { return describe(rank); };
@@ -312,8 +320,8 @@ void Communicator::shareMachine(const Placement& where, const RingShape& ring) {
   const bool alone = !where.oversubscribed(machine);
   if (alone && settings.spinMicroseconds < 0) engine_.setSpin(kAlone);
   // What long messages go round in. In one place they take less near, but more between cores without a common
-  // cache: half a round trip of 16 KiB 1.09 us and 2.9, in 128 KiB 1.19 and 2.7, in 2 MiB 1.30 and 2.5 (one run,
-  // AMD EPYC, family 25 model 17, 2026-11-29).
+  // cache: half a round trip of 16 KiB 1.09 us and 2.9, in 128 KiB 1.19 and 2.7, in 2 MiB 1.30 and 2.5 (one
+  // run, AMD EPYC, family 25 model 17, 2026-11-29).
   constexpr uint64_t kSlotSpread = 128 << 10;
   const uint64_t spread = settings.slotSpread >= 0 ? static_cast<uint64_t>(settings.slotSpread)
                           : alone                  ? kSlotSpread
@@ -331,6 +339,12 @@ void Communicator::onIncoming(transport::Incoming incoming) {
     control_->adopt(std::move(incoming));
   } else if (incoming.hello.purpose == transport::Purpose::data) {
     engine_.adopt(std::move(incoming));
+  } else if (incoming.hello.purpose == transport::Purpose::memory) {
+    const auto name = transport::namedBy(incoming);
+    transport::answerWith(incoming,
+                          device() != nullptr && name
+                              ? device()->descriptorOf(*name)
+                              : Status::error(Code::invalidUsage, "it lends no memory to that caller"));
   }
 }
 

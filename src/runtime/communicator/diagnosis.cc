@@ -91,6 +91,11 @@ void Diagnosis::onLeft(int rank) {
   left_.insert(rank);
 }
 
+bool Diagnosis::hasLeft(int rank) const {
+  std::lock_guard lock(mutex_);
+  return mayHaveLeft(rank);
+}
+
 void Diagnosis::tellMismatch(const Mismatch& mismatch) {
   int a = rank_, b = mismatch.otherRank;
   const CallRecord *callA = &mismatch.mine, *callB = &mismatch.other;

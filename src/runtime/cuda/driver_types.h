@@ -26,6 +26,22 @@ struct IpcHandle {  // CUipcMemHandle
   char reserved[64];
   auto operator<=>(const IpcHandle&) const = default;
 };
+using MemoryHandle = unsigned long long;  // CUmemGenericAllocationHandle
+struct MemoryLocation {                   // CUmemLocation
+  int type = 0, id = 0;
+};
+struct MemoryProperties {  // CUmemAllocationProp
+  int type = 0, handleTypes = 0;
+  MemoryLocation location;
+  void* windows = nullptr;
+  unsigned char compression = 0, rdma = 0;  // allocFlags
+  unsigned short usage = 0;
+  unsigned char reserved[4] = {};
+};
+struct MemoryAccess {  // CUmemAccessDesc
+  MemoryLocation location;
+  int flags = 0;
+};
 
 /// CUresult. Others exist.
 enum DriverCode : int {
@@ -62,6 +78,9 @@ enum DeviceAttribute : int {
   kMultiprocessors = 16,  // CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT
   kComputeCapabilityMajor = 75,
   kComputeCapabilityMinor = 76,
+  kCanMapMemory = 102,                    // CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED
+  kCanExportDescriptors = 103,            // CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED
+  kCanMapForRdma = 110,                   // CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED
   kCanUseStreamMemoryOperations64 = 122,  // CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS
 };
 /// CUpointer_attribute
@@ -73,6 +92,11 @@ enum PointerAttribute : int {
 /// CUmemorytype. 0: none that CUDA knows.
 enum MemoryType : unsigned { kHostMemory = 1, kDeviceMemory = 2 };
 
+inline constexpr int kPinnedMemory = 1;             // CU_MEM_ALLOCATION_TYPE_PINNED
+inline constexpr int kOnDevice = 1;                 // CU_MEM_LOCATION_TYPE_DEVICE
+inline constexpr int kByDescriptor = 1;             // CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
+inline constexpr int kReadAndWrite = 3;             // CU_MEM_ACCESS_FLAGS_PROT_READWRITE
+inline constexpr int kLeastGranularity = 0;         // CU_MEM_ALLOC_GRANULARITY_MINIMUM
 inline constexpr uintptr_t kLegacyHandle = 1;       // CU_STREAM_LEGACY; NULL is that stream, too
 inline constexpr uintptr_t kPerThreadHandle = 2;    // CU_STREAM_PER_THREAD
 inline constexpr unsigned kStreamNonBlocking = 1;   // CU_STREAM_NON_BLOCKING
@@ -92,57 +116,67 @@ inline constexpr int kOldestDriver = 12000;         // CUDA 12.0, as cuDriverGet
 inline constexpr uint64_t kLegacyStreams = 1;  // CU_GET_PROC_ADDRESS_LEGACY_STREAM: NULL is that of the device
 
 /// Calls F(name, parameters) for each function that the module uses, by the name that cuGetProcAddress takes.
-#define ECCL_CUDA_FUNCTIONS(F)                                                                               \
-  F(cuInit, (unsigned flags))                                                                                \
-  F(cuDriverGetVersion, (int* version))                                                                      \
-  F(cuGetErrorName, (DriverCode code, const char** name))                                                    \
-  F(cuGetErrorString, (DriverCode code, const char** text))                                                  \
-  F(cuDeviceGetCount, (int* count))                                                                          \
-  F(cuDeviceGet, (Device * device, int ordinal))                                                             \
-  F(cuDeviceGetName, (char* name, int length, Device device))                                                \
-  F(cuDeviceGetAttribute, (int* value, DeviceAttribute attribute, Device device))                            \
-  F(cuDeviceGetUuid, (Uuid * uuid, Device device))                                                           \
-  F(cuDeviceGetPCIBusId, (char* text, int length, Device device))                                            \
-  F(cuDevicePrimaryCtxRetain, (Context * context, Device device))                                            \
-  F(cuCtxGetCurrent, (Context * context))                                                                    \
-  F(cuCtxGetDevice, (Device * device))                                                                       \
-  F(cuCtxPushCurrent, (Context context))                                                                     \
-  F(cuCtxPopCurrent, (Context * context))                                                                    \
-  F(cuPointerGetAttributes, (unsigned number, PointerAttribute* attributes, void** values, Address pointer)) \
-  F(cuMemHostAlloc, (void** memory, size_t bytes, unsigned flags))                                           \
-  F(cuMemHostGetDevicePointer, (Address * address, void* memory, unsigned flags))                            \
-  F(cuMemAlloc, (Address * address, size_t bytes))                                                           \
-  F(cuMemFree, (Address address))                                                                            \
-  F(cuMemGetAddressRange, (Address * begin, size_t * bytes, Address address))                                \
-  F(cuIpcGetMemHandle, (IpcHandle * handle, Address address))                                                \
-  F(cuIpcOpenMemHandle, (Address * address, IpcHandle handle, unsigned flags))                               \
-  F(cuMemsetD8Async, (Address address, unsigned char value, size_t bytes, NativeStream stream))              \
-  F(cuMemcpyAsync, (Address to, Address from, size_t bytes, NativeStream stream))                            \
-  F(cuStreamCreate, (NativeStream * stream, unsigned flags))                                                 \
-  F(cuStreamDestroy, (NativeStream stream))                                                                  \
-  F(cuStreamSynchronize, (NativeStream stream))                                                              \
-  F(cuStreamGetFlags, (NativeStream stream, unsigned* flags))                                                \
-  F(cuStreamGetCaptureInfo, (NativeStream stream, int* status, uint64_t* id, Graph* graph,                   \
-                             const GraphNode** after, size_t* afterCount))                                   \
-  F(cuThreadExchangeStreamCaptureMode, (int* mode))                                                          \
-  F(cuUserObjectCreate,                                                                                      \
-    (UserObject * object, void* its, HostFunction destroy, unsigned references, unsigned flags))             \
-  F(cuUserObjectRelease, (UserObject object, unsigned references))                                           \
-  F(cuGraphRetainUserObject, (Graph graph, UserObject object, unsigned references, unsigned flags))          \
-  F(cuStreamWaitValue64, (NativeStream stream, Address word, uint64_t value, unsigned flags))                \
-  F(cuStreamWriteValue64, (NativeStream stream, Address word, uint64_t value, unsigned flags))               \
-  F(cuLaunchHostFunc, (NativeStream stream, HostFunction function, void* argument))                          \
-  F(cuEventCreate, (Event * event, unsigned flags))                                                          \
-  F(cuEventDestroy, (Event event))                                                                           \
-  F(cuEventRecord, (Event event, NativeStream stream))                                                       \
-  F(cuEventRecordWithFlags, (Event event, NativeStream stream, unsigned flags))                              \
-  F(cuStreamWaitEvent, (NativeStream stream, Event event, unsigned flags))                                   \
-  F(cuDeviceCanAccessPeer, (int* can, Device device, Device peer))                                           \
-  F(cuCtxEnablePeerAccess, (Context peer, unsigned flags))                                                   \
-  F(cuModuleLoadData, (Module * module, const void* image))                                                  \
-  F(cuModuleGetFunction, (Function * function, Module module, const char* name))                             \
-  F(cuLaunchKernel, (Function function, unsigned blocksX, unsigned blocksY, unsigned blocksZ,                \
-                     unsigned threadsX, unsigned threadsY, unsigned threadsZ, unsigned sharedBytes,          \
+#define ECCL_CUDA_FUNCTIONS(F)                                                                                \
+  F(cuInit, (unsigned flags))                                                                                 \
+  F(cuDriverGetVersion, (int* version))                                                                       \
+  F(cuGetErrorName, (DriverCode code, const char** name))                                                     \
+  F(cuGetErrorString, (DriverCode code, const char** text))                                                   \
+  F(cuDeviceGetCount, (int* count))                                                                           \
+  F(cuDeviceGet, (Device * device, int ordinal))                                                              \
+  F(cuDeviceGetName, (char* name, int length, Device device))                                                 \
+  F(cuDeviceGetAttribute, (int* value, DeviceAttribute attribute, Device device))                             \
+  F(cuDeviceGetUuid, (Uuid * uuid, Device device))                                                            \
+  F(cuDeviceGetPCIBusId, (char* text, int length, Device device))                                             \
+  F(cuDevicePrimaryCtxRetain, (Context * context, Device device))                                             \
+  F(cuCtxGetCurrent, (Context * context))                                                                     \
+  F(cuCtxGetDevice, (Device * device))                                                                        \
+  F(cuCtxPushCurrent, (Context context))                                                                      \
+  F(cuCtxPopCurrent, (Context * context))                                                                     \
+  F(cuPointerGetAttributes, (unsigned number, PointerAttribute* attributes, void** values, Address pointer))  \
+  F(cuMemHostAlloc, (void** memory, size_t bytes, unsigned flags))                                            \
+  F(cuMemHostGetDevicePointer, (Address * address, void* memory, unsigned flags))                             \
+  F(cuMemAlloc, (Address * address, size_t bytes))                                                            \
+  F(cuMemFree, (Address address))                                                                             \
+  F(cuMemGetAddressRange, (Address * begin, size_t * bytes, Address address))                                 \
+  F(cuIpcGetMemHandle, (IpcHandle * handle, Address address))                                                 \
+  F(cuIpcOpenMemHandle, (Address * address, IpcHandle handle, unsigned flags))                                \
+  F(cuMemGetAllocationGranularity, (size_t * bytes, const MemoryProperties* its, int which))                  \
+  F(cuMemCreate, (MemoryHandle * handle, size_t bytes, const MemoryProperties* its, uint64_t flags))          \
+  F(cuMemRelease, (MemoryHandle handle))                                                                      \
+  F(cuMemExportToShareableHandle, (void* shared, MemoryHandle handle, int type, uint64_t flags))              \
+  F(cuMemImportFromShareableHandle, (MemoryHandle * handle, void* shared, int type))                          \
+  F(cuMemAddressReserve, (Address * address, size_t bytes, size_t alignment, Address wanted, uint64_t flags)) \
+  F(cuMemAddressFree, (Address address, size_t bytes))                                                        \
+  F(cuMemMap, (Address address, size_t bytes, size_t offset, MemoryHandle handle, uint64_t flags))            \
+  F(cuMemSetAccess, (Address address, size_t bytes, const MemoryAccess* access, size_t count))                \
+  F(cuMemUnmap, (Address address, size_t bytes))                                                              \
+  F(cuMemsetD8Async, (Address address, unsigned char value, size_t bytes, NativeStream stream))               \
+  F(cuMemcpyAsync, (Address to, Address from, size_t bytes, NativeStream stream))                             \
+  F(cuStreamCreate, (NativeStream * stream, unsigned flags))                                                  \
+  F(cuStreamDestroy, (NativeStream stream))                                                                   \
+  F(cuStreamSynchronize, (NativeStream stream))                                                               \
+  F(cuStreamGetFlags, (NativeStream stream, unsigned* flags))                                                 \
+  F(cuStreamGetCaptureInfo, (NativeStream stream, int* status, uint64_t* id, Graph* graph,                    \
+                             const GraphNode** after, size_t* afterCount))                                    \
+  F(cuThreadExchangeStreamCaptureMode, (int* mode))                                                           \
+  F(cuUserObjectCreate,                                                                                       \
+    (UserObject * object, void* its, HostFunction destroy, unsigned references, unsigned flags))              \
+  F(cuUserObjectRelease, (UserObject object, unsigned references))                                            \
+  F(cuGraphRetainUserObject, (Graph graph, UserObject object, unsigned references, unsigned flags))           \
+  F(cuStreamWaitValue64, (NativeStream stream, Address word, uint64_t value, unsigned flags))                 \
+  F(cuStreamWriteValue64, (NativeStream stream, Address word, uint64_t value, unsigned flags))                \
+  F(cuLaunchHostFunc, (NativeStream stream, HostFunction function, void* argument))                           \
+  F(cuEventCreate, (Event * event, unsigned flags))                                                           \
+  F(cuEventDestroy, (Event event))                                                                            \
+  F(cuEventRecord, (Event event, NativeStream stream))                                                        \
+  F(cuEventRecordWithFlags, (Event event, NativeStream stream, unsigned flags))                               \
+  F(cuStreamWaitEvent, (NativeStream stream, Event event, unsigned flags))                                    \
+  F(cuDeviceCanAccessPeer, (int* can, Device device, Device peer))                                            \
+  F(cuCtxEnablePeerAccess, (Context peer, unsigned flags))                                                    \
+  F(cuModuleLoadData, (Module * module, const void* image))                                                   \
+  F(cuModuleGetFunction, (Function * function, Module module, const char* name))                              \
+  F(cuLaunchKernel, (Function function, unsigned blocksX, unsigned blocksY, unsigned blocksZ,                 \
+                     unsigned threadsX, unsigned threadsY, unsigned threadsZ, unsigned sharedBytes,           \
                      NativeStream stream, void** arguments, void** extra))
 
 }  // namespace eccl::runtime::cuda

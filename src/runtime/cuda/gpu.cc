@@ -81,8 +81,36 @@ Status Gpu::open() {
   ECCL_TRY(driver_.check(driver_.cuDeviceGetAttribute(&multiprocessors, kMultiprocessors, device),
                          "cuDeviceGetAttribute", "of %s", name_.c_str()));
   multiprocessors_ = static_cast<uint32_t>(multiprocessors);
+  ECCL_TRY(findMappedMemory(device));
   return driver_.check(driver_.cuDevicePrimaryCtxRetain(&context_, device), "cuDevicePrimaryCtxRetain", "of %s",
                        name_.c_str());
+}
+
+Status Gpu::findMappedMemory(Device device) {
+  int number = 0;
+  ECCL_TRY(driver_.check(driver_.cuDeviceGetCount(&number), "cuDeviceGetCount", "of this process"));
+  for (int other = 0; other < number; ++other) {
+    Device peer = 0;
+    int can = 0;
+    if (other != ordinal_ && driver_.cuDeviceGet(&peer, other) == kSuccess &&
+        driver_.cuDeviceCanAccessPeer(&can, peer, device) == kSuccess && can != 0)
+      peers_.push_back(other);
+  }
+  const auto can = [&](DeviceAttribute what) {
+    int value = 0;
+    return driver_.cuDeviceGetAttribute(&value, what, device) == kSuccess && value != 0;
+  };
+  if (!can(kCanMapMemory) || !can(kCanExportDescriptors)) return {};
+  MemoryProperties its;
+  its.type = kPinnedMemory;
+  its.handleTypes = kByDescriptor;
+  its.location = {kOnDevice, ordinal_};
+  its.rdma = can(kCanMapForRdma) ? 1 : 0;  // what else the program uses may register it
+  size_t granularity = 0;
+  ECCL_TRY(driver_.check(driver_.cuMemGetAllocationGranularity(&granularity, &its, kLeastGranularity),
+                         "cuMemGetAllocationGranularity", "of %s", name_.c_str()));
+  if (granularity > 0 && kPage % granularity == 0) mappedMemory_ = its;
+  return {};
 }
 
 Result<Pinned> Gpu::pin(size_t bytes) {
@@ -122,11 +150,15 @@ Result<Address> Gpu::take(size_t bytes) {
   if (address == 0)
     ECCL_TRY(driver_.check(driver_.cuMemAlloc(&address, bytes), "cuMemAlloc", "of %zu bytes on %s", bytes,
                            name_.c_str()));
+  ECCL_TRY(clear(address, bytes));
+  return address;
+}
+
+Status Gpu::clear(Address address, size_t bytes) {
   ECCL_TRY(openUploads());
   ECCL_TRY(driver_.check(driver_.cuMemsetD8Async(address, 0, bytes, uploads_), "cuMemsetD8Async", "on %s",
                          name_.c_str()));
-  ECCL_TRY(driver_.check(driver_.cuStreamSynchronize(uploads_), "cuStreamSynchronize", "on %s", name_.c_str()));
-  return address;
+  return driver_.check(driver_.cuStreamSynchronize(uploads_), "cuStreamSynchronize", "on %s", name_.c_str());
 }
 
 void Gpu::giveBack(Address address, size_t bytes) {

@@ -4,6 +4,7 @@
 #include <deque>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,6 +29,13 @@ struct Pinned {
   size_t bytes = 0;
 };
 
+/// Blocks that processes share are multiples of this, and begin at such: the driver gives memory out in pages
+/// of so many bytes, and a borrower would reach what else lies in one.
+inline constexpr size_t kPage = 2 << 20;
+constexpr size_t inPages(size_t bytes) {
+  return (bytes + kPage - 1) / kPage * kPage;
+}
+
 /// Owner: the process, for ever, and so is all memory that it has taken: the driver frees pinned memory only
 /// when no stream waits for anything, and a stream may wait for the thread that frees. Any thread.
 class Gpu {
@@ -42,6 +50,10 @@ class Gpu {
   Context context() const { return context_; }
   /// "CUDA device 0 (NVIDIA H100 80GB HBM3)"
   const std::string& name() const { return name_; }
+  /// Other GPUs of this process that reach its memory.
+  const std::vector<int>& peers() const { return peers_; }
+  /// What memory of it is that other processes can map (mapped_block.h); nothing: there is none.
+  const std::optional<MemoryProperties>& mappedMemory() const { return mappedMemory_; }
   /// The same in every process.
   const Uuid& uuid() const { return uuid_; }
   /// "0000:3b:00.0", lower case.
@@ -57,6 +69,8 @@ class Gpu {
   Result<Address> take(size_t bytes);
   /// No kernel uses it any more.
   void giveBack(Address address, size_t bytes);
+  /// Zeroes memory of it. Its context is current. Waits for that, as upload() does.
+  Status clear(Address address, size_t bytes);
   /// Puts bytes into memory that it reaches, and gets them. Its context is current. Waits for that, and for
   /// whatever copies are before it in the driver's queue (noteStaged()).
   Status upload(Address to, const void* from, size_t bytes);
@@ -80,6 +94,7 @@ class Gpu {
  private:
   Gpu(const Driver& driver, int ordinal) : driver_(driver), ordinal_(ordinal) {}
   Status open();
+  Status findMappedMemory(Device device);
   Status openUploads();
   Status copy(Address to, Address from, size_t bytes);
 
@@ -89,6 +104,8 @@ class Gpu {
   std::string name_;
   Uuid uuid_{};
   std::string pciAddress_;
+  std::vector<int> peers_;
+  std::optional<MemoryProperties> mappedMemory_;
   uint32_t multiprocessors_ = 0;
   std::mutex making_;  // held while the driver makes what is made once; engines do not take it
   NativeStream uploads_ = nullptr;

@@ -6,14 +6,10 @@
 namespace eccl::runtime::cuda {
 
 std::string GpuIntroduction::write() const {
-  return transport::ByteWriter()
-      .put(boot)
-      .put(process)
-      .put(gpu)
-      .put(multiprocessors)
-      .put(door.handle)
-      .put(door.name)
-      .take();
+  transport::ByteWriter writer;
+  writer.put(boot).put(process).put(gpu).put(multiprocessors);
+  for (const Loans::Door& door : doors) writer.put(door.ticket).put(door.name);
+  return writer.take();
 }
 
 std::optional<GpuIntroduction> GpuIntroduction::read(std::string_view bytes) {
@@ -23,8 +19,10 @@ std::optional<GpuIntroduction> GpuIntroduction::read(std::string_view bytes) {
   its.process = reader.get<decltype(its.process)>();
   its.gpu = reader.get<Uuid>();
   its.multiprocessors = reader.get<uint32_t>();
-  its.door.handle = reader.get<IpcHandle>();
-  its.door.name = reader.get<decltype(its.door.name)>();
+  for (Loans::Door& door : its.doors) {
+    door.ticket = reader.get<Ticket>();
+    door.name = reader.get<Name>();
+  }
   if (!reader.finished() || its.multiprocessors > Rings::kMostStrips) return std::nullopt;
   return its;
 }

@@ -1,6 +1,7 @@
 // What a rank says of its GPU when the ranks of a communicator meet.
 #pragma once
 
+#include <iterator>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -13,11 +14,12 @@ namespace eccl::runtime::cuda {
 /// A value.
 struct GpuIntroduction {
   decltype(ProcessIdentity::bootId) boot{};  ///< its host's
-  Loans::Name process{};
+  Name process{};
   Uuid gpu{};
   uint32_t multiprocessors = 0;
-  Loans::Door door;  ///< without a name: it lends nothing
+  Loans::Door doors[std::size(kWaysToLend)];  ///< by way; without a name: it lends nothing so
 
+  Loans::Door& door(LendBy by) { return doors[static_cast<size_t>(by)]; }
   std::string write() const;
   /// Nothing, if the bytes are no introduction, or its GPU has more multiprocessors than any.
   static std::optional<GpuIntroduction> read(std::string_view bytes);

@@ -40,7 +40,7 @@ Result<std::string> LaneExecutor::introduce(uint64_t communicator, int rank, int
   kept_ = std::make_shared<RankState>(gpu_, neighbours_, rank_);
   const Entered entered(gpu_.driver(), gpu_.context());
   ECCL_TRY(entered.status());
-  std::string said = neighbours_->introduce(rank);
+  std::string said = neighbours_->introduce(rank, descriptors_);
   introduced_.store(true, std::memory_order_release);  // others speak to this rank when they have heard that
   return said;
 }
@@ -65,6 +65,10 @@ Status LaneExecutor::hear(int rank, std::string_view message) {
   if (message.starts_with(static_cast<char>(Said::ring)))
     return neighbours_->rings().hear(rank_, rank, message);
   return kept_->shown.hear(rank, message);
+}
+
+Result<transport::Fd> LaneExecutor::descriptorOf(const transport::DescriptorName& name) {
+  return MappedBlock::find(name);
 }
 
 void LaneExecutor::fail() {

@@ -22,12 +22,15 @@ namespace eccl::runtime::cuda {
 /// call, or sees that the communicator was aborted or destroyed, ends, and its stream goes on.
 class LaneExecutor final : public StagedExecutor {
  public:
-  using StagedExecutor::StagedExecutor;
+  /// `descriptors`: memory may be lent to other processes by these.
+  LaneExecutor(Gpu& gpu, const ExecutorContext& context, bool descriptors)
+      : StagedExecutor(gpu, context), descriptors_(descriptors) {}
   ~LaneExecutor() override;
 
   Result<std::string> introduce(uint64_t communicator, int rank, int ranks) override;
   Status meet(Meeting meeting) override;
   Status hear(int rank, std::string_view message) override;
+  Result<transport::Fd> descriptorOf(const transport::DescriptorName& name) override;
   void fail() override;
   Status announce(std::span<Work* const> works) override;
   bool mayWait(void* stream, std::span<Work* const> works) override;
@@ -60,6 +63,7 @@ class LaneExecutor final : public StagedExecutor {
   Status launch(std::span<Work* const> works, NativeStream stream);
   Status launchOne(const std::vector<Work*>& works, DataType type, const Queue& queue);
 
+  const bool descriptors_;
   int rank_ = 0;
   std::shared_ptr<Neighbourhood> neighbours_;
   std::shared_ptr<RankState> kept_;      // graphs have it, too

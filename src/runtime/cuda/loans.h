@@ -1,29 +1,37 @@
 // Memory of a GPU that several processes use: who lends it, who borrows it, and when it is free again.
 //
 // The lender tells the borrower a ticket, by whatever way. The borrower's kernels then reach the memory at an
-// address of their own. When the borrower is through it says so in the memory itself, as that outlives the
-// communicator that it was for; only then does the lender use it again.
+// address of their own. There are two ways:
 //
-// What was opened once stays open for the next time, until the process ends: to close it the driver waits for
-// all streams of the process (NVIDIA H100, November 2026: perf/results/gpu.md), which may wait for other ranks.
-// Nor does a lender ever free what it has lent.
+//   by descriptor   (mapped_block.h) each side has the memory mapped as long as it uses it, and that is all
+//   by handle       (handle_loans.h) CUDA's IPC, where a GPU has no such memory, or processes cannot pass
+//                   descriptors: what was opened once stays open, and what was lent is never freed
 #pragma once
 
-#include <array>
+#include <functional>
 #include <map>
-#include <mutex>
-#include <optional>
 #include <set>
-#include <vector>
 
-#include "runtime/cuda/gpu.h"
+#include "runtime/cuda/mapped_block.h"
 
 namespace eccl::runtime::cuda {
 
+enum class LendBy : uint8_t { descriptor, handle };
+/// Those that are preferred first.
+inline constexpr LendBy kWaysToLend[] = {LendBy::descriptor, LendBy::handle};
+/// For messages.
+constexpr const char* nameOf(LendBy by) {
+  return by == LendBy::descriptor ? "descriptor" : "handle";
+}
+/// This process's, among all.
+const Name& thisProcess();
+
 /// By what another process finds lent memory. No other memory ever has the same.
 struct Ticket {
-  std::array<char, 16> lender{};  ///< a name that nobody else has
-  IpcHandle handle{};
+  Name lender{};
+  Name block{};        ///< by descriptor
+  IpcHandle handle{};  ///< by handle
+  LendBy by() const { return block != Name{} ? LendBy::descriptor : LendBy::handle; }
   auto operator<=>(const Ticket&) const = default;
 };
 
@@ -32,62 +40,63 @@ struct Loan {
   Address memory = 0;  ///< what is lent begins kHeader bytes behind
   size_t bytes = 0;    ///< with those
   Ticket ticket;
+  std::shared_ptr<MappedBlock> mapped;  ///< by descriptor
 
   static constexpr size_t kHeader = 128;  ///< bytes that are the loan's own
   Address data() const { return memory + kHeader; }
 };
 
-/// The loans of one GPU of this process. Owner: the process, for ever. Any thread, with the GPU's context
-/// current. Errors (device): a driver's call failed.
+/// Another process's memory, where this GPU finds it. By descriptor: as long as anybody has `mapped`.
+struct Borrowed {
+  Address memory = 0;
+  std::shared_ptr<MappedBlock> mapped;
+  Address data() const { return memory + Loan::kHeader; }  ///< of a loan
+};
+
+/// Gets the descriptor of that name from the rank that told the ticket (Meeting::fetch).
+using Fetch = std::function<Result<transport::Fd>(const Name& block)>;
+
+/// The loans of one GPU of this process, by one way. Owner: the process, for ever. Any thread, with the GPU's
+/// context current. Errors (device): a driver's call failed.
 class Loans {
  public:
-  static Loans& of(Gpu& gpu);
+  static Loans& of(Gpu& gpu, LendBy by);
   explicit Loans(Gpu& gpu) : gpu_(gpu) {}
+  virtual ~Loans() = default;
 
   /// `bytes` of zeroed memory.
-  Result<Loan> lend(size_t bytes);
-  /// It is lent again when the borrower has given it back: never, if that does not happen.
-  void end(const Loan& loan);
+  virtual Result<Loan> lend(size_t bytes) = 0;
+  /// No kernel of this process uses it any more.
+  virtual void end(Loan loan) = 0;
+  /// `bytes` of memory that another process lends, from where it begins. Error also: fetch()'s; (remote) it has
+  /// not so many.
+  virtual Result<Borrowed> reach(const Ticket& ticket, size_t bytes, const Fetch& fetch) = 0;
+  Result<Borrowed> borrow(const Ticket& ticket, size_t bytes, const Fetch& fetch) {
+    return reach(ticket, Loan::kHeader + bytes, fetch);
+  }
+  /// No kernel of this process uses a loan of another's any more: tells the lender, and waits for nothing.
+  /// Whoever cannot be told keeps the memory lent.
+  virtual void giveBack(Borrowed loan) = 0;
 
-  /// Memory that another process lends: where it begins for this GPU.
-  Result<Address> borrow(const Ticket& ticket);
-  /// By what another process finds a whole block of the driver's, which is never freed: pages(), or other
-  /// memory lies beside it that the other process would reach, too.
-  Result<Ticket> ticketOf(Address block);
-  static size_t pages(size_t bytes);
-  /// Such a block of another process, where this GPU finds it from now on for ever.
-  Result<Address> reach(const Ticket& ticket);
-  /// No kernel of this process uses it any more: tells the lender, and waits for nothing. Whoever cannot be
-  /// told keeps the memory lent.
-  void giveBack(Address data);
-
-  /// Memory by which another process sees whether it can borrow from this one. It holds a name that no other
-  /// has, for as long as the process lives.
-  using Name = decltype(Ticket::lender);
+  /// Memory by which another process sees whether it can borrow from this one by this way. It holds a name that
+  /// no other has, for as long as the process lives.
   struct Door {
-    IpcHandle handle{};
+    Ticket ticket;
     Name name{};
   };
   /// Made by the first call.
   Result<Door> door();
-  static Name newName();
-  /// This process's, among all.
-  static const Name& process();
   /// Whether this process can borrow from the one whose door that is; without a name: it has none. Error, also
   /// (system): it cannot; why.
-  Status tryDoor(const Door& door);
+  Status tryDoor(const Door& door, const Fetch& fetch);
+
+ protected:
+  Gpu& gpu_;
 
  private:
-  /// Under the mutex: opens it, or makes its handle, if that was not done yet.
-  Result<Address> open(const Ticket& ticket);
-  Result<Ticket> find(Address block);
-
-  Gpu& gpu_;
   std::mutex mutex_;
-  std::vector<Loan> ended_;  // perhaps not given back yet
-  std::map<Address, IpcHandle> handles_;
-  std::map<Ticket, Address> opened_;
   std::optional<Door> door_;
+  Loan doors_;            // what it is in
   std::set<Name> tried_;  // by name: those that could be borrowed from
 };
 

@@ -6,16 +6,16 @@
 namespace eccl::runtime::cuda {
 namespace {
 
-Result<ExecutorKind> findKind(int device) {
+Result<ExecutorKind> findKind(int device, bool descriptors) {
   ECCL_ASSIGN(Gpu * gpu, Gpu::of(device));
-  const auto make = [gpu](const ExecutorContext& context) -> Result<std::shared_ptr<Executor>> {
-    auto executor = std::make_shared<LaneExecutor>(*gpu, context);
+  const auto make = [gpu, descriptors](const ExecutorContext& context) -> Result<std::shared_ptr<Executor>> {
+    auto executor = std::make_shared<LaneExecutor>(*gpu, context, descriptors);
     ECCL_TRY(executor->open());
     return std::shared_ptr<Executor>(std::move(executor));
   };
-  const auto allocate = [gpu](size_t bytes) -> Result<ExecutorKind::UserMemory> {
+  const auto allocate = [gpu, descriptors](size_t bytes) -> Result<ExecutorKind::UserMemory> {
     UserMemory& all = UserMemory::of(*gpu);
-    ECCL_ASSIGN(const Address memory, all.allocate(bytes));
+    ECCL_ASSIGN(const Address memory, all.allocate(bytes, descriptors ? LendBy::descriptor : LendBy::handle));
     return ExecutorKind::UserMemory{reinterpret_cast<void*>(memory),
                                     [&all, memory] { return all.free(memory); }};
   };

@@ -60,21 +60,26 @@ Neighbourhood::~Neighbourhood() {
     const auto found = known().all.find(communicator_);
     if (found != known().all.end() && found->second.expired()) known().all.erase(found);
   }
-  if (lost_) return;
+  if (lost_) {
+    rings_.keep();
+    return;
+  }
   rings_.giveBack();
   for (auto& [gpu, page] : pages_) gpu->giveBack(page, {});
 }
 
-std::string Neighbourhood::introduce(int rank) {
+std::string Neighbourhood::introduce(int rank, bool descriptors) {
   Gpu& gpu = *gpus_[static_cast<size_t>(rank)];
-  Loans::Door door;
-  if (auto made = Loans::of(gpu).door(); made.ok())
-    door = *made;
-  else
-    ECCL_INFO("%s lends no memory to other processes: %s", gpu.name().c_str(), made.status().message().c_str());
-  return GpuIntroduction{System::real().identity().bootId, Loans::process(), gpu.uuid(), gpu.multiprocessors(),
-                         door}
-      .write();
+  GpuIntroduction its{System::real().identity().bootId, thisProcess(), gpu.uuid(), gpu.multiprocessors(), {}};
+  for (const LendBy by : kWaysToLend) {
+    if (by == LendBy::descriptor && (!descriptors || !gpu.mappedMemory())) continue;
+    if (const auto made = Loans::of(gpu, by).door(); made.ok())
+      its.door(by) = *made;
+    else
+      ECCL_INFO("%s lends no memory to other processes by a %s: %s", gpu.name().c_str(), nameOf(by),
+                made.status().message().c_str());
+  }
+  return its.write();
 }
 
 /// Under the mutex.
@@ -111,21 +116,42 @@ Result<bool> Neighbourhood::meet(const Meeting& meeting, std::string* why) {
       return false;
     }
     if (elsewhere != members_.end()) return *why = "the ranks are on several hosts", false;
-    if (!missing_) missing_ = whatIsMissing(meeting);
+    if (!missing_) missing_ = whatIsMissing();
     *why = missing = *missing_;
     for (const GpuIntroduction& each : members_) all &= each.process == members_[0].process;
   }
   if (all) return missing.empty();
   // Each process sees something else.
-  ECCL_ASSIGN(const std::vector<std::string> said, meeting.gather(missing));
-  const auto misses = std::find_if_not(said.begin(), said.end(), saysNothing);
-  if (misses == said.end()) return true;
-  *why = format("%s: %s", meeting.describe(static_cast<int>(misses - said.begin())).c_str(), misses->c_str());
+  for (const LendBy by : kWaysToLend) {
+    ECCL_ASSIGN(const std::vector<std::string> said,
+                meeting.gather(missing.empty() ? whatIsClosed(by, meeting) : missing));
+    const auto misses = std::find_if_not(said.begin(), said.end(), saysNothing);
+    if (misses == said.end()) return rings_.lendBy(by), true;
+    *why = format("%s: %s", meeting.describe(static_cast<int>(misses - said.begin())).c_str(), misses->c_str());
+    ECCL_INFO("GPUs of these ranks do not share memory by %ss: %s", nameOf(by), why->c_str());
+  }
   return false;
 }
 
-/// Under the mutex.
-std::string Neighbourhood::whatIsMissing(const Meeting& meeting) {
+/// Why memory of other processes is not reached from this rank's GPU that way; empty: it is.
+std::string Neighbourhood::whatIsClosed(LendBy by, const Meeting& meeting) {
+  Gpu& gpu = *gpus_[static_cast<size_t>(meeting.rank)];
+  const Entered entered(gpu.driver(), gpu.context());
+  if (!entered.status().ok()) return entered.status().message();
+  for (size_t rank = 0; rank < gpus_.size(); ++rank) {
+    if (gpus_[rank] != nullptr) continue;
+    const auto other = static_cast<int>(rank);
+    const Status reached = Loans::of(gpu, by).tryDoor(
+        members_[rank].door(by), [&](const Name& name) { return meeting.fetch(other, name); });
+    if (!reached.ok())
+      return format("%s does not reach the memory of %s: %s", gpu.name().c_str(),
+                    meeting.describe(other).c_str(), reached.message().c_str());
+  }
+  return {};
+}
+
+/// In this process. Under the mutex.
+std::string Neighbourhood::whatIsMissing() {
   blocks_ = room_ = Rings::kMostStrips;
   for (const GpuIntroduction& member : members_) {
     const auto sharers = static_cast<uint32_t>(std::count_if(
@@ -136,28 +162,21 @@ std::string Neighbourhood::whatIsMissing(const Meeting& meeting) {
   if (blocks_ == 0) return "there are more ranks on a GPU than it can run blocks at once";
   for (Gpu* gpu : gpus_) {
     if (gpu == nullptr) continue;
-    std::string missing = whatIsMissing(*gpu, meeting);
+    std::string missing = whatIsMissing(*gpu);
     if (!missing.empty()) return missing;
   }
   return {};
 }
 
 /// For a rank on a GPU of this process.
-std::string Neighbourhood::whatIsMissing(Gpu& gpu, const Meeting& meeting) {
+std::string Neighbourhood::whatIsMissing(Gpu& gpu) const {
   const Entered entered(gpu.driver(), gpu.context());
   if (!entered.status().ok()) return entered.status().message();
-  for (size_t rank = 0; rank < gpus_.size(); ++rank) {
-    Gpu* const other = gpus_[rank];
+  for (Gpu* const other : gpus_) {
     int can = 1;
-    if (other == nullptr) {
-      const Status reached = Loans::of(gpu).tryDoor(members_[rank].door);
-      if (!reached.ok())
-        return format("%s does not reach the memory of %s: %s", gpu.name().c_str(),
-                      meeting.describe(static_cast<int>(rank)).c_str(), reached.message().c_str());
-    } else if (other != &gpu) {
-      const DriverCode code = gpu.driver().cuDeviceCanAccessPeer(&can, gpu.ordinal(), other->ordinal());
-      if (code != kSuccess || can == 0) return gpu.name() + " does not reach the memory of " + other->name();
-    }
+    if (other == nullptr || other == &gpu) continue;
+    const DriverCode code = gpu.driver().cuDeviceCanAccessPeer(&can, gpu.ordinal(), other->ordinal());
+    if (code != kSuccess || can == 0) return gpu.name() + " does not reach the memory of " + other->name();
   }
   // All kernels now: to load one later may have to wait for those that run.
   for (int type = 0; type < kDataTypes; ++type) {

@@ -48,8 +48,9 @@ class Neighbourhood {
   static std::shared_ptr<Neighbourhood> of(uint64_t communicator, int rank, int ranks, Gpu& gpu);
   ~Neighbourhood();
 
-  /// What the others have to know of a rank of this process. The context of its GPU is current.
-  std::string introduce(int rank);
+  /// What the others have to know of a rank of this process. `descriptors`: memory may be lent by these. The
+  /// context of its GPU is current.
+  std::string introduce(int rank, bool descriptors);
   /// Once all ranks have introduced themselves. Whether lanes run on the GPUs, the same on all ranks; else *why
   /// says why not. Collective where ranks are in several processes of one host. Error: Meeting::gather's;
   /// (remote) what a rank has said is no introduction.
@@ -103,8 +104,9 @@ class Neighbourhood {
  private:
   Neighbourhood(uint64_t communicator, int ranks);
   Status read(const Meeting& meeting);
-  std::string whatIsMissing(const Meeting& meeting);
-  std::string whatIsMissing(Gpu& gpu, const Meeting& meeting);
+  std::string whatIsMissing();
+  std::string whatIsMissing(Gpu& gpu) const;
+  std::string whatIsClosed(LendBy by, const Meeting& meeting);
   struct Page {
     std::byte* host;
     Address device;

@@ -7,7 +7,10 @@
 namespace eccl::runtime::cuda {
 
 RankState::~RankState() {
-  if (neighbours->lost()) return;
+  if (neighbours->lost()) {
+    shown.keep();
+    return;
+  }
   for (auto& [id, its] : ends) gpu.giveBack(its.memory, neighbours->blocks() * sizeof(lanes::End));
   shown.giveBack();
 }

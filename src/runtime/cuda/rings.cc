@@ -9,28 +9,50 @@ namespace {
 /// After such a wait for another rank's part of a ring it is told that it lasts.
 constexpr Duration kPatience = std::chrono::milliseconds(100);
 
+/// In such a time a rank hears that another has failed, or has left.
+constexpr Duration kNewsLimit = std::chrono::seconds(2);
+
+Status failureOf(const Meeting& meeting) {
+  const Status why = meeting.failure();
+  return why.ok() ? Status::error(eccl::Code::internal, "the communicator was aborted") : why;
+}
+
+/// For the strips of one end of a ring.
+size_t bytesOf(bool receiver, size_t strips) {
+  return strips * (receiver ? sizeof(lanes::AtReceiver) : sizeof(lanes::AtSender));
+}
+
 }  // namespace
 
 void Rings::giveBack() {
   for (auto& [id, ring] : rings_) {
     for (auto& [gpu, address, bytes] : ring.memory) gpu->giveBack(address, bytes);
     if (aborted_) continue;  // other processes may still have kernels that use the ring: it stays as it is
-    for (auto& [gpu, address] : ring.borrowed) {
+    for (auto& [gpu, by, loan] : ring.borrowed) {
       const Entered entered(gpu->driver(), gpu->context());
-      if (entered.status().ok()) Loans::of(*gpu).giveBack(address);
+      if (entered.status().ok()) Loans::of(*gpu, by).giveBack(std::move(loan));
     }
-    for (auto& [gpu, loan] : ring.lent) Loans::of(*gpu).end(loan);
+    for (auto& [gpu, loan] : ring.lent) Loans::of(*gpu, loan.ticket.by()).end(std::move(loan));
   }
   if (aborted_) return;
-  // What was offered for calls that were never made.
+  // What was offered for calls that were never made: by descriptor it is the lender's alone.
   for (auto& [id, heard] : heard_) {
     const auto& [from, to, channel, tag] = id;
     Gpu& gpu = *gpus_[static_cast<size_t>(isHere(to) ? to : from)];
     const Entered entered(gpu.driver(), gpu.context());
     if (!entered.status().ok()) continue;
     for (const Offer& offer : heard.offers) {
-      if (const auto data = Loans::of(gpu).borrow(offer.ticket); data.ok()) Loans::of(gpu).giveBack(*data);
+      if (offer.ticket.by() == LendBy::descriptor) continue;
+      Loans& loans = Loans::of(gpu, LendBy::handle);
+      if (auto loan = loans.borrow(offer.ticket, 0, nullptr); loan.ok()) loans.giveBack(loan.take());
     }
+  }
+}
+
+void Rings::keep() {
+  for (auto& [id, ring] : rings_) {
+    for (auto& [gpu, by, loan] : ring.borrowed) MappedBlock::keep(std::move(loan.mapped));
+    for (auto& [gpu, loan] : ring.lent) MappedBlock::keep(std::move(loan.mapped));
   }
 }
 
@@ -60,8 +82,7 @@ Status Rings::offer(const RingId& id, uint32_t width, int own, const Meeting& me
   const size_t have = ring.parts(receives);
   if (have >= width) return {};
   const size_t more = width - have;
-  ECCL_ASSIGN(const Loan loan,
-              Loans::of(gpu).lend(more * (receives ? sizeof(lanes::AtReceiver) : sizeof(lanes::AtSender))));
+  ECCL_ASSIGN(const Loan loan, Loans::of(gpu, by_).lend(bytesOf(receives, more)));
   ring.lent.emplace_back(&gpu, loan);
   ring.add(receives, loan.data(), more);
   meeting.tell(other, transport::ByteWriter()
@@ -109,10 +130,7 @@ Result<Rings::Offer> Rings::await(const RingId& id, int from, const Meeting& mee
       offers.pop_front();
       return offer;
     }
-    if (aborted_) {
-      const Status why = meeting.failure();
-      return why.ok() ? Status::error(eccl::Code::internal, "the communicator was aborted") : why;
-    }
+    if (aborted_) return failureOf(meeting);
     changed_.waitFor(lock, kPatience);
     const Duration waited = system_.now() - begun;
     if (waited < 2 * told) continue;
@@ -121,6 +139,20 @@ Result<Rings::Offer> Rings::await(const RingId& id, int from, const Meeting& mee
     waits(waited, from);
     lock.lock();
   }
+}
+
+/// In place of a part that could not be had. A rank that cannot be asked any more may have left in order: then
+/// all that it has sent lies here, and nobody reads what it is told. Or it has failed, as everybody is about to
+/// hear.
+Result<Address> Rings::standIn(Gpu& gpu, size_t bytes, int rank, const Meeting& meeting, const Status& why) {
+  if (why.code() == eccl::Code::device) return why;  // it was there
+  std::unique_lock lock(hearing_);
+  const TimePoint end = system_.now() + kNewsLimit;
+  while (!aborted_ && !meeting.hasLeft(rank) && system_.now() < end) changed_.waitFor(lock, kNewsLimit / 100);
+  if (aborted_) return failureOf(meeting);
+  lock.unlock();
+  if (!meeting.hasLeft(rank)) return why;
+  return gpu.take(bytes);
 }
 
 Result<std::vector<Rings::RingStrip>> Rings::ring(const RingId& id, uint32_t width, int own,
@@ -132,16 +164,24 @@ Result<std::vector<Rings::RingStrip>> Rings::ring(const RingId& id, uint32_t wid
     lock.unlock();
     ECCL_ASSIGN(const Offer offer, await(id, other, meeting, waits));
     Gpu& gpu = *gpus_[static_cast<size_t>(own)];
-    ECCL_ASSIGN(const Address data, Loans::of(gpu).borrow(offer.ticket));
+    const LendBy by = offer.ticket.by();
+    const auto fetch = [&](const Name& name) { return meeting.fetch(other, name); };
+    const size_t bytes = bytesOf(other == to, offer.strips);
+    Result<Borrowed> loan = Loans::of(gpu, by).borrow(offer.ticket, bytes, fetch);
+    Address own = 0;
+    if (!loan.ok()) { ECCL_ASSIGN(own, standIn(gpu, bytes, other, meeting, loan.status())); }
     lock.lock();
-    ring.borrowed.emplace_back(&gpu, data);
-    ring.add(other == to, data, offer.strips);
+    ring.add(other == to, loan.ok() ? loan->data() : own, offer.strips);
+    if (loan.ok())
+      ring.borrowed.emplace_back(&gpu, by, loan.take());
+    else
+      ring.memory.emplace_back(&gpu, own, bytes);
   }
   for (const bool receiver : {true, false}) {
     const size_t have = ring.parts(receiver);
     if (have >= width) continue;
     Gpu& gpu = *gpus_[static_cast<size_t>(receiver ? to : from)];
-    const size_t bytes = (width - have) * (receiver ? sizeof(lanes::AtReceiver) : sizeof(lanes::AtSender));
+    const size_t bytes = bytesOf(receiver, width - have);
     const Entered entered(gpu.driver(), gpu.context());
     ECCL_TRY(entered.status());
     ECCL_ASSIGN(const Address address, gpu.take(bytes));

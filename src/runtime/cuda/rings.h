@@ -32,6 +32,8 @@ class Rings {
   /// `gpus`: by rank; null: it is in another process. Outlives this.
   Rings(const std::vector<Gpu*>& gpus, System& system) : gpus_(gpus), system_(system), changed_(system) {}
 
+  /// How parts are lent; once, before any is.
+  void lendBy(LendBy by) { by_ = by; }
   /// Makes and tells rank `own`'s part of the first `width` strips of a ring, if the other one is elsewhere.
   /// The context of its GPU is current. Error: Loans::lend()'s.
   Status offer(const RingId& id, uint32_t width, int own, const Meeting& meeting);
@@ -52,6 +54,8 @@ class Rings {
   void abort();
   /// Once, at the end: no kernel of this process uses a ring any more.
   void giveBack();
+  /// Instead: some kernel may.
+  void keep();
 
  private:
   struct Offer {
@@ -63,7 +67,7 @@ class Rings {
     std::vector<lanes::AtSender*> senders;
     std::vector<std::tuple<Gpu*, Address, size_t>> memory;
     std::vector<std::pair<Gpu*, Loan>> lent;
-    std::vector<std::pair<Gpu*, Address>> borrowed;
+    std::vector<std::tuple<Gpu*, LendBy, Borrowed>> borrowed;
     /// Strips more of the receiver's or the sender's part, at `memory`.
     void add(bool receiver, Address memory, size_t strips);
     size_t parts(bool receiver) const { return receiver ? receivers.size() : senders.size(); }
@@ -74,10 +78,12 @@ class Rings {
   };
 
   bool isHere(int rank) const { return gpus_[static_cast<size_t>(rank)] != nullptr; }
+  Result<Address> standIn(Gpu& gpu, size_t bytes, int rank, const Meeting& meeting, const Status& why);
   Result<Offer> await(const RingId& id, int from, const Meeting& meeting, const Waits& waits);
 
   const std::vector<Gpu*>& gpus_;
   System& system_;
+  LendBy by_ = LendBy::handle;
   std::mutex mutex_;
   std::map<RingId, Ring> rings_;
   std::mutex hearing_;  // of the following; never held while the driver is asked

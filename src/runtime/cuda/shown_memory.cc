@@ -9,7 +9,19 @@
 namespace eccl::runtime::cuda {
 namespace {
 
-constexpr uint64_t kMostBytes = uint64_t{1} << lanes::Shown::kOffsetBits;
+constexpr size_t kOur = offsetof(lanes::Shown, our), kTheir = offsetof(lanes::Shown, their);
+static_assert(kPage == size_t{1} << lanes::Shown::kPageBits);
+
+std::string saying(Said what, uint32_t number) {
+  return transport::ByteWriter().put(what).put(number).take();
+}
+
+Status makesNoSense(int rank) {
+  return Status::error(eccl::Code::remote,
+                       "rank %d sent a message about memory that it shows, and it makes no sense: is another "
+                       "version of ECCL there?",
+                       rank);
+}
 
 }  // namespace
 
@@ -26,14 +38,23 @@ Result<const lanes::Shown*> ShownMemory::table(int rank) {
 
 void ShownMemory::giveBack() {
   for (auto& [rank, peer] : peers_) gpu_.giveBack(peer.table, sizeof(lanes::Shown));
+  peers_.clear();
 }
 
-// The table has the block at once, and counts it when the other rank has opened it.
+void ShownMemory::keep() {
+  for (auto& [rank, peer] : peers_)
+    for (Theirs& block : peer.theirs) MappedBlock::keep(std::move(block.mapped));
+}
+
 Status ShownMemory::show(int rank, const UserMemory::Block& block, const Meeting& meeting) {
   ECCL_ASSIGN(Peer* const its, peer(rank));
-  const uint64_t number = its->ours.size();
-  const bool known = std::find(its->ours.begin(), its->ours.end(), block.begin) != its->ours.end();
-  if (known || !its->shows || number == lanes::Shown::kMost || block.bytes > kMostBytes) return {};
+  const auto isKnown = [&](const Ours& each) {
+    return (each.state == Ours::shown || each.state == Ours::opened) && each.block.begin == block.begin;
+  };
+  if (!its->shows || block.bytes > lanes::Shown::kMostBytes || std::ranges::any_of(its->ours, isKnown))
+    return {};
+  const auto free = std::ranges::find(its->ours, Ours::none, &Ours::state);
+  if (free == its->ours.end()) return {};
   const Result<Ticket> ticket = UserMemory::of(gpu_).lend(block);
   if (!ticket.ok()) {
     its->shows = false;
@@ -41,97 +62,138 @@ Status ShownMemory::show(int rank, const UserMemory::Block& block, const Meeting
               ticket.status().message().c_str());
     return {};
   }
-  const Address entry = its->table + offsetof(lanes::Shown, our) + number * sizeof(lanes::Shown::Block);
-  gpu_.note(entry + offsetof(lanes::Shown::Block, begin), block.begin);
-  gpu_.note(entry + offsetof(lanes::Shown::Block, bytes), block.bytes);
-  its->ours.push_back(block.begin);
-  const auto bytes = static_cast<uint64_t>(block.bytes);
-  meeting.tell(rank, transport::ByteWriter().put(Said::shown).put(bytes).put(*ticket).take());
+  *free = {Ours::shown, block};
+  const auto number = static_cast<uint32_t>(free - its->ours.begin());
+  meeting.tell(rank, transport::ByteWriter()
+                         .put(Said::shown)
+                         .put(number)
+                         .put(static_cast<uint64_t>(block.bytes))
+                         .put(*ticket)
+                         .take());
+  return {};
+}
+
+/// Their addresses are nobody else's until kernels have forgotten them.
+Status ShownMemory::takeBack(const Meeting& meeting) {
+  const uint64_t frees = UserMemory::of(gpu_).frees();
+  if (frees == frees_) return {};
+  frees_ = frees;
+  for (auto& [rank, peer] : peers_) {
+    for (uint32_t number = 0; number < kMost; ++number) {
+      Ours& ours = peer.ours[number];
+      if (ours.block.mapped == nullptr || ours.block.mapped->isMapped()) continue;
+      constexpr uint64_t kNone = 0;
+      if (ours.state == Ours::opened) ECCL_TRY(gpu_.upload(peer.entry(kOur, number), &kNone, sizeof kNone));
+      ours = {Ours::taken, {}};
+      meeting.tell(rank, saying(Said::taken, number));
+    }
+  }
   return {};
 }
 
 Status ShownMemory::hear(int from, std::string_view message) {
   transport::ByteReader reader(message);
-  Heard heard{from, reader.get<Said>(), 0, {}, 0};
-  bool valid = false;
+  Heard heard{from, reader.get<Said>(), reader.get<uint32_t>(), 0, {}};
+  bool valid = heard.what > Said::ring && heard.what <= Said::closed && heard.number < kMost;
   if (heard.what == Said::shown) {
     heard.bytes = reader.get<uint64_t>();
     heard.ticket = reader.get<Ticket>();
-    valid = heard.bytes > 0 && heard.bytes <= kMostBytes;
-  } else if (heard.what == Said::opened) {
-    heard.blocks = reader.get<uint64_t>();
-    valid = heard.blocks > 0 && heard.blocks <= lanes::Shown::kMost;
+    valid &= heard.bytes > 0 && heard.bytes % kPage == 0 && heard.bytes <= lanes::Shown::kMostBytes;
   }
   std::lock_guard lock(hearing_);
-  if (!valid || !reader.finished() || ++told_[from] > 2 * lanes::Shown::kMost)
-    return Status::error(
-        eccl::Code::remote,
-        "rank %d sent a message about memory that it shows, and it makes no sense: is another version of ECCL "
-        "there?",
-        from);
+  // Of each block of theirs two that are not answered yet, and two answers for each of ours.
+  if (!valid || !reader.finished() || ++waiting_[from] > 4 * kMost) return makesNoSense(from);
   heard_.push_back(heard);
   any_.store(true, std::memory_order_release);
   return {};
 }
 
 Status ShownMemory::goOn(const Meeting& meeting) {
+  ECCL_TRY(takeBack(meeting));
   if (!any_.load(std::memory_order_acquire)) return {};
   std::vector<Heard> heard;
   {
     std::lock_guard lock(hearing_);
     heard.swap(heard_);
+    waiting_.clear();
     any_.store(false, std::memory_order_release);
   }
-  for (const Heard& each : heard) ECCL_TRY(each.what == Said::shown ? open(each, meeting) : opened(each));
+  for (const Heard& each : heard) ECCL_TRY(goOn(each, meeting));
   return {};
 }
 
+Status ShownMemory::goOn(const Heard& heard, const Meeting& meeting) {
+  ECCL_ASSIGN(Peer* const its, peer(heard.from));
+  Ours& ours = its->ours[heard.number];
+  Theirs& theirs = its->theirs[heard.number];
+  switch (heard.what) {
+    case Said::shown:
+      if (theirs.state != Theirs::none) return makesNoSense(heard.from);
+      return open(*its, heard, meeting);
+    case Said::taken:
+      if (theirs.state == Theirs::none) return makesNoSense(heard.from);
+      ECCL_TRY(close(*its, heard.number));
+      meeting.tell(heard.from, saying(Said::closed, heard.number));
+      return {};
+    case Said::opened:
+      if (ours.state == Ours::none || ours.state == Ours::opened) return makesNoSense(heard.from);
+      if (ours.state == Ours::taken) return {};  // it has been freed meanwhile
+      ours.state = Ours::opened;
+      nowOpened(*its, heard.number);
+      return {};
+    default:  // closed
+      if (ours.state != Ours::taken) return makesNoSense(heard.from);
+      ours.state = Ours::none;
+      return {};
+  }
+}
+
 /// Where this GPU finds another rank's block, which is as large as that says.
-Result<UserMemory::Block> ShownMemory::find(const Heard& shown) const {
-  ECCL_ASSIGN(const Address address, Loans::of(gpu_).reach(shown.ticket));
-  Address begin = 0;
-  size_t bytes = 0;
-  ECCL_TRY(gpu_.driver().check(gpu_.driver().cuMemGetAddressRange(&begin, &bytes, address),
-                               "cuMemGetAddressRange", "of another process's memory on %s",
-                               gpu_.name().c_str()));
-  if (address - begin > bytes || shown.bytes > bytes - (address - begin))
-    return Status::error(eccl::Code::remote, "it has %zu bytes, and is said to have %llu", bytes,
-                         static_cast<unsigned long long>(shown.bytes));
-  return UserMemory::Block{address, static_cast<size_t>(shown.bytes)};
+Result<UserMemory::Block> ShownMemory::find(const Heard& shown, const Meeting& meeting) const {
+  if (!meeting.showsMemory) return Status::error(eccl::Code::invalidUsage, "ECCL_P2P_DISABLE is set");
+  const auto fetch = [&](const Name& name) { return meeting.fetch(shown.from, name); };
+  ECCL_ASSIGN(Borrowed found, Loans::of(gpu_, shown.ticket.by()).reach(shown.ticket, shown.bytes, fetch));
+  if (found.memory % kPage != 0)
+    return Status::error(eccl::Code::system, "it does not begin where a page of the driver's does");
+  return UserMemory::Block{found.memory, static_cast<size_t>(shown.bytes), std::move(found.mapped)};
 }
 
 /// Where a block cannot be opened messages go by slots, as before. It is in the table before the other rank may
 /// refer to it.
-Status ShownMemory::open(const Heard& shown, const Meeting& meeting) {
-  ECCL_ASSIGN(Peer* const its, peer(shown.from));
-  if (its->refused || its->theirs == lanes::Shown::kMost) return {};
-  const Result<UserMemory::Block> block =
-      meeting.showsMemory ? find(shown) : Status::error(eccl::Code::invalidUsage, "ECCL_P2P_DISABLE is set");
+Status ShownMemory::open(Peer& peer, const Heard& shown, const Meeting& meeting) {
+  Theirs& theirs = peer.theirs[shown.number];
+  theirs.state = Theirs::refused;
+  if (peer.refused) return {};
+  const Result<UserMemory::Block> block = find(shown, meeting);
   if (!block.ok()) {
-    its->refused = true;
+    peer.refused = block.status().code() != eccl::Code::invalidArgument;  // that one has been freed meanwhile
     ECCL_INFO("messages from %s to %s go by slots: %s", meeting.describe(shown.from).c_str(),
               gpu_.name().c_str(), block.status().message().c_str());
     return {};
   }
-  const lanes::Shown::Block entry{block->begin, block->bytes};
-  const Address at = its->table + offsetof(lanes::Shown, their) + its->theirs * sizeof entry;
-  const uint64_t blocks = ++its->theirs;
-  ECCL_TRY(gpu_.upload(at, &entry, sizeof entry));
-  ECCL_TRY(gpu_.upload(its->table + offsetof(lanes::Shown, theirs), &blocks, sizeof blocks));
-  meeting.tell(shown.from, transport::ByteWriter().put(Said::opened).put(blocks).take());
+  theirs = {Theirs::opened, block->mapped};
+  const uint64_t entry = lanes::Shown::block(block->begin, block->bytes), any = 1;
+  ECCL_TRY(gpu_.upload(peer.entry(kTheir, shown.number), &entry, sizeof entry));
+  ECCL_TRY(gpu_.upload(peer.table + offsetof(lanes::Shown, theirs), &any, sizeof any));
+  meeting.tell(shown.from, saying(Said::opened, shown.number));
   return {};
 }
 
-Status ShownMemory::opened(const Heard& heard) {
-  ECCL_ASSIGN(const Peer* const its, peer(heard.from));
-  if (heard.blocks > its->ours.size())
-    return Status::error(eccl::Code::remote,
-                         "rank %d says that it has opened memory that it was not shown: is another version of "
-                         "ECCL there?",
-                         heard.from);
-  written_.store(true, std::memory_order_relaxed);
-  gpu_.note(its->table + offsetof(lanes::Shown, ours), heard.blocks);
+/// No message that is under way refers to it: the other rank's user has freed it.
+Status ShownMemory::close(Peer& peer, uint32_t number) {
+  constexpr uint64_t kNone = 0;
+  Theirs& theirs = peer.theirs[number];
+  if (theirs.state == Theirs::opened) ECCL_TRY(gpu_.upload(peer.entry(kTheir, number), &kNone, sizeof kNone));
+  theirs = {};
   return {};
+}
+
+void ShownMemory::nowOpened(Peer& peer, uint32_t number) {
+  written_.store(true, std::memory_order_relaxed);
+  peer.most = std::max(peer.most, number + 1);
+  const UserMemory::Block& block = peer.ours[number].block;
+  gpu_.note(peer.entry(kOur, number), lanes::Shown::block(block.begin, block.bytes));
+  gpu_.note(peer.table + offsetof(lanes::Shown, ours), peer.most);
 }
 
 }  // namespace eccl::runtime::cuda

@@ -1,5 +1,7 @@
 #include "runtime/cuda/user_memory.h"
 
+#include "runtime/cuda/handle_loans.h"
+
 namespace eccl::runtime::cuda {
 namespace {
 
@@ -17,18 +19,19 @@ Address UserMemory::takeFree(size_t least, size_t most) {
   const auto at = free_.lower_bound(least);
   if (at == free_.end() || at->first > most) return 0;
   const Address address = at->second;
-  blocks_[address] = at->first;
+  blocks_[address] = {at->first, nullptr};
   free_.erase(at);
   return address;
 }
 
 // The driver is asked without the lock, which calls take: it may wait for a stream that waits for a call.
-Result<Address> UserMemory::allocate(size_t bytes) {
-  const bool shared = bytes >= kLeastShared && bytes < SIZE_MAX / 2;
-  if (shared) bytes = Loans::pages(bytes);
-  if (const Address address = shared ? takeFree(bytes, 2 * bytes) : 0; address != 0) return address;
+Result<Address> UserMemory::allocate(size_t bytes, LendBy by) {
   const Entered entered(gpu_.driver(), gpu_.context());
   ECCL_TRY(entered.status());
+  const bool shared = bytes >= kLeastShared && bytes < SIZE_MAX / 2;
+  if (shared && by == LendBy::descriptor && gpu_.mappedMemory()) return allocateMapped(bytes);
+  if (shared) bytes = inPages(bytes);
+  if (const Address address = shared ? takeFree(bytes, 2 * bytes) : 0; address != 0) return address;
   Address address = 0;
   const DriverCode code = gpu_.driver().cuMemAlloc(&address, bytes);
   if (code == kOutOfMemory) address = takeFree(bytes, SIZE_MAX);
@@ -36,18 +39,32 @@ Result<Address> UserMemory::allocate(size_t bytes) {
     ECCL_TRY(gpu_.driver().check(code, "cuMemAlloc", "of %zu bytes on %s", bytes, gpu_.name().c_str()));
   if (code != kSuccess || !shared) return address;
   std::lock_guard lock(mutex_);
-  blocks_[address] = bytes;
+  blocks_[address] = {bytes, nullptr};
+  return address;
+}
+
+Result<Address> UserMemory::allocateMapped(size_t bytes) {
+  ECCL_ASSIGN(std::shared_ptr<MappedBlock> block, MappedBlock::make(gpu_, bytes));
+  std::lock_guard lock(mutex_);
+  const Address address = block->begin();
+  blocks_[address] = {block->bytes(), std::move(block)};
   return address;
 }
 
 Status UserMemory::free(Address address) {
-  {
-    std::lock_guard lock(mutex_);
-    const auto block = blocks_.extract(address);
-    if (block && lent_.count(address) != 0) return free_.emplace(block.mapped(), address), Status();
-  }
   const Entered entered(gpu_.driver(), gpu_.context());
   ECCL_TRY(entered.status());
+  {
+    std::unique_lock lock(mutex_);
+    const auto block = blocks_.extract(address);
+    if (block && block.mapped().mapped != nullptr) {
+      lock.unlock();
+      block.mapped().mapped->unmap();
+      ++frees_;
+      return {};
+    }
+    if (block && lent_.count(address) != 0) return free_.emplace(block.mapped().bytes, address), Status();
+  }
   return gpu_.driver().check(gpu_.driver().cuMemFree(address), "cuMemFree", "on %s", gpu_.name().c_str());
 }
 
@@ -55,18 +72,26 @@ std::optional<UserMemory::Block> UserMemory::find(Address address) {
   std::lock_guard lock(mutex_);
   const auto after = blocks_.upper_bound(address);
   if (after == blocks_.begin()) return std::nullopt;
-  const auto& [begin, bytes] = *std::prev(after);
-  if (address - begin >= bytes) return std::nullopt;
-  return Block{begin, bytes};
+  const auto& [begin, block] = *std::prev(after);
+  if (address - begin >= block.bytes) return std::nullopt;
+  return Block{begin, block.bytes, block.mapped};
 }
 
 Result<Ticket> UserMemory::lend(const Block& block) {
+  if (block.mapped != nullptr) {
+    Ticket ticket;
+    ticket.lender = thisProcess();
+    ECCL_ASSIGN(ticket.block, block.mapped->share());
+    return ticket;
+  }
+  if (block.begin % kPage != 0)
+    return Status::error(eccl::Code::system, "its block does not begin where a page of the driver's does");
   bool isNew;
   {
     std::lock_guard lock(mutex_);
     isNew = lent_.insert(block.begin).second;  // first: it is not freed any more
   }
-  Result<Ticket> ticket = Loans::of(gpu_).ticketOf(block.begin);
+  Result<Ticket> ticket = HandleLoans::of(gpu_).ticketOf(block.begin);
   if (!ticket.ok() && isNew) {
     std::lock_guard lock(mutex_);
     lent_.erase(block.begin);

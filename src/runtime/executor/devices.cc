@@ -27,16 +27,16 @@ const Result<const ExecutorEntry*>& cudaModule() {
   return *opened;
 }
 
-Result<ExecutorKind> cudaKind(int device) {
+Result<ExecutorKind> cudaKind(int device, bool descriptors) {
   const auto& module = cudaModule();
   if (!module.ok()) return module.status();
-  return (*module)->find(device);
+  return (*module)->find(device, descriptors);
 }
 
 /// As chooseDevice(). *missing: why it is host although ECCL_DEVICE=auto.
 Result<std::optional<ExecutorKind>> choose(const Settings& settings, int device, Status* missing) {
   if (settings.device.empty() || settings.device == "host") return std::optional<ExecutorKind>();
-  Result<ExecutorKind> cuda = cudaKind(device);
+  Result<ExecutorKind> cuda = cudaKind(device, settings.cuMem);
   if (cuda.ok()) return std::optional<ExecutorKind>(*std::move(cuda));
   *missing = cuda.status();
   if (settings.device == "cuda")

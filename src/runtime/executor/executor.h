@@ -25,6 +25,7 @@
 #include "base/status.h"
 #include "kernels/reduce.h"
 #include "program/interpreter.h"
+#include "transport/net/fd.h"
 
 namespace eccl::runtime {
 
@@ -82,6 +83,11 @@ struct Meeting {
   std::function<Result<std::vector<std::string>>(std::string_view mine)> gather;
   /// Sends to Executor::hear() of another rank, in order. Any thread; waits for nothing.
   std::function<void(int rank, std::string_view message)> tell;
+  /// What Executor::descriptorOf() of another rank of this host gives. Waits for its service thread, some
+  /// seconds at most. Error: it cannot be had.
+  std::function<Result<transport::Fd>(int rank, const transport::DescriptorName& name)> fetch;
+  /// Whether that rank, which cannot be reached, has left in order.
+  std::function<bool(int rank)> hasLeft;
   /// A call that the engine does not know yet has waited so long for something that a rank has to say: whoever
   /// looks after stalls looks into it. By the thread that waits, without locks.
   std::function<void(Work& work, Duration waited, int rank)> waits;
@@ -106,9 +112,9 @@ class StreamGate {
 /// Owner: the communicator's engine, shared with the scratch memory that came from it. It outlives its Runs.
 ///
 /// Threads: holds(), admit(), place(), streamOf(), carries(), allocate(), release(), announce(), mayWait(),
-/// enter(), read() and fail() any; introduce() and meet() the one that makes the communicator; hear() the
-/// service thread; the rest belongs to the driver, one thread at a time. None of them waits, where it does not
-/// say so. An executor may have threads of its own; they ring the bell.
+/// enter(), read() and fail() any; introduce() and meet() the one that makes the communicator; hear() and
+/// descriptorOf() the service thread; the rest belongs to the driver, one thread at a time. None of them waits,
+/// where it does not say so. An executor may have threads of its own; they ring the bell.
 ///
 /// Order: moves of one lane have their effect in the order in which they were submitted, as in a CUDA stream,
 /// so one may read what the one before writes. Moves of different lanes and Runs have none: a lane waits for a
@@ -156,6 +162,11 @@ class Executor : public std::enable_shared_from_this<Executor> {
   /// What the executor of another rank has told. Its bytes are checked. By the service thread; waits for
   /// nothing, nor for a driver. Error (remote): they are no message.
   virtual Status hear(int /*rank*/, std::string_view /*message*/) { return {}; }
+  /// A descriptor of this process's memory that another rank was told the name of; the caller's. By the service
+  /// thread; waits for nothing, nor for a driver. Error (invalidArgument): there is none of that name.
+  virtual Result<transport::Fd> descriptorOf(const transport::DescriptorName& /*name*/) {
+    return Status::error(Code::invalidArgument, "it has no such memory");
+  }
   /// The communicator has failed: no call waits for other ranks any longer. Any thread; waits for nothing.
   virtual void fail() {}
   /// Calls visit(connection) for each that a carried Run has waited for long, an index of its Program's.

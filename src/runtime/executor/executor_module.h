@@ -10,8 +10,9 @@ namespace eccl::runtime {
 /// What a module brings. Static, and constant.
 struct ExecutorEntry {
   /// The kind of communicator for `device`, or for the one that is current in this thread if that is negative.
+  /// `descriptors`: its memory may be shared between processes by these.
   /// Error: there is no such device, or no driver for it; the sentence says what to do. Not logged. Any thread.
-  Result<ExecutorKind> (*find)(int device);
+  Result<ExecutorKind> (*find)(int device, bool descriptors);
   /// A line for each device, for people.
   std::vector<std::string> (*describe)();
 };

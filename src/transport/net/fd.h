@@ -1,11 +1,15 @@
 // A file descriptor with an owner.
 #pragma once
 
+#include <array>
 #include <utility>
 
 #include "base/system.h"
 
 namespace eccl::transport {
+
+/// By what one process asks another for a descriptor. Random: nobody has the same, and nobody guesses it.
+using DescriptorName = std::array<char, 16>;
 
 /// Owns one descriptor of a System and closes it. Empty by default and after a move. Whoever creates the
 /// descriptor opens it close-on-exec, so that a program started by the application never keeps a rank's

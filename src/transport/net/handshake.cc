@@ -41,7 +41,7 @@ std::string_view coveredBy(uint16_t encrypts) {
 }
 
 bool known(Purpose purpose) {
-  return purpose >= Purpose::rendezvous && purpose <= Purpose::data;
+  return purpose >= Purpose::rendezvous && purpose <= Purpose::memory;
 }
 
 template <class T>
@@ -65,6 +65,8 @@ const char* nameOf(Purpose purpose) {
       return "control";
     case Purpose::data:
       return "data";
+    case Purpose::memory:
+      return "memory";
   }
   return "unknown";
 }

@@ -17,7 +17,7 @@ inline constexpr uint32_t kWireMagic = 0x4c434345;  // "ECCL"
 inline constexpr uint16_t kWireVersion = 3;
 
 /// What a connection is for.
-enum class Purpose : uint8_t { rendezvous = 1, control = 2, data = 3 };
+enum class Purpose : uint8_t { rendezvous = 1, control = 2, data = 3, memory = 4 };
 /// A static text; "unknown" for a value that is none.
 const char* nameOf(Purpose purpose);
 

@@ -102,12 +102,11 @@ class BlockMessages : protected BlockView<Block> {
   ECCL_DEVICE static uint64_t sayWhere(const End& end, const std::byte* at, uint64_t length) {
     const auto address = reinterpret_cast<uint64_t>(at);
     if (end.near) return address;
-    if (end.shown == nullptr || loadRelaxed(&end.shown->ours) == 0) return 0;
-    const uint64_t blocks = acquire(&end.shown->ours, false);
+    const uint64_t blocks = end.shown == nullptr ? 0 : loadRelaxed(&end.shown->ours);
     for (uint64_t b = 0; b < blocks; ++b) {
-      const Shown::Block& block = end.shown->our[b];
-      const uint64_t offset = address - block.begin;
-      if (offset < block.bytes && length <= block.bytes - offset) return Shown::at(b, offset);
+      const uint64_t block = loadRelaxed(&end.shown->our[b]);
+      const uint64_t offset = address - Shown::begin(block), bytes = Shown::bytes(block);
+      if (offset < bytes && length <= bytes - offset) return Shown::at(b, offset);
     }
     return 0;
   }
@@ -116,10 +115,11 @@ class BlockMessages : protected BlockView<Block> {
     if (end.near) return reinterpret_cast<std::byte*>(said);
     const uint64_t number = (said >> Shown::kOffsetBits) - 1;  // of 0: no block has it
     const uint64_t offset = said & ((uint64_t{1} << Shown::kOffsetBits) - 1);
-    if (end.shown == nullptr || number >= acquire(&end.shown->theirs, false)) return nullptr;
-    const Shown::Block& block = end.shown->their[number];
-    if (offset > block.bytes || length > block.bytes - offset) return nullptr;
-    return reinterpret_cast<std::byte*>(block.begin + offset);
+    if (end.shown == nullptr || number >= Shown::kMost) return nullptr;
+    // The mapping was there before the word, and the word before the other end was told that it may say this.
+    const uint64_t block = loadRelaxed(&end.shown->their[number]);
+    if (offset > Shown::bytes(block) || length > Shown::bytes(block) - offset || block == 0) return nullptr;
+    return reinterpret_cast<std::byte*>(Shown::begin(block) + offset);
   }
   ECCL_DEVICE static bool mayTell(const End& end, const Move& move, uint64_t length) {
     return (end.near || end.shown != nullptr) && length >= kDirectBytes && move.pieces == 1;

@@ -46,17 +46,28 @@ struct alignas(32) Place {
 /// Memory of ecclMemAlloc that two processes reach, as one rank's kernels know it that have messages with a
 /// rank of the other process. What one of them says of it is a number of a block and an offset (Shown::at()),
 /// as each has it at addresses of its own; between ranks of one process it is the address.
+///
+/// A block is one word, written and read at once: it comes and goes while kernels run. 0: there is none. Both
+/// its begin and its length are multiples of a page.
 struct Shown {
-  struct Block {
-    uint64_t begin, bytes;
-  };
   static constexpr uint32_t kMost = 32;  // blocks
-  uint64_t ours, theirs;                 // so many are there, written after the blocks
-  Block our[kMost], their[kMost];        // that the other one has opened; that it has shown
+  uint64_t ours;                         // of `our` no more than so many have been there
+  uint64_t theirs;                       // 0: none of `their` has
+  uint64_t our[kMost];                   // that the other one has opened
+  uint64_t their[kMost];                 // that it has shown
 
+  static constexpr int kPageBits = 21, kPagesBits = 24;
+  static constexpr uint64_t kMostBytes = ((uint64_t{1} << kPagesBits) - 1) << kPageBits;
+  ECCL_DEVICE static uint64_t block(uint64_t begin, uint64_t bytes) {
+    return begin >> kPageBits << kPagesBits | bytes >> kPageBits;
+  }
+  ECCL_DEVICE static uint64_t begin(uint64_t block) { return block >> kPagesBits << kPageBits; }
+  ECCL_DEVICE static uint64_t bytes(uint64_t block) {
+    return (block & ((uint64_t{1} << kPagesBits) - 1)) << kPageBits;
+  }
   static constexpr uint32_t kOffsetBits = 48;
-  ECCL_DEVICE static uint64_t at(uint64_t block, uint64_t offset) {
-    return (block + 1) << kOffsetBits | offset;
+  ECCL_DEVICE static uint64_t at(uint64_t number, uint64_t offset) {
+    return (number + 1) << kOffsetBits | offset;
   }
 };
 
