@@ -26,7 +26,8 @@ constexpr Row kRows[] = {
       "0: calls on GPUs are always staged through the host, also where GPUs reach each other's memory."},
      &Settings::cudaLanes},
     {{"CUMEM_ENABLE", "NCCL_CUMEM_ENABLE", false, "0|1",
-      "0: processes share memory of GPUs by CUDA's IPC handles alone; 1: by descriptors where they can."},
+      "0: memory of GPUs is lent to other processes by CUDA's IPC handles alone; 1: by descriptors, if all "
+      "can."},
      &Settings::cuMem},
     {{"DEVICE", nullptr, false, "host|cuda|auto",
       "Whose memory and streams calls take; auto: cuda if there is a usable GPU; host if not set."},

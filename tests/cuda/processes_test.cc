@@ -106,7 +106,8 @@ TEST_F(LaneProcesses, SendsAndGroupsInEveryOrder) {
   });
 }
 
-// What one communicator has lent is lent again by the next ones; children of a split have rings of their own.
+// What one communicator has lent is given back, or lent again by the next ones; children of a split have rings
+// of their own.
 TEST_F(LaneProcesses, MemoryIsTakenOnce) {
   for (const char* descriptors : {"1", "0"})
     inProcesses(2, [&](Process& process) {
@@ -131,7 +132,7 @@ TEST_F(LaneProcesses, MemoryIsTakenOnce) {
           EXPECT_EQ(ecclCommDestroy(child), ecclSuccess);
         });
         if (!Cuda::get().emulated()) continue;
-        // The borrower may give back a little later than the lender ends.
+        // By handle the borrower may give back a little later than the lender ends.
         const int64_t now = Cuda::get().control->deviceBytes;
         if (time == 3) taken = now;
         if (time > 3) { EXPECT_LE(now, taken + taken / 2); }
@@ -248,26 +249,43 @@ TEST_F(LaneProcesses, CallsOfTwoCommunicatorsInTwoOrders) {
   }
 }
 
-// CUDA closes what another process has lent only when no stream of this one waits. So it stays open, for the
-// next communicator.
+// CUDA closes what another process has lent by handle only when no stream of this one waits. So it stays open,
+// for the next communicator. What is mapped it unmaps.
 TEST_F(LaneProcesses, CommunicatorsComeAndGoWhileAStreamWaits) {
-  inProcesses(
-      2,
-      [](Process& process) {
-        const DeviceStream stream, other;
-        const DeviceBuffer<int> data(numbers(1));
-        HostWord held;
-        for (int time = 0; time < 3; ++time) {
-          Ranks ranks(&process, 2, "lanes");
-          EXPECT_EQ(sum(ranks.comm(process.number), data, stream), ecclSuccess);
-          stream.synchronize();
-          EXPECT_EQ(data.read(), numbers(2 << time));
-          if (time == 0) held.heldBackBy(other.native());
-        }
-        held.release();
-        other.synchronize();
-      },
-      {}, 30);
+  for (const char* descriptors : {"1", "0"})
+    inProcesses(
+        2,
+        [&](Process& process) {
+          setenv("ECCL_CUMEM_ENABLE", descriptors, 1);
+          const DeviceStream stream, other;
+          const DeviceBuffer<int> data(numbers(1));
+          HostWord held;
+          for (int time = 0; time < 3; ++time) {
+            Ranks ranks(&process, 2, "lanes");
+            EXPECT_EQ(sum(ranks.comm(process.number), data, stream), ecclSuccess);
+            stream.synchronize();
+            EXPECT_EQ(data.read(), numbers(2 << time));
+            if (time == 0) held.heldBackBy(other.native());
+          }
+          held.release();
+          other.synchronize();
+        },
+        {}, 30);
+}
+
+// In the mode that forbids what is unsafe to all threads.
+TEST_F(LaneProcesses, ACommunicatorMayEndWhileAnotherThreadCaptures) {
+  inProcesses(2, [](Process& process) {
+    const DeviceStream stream;
+    const DeviceBuffer<int> data(numbers(1));
+    auto ranks = std::make_unique<Ranks>(&process, 2, "lanes");
+    EXPECT_EQ(sum(ranks->comm(process.number), data, stream), ecclSuccess);
+    stream.synchronize();
+    const auto end = [&] { std::thread([&] { ranks.reset(); }).join(); };
+    const test::DeviceGraph graph(stream, end, test::DeviceGraph::kGlobal, true);
+    EXPECT_EQ(graph.captured(), test::cu::kSuccess);
+    process.meet();
+  });
 }
 
 // More calls than a stream has room for, which holds up all that is asked of the driver, are made before the
@@ -379,21 +397,58 @@ TEST_F(LaneProcesses, ASenderMayLeaveBeforeTheFirstRecv) {
     });
 }
 
+// Nobody is there to take it.
+TEST_F(LaneProcesses, ASendToARankThatHasLeftFails) {
+  inProcesses(3, [](Process& process) {
+    Ranks ranks(&process, 3, "lanes");
+    ecclComm_t& comm = ranks.comm(process.number);
+    const DeviceStream stream;
+    const DeviceBuffer<int> data({7, 8});
+    const auto send = [&](int to) {
+      return ecclSend(data.data(), 2, ecclInt32, to, comm, asStream(stream.native()));
+    };
+    const auto receive = [&](int from) {
+      EXPECT_EQ(ecclRecv(data.data(), 2, ecclInt32, from, comm, asStream(stream.native())), ecclSuccess);
+      stream.synchronize();
+    };
+    // Each has offered its parts of all rings by then.
+    if (process.number == 0) { EXPECT_EQ(send(2), ecclSuccess); }
+    if (process.number == 2) receive(0);
+    if (process.number == 0) { EXPECT_EQ(send(1), ecclSuccess); }
+    if (process.number == 1) receive(0);
+    stream.synchronize();
+    if (process.number == 2) {
+      EXPECT_EQ(ecclCommDestroy(comm), ecclSuccess);
+      comm = nullptr;
+    }
+    process.meet();
+    if (process.number == 1) {
+      if (send(2) == ecclSuccess) expectFailed(comm, "rank 2", 15);
+      EXPECT_THAT(ecclGetLastError(comm), HasSubstr("has left the communicator"));
+    }
+    process.meet();
+  });
+}
+
 // Each call into the driver that a first call makes fails once in the one process. Both say so.
 TEST_F(LaneProcesses, EachCallIntoTheDriverMayFail) {
   constexpr int kStep = kSanitized ? 7 : 1;
-  inProcesses(2, [](Process& process) {
+  auto* const over = static_cast<std::atomic<bool>*>(
+      mmap(nullptr, sizeof(std::atomic<bool>), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+  inProcesses(2, [&](Process& process) {
     auto* const control = Cuda::get().control;
     if (control == nullptr) return;
     int failed = 0;
-    for (int number = 0; number < 60; number += kStep) {
+    for (int number = 0; !*over; number += kStep) {
       Ranks ranks(&process, 2, "lanes");
       const ecclComm_t comm = ranks.comm(process.number);
       const DeviceStream stream;
       const DeviceBuffer<int> data(numbers(1));
       process.meet();  // else the one fails while the other one is not through with its init
-      if (process.number == 0) control->failAt = control->calls + number;
+      const int64_t which = control->calls + number;
+      if (process.number == 0) control->failAt = which;
       ecclResult_t result = sum(comm, data, stream);
+      if (process.number == 0) *over = control->calls <= which;
       control->failAt = cuda_emulation::Control::kNever;
       stream.synchronize();
       if (result == ecclSuccess) ecclCommGetAsyncError(comm, &result);
@@ -403,9 +458,11 @@ TEST_F(LaneProcesses, EachCallIntoTheDriverMayFail) {
         ++failed;
         EXPECT_THAT(ecclGetLastError(comm), HasSubstr("CUDA_ERROR_ILLEGAL_ADDRESS")) << number;
       }
+      process.meet();
     }
     EXPECT_GT(failed, 10 / kStep);
   });
+  munmap(over, sizeof(std::atomic<bool>));
 }
 
 }  // namespace

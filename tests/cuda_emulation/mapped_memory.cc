@@ -41,6 +41,7 @@ bool inPages(size_t bytes) {
 
 DriverCode cuMemGetAllocationGranularity(size_t* bytes, const MemoryProperties* its, int) {
   BEGIN();
+  WAITS();
   NEED(its->type == kPinnedMemory && its->location.type == kOnDevice, kInvalidValue, "memory of another kind");
   *bytes = kGranularity;
   return kSuccess;
@@ -48,6 +49,7 @@ DriverCode cuMemGetAllocationGranularity(size_t* bytes, const MemoryProperties* 
 
 DriverCode cuMemCreate(MemoryHandle* handle, size_t bytes, const MemoryProperties* its, uint64_t flags) {
   BEGIN();
+  WAITS();
   NEED(its->type == kPinnedMemory && its->location.type == kOnDevice && its->handleTypes == kByDescriptor &&
            flags == 0,
        kInvalidValue, "memory of another kind");
@@ -60,6 +62,7 @@ DriverCode cuMemCreate(MemoryHandle* handle, size_t bytes, const MemoryPropertie
 
 DriverCode cuMemRelease(MemoryHandle handle) {
   BEGIN();
+  WAITS();
   const auto found = created().find(handle);
   NEED(found != created().end(), kInvalidValue, "cuMemRelease of no memory, or twice");
   close(found->second.fd);
@@ -70,6 +73,7 @@ DriverCode cuMemRelease(MemoryHandle handle) {
 
 DriverCode cuMemExportToShareableHandle(void* shared, MemoryHandle handle, int type, uint64_t flags) {
   BEGIN();
+  WAITS();
   const auto found = created().find(handle);
   NEED(found != created().end() && type == kByDescriptor && flags == 0, kInvalidValue, "export of no memory");
   *static_cast<int*>(shared) = dup(found->second.fd);
@@ -78,6 +82,7 @@ DriverCode cuMemExportToShareableHandle(void* shared, MemoryHandle handle, int t
 
 DriverCode cuMemImportFromShareableHandle(MemoryHandle* handle, void* shared, int type) {
   BEGIN();
+  WAITS();
   NEED(type == kByDescriptor, kInvalidValue, "import of another kind");
   if (control().mapsOthers == 0) return kNotSupported;
   const auto fd = static_cast<int>(reinterpret_cast<intptr_t>(shared));
@@ -90,6 +95,7 @@ DriverCode cuMemImportFromShareableHandle(MemoryHandle* handle, void* shared, in
 DriverCode cuMemAddressReserve(Address* address, size_t bytes, size_t alignment, Address wanted,
                                uint64_t flags) {
   BEGIN();
+  WAITS();
   NEED(inPages(bytes) && wanted == 0 && flags == 0 && kGranularity % (alignment + (alignment == 0)) == 0,
        kInvalidValue, "cuMemAddressReserve of %zu bytes", bytes);
   *address = Memory::reserve(bytes);
@@ -100,6 +106,7 @@ DriverCode cuMemAddressReserve(Address* address, size_t bytes, size_t alignment,
 
 DriverCode cuMemAddressFree(Address address, size_t bytes) {
   BEGIN();
+  WAITS();
   const auto found = reserved().find(address);
   NEED(found != reserved().end() && found->second == bytes, kInvalidValue,
        "cuMemAddressFree of what was not reserved so");
@@ -111,6 +118,7 @@ DriverCode cuMemAddressFree(Address address, size_t bytes) {
 
 DriverCode cuMemMap(Address address, size_t bytes, size_t offset, MemoryHandle handle, uint64_t flags) {
   BEGIN();
+  WAITS();
   const auto memory = created().find(handle);
   const auto range = reserved().find(address);
   NEED(range != reserved().end() && range->second == bytes && offset == 0 && flags == 0, kInvalidValue,
@@ -122,6 +130,7 @@ DriverCode cuMemMap(Address address, size_t bytes, size_t offset, MemoryHandle h
 
 DriverCode cuMemSetAccess(Address address, size_t bytes, const MemoryAccess* access, size_t count) {
   BEGIN();
+  WAITS();
   const Memory::Block* const block = Memory::get().find(address);
   NEED(block != nullptr && block->bytes == bytes && count > 0, kInvalidValue,
        "cuMemSetAccess of what is not mapped");
@@ -135,6 +144,7 @@ DriverCode cuMemSetAccess(Address address, size_t bytes, const MemoryAccess* acc
 
 DriverCode cuMemUnmap(Address address, size_t bytes) {
   BEGIN();
+  WAITS();
   const Memory::Block* const block = Memory::get().find(address);
   NEED(block != nullptr && block->mapped && block->bytes == bytes, kInvalidValue,
        "cuMemUnmap of what is not mapped");

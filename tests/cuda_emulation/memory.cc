@@ -57,7 +57,8 @@ Memory& Memory::get() {
 
 int Memory::file(int ordinal, size_t bytes) {
   const int fd = memfd_create(std::to_string(ordinal).c_str(), MFD_CLOEXEC);
-  return fd >= 0 && ftruncate(fd, static_cast<off_t>(bytes)) == 0 ? fd : -1;
+  if (fd < 0 || ftruncate(fd, static_cast<off_t>(bytes)) == 0) return fd;
+  return close(fd), -1;
 }
 
 /// By its name: /memfd:0 (deleted)

@@ -14,7 +14,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr DescriptorName kName = {"a name"}, kOther = {"another name"};
+constexpr DescriptorName kName = {"a name"}, kOther = {"another name"}, kShort = {"none left"};
 
 /// A rank that has one descriptor to give, asked by a thread.
 struct LentDescriptor : test::AcceptorTest {
@@ -30,8 +30,10 @@ struct LentDescriptor : test::AcceptorTest {
       EXPECT_EQ(caller.hello.purpose, Purpose::memory);
       EXPECT_EQ(caller.hello.rank, 5);
       const auto name = namedBy(caller);
-      answerWith(caller, name == kName ? Result<Fd>(Fd(dup(file.get())))
-                                       : Result<Fd>(Status::error(Code::invalidArgument, "there is none")));
+      Result<Fd> answer = Status::error(Code::invalidArgument, "there is none");
+      if (name == kName) answer = Fd(dup(file.get()));
+      if (name == kShort) answer = Status::error(Code::system, "it has no descriptors left");
+      answerWith(caller, std::move(answer));
     }
     if (!silent) arrived.clear();
   }
@@ -68,6 +70,13 @@ TEST_F(LentDescriptor, OfAnotherNameIsRefused) {
   EXPECT_EQ(got.status().message(), "rank 3 does not give its memory: there is none");
 }
 
+TEST_F(LentDescriptor, MayBeShort) {
+  open();
+  const Result<Fd>& got = ask(kShort);
+  EXPECT_EQ(got.status().code(), Code::system);
+  EXPECT_EQ(got.status().message(), "rank 3 cannot give its memory: it has no descriptors left");
+}
+
 TEST_F(LentDescriptor, IsNotForStrangers) {
   open();
   its = Secret::random(System::real());
@@ -87,7 +96,7 @@ TEST_F(LentDescriptor, IsForCallersOnThisHostAlone) {
 TEST_F(LentDescriptor, IsNotWaitedForWithoutEnd) {
   open();
   silent = true;
-  const Result<Fd>& late = ask(kName, Wait::within(300ms));
+  const Result<Fd>& late = ask(kName, Wait::within(2s));
   EXPECT_EQ(late.status().code(), Code::timeout);
   EXPECT_EQ(late.status().message(), "rank 3 does not answer a call for its memory");
   std::atomic<bool> abort{false};

@@ -201,6 +201,7 @@ Status Communicator::destroy() {
 
 void Communicator::abort() {
   abort_.store(true, std::memory_order_release);
+  broken_.store(true, std::memory_order_release);
   {
     std::lock_guard lock(splitting_);
     for (Communicator* const child : children_)
@@ -249,6 +250,7 @@ void Communicator::fault(const Status& why, bool tell) {
     failure_ = why;
     state_.store(State::failed);  // before the look at running_: establish() does it the other way round
   }
+  broken_.store(true, std::memory_order_release);
   if (!running_.load()) return logged(why).ignore();  // whoever makes it finds it failed
   ECCL_WARN("communicator %016llx%s%s, rank %d of %d: %s", static_cast<unsigned long long>(id_),
             options_.name.empty() ? "" : " ", options_.name.c_str(), rank_, ranks_, why.message().c_str());

@@ -296,7 +296,7 @@ Meeting Communicator::meeting(const RankHosts::Gather& gather) {
     constexpr Duration kLimit = 20s;  // the rank's service thread answers, unless its process was stopped
     return transport::fetchDescriptor(
         {met_->endpoints[static_cast<size_t>(rank)], secret_, id_, rank_, describe(rank)}, name,
-        transport::Wait::within(kLimit, &abort_, system()));
+        transport::Wait::within(kLimit, &broken_, system()));
   };
   meeting.hasLeft = [this](int rank) { return diagnosis_.hasLeft(rank); };
   meeting.showsMemory = !options_.settings.p2pDisable;

@@ -81,15 +81,13 @@ Status Gpu::open() {
   ECCL_TRY(driver_.check(driver_.cuDeviceGetAttribute(&multiprocessors, kMultiprocessors, device),
                          "cuDeviceGetAttribute", "of %s", name_.c_str()));
   multiprocessors_ = static_cast<uint32_t>(multiprocessors);
-  ECCL_TRY(findMappedMemory(device));
+  findMappedMemory(device, devices);
   return driver_.check(driver_.cuDevicePrimaryCtxRetain(&context_, device), "cuDevicePrimaryCtxRetain", "of %s",
                        name_.c_str());
 }
 
-Status Gpu::findMappedMemory(Device device) {
-  int number = 0;
-  ECCL_TRY(driver_.check(driver_.cuDeviceGetCount(&number), "cuDeviceGetCount", "of this process"));
-  for (int other = 0; other < number; ++other) {
+void Gpu::findMappedMemory(Device device, int devices) {
+  for (int other = 0; other < devices; ++other) {
     Device peer = 0;
     int can = 0;
     if (other != ordinal_ && driver_.cuDeviceGet(&peer, other) == kSuccess &&
@@ -100,17 +98,16 @@ Status Gpu::findMappedMemory(Device device) {
     int value = 0;
     return driver_.cuDeviceGetAttribute(&value, what, device) == kSuccess && value != 0;
   };
-  if (!can(kCanMapMemory) || !can(kCanExportDescriptors)) return {};
+  if (!can(kCanMapMemory) || !can(kCanExportDescriptors)) return;
   MemoryProperties its;
   its.type = kPinnedMemory;
   its.handleTypes = kByDescriptor;
   its.location = {kOnDevice, ordinal_};
   its.rdma = can(kCanMapForRdma) ? 1 : 0;  // what else the program uses may register it
   size_t granularity = 0;
-  ECCL_TRY(driver_.check(driver_.cuMemGetAllocationGranularity(&granularity, &its, kLeastGranularity),
-                         "cuMemGetAllocationGranularity", "of %s", name_.c_str()));
-  if (granularity > 0 && kPage % granularity == 0) mappedMemory_ = its;
-  return {};
+  if (driver_.cuMemGetAllocationGranularity(&granularity, &its, kLeastGranularity) == kSuccess &&
+      granularity > 0 && kPage % granularity == 0)
+    mappedMemory_ = its;
 }
 
 Result<Pinned> Gpu::pin(size_t bytes) {
@@ -175,6 +172,13 @@ Status Gpu::openUploads() {
 
 void Gpu::note(Address word, uint64_t value) {
   if (openUploads().ok()) driver_.cuStreamWriteValue64(uploads_, word, value, 0);
+}
+
+Status Gpu::write(Address word, uint64_t value) {
+  ECCL_TRY(openUploads());
+  ECCL_TRY(driver_.check(driver_.cuStreamWriteValue64(uploads_, word, value, 0), "cuStreamWriteValue64",
+                         "on %s", name_.c_str()));
+  return driver_.check(driver_.cuStreamSynchronize(uploads_), "cuStreamSynchronize", "on %s", name_.c_str());
 }
 
 /// And waits for it.

@@ -77,6 +77,8 @@ class Gpu {
   Status download(void* to, Address from, size_t bytes);
   /// Has a word of memory that it reaches be written, and waits for nothing. Its context is current.
   void note(Address word, uint64_t value);
+  /// And waits for it, as upload() does.
+  Status write(Address word, uint64_t value);
   /// A staged call is in `stream`, with copies that wait for other ranks, until `over` holds its value. Warns
   /// once if more streams have some than the driver copies for side by side: the others' may come behind them.
   void noteStaged(NativeStream stream, const Word& over);
@@ -94,7 +96,7 @@ class Gpu {
  private:
   Gpu(const Driver& driver, int ordinal) : driver_(driver), ordinal_(ordinal) {}
   Status open();
-  Status findMappedMemory(Device device);
+  void findMappedMemory(Device device, int devices);
   Status openUploads();
   Status copy(Address to, Address from, size_t bytes);
 

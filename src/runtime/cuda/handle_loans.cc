@@ -8,7 +8,7 @@ constexpr uint64_t kGivenBack = 1;
 
 }  // namespace
 
-Result<Loan> HandleLoans::lend(size_t bytes) {
+Result<Loan> HandleLoans::lend(size_t bytes, bool) {
   bytes = inPages(Loan::kHeader + bytes);
   std::lock_guard lock(mutex_);
   for (auto at = ended_.begin(); at != ended_.end(); ++at) {

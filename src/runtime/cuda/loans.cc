@@ -9,15 +9,15 @@ namespace {
 class DescriptorLoans final : public Loans {
  public:
   using Loans::Loans;
-  Result<Loan> lend(size_t bytes) override {
+  Result<Loan> lend(size_t bytes, bool once) override {
     if (!gpu_.mappedMemory())
       return Status::error(eccl::Code::system, "%s has no memory with descriptors", gpu_.name().c_str());
     Loan loan;
-    ECCL_ASSIGN(loan.mapped, MappedBlock::make(gpu_, Loan::kHeader + bytes));
+    ECCL_ASSIGN(loan.mapped, MappedBlock::make(gpu_, Loan::kHeader + bytes, false));
     loan.memory = loan.mapped->begin();
     loan.bytes = loan.mapped->bytes();
     loan.ticket.lender = thisProcess();
-    ECCL_ASSIGN(loan.ticket.block, loan.mapped->share());
+    ECCL_ASSIGN(loan.ticket.block, loan.mapped->share(once));
     if (const Status cleared = gpu_.clear(loan.memory, loan.bytes); !cleared.ok())
       return MappedBlock::keep(loan.mapped), cleared;  // it may still be under way
     return loan;
@@ -49,7 +49,7 @@ Result<Loans::Door> Loans::door() {
   std::lock_guard lock(mutex_);
   if (door_) return *door_;
   const Name name = newName();
-  ECCL_ASSIGN(Loan loan, lend(name.size()));
+  ECCL_ASSIGN(Loan loan, lend(name.size(), false));
   const Status written = gpu_.upload(loan.data(), name.data(), name.size());
   if (!written.ok()) return MappedBlock::keep(loan.mapped), written;  // as above
   door_ = {loan.ticket, name};
@@ -58,7 +58,8 @@ Result<Loans::Door> Loans::door() {
 }
 
 Status Loans::tryDoor(const Door& door, const Fetch& fetch) {
-  if (door.name == Name{}) return Status::error(Code::system, "that process cannot lend any");
+  if (door.name == Name{})
+    return Status::error(Code::system, "that process cannot lend any so, or is not to (ECCL_CUMEM_ENABLE)");
   {
     std::lock_guard lock(mutex_);
     if (tried_.count(door.name) != 0) return {};

@@ -9,7 +9,6 @@
 #pragma once
 
 #include <functional>
-#include <map>
 #include <set>
 
 #include "runtime/cuda/mapped_block.h"
@@ -35,7 +34,7 @@ struct Ticket {
   auto operator<=>(const Ticket&) const = default;
 };
 
-/// Memory that this process lends to one other.
+/// Memory that this process lends.
 struct Loan {
   Address memory = 0;  ///< what is lent begins kHeader bytes behind
   size_t bytes = 0;    ///< with those
@@ -64,8 +63,8 @@ class Loans {
   explicit Loans(Gpu& gpu) : gpu_(gpu) {}
   virtual ~Loans() = default;
 
-  /// `bytes` of zeroed memory.
-  virtual Result<Loan> lend(size_t bytes) = 0;
+  /// `bytes` of zeroed memory. `once`: its ticket is for one process, and is used once.
+  virtual Result<Loan> lend(size_t bytes, bool once) = 0;
   /// No kernel of this process uses it any more.
   virtual void end(Loan loan) = 0;
   /// `bytes` of memory that another process lends, from where it begins. Error also: fetch()'s; (remote) it has

@@ -1,25 +1,39 @@
 #include "runtime/cuda/mapped_block.h"
 
 #include <fcntl.h>
+#include <pthread.h>
 
 #include <cerrno>
 #include <map>
-#include <vector>
+#include <utility>
 
+#include "base/log.h"
 #include "base/system.h"
 
 namespace eccl::runtime::cuda {
 namespace {
 
-/// The descriptors of this process's blocks, by name.
+/// The descriptors of this process's blocks, by name. A forked child has none: it would keep the memory.
 struct Shared {
+  struct Descriptor {
+    transport::Fd fd;
+    bool once;
+  };
   std::mutex mutex;
-  std::map<Name, transport::Fd> descriptors;
+  std::map<Name, Descriptor> descriptors;
+
+  static Shared& get() {
+    static Shared* const made = [] {
+      pthread_atfork([] { get().mutex.lock(); }, [] { get().mutex.unlock(); },
+                     [] {
+                       get().descriptors.clear();
+                       get().mutex.unlock();
+                     });
+      return new Shared;
+    }();
+    return *made;
+  }
 };
-Shared& shared() {
-  static auto* const made = new Shared;
-  return *made;
-}
 
 }  // namespace
 
@@ -29,14 +43,15 @@ Name newName() {
   return name;
 }
 
-Result<std::shared_ptr<MappedBlock>> MappedBlock::make(Gpu& gpu, size_t bytes) {
+Result<std::shared_ptr<MappedBlock>> MappedBlock::make(Gpu& gpu, size_t bytes, bool peers) {
   const Driver& driver = gpu.driver();
   const MemoryProperties its = gpu.mappedMemory().value();
   std::shared_ptr<MappedBlock> block(new MappedBlock(gpu));
   bytes = inPages(bytes);
   ECCL_TRY(driver.check(driver.cuMemCreate(&block->handle_, bytes, &its, 0), "cuMemCreate",
                         "of %zu bytes on %s", bytes, gpu.name().c_str()));
-  ECCL_TRY(block->map(bytes, true));
+  ECCL_TRY(block->map(bytes));
+  if (peers) block->letIn(gpu.peers());
   return block;
 }
 
@@ -48,12 +63,11 @@ Result<std::shared_ptr<MappedBlock>> MappedBlock::open(Gpu& gpu, const transport
   ECCL_TRY(driver.check(driver.cuMemImportFromShareableHandle(&block->handle_, said, kByDescriptor),
                         "cuMemImportFromShareableHandle", "of another process's memory on %s",
                         gpu.name().c_str()));
-  ECCL_TRY(block->map(inPages(bytes), false));
+  ECCL_TRY(block->map(inPages(bytes)));
   return block;
 }
 
-/// `peers`: for other GPUs of the process, too.
-Status MappedBlock::map(size_t bytes, bool peers) {
+Status MappedBlock::map(size_t bytes) {
   const Driver& driver = gpu_.driver();
   const char* const name = gpu_.name().c_str();
   bytes_ = bytes;
@@ -62,52 +76,73 @@ Status MappedBlock::map(size_t bytes, bool peers) {
   ECCL_TRY(driver.check(driver.cuMemMap(begin_, bytes, 0, handle_, 0), "cuMemMap", "of %zu bytes on %s", bytes,
                         name));
   mapped_.store(true, std::memory_order_release);
-  std::vector<MemoryAccess> access{{{kOnDevice, gpu_.ordinal()}, kReadAndWrite}};
-  if (peers) {
-    for (const int other : gpu_.peers()) access.push_back({{kOnDevice, other}, kReadAndWrite});
-  }
-  return driver.check(driver.cuMemSetAccess(begin_, bytes, access.data(), access.size()), "cuMemSetAccess",
-                      "of %zu bytes on %s", bytes, name);
+  const MemoryAccess own{{kOnDevice, gpu_.ordinal()}, kReadAndWrite};
+  return driver.check(driver.cuMemSetAccess(begin_, bytes, &own, 1), "cuMemSetAccess", "of %zu bytes on %s",
+                      bytes, name);
 }
 
-void MappedBlock::unmap() {
+/// The library does not need it: where it cannot be, the program finds out when it tries.
+void MappedBlock::letIn(const std::vector<int>& peers) {
+  for (const int peer : peers) {
+    const MemoryAccess its{{kOnDevice, peer}, kReadAndWrite};
+    const DriverCode code = gpu_.driver().cuMemSetAccess(begin_, bytes_, &its, 1);
+    if (code != kSuccess)
+      ECCL_INFO("CUDA device %d does not get at memory of %s: %s", peer, gpu_.name().c_str(),
+                gpu_.driver().nameOf(code).c_str());
+  }
+}
+
+Status MappedBlock::unmap() {
+  decltype(Shared::descriptors)::node_type shared;  // closed without the lock
   std::lock_guard lock(mutex_);
   if (name_) {
-    std::lock_guard sharing(shared().mutex);
-    shared().descriptors.erase(*name_);
+    std::lock_guard sharing(Shared::get().mutex);
+    shared = Shared::get().descriptors.extract(*name_);
     name_.reset();
   }
-  if (mapped_.exchange(false, std::memory_order_acq_rel)) gpu_.driver().cuMemUnmap(begin_, bytes_);
-  if (handle_ != 0) gpu_.driver().cuMemRelease(std::exchange(handle_, 0));
+  const Driver& driver = gpu_.driver();
+  const Entered entered(driver, gpu_.context());
+  Status done = entered.status();
+  const auto note = [&](DriverCode code, const char* function) {
+    if (done.ok()) done = driver.check(code, function, "of %zu bytes on %s", bytes_, gpu_.name().c_str());
+  };
+  if (mapped_.exchange(false, std::memory_order_acq_rel)) note(driver.cuMemUnmap(begin_, bytes_), "cuMemUnmap");
+  if (handle_ != 0) note(driver.cuMemRelease(std::exchange(handle_, 0)), "cuMemRelease");
+  return done;
 }
 
 MappedBlock::~MappedBlock() {
-  unmap();
+  if (const Status gone = unmap(); !gone.ok())
+    ECCL_WARN("memory may stay taken until the process ends: %s", gone.message().c_str());
+  const Entered entered(gpu_.driver(), gpu_.context());
   if (begin_ != 0) gpu_.driver().cuMemAddressFree(begin_, bytes_);
 }
 
-Result<Name> MappedBlock::share() {
+Result<Name> MappedBlock::share(bool once) {
   std::lock_guard lock(mutex_);
   if (name_) return *name_;
   if (handle_ == 0) return Status::error(eccl::Code::invalidUsage, "it has been freed");
   int descriptor = -1;
-  ECCL_TRY(
-      gpu_.driver().check(gpu_.driver().cuMemExportToShareableHandle(&descriptor, handle_, kByDescriptor, 0),
-                          "cuMemExportToShareableHandle", "of %zu bytes on %s", bytes_, gpu_.name().c_str()));
+  ECCL_TRY(gpu_.driver().check(
+      gpu_.driver().cuMemExportToShareableHandle(&descriptor, handle_, kByDescriptor, 0),
+      "cuMemExportToShareableHandle", "of %zu bytes on %s (which takes a descriptor: ulimit -n)", bytes_,
+      gpu_.name().c_str()));
   fcntl(descriptor, F_SETFD, FD_CLOEXEC);
   name_ = newName();
-  std::lock_guard sharing(shared().mutex);
-  shared().descriptors.emplace(*name_, transport::Fd(descriptor));
+  std::lock_guard sharing(Shared::get().mutex);
+  Shared::get().descriptors.emplace(*name_, Shared::Descriptor{transport::Fd(descriptor), once});
   return *name_;
 }
 
 Result<transport::Fd> MappedBlock::find(const Name& name) {
-  std::lock_guard lock(shared().mutex);
-  const auto found = shared().descriptors.find(name);
-  if (found == shared().descriptors.end())
+  auto& descriptors = Shared::get().descriptors;
+  std::lock_guard lock(Shared::get().mutex);
+  const auto found = descriptors.find(name);
+  if (found == descriptors.end())
     return Status::error(eccl::Code::invalidArgument, "it has no such memory, or has freed it");
-  const int copy = fcntl(found->second.get(), F_DUPFD_CLOEXEC, 0);
-  if (copy < 0) return Status::fromErrno(errno, "it has no descriptors left");
+  if (found->second.once) return std::move(descriptors.extract(found).mapped().fd);
+  const int copy = fcntl(found->second.fd.get(), F_DUPFD_CLOEXEC, 0);
+  if (copy < 0) return Status::fromErrno(errno, "it has no descriptors left (ulimit -n)");
   return transport::Fd(copy);
 }
 

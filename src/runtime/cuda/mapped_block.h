@@ -9,6 +9,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <vector>
 
 #include "runtime/cuda/gpu.h"
 #include "transport/net/fd.h"
@@ -23,9 +24,9 @@ Name newName();
 /// driver's call failed.
 class MappedBlock {
  public:
-  /// New memory, not zeroed, in whole pages, of a GPU that has some (Gpu::mappedMemory()). This GPU reaches it,
-  /// and those of the process that can.
-  static Result<std::shared_ptr<MappedBlock>> make(Gpu& gpu, size_t bytes);
+  /// New memory, not zeroed, in whole pages, of a GPU that has some (Gpu::mappedMemory()). This GPU reaches it;
+  /// `peers`: and those of the process that can.
+  static Result<std::shared_ptr<MappedBlock>> make(Gpu& gpu, size_t bytes, bool peers);
   /// That of another process, of which a whole number of pages is wanted; this GPU reaches it. Error also: it
   /// has fewer.
   static Result<std::shared_ptr<MappedBlock>> open(Gpu& gpu, const transport::Fd& descriptor, size_t bytes);
@@ -36,11 +37,11 @@ class MappedBlock {
 
   Address begin() const { return begin_; }
   size_t bytes() const { return bytes_; }
-  /// The name by which other processes ask for it (find()), until it is unmapped.
-  Result<Name> share();
+  /// The name by which other processes ask for it (find()), until it is unmapped. `once`: one does, and once.
+  Result<Name> share(bool once = false);
   /// Gives the memory back. Its addresses stay taken until it is destroyed, so that nothing else is found
   /// there.
-  void unmap();
+  Status unmap();
   bool isMapped() const { return mapped_.load(std::memory_order_acquire); }
 
   /// What share() gave a name to, in this process; the caller's. Error (invalidArgument): there is none.
@@ -50,7 +51,8 @@ class MappedBlock {
 
  private:
   explicit MappedBlock(Gpu& gpu) : gpu_(gpu) {}
-  Status map(size_t bytes, bool peers);
+  Status map(size_t bytes);
+  void letIn(const std::vector<int>& peers);
 
   Gpu& gpu_;
   Address begin_ = 0;

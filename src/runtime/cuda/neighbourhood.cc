@@ -128,7 +128,9 @@ Result<bool> Neighbourhood::meet(const Meeting& meeting, std::string* why) {
     const auto misses = std::find_if_not(said.begin(), said.end(), saysNothing);
     if (misses == said.end()) return rings_.lendBy(by), true;
     *why = format("%s: %s", meeting.describe(static_cast<int>(misses - said.begin())).c_str(), misses->c_str());
-    ECCL_INFO("GPUs of these ranks do not share memory by %ss: %s", nameOf(by), why->c_str());
+    ECCL_INFO(
+        "these ranks do not lend GPUs' memory by %ss: %s%s", nameOf(by), why->c_str(),
+        by == LendBy::descriptor ? ". Set ECCL_CUMEM_ENABLE=0 to have ecclMemAlloc's lent by handles" : "");
   }
   return false;
 }

@@ -9,8 +9,8 @@ namespace {
 /// After such a wait for another rank's part of a ring it is told that it lasts.
 constexpr Duration kPatience = std::chrono::milliseconds(100);
 
-/// In such a time a rank hears that another has failed, or has left.
-constexpr Duration kNewsLimit = std::chrono::seconds(2);
+/// In such a time a rank hears that another has failed, or has left, also on a busy host.
+constexpr Duration kNewsLimit = std::chrono::seconds(10);
 
 Status failureOf(const Meeting& meeting) {
   const Status why = meeting.failure();
@@ -27,7 +27,7 @@ size_t bytesOf(bool receiver, size_t strips) {
 void Rings::giveBack() {
   for (auto& [id, ring] : rings_) {
     for (auto& [gpu, address, bytes] : ring.memory) gpu->giveBack(address, bytes);
-    if (aborted_) continue;  // other processes may still have kernels that use the ring: it stays as it is
+    if (aborted_) continue;  // other processes may still have kernels that use what was lent by handle
     for (auto& [gpu, by, loan] : ring.borrowed) {
       const Entered entered(gpu->driver(), gpu->context());
       if (entered.status().ok()) Loans::of(*gpu, by).giveBack(std::move(loan));
@@ -82,7 +82,7 @@ Status Rings::offer(const RingId& id, uint32_t width, int own, const Meeting& me
   const size_t have = ring.parts(receives);
   if (have >= width) return {};
   const size_t more = width - have;
-  ECCL_ASSIGN(const Loan loan, Loans::of(gpu, by_).lend(bytesOf(receives, more)));
+  ECCL_ASSIGN(const Loan loan, Loans::of(gpu, by_).lend(bytesOf(receives, more), true));
   ring.lent.emplace_back(&gpu, loan);
   ring.add(receives, loan.data(), more);
   meeting.tell(other, transport::ByteWriter()
@@ -141,18 +141,25 @@ Result<Rings::Offer> Rings::await(const RingId& id, int from, const Meeting& mee
   }
 }
 
-/// In place of a part that could not be had. A rank that cannot be asked any more may have left in order: then
-/// all that it has sent lies here, and nobody reads what it is told. Or it has failed, as everybody is about to
-/// hear.
-Result<Address> Rings::standIn(Gpu& gpu, size_t bytes, int rank, const Meeting& meeting, const Status& why) {
-  if (why.code() == eccl::Code::device) return why;  // it was there
+/// In place of a part that the other rank could not be asked for. If it has failed everybody is about to hear
+/// that. If it has left in order, all that it has sent lies here, and nobody reads what it is told.
+Result<Address> Rings::standIn(const RingId& id, size_t bytes, int own, const Meeting& meeting,
+                               const Status& why) {
+  const int from = std::get<0>(id), to = std::get<1>(id), other = own == to ? from : to;
+  const bool isThere = why.code() == eccl::Code::device || why.code() == eccl::Code::system ||
+                       why.code() == eccl::Code::timeout;
+  if (isThere) return why;
   std::unique_lock lock(hearing_);
   const TimePoint end = system_.now() + kNewsLimit;
-  while (!aborted_ && !meeting.hasLeft(rank) && system_.now() < end) changed_.waitFor(lock, kNewsLimit / 100);
+  while (!aborted_ && !meeting.hasLeft(other) && system_.now() < end) changed_.waitFor(lock, kNewsLimit / 1000);
   if (aborted_) return failureOf(meeting);
   lock.unlock();
-  if (!meeting.hasLeft(rank)) return why;
-  return gpu.take(bytes);
+  if (!meeting.hasLeft(other)) return why;
+  if (other == to)
+    return Status::error(eccl::Code::remote,
+                         "%s has left the communicator (ecclCommDestroy), and is to receive",
+                         meeting.describe(other).c_str());
+  return gpus_[static_cast<size_t>(own)]->take(bytes);
 }
 
 Result<std::vector<Rings::RingStrip>> Rings::ring(const RingId& id, uint32_t width, int own,
@@ -168,14 +175,14 @@ Result<std::vector<Rings::RingStrip>> Rings::ring(const RingId& id, uint32_t wid
     const auto fetch = [&](const Name& name) { return meeting.fetch(other, name); };
     const size_t bytes = bytesOf(other == to, offer.strips);
     Result<Borrowed> loan = Loans::of(gpu, by).borrow(offer.ticket, bytes, fetch);
-    Address own = 0;
-    if (!loan.ok()) { ECCL_ASSIGN(own, standIn(gpu, bytes, other, meeting, loan.status())); }
+    Address instead = 0;
+    if (!loan.ok()) { ECCL_ASSIGN(instead, standIn(id, bytes, own, meeting, loan.status())); }
     lock.lock();
-    ring.add(other == to, loan.ok() ? loan->data() : own, offer.strips);
+    ring.add(other == to, loan.ok() ? loan->data() : instead, offer.strips);
     if (loan.ok())
       ring.borrowed.emplace_back(&gpu, by, loan.take());
     else
-      ring.memory.emplace_back(&gpu, own, bytes);
+      ring.memory.emplace_back(&gpu, instead, bytes);
   }
   for (const bool receiver : {true, false}) {
     const size_t have = ring.parts(receiver);

@@ -5,6 +5,7 @@
 // process (loans.h), and tells it the ticket.
 #pragma once
 
+#include <atomic>
 #include <deque>
 #include <functional>
 #include <map>
@@ -32,7 +33,7 @@ class Rings {
   /// `gpus`: by rank; null: it is in another process. Outlives this.
   Rings(const std::vector<Gpu*>& gpus, System& system) : gpus_(gpus), system_(system), changed_(system) {}
 
-  /// How parts are lent; once, before any is.
+  /// How parts are lent, before any is. Each rank says the same.
   void lendBy(LendBy by) { by_ = by; }
   /// Makes and tells rank `own`'s part of the first `width` strips of a ring, if the other one is elsewhere.
   /// The context of its GPU is current. Error: Loans::lend()'s.
@@ -78,12 +79,12 @@ class Rings {
   };
 
   bool isHere(int rank) const { return gpus_[static_cast<size_t>(rank)] != nullptr; }
-  Result<Address> standIn(Gpu& gpu, size_t bytes, int rank, const Meeting& meeting, const Status& why);
+  Result<Address> standIn(const RingId& id, size_t bytes, int own, const Meeting& meeting, const Status& why);
   Result<Offer> await(const RingId& id, int from, const Meeting& meeting, const Waits& waits);
 
   const std::vector<Gpu*>& gpus_;
   System& system_;
-  LendBy by_ = LendBy::handle;
+  std::atomic<LendBy> by_{LendBy::handle};
   std::mutex mutex_;
   std::map<RingId, Ring> rings_;
   std::mutex hearing_;  // of the following; never held while the driver is asked

@@ -82,8 +82,7 @@ Status ShownMemory::takeBack(const Meeting& meeting) {
     for (uint32_t number = 0; number < kMost; ++number) {
       Ours& ours = peer.ours[number];
       if (ours.block.mapped == nullptr || ours.block.mapped->isMapped()) continue;
-      constexpr uint64_t kNone = 0;
-      if (ours.state == Ours::opened) ECCL_TRY(gpu_.upload(peer.entry(kOur, number), &kNone, sizeof kNone));
+      if (ours.state == Ours::opened) ECCL_TRY(gpu_.write(peer.entry(kOur, number), 0));
       ours = {Ours::taken, {}};
       meeting.tell(rank, saying(Said::taken, number));
     }
@@ -172,18 +171,16 @@ Status ShownMemory::open(Peer& peer, const Heard& shown, const Meeting& meeting)
     return {};
   }
   theirs = {Theirs::opened, block->mapped};
-  const uint64_t entry = lanes::Shown::block(block->begin, block->bytes), any = 1;
-  ECCL_TRY(gpu_.upload(peer.entry(kTheir, shown.number), &entry, sizeof entry));
-  ECCL_TRY(gpu_.upload(peer.table + offsetof(lanes::Shown, theirs), &any, sizeof any));
+  ECCL_TRY(gpu_.write(peer.entry(kTheir, shown.number), lanes::Shown::block(block->begin, block->bytes)));
+  ECCL_TRY(gpu_.write(peer.table + offsetof(lanes::Shown, theirs), 1));
   meeting.tell(shown.from, saying(Said::opened, shown.number));
   return {};
 }
 
 /// No message that is under way refers to it: the other rank's user has freed it.
 Status ShownMemory::close(Peer& peer, uint32_t number) {
-  constexpr uint64_t kNone = 0;
   Theirs& theirs = peer.theirs[number];
-  if (theirs.state == Theirs::opened) ECCL_TRY(gpu_.upload(peer.entry(kTheir, number), &kNone, sizeof kNone));
+  if (theirs.state == Theirs::opened) ECCL_TRY(gpu_.write(peer.entry(kTheir, number), 0));
   theirs = {};
   return {};
 }

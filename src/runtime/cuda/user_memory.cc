@@ -1,5 +1,6 @@
 #include "runtime/cuda/user_memory.h"
 
+#include "base/log.h"
 #include "runtime/cuda/handle_loans.h"
 
 namespace eccl::runtime::cuda {
@@ -29,7 +30,9 @@ Result<Address> UserMemory::allocate(size_t bytes, LendBy by) {
   const Entered entered(gpu_.driver(), gpu_.context());
   ECCL_TRY(entered.status());
   const bool shared = bytes >= kLeastShared && bytes < SIZE_MAX / 2;
-  if (shared && by == LendBy::descriptor && gpu_.mappedMemory()) return allocateMapped(bytes);
+  if (shared && by == LendBy::descriptor && gpu_.mappedMemory()) {
+    if (const Address address = allocateMapped(bytes); address != 0) return address;
+  }
   if (shared) bytes = inPages(bytes);
   if (const Address address = shared ? takeFree(bytes, 2 * bytes) : 0; address != 0) return address;
   Address address = 0;
@@ -43,11 +46,16 @@ Result<Address> UserMemory::allocate(size_t bytes, LendBy by) {
   return address;
 }
 
-Result<Address> UserMemory::allocateMapped(size_t bytes) {
-  ECCL_ASSIGN(std::shared_ptr<MappedBlock> block, MappedBlock::make(gpu_, bytes));
+/// 0: it cannot be.
+Address UserMemory::allocateMapped(size_t bytes) {
+  const Result<std::shared_ptr<MappedBlock>> block = MappedBlock::make(gpu_, bytes, true);
+  if (!block.ok()) {
+    ECCL_INFO("ecclMemAlloc asks for other memory: %s", block.status().message().c_str());
+    return 0;
+  }
   std::lock_guard lock(mutex_);
-  const Address address = block->begin();
-  blocks_[address] = {block->bytes(), std::move(block)};
+  const Address address = (*block)->begin();
+  blocks_[address] = {(*block)->bytes(), *block};
   return address;
 }
 
@@ -59,9 +67,9 @@ Status UserMemory::free(Address address) {
     const auto block = blocks_.extract(address);
     if (block && block.mapped().mapped != nullptr) {
       lock.unlock();
-      block.mapped().mapped->unmap();
+      const Status freed = block.mapped().mapped->unmap();
       ++frees_;
-      return {};
+      return freed;
     }
     if (block && lent_.count(address) != 0) return free_.emplace(block.mapped().bytes, address), Status();
   }

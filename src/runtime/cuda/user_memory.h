@@ -6,6 +6,7 @@
 // driver waits for all streams (handle_loans.h). So it is kept for the next ecclMemAlloc.
 #pragma once
 
+#include <map>
 #include <set>
 
 #include "runtime/cuda/loans.h"
@@ -43,7 +44,7 @@ class UserMemory {
   };
   /// A free block of such a size; 0: there is none.
   Address takeFree(size_t least, size_t most);
-  Result<Address> allocateMapped(size_t bytes);
+  Address allocateMapped(size_t bytes);
 
   Gpu& gpu_;
   std::atomic<uint64_t> frees_{0};

@@ -197,8 +197,8 @@ class Executor : public std::enable_shared_from_this<Executor> {
   /// Whether it would carry this planned Run: see Work::carried.
   virtual bool carries(const Work& /*work*/) const { return false; }
   /// Runs of one group are about to enter() several streams, these one of them: what they need of other ranks
-  /// is asked for now, as those may need this rank's before they go on. Any thread; waits for nothing. Error:
-  /// as enter().
+  /// is asked for now, as those may need this rank's before they go on. Any thread; waits for what enter()
+  /// waits for where ranks show memory. Error: as enter().
   virtual Status announce(std::span<Work* const> /*works*/) { return {}; }
   /// Whether enter() may wait for other ranks, and another thread may call it in place of this one. Waits for
   /// nothing.
@@ -207,8 +207,8 @@ class Executor : public std::enable_shared_from_this<Executor> {
   /// that begin together; their views have plan and buffers, and their executors the same place(). `reached` is
   /// called once, by any thread, when they may begin: when all that the stream was given before is done, or at
   /// once if advance() waits for that. Any thread; waits for nothing, but, the first time that a call is made
-  /// that is carried, for other ranks to make theirs, and for the device's driver, where this or another rank
-  /// has memory to show.
+  /// that is carried, for other ranks to make theirs, and for the device's driver and Meeting::fetch(), where
+  /// this or another rank has memory to show.
   virtual Result<std::unique_ptr<StreamGate>> enter(void* stream, std::span<Work* const> works,
                                                     std::function<void()> reached) = 0;
   /// Whether Runs like this read an operator's scalar themselves, in the executor's memory, when their turn in

@@ -13,6 +13,7 @@ Result<Fd> fetchDescriptor(const DescriptorCall& call, const DescriptorName& nam
   DialOptions options;
   options.peer = call.peer;
   options.via = Via::unixOnly;
+  options.connectLimit = options.handshakeLimit = wait.left();
   options.system = wait.system;
   ECCL_ASSIGN(Stream socket, dial(call.endpoint, call.secret, hello, options, wait));
   SetupSocket answers(std::move(socket));
@@ -28,6 +29,9 @@ Result<Fd> fetchDescriptor(const DescriptorCall& call, const DescriptorName& nam
     if (answers.lostDescriptors())
       return Status::error(Code::system, "this process has no descriptors left for the memory of %s",
                            call.peer.c_str());
+    if (answer->kind == SetupKind::otherWay)
+      return Status::error(Code::system, "%s cannot give its memory: %s", call.peer.c_str(),
+                           answer->why.c_str());
     if (answer->kind == SetupKind::refused)
       return Status::error(Code::invalidArgument, "%s does not give its memory: %s", call.peer.c_str(),
                            answer->why.c_str());
@@ -44,9 +48,13 @@ std::optional<DescriptorName> namedBy(const Incoming& incoming) {
 }
 
 void answerWith(Incoming& incoming, Result<Fd> descriptor) {
-  SetupMessage message = descriptor.ok() ? saying(SetupKind::accepted, "")
-                                         : saying(SetupKind::refused, descriptor.status().message());
-  if (descriptor.ok()) message.data.descriptors.push_back(descriptor.take());
+  SetupMessage message = saying(SetupKind::accepted, "");
+  if (descriptor.ok()) {
+    message.data.descriptors.push_back(descriptor.take());
+  } else {
+    const bool isNone = descriptor.status().code() == Code::invalidArgument;
+    message = saying(isNone ? SetupKind::refused : SetupKind::otherWay, descriptor.status().message());
+  }
   SetupSocket socket(std::move(incoming.socket));
   socket.send(std::move(message)).ignore();  // the caller may be gone
 }
