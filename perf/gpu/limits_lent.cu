@@ -1,4 +1,4 @@
-// What it takes to lend memory to another process, and whether it can be done while a stream waits.
+// What it takes to lend memory to another process, and whether it can be done while a stream waits, or a kernel runs.
 #include <sys/socket.h>
 
 #include "limits.cuh"
@@ -38,14 +38,26 @@ int hear(int socket, void* words, size_t bytes) {
   return descriptor;
 }
 
-/// Times calls in a thread of their own. Where a stream is to wait meanwhile, it is released after 300 ms.
+/// What goes on while calls are timed.
+enum class Meanwhile { nothing, streamWaits, kernelRuns };
+
+/// Times calls in a thread of their own. What goes on meanwhile is ended after 300 ms.
 class Calls {
  public:
-  Calls(const char* who, bool waits) : who_(who), waits_(waits), words_(64), stream_(stream()) {
+  Calls(const char* who, Meanwhile meanwhile)
+      : who_(who), meanwhile_(meanwhile), words_(3 * kMost * sizeof(uint64_t)), stream_(stream()) {
     CU(cuCtxGetCurrent(&context_));
   }
   void time(const char* what, const std::function<void()>& call) {
-    if (waits_) CU(cuStreamWaitValue64(stream_, words_.at(0), ++released_, CU_STREAM_WAIT_VALUE_GEQ));
+    const size_t word = calls_++ % kMost;
+    words_[word] = 0;
+    if (meanwhile_ == Meanwhile::streamWaits)
+      CU(cuStreamWaitValue64(stream_, words_.at(word), 1, CU_STREAM_WAIT_VALUE_GEQ));
+    if (meanwhile_ == Meanwhile::kernelRuns) {
+      const auto at = [&](size_t i) { return reinterpret_cast<uint64_t*>(words_.at(i)); };
+      passAlone<<<1, 1, 0, stream_>>>(at(kMost + word), at(word), false, 1, at(2 * kMost + word));
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));  // it has begun
+    }
     std::atomic<double> took{0};
     const auto start = Clock::now();
     std::thread caller([&] {
@@ -56,18 +68,21 @@ class Calls {
     });
     while (took == 0 && microsecondsSince(start) < 300000) std::this_thread::yield();
     const bool blocks = took == 0;
-    words_[0] = released_;
+    words_[word] = 1;
     caller.join();
-    std::printf("  %s%s: %-32s %s %8.1f us\n", who_, waits_ ? ", while a stream waits" : "", what,
+    CU(cuStreamSynchronize(stream_));
+    static constexpr const char* kWhen[] = {"", ", while a stream waits", ", while a kernel runs"};
+    std::printf("  %s%s: %-32s %s %8.1f us\n", who_, kWhen[static_cast<int>(meanwhile_)], what,
                 blocks ? "BLOCKS" : "takes", took.load());
   }
 
  private:
+  static constexpr size_t kMost = 64;
   const char* const who_;
-  const bool waits_;
+  const Meanwhile meanwhile_;
   Pinned words_;
   CUstream stream_;
-  uint64_t released_ = 0;
+  size_t calls_ = 0;
   CUcontext context_;
 };
 
@@ -105,8 +120,8 @@ struct Said {
   int done;
 };
 
-void lend(int socket, bool waits) {
-  Calls calls("lender", waits);
+void lend(int socket, Meanwhile meanwhile) {
+  Calls calls("lender", meanwhile);
   Said said{};
   // Memory of cuMemAlloc, by a handle; then memory of cuMemCreate, by a descriptor.
   CUdeviceptr memory = 0;
@@ -137,8 +152,8 @@ void lend(int socket, bool waits) {
   unmapped(calls, address, handle);
 }
 
-void borrow(int socket, bool waits) {
-  Calls calls("borrower", waits);
+void borrow(int socket, Meanwhile meanwhile) {
+  Calls calls("borrower", meanwhile);
   Said said{};
   close(hear(socket, &said, sizeof said));
   CUdeviceptr memory = 0;
@@ -164,7 +179,7 @@ void borrow(int socket, bool waits) {
 
 int lentMemory() {
   int failed = 0;
-  for (const bool waits : {false, true}) {
+  for (const Meanwhile meanwhile : {Meanwhile::nothing, Meanwhile::streamWaits, Meanwhile::kernelRuns}) {
     int sockets[2];
     if (socketpair(AF_UNIX, SOCK_SEQPACKET, 0, sockets) != 0) return 1;
     for (const int me : {0, 1}) {
@@ -173,7 +188,7 @@ int lentMemory() {
       CU(cuInit(0));
       CURT(cudaSetDevice(0));
       CURT(cudaFree(nullptr));
-      (me == 0 ? lend : borrow)(sockets[me], waits);
+      (me == 0 ? lend : borrow)(sockets[me], meanwhile);
       std::fflush(stdout);
       _exit(0);
     }
