@@ -112,7 +112,7 @@ TEST_F(LaneProcesses, MemoryIsTakenOnce) {
   for (const char* descriptors : {"1", "0"})
     inProcesses(2, [&](Process& process) {
       setenv("ECCL_CUMEM_ENABLE", descriptors, 1);
-      int64_t taken = 0;
+      int64_t taken = 0, mapped = 0;
       for (int time = 0; time < 12; ++time) {
         Ranks ranks(&process, 4, "lanes", 2);
         ranks.each([&](int rank) {
@@ -134,8 +134,12 @@ TEST_F(LaneProcesses, MemoryIsTakenOnce) {
         if (!Cuda::get().emulated()) continue;
         // By handle the borrower may give back a little later than the lender ends.
         const int64_t now = Cuda::get().control->deviceBytes;
-        if (time == 3) taken = now;
-        if (time > 3) { EXPECT_LE(now, taken + taken / 2); }
+        const int64_t blocks = Cuda::get().control->mappedBlocks;
+        if (time == 3) taken = now, mapped = blocks;
+        if (time > 3) {
+          EXPECT_LE(now, *descriptors == '1' ? taken : taken + taken / 2);
+          EXPECT_LE(blocks, mapped);
+        }
       }
     });
 }
@@ -430,39 +434,48 @@ TEST_F(LaneProcesses, ASendToARankThatHasLeftFails) {
   });
 }
 
-// Each call into the driver that a first call makes fails once in the one process. Both say so.
+// Each call into the driver that a first call makes fails once in the one process. Both say so. First with
+// nothing there; then behind calls that went well, so that the same calls are made each time.
 TEST_F(LaneProcesses, EachCallIntoTheDriverMayFail) {
-  constexpr int kStep = kSanitized ? 7 : 1;
-  auto* const over = static_cast<std::atomic<bool>*>(
-      mmap(nullptr, sizeof(std::atomic<bool>), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
-  inProcesses(2, [&](Process& process) {
-    auto* const control = Cuda::get().control;
-    if (control == nullptr) return;
-    int failed = 0;
-    for (int number = 0; !*over; number += kStep) {
-      Ranks ranks(&process, 2, "lanes");
-      const ecclComm_t comm = ranks.comm(process.number);
-      const DeviceStream stream;
-      const DeviceBuffer<int> data(numbers(1));
-      process.meet();  // else the one fails while the other one is not through with its init
-      const int64_t which = control->calls + number;
-      if (process.number == 0) control->failAt = which;
-      ecclResult_t result = sum(comm, data, stream);
-      if (process.number == 0) *over = control->calls <= which;
-      control->failAt = cuda_emulation::Control::kNever;
-      stream.synchronize();
-      if (result == ecclSuccess) ecclCommGetAsyncError(comm, &result);
-      if (result == ecclSuccess) {
-        EXPECT_EQ(data.read(), numbers(2)) << number;
-      } else {
-        ++failed;
-        EXPECT_THAT(ecclGetLastError(comm), HasSubstr("CUDA_ERROR_ILLEGAL_ADDRESS")) << number;
+  constexpr int kStep = kSanitized ? 7 : 1, kFirst = 40;
+  for (const bool again : {false, true})
+    inProcesses(2, [&](Process& process) {
+      auto* const control = Cuda::get().control;
+      if (control == nullptr) return;
+      int failed = 0;
+      bool over = false;
+      for (int number = 0; !over; number += kStep) {
+        const DeviceStream stream;
+        if (again) {
+          Ranks before(&process, 2, "lanes");
+          const DeviceBuffer<int> data(numbers(1));
+          EXPECT_EQ(sum(before.comm(process.number), data, stream), ecclSuccess);
+          stream.synchronize();
+        }
+        Ranks ranks(&process, 2, "lanes");
+        const ecclComm_t comm = ranks.comm(process.number);
+        const DeviceBuffer<int> data(numbers(1));
+        process.meet();  // else the one fails while the other one is not through with its init
+        const int64_t which = control->calls + number, kernels = control->kernels;
+        if (process.number == 0) control->failAt = which;
+        ecclResult_t result = sum(comm, data, stream);
+        over =
+            process.count(process.number == 0 && control->calls <= which) > 0 || (!again && number >= kFirst);
+        control->failAt = cuda_emulation::Control::kNever;
+        stream.synchronize();
+        if (process.number == 0 && over && again) {
+          EXPECT_GT(control->kernels, kernels) << "not all calls have failed";
+        }
+        if (result == ecclSuccess) ecclCommGetAsyncError(comm, &result);
+        if (result == ecclSuccess) {
+          EXPECT_EQ(data.read(), numbers(2)) << number;
+        } else {
+          ++failed;
+          EXPECT_THAT(ecclGetLastError(comm), HasSubstr("CUDA_ERROR_ILLEGAL_ADDRESS")) << number;
+        }
       }
-      process.meet();
-    }
-    EXPECT_GT(failed, 10 / kStep);
-  });
-  munmap(over, sizeof(std::atomic<bool>));
+      EXPECT_GT(failed, 10 / kStep);
+    });
 }
 
 }  // namespace

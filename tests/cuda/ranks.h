@@ -25,17 +25,18 @@ inline ecclStream_t asStream(NativeStream stream) {
 /// Which of several processes this is, and the ids of the communicators that they make, in order, in memory
 /// that they share.
 struct Process {
-  static constexpr int kMost = 64;
+  static constexpr int kMost = 256;
   struct Ids {
     ecclUniqueId ids[kMost];
-    std::atomic<int> made{0}, arrived{0};
+    std::atomic<int> made{0}, arrived{0}, agreed{0};
   };
   int number = 0, processes = 1;
   Ids* shared = nullptr;
-  int joined = 0, met = 0;
+  int joined = 0, met = 0, agreed = 0;
 
   /// Of the next communicator.
   ecclUniqueId nextId() {
+    if (joined == kMost) std::abort();
     if (number == 0) {
       Cuda::need(ecclGetUniqueId(&shared->ids[joined]) == ecclSuccess ? cu::kSuccess : cu::kUnknown, "an id");
       ++shared->made;
@@ -47,6 +48,14 @@ struct Process {
   void meet() {
     ++shared->arrived;
     for (++met; shared->arrived < met * processes;) std::this_thread::yield();
+  }
+  /// All processes come here. Of how many that holds.
+  int count(bool holds) {
+    shared->agreed += holds;
+    meet();
+    const int all = shared->agreed;
+    meet();
+    return all - std::exchange(agreed, all);
   }
 };
 

@@ -38,15 +38,18 @@ class ShownMemory : public test::LaneProcesses, public ::testing::WithParamInter
 
   /// ecclMemAlloc gives memory of the GPU from now on. After Ranks have been made.
   static void allocateOnGpu() { setenv("ECCL_DEVICE", "cuda", 1); }
-  /// Three calls until what each rank has shown the others is open, and all know; a few more, and some time,
-  /// for what they tell each other.
-  static constexpr int kUntilOpened = 6;
-  static void untilOpened(Process& process, const std::function<void()>& call) {
-    for (int time = 0; time < kUntilOpened; ++time) {
+  /// Calls until kernels of `processes` have found messages by reference, or in their place. Over a real driver
+  /// more than it takes: what each rank has shown the others is open after three.
+  static void untilOpened(Process& process, const std::function<void()>& call, int processes = 1) {
+    const auto* const control = Cuda::get().control;
+    const auto direct = [&] { return control->referred + control->placed; };
+    const int64_t before = control != nullptr ? direct() : 0;
+    for (int time = 0; time < 1000; ++time) {
       call();
-      process.meet();
-      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      std::this_thread::sleep_for(std::chrono::milliseconds(control != nullptr ? 1 : 20));
+      if (process.count(control != nullptr ? direct() > before : time == 5) >= processes) return;
     }
+    ADD_FAILURE() << "messages still go by slots";
   }
   static ecclResult_t trySend(Process& process, ecclComm_t comm, const DeviceBuffer<int>& data,
                               const DeviceStream& stream) {
@@ -128,10 +131,14 @@ TEST_P(ShownMemory, ASendRefersToIt) {
       const ecclComm_t comm = ranks.comm(process.number);
       const DeviceStream stream;
       const DeviceBuffer<int> data(std::vector<int>(kLong, process.number), memory);
-      untilOpened(process, [&] {
+      const auto call = [&] {
         send(process, comm, data, stream);
         stream.synchronize();
-      });
+      };
+      if (memory == From::library)
+        untilOpened(process, call);
+      else
+        for (int time = 0; time < 6; ++time) call();
       data.write(std::vector<int>(kLong, process.number == 0 ? 5 : -1));
       if (process.number == 0) {
         send(process, comm, data, stream);
@@ -150,30 +157,68 @@ TEST_P(ShownMemory, ASendRefersToIt) {
   }
 }
 
-class ShownMemoryOfTwoWays : public test::LaneProcesses {};
-
-// A rank that shares by handles alone has others' memory by descriptor, and shows its own by handle.
-TEST_F(ShownMemoryOfTwoWays, BothReferToIt) {
+// A rank that lends by handles alone has others' memory by descriptor, and shows its own by handle.
+TEST_P(ShownMemory, RanksMayLendInTwoWays) {
   inProcesses(2, [](Process& process) {
-    setenv("ECCL_CUMEM_ENABLE", process.number == 0 ? "1" : "0", 1);
+    setenv("ECCL_CUMEM_ENABLE", (process.number == 0) == byDescriptor() ? "1" : "0", 1);
     Ranks ranks(&process, 2, "lanes");
-    setenv("ECCL_DEVICE", "cuda", 1);
+    allocateOnGpu();
     const DeviceStream stream;
-    const DeviceBuffer<int> data(std::vector<int>(1 << 16, process.number), From::library);
-    for (int call = 0; call < 12; ++call) {
-      const int from = call % 2;
-      if (process.number == from) data.write(std::vector<int>(1 << 16, call));
-      EXPECT_EQ(ecclBroadcast(data.data(), data.data(), 1 << 16, ecclInt32, from, ranks.comm(process.number),
-                              asStream(stream.native())),
-                ecclSuccess);
-      stream.synchronize();
-      EXPECT_EQ(data.read(), std::vector<int>(1 << 16, call));
-      process.meet();
-      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    const DeviceBuffer<int> data(std::vector<int>(kLong, process.number), From::library);
+    for (const int from : {0, 1}) {
+      int calls = 0;
+      const auto broadcast = [&] {
+        if (process.number == from) data.write(std::vector<int>(kLong, ++calls));
+        EXPECT_EQ(ecclBroadcast(data.data(), data.data(), kLong, ecclInt32, from, ranks.comm(process.number),
+                                asStream(stream.native())),
+                  ecclSuccess);
+        stream.synchronize();
+        const std::vector<int> got = data.read();
+        EXPECT_EQ(got, std::vector<int>(kLong, got[0]));
+      };
+      untilOpened(process, broadcast);
     }
-    if (const auto* const control = Cuda::get().control; control != nullptr) {
-      EXPECT_GT(control->referred, 0);
+  });
+}
+
+// Where there is no memory with descriptors ecclMemAlloc has other memory; what cannot be given back is an
+// error.
+TEST_P(ShownMemory, EachCallForABlockMayFail) {
+  inProcesses(1, [](Process&) {
+    auto* const control = Cuda::get().control;
+    if (control == nullptr) return;
+    allocateOnGpu();
+    const auto with = [&](int64_t fails, const auto& call) {
+      control->failAt = control->calls + fails;
+      const ecclResult_t result = call();
+      const bool failed = control->calls > control->failAt;
+      control->failAt = cuda_emulation::Control::kNever;
+      return std::pair(result, failed);
+    };
+    void* first = nullptr;  // the driver is opened once
+    ASSERT_EQ(ecclMemAlloc(&first, 4 << 20), ecclSuccess);
+    int allocations = 0, frees = 0, errors = 0;
+    for (bool failed = true; failed; ++allocations) {
+      void* memory = nullptr;
+      ecclResult_t result;
+      std::tie(result, failed) = with(allocations, [&] { return ecclMemAlloc(&memory, 4 << 20); });
+      if (result == ecclSuccess) {
+        EXPECT_EQ(Cuda::get().cuMemcpy(reinterpret_cast<test::Address>(memory),
+                                       reinterpret_cast<test::Address>(memory), 4 << 20),
+                  test::cu::kSuccess);
+        EXPECT_EQ(ecclMemFree(memory), ecclSuccess);
+      }
     }
+    for (bool failed = true; failed; ++frees) {
+      void* memory = nullptr;
+      ASSERT_EQ(ecclMemAlloc(&memory, 4 << 20), ecclSuccess);
+      ecclResult_t result;
+      std::tie(result, failed) = with(frees, [&] { return ecclMemFree(memory); });
+      errors += result != ecclSuccess;
+    }
+    EXPECT_GT(allocations, byDescriptor() ? 5 : 2);
+    EXPECT_GT(errors, 0);
+    EXPECT_EQ(ecclMemFree(first), ecclSuccess);
   });
 }
 
@@ -260,7 +305,7 @@ TEST_P(ShownMemory, WhatWasFreedIsAllocatedAgain) {
         const DeviceBuffer<int> data(std::vector<int>(kLong, process.number), From::library);
         if (time > 0 && process.number == 0) { EXPECT_EQ(data.data(), before); }
         before = data.data();
-        for (int call = 0; call < kUntilOpened; ++call) {
+        for (int call = 0; call < 6; ++call) {
           std::this_thread::sleep_for(std::chrono::milliseconds(20));
           data.write(std::vector<int>(kLong, process.number == 0 ? call : -1));
           send(process, comm, data, stream);
@@ -279,29 +324,19 @@ TEST_P(ShownMemory, WhatWasFreedIsAllocatedAgain) {
 // sides, though the communicator goes on.
 TEST_P(ShownMemory, WhatWasFreedIsGivenBack) {
   if (!byDescriptor() || !Cuda::get().emulated()) return;
-  struct Common {
-    std::atomic<int> opened{-1};
-  };
-  auto* const common =
-      new (mmap(nullptr, sizeof(Common), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0)) Common;
-  inProcesses(2, [&](Process& process) {
+  inProcesses(2, [](Process& process) {
     Ranks ranks(&process, 2, "lanes");
     allocateOnGpu();
     const ecclComm_t comm = ranks.comm(process.number);
     const DeviceStream stream;
-    cuda_emulation::Control& control = *Cuda::get().control;
+    const cuda_emulation::Control& control = *Cuda::get().control;
     int64_t blocks = 0, bytes = 0;
     for (int time = 0; time < 40; ++time) {
       const DeviceBuffer<int> data(std::vector<int>(kLong, process.number), From::library);
-      const int64_t before = control.referred;
-      for (int call = 0; call < 500 && common->opened < time; ++call) {
+      untilOpened(process, [&] {
         send(process, comm, data, stream);
         stream.synchronize();
-        if (process.number == 1 && control.referred > before) common->opened = time;
-        process.meet();
-        std::this_thread::sleep_for(std::chrono::milliseconds(1));
-      }
-      EXPECT_EQ(common->opened, time) << "its place was not free";
+      });
       if (time == 3) blocks = control.mappedBlocks, bytes = control.deviceBytes;
       if (time > 3) {
         EXPECT_LE(control.mappedBlocks, blocks + 4);
@@ -310,14 +345,11 @@ TEST_P(ShownMemory, WhatWasFreedIsGivenBack) {
       process.meet();
     }
   });
-  munmap(common, sizeof(Common));
 }
 
 // The other rank is asked for a block that is gone by then.
 TEST_P(ShownMemory, WhatIsFreedAtOnceIsNotMissed) {
-  auto* const opened = static_cast<std::atomic<bool>*>(
-      mmap(nullptr, sizeof(std::atomic<bool>), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
-  inProcesses(2, [&](Process& process) {
+  inProcesses(2, [](Process& process) {
     Ranks ranks(&process, 2, "lanes");
     allocateOnGpu();
     const ecclComm_t comm = ranks.comm(process.number);
@@ -328,26 +360,17 @@ TEST_P(ShownMemory, WhatIsFreedAtOnceIsNotMissed) {
       stream.synchronize();
       EXPECT_EQ(data.read(), std::vector<int>(kLong, time));
     }
-    const auto* const control = Cuda::get().control;
-    if (control == nullptr) return;
     const DeviceBuffer<int> last(std::vector<int>(kLong, process.number), From::library);
-    const int64_t before = control->referred;
-    for (int call = 0; call < 1000 && !*opened; ++call) {
+    untilOpened(process, [&] {
       send(process, comm, last, stream);
       stream.synchronize();
-      if (process.number == 1 && control->referred > before) *opened = true;
-      process.meet();
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    }
-    EXPECT_TRUE(*opened);
-    process.meet();
+    });
   });
-  munmap(opened, sizeof(std::atomic<bool>));
 }
 
 // A child keeps none of its parent's descriptors: the memory would stay as long as it lives.
 TEST_P(ShownMemory, AForkedChildDoesNotKeepIt) {
-  if (!Cuda::get().emulated()) return;
+  if (!byDescriptor() || !Cuda::get().emulated()) return;
   inProcesses(2, [](Process& process) {
     Ranks ranks(&process, 2, "lanes");
     allocateOnGpu();
@@ -372,7 +395,7 @@ TEST_P(ShownMemory, AForkedChildDoesNotKeepIt) {
     if (child == 0) _exit(files());
     int status = 0;
     waitpid(child, &status, 0);
-    const int exported = byDescriptor() ? (process.number == 0 ? 1 : 0) + 1 : 0;  // the block, the door
+    const int exported = process.number == 0 ? 2 : 1;  // the door, and the block
     EXPECT_TRUE(WIFEXITED(status));
     EXPECT_LE(WEXITSTATUS(status), before - exported);
     EXPECT_EQ(files(), before);
@@ -430,10 +453,11 @@ TEST_P(ShownMemory, NothingIsWrittenAfterAnAbort) {
       return ecclAllReduce(data.data(), data.data(), kLong, ecclInt32, ecclSum, comm,
                            asStream(stream.native()));
     };
-    untilOpened(process, [&] {
+    const auto call = [&] {
       EXPECT_EQ(reduce(), ecclSuccess);
       stream.synchronize();
-    });
+    };
+    untilOpened(process, call, 2);
     if (process.number == 0) {
       EXPECT_EQ(reduce(), ecclSuccess);  // posts its places
       while (*stopped == 0 || !isStopped(*stopped)) std::this_thread::yield();

@@ -293,10 +293,13 @@ Meeting Communicator::meeting(const RankHosts::Gather& gather) {
     diagnosis_.onStall(static_cast<Run&>(work), waited, {{rank}, {}});
   };
   meeting.fetch = [this](int rank, const transport::DescriptorName& name) {
-    constexpr Duration kLimit = 20s;  // the rank's service thread answers, unless its process was stopped
-    return transport::fetchDescriptor(
+    // The rank's service thread answers, unless its process is stopped: then the control tree ends the wait.
+    constexpr Duration kLimit = 90s;
+    auto descriptor = transport::fetchDescriptor(
         {met_->endpoints[static_cast<size_t>(rank)], secret_, id_, rank_, describe(rank)}, name,
         transport::Wait::within(kLimit, &broken_, system()));
+    if (!descriptor.ok() && state() == State::failed) return Result<transport::Fd>(asyncStatus());
+    return descriptor;
   };
   meeting.hasLeft = [this](int rank) { return diagnosis_.hasLeft(rank); };
   meeting.showsMemory = !options_.settings.p2pDisable;

@@ -91,9 +91,11 @@ void Diagnosis::onLeft(int rank) {
   left_.insert(rank);
 }
 
-bool Diagnosis::hasLeft(int rank) const {
+bool Diagnosis::hasLeft(int rank) {
   std::lock_guard lock(mutex_);
-  return mayHaveLeft(rank);
+  const bool left = mayHaveLeft(rank);
+  if (left) left_.insert(rank);
+  return left;
 }
 
 void Diagnosis::tellMismatch(const Mismatch& mismatch) {

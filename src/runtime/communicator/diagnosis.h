@@ -74,9 +74,9 @@ class Diagnosis {
   void onComparison(int origin, std::string_view payload);
   /// The rank has left in order: that its connections break is no news, but a call that waits for it fails.
   void onLeft(int rank);
-  /// Whether it has, as far as this rank can know: where one has that words of it come by, it may have. Any
-  /// thread.
-  bool hasLeft(int rank) const;
+  /// Whether a rank where nobody listens any more has left, as far as this one can know: where another has left
+  /// that words of it come by, it may have, and from now on it is said to. Any thread.
+  bool hasLeft(int rank);
   /// The ranks without whose part of the call it cannot end, if it has stalled for long and is not over.
   std::vector<int> neededBy(const Run& run) const;
   /// See EngineHandler. By the driver.

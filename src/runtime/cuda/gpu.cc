@@ -170,14 +170,14 @@ Status Gpu::openUploads() {
                        name_.c_str());
 }
 
-void Gpu::note(Address word, uint64_t value) {
-  if (openUploads().ok()) driver_.cuStreamWriteValue64(uploads_, word, value, 0);
+Status Gpu::note(Address word, uint64_t value) {
+  ECCL_TRY(openUploads());
+  return driver_.check(driver_.cuStreamWriteValue64(uploads_, word, value, 0), "cuStreamWriteValue64", "on %s",
+                       name_.c_str());
 }
 
 Status Gpu::write(Address word, uint64_t value) {
-  ECCL_TRY(openUploads());
-  ECCL_TRY(driver_.check(driver_.cuStreamWriteValue64(uploads_, word, value, 0), "cuStreamWriteValue64",
-                         "on %s", name_.c_str()));
+  ECCL_TRY(note(word, value));
   return driver_.check(driver_.cuStreamSynchronize(uploads_), "cuStreamSynchronize", "on %s", name_.c_str());
 }
 

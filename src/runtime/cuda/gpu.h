@@ -76,7 +76,7 @@ class Gpu {
   Status upload(Address to, const void* from, size_t bytes);
   Status download(void* to, Address from, size_t bytes);
   /// Has a word of memory that it reaches be written, and waits for nothing. Its context is current.
-  void note(Address word, uint64_t value);
+  Status note(Address word, uint64_t value);
   /// And waits for it, as upload() does.
   Status write(Address word, uint64_t value);
   /// A staged call is in `stream`, with copies that wait for other ranks, until `over` holds its value. Warns

@@ -8,7 +8,7 @@ constexpr uint64_t kGivenBack = 1;
 
 }  // namespace
 
-Result<Loan> HandleLoans::lend(size_t bytes, bool) {
+Result<Loan> HandleLoans::lend(size_t bytes) {
   bytes = inPages(Loan::kHeader + bytes);
   std::lock_guard lock(mutex_);
   for (auto at = ended_.begin(); at != ended_.end(); ++at) {
@@ -79,7 +79,7 @@ Result<Borrowed> HandleLoans::reach(const Ticket& ticket, size_t bytes, const Fe
 }
 
 void HandleLoans::giveBack(Borrowed loan) {
-  gpu_.note(loan.memory, kGivenBack);
+  gpu_.note(loan.memory, kGivenBack).ignore();  // it stays lent
 }
 
 }  // namespace eccl::runtime::cuda

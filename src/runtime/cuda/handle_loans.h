@@ -19,7 +19,7 @@ class HandleLoans final : public Loans {
   using Loans::Loans;
   static HandleLoans& of(Gpu& gpu) { return onlyOf<HandleLoans>(gpu); }
 
-  Result<Loan> lend(size_t bytes, bool once) override;
+  Result<Loan> lend(size_t bytes) override;
   /// It is lent again when the borrower has given it back: never, if that does not happen.
   void end(Loan loan) override;
   Result<Borrowed> reach(const Ticket& ticket, size_t bytes, const Fetch& fetch) override;

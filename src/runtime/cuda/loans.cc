@@ -9,7 +9,7 @@ namespace {
 class DescriptorLoans final : public Loans {
  public:
   using Loans::Loans;
-  Result<Loan> lend(size_t bytes, bool once) override {
+  Result<Loan> lend(size_t bytes) override {
     if (!gpu_.mappedMemory())
       return Status::error(eccl::Code::system, "%s has no memory with descriptors", gpu_.name().c_str());
     Loan loan;
@@ -17,7 +17,7 @@ class DescriptorLoans final : public Loans {
     loan.memory = loan.mapped->begin();
     loan.bytes = loan.mapped->bytes();
     loan.ticket.lender = thisProcess();
-    ECCL_ASSIGN(loan.ticket.block, loan.mapped->share(once));
+    ECCL_ASSIGN(loan.ticket.block, loan.mapped->share());
     if (const Status cleared = gpu_.clear(loan.memory, loan.bytes); !cleared.ok())
       return MappedBlock::keep(loan.mapped), cleared;  // it may still be under way
     return loan;
@@ -49,7 +49,7 @@ Result<Loans::Door> Loans::door() {
   std::lock_guard lock(mutex_);
   if (door_) return *door_;
   const Name name = newName();
-  ECCL_ASSIGN(Loan loan, lend(name.size(), false));
+  ECCL_ASSIGN(Loan loan, lend(name.size()));
   const Status written = gpu_.upload(loan.data(), name.data(), name.size());
   if (!written.ok()) return MappedBlock::keep(loan.mapped), written;  // as above
   door_ = {loan.ticket, name};

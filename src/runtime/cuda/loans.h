@@ -12,6 +12,7 @@
 #include <set>
 
 #include "runtime/cuda/mapped_block.h"
+#include "runtime/executor/executor.h"
 
 namespace eccl::runtime::cuda {
 
@@ -50,10 +51,14 @@ struct Borrowed {
   Address memory = 0;
   std::shared_ptr<MappedBlock> mapped;
   Address data() const { return memory + Loan::kHeader; }  ///< of a loan
+  LendBy by() const { return mapped != nullptr ? LendBy::descriptor : LendBy::handle; }
 };
 
 /// Gets the descriptor of that name from the rank that told the ticket (Meeting::fetch).
 using Fetch = std::function<Result<transport::Fd>(const Name& block)>;
+inline Fetch fetchFrom(int rank, const Meeting& meeting) {
+  return [rank, &meeting](const Name& block) { return meeting.fetch(rank, block); };
+}
 
 /// The loans of one GPU of this process, by one way. Owner: the process, for ever. Any thread, with the GPU's
 /// context current. Errors (device): a driver's call failed.
@@ -63,8 +68,8 @@ class Loans {
   explicit Loans(Gpu& gpu) : gpu_(gpu) {}
   virtual ~Loans() = default;
 
-  /// `bytes` of zeroed memory. `once`: its ticket is for one process, and is used once.
-  virtual Result<Loan> lend(size_t bytes, bool once) = 0;
+  /// `bytes` of zeroed memory.
+  virtual Result<Loan> lend(size_t bytes) = 0;
   /// No kernel of this process uses it any more.
   virtual void end(Loan loan) = 0;
   /// `bytes` of memory that another process lends, from where it begins. Error also: fetch()'s; (remote) it has

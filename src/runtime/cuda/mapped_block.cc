@@ -13,14 +13,11 @@
 namespace eccl::runtime::cuda {
 namespace {
 
-/// The descriptors of this process's blocks, by name. A forked child has none: it would keep the memory.
+/// The descriptors of this process's blocks, by name. A forked child has none: it would keep the memory. (It
+/// may have one that was being passed on just then.)
 struct Shared {
-  struct Descriptor {
-    transport::Fd fd;
-    bool once;
-  };
   std::mutex mutex;
-  std::map<Name, Descriptor> descriptors;
+  std::map<Name, transport::Fd> descriptors;
 
   static Shared& get() {
     static Shared* const made = [] {
@@ -105,8 +102,12 @@ Status MappedBlock::unmap() {
   Status done = entered.status();
   const auto note = [&](DriverCode code, const char* function) {
     if (done.ok()) done = driver.check(code, function, "of %zu bytes on %s", bytes_, gpu_.name().c_str());
+    return code == kSuccess;
   };
-  if (mapped_.exchange(false, std::memory_order_acq_rel)) note(driver.cuMemUnmap(begin_, bytes_), "cuMemUnmap");
+  // What stays mapped keeps its addresses.
+  if (mapped_.exchange(false, std::memory_order_acq_rel) &&
+      !note(driver.cuMemUnmap(begin_, bytes_), "cuMemUnmap"))
+    begin_ = 0;
   if (handle_ != 0) note(driver.cuMemRelease(std::exchange(handle_, 0)), "cuMemRelease");
   return done;
 }
@@ -118,7 +119,7 @@ MappedBlock::~MappedBlock() {
   if (begin_ != 0) gpu_.driver().cuMemAddressFree(begin_, bytes_);
 }
 
-Result<Name> MappedBlock::share(bool once) {
+Result<Name> MappedBlock::share() {
   std::lock_guard lock(mutex_);
   if (name_) return *name_;
   if (handle_ == 0) return Status::error(eccl::Code::invalidUsage, "it has been freed");
@@ -130,7 +131,7 @@ Result<Name> MappedBlock::share(bool once) {
   fcntl(descriptor, F_SETFD, FD_CLOEXEC);
   name_ = newName();
   std::lock_guard sharing(Shared::get().mutex);
-  Shared::get().descriptors.emplace(*name_, Shared::Descriptor{transport::Fd(descriptor), once});
+  Shared::get().descriptors.emplace(*name_, transport::Fd(descriptor));
   return *name_;
 }
 
@@ -140,8 +141,7 @@ Result<transport::Fd> MappedBlock::find(const Name& name) {
   const auto found = descriptors.find(name);
   if (found == descriptors.end())
     return Status::error(eccl::Code::invalidArgument, "it has no such memory, or has freed it");
-  if (found->second.once) return std::move(descriptors.extract(found).mapped().fd);
-  const int copy = fcntl(found->second.fd.get(), F_DUPFD_CLOEXEC, 0);
+  const int copy = fcntl(found->second.get(), F_DUPFD_CLOEXEC, 0);
   if (copy < 0) return Status::fromErrno(errno, "it has no descriptors left (ulimit -n)");
   return transport::Fd(copy);
 }

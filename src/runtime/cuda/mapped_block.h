@@ -1,7 +1,7 @@
 // Memory of a GPU that other processes can map: CUDA's virtual memory management, with descriptors.
 //
 // The memory exists as long as anybody has it mapped, so a process that lends some may give it back at any
-// time, and the borrower has it until it does the same. To unmap it waits for nothing (perf/results/gpu.md),
+// time, and the borrower has it until it does the same. To unmap it waits for no stream (perf/results/gpu.md),
 // unlike cuMemFree and cuIpcCloseMemHandle: no kernel may use it any more.
 #pragma once
 
@@ -37,8 +37,8 @@ class MappedBlock {
 
   Address begin() const { return begin_; }
   size_t bytes() const { return bytes_; }
-  /// The name by which other processes ask for it (find()), until it is unmapped. `once`: one does, and once.
-  Result<Name> share(bool once = false);
+  /// The name by which other processes ask for it (find()), until it is unmapped.
+  Result<Name> share();
   /// Gives the memory back. Its addresses stay taken until it is destroyed, so that nothing else is found
   /// there.
   Status unmap();

@@ -143,8 +143,7 @@ std::string Neighbourhood::whatIsClosed(LendBy by, const Meeting& meeting) {
   for (size_t rank = 0; rank < gpus_.size(); ++rank) {
     if (gpus_[rank] != nullptr) continue;
     const auto other = static_cast<int>(rank);
-    const Status reached = Loans::of(gpu, by).tryDoor(
-        members_[rank].door(by), [&](const Name& name) { return meeting.fetch(other, name); });
+    const Status reached = Loans::of(gpu, by).tryDoor(members_[rank].door(by), fetchFrom(other, meeting));
     if (!reached.ok())
       return format("%s does not reach the memory of %s: %s", gpu.name().c_str(),
                     meeting.describe(other).c_str(), reached.message().c_str());

@@ -28,9 +28,9 @@ void Rings::giveBack() {
   for (auto& [id, ring] : rings_) {
     for (auto& [gpu, address, bytes] : ring.memory) gpu->giveBack(address, bytes);
     if (aborted_) continue;  // other processes may still have kernels that use what was lent by handle
-    for (auto& [gpu, by, loan] : ring.borrowed) {
+    for (auto& [gpu, loan] : ring.borrowed) {
       const Entered entered(gpu->driver(), gpu->context());
-      if (entered.status().ok()) Loans::of(*gpu, by).giveBack(std::move(loan));
+      if (entered.status().ok()) Loans::of(*gpu, loan.by()).giveBack(std::move(loan));
     }
     for (auto& [gpu, loan] : ring.lent) Loans::of(*gpu, loan.ticket.by()).end(std::move(loan));
   }
@@ -51,7 +51,7 @@ void Rings::giveBack() {
 
 void Rings::keep() {
   for (auto& [id, ring] : rings_) {
-    for (auto& [gpu, by, loan] : ring.borrowed) MappedBlock::keep(std::move(loan.mapped));
+    for (auto& [gpu, loan] : ring.borrowed) MappedBlock::keep(std::move(loan.mapped));
     for (auto& [gpu, loan] : ring.lent) MappedBlock::keep(std::move(loan.mapped));
   }
 }
@@ -82,7 +82,7 @@ Status Rings::offer(const RingId& id, uint32_t width, int own, const Meeting& me
   const size_t have = ring.parts(receives);
   if (have >= width) return {};
   const size_t more = width - have;
-  ECCL_ASSIGN(const Loan loan, Loans::of(gpu, by_).lend(bytesOf(receives, more), true));
+  ECCL_ASSIGN(const Loan loan, Loans::of(gpu, by_).lend(bytesOf(receives, more)));
   ring.lent.emplace_back(&gpu, loan);
   ring.add(receives, loan.data(), more);
   meeting.tell(other, transport::ByteWriter()
@@ -146,9 +146,8 @@ Result<Rings::Offer> Rings::await(const RingId& id, int from, const Meeting& mee
 Result<Address> Rings::standIn(const RingId& id, size_t bytes, int own, const Meeting& meeting,
                                const Status& why) {
   const int from = std::get<0>(id), to = std::get<1>(id), other = own == to ? from : to;
-  const bool isThere = why.code() == eccl::Code::device || why.code() == eccl::Code::system ||
-                       why.code() == eccl::Code::timeout;
-  if (isThere) return why;
+  // Else it is there, or this rank could not go on.
+  if (why.code() != eccl::Code::remote && why.code() != eccl::Code::internal) return why;
   std::unique_lock lock(hearing_);
   const TimePoint end = system_.now() + kNewsLimit;
   while (!aborted_ && !meeting.hasLeft(other) && system_.now() < end) changed_.waitFor(lock, kNewsLimit / 1000);
@@ -156,8 +155,7 @@ Result<Address> Rings::standIn(const RingId& id, size_t bytes, int own, const Me
   lock.unlock();
   if (!meeting.hasLeft(other)) return why;
   if (other == to)
-    return Status::error(eccl::Code::remote,
-                         "%s has left the communicator (ecclCommDestroy), and is to receive",
+    return Status::error(eccl::Code::remote, "%s has left the communicator or died, and is to receive",
                          meeting.describe(other).c_str());
   return gpus_[static_cast<size_t>(own)]->take(bytes);
 }
@@ -171,16 +169,15 @@ Result<std::vector<Rings::RingStrip>> Rings::ring(const RingId& id, uint32_t wid
     lock.unlock();
     ECCL_ASSIGN(const Offer offer, await(id, other, meeting, waits));
     Gpu& gpu = *gpus_[static_cast<size_t>(own)];
-    const LendBy by = offer.ticket.by();
-    const auto fetch = [&](const Name& name) { return meeting.fetch(other, name); };
     const size_t bytes = bytesOf(other == to, offer.strips);
-    Result<Borrowed> loan = Loans::of(gpu, by).borrow(offer.ticket, bytes, fetch);
+    Result<Borrowed> loan =
+        Loans::of(gpu, offer.ticket.by()).borrow(offer.ticket, bytes, fetchFrom(other, meeting));
     Address instead = 0;
     if (!loan.ok()) { ECCL_ASSIGN(instead, standIn(id, bytes, own, meeting, loan.status())); }
     lock.lock();
     ring.add(other == to, loan.ok() ? loan->data() : instead, offer.strips);
     if (loan.ok())
-      ring.borrowed.emplace_back(&gpu, by, loan.take());
+      ring.borrowed.emplace_back(&gpu, loan.take());
     else
       ring.memory.emplace_back(&gpu, instead, bytes);
   }

@@ -68,7 +68,7 @@ class Rings {
     std::vector<lanes::AtSender*> senders;
     std::vector<std::tuple<Gpu*, Address, size_t>> memory;
     std::vector<std::pair<Gpu*, Loan>> lent;
-    std::vector<std::tuple<Gpu*, LendBy, Borrowed>> borrowed;
+    std::vector<std::pair<Gpu*, Borrowed>> borrowed;
     /// Strips more of the receiver's or the sender's part, at `memory`.
     void add(bool receiver, Address memory, size_t strips);
     size_t parts(bool receiver) const { return receiver ? receivers.size() : senders.size(); }

@@ -51,13 +51,13 @@ Status ShownMemory::show(int rank, const UserMemory::Block& block, const Meeting
   const auto isKnown = [&](const Ours& each) {
     return (each.state == Ours::shown || each.state == Ours::opened) && each.block.begin == block.begin;
   };
-  if (!its->shows || block.bytes > lanes::Shown::kMostBytes || std::ranges::any_of(its->ours, isKnown))
-    return {};
+  bool& shows = its->shows[block.mapped != nullptr];
+  if (!shows || block.bytes > lanes::Shown::kMostBytes || std::ranges::any_of(its->ours, isKnown)) return {};
   const auto free = std::ranges::find(its->ours, Ours::none, &Ours::state);
   if (free == its->ours.end()) return {};
   const Result<Ticket> ticket = UserMemory::of(gpu_).lend(block);
   if (!ticket.ok()) {
-    its->shows = false;
+    shows = false;
     ECCL_INFO("messages from %s to %s go by slots: %s", gpu_.name().c_str(), meeting.describe(rank).c_str(),
               ticket.status().message().c_str());
     return {};
@@ -138,8 +138,7 @@ Status ShownMemory::goOn(const Heard& heard, const Meeting& meeting) {
       if (ours.state == Ours::none || ours.state == Ours::opened) return makesNoSense(heard.from);
       if (ours.state == Ours::taken) return {};  // it has been freed meanwhile
       ours.state = Ours::opened;
-      nowOpened(*its, heard.number);
-      return {};
+      return nowOpened(*its, heard.number);
     default:  // closed
       if (ours.state != Ours::taken) return makesNoSense(heard.from);
       ours.state = Ours::none;
@@ -150,8 +149,9 @@ Status ShownMemory::goOn(const Heard& heard, const Meeting& meeting) {
 /// Where this GPU finds another rank's block, which is as large as that says.
 Result<UserMemory::Block> ShownMemory::find(const Heard& shown, const Meeting& meeting) const {
   if (!meeting.showsMemory) return Status::error(eccl::Code::invalidUsage, "ECCL_P2P_DISABLE is set");
-  const auto fetch = [&](const Name& name) { return meeting.fetch(shown.from, name); };
-  ECCL_ASSIGN(Borrowed found, Loans::of(gpu_, shown.ticket.by()).reach(shown.ticket, shown.bytes, fetch));
+  ECCL_ASSIGN(
+      Borrowed found,
+      Loans::of(gpu_, shown.ticket.by()).reach(shown.ticket, shown.bytes, fetchFrom(shown.from, meeting)));
   if (found.memory % kPage != 0)
     return Status::error(eccl::Code::system, "it does not begin where a page of the driver's does");
   return UserMemory::Block{found.memory, static_cast<size_t>(shown.bytes), std::move(found.mapped)};
@@ -162,10 +162,11 @@ Result<UserMemory::Block> ShownMemory::find(const Heard& shown, const Meeting& m
 Status ShownMemory::open(Peer& peer, const Heard& shown, const Meeting& meeting) {
   Theirs& theirs = peer.theirs[shown.number];
   theirs.state = Theirs::refused;
-  if (peer.refused) return {};
+  bool& refused = peer.refused[static_cast<size_t>(shown.ticket.by())];
+  if (refused) return {};
   const Result<UserMemory::Block> block = find(shown, meeting);
   if (!block.ok()) {
-    peer.refused = block.status().code() != eccl::Code::invalidArgument;  // that one has been freed meanwhile
+    refused = block.status().code() != eccl::Code::invalidArgument;  // that one has been freed meanwhile
     ECCL_INFO("messages from %s to %s go by slots: %s", meeting.describe(shown.from).c_str(),
               gpu_.name().c_str(), block.status().message().c_str());
     return {};
@@ -185,12 +186,12 @@ Status ShownMemory::close(Peer& peer, uint32_t number) {
   return {};
 }
 
-void ShownMemory::nowOpened(Peer& peer, uint32_t number) {
+Status ShownMemory::nowOpened(Peer& peer, uint32_t number) {
   written_.store(true, std::memory_order_relaxed);
   peer.most = std::max(peer.most, number + 1);
   const UserMemory::Block& block = peer.ours[number].block;
-  gpu_.note(peer.entry(kOur, number), lanes::Shown::block(block.begin, block.bytes));
-  gpu_.note(peer.table + offsetof(lanes::Shown, ours), peer.most);
+  ECCL_TRY(gpu_.note(peer.entry(kOur, number), lanes::Shown::block(block.begin, block.bytes)));
+  return gpu_.note(peer.table + offsetof(lanes::Shown, ours), peer.most);
 }
 
 }  // namespace eccl::runtime::cuda

@@ -70,9 +70,9 @@ class ShownMemory {
     Address table = 0;
     std::array<Ours, kMost> ours;
     std::array<Theirs, kMost> theirs;
-    uint32_t most = 0;     // no more of ours have been opened
-    bool refused = false;  // one of theirs could not be opened: later ones are not tried
-    bool shows = true;     // none of ours could not be shown
+    uint32_t most = 0;                          // no more of ours have been opened
+    bool refused[std::size(kWaysToLend)] = {};  // one of theirs could not be opened: later ones are not tried
+    bool shows[2] = {true, true};               // none of ours could not be shown: by handle, by descriptor
     Address entry(size_t list, uint32_t number) const { return table + list + number * sizeof(uint64_t); }
   };
   Result<Peer*> peer(int rank);
@@ -80,7 +80,7 @@ class ShownMemory {
   Status goOn(const Heard& heard, const Meeting& meeting);
   Status open(Peer& peer, const Heard& shown, const Meeting& meeting);
   Result<UserMemory::Block> find(const Heard& shown, const Meeting& meeting) const;
-  void nowOpened(Peer& peer, uint32_t number);
+  Status nowOpened(Peer& peer, uint32_t number);
   Status close(Peer& peer, uint32_t number);
 
   Gpu& gpu_;

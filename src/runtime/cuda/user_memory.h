@@ -1,9 +1,9 @@
 // Memory of a GPU that users have from ecclMemAlloc.
 //
 // Blocks that are large enough can be shown to other processes: by descriptor (mapped_block.h), or by handle
-// where the GPU has no such memory or the user does not want it. What another process was shown by handle stays
-// with this one: for the driver to free it would not end what the other one has open, and to close that its
-// driver waits for all streams (handle_loans.h). So it is kept for the next ecclMemAlloc.
+// where the GPU has no such memory, or none left, or the user does not want it. What another process was shown
+// by handle stays with this one: for the driver to free it would not end what the other one has open, and to
+// close that its driver waits for all streams (handle_loans.h). So it is kept for the next ecclMemAlloc.
 #pragma once
 
 #include <map>

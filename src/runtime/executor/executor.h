@@ -83,8 +83,9 @@ struct Meeting {
   std::function<Result<std::vector<std::string>>(std::string_view mine)> gather;
   /// Sends to Executor::hear() of another rank, in order. Any thread; waits for nothing.
   std::function<void(int rank, std::string_view message)> tell;
-  /// What Executor::descriptorOf() of another rank of this host gives. Waits for its service thread, some
-  /// seconds at most. Error: it cannot be had.
+  /// What Executor::descriptorOf() of another rank of this host gives. Waits for its service thread: as long as
+  /// the control tree does, if its process is stopped. Error: it cannot be had; invalidArgument: there is none
+  /// of that name.
   std::function<Result<transport::Fd>(int rank, const transport::DescriptorName& name)> fetch;
   /// Whether that rank, which cannot be reached, has left in order.
   std::function<bool(int rank)> hasLeft;
@@ -197,8 +198,8 @@ class Executor : public std::enable_shared_from_this<Executor> {
   /// Whether it would carry this planned Run: see Work::carried.
   virtual bool carries(const Work& /*work*/) const { return false; }
   /// Runs of one group are about to enter() several streams, these one of them: what they need of other ranks
-  /// is asked for now, as those may need this rank's before they go on. Any thread; waits for what enter()
-  /// waits for where ranks show memory. Error: as enter().
+  /// is asked for now, as those may need this rank's before they go on. Any thread; waits for no call of
+  /// theirs, but as enter() does where ranks show memory. Error: as enter().
   virtual Status announce(std::span<Work* const> /*works*/) { return {}; }
   /// Whether enter() may wait for other ranks, and another thread may call it in place of this one. Waits for
   /// nothing.

@@ -4,7 +4,11 @@
 
 namespace eccl::transport {
 
-Result<Fd> fetchDescriptor(const DescriptorCall& call, const DescriptorName& name, const Wait& wait) {
+namespace {
+
+/// One call. Nothing: either side was short of descriptors, *why.
+Result<std::optional<Fd>> askOnce(const DescriptorCall& call, const DescriptorName& name, const Wait& wait,
+                                  std::string* why) {
   Hello hello;
   hello.purpose = Purpose::memory;
   hello.communicator = call.communicator;
@@ -17,29 +21,40 @@ Result<Fd> fetchDescriptor(const DescriptorCall& call, const DescriptorName& nam
   options.system = wait.system;
   ECCL_ASSIGN(Stream socket, dial(call.endpoint, call.secret, hello, options, wait));
   SetupSocket answers(std::move(socket));
+  std::optional<SetupMessage> answer;
   for (;;) {
-    ECCL_ASSIGN(std::optional<SetupMessage> answer, answers.receive());
-    if (!answer) {
-      if (wait.aborted()) return abortedWhile("asking another rank for memory");
-      if (wait.expired())
-        return Status::error(Code::timeout, "%s does not answer a call for its memory", call.peer.c_str());
-      wait.onFd(answers.fd());
-      continue;
-    }
-    if (answers.lostDescriptors())
-      return Status::error(Code::system, "this process has no descriptors left for the memory of %s",
-                           call.peer.c_str());
-    if (answer->kind == SetupKind::otherWay)
-      return Status::error(Code::system, "%s cannot give its memory: %s", call.peer.c_str(),
-                           answer->why.c_str());
-    if (answer->kind == SetupKind::refused)
-      return Status::error(Code::invalidArgument, "%s does not give its memory: %s", call.peer.c_str(),
-                           answer->why.c_str());
-    if (answer->kind != SetupKind::accepted || answer->data.descriptors.size() != 1)
-      return Status::error(Code::remote, "%s answers a call for its memory with something else",
-                           call.peer.c_str());
-    return std::move(answer->data.descriptors.front());
+    ECCL_ASSIGN(answer, answers.receive());
+    if (answer) break;
+    if (wait.aborted()) return abortedWhile("asking another rank for memory");
+    if (wait.expired())
+      return Status::error(Code::timeout, "%s does not answer a call for its memory", call.peer.c_str());
+    wait.onFd(answers.fd());
   }
+  if (answers.lostDescriptors() || answer->kind == SetupKind::later)
+    return *why = answer->why.empty() ? "this process has no descriptors left (ulimit -n)" : answer->why,
+           std::optional<Fd>();
+  if (answer->kind == SetupKind::refused)
+    return Status::error(Code::invalidArgument, "%s does not give its memory: %s", call.peer.c_str(),
+                         answer->why.c_str());
+  if (answer->kind != SetupKind::accepted || answer->data.descriptors.size() != 1)
+    return Status::error(Code::remote, "%s answers a call for its memory with something else",
+                         call.peer.c_str());
+  return std::optional<Fd>(std::move(answer->data.descriptors.front()));
+}
+
+}  // namespace
+
+Result<Fd> fetchDescriptor(const DescriptorCall& call, const DescriptorName& name, const Wait& wait) {
+  constexpr int kTries = 20;
+  constexpr Duration kPause = std::chrono::milliseconds(50);
+  std::string why = "there was no time for it";
+  for (int time = 0; time < kTries && !wait.expired() && !wait.aborted(); ++time) {
+    if (time > 0) wait.onFd(-1, wait.system->now() + kPause);
+    ECCL_ASSIGN(std::optional<Fd> descriptor, askOnce(call, name, wait, &why));
+    if (descriptor) return *std::move(descriptor);
+  }
+  if (wait.aborted()) return abortedWhile("asking another rank for memory");
+  return Status::error(Code::system, "the memory of %s cannot be had: %s", call.peer.c_str(), why.c_str());
 }
 
 std::optional<DescriptorName> namedBy(const Incoming& incoming) {
@@ -48,15 +63,15 @@ std::optional<DescriptorName> namedBy(const Incoming& incoming) {
 }
 
 void answerWith(Incoming& incoming, Result<Fd> descriptor) {
-  SetupMessage message = saying(SetupKind::accepted, "");
-  if (descriptor.ok()) {
-    message.data.descriptors.push_back(descriptor.take());
-  } else {
-    const bool isNone = descriptor.status().code() == Code::invalidArgument;
-    message = saying(isNone ? SetupKind::refused : SetupKind::otherWay, descriptor.status().message());
-  }
+  const bool isNone = descriptor.status().code() == Code::invalidArgument;
+  SetupMessage message =
+      descriptor.ok() ? saying(SetupKind::accepted, "")
+                      : saying(isNone ? SetupKind::refused : SetupKind::later, descriptor.status().message());
+  if (descriptor.ok()) message.data.descriptors.push_back(descriptor.take());
   SetupSocket socket(std::move(incoming.socket));
-  socket.send(std::move(message)).ignore();  // the caller may be gone
+  const Status sent = socket.send(std::move(message));
+  if (!sent.ok() && socket.lostDescriptors())
+    socket.send(saying(SetupKind::later, "too many descriptors are in messages that nobody has read")).ignore();
 }
 
 }  // namespace eccl::transport

@@ -1,7 +1,7 @@
 // Descriptors that ranks of one host ask each other for, by name, over their AF_UNIX sockets.
 //
 //   asking → Hello { purpose memory, name }       the handshake proves that both are of the communicator
-//   asked  → accepted { descriptor } | refused { why }: there is none | otherWay { why }: not now
+//   asked  → accepted { descriptor } | refused { why }: there is none | later { why }: it cannot be had now
 #pragma once
 
 #include <optional>
