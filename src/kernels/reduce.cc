@@ -36,7 +36,8 @@ namespace {
 /// Whether finding the fastest way takes longer than it would spare: memcpy is as fast for one place, and for a
 /// few elements.
 bool isSimpleCopy(const ReduceTask& task) {
-  return isCopy(task) && task.streamed == 0 && (task.destinations == 1 || task.count <= 64);
+  return isCopy(task) && task.streamed == 0 &&
+         (task.count <= 64 || (task.destinations == 1 && !copiesBackwards(task.count * sizeOf(task.type))));
 }
 
 }  // namespace

@@ -254,9 +254,37 @@ void copyToAll(const ReduceTask& task, size_t bytes) {
   if (any) hwy::FlushStream();
 }
 
-/// memcpy is the best copy, but for one past the caches or to several places; what is in its place already is
-/// not copied at all.
+/// To one place, through the caches, from the end. Whole vectors are written where one begins.
+void copyBackwards(uint8_t* to, const uint8_t* from, size_t bytes) {
+  constexpr size_t kStep = 4 * kVectorBytes;
+  static_assert(kBackwardsFrom >= 2 * kStep);
+  const Tag<uint8_t> tag;
+  const auto copyVector = [&](size_t at) { hn::StoreU(hn::LoadU(tag, from + at), tag, to + at); };
+  copyVector(bytes - kVectorBytes);
+  size_t at = bytes - (reinterpret_cast<uintptr_t>(to) + bytes) % kVectorBytes;
+  for (; at >= kStep; at -= kStep) {
+    const size_t a = at - kVectorBytes, b = a - kVectorBytes, c = b - kVectorBytes, d = c - kVectorBytes;
+    const auto atA = hn::LoadU(tag, from + a), atB = hn::LoadU(tag, from + b), atC = hn::LoadU(tag, from + c),
+               atD = hn::LoadU(tag, from + d);
+    hn::Store(atA, tag, to + a);
+    hn::Store(atB, tag, to + b);
+    hn::Store(atC, tag, to + c);
+    hn::Store(atD, tag, to + d);
+  }
+  for (; at >= kVectorBytes; at -= kVectorBytes) copyVector(at - kVectorBytes);
+  copyVector(0);
+}
+
+/// memcpy is the best copy, but for one past the caches or to several places, and for what is better copied
+/// from the end; what is in its place already is not copied at all.
 void copySimd(const ReduceTask& task) {
+  const size_t length = task.count * sizeOf(task.type);
+  if (task.destinations == 1 && (task.streamed | task.claimed) == 0 && copiesBackwards(length)) {
+    if (task.destination[0] != task.source[0])
+      copyBackwards(static_cast<uint8_t*>(task.destination[0]), static_cast<const uint8_t*>(task.source[0]),
+                    length);
+    return;
+  }
   ReduceTask bytes = task;
   bytes.destinations = bytes.streamed = 0;
   for (int d = 0; d < task.destinations; ++d) {
@@ -265,7 +293,7 @@ void copySimd(const ReduceTask& task) {
     bytes.destination[bytes.destinations++] = task.destination[d];
   }
   if (bytes.streamed == 0 && bytes.destinations < 2) return reduceReference(bytes);
-  copyToAll(bytes, task.count * sizeOf(task.type));
+  copyToAll(bytes, length);
 }
 
 template <class E>

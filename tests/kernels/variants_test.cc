@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <random>
 #include <string>
 #include <tuple>
 
@@ -367,4 +368,37 @@ TEST(VariantList, HasTheWidestVectors) {
 }
 
 }  // namespace
+// Some of whose lengths are copied from the end: all bytes, and none beside them, wherever both lie.
+TEST(VariantCopies, AreExactWhateverTheirLengthAndPlace) {
+  std::mt19937 random(7);
+  constexpr size_t kGuard = 128, kMost = kBackwardsTo + 1;
+  std::vector<uint8_t> from(kMost + 2 * kGuard), to, expected;
+  for (uint8_t& byte : from) byte = static_cast<uint8_t>(random());
+  std::vector<size_t> lengths{1, 64, 2048, kBackwardsFrom - 1, kBackwardsTo, kBackwardsTo + 1};
+  for (int more = 0; more < 300; ++more) lengths.push_back(kBackwardsFrom + static_cast<size_t>(more));
+  for (const ReduceVariant& variant : reduceVariants()) {
+    for (const size_t length : lengths) {
+      const size_t source = random() % kGuard, place = random() % kGuard;
+      to.assign(length + 2 * kGuard, uint8_t{0xa5});
+      expected = to;
+      std::copy_n(from.begin() + static_cast<ptrdiff_t>(source), length,
+                  expected.begin() + static_cast<ptrdiff_t>(place));
+      ReduceTask task;
+      task.type = DataType::uint8;
+      task.sources = task.destinations = 1;
+      task.count = length;
+      task.source[0] = from.data() + source;
+      task.destination[0] = to.data() + place;
+      variant.run(task);
+      ASSERT_TRUE(to == expected) << variant.name << ", " << length << " bytes from " << source << " to "
+                                  << place;
+      std::fill(to.begin(), to.end(), uint8_t{0xa5});
+      reduce(task);
+      ASSERT_TRUE(to == expected) << length << " bytes";
+      task.destination[0] = from.data() + source;  // it is there already
+      variant.run(task);
+    }
+  }
+}
+
 }  // namespace eccl::kernels

@@ -211,7 +211,7 @@ FastPath::Answer FastPath::makeShort(Move& move) {
     task.claimed = 0;
   }
   const bool anyWay = (passed.streams | task.claimed) == 0;
-  if ((kEnds == 0 && !move.isCopy) || !anyWay) {
+  if ((kEnds == 0 && !move.isCopy) || !anyWay || kernels::copiesBackwards(length)) {
     if (move.reducer != nullptr && anyWay)
       move.reducer(task);
     else if (task.count > 0)
