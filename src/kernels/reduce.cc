@@ -33,11 +33,12 @@ Reducer reducerFor(const ReduceTask& task) {
 
 namespace {
 
-/// Whether finding the fastest way takes longer than it would spare: memcpy is as fast for one place, and for a
-/// few elements.
+/// Whether finding the fastest way takes longer than it would spare: memcpy is as fast for a few elements, and
+/// for one place, unless the copy is better made from the end.
 bool isSimpleCopy(const ReduceTask& task) {
-  return isCopy(task) && task.streamed == 0 &&
-         (task.count <= 64 || (task.destinations == 1 && !copiesBackwards(task.count * sizeOf(task.type))));
+  if (!isCopy(task) || task.streamed != 0) return false;
+  if (task.count <= 64) return true;
+  return task.destinations == 1 && (task.claimed != 0 || !copiesBackwards(task.count * sizeOf(task.type)));
 }
 
 }  // namespace

@@ -87,16 +87,6 @@ inline void claim(const void* memory, size_t bytes) {
   auto* const lines = const_cast<volatile std::byte*>(static_cast<const volatile std::byte*>(memory));
   for (size_t at = 0; at < bytes; at += kCacheLine) lines[at] = lines[at];
 }
-/// Lengths of copies to one place that are made from the end to the beginning. Memory is mostly written from
-/// the beginning on: its end is what the caches still have, and what is copied last is what is read first.
-/// Between two ranks with a common cache AllGather of 64 and 256 KiB takes 1.77 and 5.87 us instead of 2.19
-/// and 6.5, half a round trip of 16 KiB .67 instead of .82 (registered memory, AMD EPYC, family 25 model 17,
-/// 2026-11-30; perf/results/epyc-25-17/ways.md). Below it all fits into the first cache.
-inline constexpr size_t kBackwardsFrom = 16384, kBackwardsTo = 1 << 20;
-constexpr bool copiesBackwards(size_t bytes) {
-  return bytes >= kBackwardsFrom && bytes <= kBackwardsTo;
-}
-
 /// So much is claimed at a time: it is still in the first cache when it is read, and so is what it is combined
 /// with.
 inline constexpr size_t kClaimBytes = 2048;
@@ -111,6 +101,17 @@ void reduce(const ReduceTask& task);
 /// Null: call reduce().
 using Reducer = void (*)(const ReduceTask&);
 Reducer reducerFor(const ReduceTask& task);
+
+/// Lengths of copies that are made from the end to the beginning, if they are to one place, through the caches,
+/// of what is not claimed, and this CPU has vectors. Memory is mostly written from the beginning on: its end is
+/// what the caches still have, and what is copied last is what is read first. Between two ranks with a common
+/// cache AllGather of 64 and 256 KiB takes 1.73 and 5.84 us instead of 2.21 and 6.40, half a round trip of 16
+/// KiB .69 instead of .83 (registered memory, AMD EPYC, family 25 model 17, 2026-11-30;
+/// perf/results/epyc-25-17/ways.md). Below it all fits into the first cache.
+inline constexpr size_t kBackwardsFrom = 16384, kBackwardsTo = 1 << 20;
+constexpr bool copiesBackwards(size_t bytes) {
+  return bytes >= kBackwardsFrom && bytes <= kBackwardsTo;
+}
 
 /// The definition of the result in plain C++, and the variant for CPUs, builds and tasks without a better one.
 void reduceReference(const ReduceTask& task);

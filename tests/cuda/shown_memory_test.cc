@@ -38,16 +38,18 @@ class ShownMemory : public test::LaneProcesses, public ::testing::WithParamInter
 
   /// ecclMemAlloc gives memory of the GPU from now on. After Ranks have been made.
   static void allocateOnGpu() { setenv("ECCL_DEVICE", "cuda", 1); }
-  /// Calls until kernels of `processes` have found messages by reference, or in their place. Over a real driver
-  /// more than it takes: what each rank has shown the others is open after three.
-  static void untilOpened(Process& process, const std::function<void()>& call, int processes = 1) {
+  /// Calls until kernels of a process have found messages by reference; `everywhere`: until those of both have,
+  /// or such as were written to their place. Over a real driver more calls than it takes: what each rank has
+  /// shown the others is open after three.
+  static void untilOpened(Process& process, const std::function<void()>& call, bool everywhere = false) {
     const auto* const control = Cuda::get().control;
-    const auto direct = [&] { return control->referred + control->placed; };
+    const auto direct = [&] { return control->referred + (everywhere ? control->placed.load() : 0); };
     const int64_t before = control != nullptr ? direct() : 0;
     for (int time = 0; time < 1000; ++time) {
       call();
       std::this_thread::sleep_for(std::chrono::milliseconds(control != nullptr ? 1 : 20));
-      if (process.count(control != nullptr ? direct() > before : time == 5) >= processes) return;
+      const bool found = control != nullptr ? direct() > before : time == 5;
+      if (process.count(found) >= (everywhere ? process.processes : 1)) return;
     }
     ADD_FAILURE() << "messages still go by slots";
   }
@@ -457,7 +459,7 @@ TEST_P(ShownMemory, NothingIsWrittenAfterAnAbort) {
       EXPECT_EQ(reduce(), ecclSuccess);
       stream.synchronize();
     };
-    untilOpened(process, call, 2);
+    untilOpened(process, call, true);
     if (process.number == 0) {
       EXPECT_EQ(reduce(), ecclSuccess);  // posts its places
       while (*stopped == 0 || !isStopped(*stopped)) std::this_thread::yield();

@@ -395,8 +395,10 @@ TEST(VariantCopies, AreExactWhateverTheirLengthAndPlace) {
       std::fill(to.begin(), to.end(), uint8_t{0xa5});
       reduce(task);
       ASSERT_TRUE(to == expected) << length << " bytes";
+      const std::vector<uint8_t> before = from;
       task.destination[0] = from.data() + source;  // it is there already
       variant.run(task);
+      ASSERT_TRUE(from == before);
     }
   }
 }

@@ -294,10 +294,10 @@ Meeting Communicator::meeting(const RankHosts::Gather& gather) {
   };
   meeting.fetch = [this](int rank, const transport::DescriptorName& name) {
     // The rank's service thread answers, unless its process is stopped: then the control tree ends the wait.
-    constexpr Duration kLimit = 90s;
+    const Duration limit = std::max<Duration>(90s, hostLimit() + 30s);
     auto descriptor = transport::fetchDescriptor(
         {met_->endpoints[static_cast<size_t>(rank)], secret_, id_, rank_, describe(rank)}, name,
-        transport::Wait::within(kLimit, &broken_, system()));
+        transport::Wait::within(limit, &broken_, system()));
     if (!descriptor.ok() && state() == State::failed) return Result<transport::Fd>(asyncStatus());
     return descriptor;
   };
@@ -347,7 +347,7 @@ void Communicator::onIncoming(transport::Incoming incoming) {
     transport::answerWith(incoming,
                           device() != nullptr && name
                               ? device()->descriptorOf(*name)
-                              : Status::error(Code::invalidUsage, "it lends no memory to that caller"));
+                              : Status::error(Code::invalidArgument, "it lends no memory to that caller"));
   }
 }
 

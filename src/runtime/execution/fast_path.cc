@@ -45,6 +45,8 @@ void copyPart(const kernels::ReduceTask& task, uint32_t at, uint32_t bytes) {
   part.count = bytes;
   part.source[0] = static_cast<const std::byte*>(task.source[0]) + at;
   part.destination[0] = static_cast<std::byte*>(task.destination[0]) + at;
+  // What grows is read from the beginning on, so it is copied like that.
+  if ((part.streamed | part.claimed) == 0) return kernels::reduceReference(part);
   kernels::reduce(part);
 }
 
@@ -211,7 +213,7 @@ FastPath::Answer FastPath::makeShort(Move& move) {
     task.claimed = 0;
   }
   const bool anyWay = (passed.streams | task.claimed) == 0;
-  if ((kEnds == 0 && !move.isCopy) || !anyWay || kernels::copiesBackwards(length)) {
+  if ((kEnds == 0 && !move.isCopy) || !anyWay) {
     if (move.reducer != nullptr && anyWay)
       move.reducer(task);
     else if (task.count > 0)

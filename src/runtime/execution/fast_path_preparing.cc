@@ -11,6 +11,7 @@ namespace eccl::runtime {
 namespace {
 
 static_assert(kGrowFrom >= kReadFrom, "messages that are short do not grow");
+static_assert(kernels::kBackwardsFrom >= kReadFrom, "memcpy is the best copy of what is short");
 
 /// Whether messages of so many bytes go in slots at all these ends, whatever their state: by deliveryOf().
 bool isShort(const interpreter::MoveEnds& ends, uint32_t length) {

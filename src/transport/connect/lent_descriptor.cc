@@ -1,14 +1,19 @@
 #include "transport/connect/lent_descriptor.h"
 
 #include "transport/connect/setup.h"
+#include "transport/net/descriptors.h"
 
 namespace eccl::transport {
 
 namespace {
 
+constexpr const char* kShort = "this process has no descriptors left (ulimit -n)";
+
 /// One call. Nothing: either side was short of descriptors, *why.
 Result<std::optional<Fd>> askOnce(const DescriptorCall& call, const DescriptorName& name, const Wait& wait,
                                   std::string* why) {
+  constexpr size_t kTaken = 3;  // the socket, the dialer's set, and what comes
+  if (!descriptorsLeft(kTaken)) return *why = kShort, std::optional<Fd>();
   Hello hello;
   hello.purpose = Purpose::memory;
   hello.communicator = call.communicator;
@@ -31,8 +36,7 @@ Result<std::optional<Fd>> askOnce(const DescriptorCall& call, const DescriptorNa
     wait.onFd(answers.fd());
   }
   if (answers.lostDescriptors() || answer->kind == SetupKind::later)
-    return *why = answer->why.empty() ? "this process has no descriptors left (ulimit -n)" : answer->why,
-           std::optional<Fd>();
+    return *why = answer->why.empty() ? kShort : answer->why, std::optional<Fd>();
   if (answer->kind == SetupKind::refused)
     return Status::error(Code::invalidArgument, "%s does not give its memory: %s", call.peer.c_str(),
                          answer->why.c_str());
