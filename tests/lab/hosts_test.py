@@ -44,12 +44,13 @@ def finished(job, what, folder, seconds=60):
 
 
 def sums_are_right(lab, folder, tool):
-    finished(run(lab, folder, tool, "-b", "8", "-e", "2M", "-f", "128", "-n", "2"), "all_reduce_perf", folder)
+    finished(run(lab, folder, tool, "-b", "128", "-e", "2M", "-f", "128", "-n", "2"), "all_reduce_perf", folder)
     output = outputs(folder)[0]
     for rank in range(HOSTS):
         check(re.search(r"^#  Rank +%d .* on +%s-%d " % (rank, LAB, rank), output, re.M), "rank %d is on another host" % rank, output)
     check("# Out of bounds values : 0 OK" in output, "sums are wrong", output)
-    # A host sends at least this much of the longest call, 2 MiB or one step of 128 less, through its shaped link.
+    # A host sends at least this much of the longest call, 2 MiB, through its shaped link. That lets some KiB through at
+    # once, when it has been idle.
     row = re.findall(r"^ +(\d+) +\d+ +float +sum +-1 +([\d.]+)", output, re.M)[-1]
     least = 2 * (HOSTS - 1) / HOSTS * int(row[0]) * 8 / MBIT
     check(float(row[1]) > 0.5 * least, "%s bytes took %s us: faster than the links, %.0f us" % (*row, least), output)
