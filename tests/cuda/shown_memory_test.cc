@@ -62,6 +62,13 @@ class ShownMemory : public test::LaneProcesses, public ::testing::WithParamInter
                    const DeviceStream& stream) {
     EXPECT_EQ(trySend(process, comm, data, stream), ecclSuccess) << ecclGetLastError(comm);
   }
+  static void sendUntilOpened(Process& process, ecclComm_t comm, const DeviceBuffer<int>& data,
+                              const DeviceStream& stream) {
+    untilOpened(process, [&] {
+      send(process, comm, data, stream);
+      stream.synchronize();
+    });
+  }
   static bool isStopped(pid_t process) {
     std::ifstream file("/proc/" + std::to_string(process) + "/stat");
     std::string text;
@@ -277,10 +284,7 @@ TEST_P(ShownMemory, AGraphThatWasCapturedBeforeRefersToIt) {
     const DeviceBuffer<int> data(std::vector<int>(kLong, process.number), From::library);
     test::DeviceGraph graph(stream, [&] { send(process, comm, data, stream); });
     const auto* const control = Cuda::get().control;
-    untilOpened(process, [&] {
-      send(process, comm, data, stream);
-      stream.synchronize();
-    });
+    sendUntilOpened(process, comm, data, stream);
     data.write(std::vector<int>(kLong, process.number == 0 ? 7 : -1));
     const int64_t before = control != nullptr ? control->referred.load() : 0;
     graph.launch(stream);
@@ -335,10 +339,7 @@ TEST_P(ShownMemory, WhatWasFreedIsGivenBack) {
     int64_t blocks = 0, bytes = 0;
     for (int time = 0; time < 40; ++time) {
       const DeviceBuffer<int> data(std::vector<int>(kLong, process.number), From::library);
-      untilOpened(process, [&] {
-        send(process, comm, data, stream);
-        stream.synchronize();
-      });
+      sendUntilOpened(process, comm, data, stream);
       if (time == 3) blocks = control.mappedBlocks, bytes = control.deviceBytes;
       if (time > 3) {
         EXPECT_LE(control.mappedBlocks, blocks + 4);
@@ -363,10 +364,7 @@ TEST_P(ShownMemory, WhatIsFreedAtOnceIsNotMissed) {
       EXPECT_EQ(data.read(), std::vector<int>(kLong, time));
     }
     const DeviceBuffer<int> last(std::vector<int>(kLong, process.number), From::library);
-    untilOpened(process, [&] {
-      send(process, comm, last, stream);
-      stream.synchronize();
-    });
+    sendUntilOpened(process, comm, last, stream);
   });
 }
 
@@ -379,10 +377,7 @@ TEST_P(ShownMemory, AForkedChildDoesNotKeepIt) {
     const ecclComm_t comm = ranks.comm(process.number);
     const DeviceStream stream;
     const DeviceBuffer<int> data(std::vector<int>(kLong, process.number), From::library);
-    untilOpened(process, [&] {
-      send(process, comm, data, stream);
-      stream.synchronize();
-    });
+    sendUntilOpened(process, comm, data, stream);
     // What the emulation itself has of each block stays, as a driver's own would.
     const auto files = [] {
       int count = 0;
@@ -496,10 +491,7 @@ TEST_P(ShownMemory, AProcessThatDiesIsNamed) {
                 const ecclComm_t comm = ranks.comm(process.number);
                 const DeviceStream stream;
                 const DeviceBuffer<int> data(std::vector<int>(kLong, process.number), From::library);
-                untilOpened(process, [&] {
-                  send(process, comm, data, stream);
-                  stream.synchronize();
-                });
+                sendUntilOpened(process, comm, data, stream);
                 if (process.number == 1) _exit(7);
                 if (trySend(process, comm, data, stream) == ecclSuccess) expectFailed(comm, "rank 1");
                 EXPECT_THAT(ecclGetLastError(comm), ::testing::HasSubstr("rank 1"));

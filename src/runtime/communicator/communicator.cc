@@ -201,7 +201,6 @@ Status Communicator::destroy() {
 
 void Communicator::abort() {
   abort_.store(true, std::memory_order_release);
-  broken_.store(true, std::memory_order_release);
   {
     std::lock_guard lock(splitting_);
     for (Communicator* const child : children_)

@@ -294,7 +294,7 @@ class Communicator final : public transport::ControlHandler,
   std::atomic<bool> running_{false};  // control tree, engine and service thread are there, and rank_ is known
   std::atomic<bool> introduced_{false};  // every rank has: met_ is there
   std::atomic<bool> abort_{false};
-  std::atomic<bool> broken_{false};  // failed or aborted: ends waits for other ranks' memory
+  std::atomic<bool> broken_{false};  // failed, as by an abort: ends waits for other ranks' memory
   std::mutex splitting_;
   std::vector<Communicator*> children_;  // that are being made; under splitting_
   mutable std::mutex mutex_;

@@ -16,8 +16,7 @@ class DescriptorLoans final : public Loans {
     ECCL_ASSIGN(loan.mapped, MappedBlock::make(gpu_, Loan::kHeader + bytes, false));
     loan.memory = loan.mapped->begin();
     loan.bytes = loan.mapped->bytes();
-    loan.ticket.lender = thisProcess();
-    ECCL_ASSIGN(loan.ticket.block, loan.mapped->share());
+    ECCL_ASSIGN(loan.ticket, ticketOf(*loan.mapped));
     if (const Status cleared = gpu_.clear(loan.memory, loan.bytes); !cleared.ok())
       return MappedBlock::keep(loan.mapped), cleared;  // it may still be under way
     return loan;
@@ -45,13 +44,20 @@ const Name& thisProcess() {
   return *made;
 }
 
+Result<Ticket> ticketOf(MappedBlock& block) {
+  Ticket ticket;
+  ticket.lender = thisProcess();
+  ECCL_ASSIGN(ticket.block, block.share());
+  return ticket;
+}
+
 Result<Loans::Door> Loans::door() {
   std::lock_guard lock(mutex_);
   if (door_) return *door_;
   const Name name = newName();
   ECCL_ASSIGN(Loan loan, lend(name.size()));
   const Status written = gpu_.upload(loan.data(), name.data(), name.size());
-  if (!written.ok()) return MappedBlock::keep(loan.mapped), written;  // as above
+  if (!written.ok()) return MappedBlock::keep(loan.mapped), written;  // may still be under way
   door_ = {loan.ticket, name};
   doors_ = std::move(loan);
   return *door_;

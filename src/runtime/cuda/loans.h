@@ -35,6 +35,9 @@ struct Ticket {
   auto operator<=>(const Ticket&) const = default;
 };
 
+/// By what others find a block of this process's. Error: MappedBlock::share()'s.
+Result<Ticket> ticketOf(MappedBlock& block);
+
 /// Memory that this process lends.
 struct Loan {
   Address memory = 0;  ///< what is lent begins kHeader bytes behind

@@ -51,13 +51,13 @@ Status ShownMemory::show(int rank, const UserMemory::Block& block, const Meeting
   const auto isKnown = [&](const Ours& each) {
     return (each.state == Ours::shown || each.state == Ours::opened) && each.block.begin == block.begin;
   };
-  bool& shows = its->shows[block.mapped != nullptr];
-  if (!shows || block.bytes > lanes::Shown::kMostBytes || std::ranges::any_of(its->ours, isKnown)) return {};
+  bool& hidden = its->hidden[static_cast<size_t>(block.by())];
+  if (hidden || block.bytes > lanes::Shown::kMostBytes || std::ranges::any_of(its->ours, isKnown)) return {};
   const auto free = std::ranges::find(its->ours, Ours::none, &Ours::state);
   if (free == its->ours.end()) return {};
   const Result<Ticket> ticket = UserMemory::of(gpu_).lend(block);
   if (!ticket.ok()) {
-    shows = false;
+    hidden = true;
     ECCL_INFO("messages from %s to %s go by slots: %s", gpu_.name().c_str(), meeting.describe(rank).c_str(),
               ticket.status().message().c_str());
     return {};

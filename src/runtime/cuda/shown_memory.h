@@ -70,9 +70,9 @@ class ShownMemory {
     Address table = 0;
     std::array<Ours, kMost> ours;
     std::array<Theirs, kMost> theirs;
-    uint32_t most = 0;                          // no more of ours have been opened
-    bool refused[std::size(kWaysToLend)] = {};  // one of theirs could not be opened: later ones are not tried
-    bool shows[2] = {true, true};               // none of ours could not be shown: by handle, by descriptor
+    uint32_t most = 0;  // no more of ours have been opened
+    // By way: one of theirs could not be opened, and one of ours not be shown. Later ones are not tried.
+    bool refused[std::size(kWaysToLend)] = {}, hidden[std::size(kWaysToLend)] = {};
     Address entry(size_t list, uint32_t number) const { return table + list + number * sizeof(uint64_t); }
   };
   Result<Peer*> peer(int rank);

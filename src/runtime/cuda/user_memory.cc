@@ -86,12 +86,7 @@ std::optional<UserMemory::Block> UserMemory::find(Address address) {
 }
 
 Result<Ticket> UserMemory::lend(const Block& block) {
-  if (block.mapped != nullptr) {
-    Ticket ticket;
-    ticket.lender = thisProcess();
-    ECCL_ASSIGN(ticket.block, block.mapped->share());
-    return ticket;
-  }
+  if (block.mapped != nullptr) return ticketOf(*block.mapped);
   if (block.begin % kPage != 0)
     return Status::error(eccl::Code::system, "its block does not begin where a page of the driver's does");
   bool isNew;

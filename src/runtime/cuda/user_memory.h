@@ -29,6 +29,7 @@ class UserMemory {
     Address begin = 0;
     size_t bytes = 0;
     std::shared_ptr<MappedBlock> mapped;  // by descriptor
+    LendBy by() const { return mapped != nullptr ? LendBy::descriptor : LendBy::handle; }
   };
   /// The block that `address` lies in, if other processes can be shown it.
   std::optional<Block> find(Address address);
