@@ -231,6 +231,35 @@ TEST(DriverRole, NewsThatNobodyTakesUpAreTheServiceThreadsAfterAWhile) {
   EXPECT_TRUE(stage.role.takeForService(false, &next));
 }
 
+// Each look takes a core from the one who drives.
+TEST(DriverRole, TheServiceThreadLooksTheLessOftenTheMoreLooksFindThatSomebodyWaits) {
+  using std::chrono::microseconds;
+  Stage stage({State::free, Left::nothing, false, false});
+  TimePoint next;
+  const auto look = [&] {
+    const bool takes = stage.role.takeForService(false, &next);
+    if (takes) stage.role.giveBackFromService(Left::nothing, &next);
+    return takes;
+  };
+  const auto until = [&] { return next - stage.clock.time; };
+  std::atomic<bool> done{false};
+  stage.role.announce([] {});
+  ASSERT_TRUE(stage.role.wait(done));
+  for (const int expected : {500, 1000, 1000}) {
+    EXPECT_FALSE(look());
+    EXPECT_EQ(until(), microseconds(expected));
+  }
+  stage.role.takeNews([] {});
+  stage.role.finish([&] { done = true; });
+  EXPECT_TRUE(stage.role.giveBack(Left::nothing, done));
+  EXPECT_TRUE(look());  // and finds nothing to do
+  EXPECT_EQ(until(), microseconds(1000));
+  stage.role.announce([] {});
+  stage.clock.time = next;
+  EXPECT_TRUE(look());  // nobody else will
+  EXPECT_EQ(until(), microseconds(250));
+}
+
 // A thread that is not scheduled for long between its last look and giving back must not lose what came
 // meanwhile.
 TEST(DriverRole, NewsThatCameWhileTheServiceThreadDroveAreLookedAt) {

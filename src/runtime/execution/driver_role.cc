@@ -1,14 +1,15 @@
 // The transitions of the role; docs/threading.md has them as a table.
 #include "runtime/execution/driver_role.h"
 
+#include <algorithm>
+
 namespace eccl::runtime {
 namespace {
 
-/// After queued calls the service thread looks by itself for so long, once in so long, and leaves news as old
-/// as this to the thread that brought them. Woken for each call it would take a core from the ranks; what
-/// nobody waits for goes on a little later.
-constexpr Duration kAttention = std::chrono::milliseconds(5), kLook = std::chrono::microseconds(250),
-                   kFresh = std::chrono::microseconds(100);
+/// After queued calls the service thread looks by itself for so long, and leaves news as old as this to the
+/// thread that brought them. Woken for each call it would take a core from the ranks; what nobody waits for
+/// goes on a little later.
+constexpr Duration kAttention = std::chrono::milliseconds(5), kFresh = std::chrono::microseconds(100);
 
 }  // namespace
 
@@ -56,10 +57,13 @@ bool DriverRole::takeForService(bool failing, TimePoint* next) {
   const bool fresh =
       !servesPromptly_ && news() && now - newsSince_ < kFresh;  // whoever brought them may wait for them soon
   const bool left = left_.load(std::memory_order_relaxed) == Left::running || failing;
-  if (awaited() || (fresh && !left) || !takeIfFree()) {
+  const bool waits = awaited();
+  if (waits) look_ = std::min(2 * look_, kLongestLook);
+  if (waits || (fresh && !left) || !takeIfFree()) {
     *next = lookAgain(now - newsSince_ < kAttention, now);
     return false;
   }
+  if (left || news()) look_ = kLook;
   return true;
 }
 
@@ -78,7 +82,7 @@ void DriverRole::giveBackFromService(Left left, TimePoint* next) {
 // each time.
 TimePoint DriverRole::lookAgain(bool attended, TimePoint now) {
   attended_ = attended && !latestIsUrgent_;
-  return attended_ ? now + kLook : TimePoint::max();
+  return attended_ ? now + look_ : TimePoint::max();
 }
 
 void DriverRole::raise() {
