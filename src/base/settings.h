@@ -57,6 +57,7 @@ struct Settings {
   std::string device;            // ECCL_DEVICE: host, cuda or auto: whose memory calls are about; empty: host
   bool cuMem = true;             // ECCL_CUMEM_ENABLE: GPUs' memory is shared by descriptors
   bool cudaLanes = true;         // ECCL_CUDA_LANES (wire): ranks whose GPUs reach each other run lanes there
+  int64_t cudaRelay = 0;         // ECCL_CUDA_RELAY (wire): lanes also where GPUs do not reach each other
   bool raiseLimits = true;       // ECCL_RAISE_LIMITS: more descriptors than the soft limit, where needed
   bool shmDisable = false;       // ECCL_SHM_DISABLE: no memory shared between processes
   bool p2pDisable = false;       // ECCL_P2P_DISABLE: ranks on one host leave each other's buffers alone

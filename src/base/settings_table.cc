@@ -25,6 +25,12 @@ constexpr Row kRows[] = {
     {{"CUDA_LANES", nullptr, true, "0|1",
       "0: calls on GPUs are always staged through the host, also where GPUs reach each other's memory."},
      &Settings::cudaLanes},
+    {{"CUDA_RELAY", nullptr, true, "0..2",
+      "1: calls on GPUs run there also where ranks are on several hosts, and messages between hosts pass through "
+      "their memory; 2: so do all between ranks, for tests; 0: such calls are staged."},
+     &Settings::cudaRelay,
+     0,
+     2},
     {{"CUMEM_ENABLE", "NCCL_CUMEM_ENABLE", false, "0|1",
       "0: memory of GPUs is lent to other processes by CUDA's IPC handles alone; 1: by descriptors, if all "
       "can."},

@@ -73,6 +73,7 @@ TEST(Settings, EveryRowReachesAMemberOfItsOwn) {
                                                       {"PLACE_FLOWS", "0"},
                                                       {"DEVICE", "cuda"},
                                                       {"CUDA_LANES", "0"},
+                                                      {"CUDA_RELAY", "1"},
                                                       {"CUMEM_ENABLE", "0"},
                                                       {"TRANSPORT", "tcp,shm"},
                                                       {"TRANSPORT_MODULES", "/m.so"},

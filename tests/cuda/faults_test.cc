@@ -25,10 +25,10 @@ std::vector<int> numbers(int value, size_t count = kCount) {
   return std::vector<int>(count, value);
 }
 
-/// Of communicators that are staged ("cuda"), and whose lanes run on the GPU ("lanes").
+/// Of communicators of each kind: askFor().
 class CudaStreams : public test::CudaTest, public ::testing::WithParamInterface<const char*> {
  protected:
-  static bool lanes() { return std::string_view(GetParam()) == "lanes"; }
+  static bool lanes() { return std::string_view(GetParam()) != "cuda"; }
 
   ecclResult_t sum(int rank, const DeviceBuffer<int>& from, const DeviceBuffer<int>& to, NativeStream stream,
                    size_t count = kCount) {
@@ -447,9 +447,9 @@ TEST_P(CudaStreams, EachCallIntoTheDriverMayFail) {
   EXPECT_GT(failed, 10);
 }
 
-INSTANTIATE_TEST_SUITE_P(, CudaStreams, ::testing::Values("cuda", "lanes"));
-INSTANTIATE_TEST_SUITE_P(, CudaArguments, ::testing::Values("cuda", "lanes"));
-INSTANTIATE_TEST_SUITE_P(, CudaFailure, ::testing::Values("cuda", "lanes"));
+INSTANTIATE_TEST_SUITE_P(, CudaStreams, ::testing::Values("cuda", "lanes", "relayed"));
+INSTANTIATE_TEST_SUITE_P(, CudaArguments, ::testing::Values("cuda", "lanes", "relayed"));
+INSTANTIATE_TEST_SUITE_P(, CudaFailure, ::testing::Values("cuda", "lanes", "relayed"));
 
 // In a process that has not loaded the emulated driver.
 TEST(CudaAbsent, IsAnErrorWhereItIsAskedForAndHostWhereItIsNot) {

@@ -268,7 +268,7 @@ TEST_P(GraphFaults, EachCallIntoTheDriverMayFail) {
   EXPECT_GT(failed, 10);
 }
 
-INSTANTIATE_TEST_SUITE_P(, GraphFaults, ::testing::Values("cuda", "lanes"));
+INSTANTIATE_TEST_SUITE_P(, GraphFaults, ::testing::Values("cuda", "lanes", "relayed"));
 
 }  // namespace
 }  // namespace eccl

@@ -9,7 +9,7 @@
 
 namespace eccl::test {
 
-/// Of communicators that are staged ("cuda"), and whose lanes run on the GPU ("lanes").
+/// Of communicators of each kind (askFor()). Of those that are "relayed" calls in graphs are staged.
 class Graphs : public CudaTest, public ::testing::WithParamInterface<const char*> {
  protected:
   using Values = std::vector<uint64_t>;

@@ -34,8 +34,7 @@ TEST_P(CudaLifecycle, EachCallIntoTheDriverMayFail) {
   auto* const control = Cuda::get().control;
   if (control == nullptr) GTEST_SKIP() << "only the emulated driver can be told to fail";
   { const Ranks first(2, GetParam()); }  // what a process does once
-  setenv("ECCL_DEVICE", "cuda", 1);
-  setenv("ECCL_CUDA_LANES", std::string_view(GetParam()) == "lanes" ? "1" : "0", 1);
+  test::askFor(GetParam());
   std::atomic<int> failed{0};
   const auto worked = [&](ecclResult_t result, ecclComm_t comm, const char* what) {
     if (result == ecclSuccess) return true;
@@ -66,8 +65,7 @@ TEST_P(CudaLifecycle, EachCallIntoTheDriverMayFail) {
     injected = control->calls > control->failAt;
     control->failAt = cuda_emulation::Control::kNever;
   }
-  unsetenv("ECCL_DEVICE");
-  unsetenv("ECCL_CUDA_LANES");
+  test::askForNothing();
   EXPECT_GT(failed, 5);
   Ranks after(2, GetParam());
   after.each([&](int rank) {
@@ -124,7 +122,7 @@ TEST_P(CudaLifecycle, AbortIsInTime) {
   EXPECT_LT(least, std::chrono::milliseconds(100));
 }
 
-INSTANTIATE_TEST_SUITE_P(, CudaLifecycle, ::testing::Values("cuda", "lanes"));
+INSTANTIATE_TEST_SUITE_P(, CudaLifecycle, ::testing::Values("cuda", "lanes", "relayed"));
 
 class CudaMemory : public test::CudaTest {};
 

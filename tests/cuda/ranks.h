@@ -59,8 +59,19 @@ struct Process {
   }
 };
 
-/// Communicators of one kind, one for each rank of this process, made and ended together. Those on GPUs are
-/// staged, unless the kind is "lanes".
+/// Communicators to be made are of this kind: "host", or on GPUs. There calls are staged ("cuda"), or go by lanes,
+/// all of whose messages pass through the host if they are "relayed", and none if they are "lanes".
+inline void askFor(const char* kind) {
+  const bool relayed = std::string_view(kind) == "relayed", lanes = relayed || std::string_view(kind) == "lanes";
+  setenv("ECCL_DEVICE", lanes ? "cuda" : kind, 1);
+  setenv("ECCL_CUDA_LANES", lanes ? "1" : "0", 1);
+  setenv("ECCL_CUDA_RELAY", relayed ? "2" : "0", 1);
+}
+inline void askForNothing() {
+  for (const char* name : {"ECCL_DEVICE", "ECCL_CUDA_LANES", "ECCL_CUDA_RELAY"}) unsetenv(name);
+}
+
+/// Communicators of one kind (askFor()), one for each rank of this process, made and ended together.
 class Ranks {
  public:
   explicit Ranks(int ranks, const char* kind, int devices = 1) : Ranks(nullptr, ranks, kind, devices) {}
@@ -69,9 +80,7 @@ class Ranks {
       : comms_(static_cast<size_t>(ranks)), devices_(std::min(devices, Cuda::get().devices())) {
     if (process != nullptr) number_ = process->number, processes_ = process->processes;
     meeting_ = std::make_unique<std::barrier<>>(here());
-    const bool lanes = std::string_view(kind) == "lanes";
-    setenv("ECCL_DEVICE", lanes ? "cuda" : kind, 1);
-    setenv("ECCL_CUDA_LANES", lanes ? "1" : "0", 1);
+    askFor(kind);
     if (process == nullptr) {
       std::vector<int> places;
       for (int rank = 0; rank < ranks; ++rank) places.push_back(deviceOf(rank));
@@ -80,8 +89,7 @@ class Ranks {
       const ecclUniqueId id = process->nextId();
       each([&](int rank) { need(ecclCommInitRank(&comm(rank), ranks, id, rank)); });
     }
-    unsetenv("ECCL_DEVICE");
-    unsetenv("ECCL_CUDA_LANES");
+    askForNothing();
   }
   ~Ranks() {
     each([&](int rank) {

@@ -1,4 +1,5 @@
-// What is staged goes from and to the twins in pinned memory by RDMA, without a copy on the host.
+// What is staged goes from and to the twins in pinned memory by RDMA, without a copy on the host; and what is relayed
+// from the sender's ring, which is such memory.
 #include <dlfcn.h>
 #include <unistd.h>
 
@@ -38,8 +39,8 @@ class StagedOverRdma : public ::testing::Test {
     return now;
   }
   /// Bytes that are registered by calls after the first ones, by which ranks are connected.
-  uint64_t registeredByCalls(size_t elements) {
-    test::Ranks ranks(2, "cuda");
+  uint64_t registeredByCalls(size_t elements, const char* kind = "cuda") {
+    test::Ranks ranks(2, kind);
     uint64_t before = 0, after = 0;
     ranks.each([&](int rank) {
       const DeviceStream stream;
@@ -70,6 +71,11 @@ TEST_F(StagedOverRdma, MessagesGoFromTwinToTwin) {
   EXPECT_GE(registeredByCalls(kStagedElements), 4 * kBytes);
   EXPECT_GE(counters().largestRegionSent, kBytes) << "messages still come from slots";
   EXPECT_GE(counters().largestRegionWritten, kBytes) << "messages still go to slots";
+}
+
+TEST_F(StagedOverRdma, RelayedMessagesGoFromRings) {
+  registeredByCalls(kStagedElements, "relayed");
+  EXPECT_GE(counters().largestRegionSent, uint64_t{4} << 20) << "messages still come from slots";
 }
 
 TEST_F(StagedOverRdma, WhatFitsInAMessageIsCopied) {

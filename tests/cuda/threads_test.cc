@@ -46,7 +46,7 @@ TEST_P(ThreadsOfARank, SendToOnePeer) {
     for (const int value : data.read()) EXPECT_EQ(value, next[value >= kCalls]++);
   });
 }
-INSTANTIATE_TEST_SUITE_P(, ThreadsOfARank, ::testing::Values("cuda", "lanes"));
+INSTANTIATE_TEST_SUITE_P(, ThreadsOfARank, ::testing::Values("cuda", "lanes", "relayed"));
 
 using StreamsOfTwo = test::Graphs;
 
@@ -71,7 +71,7 @@ TEST_P(StreamsOfTwo, DoNotKeepTheFirst) {
   stream.synchronize();
   EXPECT_EQ(b.read(), values(1));
 }
-INSTANTIATE_TEST_SUITE_P(, StreamsOfTwo, ::testing::Values("cuda", "lanes"));
+INSTANTIATE_TEST_SUITE_P(, StreamsOfTwo, ::testing::Values("cuda", "lanes", "relayed"));
 
 }  // namespace
 }  // namespace eccl

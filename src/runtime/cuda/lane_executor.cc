@@ -37,7 +37,7 @@ Result<std::string> LaneExecutor::introduce(uint64_t communicator, int rank, int
   destroyRetired();
   rank_ = rank;
   neighbours_ = Neighbourhood::of(communicator, rank, ranks, gpu_);
-  kept_ = std::make_shared<RankState>(gpu_, neighbours_, rank_);
+  kept_ = std::make_shared<RankState>(gpu_, neighbours_, rank_, ways_);
   const Entered entered(gpu_.driver(), gpu_.context());
   ECCL_TRY(entered.status());
   std::string said = neighbours_->introduce(rank, descriptors_);
@@ -52,6 +52,8 @@ Status LaneExecutor::meet(Meeting meeting) {
   ECCL_ASSIGN(onDevice_, neighbours_->meet(meeting_, &why));
   meeting_.gather = nullptr;
   if (onDevice_) {
+    for (int other = 0; other < static_cast<int>(meeting_.introductions.size()); ++other)
+      if (neighbours_->relayed(rank_, other)) relays_ = true;
     const Entered entered(gpu_.driver(), gpu_.context());
     ECCL_TRY(entered.status());
     return neighbours_->reach(rank_);
@@ -87,8 +89,17 @@ bool LaneExecutor::carries(const Work& work) const {
   return onDevice_ && work.places == 1 && !varies && (!work.program->streams || isPair(work));
 }
 
-bool LaneExecutor::takesScalar(Work& work, const void* scalar) const {
-  if (!carries(work) || !holds(scalar)) return false;
+Result<bool> LaneExecutor::mayCarry(const Work& work, NativeStream stream) const {
+  if (!carries(work) || !relays_) return carries(work);
+  ECCL_ASSIGN(const Capture capture, captureOf(gpu_, stream));
+  return !capture.goesOn();
+}
+
+bool LaneExecutor::takesScalar(Work& work, void* stream, const void* scalar) const {
+  const Entered entered(gpu_.driver(), gpu_.context());
+  if (!entered.status().ok() || !holds(scalar)) return false;
+  const auto its = mayCarry(work, static_cast<NativeStream>(stream));
+  if (!its.ok() || !*its) return false;
   work.scalar = scalar;
   return true;
 }
@@ -119,6 +130,7 @@ Status LaneExecutor::offer(const Work& work) {
   if (plan->isComplete()) return {};
   for (const lanes::EndOf& end : plan->ends()) {
     const RingId id = ringOf(work, end);
+    if (neighbours_->relayed(std::get<0>(id), std::get<1>(id))) continue;
     if (!isPair(work)) {
       ECCL_TRY(neighbours_->rings().offer(id, plan->width(), rank_, meeting_));
       continue;
@@ -126,7 +138,7 @@ Status LaneExecutor::offer(const Work& work) {
     const auto [from, to, channel, tag] = id;
     const uint32_t most = lanes::mostStripsOfPair(work.program->ranks, neighbours_->blocks());
     for (int peer = 0; peer < work.program->ranks; ++peer) {
-      if (peer == rank_) continue;
+      if (peer == rank_ || neighbours_->relayed(rank_, peer)) continue;
       ECCL_TRY(neighbours_->rings().offer({rank_, peer, channel, tag}, most, rank_, meeting_));
       ECCL_TRY(neighbours_->rings().offer({peer, rank_, channel, tag}, most, rank_, meeting_));
     }
@@ -170,7 +182,8 @@ bool LaneExecutor::lacksRings(const Work& work) {
   const auto plan = begunPlanOf(work);
   if (!plan.ok() || (*plan)->isComplete()) return false;
   return std::ranges::any_of((*plan)->ends(), [&](const lanes::EndOf& end) {
-    return !kept_->hasEnds(ringOf(work, end), (*plan)->width());
+    const RingId id = ringOf(work, end);
+    return !neighbours_->relayed(std::get<0>(id), std::get<1>(id)) && !kept_->hasEnds(id, (*plan)->width());
   });
 }
 
@@ -310,15 +323,15 @@ Status LaneExecutor::launchOne(const std::vector<Work*>& works, DataType type, c
 Result<std::unique_ptr<StreamGate>> LaneExecutor::enter(void* native, std::span<Work* const> works,
                                                         std::function<void()> reached) {
   const auto stream = static_cast<NativeStream>(native);
+  const Entered entered(gpu_.driver(), gpu_.context());
+  ECCL_TRY(entered.status());
   std::vector<Work*> here, staged;
   for (Work* work : works) {
     const auto& executor = static_cast<const LaneExecutor&>(*work->executor);
-    if (work->state == nullptr) work->carried = executor.carries(*work);
+    if (work->state == nullptr) { ECCL_ASSIGN(work->carried, executor.mayCarry(*work, stream)); }
     (work->carried ? here : staged).push_back(work);
   }
   if (!here.empty()) {
-    const Entered entered(gpu_.driver(), gpu_.context());
-    ECCL_TRY(entered.status());
     destroyRetired();
     ECCL_TRY(offerAll(here));  // all, before any waits for another rank
     ECCL_TRY(launch(here, stream));
@@ -363,6 +376,14 @@ Replays LaneExecutor::look(Work& captured) {
   const uint64_t progress = loadRelaxed(&report.progress);
   const bool moved = progress != std::exchange(run.progress, progress);
   return moved || loadRelaxed(&report.awaited) < 0 ? Replays::idle : Replays::waits;
+}
+
+Result<bool> LaneExecutor::relay(bool ending) {
+  return kept_->relay->advance(ending, meeting_);
+}
+
+bool LaneExecutor::relayed() {
+  return kept_->relay->ended(meeting_);
 }
 
 void LaneExecutor::cancel(Work& work) {

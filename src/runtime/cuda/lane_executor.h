@@ -24,7 +24,7 @@ class LaneExecutor final : public StagedExecutor {
  public:
   /// `descriptors`: memory may be lent to other processes by these.
   LaneExecutor(Gpu& gpu, const ExecutorContext& context, bool descriptors)
-      : StagedExecutor(gpu, context), descriptors_(descriptors) {}
+      : StagedExecutor(gpu, context), descriptors_(descriptors), ways_{context.connection, context.sendsFrom} {}
   ~LaneExecutor() override;
 
   Result<std::string> introduce(uint64_t communicator, int rank, int ranks) override;
@@ -36,7 +36,10 @@ class LaneExecutor final : public StagedExecutor {
   bool mayWait(void* stream, std::span<Work* const> works) override;
   Result<std::unique_ptr<StreamGate>> enter(void* stream, std::span<Work* const> works,
                                             std::function<void()> reached) override;
-  bool takesScalar(Work& work, const void* scalar) const override;
+  bool takesScalar(Work& work, void* stream, const void* scalar) const override;
+  bool relays() const override { return relays_; }
+  Result<bool> relay(bool ending) override;
+  bool relayed() override;
   Status begin(Work& work) override { return work.carried ? Status() : StagedExecutor::begin(work); }
   LaneAnswer advance(Work& work, int32_t lane, int budget) override;
   Replays look(Work& captured) override;
@@ -51,6 +54,8 @@ class LaneExecutor final : public StagedExecutor {
 
   /// Whether rings have to be made for it, for which other ranks are needed.
   bool lacksRings(const Work& work);
+  /// Of what a graph's kernels send a relay would not know when. The GPU's context is current.
+  Result<bool> mayCarry(const Work& work, NativeStream stream) const;
   Result<std::shared_ptr<DevicePlan>> planOf(Work& work);
   RingId ringOf(const Work& work, const lanes::EndOf& end) const;
   Status offer(const Work& work);
@@ -64,12 +69,14 @@ class LaneExecutor final : public StagedExecutor {
   Status launchOne(const std::vector<Work*>& works, DataType type, const Queue& queue);
 
   const bool descriptors_;
+  const Relay::Ways ways_;
   int rank_ = 0;
   std::shared_ptr<Neighbourhood> neighbours_;
   std::shared_ptr<RankState> kept_;      // graphs have it, too
   std::atomic<bool> introduced_{false};  // what is above is there
   Meeting meeting_;
-  bool onDevice_ = false;  // all ranks' lanes run on GPUs
+  bool onDevice_ = false;            // all ranks' lanes run on GPUs
+  std::atomic<bool> relays_{false};  // messages with some ranks pass through the host
 
   std::mutex mutex_;             // held while a call is prepared and launched; of what follows
   uint64_t nextCollective_ = 0;  // the least number that may come

@@ -115,7 +115,9 @@ Result<bool> Neighbourhood::meet(const Meeting& meeting, std::string* why) {
           format("%s has no CUDA memory", meeting.describe(static_cast<int>(silent - texts.begin())).c_str());
       return false;
     }
-    if (elsewhere != members_.end()) return *why = "the ranks are on several hosts", false;
+    relays_ = meeting.relays;
+    if (elsewhere != members_.end() && relays_ == Relays::none)
+      return *why = "the ranks are on several hosts, and ECCL_CUDA_RELAY is 0", false;
     if (!missing_) missing_ = whatIsMissing();
     *why = missing = *missing_;
     for (const GpuIntroduction& each : members_) all &= each.process == members_[0].process;
@@ -141,8 +143,8 @@ std::string Neighbourhood::whatIsClosed(LendBy by, const Meeting& meeting) {
   const Entered entered(gpu.driver(), gpu.context());
   if (!entered.status().ok()) return entered.status().message();
   for (size_t rank = 0; rank < gpus_.size(); ++rank) {
-    if (gpus_[rank] != nullptr) continue;
     const auto other = static_cast<int>(rank);
+    if (gpus_[rank] != nullptr || relayed(meeting.rank, other)) continue;
     const Status reached = Loans::of(gpu, by).tryDoor(members_[rank].door(by), fetchFrom(other, meeting));
     if (!reached.ok())
       return format("%s does not reach the memory of %s: %s", gpu.name().c_str(),

@@ -65,9 +65,14 @@ class Neighbourhood {
   Rings& rings() { return rings_; }
   /// In this process.
   bool isHere(int rank) const { return gpus_[static_cast<size_t>(rank)] != nullptr; }
-  /// Both are in this process, and on one GPU.
+  /// Once they have met: messages between two ranks pass through the host.
+  bool relayed(int a, int b) const {
+    return a != b && (relays_ == Relays::all ||
+                      members_[static_cast<size_t>(a)].boot != members_[static_cast<size_t>(b)].boot);
+  }
+  /// Both are in this process, and on one GPU, and use it.
   bool near(int a, int b) const {
-    return gpus_[static_cast<size_t>(a)] != nullptr &&
+    return !relayed(a, b) && gpus_[static_cast<size_t>(a)] != nullptr &&
            gpus_[static_cast<size_t>(a)] == gpus_[static_cast<size_t>(b)];
   }
 
@@ -119,6 +124,7 @@ class Neighbourhood {
   std::mutex mutex_;
   std::vector<Gpu*> gpus_;                // by rank; null: it is in another process
   std::vector<GpuIntroduction> members_;  // by rank; as new: it has said nothing
+  Relays relays_ = Relays::none;
   uint32_t blocks_ = 0, room_ = 0;
   std::optional<std::string> missing_;  // as this process sees it
   struct Abort {

@@ -9,6 +9,7 @@ namespace eccl::runtime::cuda {
 RankState::~RankState() {
   if (neighbours->lost()) {
     shown.keep();
+    static_cast<void>(relay.release());
     return;
   }
   for (auto& [id, its] : ends) gpu.giveBack(its.memory, neighbours->blocks() * sizeof(lanes::End));
@@ -24,8 +25,13 @@ Result<lanes::End*> RankState::endsOf(const RingId& id, uint32_t width, const Me
   if (its.filled >= width) return memory;
   const int from = std::get<0>(id), to = std::get<1>(id), other = from == rank ? to : from;
   const lanes::Shown* table = nullptr;
-  if (!neighbours->isHere(other)) { ECCL_ASSIGN(table, shown.table(other)); }
-  ECCL_ASSIGN(const auto strips, neighbours->rings().ring(id, width, rank, meeting, waits));
+  std::vector<Rings::RingStrip> strips;
+  if (neighbours->relayed(rank, other)) {
+    ECCL_ASSIGN(strips, relay->ring(id, width));
+  } else {
+    if (!neighbours->isHere(other)) { ECCL_ASSIGN(table, shown.table(other)); }
+    ECCL_ASSIGN(strips, neighbours->rings().ring(id, width, rank, meeting, waits));
+  }
   std::vector<lanes::End> more;
   for (uint32_t i = its.filled; i < width; ++i) {
     lanes::End end{};
@@ -54,7 +60,8 @@ Status RankState::showBuffers(const Work& work, const Meeting& meeting) {
     const auto block = buffer == nullptr ? std::nullopt : UserMemory::of(gpu).find(addressOf(buffer));
     if (!block) continue;
     for (const ConnectionSpec& connection : work.program->connections)
-      if (!neighbours->isHere(connection.peer)) ECCL_TRY(shown.show(connection.peer, *block, meeting));
+      if (!neighbours->isHere(connection.peer) && !neighbours->relayed(rank, connection.peer))
+        ECCL_TRY(shown.show(connection.peer, *block, meeting));
   }
   return {};
 }

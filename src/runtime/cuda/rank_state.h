@@ -6,6 +6,7 @@
 
 #include "runtime/cuda/call_order.h"
 #include "runtime/cuda/neighbourhood.h"
+#include "runtime/cuda/relay.h"
 #include "runtime/cuda/shown_memory.h"
 
 namespace eccl::runtime::cuda {
@@ -13,8 +14,13 @@ namespace eccl::runtime::cuda {
 /// Owner: the rank's executor, and graphs with calls of the rank. Under the executor's lock, with the GPU's
 /// context current. Errors: those of the rings and of the driver.
 struct RankState {
-  RankState(Gpu& of, std::shared_ptr<Neighbourhood> with, int which)
-      : gpu(of), neighbours(std::move(with)), rank(which), order(of), shown(of) {}
+  RankState(Gpu& of, std::shared_ptr<Neighbourhood> with, int which, Relay::Ways ways)
+      : gpu(of),
+        neighbours(std::move(with)),
+        rank(which),
+        order(of),
+        shown(of),
+        relay(std::make_unique<Relay>(of, which, std::move(ways))) {}
   ~RankState();
   RankState(const RankState&) = delete;
 
@@ -38,6 +44,7 @@ struct RankState {
   std::map<RingId, Ends> ends;
   CallOrder order;
   ShownMemory shown;
+  std::unique_ptr<Relay> relay;
 };
 
 }  // namespace eccl::runtime::cuda

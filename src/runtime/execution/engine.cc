@@ -65,7 +65,14 @@ Status Engine::openExecutors(const std::optional<ExecutorKind>& device) {
     };
   };
   ECCL_TRY(executors_.open({reaching([](Engine& engine) { engine.reactor_.ring(); }),
-                            reaching([](Engine& engine) { engine.role_.announce([] {}); }), nullptr},
+                            reaching([](Engine& engine) { engine.role_.announce([] {}); }),
+                            [this](const transport::ConnectionId& id) { return connector_->get(id); },
+                            [this](std::span<std::byte> memory) {
+                              connector_->transports().useMemory({memory.data(), memory.size()},
+                                                                 transport::MemoryFor::sending,
+                                                                 transport::MemoryKind::kept, &relaysFrom_);
+                            },
+                            nullptr},
                            device));
   if (device) role_.servePromptly();
   return {};
@@ -102,7 +109,7 @@ void Engine::submit(std::span<const std::shared_ptr<Run>> runs) {
     }
   };
   // What an executor carries out by itself is only watched.
-  if (std::all_of(runs.begin(), runs.end(), [](const auto& run) { return run->carried; }))
+  if (!relays() && std::all_of(runs.begin(), runs.end(), [](const auto& run) { return run->carried; }))
     role_.mention(queue);
   else
     role_.announce(queue);
@@ -260,6 +267,15 @@ bool Engine::drive() {
     moved |= runMoved;
     finished |= run.incomplete == 0;
   }
+  // Last: what Runs that have ended sent and released is there now.
+  if (relays()) {
+    const Result<bool> relayed = executors_.device()->relay(draining_);
+    moved |= relayed.ok() && *relayed;
+    if (!relayed.ok() && !draining_) {
+      handler_.onDriverFailed(relayed.status());
+      return true;
+    }
+  }
   if (finished) {
     std::vector<std::shared_ptr<Run>> done;
     std::erase_if(active_, [&](const std::shared_ptr<Run>& run) {
@@ -300,7 +316,8 @@ bool Engine::drain(std::vector<transport::Untaken>* lost) {
   asDriver([&] {
     bool told = false;
     while (!failing()) {
-      const bool ended = active_.empty() && pending_.empty() && !role_.news();
+      draining_ = active_.empty() && pending_.empty() && !role_.news();
+      const bool ended = draining_ && (!relays() || executors_.device()->relayed());
       // Senders must not wait for receives that will never come.
       if (ended && !std::exchange(told, true)) {
         connector_->endReceiving();
@@ -330,15 +347,18 @@ bool Engine::serve() {
     disarm();
     reactor_.poll(Duration::zero());
     const bool device = executors_.device() != nullptr;
-    TimePoint until = options_.system->now() + (device ? kServeDevice : kServeYield);
+    TimePoint until = options_.system->now() + (relays() ? Duration::zero()
+                                                : device ? kServeDevice
+                                                         : kServeYield);
     while (!role_.awaited()) {
       if (drive()) {
         if (device) until = options_.system->now() + kServeDevice;
         continue;
       }
       // For the next call of a graph as for what the caller's stream has next.
-      const bool waits = replayed_ > 0 || std::any_of(active_.begin(), active_.end(),
-                                                      [](const auto& run) { return !run->carried; });
+      const bool waits = replayed_ > 0 || std::any_of(active_.begin(), active_.end(), [this](const auto& run) {
+                           return !run->carried || relays();
+                         });
       if (!waits || failing() || options_.system->now() >= until) break;
     }
     // Armed anew after each move: a connection may have become ready, or of use, meanwhile.

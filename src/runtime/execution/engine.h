@@ -268,6 +268,7 @@ class Engine : DriverRole::Bells {
   }
   void ringDriver() override { reactor_.ring(); }
   void wakeService() override { handler_.wakeService(); }
+  bool relays() const { return executors_.device() != nullptr && executors_.device()->relays(); }
   void losePatience();
   void leaveToCaller();
   FastLooks::Manner manner(bool queued) const {
@@ -320,8 +321,10 @@ class Engine : DriverRole::Bells {
   size_t replayed_ = 0;                         // of these, those that become Runs each time
   TimePoint capturedLookAt_{};                  // when they were looked at last
   bool poisoned_ = false;
-  bool armed_ = false;                          // peers have been asked to ring
-  TimePoint serveDeadline_ = TimePoint::max();  // the service thread's
+  bool draining_ = false;                                          // no Run will come
+  std::vector<std::unique_ptr<transport::MemoryUse>> relaysFrom_;  // while there are connections
+  bool armed_ = false;                                             // peers have been asked to ring
+  TimePoint serveDeadline_ = TimePoint::max();                     // the service thread's
 };
 
 }  // namespace eccl::runtime

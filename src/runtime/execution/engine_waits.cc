@@ -22,6 +22,8 @@ constexpr int kLooksPerClock = 16;
 /// by itself. A stream of a device that waited for their end and rang would share a hardware queue with other
 /// streams, and hold them up (seen on an NVIDIA H100, November 2026).
 constexpr Duration kCarriedLook = std::chrono::milliseconds(1);
+/// And how often whether their kernels have sent something, where that passes through the host.
+constexpr Duration kRelayLook = std::chrono::microseconds(100);
 
 }  // namespace
 
@@ -49,7 +51,7 @@ void Engine::stopRings() {
 Duration Engine::longestSleep() const {
   const bool carried =
       std::any_of(active_.begin(), active_.end(), [](const auto& run) { return run->carried; });
-  return carried ? kCarriedLook : options_.stallTime;
+  return !carried ? options_.stallTime : relays() ? kRelayLook : kCarriedLook;
 }
 
 void Engine::sleep() {
@@ -84,6 +86,10 @@ void Engine::lookAtCaptured() {
 
 // To ask each of a few sockets costs less than to ask the reactor for all.
 void Engine::lookAtSockets() {
+  if (relays()) {  // by connections that no Run has
+    reactor_.poll(Duration::zero());
+    return;
+  }
   transport::Path* sockets[kMaxPolled];
   int count = 0;
   bool any = false;

@@ -85,7 +85,7 @@ Status Stream::prepare(Run& run) const {
   PreMul& preMul = run.call.preMul;
   const void* const scalar = std::exchange(preMul.scalar, nullptr);
   run.decide();  // without it
-  if (scalar == nullptr || run.executor->takesScalar(run, scalar)) return {};
+  if (scalar == nullptr || run.executor->takesScalar(run, *native_, scalar)) return {};
   return run.executor->read(*native_, preMul.immediate, scalar, sizeOf(preMul.type));
 }
 

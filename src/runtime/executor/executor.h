@@ -25,6 +25,7 @@
 #include "base/status.h"
 #include "kernels/reduce.h"
 #include "program/interpreter.h"
+#include "transport/core/connection.h"
 #include "transport/net/fd.h"
 
 namespace eccl::runtime {
@@ -74,6 +75,9 @@ struct Work {
   std::unique_ptr<WorkState> state;
 };
 
+/// Between which ranks messages of devices may pass through memory of the host (ECCL_CUDA_RELAY).
+enum class Relays : uint8_t { none, betweenHosts, all };
+
 /// What ranks have said of their executors when they meet, and how these talk to each other afterwards.
 struct Meeting {
   int rank = 0;
@@ -94,6 +98,7 @@ struct Meeting {
   std::function<void(Work& work, Duration waited, int rank)> waits;
   /// Ranks of other processes may read and write the caller's buffers, where executors can have it so.
   bool showsMemory = true;
+  Relays relays = Relays::none;  ///< the same on all ranks
   /// Why the communicator has failed.
   std::function<Status()> failure;
   /// A rank, for people.
@@ -173,6 +178,15 @@ class Executor : public std::enable_shared_from_this<Executor> {
   /// Calls visit(connection) for each that a carried Run has waited for long, an index of its Program's.
   virtual void forAwaited(const Work& /*work*/, const std::function<void(int)>& /*visit*/) const {}
 
+  /// Messages of carried Runs pass through the host, by connections of ExecutorContext::connection. Constant
+  /// after meet().
+  virtual bool relays() const { return false; }
+  /// Goes on with these, at each pass of the driver. True: something moved. `ending`: no Run will come. Error:
+  /// a rank cannot be reached, or has sent what cannot be.
+  virtual Result<bool> relay(bool /*ending*/) { return false; }
+  /// After relay(true): all that was sent has left, or never will be.
+  virtual bool relayed() { return true; }
+
   /// Before the first advance(); the view is complete, and stays where it is. Makes work.state if it needs one,
   /// which is destroyed when the Run has ended. May put buffers of its own, and what is ready, into the view.
   /// Error: the Run fails.
@@ -213,8 +227,8 @@ class Executor : public std::enable_shared_from_this<Executor> {
   virtual Result<std::unique_ptr<StreamGate>> enter(void* stream, std::span<Work* const> works,
                                                     std::function<void()> reached) = 0;
   /// Whether Runs like this read an operator's scalar themselves, in the executor's memory, when their turn in
-  /// the stream has come: then Work::scalar is set. Else read() has it for them. Any thread.
-  virtual bool takesScalar(Work& /*work*/, const void* /*scalar*/) const { return false; }
+  /// `stream` has come: then Work::scalar is set. Else read() has it for them. Any thread.
+  virtual bool takesScalar(Work& /*work*/, void* /*stream*/, const void* /*scalar*/) const { return false; }
   /// Copies some bytes that may be of this kind to `to`, such as an operator's scalar, when all that `stream`
   /// was given before is done. By a thread that makes a call; waits for that.
   virtual Status read(void* /*stream*/, void* to, const void* from, size_t bytes) {
@@ -233,6 +247,11 @@ struct ExecutorContext {
   std::function<void()> bell;
   /// Has it ask Executor::anyBegun(). Any thread, at any time.
   std::function<void()> wanted;
+  /// A connection of the executor's own, by transport::Connector::get(). By the driver.
+  std::function<transport::Connection*(const transport::ConnectionId&)> connection;
+  /// Messages are sent from this memory, which stays as it is as long as the process; again and again, if it is
+  /// called for them. By the driver.
+  std::function<void(std::span<std::byte>)> sendsFrom;
   /// The host's, for one that has lanes run there. Outlives the executor.
   std::shared_ptr<Executor> host;
 };

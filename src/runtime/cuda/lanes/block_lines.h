@@ -28,13 +28,16 @@ class BlockLines : protected BlockMessages<Block> {
     const uint32_t number = move.relay ? 1 : move.pieces;
     for (uint32_t p = 0; p < number; ++p) {
       const uint64_t share = move.relay ? length : shareOf(pieces[p], bounds);
-      for (uint64_t unit = thread() * 8; unit < share; unit += uint64_t{block_.threads()} * 8) {
+      // Lines between pieces are sent, too: who passes a message on without knowing its pieces waits for all.
+      const uint64_t padded = number == 1 ? share : (share + 15) / 16 * 16;
+      for (uint64_t unit = thread() * 8; unit < padded; unit += uint64_t{block_.threads()} * 8) {
         const auto memory = [&](const Found& its) {
           return inMemory(its, pieces[p], p, strip.tile, bounds.begin) + unit;
         };
-        carryUnit(move, found, strip, length, at + unit, share - unit < 8 ? share - unit : 8, memory);
+        const uint64_t left = unit < share ? share - unit : 0;
+        carryUnit(move, found, strip, length, at + unit, left < 8 ? left : 8, memory);
       }
-      at += number == 1 ? share : (share + 15) / 16 * 16;
+      at += padded;
     }
   }
 
@@ -73,7 +76,8 @@ class BlockLines : protected BlockMessages<Block> {
     }
   }
 
-  /// Eight bytes, or fewer at the end of a piece: `bytes`, at `inMessage` of messages, and where memory() says.
+  /// Eight bytes, or fewer at the end of a piece, or none behind it: `bytes`, at `inMessage` of messages, and
+  /// where memory() says.
   template <class Memory>
   ECCL_DEVICE void carryUnit(const Move& move, const Found* found, const Strip& strip, uint64_t length,
                              uint64_t inMessage, uint64_t bytes, const Memory& memory) {

@@ -138,7 +138,7 @@ struct alignas(8) LanePlan {
   uint32_t firstMove, moves, firstOperand, operands, firstPiece, pieces;
   uint32_t firstEnd, ends;
   uint32_t ahead;    // for so many tiles after the present one places are posted
-  uint32_t longest;  // of a short program: bytes that a strip of each of its pieces has at most
+  uint32_t longest;  // of a short program: bytes that a strip of each of its pieces takes at most
   bool posts;
   bool awaited;  // by a lane of this rank
 };

@@ -223,7 +223,7 @@ class Compiler {
     uint64_t longest = move.relay ? lengthOf(lane, move, 0) : 0;
     for (uint32_t p = 0; p < move.pieces; ++p)
       longest = std::max(longest, inStrip(made_.pieces[lane.firstPiece + move.firstPiece + p].length, 0));
-    return static_cast<uint32_t>(longest);
+    return static_cast<uint32_t>(move.pieces > 1 ? roundUp(longest, 16) : longest);
   }
 
   /// Makes it a short program, if lines can carry all its messages and their slots hold those of a call at

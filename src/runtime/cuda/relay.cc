@@ -1,0 +1,76 @@
+#include "runtime/cuda/relay.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+
+namespace eccl::runtime::cuda {
+
+Relay::~Relay() {
+  for (const Pinned& each : memory_) gpu_.giveBack(each, {});
+}
+
+Result<std::vector<Rings::RingStrip>> Relay::ring(const RingId& id, uint32_t width) {
+  constexpr size_t kReceiverBytes = sizeof(lanes::AtReceiver),
+                   kStripBytes = kReceiverBytes + sizeof(lanes::AtSender);
+  static_assert(kReceiverBytes % alignof(lanes::AtSender) == 0 &&
+                kStripBytes % alignof(lanes::AtReceiver) == 0);
+  std::lock_guard lock(mutex_);
+  std::vector<Rings::RingStrip>& its = made_[id];
+  if (its.size() < width) {
+    const size_t more = width - its.size();
+    ECCL_ASSIGN(const Pinned pinned, gpu_.pin(more * kStripBytes));
+    memory_.push_back(pinned);
+    Address device = 0;
+    ECCL_TRY(gpu_.driver().check(gpu_.driver().cuMemHostGetDevicePointer(&device, pinned.memory, 0),
+                                 "cuMemHostGetDevicePointer", "on %s", gpu_.name().c_str()));
+    for (size_t i = 0; i < more; ++i, device += kStripBytes) {
+      std::byte *const receiver = pinned.memory + i * kStripBytes, *const sender = receiver + kReceiverBytes;
+      std::memset(receiver, 0, offsetof(lanes::AtReceiver, slots));
+      std::memset(sender, 0, sizeof(lanes::AtSender));
+      its.push_back({reinterpret_cast<lanes::AtReceiver*>(device),
+                     reinterpret_cast<lanes::AtSender*>(device + kReceiverBytes)});
+      new_.push_back({id,
+                      reinterpret_cast<lanes::AtReceiver*>(receiver),
+                      reinterpret_cast<lanes::AtSender*>(sender),
+                      {pinned.memory, pinned.bytes}});
+    }
+    anyNew_.store(true, std::memory_order_release);
+  }
+  return std::vector(its.begin(), its.begin() + width);
+}
+
+void Relay::takeNew() {
+  if (!anyNew_.load(std::memory_order_acquire)) return;
+  std::lock_guard lock(mutex_);
+  for (const New& each : new_) {
+    const auto [from, to, channel, tag] = each.id;
+    const int peer = from == rank_ ? to : from;
+    auto link = links_.find(peer);
+    if (link == links_.end()) {
+      transport::Connection& there = *ways_.connection({rank_, peer, 0, transport::kRelayTag});
+      transport::Connection& here = *ways_.connection({peer, rank_, 0, transport::kRelayTag});
+      link = links_.try_emplace(peer, rank_, peer, there, here, ways_.sendsFrom).first;
+    }
+    link->second.add(each.id, each.receiver, each.sender, each.memory);
+  }
+  new_.clear();
+  anyNew_.store(false, std::memory_order_relaxed);
+}
+
+Result<bool> Relay::advance(bool ending, const Meeting& meeting) {
+  takeNew();
+  bool moved = false;
+  for (auto& [rank, link] : links_) {
+    ECCL_ASSIGN(const bool its, link.advance(ending, meeting));
+    moved |= its;
+  }
+  return moved;
+}
+
+bool Relay::ended(const Meeting& meeting) {
+  takeNew();
+  return std::ranges::all_of(links_, [&](const auto& link) { return link.second.ended(meeting); });
+}
+
+}  // namespace eccl::runtime::cuda

@@ -1,0 +1,232 @@
+// Ranks whose GPUs do not reach each other: messages pass through the hosts (src/runtime/cuda/relay.h). What
+// collectives give is the matter of collectives_test.cc and processes_test.cc.
+#include <fcntl.h>
+#include <sched.h>
+#include <sys/mount.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <fstream>
+
+#include "cuda/cases.h"
+#include "cuda/processes.h"
+
+namespace eccl {
+namespace {
+
+using test::asStream;
+using test::Cuda;
+using test::DeviceBuffer;
+using test::DeviceStream;
+using test::inProcesses;
+using test::Process;
+using test::Ranks;
+using test::What;
+using ::testing::HasSubstr;
+
+int64_t kernelsSoFar() {
+  return Cuda::get().emulated() ? Cuda::get().control->kernels.load() : -1;
+}
+
+/// Short messages and long ones, some of all collectives.
+void compareSome(Ranks& host, Ranks& device) {
+  for (const What what : {What::allReduce, What::allGather, What::allToAll, What::sendRecv, What::reduce}) {
+    for (const size_t count : {size_t{1}, size_t{1009}, kSanitized ? size_t{9001} : size_t{70'001}}) {
+      test::compare(host, device, {what, ecclFloat32, ecclSum, count, 1}, false);
+      ASSERT_FALSE(::testing::Test::HasFailure()) << nameOf(what) << " of " << count;
+    }
+  }
+}
+
+struct RelayWay {
+  const char *transport, *slotBytes;
+};
+void PrintTo(const RelayWay& way, std::ostream* out) {
+  *out << way.transport << ", messages of " << way.slotBytes << " bytes";
+}
+
+class RelayWays : public ::testing::TestWithParam<RelayWay> {};
+
+// A message of a ring takes many of a connection, one, or a part of one.
+TEST_P(RelayWays, GiveTheBitsOfTheHost) {
+  inProcesses(2, [](Process& process) {
+    setenv("ECCL_TRANSPORT", GetParam().transport, 1);
+    setenv("ECCL_SLOT_BYTES", GetParam().slotBytes, 1);
+    Ranks host(&process, 2, "host"), device(&process, 2, "relayed");
+    compareSome(host, device);
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(, RelayWays,
+                         ::testing::Values(RelayWay{"shm", "64"}, RelayWay{"shm", "0"}, RelayWay{"tcp", "4096"},
+                                           RelayWay{"tcp", "0"}, RelayWay{"tcp", "1048576"}));
+
+class RelayProcesses : public test::LaneProcesses {
+ protected:
+  static bool isRoot() { return geteuid() == 0; }
+  /// This process is on a host of its own, as far as files tell. False: it may not be.
+  static bool moveToHost(char name) {
+    char path[] = "/tmp/eccl-boot-XXXXXX";
+    const int file = mkstemp(path);
+    if (file < 0) return false;
+    const std::string id(36, name);
+    const bool written = write(file, id.data(), id.size()) == static_cast<ssize_t>(id.size());
+    close(file);
+    const bool moved = written && unshare(CLONE_NEWNS) == 0 &&
+                       mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
+                       mount(path, "/proc/sys/kernel/random/boot_id", nullptr, MS_BIND, nullptr) == 0;
+    unlink(path);
+    return moved;
+  }
+};
+
+// Two hosts with two ranks each, which reach each other's memory there. Processes 0 and 2 have ranks of the
+// first.
+TEST_F(RelayProcesses, RanksOfTwoHosts) {
+  if (!isRoot()) GTEST_SKIP() << "only root may pretend to be on another host";
+  for (const char* relay : {"0", "1"}) {
+    inProcesses(4, [&](Process& process) {
+      ASSERT_TRUE(moveToHost(static_cast<char>('a' + process.number % 2)));
+      Ranks host(&process, 4, "host");
+      const int64_t before = kernelsSoFar();
+      test::askFor("lanes");
+      setenv("ECCL_CUDA_RELAY", relay, 1);
+      const ecclUniqueId id = process.nextId();
+      ecclComm_t comm = nullptr;
+      ASSERT_EQ(ecclCommInitRank(&comm, 4, id, process.number), ecclSuccess) << ecclGetLastError(nullptr);
+      test::askForNothing();
+      const DeviceStream stream;
+      const DeviceBuffer<int> data(numbers(process.number + 1));
+      EXPECT_EQ(sum(comm, data, stream), ecclSuccess) << ecclGetLastError(comm);
+      stream.synchronize();
+      EXPECT_EQ(data.read(), numbers(10));
+      if (before >= 0) { EXPECT_EQ(kernelsSoFar() > before, relay[0] == '1'); }
+      process.meet();
+      EXPECT_EQ(ecclCommDestroy(comm), ecclSuccess);
+    });
+  }
+}
+
+// The call does not wait for the receiver's; the end of the communicator does.
+TEST_F(RelayProcesses, ASenderMayLeaveWhenTheReceiverHasCome) {
+  inProcesses(2, [](Process& process) {
+    for (const bool late : {false, true}) {
+      Ranks ranks(&process, 2, "relayed");
+      ecclComm_t& comm = ranks.comm(process.number);
+      const DeviceStream stream;
+      const DeviceBuffer<int> data(numbers(process.number == 0 ? 7 : 0));
+      if (process.number == 0) {
+        EXPECT_EQ(ecclSend(data.data(), kCount, ecclInt32, 1, comm, asStream(stream.native())), ecclSuccess);
+        stream.synchronize();
+        EXPECT_EQ(ecclCommDestroy(comm), ecclSuccess);
+        comm = nullptr;
+        continue;
+      }
+      if (late) std::this_thread::sleep_for(std::chrono::milliseconds(200));
+      EXPECT_EQ(ecclRecv(data.data(), kCount, ecclInt32, 0, comm, asStream(stream.native())), ecclSuccess);
+      stream.synchronize();
+      EXPECT_EQ(data.read(), numbers(7));
+    }
+  });
+}
+
+// Nobody is there to take it.
+TEST_F(RelayProcesses, ASendToARankThatHasLeftFails) {
+  for (const bool met : {true, false}) {
+    inProcesses(2, [&](Process& process) {
+      Ranks ranks(&process, 2, "relayed");
+      ecclComm_t& comm = ranks.comm(process.number);
+      const DeviceStream stream;
+      const DeviceBuffer<int> data(numbers(1));
+      if (met) {
+        EXPECT_EQ(sum(comm, data, stream), ecclSuccess);
+        stream.synchronize();
+      }
+      if (process.number == 1) {
+        EXPECT_EQ(ecclCommDestroy(comm), ecclSuccess);
+        comm = nullptr;
+      }
+      process.meet();
+      if (process.number == 1) return;
+      if (ecclSend(data.data(), kCount, ecclInt32, 1, comm, asStream(stream.native())) == ecclSuccess)
+        expectFailed(comm, "rank 1", 15);
+      EXPECT_THAT(ecclGetLastError(comm), HasSubstr("has left the communicator"));
+      stream.synchronize();
+    });
+  }
+}
+
+// Before its first call, or while a kernel waits for it.
+TEST_F(RelayProcesses, AProcessThatDiesIsNamed) {
+  for (const bool first : {true, false}) {
+    inProcesses(2,
+                [&](Process& process) {
+                  Ranks ranks(&process, 2, "relayed");
+                  const ecclComm_t comm = ranks.comm(process.number);
+                  const DeviceStream stream;
+                  const DeviceBuffer<int> data(numbers(1));
+                  if (!first) {
+                    EXPECT_EQ(sum(comm, data, stream), ecclSuccess);
+                    stream.synchronize();
+                  }
+                  if (process.number == 1) {
+                    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+                    _exit(7);
+                  }
+                  EXPECT_EQ(sum(comm, data, stream), ecclSuccess);
+                  expectFailed(comm, "rank 1");
+                  stream.synchronize();
+                },
+                {0, 7});
+  }
+}
+
+// The kernels wait for different messages; each is told what the other one is about.
+TEST_F(RelayProcesses, DifferentCallsAreNamed) {
+  inProcesses(2, [](Process& process) {
+    Ranks ranks(&process, 2, "relayed");
+    const ecclComm_t comm = ranks.comm(process.number);
+    const DeviceStream stream;
+    const DeviceBuffer<int> data(numbers(1));
+    if (process.number == 0) {
+      EXPECT_EQ(sum(comm, data, stream), ecclSuccess);
+    } else {
+      EXPECT_EQ(ecclBroadcast(data.data(), data.data(), kCount, ecclInt32, 0, comm, asStream(stream.native())),
+                ecclSuccess);
+    }
+    expectFailed(comm, "Broadcast(count 5000");
+    EXPECT_THAT(ecclGetLastError(comm), HasSubstr("AllReduce(count 5000"));
+    stream.synchronize();
+  });
+}
+
+// Rank 2 holds up neither the messages between the others, nor those of other calls of its own.
+TEST_F(RelayProcesses, NoRingHoldsUpAnother) {
+  inProcesses(3, [](Process& process) {
+    Ranks ranks(&process, 3, "relayed");
+    const ecclComm_t comm = ranks.comm(process.number);
+    const DeviceStream first, second;
+    const DeviceBuffer<int> data(numbers(process.number)), other(numbers(-1));
+    const auto send = [&](int to, const DeviceStream& stream) {
+      EXPECT_EQ(ecclSend(data.data(), kCount, ecclInt32, to, comm, asStream(stream.native())), ecclSuccess);
+    };
+    const auto receive = [&](int from, const DeviceStream& stream) {
+      EXPECT_EQ(ecclRecv(other.data(), kCount, ecclInt32, from, comm, asStream(stream.native())), ecclSuccess);
+      stream.synchronize();
+      EXPECT_EQ(other.read(), numbers(from));
+    };
+    if (process.number == 0) {
+      send(2, first);
+      send(1, second);
+      second.synchronize();
+    } else if (process.number == 1) {
+      receive(0, first);
+    }
+    process.meet();
+    if (process.number == 2) receive(0, first);
+    process.meet();
+  });
+}
+
+}  // namespace
+}  // namespace eccl
