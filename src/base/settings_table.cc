@@ -26,8 +26,7 @@ constexpr Row kRows[] = {
       "0: calls on GPUs are always staged through the host, also where GPUs reach each other's memory."},
      &Settings::cudaLanes},
     {{"CUDA_RELAY", nullptr, true, "0..2",
-      "1: calls on GPUs run there also where ranks are on several hosts, and messages between hosts pass through "
-      "their memory; 2: so do all between ranks, for tests; 0: such calls are staged."},
+      "1: calls on GPUs of several hosts run there, and messages pass through the hosts; 2: all do, for tests."},
      &Settings::cudaRelay,
      0,
      2},

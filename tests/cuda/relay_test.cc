@@ -156,6 +156,87 @@ TEST_F(RelayProcesses, ASendToARankThatHasLeftFails) {
   }
 }
 
+// Its connections end before the others hear that it leaves in order, some of them by way of others. That is no
+// matter of those who need nothing of it any more.
+TEST_F(RelayProcesses, ARankMayLeaveWhileOthersGoOn) {
+  inProcesses(4, [](Process& process) {
+    Ranks ranks(&process, 4, "relayed");
+    ecclComm_t& comm = ranks.comm(process.number);
+    const DeviceStream stream;
+    const DeviceBuffer<int> data(numbers(1)), other(numbers(-1));
+    EXPECT_EQ(sum(comm, data, stream), ecclSuccess);
+    stream.synchronize();
+    if (process.number == 3) {
+      EXPECT_EQ(ecclCommDestroy(comm), ecclSuccess);
+      comm = nullptr;
+    }
+    for (int i = 0; i < 50 && process.number < 2; ++i) {
+      if (process.number == 0)
+        EXPECT_EQ(ecclSend(data.data(), kCount, ecclInt32, 1, comm, asStream(stream.native())), ecclSuccess);
+      else
+        EXPECT_EQ(ecclRecv(other.data(), kCount, ecclInt32, 0, comm, asStream(stream.native())), ecclSuccess);
+      stream.synchronize();
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    }
+    process.meet();
+    ecclResult_t error = ecclSuccess;
+    if (comm != nullptr) { EXPECT_EQ(ecclCommGetAsyncError(comm, &error), ecclSuccess); }
+    EXPECT_EQ(error, ecclSuccess) << ecclGetLastError(comm);
+    if (process.number == 1) { EXPECT_EQ(other.read(), numbers(4)); }
+    process.meet();
+  });
+}
+
+// Rank 0 ends when the receiver of one of its messages has left, and that of the other one has come. Rank 3 has
+// left before, by which ranks may hear of one another.
+TEST_F(RelayProcesses, AnEndWaitsForReceiversThatCome) {
+  inProcesses(4, [](Process& process) {
+    Ranks ranks(&process, 4, "relayed");
+    ecclComm_t& comm = ranks.comm(process.number);
+    const DeviceStream stream;
+    const DeviceBuffer<int> data(numbers(7)), other(numbers(-1));
+    const auto leave = [&] {
+      EXPECT_EQ(ecclCommDestroy(comm), ecclSuccess) << process.number << ecclGetLastError(nullptr);
+      comm = nullptr;
+    };
+    if (process.number == 3) leave();
+    process.meet();
+    if (process.number == 0) {
+      for (const int to : {1, 2})
+        EXPECT_EQ(ecclSend(data.data(), kCount, ecclInt32, to, comm, asStream(stream.native())), ecclSuccess);
+      stream.synchronize();
+      leave();
+    } else if (process.number < 3) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(150 * process.number));
+      if (process.number == 1) return leave();
+      EXPECT_EQ(ecclRecv(other.data(), kCount, ecclInt32, 0, comm, asStream(stream.native())), ecclSuccess);
+      stream.synchronize();
+      EXPECT_EQ(other.read(), numbers(7));
+    }
+  });
+}
+
+// Staged, it has a scalar of its own; and nothing has happened by a call that is refused.
+TEST_F(RelayProcesses, ACapturedCallReadsNoScalarOfTheGpus) {
+  inProcesses(2, [](Process& process) {
+    Ranks ranks(&process, 2, "relayed");
+    const ecclComm_t comm = ranks.comm(process.number);
+    const DeviceStream stream;
+    const DeviceBuffer<float> data(std::vector<float>(100, 2)), scalar({0.5f});
+    ecclRedOp_t op;
+    ASSERT_EQ(ecclRedOpCreatePreMulSum(&op, scalar.data(), ecclFloat32, ecclScalarDevice, comm), ecclSuccess);
+    const auto call = [&] {
+      return ecclAllReduce(data.data(), data.data(), 100, ecclFloat32, op, comm, asStream(stream.native()));
+    };
+    test::DeviceGraph graph(stream, [&] { EXPECT_EQ(call(), ecclInvalidUsage); });
+    EXPECT_THAT(ecclGetLastError(comm), HasSubstr("whose scalar is in device memory"));
+    EXPECT_EQ(call(), ecclSuccess);
+    stream.synchronize();
+    EXPECT_EQ(data.read(), std::vector<float>(100, 2));
+    process.meet();
+  });
+}
+
 // Before its first call, or while a kernel waits for it.
 TEST_F(RelayProcesses, AProcessThatDiesIsNamed) {
   for (const bool first : {true, false}) {

@@ -58,7 +58,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   to.becomeReady(std::make_unique<NoPath>());
   from.becomeReady(std::make_unique<NoPath>());
   runtime::Meeting meeting;
-  meeting.hasLeft = [](int) { return false; };
+  meeting.describe = [](int) { return std::string("rank 1"); };
   RelayLink link(0, 1, to, from, [](std::span<std::byte>) {});
   Rings2 sent, received;
   link.add({0, 1, 2, 3}, sent.receiver.get(), sent.sender.get(), {});
@@ -84,7 +84,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       in.sender.publish(static_cast<uint32_t>(message.size()), kSlotLast, kOfRelays);
       bytes.remove_prefix(message.size());
     }
-    const auto moved = link.advance(false, meeting);
+    const auto moved = link.advance(step == 3, false, meeting);
     if (!moved.ok() && moved.status().code() != eccl::Code::remote) std::abort();
     if (!moved.ok()) return 0;
     Received message;

@@ -378,14 +378,6 @@ Replays LaneExecutor::look(Work& captured) {
   return moved || loadRelaxed(&report.awaited) < 0 ? Replays::idle : Replays::waits;
 }
 
-Result<bool> LaneExecutor::relay(bool ending) {
-  return kept_->relay->advance(ending, meeting_);
-}
-
-bool LaneExecutor::relayed() {
-  return kept_->relay->ended(meeting_);
-}
-
 void LaneExecutor::cancel(Work& work) {
   if (work.carried) neighbours_->abort();
 }

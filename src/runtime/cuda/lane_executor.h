@@ -1,7 +1,8 @@
 // A GPU as an executor that has lanes run there, as blocks of threads (lanes/block_program.h).
 //
 // Ranks of one host whose GPUs reach each other's memory do without it: a call is one kernel in the caller's
-// stream, which the host only watches. Other communicators, and calls whose lengths not all ranks know (the v
+// stream, which the host only watches. Ranks of several hosts may have it so, too: then the host carries what
+// passes between hosts (relay.h). Other communicators, and calls whose lengths not all ranks know (the v
 // calls), are staged (staged_executor.h).
 #pragma once
 
@@ -24,7 +25,9 @@ class LaneExecutor final : public StagedExecutor {
  public:
   /// `descriptors`: memory may be lent to other processes by these.
   LaneExecutor(Gpu& gpu, const ExecutorContext& context, bool descriptors)
-      : StagedExecutor(gpu, context), descriptors_(descriptors), ways_{context.connection, context.sendsFrom} {}
+      : StagedExecutor(gpu, context),
+        descriptors_(descriptors),
+        ways_{context.connection, context.hasLeft, context.sendsFrom} {}
   ~LaneExecutor() override;
 
   Result<std::string> introduce(uint64_t communicator, int rank, int ranks) override;
@@ -38,8 +41,8 @@ class LaneExecutor final : public StagedExecutor {
                                             std::function<void()> reached) override;
   bool takesScalar(Work& work, void* stream, const void* scalar) const override;
   bool relays() const override { return relays_; }
-  Result<bool> relay(bool ending) override;
-  bool relayed() override;
+  Result<bool> relay(bool ending) override { return kept_->relay->advance(ending, meeting_); }
+  bool relayed() override { return kept_->relay->ended(); }
   Status begin(Work& work) override { return work.carried ? Status() : StagedExecutor::begin(work); }
   LaneAnswer advance(Work& work, int32_t lane, int budget) override;
   Replays look(Work& captured) override;

@@ -95,6 +95,7 @@ Status Neighbourhood::read(const Meeting& meeting) {
     members.push_back(*said);
   }
   members_ = std::move(members);
+  relays_ = meeting.relays;
   return {};
 }
 
@@ -115,7 +116,6 @@ Result<bool> Neighbourhood::meet(const Meeting& meeting, std::string* why) {
           format("%s has no CUDA memory", meeting.describe(static_cast<int>(silent - texts.begin())).c_str());
       return false;
     }
-    relays_ = meeting.relays;
     if (elsewhere != members_.end() && relays_ == Relays::none)
       return *why = "the ranks are on several hosts, and ECCL_CUDA_RELAY is 0", false;
     if (!missing_) missing_ = whatIsMissing();

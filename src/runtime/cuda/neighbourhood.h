@@ -1,7 +1,8 @@
 // The ranks of a communicator, as one process sees them.
 //
-// Where all ranks are on one host, and each GPU reaches the memory of every other, their lanes run on the GPUs.
-// The calls of this process's ranks have reports here, and are aborted together.
+// Where each GPU reaches the memory of every other of its host their lanes run on the GPUs, if all ranks are on
+// one host, or messages between hosts may be relayed (relay.h). The calls of this process's ranks have reports
+// here, and are aborted together.
 #pragma once
 
 #include <array>

@@ -15,26 +15,29 @@ Result<std::vector<Rings::RingStrip>> Relay::ring(const RingId& id, uint32_t wid
                    kStripBytes = kReceiverBytes + sizeof(lanes::AtSender);
   static_assert(kReceiverBytes % alignof(lanes::AtSender) == 0 &&
                 kStripBytes % alignof(lanes::AtReceiver) == 0);
-  std::lock_guard lock(mutex_);
   std::vector<Rings::RingStrip>& its = made_[id];
   if (its.size() < width) {
+    // Without the lock, which the driver takes: CUDA's may wait for a kernel that waits for this rank.
     const size_t more = width - its.size();
     ECCL_ASSIGN(const Pinned pinned, gpu_.pin(more * kStripBytes));
     memory_.push_back(pinned);
     Address device = 0;
     ECCL_TRY(gpu_.driver().check(gpu_.driver().cuMemHostGetDevicePointer(&device, pinned.memory, 0),
                                  "cuMemHostGetDevicePointer", "on %s", gpu_.name().c_str()));
+    std::vector<New> made;
     for (size_t i = 0; i < more; ++i, device += kStripBytes) {
       std::byte *const receiver = pinned.memory + i * kStripBytes, *const sender = receiver + kReceiverBytes;
       std::memset(receiver, 0, offsetof(lanes::AtReceiver, slots));
       std::memset(sender, 0, sizeof(lanes::AtSender));
       its.push_back({reinterpret_cast<lanes::AtReceiver*>(device),
                      reinterpret_cast<lanes::AtSender*>(device + kReceiverBytes)});
-      new_.push_back({id,
+      made.push_back({id,
                       reinterpret_cast<lanes::AtReceiver*>(receiver),
                       reinterpret_cast<lanes::AtSender*>(sender),
                       {pinned.memory, pinned.bytes}});
     }
+    std::lock_guard lock(mutex_);
+    new_.insert(new_.end(), made.begin(), made.end());
     anyNew_.store(true, std::memory_order_release);
   }
   return std::vector(its.begin(), its.begin() + width);
@@ -42,8 +45,13 @@ Result<std::vector<Rings::RingStrip>> Relay::ring(const RingId& id, uint32_t wid
 
 void Relay::takeNew() {
   if (!anyNew_.load(std::memory_order_acquire)) return;
-  std::lock_guard lock(mutex_);
-  for (const New& each : new_) {
+  std::vector<New> made;
+  {
+    std::lock_guard lock(mutex_);
+    made.swap(new_);
+    anyNew_.store(false, std::memory_order_relaxed);
+  }
+  for (const New& each : made) {
     const auto [from, to, channel, tag] = each.id;
     const int peer = from == rank_ ? to : from;
     auto link = links_.find(peer);
@@ -54,23 +62,24 @@ void Relay::takeNew() {
     }
     link->second.add(each.id, each.receiver, each.sender, each.memory);
   }
-  new_.clear();
-  anyNew_.store(false, std::memory_order_relaxed);
 }
 
 Result<bool> Relay::advance(bool ending, const Meeting& meeting) {
   takeNew();
   bool moved = false;
+  Status first;
   for (auto& [rank, link] : links_) {
-    ECCL_ASSIGN(const bool its, link.advance(ending, meeting));
-    moved |= its;
+    const Result<bool> its = link.advance(ending, ways_.hasLeft(rank), meeting);
+    moved |= its.ok() && *its;
+    if (!its.ok() && first.ok()) first = its.status();
   }
+  if (!first.ok()) return first;
   return moved;
 }
 
-bool Relay::ended(const Meeting& meeting) {
+bool Relay::ended() {
   takeNew();
-  return std::ranges::all_of(links_, [&](const auto& link) { return link.second.ended(meeting); });
+  return std::ranges::all_of(links_, [](const auto& link) { return link.second.ended(); });
 }
 
 }  // namespace eccl::runtime::cuda

@@ -21,13 +21,14 @@
 
 namespace eccl::runtime::cuda {
 
-/// Of one rank, on that GPU. Owner: what goes from one of its kernels to the next. Threads: ring() any; the
-/// rest the driver's.
+/// Of one rank, on that GPU. Owner: what goes from one of its kernels to the next. Threads: ring() any, one at
+/// a time; the rest the driver's.
 class Relay {
  public:
   /// See ExecutorContext.
   struct Ways {
     decltype(ExecutorContext::connection) connection;
+    decltype(ExecutorContext::hasLeft) hasLeft;
     decltype(ExecutorContext::sendsFrom) sendsFrom;
   };
   Relay(Gpu& gpu, int rank, Ways ways) : gpu_(gpu), rank_(rank), ways_(std::move(ways)) {}
@@ -39,7 +40,7 @@ class Relay {
   Result<std::vector<Rings::RingStrip>> ring(const RingId& id, uint32_t width);
   /// RelayLink's, with all other ranks.
   Result<bool> advance(bool ending, const Meeting& meeting);
-  bool ended(const Meeting& meeting);
+  bool ended();
 
  private:
   /// A strip that the driver does not know yet, as the host reaches it.
@@ -54,9 +55,10 @@ class Relay {
   Gpu& gpu_;
   const int rank_;
   const Ways ways_;
-  std::mutex mutex_;  // of the following
+  // Of those who make calls.
   std::map<RingId, std::vector<Rings::RingStrip>> made_;
   std::vector<Pinned> memory_;
+  std::mutex mutex_;  // of the following
   std::vector<New> new_;
   std::atomic<bool> anyNew_{false};
   std::map<int, RelayLink> links_;  // the driver's, by rank

@@ -37,13 +37,19 @@ RelayLink::RelayLink(int own, int peer, transport::Connection& to, transport::Co
 
 void RelayLink::add(const RingId& id, lanes::AtReceiver* receiver, lanes::AtSender* sender,
                     std::span<std::byte> memory) {
-  rings_[id].strips.push_back({receiver, sender, memory});
+  Ring& ring = rings_[id];
+  if (sends(id)) senders_.push_back({id, &ring, static_cast<uint32_t>(ring.strips.size())});
+  ring.strips.push_back({receiver, sender, memory});
 }
 
-Result<bool> RelayLink::advance(bool ending, const Meeting& meeting) {
-  ECCL_TRY(check(meeting));
+Result<bool> RelayLink::advance(bool ending, bool left, const Meeting& meeting) {
+  if (lost_) return false;
   bool moved = false;
-  if (from_.state() == State::ready) { ECCL_ASSIGN(moved, receive()); }
+  Status status = check(left, meeting);
+  if (status.ok() && from_.state() == State::ready) status = receive(&moved);
+  lost_ = !status.ok();
+  if (lost_) return status;
+  wasReady_ |= to_.state() == State::ready;
   if (to_.state() == State::ready && send(ending)) {
     to_.path()->kick();
     moved = true;
@@ -51,13 +57,14 @@ Result<bool> RelayLink::advance(bool ending, const Meeting& meeting) {
   return moved;
 }
 
-Status RelayLink::check(const Meeting& meeting) const {
-  if ((hasEnded_ || to_.state() != State::ready) && hasUnsent() && meeting.hasLeft(peer_))
+/// A connection that breaks is told of elsewhere; and one that is not needed may.
+Status RelayLink::check(bool left, const Meeting& meeting) const {
+  const bool failed = to_.state() == State::failed, never = hasEnded_ || (left && to_.state() != State::ready);
+  if ((!failed && !never) || !hasUnsent()) return {};
+  if (never)
     return Status::error(eccl::Code::remote, "%s has left the communicator or died, and is to receive",
                          meeting.describe(peer_).c_str());
-  for (const transport::Connection* each : {&to_, &from_})
-    if (each->state() == State::failed && !meeting.hasLeft(peer_)) return each->failure();
-  return {};
+  return wasReady_ ? Status() : to_.failure();
 }
 
 /// A kernel here has sent something that is still here.
@@ -73,47 +80,50 @@ bool RelayLink::hasUnsent() const {
          });
 }
 
-bool RelayLink::ended(const Meeting& meeting) const {
-  if (to_.state() == State::failed || meeting.hasLeft(peer_)) return true;
-  return (told_ || to_.state() != State::ready) && (hasEnded_ || !hasUnsent());
+bool RelayLink::ended() const {
+  if (lost_ || to_.state() == State::failed) return true;
+  return (told_ || to_.state() != State::ready) && !hasUnsent();
 }
 
-Result<bool> RelayLink::receive() {
+Status RelayLink::receive(bool* moved) {
   ReceiveEnd& end = from_.receiveEnd;
   int taken = 0;
   for (Received message; taken < kMostTaken && end.peek(message); ++taken) {
     if (interpreter::faultOf(end, message, kSignature, message.length, true) != LaneFault::none ||
         (message.flags & kSlotPut) != 0 || end.isInProcess(message))
       return wrong("a message that is none of a relay");
+    Record record;
+    ECCL_ASSIGN(std::byte* const to, placeFor(message.length, record));
     const bool reads = (message.flags & kSlotGet) != 0;
     if (reads && !end.beginReading()) break;  // it has failed, as everybody is about to hear
-    const Status status = take(interpreter::dataOf(end, message, 0, nullptr), message.length);
+    std::memcpy(to, interpreter::dataOf(end, message, 0, nullptr), message.length);
     if (reads && !end.endReading()) break;
-    ECCL_TRY(status);
     end.release();
+    if (incoming_.strip == nullptr)
+      ECCL_TRY(hear(record));
+    else
+      incoming_.done += message.length;
+    if (incoming_.strip != nullptr && incoming_.done == incoming_.record.length) deliver();
   }
+  *moved = taken > 0;
   if (taken > 0) {
     owes_ = true;
     from_.path()->kick();
   } else if (std::exchange(owes_, false)) {
     from_.path()->settle();
   }
-  return taken > 0;
+  return {};
 }
 
-Status RelayLink::take(const std::byte* bytes, uint32_t length) {
-  Data& data = incoming_;
-  if (data.strip == nullptr) {
-    Record record;
+/// Of a message of the connection: a record, or the next data.
+Result<std::byte*> RelayLink::placeFor(uint32_t length, Record& record) const {
+  if (incoming_.strip == nullptr) {
     if (length != sizeof record) return wrong("no record");
-    std::memcpy(&record, bytes, sizeof record);
-    return hear(record);
+    return reinterpret_cast<std::byte*>(&record);
   }
-  if (length == 0 || length > data.record.length - data.done) return wrong("other data than it has said");
-  std::memcpy(data.at + data.done, bytes, length);
-  data.done += length;
-  if (data.done == data.record.length) deliver();
-  return {};
+  if (length == 0 || length > incoming_.record.length - incoming_.done)
+    return wrong("other data than it has said");
+  return incoming_.at + incoming_.done;
 }
 
 Status RelayLink::hear(const Record& record) {
@@ -152,7 +162,6 @@ Status RelayLink::hear(const Record& record) {
     data.unpacked.assign(linesFor(record.length) * size_t{8}, std::byte{});
     data.at = data.unpacked.data();
   }
-  if (record.length == 0) deliver();
   return {};
 }
 
@@ -186,21 +195,18 @@ bool RelayLink::send(bool ending) {
     moved |= sendData();
     if (outgoing_.strip != nullptr) return moved;
   }
-  for (auto& [id, ring] : rings_) {
-    if (!sends(id)) {
-      moved |= tellOf(id, ring);
-      continue;
-    }
-    const size_t usable = std::min<size_t>(ring.ready, ring.strips.size());
-    for (uint32_t s = 0; s < usable; ++s) {
-      if (to_.sendEnd.reserve() == nullptr) return moved;
-      if (!find(ring.strips[s])) continue;
-      outgoing_.record.strip = s;
-      put(id, outgoing_.record);
-      moved = true;
-      sendData();
-      if (outgoing_.strip != nullptr) return moved;
-    }
+  for (auto& [id, ring] : rings_)
+    if (!sends(id)) moved |= tellOf(id, ring);
+  for (size_t i = 0; i < senders_.size(); ++i) {
+    const auto& [id, ring, number] = senders_[turn_ % senders_.size()];
+    if (to_.sendEnd.reserve() == nullptr) return moved;
+    ++turn_;
+    if (number >= ring->ready || !find(ring->strips[number])) continue;
+    outgoing_.record.strip = number;
+    put(id, outgoing_.record);
+    moved = true;
+    sendData();
+    if (outgoing_.strip != nullptr) return moved;
   }
   if (ending && !told_) moved |= told_ = put({own_, peer_, 0, 0}, {Record::ended, 0, 0, 0, 0, 0, 0});
   return moved;
@@ -246,11 +252,12 @@ bool RelayLink::find(Strip& strip) {
       if (!lanes::loadLine(lines + 1 + i, flag, &halves[0], &halves[1])) return false;
       std::memcpy(data.unpacked.data() + i * size_t{8}, halves, sizeof halves);
     }
-    // Flags come again after 2^31 messages.
-    for (uint32_t i = 0; i <= count; ++i) lanes::storeLine(lines + i, 0, 0, 0);
     data.record = {Record::lines, 0, 0, 0, signature, length, message};
     data.at = data.unpacked.data();
   }
+  // As a kernel does that has read it.
+  if (lanes::cleansAfter(message))
+    for (lanes::Line& line : strip.receiver->lines[slot]) lanes::storeLine(&line, 0, 0, 0);
   data.done = 0;
   data.strip = &strip;
   ++strip.next;

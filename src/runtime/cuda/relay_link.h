@@ -14,8 +14,7 @@
 
 namespace eccl::runtime::cuda {
 
-/// One side of a relay between two ranks. Owner: the Relay of rank `own`. Threads: the driver's. Error
-/// (remote): the other rank cannot be reached, is to receive and has left, or has sent what cannot be.
+/// One side of a relay between two ranks. Owner: the Relay of rank `own`. Threads: the driver's.
 class RelayLink {
  public:
   /// Two connections that nobody else uses, each from one of the ranks to the other. They outlive this.
@@ -26,10 +25,11 @@ class RelayLink {
   /// A strip more of a ring between the two. Its memory, as the host reaches it, lies in `memory`.
   void add(const RingId& id, lanes::AtReceiver* receiver, lanes::AtSender* sender, std::span<std::byte> memory);
   /// Goes on with what has come and what is to be sent. True: something moved. `ending`: kernels here send and
-  /// receive no more, and the other rank is told.
-  Result<bool> advance(bool ending, const Meeting& meeting);
+  /// receive no more, and the other rank is told. `left`: it has left. Error (remote), once, and then nothing
+  /// more is done: the other rank cannot be reached, is to receive and has left, or has sent what cannot be.
+  Result<bool> advance(bool ending, bool left, const Meeting& meeting);
   /// All that kernels here have sent has left, or never will, and the other rank was told of the end.
-  bool ended(const Meeting& meeting) const;
+  bool ended() const;
 
  private:
   struct Strip {
@@ -62,9 +62,9 @@ class RelayLink {
   };
 
   bool sends(const RingId& id) const { return std::get<0>(id) == own_; }
-  Status check(const Meeting& meeting) const;
-  Result<bool> receive();
-  Status take(const std::byte* bytes, uint32_t length);
+  Status check(bool left, const Meeting& meeting) const;
+  Status receive(bool* moved);
+  Result<std::byte*> placeFor(uint32_t length, Record& record) const;
   Status hear(const Record& record);
   void deliver();
   bool send(bool ending);
@@ -81,10 +81,18 @@ class RelayLink {
   transport::Connection& from_;
   const std::function<void(std::span<std::byte>)> sendsFrom_;
   std::map<RingId, Ring> rings_;
+  struct Sender {
+    RingId id;
+    Ring* ring;
+    uint32_t strip;
+  };
+  std::vector<Sender> senders_;  // all strips of rings that kernels here send by
+  size_t turn_ = 0;              // whose turn it is
   Data outgoing_, incoming_;
   std::map<std::byte*, uint64_t> uses_;  // of memory, for long messages
   bool owes_ = false;                    // releases of the connection, which may be held back
   bool told_ = false, hasEnded_ = false;
+  bool wasReady_ = false, lost_ = false;  // lost_: an error was told
 };
 
 }  // namespace eccl::runtime::cuda

@@ -1,4 +1,4 @@
-// The rings between the GPUs of a communicator's ranks.
+// The rings between the GPUs of a communicator's ranks, where these reach each other's memory (else: relay.h).
 //
 // A ring's memory lies with both ends (lanes/block_program.h). It is made when a call first needs it: by
 // whoever comes first where both ranks are in this process; else each makes its own part, lends it to the other

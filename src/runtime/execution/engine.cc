@@ -15,6 +15,8 @@ namespace {
 /// waits for calls on a device's streams, it looks for so long after each move: a wake-up from there takes 30
 /// to 50 us (NVIDIA H100, November 2026: perf/results/gpu.md).
 constexpr Duration kServeYield = std::chrono::microseconds(50), kServeDevice = std::chrono::microseconds(200);
+/// The others it serves wait no longer than that.
+constexpr Duration kServeAtOnce = std::chrono::milliseconds(10);
 
 /// Room for `more`. reserve() by itself makes room for no more than that, so each call would copy all before
 /// it.
@@ -67,6 +69,7 @@ Status Engine::openExecutors(const std::optional<ExecutorKind>& device) {
   ECCL_TRY(executors_.open({reaching([](Engine& engine) { engine.reactor_.ring(); }),
                             reaching([](Engine& engine) { engine.role_.announce([] {}); }),
                             [this](const transport::ConnectionId& id) { return connector_->get(id); },
+                            [this](int rank) { return connector_->hasLeft(rank); },
                             [this](std::span<std::byte> memory) {
                               connector_->transports().useMemory({memory.data(), memory.size()},
                                                                  transport::MemoryFor::sending,
@@ -267,15 +270,8 @@ bool Engine::drive() {
     moved |= runMoved;
     finished |= run.incomplete == 0;
   }
-  // Last: what Runs that have ended sent and released is there now.
-  if (relays()) {
-    const Result<bool> relayed = executors_.device()->relay(draining_);
-    moved |= relayed.ok() && *relayed;
-    if (!relayed.ok() && !draining_) {
-      handler_.onDriverFailed(relayed.status());
-      return true;
-    }
-  }
+  moved |= relays() && relayMessages();  // last: what Runs that have ended sent and released is there now
+  if (failing()) return true;
   if (finished) {
     std::vector<std::shared_ptr<Run>> done;
     std::erase_if(active_, [&](const std::shared_ptr<Run>& run) {
@@ -316,8 +312,9 @@ bool Engine::drain(std::vector<transport::Untaken>* lost) {
   asDriver([&] {
     bool told = false;
     while (!failing()) {
-      draining_ = active_.empty() && pending_.empty() && !role_.news();
-      const bool ended = draining_ && (!relays() || executors_.device()->relayed());
+      const bool idle = active_.empty() && pending_.empty() && !role_.news();
+      draining_ |= idle;
+      const bool ended = idle && (!relays() || executors_.device()->relayed());
       // Senders must not wait for receives that will never come.
       if (ended && !std::exchange(told, true)) {
         connector_->endReceiving();
@@ -343,6 +340,7 @@ bool Engine::drain(std::vector<transport::Untaken>* lost) {
 
 bool Engine::serve() {
   if (!role_.takeForService(failing(), &serveDeadline_)) return false;  // whoever drives minds the time
+  bool goesOn = false;
   asDriver([&] {
     disarm();
     reactor_.poll(Duration::zero());
@@ -350,11 +348,16 @@ bool Engine::serve() {
     TimePoint until = options_.system->now() + (relays() ? Duration::zero()
                                                 : device ? kServeDevice
                                                          : kServeYield);
+    const TimePoint most = options_.system->now() + kServeAtOnce;
     while (!role_.awaited()) {
       if (drive()) {
-        if (device) until = options_.system->now() + kServeDevice;
+        const TimePoint now = options_.system->now();
+        if (device) until = now + kServeDevice;
+        goesOn = now >= most;
+        if (goesOn) break;
         continue;
       }
+      if (relays()) lookAtSockets();
       // For the next call of a graph as for what the caller's stream has next.
       const bool waits = replayed_ > 0 || std::any_of(active_.begin(), active_.end(), [this](const auto& run) {
                            return !run->carried || relays();
@@ -362,13 +365,13 @@ bool Engine::serve() {
       if (!waits || failing() || options_.system->now() >= until) break;
     }
     // Armed anew after each move: a connection may have become ready, or of use, meanwhile.
-    if (!role_.awaited()) do {
+    if (!role_.awaited() && !goesOn) do {
         arm();
       } while (drive());
     checkStalls();
   });
   // After a failure nothing is set up any more, and what was due stays so.
-  TimePoint due = failing() ? TimePoint::max() : connector_->nextDeadline();
+  TimePoint due = failing() ? TimePoint::max() : goesOn ? options_.system->now() : connector_->nextDeadline();
   if (!active_.empty()) due = std::min(due, options_.system->now() + longestSleep());
   role_.giveBackFromService(left(), &serveDeadline_);
   serveDeadline_ = std::min(serveDeadline_, due);

@@ -268,6 +268,7 @@ class Engine : DriverRole::Bells {
   }
   void ringDriver() override { reactor_.ring(); }
   void wakeService() override { handler_.wakeService(); }
+  bool relayMessages();
   bool relays() const { return executors_.device() != nullptr && executors_.device()->relays(); }
   void losePatience();
   void leaveToCaller();

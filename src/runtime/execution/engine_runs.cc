@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "base/log.h"
 #include "program/interpreter.h"
 #include "runtime/execution/engine.h"
 #include "transport/connect/rank_transports.h"
@@ -169,6 +170,19 @@ bool Engine::advanceCarried(Run& run) {
     --run.incomplete;
   }
   return answer != LaneAnswer::blocked;
+}
+
+// Of carried Runs, of which the host else sees nothing.
+bool Engine::relayMessages() {
+  const Result<bool> relayed = executors_.device()->relay(draining_);
+  const bool moved = relayed.ok() && *relayed;
+  for (auto& run : active_) run->moved |= moved && run->carried;
+  if (relayed.ok()) return moved;
+  if (draining_)
+    ECCL_WARN("what was sent is lost: %s", relayed.status().message().c_str());
+  else
+    handler_.onDriverFailed(relayed.status());
+  return moved;
 }
 
 bool Engine::advanceLane(Run& run, int lane) {

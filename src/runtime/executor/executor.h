@@ -209,7 +209,7 @@ class Executor : public std::enable_shared_from_this<Executor> {
   virtual const void* place() const { return nullptr; }
   /// Which of the caller's streams the handle means in this thread: the same address, the same stream.
   virtual const void* streamOf(const void* handle) const { return handle; }
-  /// Whether it would carry this planned Run: see Work::carried.
+  /// Whether it would carry this planned Run (see Work::carried), if that is not captured.
   virtual bool carries(const Work& /*work*/) const { return false; }
   /// Runs of one group are about to enter() several streams, these one of them: what they need of other ranks
   /// is asked for now, as those may need this rank's before they go on. Any thread; waits for no call of
@@ -249,6 +249,8 @@ struct ExecutorContext {
   std::function<void()> wanted;
   /// A connection of the executor's own, by transport::Connector::get(). By the driver.
   std::function<transport::Connection*(const transport::ConnectionId&)> connection;
+  /// That rank has left in order. By the driver.
+  std::function<bool(int rank)> hasLeft;
   /// Messages are sent from this memory, which stays as it is as long as the process; again and again, if it is
   /// called for them. By the driver.
   std::function<void(std::span<std::byte>)> sendsFrom;

@@ -376,6 +376,10 @@ void Connector::expectEnd(int rank) {
   implementation_->ended.insert(rank);
 }
 
+bool Connector::hasLeft(int rank) const {
+  return implementation_->ended.count(rank) != 0;
+}
+
 void Connector::forEach(const std::function<void(Connection&)>& visit) {
   for (auto& [id, link] : implementation_->links) visit(link->connection);
 }

@@ -125,6 +125,8 @@ class Connector {
   std::vector<Untaken> untaken() const;
   /// The other side has left in order: from now on broken sockets of that rank are not told to onBroken.
   void expectEnd(int rank);
+  /// expectEnd() was called for it.
+  bool hasLeft(int rank) const;
   /// Visits every connection, in whatever state. `visit` must not make any.
   void forEach(const std::function<void(Connection&)>& visit);
   /// Those of this rank, for what concerns them alone: memory, and ports (TransportContext::nearPorts, before

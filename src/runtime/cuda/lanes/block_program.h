@@ -72,7 +72,7 @@ struct Shown {
 };
 
 /// A ring's memory in the receiver's GPU, and in the sender's. Zeroed when it is made. What a side polls is in
-/// its own GPU.
+/// its own GPU. Of a ring that is relayed (relay.h) both are in memory of the rank's host.
 struct AtReceiver {
   Header headers[kSlots];
   Line lines[kSlots][kLines];

@@ -53,7 +53,7 @@ class ShortBlock : BlockLines<E, Block> {
     end = from.strips[strip_.number];
     end.connection = from.connection;
     if (from.receives) return;
-    // 0 until the first message is released. It lies in this rank's GPU, and stays while a call may come.
+    // 0 until the first message is released. It lies with this rank, and stays while a call may come.
     const uint64_t released = acquireOrdered(&end.sender->released);
     if (released > end.releasedSeen) end.releasedSeen = released;
   }
