@@ -26,7 +26,8 @@ constexpr Row kRows[] = {
       "0: calls on GPUs are always staged through the host, also where GPUs reach each other's memory."},
      &Settings::cudaLanes},
     {{"CUDA_RELAY", nullptr, true, "0..2",
-      "1: calls on GPUs of several hosts run there, and messages pass through the hosts; 2: all do, for tests."},
+      "1: GPUs of several hosts run calls, whose messages the hosts pass on; 2: also within a host; 0: calls "
+      "are staged."},
      &Settings::cudaRelay,
      0,
      2},

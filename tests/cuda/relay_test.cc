@@ -160,6 +160,7 @@ TEST_F(RelayProcesses, ASendToARankThatHasLeftFails) {
 // matter of those who need nothing of it any more.
 TEST_F(RelayProcesses, ARankMayLeaveWhileOthersGoOn) {
   inProcesses(4, [](Process& process) {
+    setenv("ECCL_TRANSPORT", "tcp", 1);
     Ranks ranks(&process, 4, "relayed");
     ecclComm_t& comm = ranks.comm(process.number);
     const DeviceStream stream;
@@ -187,33 +188,87 @@ TEST_F(RelayProcesses, ARankMayLeaveWhileOthersGoOn) {
   });
 }
 
-// Rank 0 ends when the receiver of one of its messages has left, and that of the other one has come. Rank 3 has
-// left before, by which ranks may hear of one another.
+// Rank 0 ends when the receiver of one of its messages has left, and that of the other one has come.
 TEST_F(RelayProcesses, AnEndWaitsForReceiversThatCome) {
-  inProcesses(4, [](Process& process) {
-    Ranks ranks(&process, 4, "relayed");
+  inProcesses(3, [](Process& process) {
+    Ranks ranks(&process, 3, "relayed");
     ecclComm_t& comm = ranks.comm(process.number);
     const DeviceStream stream;
     const DeviceBuffer<int> data(numbers(7)), other(numbers(-1));
     const auto leave = [&] {
-      EXPECT_EQ(ecclCommDestroy(comm), ecclSuccess) << process.number << ecclGetLastError(nullptr);
+      EXPECT_EQ(ecclCommDestroy(comm), ecclSuccess) << ecclGetLastError(nullptr);
       comm = nullptr;
     };
-    if (process.number == 3) leave();
-    process.meet();
     if (process.number == 0) {
       for (const int to : {1, 2})
         EXPECT_EQ(ecclSend(data.data(), kCount, ecclInt32, to, comm, asStream(stream.native())), ecclSuccess);
       stream.synchronize();
       leave();
-    } else if (process.number < 3) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(150 * process.number));
-      if (process.number == 1) return leave();
-      EXPECT_EQ(ecclRecv(other.data(), kCount, ecclInt32, 0, comm, asStream(stream.native())), ecclSuccess);
-      stream.synchronize();
-      EXPECT_EQ(other.read(), numbers(7));
+      return;
     }
+    std::this_thread::sleep_for(std::chrono::milliseconds(150 * process.number));
+    if (process.number == 1) return leave();
+    EXPECT_EQ(ecclRecv(other.data(), kCount, ecclInt32, 0, comm, asStream(stream.native())), ecclSuccess);
+    stream.synchronize();
+    EXPECT_EQ(other.read(), numbers(7));
   });
+}
+
+// The ring is there, of a call before: the message has left, and is told to be lost.
+TEST_F(RelayProcesses, AMessageThatNobodyReceivesIsNamed) {
+  inProcesses(2, [](Process& process) {
+    Ranks ranks(&process, 2, "relayed");
+    ecclComm_t& comm = ranks.comm(process.number);
+    const DeviceStream stream;
+    const DeviceBuffer<int> data(numbers(7));
+    const auto send = [&] {
+      EXPECT_EQ(ecclSend(data.data(), kCount, ecclInt32, 1, comm, asStream(stream.native())), ecclSuccess);
+      stream.synchronize();
+    };
+    if (process.number == 0) {
+      send();
+      process.meet();
+      send();
+    } else {
+      EXPECT_EQ(ecclRecv(data.data(), kCount, ecclInt32, 0, comm, asStream(stream.native())), ecclSuccess);
+      stream.synchronize();
+      process.meet();
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+      ecclCommDestroy(comm);  // may hear of it, too
+      comm = nullptr;
+    }
+    if (process.number == 0) {
+      expectFailed(comm, "rank 1");
+      EXPECT_THAT(ecclGetLastError(comm), HasSubstr("has left the communicator"));
+    }
+    process.meet();
+  });
+}
+
+// By way of rank 0, which has left, nobody hears of it.
+TEST_F(RelayProcesses, AProcessThatDiesIsNamedWhereOthersHaveLeft) {
+  inProcesses(3,
+              [](Process& process) {
+                setenv("ECCL_TRANSPORT", "tcp", 1);
+                Ranks ranks(&process, 3, "relayed");
+                ecclComm_t& comm = ranks.comm(process.number);
+                const DeviceStream stream;
+                const DeviceBuffer<int> data(numbers(1));
+                EXPECT_EQ(sum(comm, data, stream), ecclSuccess);
+                stream.synchronize();
+                if (process.number == 0) {
+                  EXPECT_EQ(ecclCommDestroy(comm), ecclSuccess);
+                  comm = nullptr;
+                }
+                process.meet();
+                if (process.number == 0) return;
+                if (process.number == 2) _exit(7);
+                EXPECT_EQ(ecclRecv(data.data(), kCount, ecclInt32, 2, comm, asStream(stream.native())),
+                          ecclSuccess);
+                expectFailed(comm, "rank 2", 30);
+                stream.synchronize();
+              },
+              {0, 0, 7});
 }
 
 // Staged, it has a scalar of its own; and nothing has happened by a call that is refused.

@@ -1,6 +1,7 @@
 // What the relay of another rank says, and what kernels here do meanwhile. Each step is a byte: 0, a kernel
-// releases what has come; 1, a kernel sends a short message; 2, one sends a long one; else a message of so many
-// bytes, which follow. Whatever it is, it is done or refused, and nothing is written beside the rings.
+// releases what has come; 1, a kernel sends a short message; 2, one sends a long one; 3, this side ends; else a
+// message of so many bytes, which follow. Whatever it is, it is done or refused, and nothing is written beside
+// the rings.
 #include <cstdlib>
 #include <cstring>
 #include <memory>

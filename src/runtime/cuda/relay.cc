@@ -1,6 +1,5 @@
 #include "runtime/cuda/relay.h"
 
-#include <algorithm>
 #include <cstddef>
 #include <cstring>
 
@@ -64,22 +63,31 @@ void Relay::takeNew() {
   }
 }
 
-Result<bool> Relay::advance(bool ending, const Meeting& meeting) {
+Result<bool> Relay::advance(bool ending, const std::function<void(int)>& moved, const Meeting& meeting) {
   takeNew();
-  bool moved = false;
+  bool any = false;
   Status first;
   for (auto& [rank, link] : links_) {
     const Result<bool> its = link.advance(ending, ways_.hasLeft(rank), meeting);
-    moved |= its.ok() && *its;
+    if (its.ok() && *its) moved(rank);
+    any |= its.ok() && *its;
     if (!its.ok() && first.ok()) first = its.status();
   }
   if (!first.ok()) return first;
-  return moved;
+  return any;
 }
 
-bool Relay::ended() {
+std::vector<int> Relay::waitsFor() {
   takeNew();
-  return std::ranges::all_of(links_, [](const auto& link) { return link.second.ended(); });
+  std::vector<int> ranks;
+  for (const auto& [rank, link] : links_)
+    if (!link.ended()) ranks.push_back(rank);
+  return ranks;
+}
+
+Status Relay::failure(int rank) const {
+  const auto found = links_.find(rank);
+  return found == links_.end() ? Status() : found->second.failure();
 }
 
 }  // namespace eccl::runtime::cuda

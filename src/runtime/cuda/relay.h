@@ -38,9 +38,10 @@ class Relay {
   /// This rank's own of the first `width` strips of a ring, of which it is one end. The GPU's context is
   /// current. Waits for no other rank. Error: Gpu::pin()'s.
   Result<std::vector<Rings::RingStrip>> ring(const RingId& id, uint32_t width);
-  /// RelayLink's, with all other ranks.
-  Result<bool> advance(bool ending, const Meeting& meeting);
-  bool ended();
+  /// Executor::relay(), relaysTo() and relayFailure().
+  Result<bool> advance(bool ending, const std::function<void(int)>& moved, const Meeting& meeting);
+  std::vector<int> waitsFor();
+  Status failure(int rank) const;
 
  private:
   /// A strip that the driver does not know yet, as the host reaches it.

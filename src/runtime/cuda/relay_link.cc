@@ -49,7 +49,6 @@ Result<bool> RelayLink::advance(bool ending, bool left, const Meeting& meeting) 
   if (status.ok() && from_.state() == State::ready) status = receive(&moved);
   lost_ = !status.ok();
   if (lost_) return status;
-  wasReady_ |= to_.state() == State::ready;
   if (to_.state() == State::ready && send(ending)) {
     to_.path()->kick();
     moved = true;
@@ -57,14 +56,29 @@ Result<bool> RelayLink::advance(bool ending, bool left, const Meeting& meeting) 
   return moved;
 }
 
-/// A connection that breaks is told of elsewhere; and one that is not needed may.
+/// Whether a Run needs a connection that fails is its matter: see failure().
 Status RelayLink::check(bool left, const Meeting& meeting) const {
-  const bool failed = to_.state() == State::failed, never = hasEnded_ || (left && to_.state() != State::ready);
-  if ((!failed && !never) || !hasUnsent()) return {};
-  if (never)
+  const bool failed = to_.state() == State::failed;
+  if (hasEnded_ ? hasLost() : (failed || (left && to_.state() != State::ready)) && hasUnsent()) {
+    if (failed && !hasEnded_ && !left) return to_.failure();
     return Status::error(eccl::Code::remote, "%s has left the communicator or died, and is to receive",
                          meeting.describe(peer_).c_str());
-  return wasReady_ ? Status() : to_.failure();
+  }
+  return {};
+}
+
+Status RelayLink::failure() const {
+  for (const transport::Connection* each : {&to_, &from_})
+    if (each->state() == State::failed) return each->failure();
+  return {};
+}
+
+/// It was not released, and never will be: who ends has told of all that he has released.
+bool RelayLink::hasLost() const {
+  return hasUnsent() || std::ranges::any_of(senders_, [](const Sender& sender) {
+           const Strip& strip = sender.ring->strips[sender.strip];
+           return strip.released != strip.next;
+         });
 }
 
 /// A kernel here has sent something that is still here.
@@ -81,7 +95,8 @@ bool RelayLink::hasUnsent() const {
 }
 
 bool RelayLink::ended() const {
-  if (lost_ || to_.state() == State::failed) return true;
+  if (lost_) return true;
+  if (to_.state() == State::failed) return !hasUnsent();
   return (told_ || to_.state() != State::ready) && !hasUnsent();
 }
 
@@ -208,8 +223,19 @@ bool RelayLink::send(bool ending) {
     sendData();
     if (outgoing_.strip != nullptr) return moved;
   }
-  if (ending && !told_) moved |= told_ = put({own_, peer_, 0, 0}, {Record::ended, 0, 0, 0, 0, 0, 0});
+  // Behind all that was released: what was not never will be.
+  if (ending && !told_ && hasToldAll())
+    moved |= told_ = put({own_, peer_, 0, 0}, {Record::ended, 0, 0, 0, 0, 0, 0});
   return moved;
+}
+
+/// Of what kernels here have released.
+bool RelayLink::hasToldAll() const {
+  return std::ranges::all_of(rings_, [&](const auto& ring) {
+    return sends(ring.first) || std::ranges::all_of(ring.second.strips, [](const Strip& strip) {
+             return strip.released == releasedOf(*strip.sender);
+           });
+  });
 }
 
 /// The sender of a ring: that it is here, and what kernels have released.

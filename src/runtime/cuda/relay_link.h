@@ -25,11 +25,14 @@ class RelayLink {
   /// A strip more of a ring between the two. Its memory, as the host reaches it, lies in `memory`.
   void add(const RingId& id, lanes::AtReceiver* receiver, lanes::AtSender* sender, std::span<std::byte> memory);
   /// Goes on with what has come and what is to be sent. True: something moved. `ending`: kernels here send and
-  /// receive no more, and the other rank is told. `left`: it has left. Error (remote), once, and then nothing
-  /// more is done: the other rank cannot be reached, is to receive and has left, or has sent what cannot be.
+  /// receive no more, and the other rank is told. `left`: it has left. Error, once, and then nothing more is
+  /// done: the other rank cannot be reached, or is to receive and has left, or (remote) has sent what cannot
+  /// be.
   Result<bool> advance(bool ending, bool left, const Meeting& meeting);
   /// All that kernels here have sent has left, or never will, and the other rank was told of the end.
   bool ended() const;
+  /// Why one of the connections has failed, if one has.
+  Status failure() const;
 
  private:
   struct Strip {
@@ -69,7 +72,9 @@ class RelayLink {
   void deliver();
   bool send(bool ending);
   bool tellOf(const RingId& id, Ring& ring);
+  bool hasToldAll() const;
   bool hasUnsent() const;
+  bool hasLost() const;
   bool find(Strip& strip);
   bool sendData();
   bool put(const void* bytes, uint32_t length);
@@ -92,7 +97,7 @@ class RelayLink {
   std::map<std::byte*, uint64_t> uses_;  // of memory, for long messages
   bool owes_ = false;                    // releases of the connection, which may be held back
   bool told_ = false, hasEnded_ = false;
-  bool wasReady_ = false, lost_ = false;  // lost_: an error was told
+  bool lost_ = false;  // an error was told
 };
 
 }  // namespace eccl::runtime::cuda

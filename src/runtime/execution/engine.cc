@@ -15,7 +15,7 @@ namespace {
 /// waits for calls on a device's streams, it looks for so long after each move: a wake-up from there takes 30
 /// to 50 us (NVIDIA H100, November 2026: perf/results/gpu.md).
 constexpr Duration kServeYield = std::chrono::microseconds(50), kServeDevice = std::chrono::microseconds(200);
-/// The others it serves wait no longer than that.
+/// What else it serves has its turn after that.
 constexpr Duration kServeAtOnce = std::chrono::milliseconds(10);
 
 /// Room for `more`. reserve() by itself makes room for no more than that, so each call would copy all before
@@ -309,12 +309,13 @@ void Engine::wait(Run& run) {
 bool Engine::drain(std::vector<transport::Untaken>* lost) {
   role_.take();
   bool drained = false;
+  const TimePoint since = options_.system->now();
   asDriver([&] {
     bool told = false;
     while (!failing()) {
       const bool idle = active_.empty() && pending_.empty() && !role_.news();
       draining_ |= idle;
-      const bool ended = idle && (!relays() || executors_.device()->relayed());
+      const bool ended = idle && (!relays() || relayed(since));
       // Senders must not wait for receives that will never come.
       if (ended && !std::exchange(told, true)) {
         connector_->endReceiving();
@@ -341,6 +342,7 @@ bool Engine::drain(std::vector<transport::Untaken>* lost) {
 bool Engine::serve() {
   if (!role_.takeForService(failing(), &serveDeadline_)) return false;  // whoever drives minds the time
   bool goesOn = false;
+  const TimePoint most = options_.system->now() + kServeAtOnce;
   asDriver([&] {
     disarm();
     reactor_.poll(Duration::zero());
@@ -348,7 +350,6 @@ bool Engine::serve() {
     TimePoint until = options_.system->now() + (relays() ? Duration::zero()
                                                 : device ? kServeDevice
                                                          : kServeYield);
-    const TimePoint most = options_.system->now() + kServeAtOnce;
     while (!role_.awaited()) {
       if (drive()) {
         const TimePoint now = options_.system->now();
@@ -365,9 +366,11 @@ bool Engine::serve() {
       if (!waits || failing() || options_.system->now() >= until) break;
     }
     // Armed anew after each move: a connection may have become ready, or of use, meanwhile.
-    if (!role_.awaited() && !goesOn) do {
-        arm();
-      } while (drive());
+    while (!role_.awaited() && !goesOn) {
+      arm();
+      if (!drive()) break;
+      goesOn = options_.system->now() >= most;
+    }
     checkStalls();
   });
   // After a failure nothing is set up any more, and what was due stays so.
@@ -376,19 +379,6 @@ bool Engine::serve() {
   role_.giveBackFromService(left(), &serveDeadline_);
   serveDeadline_ = std::min(serveDeadline_, due);
   return true;
-}
-
-// By the driver.
-void Engine::checkStalls() {
-  tellStalls(active_);
-  lookAtCaptured();
-}
-
-void Engine::tellStalls(std::span<const std::shared_ptr<Run>> runs) {
-  stalls_.check(runs, [this](Run& run, Duration stalled) {
-    handler_.onStall(run, stalled, awaitedBy(run));
-    return !failing();
-  });
 }
 
 void Engine::closeAfterFork() {

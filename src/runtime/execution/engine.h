@@ -269,6 +269,8 @@ class Engine : DriverRole::Bells {
   void ringDriver() override { reactor_.ring(); }
   void wakeService() override { handler_.wakeService(); }
   bool relayMessages();
+  void tellOfRelays(Run& run, const Awaited& awaited);
+  bool relayed(TimePoint since);
   bool relays() const { return executors_.device() != nullptr && executors_.device()->relays(); }
   void losePatience();
   void leaveToCaller();
@@ -322,7 +324,8 @@ class Engine : DriverRole::Bells {
   size_t replayed_ = 0;                         // of these, those that become Runs each time
   TimePoint capturedLookAt_{};                  // when they were looked at last
   bool poisoned_ = false;
-  bool draining_ = false;                                          // no Run will come
+  bool draining_ = false;  // no Run will come
+  bool toldOfReceivers_ = false;
   std::vector<std::unique_ptr<transport::MemoryUse>> relaysFrom_;  // while there are connections
   bool armed_ = false;                                             // peers have been asked to ring
   TimePoint serveDeadline_ = TimePoint::max();                     // the service thread's

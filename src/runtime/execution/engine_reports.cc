@@ -1,10 +1,50 @@
-// What others ask of the driver, as only it may look at connections and Runs.
+// What the driver tells of connections and Runs, as only it may look at them.
 
 #include <utility>
 
+#include "base/log.h"
 #include "runtime/execution/engine.h"
+#include "transport/bootstrap/ranks.h"
 
 namespace eccl::runtime {
+namespace {
+
+/// The end of a communicator that waits so long for receivers says so.
+constexpr Duration kLongEnd = std::chrono::seconds(5);
+
+}  // namespace
+
+// By the driver.
+void Engine::checkStalls() {
+  tellStalls(active_);
+  lookAtCaptured();
+}
+
+void Engine::tellStalls(std::span<const std::shared_ptr<Run>> runs) {
+  stalls_.check(runs, [this](Run& run, Duration stalled) {
+    const Awaited awaited = awaitedBy(run);
+    if (run.carried && relays()) tellOfRelays(run, awaited);
+    handler_.onStall(run, stalled, awaited);
+    return !failing();
+  });
+}
+
+// By the driver. The lanes of other Runs see for themselves that a connection has failed.
+void Engine::tellOfRelays(Run& run, const Awaited& awaited) {
+  for (const int peer : awaited.peers) {
+    const Status why = executors_.device()->relayFailure(peer);
+    if (!why.ok()) handler_.onPeerFailed(run, peer, why.message());
+  }
+}
+
+// By the driver: nothing that was sent through the host waits for a receiver. `since`: of the end.
+bool Engine::relayed(TimePoint since) {
+  const std::vector<int> ranks = executors_.device()->relaysTo();
+  if (!ranks.empty() && options_.system->now() >= since + kLongEnd && !std::exchange(toldOfReceivers_, true))
+    ECCL_WARN("the end of the communicator waits until %s received what was sent there, or ended, too",
+              (transport::nameRanks(ranks) + (ranks.size() > 1 ? " have" : " has")).c_str());
+  return ranks.empty();
+}
 
 /// Brought by a thread that waits until it is done.
 struct Engine::Question {

@@ -172,17 +172,22 @@ bool Engine::advanceCarried(Run& run) {
   return answer != LaneAnswer::blocked;
 }
 
-// Of carried Runs, of which the host else sees nothing.
+// Those of carried Runs. What moves with a rank is the progress of the Runs that have messages with it.
 bool Engine::relayMessages() {
-  const Result<bool> relayed = executors_.device()->relay(draining_);
-  const bool moved = relayed.ok() && *relayed;
-  for (auto& run : active_) run->moved |= moved && run->carried;
-  if (relayed.ok()) return moved;
+  const auto moved = [this](int rank) {
+    for (auto& run : active_) {
+      const auto& connections = run->program->connections;
+      run->moved |=
+          run->carried && std::ranges::any_of(connections, [&](const auto& its) { return its.peer == rank; });
+    }
+  };
+  const Result<bool> relayed = executors_.device()->relay(draining_, moved);
+  if (relayed.ok()) return *relayed;
   if (draining_)
     ECCL_WARN("what was sent is lost: %s", relayed.status().message().c_str());
   else
     handler_.onDriverFailed(relayed.status());
-  return moved;
+  return true;
 }
 
 bool Engine::advanceLane(Run& run, int lane) {

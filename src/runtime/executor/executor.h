@@ -179,13 +179,17 @@ class Executor : public std::enable_shared_from_this<Executor> {
   virtual void forAwaited(const Work& /*work*/, const std::function<void(int)>& /*visit*/) const {}
 
   /// Messages of carried Runs pass through the host, by connections of ExecutorContext::connection. Constant
-  /// after meet().
+  /// after meet(). Any thread.
   virtual bool relays() const { return false; }
-  /// Goes on with these, at each pass of the driver. True: something moved. `ending`: no Run will come. Error:
-  /// a rank cannot be reached, or has sent what cannot be.
-  virtual Result<bool> relay(bool /*ending*/) { return false; }
-  /// After relay(true): all that was sent has left, or never will be.
-  virtual bool relayed() { return true; }
+  /// Goes on with these, at each pass of the driver. True: something moved; calls moved(rank) for the other
+  /// ranks. `ending`: no Run will come. Error, once for each other rank: it cannot be reached, is to receive
+  /// and has left, or has sent what cannot be. All else goes on.
+  virtual Result<bool> relay(bool /*ending*/, const std::function<void(int)>& /*moved*/) { return false; }
+  /// The ranks that have not taken yet what was sent to them, or were not told of the end by relay(true); not
+  /// those that never will.
+  virtual std::vector<int> relaysTo() { return {}; }
+  /// Why messages from or to that rank do not get through any more. Ok: they do, as far as is known.
+  virtual Status relayFailure(int /*rank*/) const { return {}; }
 
   /// Before the first advance(); the view is complete, and stays where it is. Makes work.state if it needs one,
   /// which is destroyed when the Run has ended. May put buffers of its own, and what is ready, into the view.

@@ -41,7 +41,7 @@ struct ConnectionId {
 
 /// The tag of connections that carry Send and Recv; algorithms use small numbers from 0.
 inline constexpr int16_t kPointToPointTag = 0x7fff;
-/// The tag of those that an executor has for itself, which no call has: what is in them nobody misses.
+/// The tag of those that an executor has for itself, which no call has. It tells itself what is lost there.
 inline constexpr int16_t kRelayTag = 0x7ffe;
 /// The tag of those that calls in graphs have, in place of the ones with `tag`: when a graph runs is known to
 /// the device alone, so its calls have no place among the others.
