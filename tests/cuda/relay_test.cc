@@ -203,10 +203,11 @@ TEST_F(RelayProcesses, AnEndWaitsForReceiversThatCome) {
       for (const int to : {1, 2})
         EXPECT_EQ(ecclSend(data.data(), kCount, ecclInt32, to, comm, asStream(stream.native())), ecclSuccess);
       stream.synchronize();
-      leave();
-      return;
     }
-    std::this_thread::sleep_for(std::chrono::milliseconds(150 * process.number));
+    process.meet();
+    if (process.number == 0) return leave();
+    // It waits for both by then.
+    std::this_thread::sleep_for(std::chrono::milliseconds(500 * process.number));
     if (process.number == 1) return leave();
     EXPECT_EQ(ecclRecv(other.data(), kCount, ecclInt32, 0, comm, asStream(stream.native())), ecclSuccess);
     stream.synchronize();
@@ -238,7 +239,7 @@ TEST_F(RelayProcesses, AMessageThatNobodyReceivesIsNamed) {
       comm = nullptr;
     }
     if (process.number == 0) {
-      expectFailed(comm, "rank 1");
+      expectFailed(comm, "rank 1", 15);
       EXPECT_THAT(ecclGetLastError(comm), HasSubstr("has left the communicator"));
     }
     process.meet();
@@ -310,7 +311,7 @@ TEST_F(RelayProcesses, AProcessThatDiesIsNamed) {
                     _exit(7);
                   }
                   EXPECT_EQ(sum(comm, data, stream), ecclSuccess);
-                  expectFailed(comm, "rank 1");
+                  expectFailed(comm, "rank 1", 15);
                   stream.synchronize();
                 },
                 {0, 7});
@@ -330,7 +331,7 @@ TEST_F(RelayProcesses, DifferentCallsAreNamed) {
       EXPECT_EQ(ecclBroadcast(data.data(), data.data(), kCount, ecclInt32, 0, comm, asStream(stream.native())),
                 ecclSuccess);
     }
-    expectFailed(comm, "Broadcast(count 5000");
+    expectFailed(comm, "Broadcast(count 5000", 15);
     EXPECT_THAT(ecclGetLastError(comm), HasSubstr("AllReduce(count 5000"));
     stream.synchronize();
   });

@@ -104,13 +104,12 @@ TEST(CudaTiming, AllReduceOfTwoThreadsByLanes) {
   measureThreads("lanes", "threads by lanes");
 }
 
-void measureProcesses(const char* lanes, const char* name, From memory = From::driver) {
+void measureProcesses(const char* kind, const char* name, From memory = From::driver) {
   const char* const driver = std::getenv("ECCL_TESTS_CUDA");  // not asked here: a process with CUDA cannot fork
   if (driver == nullptr || std::strcmp(driver, "real") != 0)
     GTEST_SKIP() << "there is nothing to measure over the emulated driver";
   const auto outcomes = test::runProcesses(2, [&](int rank, test::Board& board, std::string& report) {
-    setenv("ECCL_DEVICE", "cuda", 1);
-    setenv("ECCL_CUDA_LANES", lanes, 1);
+    test::askFor(kind);
     Cuda::get().use(0);
     if (rank == 0) {
       if (ecclGetUniqueId(&board.id) != ecclSuccess) return 1;
@@ -130,15 +129,20 @@ void measureProcesses(const char* lanes, const char* name, From memory = From::d
 }
 
 TEST(CudaTiming, AllReduceOfTwoProcesses) {
-  measureProcesses("0", "processes");
+  measureProcesses("cuda", "processes");
 }
 
 TEST(CudaTiming, AllReduceOfTwoProcessesByLanes) {
-  measureProcesses("1", "processes by lanes");
+  measureProcesses("lanes", "processes by lanes");
 }
 
 TEST(CudaTiming, AllReduceOfTwoProcessesByLanesInMemoryThatBothReach) {
-  measureProcesses("1", "processes by lanes, ecclMemAlloc", From::library);
+  measureProcesses("lanes", "processes by lanes, ecclMemAlloc", From::library);
+}
+
+// Over shared memory: what passing through the host costs besides the network.
+TEST(CudaTiming, AllReduceOfTwoProcessesByRelays) {
+  measureProcesses("relayed", "processes by relays");
 }
 
 }  // namespace
