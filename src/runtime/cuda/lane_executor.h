@@ -42,10 +42,10 @@ class LaneExecutor final : public StagedExecutor {
   bool takesScalar(Work& work, void* stream, const void* scalar) const override;
   bool relays() const override { return relays_; }
   Result<bool> relay(bool ending, const std::function<void(int)>& moved) override {
-    return kept_->relay->advance(ending, moved, meeting_);
+    return kept_->relay.advance(ending, moved, meeting_);
   }
-  std::vector<int> relaysTo() override { return kept_->relay->waitsFor(); }
-  Status relayFailure(int rank) const override { return kept_->relay->failure(rank); }
+  std::vector<int> relaysTo() override { return kept_->relay.waitsFor(); }
+  Status relayFailure(int rank) const override { return kept_->relay.failure(rank); }
   Status begin(Work& work) override { return work.carried ? Status() : StagedExecutor::begin(work); }
   LaneAnswer advance(Work& work, int32_t lane, int budget) override;
   Replays look(Work& captured) override;

@@ -9,7 +9,7 @@ namespace eccl::runtime::cuda {
 RankState::~RankState() {
   if (neighbours->lost()) {
     shown.keep();
-    static_cast<void>(relay.release());
+    relay.keep();
     return;
   }
   for (auto& [id, its] : ends) gpu.giveBack(its.memory, neighbours->blocks() * sizeof(lanes::End));
@@ -27,7 +27,7 @@ Result<lanes::End*> RankState::endsOf(const RingId& id, uint32_t width, const Me
   const lanes::Shown* table = nullptr;
   std::vector<Rings::RingStrip> strips;
   if (neighbours->relayed(rank, other)) {
-    ECCL_ASSIGN(strips, relay->ring(id, width));
+    ECCL_ASSIGN(strips, relay.ring(id, width));
   } else {
     if (!neighbours->isHere(other)) { ECCL_ASSIGN(table, shown.table(other)); }
     ECCL_ASSIGN(strips, neighbours->rings().ring(id, width, rank, meeting, waits));

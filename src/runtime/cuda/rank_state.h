@@ -20,7 +20,7 @@ struct RankState {
         rank(which),
         order(of),
         shown(of),
-        relay(std::make_unique<Relay>(of, which, std::move(ways))) {}
+        relay(of, which, std::move(ways)) {}
   ~RankState();
   RankState(const RankState&) = delete;
 
@@ -44,7 +44,7 @@ struct RankState {
   std::map<RingId, Ends> ends;
   CallOrder order;
   ShownMemory shown;
-  std::unique_ptr<Relay> relay;
+  Relay relay;
 };
 
 }  // namespace eccl::runtime::cuda

@@ -32,12 +32,14 @@ class Relay {
     decltype(ExecutorContext::sendsFrom) sendsFrom;
   };
   Relay(Gpu& gpu, int rank, Ways ways) : gpu_(gpu), rank_(rank), ways_(std::move(ways)) {}
-  /// No kernel uses a ring any more.
+  /// No kernel uses a ring any more, unless keep() was called.
   ~Relay();
 
   /// This rank's own of the first `width` strips of a ring, of which it is one end. The GPU's context is
   /// current. Waits for no other rank. Error: Gpu::pin()'s.
   Result<std::vector<Rings::RingStrip>> ring(const RingId& id, uint32_t width);
+  /// Some kernel may still use a ring: none is given back.
+  void keep() { memory_.clear(); }
   /// Executor::relay(), relaysTo() and relayFailure().
   Result<bool> advance(bool ending, const std::function<void(int)>& moved, const Meeting& meeting);
   std::vector<int> waitsFor();
