@@ -58,6 +58,33 @@ class LaneProcesses : public ::testing::Test {
     EXPECT_NE(error, ecclSuccess);
     EXPECT_THAT(ecclGetLastError(comm), ::testing::HasSubstr(why));
   }
+  /// One of two processes dies, before its first call and after one: the other one's call names it within
+  /// `limit`. Of ranks that are relayed the first call does not wait for that.
+  static void oneDies(const char* kind, double limit) {
+    for (const bool first : {true, false}) {
+      inProcesses(2,
+                  [&](Process& process) {
+                    Ranks ranks(&process, 2, kind);
+                    const ecclComm_t comm = ranks.comm(process.number);
+                    const DeviceStream stream;
+                    const DeviceBuffer<int> data(numbers(1));
+                    if (!first) {
+                      EXPECT_EQ(sum(comm, data, stream), ecclSuccess);
+                      stream.synchronize();
+                    }
+                    if (process.number == 1) {
+                      std::this_thread::sleep_for(std::chrono::milliseconds(300));
+                      _exit(7);
+                    }
+                    const ecclResult_t made = sum(comm, data, stream);
+                    if (std::string_view(kind) == "relayed") { EXPECT_EQ(made, ecclSuccess); }
+                    if (made == ecclSuccess) expectFailed(comm, "rank 1", limit);
+                    EXPECT_THAT(ecclGetLastError(comm), ::testing::HasSubstr("rank 1"));
+                    stream.synchronize();
+                  },
+                  {0, 7});
+    }
+  }
 };
 
 }  // namespace eccl::test

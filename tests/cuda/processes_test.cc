@@ -331,27 +331,7 @@ TEST_F(LaneProcesses, DifferentFirstCallsAreNamed) {
 
 // Its kernel has begun, or it waits for the first call.
 TEST_F(LaneProcesses, AProcessThatDiesIsNamed) {
-  for (const bool first : {true, false}) {
-    inProcesses(2,
-                [&](Process& process) {
-                  Ranks ranks(&process, 2, "lanes");
-                  const ecclComm_t comm = ranks.comm(process.number);
-                  const DeviceStream stream;
-                  const DeviceBuffer<int> data(numbers(1));
-                  if (!first) {
-                    EXPECT_EQ(sum(comm, data, stream), ecclSuccess);
-                    stream.synchronize();
-                  }
-                  if (process.number == 1) {
-                    std::this_thread::sleep_for(std::chrono::milliseconds(300));
-                    _exit(7);
-                  }
-                  if (sum(comm, data, stream) == ecclSuccess) expectFailed(comm, "rank 1");
-                  EXPECT_THAT(ecclGetLastError(comm), HasSubstr("rank 1"));
-                  stream.synchronize();
-                },
-                {0, 7});
-  }
+  oneDies("lanes", 5);
 }
 
 // The last rank to come says so; the others say for whom they wait.

@@ -295,27 +295,7 @@ TEST_F(RelayProcesses, ACapturedCallReadsNoScalarOfTheGpus) {
 
 // Before its first call, or while a kernel waits for it.
 TEST_F(RelayProcesses, AProcessThatDiesIsNamed) {
-  for (const bool first : {true, false}) {
-    inProcesses(2,
-                [&](Process& process) {
-                  Ranks ranks(&process, 2, "relayed");
-                  const ecclComm_t comm = ranks.comm(process.number);
-                  const DeviceStream stream;
-                  const DeviceBuffer<int> data(numbers(1));
-                  if (!first) {
-                    EXPECT_EQ(sum(comm, data, stream), ecclSuccess);
-                    stream.synchronize();
-                  }
-                  if (process.number == 1) {
-                    std::this_thread::sleep_for(std::chrono::milliseconds(300));
-                    _exit(7);
-                  }
-                  EXPECT_EQ(sum(comm, data, stream), ecclSuccess);
-                  expectFailed(comm, "rank 1", 15);
-                  stream.synchronize();
-                },
-                {0, 7});
-  }
+  oneDies("relayed", 15);
 }
 
 // The kernels wait for different messages; each is told what the other one is about.

@@ -90,14 +90,16 @@ bool LaneExecutor::carries(const Work& work) const {
 }
 
 Result<bool> LaneExecutor::mayCarry(const Work& work, NativeStream stream) const {
-  if (!carries(work) || !relays_) return carries(work);
+  const bool may = carries(work);
+  if (!may || !relays_) return may;
+  const Entered entered(gpu_.driver(), gpu_.context());
+  ECCL_TRY(entered.status());
   ECCL_ASSIGN(const Capture capture, captureOf(gpu_, stream));
   return !capture.goesOn();
 }
 
 bool LaneExecutor::takesScalar(Work& work, void* stream, const void* scalar) const {
-  const Entered entered(gpu_.driver(), gpu_.context());
-  if (!entered.status().ok() || !holds(scalar)) return false;
+  if (!holds(scalar)) return false;
   const auto its = mayCarry(work, static_cast<NativeStream>(stream));
   if (!its.ok() || !*its) return false;
   work.scalar = scalar;
@@ -323,8 +325,6 @@ Status LaneExecutor::launchOne(const std::vector<Work*>& works, DataType type, c
 Result<std::unique_ptr<StreamGate>> LaneExecutor::enter(void* native, std::span<Work* const> works,
                                                         std::function<void()> reached) {
   const auto stream = static_cast<NativeStream>(native);
-  const Entered entered(gpu_.driver(), gpu_.context());
-  ECCL_TRY(entered.status());
   std::vector<Work*> here, staged;
   for (Work* work : works) {
     const auto& executor = static_cast<const LaneExecutor&>(*work->executor);
@@ -332,6 +332,8 @@ Result<std::unique_ptr<StreamGate>> LaneExecutor::enter(void* native, std::span<
     (work->carried ? here : staged).push_back(work);
   }
   if (!here.empty()) {
+    const Entered entered(gpu_.driver(), gpu_.context());
+    ECCL_TRY(entered.status());
     destroyRetired();
     ECCL_TRY(offerAll(here));  // all, before any waits for another rank
     ECCL_TRY(launch(here, stream));

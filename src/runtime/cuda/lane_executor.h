@@ -60,7 +60,7 @@ class LaneExecutor final : public StagedExecutor {
 
   /// Whether rings have to be made for it, for which other ranks are needed.
   bool lacksRings(const Work& work);
-  /// Of what a graph's kernels send a relay would not know when. The GPU's context is current.
+  /// Of what a graph's kernels send a relay would not know when.
   Result<bool> mayCarry(const Work& work, NativeStream stream) const;
   Result<std::shared_ptr<DevicePlan>> planOf(Work& work);
   RingId ringOf(const Work& work, const lanes::EndOf& end) const;
