@@ -56,6 +56,7 @@ struct Settings {
   int64_t slotSpread = -1;       // ECCL_SLOT_SPREAD: bytes that messages on one host go round in; -1: chosen
   std::string device;            // ECCL_DEVICE: host, cuda or auto: whose memory calls are about; empty: host
   bool cuMem = true;             // ECCL_CUMEM_ENABLE: GPUs' memory is shared by descriptors
+  bool dmabuf = true;            // ECCL_DMABUF_ENABLE: RDMA devices read and write GPUs' memory
   bool cudaLanes = true;         // ECCL_CUDA_LANES (wire): ranks whose GPUs reach each other run lanes there
   int64_t cudaRelay = 0;         // ECCL_CUDA_RELAY (wire): lanes also where GPUs do not reach each other
   bool raiseLimits = true;       // ECCL_RAISE_LIMITS: more descriptors than the soft limit, where needed

@@ -35,6 +35,10 @@ constexpr Row kRows[] = {
       "0: memory of GPUs is lent to other processes by CUDA's IPC handles alone; 1: by descriptors, if all "
       "can."},
      &Settings::cuMem},
+    {{"DMABUF_ENABLE", "NCCL_DMABUF_ENABLE", false, "0|1",
+      "0: RDMA devices do not read or write memory of GPUs: messages that are relayed pass through the "
+      "hosts'."},
+     &Settings::dmabuf},
     {{"DEVICE", nullptr, false, "host|cuda|auto",
       "Whose memory and streams calls take; auto: cuda if there is a usable GPU; host if not set."},
      &Settings::device,

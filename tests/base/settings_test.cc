@@ -75,6 +75,7 @@ TEST(Settings, EveryRowReachesAMemberOfItsOwn) {
                                                       {"CUDA_LANES", "0"},
                                                       {"CUDA_RELAY", "1"},
                                                       {"CUMEM_ENABLE", "0"},
+                                                      {"DMABUF_ENABLE", "0"},
                                                       {"TRANSPORT", "tcp,shm"},
                                                       {"TRANSPORT_MODULES", "/m.so"},
                                                       {"SHM_DISABLE", "1"},

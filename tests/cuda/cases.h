@@ -7,6 +7,7 @@
 #include <random>
 
 #include "cuda/ranks.h"
+#include "support/sanitizers.h"
 
 namespace eccl::test {
 
@@ -164,6 +165,16 @@ inline void compare(Ranks& host, Ranks& device, const Case& c, bool inPlace, Way
             result(device, c, inPlace, way, sends, receives))
       << "collective " << static_cast<int>(c.what) << ", type " << c.type << ", operator " << c.op << ", count "
       << c.count << ", root " << c.root << ", shifted by " << c.shift << (inPlace ? ", in place" : "");
+}
+
+/// Short messages and long ones, some of all collectives.
+inline void compareSome(Ranks& host, Ranks& device) {
+  for (const What what : {What::allReduce, What::allGather, What::allToAll, What::sendRecv, What::reduce}) {
+    for (const size_t count : {size_t{1}, size_t{1009}, kSanitized ? size_t{9001} : size_t{70'001}}) {
+      compare(host, device, {what, ecclFloat32, ecclSum, count, 1}, false);
+      ASSERT_FALSE(::testing::Test::HasFailure()) << nameOf(what) << " of " << count;
+    }
+  }
 }
 
 /// Every collective, with every type, at addresses that suit all types, this one or none.

@@ -41,7 +41,14 @@ static_assert(own::kCanMapMemory == static_cast<int>(CU_DEVICE_ATTRIBUTE_VIRTUAL
               own::kCanExportDescriptors ==
                   static_cast<int>(CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED) &&
               own::kCanMapForRdma ==
-                  static_cast<int>(CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED));
+                  static_cast<int>(CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED) &&
+              own::kUsesHostPageTables ==
+                  static_cast<int>(CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES) &&
+              own::kRdmaWritesOrdering ==
+                  static_cast<int>(CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WRITES_ORDERING) &&
+              own::kCanExportDmabufs == static_cast<int>(CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED));
+static_assert(own::kAsDmabuf == CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD &&
+              own::kOrderedForOwner == CU_GPU_DIRECT_RDMA_WRITES_ORDERING_OWNER);
 static_assert(own::kPinnedMemory == CU_MEM_ALLOCATION_TYPE_PINNED &&
               own::kOnDevice == CU_MEM_LOCATION_TYPE_DEVICE &&
               own::kByDescriptor == CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR &&

@@ -280,6 +280,16 @@ TEST_F(CudaEmulation, MappedMemoryIsStrict) {
   test::cu::IpcHandle ipc{};
   expectRefused(test::cu::kInvalidValue, "not where a block",
                 [&] { return cuda.cuIpcGetMemHandle(&ipc, address); });
+  int dmabuf = -1;
+  const auto part = [&](size_t bytes) {
+    return cuda.cuMemGetHandleForAddressRange(&dmabuf, address, bytes, test::cu::kAsDmabuf, 0);
+  };
+  expectRefused(test::cu::kInvalidValue, "not mapped so", [&] { return part(kPage / 2); });
+  ASSERT_EQ(part(kPage), test::cu::kSuccess);
+  uint64_t there = 0;
+  EXPECT_EQ(pread(dmabuf, &there, sizeof there, 8), static_cast<ssize_t>(sizeof there));
+  EXPECT_EQ(there, word);
+  close(dmabuf);
   // The same bytes, where another process, or this one, maps the descriptor; also when the first is no more.
   int descriptor = -1;
   ASSERT_EQ(cuda.cuMemExportToShareableHandle(&descriptor, handle, test::cu::kByDescriptor, 0),

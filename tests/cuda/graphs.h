@@ -22,12 +22,7 @@ class Graphs : public CudaTest, public ::testing::WithParamInterface<const char*
     return ecclAllReduce(from.data(), to.data(), count, ecclUint64, ecclSum, comm, asStream(stream.native()));
   }
   static void expectFailed(ecclComm_t comm, const ::testing::Matcher<std::string>& why) {
-    ecclResult_t error = ecclSuccess;
-    for (const auto start = Clock::now();
-         error == ecclSuccess && Clock::now() - start < std::chrono::seconds(10);)
-      ecclCommGetAsyncError(comm, &error);
-    EXPECT_NE(error, ecclSuccess);
-    EXPECT_THAT(ecclGetLastError(comm), why);
+    test::expectFailed(comm, why, 10);
   }
 };
 

@@ -52,11 +52,7 @@ class LaneProcesses : public ::testing::Test {
   }
   /// The communicator fails within `limit`, and its sentence says why.
   static void expectFailed(ecclComm_t comm, const char* why, double limit = 5) {
-    ecclResult_t error = ecclSuccess;
-    for (const double start = now(); error == ecclSuccess && now() - start < limit;)
-      ecclCommGetAsyncError(comm, &error);
-    EXPECT_NE(error, ecclSuccess);
-    EXPECT_THAT(ecclGetLastError(comm), ::testing::HasSubstr(why));
+    test::expectFailed(comm, ::testing::HasSubstr(why), limit);
   }
   /// One of two processes dies, before its first call and after one: the other one's call names it within
   /// `limit`. Of ranks that are relayed the first call does not wait for that.

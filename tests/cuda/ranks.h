@@ -15,6 +15,7 @@
 
 #include "cuda/device_memory.h"
 #include "eccl/eccl.h"
+#include "support/processes.h"
 
 namespace eccl::test {
 
@@ -59,10 +60,11 @@ struct Process {
   }
 };
 
-/// Communicators to be made are of this kind: "host", or on GPUs. There calls are staged ("cuda"), or go by lanes,
-/// all of whose messages pass through the host if they are "relayed", and none if they are "lanes".
+/// Communicators to be made are of this kind: "host", or on GPUs. There calls are staged ("cuda"), or go by
+/// lanes, all of whose messages pass through the host if they are "relayed", and none if they are "lanes".
 inline void askFor(const char* kind) {
-  const bool relayed = std::string_view(kind) == "relayed", lanes = relayed || std::string_view(kind) == "lanes";
+  const bool relayed = std::string_view(kind) == "relayed",
+             lanes = relayed || std::string_view(kind) == "lanes";
   setenv("ECCL_DEVICE", lanes ? "cuda" : kind, 1);
   setenv("ECCL_CUDA_LANES", lanes ? "1" : "0", 1);
   setenv("ECCL_CUDA_RELAY", relayed ? "2" : "0", 1);
@@ -134,6 +136,15 @@ class Ranks {
   int number_ = 0, processes_ = 1;
   std::unique_ptr<std::barrier<>> meeting_;
 };
+
+/// The communicator fails within `limit` seconds, and its sentence says why.
+inline void expectFailed(ecclComm_t comm, const ::testing::Matcher<std::string>& why, double limit) {
+  ecclResult_t error = ecclSuccess;
+  for (const double start = now(); error == ecclSuccess && now() - start < limit;)
+    ecclCommGetAsyncError(comm, &error);
+  EXPECT_NE(error, ecclSuccess);
+  EXPECT_THAT(ecclGetLastError(comm), why);
+}
 
 /// Nothing that a driver or GPU would not forgive has happened, and device 0 is current.
 class CudaTest : public ::testing::Test {

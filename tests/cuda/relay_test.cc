@@ -28,16 +28,6 @@ int64_t kernelsSoFar() {
   return Cuda::get().emulated() ? Cuda::get().control->kernels.load() : -1;
 }
 
-/// Short messages and long ones, some of all collectives.
-void compareSome(Ranks& host, Ranks& device) {
-  for (const What what : {What::allReduce, What::allGather, What::allToAll, What::sendRecv, What::reduce}) {
-    for (const size_t count : {size_t{1}, size_t{1009}, kSanitized ? size_t{9001} : size_t{70'001}}) {
-      test::compare(host, device, {what, ecclFloat32, ecclSum, count, 1}, false);
-      ASSERT_FALSE(::testing::Test::HasFailure()) << nameOf(what) << " of " << count;
-    }
-  }
-}
-
 struct RelayWay {
   const char *transport, *slotBytes;
 };
@@ -53,7 +43,7 @@ TEST_P(RelayWays, GiveTheBitsOfTheHost) {
     setenv("ECCL_TRANSPORT", GetParam().transport, 1);
     setenv("ECCL_SLOT_BYTES", GetParam().slotBytes, 1);
     Ranks host(&process, 2, "host"), device(&process, 2, "relayed");
-    compareSome(host, device);
+    test::compareSome(host, device);
   });
 }
 

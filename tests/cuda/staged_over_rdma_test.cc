@@ -1,6 +1,4 @@
-// What is staged goes from and to the twins in pinned memory by RDMA, without a copy on the host; and what is relayed
-// from the sender's ring, which is such memory.
-#include <dlfcn.h>
+// What is staged goes from and to the twins in pinned memory by RDMA, without a copy on the host.
 #include <unistd.h>
 
 #include <cstdio>
@@ -8,10 +6,9 @@
 #include <fstream>
 #include <string>
 
-#include "cuda/ranks.h"
+#include "cuda/over_rdma.h"
 
 #ifdef ECCL_VERBS_EMULATION
-#include "verbs_emulation/verbs_emulation.h"
 
 namespace eccl {
 namespace {
@@ -20,27 +17,11 @@ using test::asStream;
 using test::DeviceBuffer;
 using test::DeviceStream;
 
-/// The emulated libibverbs, in place of the real one from now on, and settings that lead to it.
-class StagedOverRdma : public ::testing::Test {
+class StagedOverRdma : public test::OverRdma {
  protected:
-  void SetUp() override {
-    void* const library = dlopen(ECCL_VERBS_EMULATION, RTLD_NOW | RTLD_GLOBAL);
-    ASSERT_NE(library, nullptr) << dlerror();
-    count_ = reinterpret_cast<decltype(count_)>(dlsym(library, "verbsEmulationCounters"));
-    setenv("ECCL_TRANSPORT", "verbs", 1);
-    setenv("ECCL_TRANSPORT_MODULES", ECCL_VERBS_MODULE, 1);
-  }
-  void TearDown() override {
-    for (const char* name : {"ECCL_TRANSPORT", "ECCL_TRANSPORT_MODULES", "ECCL_IB_CACHE_BYTES"}) unsetenv(name);
-  }
-  VerbsEmulationCounters counters() const {
-    VerbsEmulationCounters now;
-    count_(&now);
-    return now;
-  }
   /// Bytes that are registered by calls after the first ones, by which ranks are connected.
-  uint64_t registeredByCalls(size_t elements, const char* kind = "cuda") {
-    test::Ranks ranks(2, kind);
+  uint64_t registeredByCalls(size_t elements) {
+    test::Ranks ranks(2, "cuda");
     uint64_t before = 0, after = 0;
     ranks.each([&](int rank) {
       const DeviceStream stream;
@@ -58,9 +39,6 @@ class StagedOverRdma : public ::testing::Test {
     });
     return after - before;
   }
-
- private:
-  void (*count_)(VerbsEmulationCounters*) = nullptr;
 };
 
 constexpr size_t kStagedElements = 1 << 20;
@@ -71,11 +49,6 @@ TEST_F(StagedOverRdma, MessagesGoFromTwinToTwin) {
   EXPECT_GE(registeredByCalls(kStagedElements), 4 * kBytes);
   EXPECT_GE(counters().largestRegionSent, kBytes) << "messages still come from slots";
   EXPECT_GE(counters().largestRegionWritten, kBytes) << "messages still go to slots";
-}
-
-TEST_F(StagedOverRdma, RelayedMessagesGoFromRings) {
-  registeredByCalls(kStagedElements, "relayed");
-  EXPECT_GE(counters().largestRegionSent, uint64_t{4} << 20) << "messages still come from slots";
 }
 
 TEST_F(StagedOverRdma, WhatFitsInAMessageIsCopied) {

@@ -30,6 +30,8 @@ struct Control {
   std::atomic<int> lends{1};       ///< whether memory can be lent to other processes by handles
   std::atomic<int> maps{1};        ///< whether there is memory with descriptors
   std::atomic<int> mapsOthers{1};  ///< whether that of other processes can be imported
+  std::atomic<int> dmabufs{1};     ///< whether it can be had as dma-bufs
+  std::atomic<int> rdmaOrdering{runtime::cuda::kOrderedForOwner};  ///< of what other devices write there
   std::atomic<int64_t> mappedBlocks{
       0};  ///< handles of such memory that were made or imported, and not released
   std::atomic<int> blockThreads{3};

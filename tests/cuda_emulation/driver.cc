@@ -104,6 +104,18 @@ DriverCode cuDeviceGetAttribute(int* value, DeviceAttribute attribute, Device) {
     case kCanMapForRdma:
       *value = control().maps;
       return kSuccess;
+    case kCanExportDmabufs:
+      *value = control().dmabufs;
+      return kSuccess;
+    case kComputeCapabilityMajor:
+      *value = 9;
+      return kSuccess;
+    case kUsesHostPageTables:
+      *value = 0;
+      return kSuccess;
+    case kRdmaWritesOrdering:
+      *value = control().rdmaOrdering;
+      return kSuccess;
     default:
       return violation(kInvalidValue, "device attribute %d", attribute);
   }

@@ -142,6 +142,19 @@ DriverCode cuMemSetAccess(Address address, size_t bytes, const MemoryAccess* acc
   return Memory::get().allowAt(address);
 }
 
+// Of whole blocks alone.
+DriverCode cuMemGetHandleForAddressRange(void* handle, Address address, size_t bytes, int type,
+                                         uint64_t flags) {
+  BEGIN();
+  const Memory::Block* const block = Memory::get().find(address);
+  NEED(type == kAsDmabuf && flags == 0 && control().dmabufs != 0, kInvalidValue,
+       "a dma-buf that cannot be had");
+  NEED(block != nullptr && block->mapped && block->allowed && block->bytes == bytes, kInvalidValue,
+       "a dma-buf of what is not mapped so");
+  *static_cast<int*>(handle) = dup(block->fd);
+  return kSuccess;
+}
+
 DriverCode cuMemUnmap(Address address, size_t bytes) {
   BEGIN();
   WAITS();

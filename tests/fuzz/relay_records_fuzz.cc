@@ -1,7 +1,8 @@
 // What the relay of another rank says, and what kernels here do meanwhile. Each step is a byte: 0, a kernel
-// releases what has come; 1, a kernel sends a short message; 2, one sends a long one; 3, this side ends; else a
-// message of so many bytes, which follow. Whatever it is, it is done or refused, and nothing is written beside
-// the rings.
+// releases what has come; 1, a kernel sends a short message; 2, one sends a long one; 3, this side ends; 4,
+// data of a slot comes, in units of 512 bytes as the next byte says; 5, likewise, but where it was to be
+// written; else a message of so many bytes, which follow. Whatever it is, it is done or refused, and nothing is
+// written beside the rings.
 #include <cstdlib>
 #include <cstring>
 #include <memory>
@@ -14,12 +15,13 @@ using namespace eccl::runtime::cuda;
 
 namespace {
 
-constexpr RingShape kShape{8, 4096};
-constexpr uint32_t kOfRelays = 0x72656c61;  // the signature of their messages
+constexpr RingShape kShape{8, 4096}, kSlotsShape{8, lanes::kSlotBytes};
+constexpr uint32_t kOfRelays = 0x72656c61, kOfSlots = 0x736c6f74;  // the signatures of their messages
 
 struct NoPath final : transport::Path {
   const char* name() const override { return "none"; }
   void kick() override {}
+  bool grants() const override { return true; }
   bool drained() const override { return true; }
   void endReceiving() override {}
   void poison() override {}
@@ -28,15 +30,21 @@ struct NoPath final : transport::Path {
 
 /// A ring of a connection, whose ends are both here.
 struct Wire {
-  Wire() : memory(static_cast<std::byte*>(std::aligned_alloc(kCacheLine, bytes()))) {
-    std::memset(memory, 0, bytes());
-    formatRing(memory, kShape, 0);
-    attachRing(sender, memory, kShape, 0, 0);
-    attachRing(static_cast<RingEnd&>(receiver), memory, kShape, 0, 0);
+  explicit Wire(const RingShape& shape)
+      : bytes((shape.bytes() + kCacheLine - 1) / kCacheLine * kCacheLine),
+        memory(static_cast<std::byte*>(std::aligned_alloc(kCacheLine, bytes))) {
+    std::memset(memory, 0, bytes);
+    formatRing(memory, shape, 0);
+    attachRing(sender, memory, shape, 0, 0);
+    attachRing(static_cast<RingEnd&>(receiver), memory, shape, 0, 0);
+    for (RingEnd* end : {static_cast<RingEnd*>(&sender), static_cast<RingEnd*>(&receiver)}) {
+      end->directFrom = 0;
+      end->mine = kOwnAddressSpace;
+    }
   }
   ~Wire() { std::free(memory); }
-  static size_t bytes() { return (kShape.bytes() + kCacheLine - 1) / kCacheLine * kCacheLine; }
-  std::byte* memory;
+  const size_t bytes;
+  std::byte* const memory;
   SendEnd sender;
   ReceiveEnd receiver;
 };
@@ -45,6 +53,7 @@ struct Wire {
 struct Rings2 {
   std::unique_ptr<lanes::AtReceiver> receiver = std::make_unique<lanes::AtReceiver>();
   std::unique_ptr<lanes::AtSender> sender = std::make_unique<lanes::AtSender>();
+  std::vector<std::byte> slots = std::vector<std::byte>(lanes::kSlots * size_t{lanes::kSlotBytes});
   uint64_t next = lanes::kFirstMessage;
 };
 
@@ -52,18 +61,32 @@ struct Rings2 {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   std::string_view bytes(reinterpret_cast<const char*>(data), size);
-  Wire out, in;
-  transport::Connection to({0, 1, 0, transport::kRelayTag}, 0), from({1, 0, 0, transport::kRelayTag}, 0);
+  Wire out(kShape), in(kShape), slotsOut(kSlotsShape), slotsIn(kSlotsShape);
+  transport::Connection to({0, 1, 0, transport::kRelayTag}, 0), from({1, 0, 0, transport::kRelayTag}, 0),
+      slotsTo({0, 1, 0, transport::kRelayedSlotsTag}, 0), slotsFrom({1, 0, 0, transport::kRelayedSlotsTag}, 0);
   to.sendEnd = out.sender;
   from.receiveEnd = in.receiver;
-  to.becomeReady(std::make_unique<NoPath>());
-  from.becomeReady(std::make_unique<NoPath>());
+  slotsTo.sendEnd = slotsOut.sender;
+  slotsFrom.receiveEnd = slotsIn.receiver;
+  for (transport::Connection* each : {&to, &from, &slotsTo, &slotsFrom})
+    each->becomeReady(std::make_unique<NoPath>());
   runtime::Meeting meeting;
   meeting.describe = [](int) { return std::string("rank 1"); };
-  RelayLink link(0, 1, to, from, [](std::span<std::byte>) {});
+  RelayLink link(0, 1, to, from, slotsTo, slotsFrom, [](auto&&...) {});
   Rings2 sent, received;
-  link.add({0, 1, 2, 3}, sent.receiver.get(), sent.sender.get(), {});
-  link.add({1, 0, 2, 3}, received.receiver.get(), received.sender.get(), {});
+  const auto add = [&](const RingId& id, Rings2& ring) {
+    RelayStrip strip;
+    strip.receiver = ring.receiver.get();
+    strip.sender = ring.sender.get();
+    link.add(id, strip);
+  };
+  add({0, 1, 2, 3}, sent);
+  add({1, 0, 2, 3}, received);
+  if (!link.advance(false, false, meeting).ok()) std::abort();
+  for (const RelayLink::Wish& wish : link.takeWishes()) {
+    std::byte* const slots = (std::get<0>(wish.id) == 0 ? sent : received).slots.data();
+    link.setApart(wish.id, wish.strip, wish.place, std::make_shared<SlotsApart>(), slots, addressOf(slots));
+  }
   while (!bytes.empty()) {
     const auto step = static_cast<uint8_t>(bytes[0]);
     bytes.remove_prefix(1);
@@ -79,7 +102,13 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       ++sent.next;
     } else if (step == 2 && room) {
       sent.receiver->headers[slot].length = lanes::kSlotBytes;
+      sent.receiver->headers[slot].reference = sent.sender->slotsAt != 0 ? lanes::kPlaced : 0;
       storeRelease(&sent.receiver->headers[slot].sequence, ++sent.next);
+    } else if ((step == 4 || step == 5) && !bytes.empty() && slotsIn.sender.reserve() != nullptr) {
+      const uint32_t length = uint32_t{static_cast<uint8_t>(bytes[0])} * 512;
+      bytes.remove_prefix(1);
+      std::memset(slotsIn.sender.place(length), 'x', length);
+      slotsIn.sender.publish(length, step == 5 ? kSlotLast | kSlotPut : kSlotLast, kOfSlots);
     } else if (const std::string_view message = bytes.substr(0, step); in.sender.reserve() != nullptr) {
       std::memcpy(in.sender.place(static_cast<uint32_t>(message.size())), message.data(), message.size());
       in.sender.publish(static_cast<uint32_t>(message.size()), kSlotLast, kOfRelays);
@@ -88,9 +117,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     const auto moved = link.advance(step == 3, false, meeting);
     if (!moved.ok() && moved.status().code() != eccl::Code::remote) std::abort();
     if (!moved.ok()) return 0;
-    Received message;
-    out.receiver.epoch = 0;
-    while (out.receiver.peek(message)) out.receiver.release();
+    for (ReceiveEnd* end : {&out.receiver, &slotsOut.receiver})
+      for (Received message; end->peek(message);) end->release();
   }
   return 0;
 }

@@ -3,6 +3,7 @@
 
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include <cstdlib>
 
@@ -282,6 +283,31 @@ TEST_F(DeviceWithMemory, KeptMemoryIsRegisteredAsItIs) {
   EXPECT_EQ(registered(), 0u);
   EXPECT_NE(use(), nullptr);
   EXPECT_NE(registrations.use(shared.range(), MemoryFor::sending, MemoryKind::kept), nullptr);
+}
+
+TEST_F(DeviceWithMemory, LastingMemoryIsRegisteredAtOnce) {
+  SharedBuffer shared;
+  Registrations registrations(domain_.get(), 16 * kBytes, "rank 0");
+  ASSERT_NE(registrations.use(shared.range(), kBoth, MemoryKind::lasting), nullptr);
+  EXPECT_EQ(registered(), kBytes);
+}
+
+// As a GPU's: the process has addresses of it, at which the processor finds nothing.
+TEST_F(DeviceWithMemory, MemoryOfAnotherDeviceIsKnownByItsAddresses) {
+  const int file = memfd_create("device", 0);
+  ASSERT_EQ(ftruncate(file, 2 * kBytes), 0);
+  mprotect(memory_, 2 * kBytes, PROT_NONE);
+  const MemoryRange whole = buffer(0, 2 * kBytes);
+  Registrations registrations(domain_.get(), 16 * kBytes, "rank 0");
+  const auto use = [&] { return registrations.use(whole, kBoth, MemoryKind::lasting, file); };
+  verbsEmulationRefuseDmabufs(1);
+  EXPECT_EQ(use(), nullptr);
+  verbsEmulationRefuseDmabufs(0);
+  const auto used = use();
+  ASSERT_NE(used, nullptr);
+  EXPECT_TRUE(holds(registrations, reinterpret_cast<uintptr_t>(buffer(1).base), kBytes));
+  EXPECT_FALSE(holds(registrations, reinterpret_cast<uintptr_t>(buffer(1).base), kBytes + 1));
+  close(file);
 }
 
 /// In a child that gets no userfaultfd. 0: it is as it should be.

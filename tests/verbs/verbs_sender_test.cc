@@ -61,7 +61,10 @@ TEST(VerbsSender, SendsEachLengthItsWay) {
   grant.frame.length = 2000;
   grant.address = wire.place().address + 3 * 4096 + 17;
   grant.key = wire.place().key;
+  EXPECT_TRUE(wire.path->grants() && wire.path->awaitsGrant(5));
   wire.tell(grant);
+  EXPECT_FALSE(wire.path->awaitsGrant(5));
+  EXPECT_TRUE(wire.path->awaitsGrant(6));
   send(wire, 2000);
   EXPECT_EQ(wire.heard.back().way, Way::granted);
   EXPECT_EQ(wire.memory[3 * 4096 + 17], std::byte{9});

@@ -1,4 +1,7 @@
 // Protection domains and registered memory.
+#include <sys/mman.h>
+
+#include <cerrno>
 #include <cstdio>
 #include <fstream>
 #include <string>
@@ -23,17 +26,21 @@ bool isMapped(uint64_t address, uint64_t bytes, bool write) {
     unsigned long long first = 0, last = 0;
     char rights[5] = "";
     if (std::sscanf(line.c_str(), "%llx-%llx %4s", &first, &last, rights) != 3 || last <= address) continue;
+    // Of another device, for which the kernel would need its driver: a GPU's of the emulated CUDA.
+    if (int device = 0; std::sscanf(line.c_str(), "%*s %*s %*s %*s %*s /memfd:%d", &device) == 1) return false;
     if (first > address || rights[0] != 'r' || (write && rights[1] != 'w')) return false;
     address = last;
   }
   return address >= end;
 }
 
-ibv_mr* registerMemory(ibv_pd* handle, void* address, size_t bytes, uint64_t iova, unsigned access) {
+ibv_mr* registerMemory(ibv_pd* handle, void* address, size_t bytes, uint64_t iova, unsigned access,
+                       bool ofDevice = false) {
   const std::lock_guard lock(world().mutex);
   int error = 0;
   Domain* const domain = living(world().domains, handle, "protection domain", "ibv_reg_mr");
   if (domain == nullptr || world().fails("ibv_reg_mr", &error)) return nullptr;
+  if (ofDevice && world().refusesDmabufs) return failWith(EOPNOTSUPP), nullptr;
   access &= ~static_cast<unsigned>(IBV_ACCESS_OPTIONAL_RANGE);
   const auto begin = reinterpret_cast<uint64_t>(address);
   const bool locked = (access & IBV_ACCESS_ON_DEMAND) == 0;
@@ -48,7 +55,7 @@ ibv_mr* registerMemory(ibv_pd* handle, void* address, size_t bytes, uint64_t iov
     error = EOPNOTSUPP;
   else if (locked && bytes > left)
     error = ENOMEM;
-  else if (locked && !isMapped(begin, bytes, (access & IBV_ACCESS_LOCAL_WRITE) != 0))
+  else if (locked && !ofDevice && !isMapped(begin, bytes, (access & IBV_ACCESS_LOCAL_WRITE) != 0))
     error = EFAULT;
   if (error != 0) {
     failWith(error);
@@ -64,6 +71,7 @@ ibv_mr* registerMemory(ibv_pd* handle, void* address, size_t bytes, uint64_t iov
   region->owner = domain;
   region->iova = iova;
   region->access = access;
+  region->ofDevice = ofDevice;
   ++domain->children;
   if (locked) world().counters.registeredBytes += bytes;
   Region* const result = region.get();
@@ -119,9 +127,20 @@ ibv_mr* ibv_reg_mr_iova2(ibv_pd* domain, void* address, size_t bytes, uint64_t i
   return registerMemory(domain, address, bytes, iova, access);
 }
 
-ibv_mr* ibv_reg_dmabuf_mr(ibv_pd*, uint64_t, size_t, uint64_t, int, int) {
-  failWith(EOPNOTSUPP);
-  return nullptr;
+// The device gets at the memory by its file, wherever the process has it.
+ibv_mr* ibv_reg_dmabuf_mr(ibv_pd* domain, uint64_t offset, size_t bytes, uint64_t iova, int fd, int access) {
+  constexpr uint64_t kPage = 4096;
+  if (offset % kPage != 0 || iova % kPage != 0) return failWith(EINVAL), nullptr;
+  void* const memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, static_cast<off_t>(offset));
+  if (memory == MAP_FAILED) return nullptr;
+  ibv_mr* const made = registerMemory(domain, memory, bytes, iova, static_cast<unsigned>(access), true);
+  if (made == nullptr) munmap(memory, bytes);
+  return made;
+}
+
+void verbsEmulationRefuseDmabufs(int off) {
+  const std::lock_guard lock(world().mutex);
+  world().refusesDmabufs = off != 0;
 }
 
 int ibv_dereg_mr(ibv_mr* handle) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <infiniband/verbs.h>
+#include <sys/mman.h>
 
 #include <cstdint>
 #include <deque>
@@ -75,9 +76,13 @@ struct Domain : ibv_pd {
 
 struct Region : ibv_mr {
   Region() : ibv_mr{} {}
+  ~Region() {
+    if (ofDevice) munmap(addr, length);
+  }
   Domain* owner = nullptr;
   uint64_t iova = 0;
   unsigned access = 0;
+  bool ofDevice = false;  // its memory is mapped for it alone
 };
 
 struct CompletionQueue;

@@ -78,6 +78,7 @@ bool locate(const Domain& domain, const std::vector<ibv_sge>& pieces, unsigned a
       return false;
     uint64_t& largest = world().counters.largestRegionSent;
     if (access == 0) largest = std::max<uint64_t>(largest, region.length);
+    if (access == 0 && region.ofDevice) world().counters.deviceBytesSent += each.length;
     spans->push_back(spanOf(region, each.addr, each.length));
   }
   return true;
@@ -92,6 +93,7 @@ bool locateRemote(const Domain& domain, uint64_t address, uint64_t length, uint3
     return false;
   uint64_t& largest = world().counters.largestRegionWritten;
   if ((access & IBV_ACCESS_REMOTE_WRITE) != 0) largest = std::max<uint64_t>(largest, region.length);
+  if ((access & IBV_ACCESS_REMOTE_WRITE) != 0 && region.ofDevice) world().counters.deviceBytesWritten += length;
   *spans = {spanOf(region, address, length)};
   return true;
 }

@@ -34,6 +34,7 @@ struct VerbsEmulationCounters {
   uint64_t sendDoorbells, receiveDoorbells;                    ///< calls that took at least one request
   uint64_t movedBytes;                                         ///< of messages that arrived
   uint64_t largestRegionSent, largestRegionWritten;  ///< of those that messages came from, and went to
+  uint64_t deviceBytesSent, deviceBytesWritten;      ///< of requests taken: from and to memory of other devices
   uint64_t polls, emptyPolls;                        ///< calls, and those that found nothing
   uint64_t completions, errorCompletions;            ///< entries polled; those not successful
   uint64_t armings, channelEvents, asyncEvents;      ///< asked for; raised
@@ -127,6 +128,9 @@ int verbsEmulationFailCompletion(uint32_t number, int side, int which, enum ibv_
 /// "ibv_reg_mr" (all its forms), "ibv_post_send", "ibv_poll_cq", fails with `error`, an errno. Every function
 /// that can fail is meant but those that ask for names and texts.
 int verbsEmulationFailCall(const char* function, int which, int error);
+/// While `off`, ibv_reg_dmabuf_mr() fails with EOPNOTSUPP. Else it takes any file that can be mapped for a
+/// dma-buf.
+void verbsEmulationRefuseDmabufs(int off);
 /// ibv_reg_mr fails with ENOMEM where all regions together would be larger. UINT64_MAX: no limit.
 void verbsEmulationLimitMemory(uint64_t bytes);
 /// ibv_poll_cq returns at most that many completions a call. 0: as many as are asked for.

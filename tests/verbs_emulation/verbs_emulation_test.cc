@@ -1,4 +1,7 @@
 // What works: devices, memory, the five operations, the accounts of queues.
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <numeric>
@@ -53,6 +56,36 @@ TEST_F(Emulation, RegistersWhatIsMapped) {
   EXPECT_EQ(ibv_dereg_mr(region), 0);
   EXPECT_EQ(ibv_reg_mr(side.domain, side.buffer.data(), 8, kRemote), nullptr);
   EXPECT_EQ(errno, EINVAL);
+}
+
+// At addresses that the process has nothing at.
+TEST_F(ConnectedEmulation, WritesToMemoryOfAnotherDevice) {
+  make();
+  constexpr uint64_t kPage = 4096, kAddress = 0x100000000000;
+  const int file = memfd_create("device", 0);
+  ASSERT_EQ(ftruncate(file, 2 * kPage), 0);
+  EXPECT_EQ(ibv_reg_dmabuf_mr(b->domain, 100, kPage, kAddress, file, kAllAccess), nullptr);
+  EXPECT_EQ(errno, EINVAL);
+  verbsEmulationRefuseDmabufs(1);
+  EXPECT_EQ(ibv_reg_dmabuf_mr(b->domain, kPage, kPage, kAddress, file, kAllAccess), nullptr);
+  EXPECT_EQ(errno, EOPNOTSUPP);
+  verbsEmulationRefuseDmabufs(0);
+  ibv_mr* const region = ibv_reg_dmabuf_mr(b->domain, kPage, kPage, kAddress, file, kAllAccess);
+  ASSERT_NE(region, nullptr);
+  std::iota(a->buffer.begin(), a->buffer.end(), uint8_t{0});
+  ibv_sge piece = a->piece(0, 200);
+  ibv_send_wr request{}, *bad = nullptr;
+  request.sg_list = &piece;
+  request.num_sge = 1;
+  request.opcode = IBV_WR_RDMA_WRITE;
+  request.wr.rdma = {kAddress + 50, region->rkey};
+  ASSERT_EQ(ibv_post_send(a->pair, &request, &bad), 0);
+  std::vector<uint8_t> found(200);
+  ASSERT_EQ(pread(file, found.data(), found.size(), kPage + 50), 200);
+  EXPECT_TRUE(std::equal(found.begin(), found.end(), a->buffer.begin()));
+  EXPECT_EQ(counters().deviceBytesWritten, 200u);
+  EXPECT_EQ(ibv_dereg_mr(region), 0);
+  close(file);
 }
 
 TEST_F(Emulation, ObjectsInUseAreBusy) {

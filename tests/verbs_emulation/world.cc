@@ -40,7 +40,7 @@ World::World() {
 
 void World::begin() {
   counters = {};
-  tolerant = held = relaxed = false;
+  tolerant = held = relaxed = refusesDmabufs = false;
   order = VERBS_EMULATION_FORWARD;
   memoryLimit = UINT64_MAX;
   pollLimit = 0;

@@ -58,7 +58,7 @@ struct World {
   uint32_t nextNumber = 0x11, nextKey = 0x100;  // never given out again, so that what is stale is found
 
   VerbsEmulationCounters counters{};
-  bool tolerant = false, held = false, relaxed = false;
+  bool tolerant = false, held = false, relaxed = false, refusesDmabufs = false;
   VerbsEmulationOrder order = VERBS_EMULATION_FORWARD;
   uint64_t memoryLimit = UINT64_MAX;
   int pollLimit = 0;

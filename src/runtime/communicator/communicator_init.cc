@@ -304,6 +304,7 @@ Meeting Communicator::meeting(const RankHosts::Gather& gather) {
   meeting.hasLeft = [this](int rank) { return diagnosis_.hasLeft(rank); };
   meeting.showsMemory = !options_.settings.p2pDisable;
   meeting.relays = static_cast<Relays>(options_.settings.cudaRelay);
+  meeting.dmabufs = options_.settings.dmabuf;
   meeting.failure = [this] { return state() == State::failed ? asyncStatus() : Status(); };
   meeting.describe = [this](int rank) { return describe(rank); };
   return meeting;

@@ -78,10 +78,13 @@ enum DeviceAttribute : int {
   kMultiprocessors = 16,  // CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT
   kComputeCapabilityMajor = 75,
   kComputeCapabilityMinor = 76,
+  kUsesHostPageTables = 100,              // CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES
   kCanMapMemory = 102,                    // CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED
   kCanExportDescriptors = 103,            // CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED
   kCanMapForRdma = 110,                   // CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED
+  kRdmaWritesOrdering = 118,              // CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WRITES_ORDERING
   kCanUseStreamMemoryOperations64 = 122,  // CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS
+  kCanExportDmabufs = 124,                // CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED
 };
 /// CUpointer_attribute
 enum PointerAttribute : int {
@@ -95,6 +98,8 @@ enum MemoryType : unsigned { kHostMemory = 1, kDeviceMemory = 2 };
 inline constexpr int kPinnedMemory = 1;             // CU_MEM_ALLOCATION_TYPE_PINNED
 inline constexpr int kOnDevice = 1;                 // CU_MEM_LOCATION_TYPE_DEVICE
 inline constexpr int kByDescriptor = 1;             // CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
+inline constexpr int kAsDmabuf = 1;                 // CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD
+inline constexpr int kOrderedForOwner = 100;        // CU_GPU_DIRECT_RDMA_WRITES_ORDERING_OWNER
 inline constexpr int kReadAndWrite = 3;             // CU_MEM_ACCESS_FLAGS_PROT_READWRITE
 inline constexpr int kLeastGranularity = 0;         // CU_MEM_ALLOC_GRANULARITY_MINIMUM
 inline constexpr uintptr_t kLegacyHandle = 1;       // CU_STREAM_LEGACY; NULL is that stream, too
@@ -149,6 +154,7 @@ inline constexpr uint64_t kLegacyStreams = 1;  // CU_GET_PROC_ADDRESS_LEGACY_STR
   F(cuMemAddressFree, (Address address, size_t bytes))                                                        \
   F(cuMemMap, (Address address, size_t bytes, size_t offset, MemoryHandle handle, uint64_t flags))            \
   F(cuMemSetAccess, (Address address, size_t bytes, const MemoryAccess* access, size_t count))                \
+  F(cuMemGetHandleForAddressRange, (void* handle, Address address, size_t bytes, int type, uint64_t flags))   \
   F(cuMemUnmap, (Address address, size_t bytes))                                                              \
   F(cuMemsetD8Async, (Address address, unsigned char value, size_t bytes, NativeStream stream))               \
   F(cuMemcpyAsync, (Address to, Address from, size_t bytes, NativeStream stream))                             \

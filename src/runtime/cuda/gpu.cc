@@ -86,6 +86,21 @@ Status Gpu::open() {
                        name_.c_str());
 }
 
+int Gpu::valueOf(DeviceAttribute what) const {
+  Device device = 0;
+  int value = 0;
+  if (driver_.cuDeviceGet(&device, ordinal_) != kSuccess) return 0;
+  return driver_.cuDeviceGetAttribute(&value, what, device) == kSuccess ? value : 0;
+}
+
+// Before compute capability 9 NCCL reads such memory back by the device first, whatever the driver says. And
+// where the processor shares the GPU's page tables (Grace), the host hears of a message by another way than its
+// data comes.
+bool Gpu::ordersRdmaWrites() const {
+  return valueOf(kRdmaWritesOrdering) >= kOrderedForOwner && valueOf(kComputeCapabilityMajor) >= 9 &&
+         valueOf(kUsesHostPageTables) == 0;
+}
+
 void Gpu::findMappedMemory(Device device, int devices) {
   for (int other = 0; other < devices; ++other) {
     Device peer = 0;
@@ -94,10 +109,7 @@ void Gpu::findMappedMemory(Device device, int devices) {
         driver_.cuDeviceCanAccessPeer(&can, peer, device) == kSuccess && can != 0)
       peers_.push_back(other);
   }
-  const auto can = [&](DeviceAttribute what) {
-    int value = 0;
-    return driver_.cuDeviceGetAttribute(&value, what, device) == kSuccess && value != 0;
-  };
+  const auto can = [&](DeviceAttribute what) { return valueOf(what) != 0; };
   if (!can(kCanMapMemory) || !can(kCanExportDescriptors)) return;
   MemoryProperties its;
   its.type = kPinnedMemory;

@@ -54,6 +54,10 @@ class Gpu {
   const std::vector<int>& peers() const { return peers_; }
   /// What memory of it is that other processes can map (mapped_block.h); nothing: there is none.
   const std::optional<MemoryProperties>& mappedMemory() const { return mappedMemory_; }
+  /// Whether parts of its memory can be had as dma-bufs; and whether its kernels see what another device writes
+  /// there when the host has been told of it.
+  bool exportsDmabufs() const { return valueOf(kCanExportDmabufs) != 0; }
+  bool ordersRdmaWrites() const;
   /// The same in every process.
   const Uuid& uuid() const { return uuid_; }
   /// "0000:3b:00.0", lower case.
@@ -96,6 +100,8 @@ class Gpu {
  private:
   Gpu(const Driver& driver, int ordinal) : driver_(driver), ordinal_(ordinal) {}
   Status open();
+  /// 0 where the driver does not know it.
+  int valueOf(DeviceAttribute what) const;
   void findMappedMemory(Device device, int devices);
   Status openUploads();
   Status copy(Address to, Address from, size_t bytes);

@@ -128,6 +128,7 @@ Status LaneExecutor::offer(const Work& work) {
   std::lock_guard lock(mutex_);
   ECCL_ASSIGN(const std::shared_ptr<DevicePlan> plan, begunPlanOf(work));
   ECCL_TRY(kept_->shown.goOn(meeting_));
+  kept_->relay.goOn(meeting_.dmabufs);
   if (plan->tells()) ECCL_TRY(kept_->showBuffers(work, meeting_));
   if (plan->isComplete()) return {};
   for (const lanes::EndOf& end : plan->ends()) {

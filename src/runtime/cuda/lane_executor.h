@@ -27,7 +27,7 @@ class LaneExecutor final : public StagedExecutor {
   LaneExecutor(Gpu& gpu, const ExecutorContext& context, bool descriptors)
       : StagedExecutor(gpu, context),
         descriptors_(descriptors),
-        ways_{context.connection, context.hasLeft, context.sendsFrom} {}
+        ways_{context.connection, context.hasLeft, context.usesMemory} {}
   ~LaneExecutor() override;
 
   Result<std::string> introduce(uint64_t communicator, int rank, int ranks) override;

@@ -135,6 +135,15 @@ Result<Name> MappedBlock::share() {
   return *name_;
 }
 
+Result<transport::Fd> MappedBlock::dmabuf() const {
+  int descriptor = -1;
+  ECCL_TRY(gpu_.driver().check(
+      gpu_.driver().cuMemGetHandleForAddressRange(&descriptor, begin_, bytes_, kAsDmabuf, 0),
+      "cuMemGetHandleForAddressRange", "of %zu bytes on %s, as a dma-buf", bytes_, gpu_.name().c_str()));
+  fcntl(descriptor, F_SETFD, FD_CLOEXEC);
+  return transport::Fd(descriptor);
+}
+
 Result<transport::Fd> MappedBlock::find(const Name& name) {
   auto& descriptors = Shared::get().descriptors;
   std::lock_guard lock(Shared::get().mutex);

@@ -39,6 +39,9 @@ class MappedBlock {
   size_t bytes() const { return bytes_; }
   /// The name by which other processes ask for it (find()), until it is unmapped.
   Result<Name> share();
+  /// All of it as a dma-buf, by which other devices get at it (Gpu::exportsDmabufs()); the caller's. It keeps
+  /// the memory.
+  Result<transport::Fd> dmabuf() const;
   /// Gives the memory back. Its addresses stay taken until it is destroyed, so that nothing else is found
   /// there.
   Status unmap();

@@ -22,6 +22,13 @@ Result<ExecutorKind> findKind(int device, bool descriptors) {
   return ExecutorKind{"cuda", make, allocate};
 }
 
+/// What RDMA devices may do with its memory, as far as the GPU's driver says.
+std::string rdmaOf(const Gpu& gpu) {
+  if (!gpu.mappedMemory() || gpu.mappedMemory()->rdma == 0) return "RDMA devices do not get at its memory";
+  return format("RDMA devices may %s its memory %s", gpu.ordersRdmaWrites() ? "read and write" : "read",
+                gpu.exportsDmabufs() ? "by dma-buf" : "if nvidia-peermem is loaded");
+}
+
 std::vector<std::string> describeGpus() {
   const auto driver = Driver::get();
   if (!driver.ok()) return {"cuda not usable: " + driver.status().message()};
@@ -32,8 +39,8 @@ std::vector<std::string> describeGpus() {
   for (int ordinal = 0; ordinal < devices; ++ordinal) {
     const auto gpu = Gpu::of(ordinal);
     lines.push_back(gpu.ok()
-                        ? format("%s, driver for CUDA %d.%d; usable", (*gpu)->name().c_str(), version / 1000,
-                                 version % 1000 / 10)
+                        ? format("%s, driver for CUDA %d.%d; usable; %s", (*gpu)->name().c_str(),
+                                 version / 1000, version % 1000 / 10, rdmaOf(**gpu).c_str())
                         : format("CUDA device %d not usable: %s", ordinal, gpu.status().message().c_str()));
   }
   return lines;

@@ -40,6 +40,7 @@ Result<lanes::End*> RankState::endsOf(const RingId& id, uint32_t width, const Me
     end.next = end.releasedSeen = end.lastReference = lanes::kFirstMessage;
     end.shown = table;
     end.near = neighbours->near(from, to);
+    end.relayed = neighbours->relayed(from, to);
     more.push_back(end);
   }
   ECCL_TRY(

@@ -28,39 +28,73 @@ uint32_t linesFor(uint32_t length) {
 }  // namespace
 
 RelayLink::RelayLink(int own, int peer, transport::Connection& to, transport::Connection& from,
-                     std::function<void(std::span<std::byte>)> sendsFrom)
-    : own_(own), peer_(peer), to_(to), from_(from), sendsFrom_(std::move(sendsFrom)) {
+                     transport::Connection& slotsTo, transport::Connection& slotsFrom,
+                     decltype(ExecutorContext::usesMemory) uses)
+    : own_(own), peer_(peer), to_(to), from_(from), slots_(slotsTo, slotsFrom, std::move(uses)) {
   // They are in use as long as this is there.
-  to_.takeTicket();
-  from_.takeTicket();
+  for (transport::Connection* each : {&to, &from, &slotsTo, &slotsFrom}) each->takeTicket();
 }
 
-void RelayLink::add(const RingId& id, lanes::AtReceiver* receiver, lanes::AtSender* sender,
-                    std::span<std::byte> memory) {
+void RelayLink::add(const RingId& id, const RelayStrip& strip) {
   Ring& ring = rings_[id];
   if (sends(id)) senders_.push_back({id, &ring, static_cast<uint32_t>(ring.strips.size())});
-  ring.strips.push_back({receiver, sender, memory});
+  ring.strips.push_back(strip);
+  unprepared_.emplace_back(id, ring.strips.size() - 1);
+}
+
+void RelayLink::setApart(const RingId& id, size_t strip, SlotsPlace place, std::shared_ptr<SlotsApart> apart,
+                         std::byte* slots, uint64_t slotsAt) {
+  RelayStrip& its = rings_.at(id).strips[strip];
+  its.place = place;
+  its.apart = std::move(apart);
+  its.slots = slots;
+  its.slotsAt = slotsAt;
+  unprepared_.emplace_back(id, strip);
 }
 
 Result<bool> RelayLink::advance(bool ending, bool left, const Meeting& meeting) {
   if (lost_) return false;
-  bool moved = false;
-  Status status = check(left, meeting);
-  if (status.ok() && from_.state() == State::ready) status = receive(&moved);
-  lost_ = !status.ok();
-  if (lost_) return status;
-  if (to_.state() == State::ready && send(ending)) {
-    to_.path()->kick();
-    moved = true;
-  }
+  const Result<bool> moved = [&]() -> Result<bool> {
+    bool any = false;
+    ECCL_TRY(check(left, meeting));
+    if (!unprepared_.empty()) prepare();
+    if (from_.state() == State::ready) ECCL_TRY(receive(&any));
+    if (slots_.from().state() == State::ready) {
+      const Result<bool> its = slots_.receiveAll();
+      if (!its.ok() && its.status().code() == eccl::Code::remote) return wrong(its.status().message().c_str());
+      ECCL_TRY(its.status());
+      any |= *its;
+    }
+    if (to_.state() == State::ready) {
+      ECCL_ASSIGN(const bool its, send(ending));
+      if (its) to_.path()->kick();
+      any |= its;
+    }
+    return any;
+  }();
+  lost_ = !moved.ok();
   return moved;
+}
+
+/// What can be by now.
+void RelayLink::prepare() {
+  std::erase_if(unprepared_, [this](const auto& each) {
+    const auto& [id, number] = each;
+    if ((sends(id) ? slots_.to() : slots_.from()).state() != State::ready) return false;
+    RelayStrip& strip = rings_[id].strips[number];
+    if (const auto place = slots_.prepare(strip, sends(id)))
+      wishes_.push_back({id, number, *place, std::exchange(strip.apart, nullptr)});
+    return true;
+  });
 }
 
 /// Whether a Run needs a connection that fails is its matter: see failure().
 Status RelayLink::check(bool left, const Meeting& meeting) const {
-  const bool failed = to_.state() == State::failed;
-  if (hasEnded_ ? hasLost() : (failed || (left && to_.state() != State::ready)) && hasUnsent()) {
-    if (failed && !hasEnded_ && !left) return to_.failure();
+  const transport::Connection& to = slots_.to().state() == State::failed ? slots_.to() : to_;
+  const bool failed = to.state() == State::failed;
+  const bool ready = to_.state() == State::ready && slots_.to().state() == State::ready;
+  if (hasEnded_ ? hasLost() : (failed || (left && !ready)) && hasUnsent()) {
+    if (failed && !hasEnded_ && !left) return to.failure();
     return Status::error(eccl::Code::remote, "%s has left the communicator or died, and is to receive",
                          meeting.describe(peer_).c_str());
   }
@@ -68,7 +102,8 @@ Status RelayLink::check(bool left, const Meeting& meeting) const {
 }
 
 Status RelayLink::failure() const {
-  for (const transport::Connection* each : {&to_, &from_})
+  const std::initializer_list<const transport::Connection*> all = {&to_, &from_, &slots_.to(), &slots_.from()};
+  for (const transport::Connection* each : all)
     if (each->state() == State::failed) return each->failure();
   return {};
 }
@@ -76,27 +111,27 @@ Status RelayLink::failure() const {
 /// It was not released, and never will be: who ends has told of all that he has released.
 bool RelayLink::hasLost() const {
   return hasUnsent() || std::ranges::any_of(senders_, [](const Sender& sender) {
-           const Strip& strip = sender.ring->strips[sender.strip];
+           const RelayStrip& strip = sender.ring->strips[sender.strip];
            return strip.released != strip.next;
          });
 }
 
 /// A kernel here has sent something that is still here.
 bool RelayLink::hasUnsent() const {
-  const auto waits = [](const Strip& strip) {
+  const auto waits = [](const RelayStrip& strip) {
     const uint32_t slot = strip.next % lanes::kSlots;
     uint32_t signature = 0, length = 0;
     return loadAcquire(&strip.receiver->headers[slot].sequence) == strip.next + 1 ||
            lanes::loadLine(strip.receiver->lines[slot], lanes::flagOf(strip.next), &signature, &length);
   };
-  return outgoing_.strip != nullptr || std::ranges::any_of(rings_, [&](const auto& ring) {
+  return outgoing_.strip != nullptr || slots_.hasUnsent() || std::ranges::any_of(rings_, [&](const auto& ring) {
            return sends(ring.first) && std::ranges::any_of(ring.second.strips, waits);
          });
 }
 
 bool RelayLink::ended() const {
   if (lost_) return true;
-  if (to_.state() == State::failed) return !hasUnsent();
+  if (to_.state() == State::failed || slots_.to().state() == State::failed) return !hasUnsent();
   return (told_ || to_.state() != State::ready) && !hasUnsent();
 }
 
@@ -131,32 +166,33 @@ Status RelayLink::receive(bool* moved) {
 }
 
 /// Of a message of the connection: a record, or the next data.
-Result<std::byte*> RelayLink::placeFor(uint32_t length, Record& record) const {
+Result<std::byte*> RelayLink::placeFor(uint32_t length, Record& record) {
   if (incoming_.strip == nullptr) {
     if (length != sizeof record) return wrong("no record");
     return reinterpret_cast<std::byte*>(&record);
   }
   if (length == 0 || length > incoming_.record.length - incoming_.done)
     return wrong("other data than it has said");
-  return incoming_.at + incoming_.done;
+  return incoming_.bytes.data() + incoming_.done;
 }
 
 Status RelayLink::hear(const Record& record) {
   if (record.what == Record::ended) return hasEnded_ = true, Status();
-  const bool comes = record.what == Record::slot || record.what == Record::lines;
-  if (!comes && record.what != Record::released && record.what != Record::ready) return wrong("no record");
+  if (record.what < Record::slot || record.what > Record::ended) return wrong("no record");
+  const bool comes = record.what <= Record::lines;
   const RingId id{comes ? peer_ : own_, comes ? own_ : peer_, record.channel, record.tag};
-  if (record.what == Record::ready) {
+  if (record.what == Record::ready || record.what == Record::grants) {
     Ring& ring = rings_[id];
-    if (record.strip <= ring.ready || record.strip > Rings::kMostStrips || rings_.size() > kMostRings)
+    uint32_t& strips = record.what == Record::ready ? ring.ready : ring.grants;
+    if (record.strip <= strips || record.strip > Rings::kMostStrips || rings_.size() > kMostRings)
       return wrong("a ring that cannot be");
-    ring.ready = record.strip;
+    strips = record.strip;
     return {};
   }
   const auto found = rings_.find(id);
   if (found == rings_.end() || record.strip >= found->second.strips.size())
     return wrong("something of a ring that is not there");
-  Strip& strip = found->second.strips[record.strip];
+  RelayStrip& strip = found->second.strips[record.strip];
   if (record.what == Record::released) {
     if (record.number <= strip.released || record.number > strip.next)
       return wrong("that it has released what it was not sent");
@@ -164,50 +200,41 @@ Status RelayLink::hear(const Record& record) {
     storeRelease(&strip.sender->released, record.number);
     return {};
   }
-  const uint32_t most = record.what == Record::lines ? lanes::kLineBytes : lanes::kSlotBytes;
-  if (record.length > most || record.number != strip.next ||
-      strip.next - releasedOf(*strip.sender) >= lanes::kSlots)
+  const bool lines = record.what == Record::lines, asks = record.what == Record::asks;
+  const uint32_t least = lines ? 0 : asks ? lanes::kDirectBytes : lanes::kLineBytes + 1;
+  if (record.length < least || record.length > (lines ? lanes::kLineBytes : lanes::kSlotBytes) ||
+      record.number != strip.next || strip.next - releasedOf(*strip.sender) >= lanes::kSlots ||
+      (asks && record.strip >= found->second.grants))
     return wrong("a message that is out of turn");
-  Data& data = incoming_;
-  data.strip = &strip;
-  data.record = record;
-  data.done = 0;
-  data.at = strip.receiver->slots[strip.next % lanes::kSlots];
-  if (record.what == Record::lines) {
-    data.unpacked.assign(linesFor(record.length) * size_t{8}, std::byte{});
-    data.at = data.unpacked.data();
+  ++strip.next;
+  if (lines) {
+    incoming_ = {&strip, record, 0, {}};
+    incoming_.bytes.resize(linesFor(record.length) * size_t{8});
+  } else {
+    slots_.expect({&strip, record.number, record.signature, record.length, asks, asks});
   }
   return {};
 }
 
-/// What has come, to a kernel here.
+/// What has come in lines, to a kernel here.
 void RelayLink::deliver() {
   const Data& data = incoming_;
-  Strip& strip = *std::exchange(incoming_.strip, nullptr);
-  const uint64_t message = strip.next++;
-  const uint32_t slot = message % lanes::kSlots;
-  if (data.record.what == Record::slot) {
-    lanes::Header& header = strip.receiver->headers[slot];
-    header.signature = data.record.signature;
-    header.length = data.record.length;
-    header.reference = 0;
-    storeRelease(&header.sequence, message + 1);
-    return;
-  }
-  lanes::Line* const lines = strip.receiver->lines[slot];
-  const uint32_t flag = lanes::flagOf(message);
+  RelayStrip& strip = *std::exchange(incoming_.strip, nullptr);
+  lanes::Line* const lines = strip.receiver->lines[data.record.number % lanes::kSlots];
+  const uint32_t flag = lanes::flagOf(data.record.number);
   for (uint32_t i = 0; i < linesFor(data.record.length); ++i) {
     uint32_t halves[2];
-    std::memcpy(halves, data.unpacked.data() + i * size_t{8}, sizeof halves);
+    std::memcpy(halves, data.bytes.data() + i * size_t{8}, sizeof halves);
     lanes::storeLine(lines + 1 + i, halves[0], halves[1], flag);
   }
   lanes::storeLine(lines, data.record.signature, data.record.length, flag);
 }
 
-bool RelayLink::send(bool ending) {
+Result<bool> RelayLink::send(bool ending) {
   bool moved = false;
+  if (slots_.hasUnsent()) { ECCL_ASSIGN(moved, slots_.sendAll()); }
   if (outgoing_.strip != nullptr) {
-    moved |= sendData();
+    moved |= sendLines();
     if (outgoing_.strip != nullptr) return moved;
   }
   for (auto& [id, ring] : rings_)
@@ -216,13 +243,15 @@ bool RelayLink::send(bool ending) {
     const auto& [id, ring, number] = senders_[turn_ % senders_.size()];
     if (to_.sendEnd.reserve() == nullptr) return moved;
     ++turn_;
-    if (number >= ring->ready || !find(ring->strips[number])) continue;
+    if (number >= ring->ready || !find(ring->strips[number], number < ring->grants)) continue;
     outgoing_.record.strip = number;
     put(id, outgoing_.record);
     moved = true;
-    sendData();
+    if (outgoing_.strip != nullptr) sendLines();
     if (outgoing_.strip != nullptr) return moved;
   }
+  ECCL_ASSIGN(const bool its, slots_.sendAll());
+  moved |= its;
   // Behind all that was released: what was not never will be.
   if (ending && !told_ && hasToldAll())
     moved |= told_ = put({own_, peer_, 0, 0}, {Record::ended, 0, 0, 0, 0, 0, 0});
@@ -232,22 +261,27 @@ bool RelayLink::send(bool ending) {
 /// Of what kernels here have released.
 bool RelayLink::hasToldAll() const {
   return std::ranges::all_of(rings_, [&](const auto& ring) {
-    return sends(ring.first) || std::ranges::all_of(ring.second.strips, [](const Strip& strip) {
+    return sends(ring.first) || std::ranges::all_of(ring.second.strips, [](const RelayStrip& strip) {
              return strip.released == releasedOf(*strip.sender);
            });
   });
 }
 
+/// The sender of a ring: so many strips are here, or grant messages. `told`: how many it knows of.
+bool RelayLink::tell(const RingId& id, Record::What what, size_t strips, uint32_t& told) {
+  if (strips <= told || !put(id, {what, 0, 0, static_cast<uint32_t>(strips), 0, 0, 0})) return false;
+  told = static_cast<uint32_t>(strips);
+  return true;
+}
+
 /// The sender of a ring: that it is here, and what kernels have released.
 bool RelayLink::tellOf(const RingId& id, Ring& ring) {
-  bool moved = false;
-  if (const auto strips = static_cast<uint32_t>(ring.strips.size()); strips > ring.ready) {
-    if (!put(id, {Record::ready, 0, 0, strips, 0, 0, 0})) return false;
-    ring.ready = strips;
-    moved = true;
-  }
+  bool moved = tell(id, Record::ready, ring.strips.size(), ring.ready);
+  uint32_t grants = ring.grants;
+  while (grants < ring.ready && ring.strips[grants].direct) ++grants;
+  moved |= tell(id, Record::grants, grants, ring.grants);
   for (uint32_t s = 0; s < ring.strips.size(); ++s) {
-    Strip& strip = ring.strips[s];
+    RelayStrip& strip = ring.strips[s];
     const uint64_t released = releasedOf(*strip.sender);
     if (released == strip.released) continue;
     if (!put(id, {Record::released, 0, 0, s, 0, 0, released})) break;
@@ -257,65 +291,52 @@ bool RelayLink::tellOf(const RingId& id, Ring& ring) {
   return moved;
 }
 
-/// A message that a kernel here has sent: all of it is there.
-bool RelayLink::find(Strip& strip) {
+/// A message that a kernel here has sent: all of it is there. Its record, and its data if that is in lines, are
+/// to be sent next. `granted`: the receiver grants long ones.
+bool RelayLink::find(RelayStrip& strip, bool granted) {
   const uint64_t message = strip.next;
   const uint32_t slot = message % lanes::kSlots;
   Data& data = outgoing_;
   lanes::Header& header = strip.receiver->headers[slot];
   if (loadAcquire(&header.sequence) == message + 1) {
-    data.record = {Record::slot, 0, 0, 0, header.signature, header.length, message};
-    data.at = strip.receiver->slots[slot];
+    if (slots_.to().state() != State::ready) return false;
+    const bool asks = granted && header.length >= lanes::kDirectBytes;
+    data.record = {asks ? Record::asks : Record::slot, 0, 0, 0, header.signature, header.length, message};
+    slots_.send({&strip, message, header.signature, header.length, asks, header.reference == lanes::kPlaced});
   } else {
     lanes::Line* const lines = strip.receiver->lines[slot];
     const uint32_t flag = lanes::flagOf(message);
     uint32_t signature = 0, length = 0;
     if (!lanes::loadLine(lines, flag, &signature, &length)) return false;
     const uint32_t count = linesFor(length);
-    data.unpacked.resize(count * size_t{8});
+    data.bytes.resize(count * size_t{8});
     for (uint32_t i = 0; i < count; ++i) {
       uint32_t halves[2];
       if (!lanes::loadLine(lines + 1 + i, flag, &halves[0], &halves[1])) return false;
-      std::memcpy(data.unpacked.data() + i * size_t{8}, halves, sizeof halves);
+      std::memcpy(data.bytes.data() + i * size_t{8}, halves, sizeof halves);
     }
     data.record = {Record::lines, 0, 0, 0, signature, length, message};
-    data.at = data.unpacked.data();
+    data.done = 0;
+    data.strip = &strip;
   }
   // As a kernel does that has read it.
   if (lanes::cleansAfter(message))
     for (lanes::Line& line : strip.receiver->lines[slot]) lanes::storeLine(&line, 0, 0, 0);
-  data.done = 0;
-  data.strip = &strip;
   ++strip.next;
   return true;
 }
 
-bool RelayLink::sendData() {
+/// As far as that goes. True: something moved.
+bool RelayLink::sendLines() {
   Data& data = outgoing_;
-  SendEnd& end = to_.sendEnd;
-  const bool stays = data.record.what == Record::slot;  // until the other relay has taken it
-  // Devices know memory that is used again.
-  const std::span<std::byte> memory = data.strip->memory;
-  if (stays && data.done == 0 && ++uses_[memory.data()] <= 2) sendsFrom_(memory);
-  bool moved = false;
+  const uint32_t before = data.done;
   while (data.done < data.record.length) {
-    const uint32_t length = std::min(data.record.length - data.done, end.shape.slotBytes);
-    std::byte* const from = data.at + data.done;
-    uint64_t offset = 0;
-    if (stays && end.reaches(from, length, &offset)) {
-      Slot* const slot = end.reserve(length);
-      if (slot == nullptr) break;
-      slot->offset = offset;
-      slot->sent.done = 0;
-      end.publish(length, kSlotGet | kSlotLast, kSignature);
-    } else if (!put(from, length)) {
-      break;
-    }
+    const uint32_t length = std::min(data.record.length - data.done, to_.sendEnd.shape.slotBytes);
+    if (!put(data.bytes.data() + data.done, length)) return data.done > before;
     data.done += length;
-    moved = true;
   }
-  if (data.done == data.record.length) data.strip = nullptr;
-  return moved;
+  data.strip = nullptr;
+  return true;
 }
 
 bool RelayLink::put(const RingId& id, Record record) {

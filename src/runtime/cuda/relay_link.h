@@ -2,28 +2,38 @@
 #pragma once
 
 #include <deque>
-#include <functional>
 #include <map>
-#include <span>
+#include <utility>
 #include <vector>
 
-#include "runtime/cuda/lanes/block.h"
+#include "runtime/cuda/relay_slots.h"
 #include "runtime/cuda/rings.h"
-#include "runtime/executor/executor.h"
-#include "transport/core/connection.h"
 
 namespace eccl::runtime::cuda {
 
 /// One side of a relay between two ranks. Owner: the Relay of rank `own`. Threads: the driver's.
 class RelayLink {
  public:
-  /// Two connections that nobody else uses, each from one of the ranks to the other. They outlive this.
-  /// `sendsFrom`: ExecutorContext's.
+  /// Two connections that nobody else uses, each from one of the ranks to the other, and two for slots. They
+  /// outlive this. `uses`: ExecutorContext's.
   RelayLink(int own, int peer, transport::Connection& to, transport::Connection& from,
-            std::function<void(std::span<std::byte>)> sendsFrom);
+            transport::Connection& slotsTo, transport::Connection& slotsFrom,
+            decltype(ExecutorContext::usesMemory) uses);
 
-  /// A strip more of a ring between the two. Its memory, as the host reaches it, lies in `memory`.
-  void add(const RingId& id, lanes::AtReceiver* receiver, lanes::AtSender* sender, std::span<std::byte> memory);
+  /// A strip more of a ring between the two. What is not given of it stays as it is.
+  void add(const RingId& id, const RelayStrip& strip);
+  /// A strip that had better have slots apart, at another place than those that it has, which go back.
+  struct Wish {
+    RingId id;
+    size_t strip;
+    SlotsPlace place;
+    std::shared_ptr<SlotsApart> had;
+  };
+  /// Those since this was last asked.
+  std::vector<Wish> takeWishes() { return std::exchange(wishes_, {}); }
+  /// The answer to one. `apart`: null if there are none.
+  void setApart(const RingId& id, size_t strip, SlotsPlace place, std::shared_ptr<SlotsApart> apart,
+                std::byte* slots, uint64_t slotsAt);
   /// Goes on with what has come and what is to be sent. True: something moved. `ending`: kernels here send and
   /// receive no more, and the other rank is told. `left`: it has left. Error, once, and then nothing more is
   /// done: the other rank cannot be reached, or is to receive and has left, or (remote) has sent what cannot
@@ -35,48 +45,44 @@ class RelayLink {
   Status failure() const;
 
  private:
-  struct Strip {
-    lanes::AtReceiver* receiver;
-    lanes::AtSender* sender;
-    std::span<std::byte> memory;
-    uint64_t next = lanes::kFirstMessage;      // number of the next message to be sent, or to come
-    uint64_t released = lanes::kFirstMessage;  // as the receiver has said, or as it was told
-  };
   struct Ring {
-    std::deque<Strip> strips;
-    uint32_t ready = 0;  // strips that the receiver has, as it has said, or as it was told
+    std::deque<RelayStrip> strips;
+    // As the receiver has said, or as it was told: so many strips are there, and so many grant long messages.
+    uint32_t ready = 0, grants = 0;
   };
-  /// A message of the connection. What a message of a strip holds follows in messages of its own.
+  /// A message of the connection. What a message of a strip holds follows: of lines, in messages behind it; of
+  /// slots, over the connection for these. slot: it comes without a grant; asks: it waits for one.
   struct Record {
-    enum What : uint32_t { slot = 1, lines, released, ready, ended };
+    enum What : uint32_t { slot = 1, asks, lines, released, ready, grants, ended };
     uint32_t what;
     int16_t channel, tag;  // of the ring
-    uint32_t strip;        // ready: so many
+    uint32_t strip;        // ready, grants: so many
     uint32_t signature, length;
     uint64_t number;  // of the message; released: before it all are
   };
-  /// The data of a strip's message, on its way.
+  /// The data of a message in lines, on its way.
   struct Data {
-    Strip* strip = nullptr;  // null: there is none
+    RelayStrip* strip = nullptr;  // null: there is none
     Record record{};
-    std::byte* at = nullptr;
-    uint32_t done = 0;                // bytes
-    std::vector<std::byte> unpacked;  // of lines
+    uint32_t done = 0;  // bytes
+    std::vector<std::byte> bytes;
   };
 
   bool sends(const RingId& id) const { return std::get<0>(id) == own_; }
   Status check(bool left, const Meeting& meeting) const;
   Status receive(bool* moved);
-  Result<std::byte*> placeFor(uint32_t length, Record& record) const;
+  Result<std::byte*> placeFor(uint32_t length, Record& record);
   Status hear(const Record& record);
   void deliver();
-  bool send(bool ending);
+  void prepare();
+  Result<bool> send(bool ending);
   bool tellOf(const RingId& id, Ring& ring);
+  bool tell(const RingId& id, Record::What what, size_t strips, uint32_t& told);
   bool hasToldAll() const;
   bool hasUnsent() const;
   bool hasLost() const;
-  bool find(Strip& strip);
-  bool sendData();
+  bool find(RelayStrip& strip, bool granted);
+  bool sendLines();
   bool put(const void* bytes, uint32_t length);
   bool put(const RingId& id, Record record);
   Status wrong(const char* what) const;
@@ -84,18 +90,19 @@ class RelayLink {
   const int own_, peer_;
   transport::Connection& to_;
   transport::Connection& from_;
-  const std::function<void(std::span<std::byte>)> sendsFrom_;
+  RelaySlots slots_;
   std::map<RingId, Ring> rings_;
   struct Sender {
     RingId id;
     Ring* ring;
     uint32_t strip;
   };
+  std::vector<std::pair<RingId, size_t>> unprepared_;  // strips
+  std::vector<Wish> wishes_;
   std::vector<Sender> senders_;  // all strips of rings that kernels here send by
   size_t turn_ = 0;              // whose turn it is
   Data outgoing_, incoming_;
-  std::map<std::byte*, uint64_t> uses_;  // of memory, for long messages
-  bool owes_ = false;                    // releases of the connection, which may be held back
+  bool owes_ = false;  // releases of the connection, which may be held back
   bool told_ = false, hasEnded_ = false;
   bool lost_ = false;  // an error was told
 };

@@ -66,17 +66,16 @@ Status Engine::openExecutors(const std::optional<ExecutorKind>& device) {
       if (bell->engine != nullptr) act(*bell->engine);
     };
   };
-  ECCL_TRY(executors_.open({reaching([](Engine& engine) { engine.reactor_.ring(); }),
-                            reaching([](Engine& engine) { engine.role_.announce([] {}); }),
-                            [this](const transport::ConnectionId& id) { return connector_->get(id); },
-                            [this](int rank) { return connector_->hasLeft(rank); },
-                            [this](std::span<std::byte> memory) {
-                              connector_->transports().useMemory({memory.data(), memory.size()},
-                                                                 transport::MemoryFor::sending,
-                                                                 transport::MemoryKind::kept, &relaysFrom_);
-                            },
-                            nullptr},
-                           device));
+  ECCL_TRY(executors_.open(
+      {reaching([](Engine& engine) { engine.reactor_.ring(); }),
+       reaching([](Engine& engine) { engine.role_.announce([] {}); }),
+       [this](const transport::ConnectionId& id) { return connector_->get(id); },
+       [this](int rank) { return connector_->hasLeft(rank); },
+       [this](const transport::MemoryRange& memory, transport::MemoryFor what, int dmabuf) {
+         connector_->transports().useMemory(memory, what, transport::MemoryKind::lasting, dmabuf, &relaysUse_);
+       },
+       nullptr},
+      device));
   if (device) role_.servePromptly();
   return {};
 }

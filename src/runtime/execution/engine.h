@@ -326,9 +326,9 @@ class Engine : DriverRole::Bells {
   bool poisoned_ = false;
   bool draining_ = false;  // no Run will come
   bool toldOfReceivers_ = false;
-  std::vector<std::unique_ptr<transport::MemoryUse>> relaysFrom_;  // while there are connections
-  bool armed_ = false;                                             // peers have been asked to ring
-  TimePoint serveDeadline_ = TimePoint::max();                     // the service thread's
+  std::vector<std::unique_ptr<transport::MemoryUse>> relaysUse_;  // while there are connections
+  bool armed_ = false;                                            // peers have been asked to ring
+  TimePoint serveDeadline_ = TimePoint::max();                    // the service thread's
 };
 
 }  // namespace eccl::runtime

@@ -122,7 +122,7 @@ void Engine::useMemory(Run& run) {
   });
   for (auto it = all.begin(); it != all.end(); ++it) {
     if (std::none_of(all.begin(), it, [&](const Used& other) { return other.covers(*it); }))
-      connector_->transports().useMemory(it->memory, it->what, it->kind, &run.uses);
+      connector_->transports().useMemory(it->memory, it->what, it->kind, -1, &run.uses);
   }
 }
 

@@ -26,6 +26,7 @@
 #include "kernels/reduce.h"
 #include "program/interpreter.h"
 #include "transport/core/connection.h"
+#include "transport/core/memory_use.h"
 #include "transport/net/fd.h"
 
 namespace eccl::runtime {
@@ -99,6 +100,7 @@ struct Meeting {
   /// Ranks of other processes may read and write the caller's buffers, where executors can have it so.
   bool showsMemory = true;
   Relays relays = Relays::none;  ///< the same on all ranks
+  bool dmabufs = true;           ///< RDMA devices may read and write the devices' memory
   /// Why the communicator has failed.
   std::function<Status()> failure;
   /// A rank, for people.
@@ -255,9 +257,10 @@ struct ExecutorContext {
   std::function<transport::Connection*(const transport::ConnectionId&)> connection;
   /// That rank has left in order. By the driver.
   std::function<bool(int rank)> hasLeft;
-  /// Messages are sent from this memory, which stays as it is as long as the process; again and again, if it is
-  /// called for them. By the driver.
-  std::function<void(std::span<std::byte>)> sendsFrom;
+  /// Messages of those connections are sent from this memory, or received into it, until they end. Where a
+  /// connection that is ready can have it so, they are not copied there. `dmabuf`: Transport::useMemory()'s. By
+  /// the driver.
+  std::function<void(const transport::MemoryRange& memory, transport::MemoryFor what, int dmabuf)> usesMemory;
   /// The host's, for one that has lanes run there. Outlives the executor.
   std::shared_ptr<Executor> host;
 };

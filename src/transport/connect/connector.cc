@@ -361,7 +361,7 @@ std::vector<Untaken> Connector::untaken() const {
   std::map<std::tuple<int, bool, bool>, uint64_t> messages;
   for (auto& [id, link] : implementation_->links) {
     const Connection& connection = link->connection;
-    if (!connection.sends() || connection.path() == nullptr || id.tag == kRelayTag) continue;
+    if (!connection.sends() || connection.path() == nullptr || isRelays(id.tag)) continue;
     bool final = false;
     const uint64_t left = connection.sendEnd.untaken(&final);
     if (left > 0) messages[{connection.peer(), isPointToPoint(id.tag), isInGraphs(id.tag)}] += left;

@@ -45,10 +45,10 @@ void RankTransports::deregisterMemory(const MemoryRange& memory) {
   }
 }
 
-void RankTransports::useMemory(const MemoryRange& memory, MemoryFor what, MemoryKind kind,
+void RankTransports::useMemory(const MemoryRange& memory, MemoryFor what, MemoryKind kind, int dmabuf,
                                std::vector<std::unique_ptr<MemoryUse>>* uses) {
   for (Transport* each : using_) {
-    for (auto& use : each->useMemory(memory, what, kind)) uses->push_back(std::move(use));
+    for (auto& use : each->useMemory(memory, what, kind, dmabuf)) uses->push_back(std::move(use));
   }
 }
 

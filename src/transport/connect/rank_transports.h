@@ -46,7 +46,7 @@ class RankTransports {
   void deregisterMemory(const MemoryRange& memory);
   /// As Transport::useMemory(), of all that have been made.
   bool usesMemory() const { return !using_.empty(); }
-  void useMemory(const MemoryRange& memory, MemoryFor what, MemoryKind kind,
+  void useMemory(const MemoryRange& memory, MemoryFor what, MemoryKind kind, int dmabuf,
                  std::vector<std::unique_ptr<MemoryUse>>* uses);
   void closeAfterFork();
 

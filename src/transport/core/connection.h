@@ -41,8 +41,11 @@ struct ConnectionId {
 
 /// The tag of connections that carry Send and Recv; algorithms use small numbers from 0.
 inline constexpr int16_t kPointToPointTag = 0x7fff;
-/// The tag of those that an executor has for itself, which no call has. It tells itself what is lost there.
-inline constexpr int16_t kRelayTag = 0x7ffe;
+/// The tags of those that an executor has for itself, which no call has. It tells itself what is lost there.
+inline constexpr int16_t kRelayTag = 0x7ffe, kRelayedSlotsTag = 0x7ffd;
+constexpr bool isRelays(int16_t tag) {
+  return tag == kRelayTag || tag == kRelayedSlotsTag;
+}
 /// The tag of those that calls in graphs have, in place of the ones with `tag`: when a graph runs is known to
 /// the device alone, so its calls have no place among the others.
 constexpr int16_t tagInGraphs(int16_t tag) {
@@ -91,6 +94,11 @@ class Path {
   /// Sender: at most `messages`, two or more, are to be on their way at once from now on; UINT32_MAX: as many
   /// as there are slots. A path whose credits may come late goes on using all.
   virtual void limitAhead(uint32_t /*messages*/) {}
+  /// Messages of some length can come straight to memory that the receiver offers in time, by a device. It
+  /// tells the sender of such an offer by a grant.
+  virtual bool grants() const { return false; }
+  /// Sender, where that is so: the grant for this message, not sent yet, has not come.
+  virtual bool awaitsGrant(uint64_t /*message*/) const { return false; }
   /// Sender: nothing more will be sent. Have the receiver tell its releases, though it may hold them back.
   virtual void askForReleases() {}
   /// Takes a further socket between the same two ranks, over another rail or another way through the network,

@@ -29,6 +29,7 @@
 #include "base/settings.h"
 #include "base/system.h"
 #include "transport/core/connection.h"
+#include "transport/core/memory_use.h"
 #include "transport/core/reactor.h"
 #include "transport/net/endpoint.h"
 #include "transport/net/stream.h"
@@ -155,35 +156,6 @@ class Acceptance {
   virtual Result<std::unique_ptr<Path>> open(ReceiveEnd& end, Opening opening) = 0;
 };
 
-/// Memory of the user, by address.
-struct MemoryRange {
-  std::byte* base = nullptr;
-  size_t bytes = 0;
-  /// Whether all of these bytes are of it. Any numbers may be asked for.
-  bool contains(const std::byte* memory, uint64_t length) const {
-    const auto begin = reinterpret_cast<uintptr_t>(base), address = reinterpret_cast<uintptr_t>(memory);
-    return begin <= address && length <= bytes && address - begin <= bytes - length;
-  }
-  auto operator<=>(const MemoryRange&) const = default;
-};
-
-/// Whose memory it is. plain: the program's, who may unmap it when no call uses it. kept: it stays mapped where
-/// it is as long as the process.
-enum class MemoryKind : uint8_t { plain, kept };
-/// What a call does with memory: messages are only sent from there, or received into it as well.
-enum class MemoryFor : uint8_t { sending, receiving };
-/// Whether memory that is there for `what` is good for `use`.
-constexpr bool serves(MemoryFor what, MemoryFor use) {
-  return what == MemoryFor::receiving || use == MemoryFor::sending;
-}
-
-/// Memory that a call under way uses, as a transport sees it. Owner: the call, until no message is read from
-/// there or written to it any more. Threads: the driver's.
-class MemoryUse {
- public:
-  virtual ~MemoryUse() = default;
-};
-
 /// One rank's part of a transport: what its connections share (a device, a completion queue, a cache).
 /// Owner: the Connector, which makes it when a connection first needs it and destroys it after all its paths.
 class Transport {
@@ -211,9 +183,10 @@ class Transport {
   virtual void deregisterMemory(const MemoryRange& /*memory*/) {}
   /// A call is about to use this memory, whether it is registered or not. The transport may see to it that its
   /// devices reach the memory while the call keeps what is returned, all of which ends before the transport.
-  /// Empty: it does nothing.
+  /// Empty: it does nothing. `dmabuf`: of lasting memory, a descriptor of all of it by which devices get at
+  /// it, for the time of this call; -1: they get at it as at the processor's, if they can.
   virtual std::vector<std::unique_ptr<MemoryUse>> useMemory(const MemoryRange& /*memory*/, MemoryFor /*what*/,
-                                                            MemoryKind /*kind*/) {
+                                                            MemoryKind /*kind*/, int /*dmabuf*/) {
     return {};
   }
   /// Whether useMemory() may be of use.

@@ -32,6 +32,9 @@ class FaultPath final : public Path {
 
   const char* name() const override { return path_ != nullptr ? path_->name() : "cut"; }
   void kick() override;
+  // Its messages have the same numbers.
+  bool grants() const override { return path_ != nullptr && path_->grants(); }
+  bool awaitsGrant(uint64_t message) const override { return path_ != nullptr && path_->awaitsGrant(message); }
   bool polls() const override { return path_ != nullptr && path_->polls(); }
   void poll() override;
   void flush() override;

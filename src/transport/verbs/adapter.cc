@@ -31,6 +31,24 @@ Result<MemoryHandle> registerUsers(ibv_pd* domain, const MemoryRange& memory, in
   return handle;
 }
 
+Result<MemoryHandle> registerDevices(ibv_pd* domain, const MemoryRange& memory, int access, int dmabuf) {
+  const auto make = [&](int its) {
+    return MemoryHandle(
+        ibv_reg_dmabuf_mr(domain, 0, memory.bytes, reinterpret_cast<uintptr_t>(memory.base), dmabuf, its));
+  };
+  MemoryHandle handle = make(access | IBV_ACCESS_RELAXED_ORDERING);
+  if (handle == nullptr) handle = make(access);
+  const int error = errno;
+  if (handle == nullptr) handle.reset(ibv_reg_mr(domain, memory.base, memory.bytes, access));
+  if (handle == nullptr)
+    return Status::fromErrno(
+        error,
+        "%s cannot register %zu bytes of another device's memory by dma-buf, nor as peer "
+        "memory: that takes a driver and a kernel that can (ECCL_DMABUF_ENABLE=0 does without)",
+        ibv_get_device_name(domain->context->device), memory.bytes);
+  return handle;
+}
+
 Adapter::Adapter(ContextHandle context, std::vector<Port> ports, Reactor& reactor, const std::string& owner)
     : context_(std::move(context)),
       ports_(std::move(ports)),

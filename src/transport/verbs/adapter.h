@@ -39,6 +39,11 @@ Result<MemoryHandle> registerWith(ibv_pd* domain, void* memory, size_t bytes, in
 Result<MemoryHandle> registerUsers(ibv_pd* domain, const MemoryRange& memory, int access,
                                    const std::function<bool()>& giveBack);
 
+/// Memory of another device, such as a GPU, by a descriptor of all of it (a dma-buf); where that cannot be, as
+/// peer memory, which takes a module of that device's driver (nvidia-peermem). Requests name it by its
+/// addresses. Error (system): names size, device and what to do. Not logged.
+Result<MemoryHandle> registerDevices(ibv_pd* domain, const MemoryRange& memory, int access, int dmabuf);
+
 /// Context, protection domain and completions of one device. Owner: the VerbsTransport. Threads: the driver's.
 class Adapter {
  public:

@@ -28,7 +28,7 @@ MemoryCache::~MemoryCache() {
 }
 
 std::shared_ptr<const MemoryCache::Region> MemoryCache::find(const MemoryRange& memory, MemoryFor what,
-                                                             MemoryKind kind) {
+                                                             MemoryKind kind, int dmabuf) {
   if (limit_ == 0 || (kind == MemoryKind::plain && !ready())) return nullptr;
   dropChanged();
   if (const auto* region = regions_.find(memory.base, memory.bytes, [what](const auto& each) {
@@ -42,7 +42,8 @@ std::shared_ptr<const MemoryCache::Region> MemoryCache::find(const MemoryRange& 
   }
   if (uses_.size() >= kMostKnown) uses_.clear();
   Uses& uses = uses_[{memory.base, what}];
-  return ++uses.seen < uses.needed ? nullptr : add(memory, what, kind);
+  if (kind == MemoryKind::lasting) uses.needed = 1;
+  return ++uses.seen < uses.needed ? nullptr : add(memory, what, kind, dmabuf);
 }
 
 // What has changed and does not show yet is not to be used.
@@ -115,6 +116,9 @@ Result<MemoryHandle> MemoryCache::registerPages(Region& region) {
     if (Result<std::unique_ptr<MemoryWatch::Mark>> mark = watch_->watch(memory); mark.ok())
       region.mark = mark.take();
   }
+  if (region.kind == MemoryKind::lasting)
+    return region.dmabuf < 0 ? registerWith(domain_, memory.base, memory.bytes, access)
+                             : registerDevices(domain_, memory, access, region.dmabuf);
   if (region.mark != nullptr || region.kind == MemoryKind::kept) {
     Result<MemoryHandle> locked = registerUsers(domain_, memory, access, [this] { return giveBack(); });
     if (locked.ok()) return locked;
@@ -126,27 +130,36 @@ Result<MemoryHandle> MemoryCache::registerPages(Region& region) {
 }
 
 std::shared_ptr<MemoryCache::Region> MemoryCache::add(const MemoryRange& memory, MemoryFor what,
-                                                      MemoryKind kind) {
+                                                      MemoryKind kind, int dmabuf) {
   auto region = std::make_shared<Region>();
   region->asked = memory;
   region->what = what;
   region->kind = kind;
+  region->dmabuf = dmabuf;
   region->pages = MemoryWatch::pagesOf(memory);
   const uint64_t bytes = region->pages.bytes;
   const auto refused = [&](uint32_t needed) {
     uses_[{memory.base, what}] = {0, needed};
     return nullptr;
   };
-  if (bytes > limit_ || !makeRoom(bytes)) return refused(2);
+  if (bytes > limit_ || !makeRoom(bytes)) {
+    if (kind == MemoryKind::lasting && !std::exchange(saidFull_, true))
+      ECCL_INFO(
+          "%s: memory of its own is not registered, as ECCL_IB_CACHE_BYTES=%llu allows no more: messages "
+          "there are copied",
+          owner_.c_str(), static_cast<unsigned long long>(limit_));
+    return refused(2);
+  }
   Result<MemoryHandle> handle = registerPages(*region);
   if (!handle.ok()) {
-    const bool tried = region->mark != nullptr || region->onDemand || kind == MemoryKind::kept;
+    const bool tried = region->mark != nullptr || region->onDemand || kind != MemoryKind::plain;
     if (tried && !std::exchange(saidRefused_, true))
       ECCL_INFO("%s: %s. What the user has not registered there goes by copies", owner_.c_str(),
                 handle.status().message().c_str());
     return refused(kMostNeeded);
   }
   region->handle = handle.take();
+  region->dmabuf = -1;
   giveUp([&](const Region& other) {
     return memory.contains(other.asked.base, other.asked.bytes) && serves(what, other.what);
   });

@@ -28,8 +28,10 @@ class MemoryCache {
     MemoryRange asked, pages;  // what the device gets at; what is locked and watched
     MemoryFor what;            // sending: peers cannot write to it
     MemoryKind kind;
-    std::unique_ptr<MemoryWatch::Mark> mark;  // null: it is kept, or it cannot be watched and is not locked
-    bool onDemand = false;                    // not locked: its pages are looked up
+    std::unique_ptr<MemoryWatch::Mark>
+        mark;               // null: it is not plain, or it cannot be watched and is not locked
+    int dmabuf = -1;        // while it is registered
+    bool onDemand = false;  // not locked: its pages are looked up
     MemoryHandle handle;
     uint64_t usedAt = 0;
   };
@@ -39,9 +41,10 @@ class MemoryCache {
   /// Says what it was good for, if it was (INFO).
   ~MemoryCache();
   /// A region that holds all of this memory, which has to stay as it is while it is used. Null: there is none,
-  /// and it goes by copies. Why there will be none for any memory is said once (INFO).
+  /// and it goes by copies. Why there will be none for any memory is said once (INFO). Lasting memory is
+  /// registered at once. `dmabuf`: Transport::useMemory()'s.
   std::shared_ptr<const Region> find(const MemoryRange& memory, MemoryFor what,
-                                     MemoryKind kind = MemoryKind::plain);
+                                     MemoryKind kind = MemoryKind::plain, int dmabuf = -1);
   /// Gives up what is locked and nobody refers to: others need memory to be locked. False: there is nothing.
   bool giveBack();
   /// In a forked child.
@@ -56,7 +59,7 @@ class MemoryCache {
   void prepare();
   void dropChanged();
   bool makeRoom(uint64_t bytes);
-  std::shared_ptr<Region> add(const MemoryRange& memory, MemoryFor what, MemoryKind kind);
+  std::shared_ptr<Region> add(const MemoryRange& memory, MemoryFor what, MemoryKind kind, int dmabuf);
   Result<MemoryHandle> registerPages(Region& region);
   template <class Which>
   size_t giveUp(const Which& which);
@@ -72,7 +75,7 @@ class MemoryCache {
   uint64_t bytes_ = 0, clock_ = 0;
   // Bytes; and regions, for ~MemoryCache().
   uint64_t most_ = 0, made_ = 0, writable_ = 0, unlocked_ = 0, found_ = 0, changed_ = 0;
-  bool saidRefused_ = false;
+  bool saidRefused_ = false, saidFull_ = false;
   std::map<std::pair<const std::byte*, MemoryFor>, Uses> uses_;  // by where a buffer begins
 };
 

@@ -46,10 +46,11 @@ void Registrations::remove(const MemoryRange& memory) {
   count();
 }
 
-std::unique_ptr<MemoryUse> Registrations::use(const MemoryRange& memory, MemoryFor what, MemoryKind kind) {
+std::unique_ptr<MemoryUse> Registrations::use(const MemoryRange& memory, MemoryFor what, MemoryKind kind,
+                                              int dmabuf) {
   std::lock_guard lock(mutex_);
   if (registered(memory.base, memory.bytes) != nullptr) return nullptr;
-  std::shared_ptr<const MemoryCache::Region> region = cache_.find(memory, what, kind);
+  std::shared_ptr<const MemoryCache::Region> region = cache_.find(memory, what, kind, dmabuf);
   if (region == nullptr) return nullptr;
   used_.push_front({memory, std::move(region)});
   count();

@@ -30,8 +30,8 @@ class Registrations final {
   void remove(const MemoryRange& memory);
   /// A call uses this memory, as long as it keeps what is returned. Null: it goes by copies, or is registered
   /// anyway.
-  std::unique_ptr<MemoryUse> use(const MemoryRange& memory, MemoryFor what,
-                                 MemoryKind kind = MemoryKind::plain);
+  std::unique_ptr<MemoryUse> use(const MemoryRange& memory, MemoryFor what, MemoryKind kind = MemoryKind::plain,
+                                 int dmabuf = -1);
   /// Others need memory to be locked; see MemoryCache.
   bool giveBack();
   /// What messages can be sent from without a copy, or received into.

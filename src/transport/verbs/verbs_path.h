@@ -47,6 +47,7 @@ class VerbsPath : public Path {
   const char* name() const override { return "verbs"; }
   bool polls() const override { return true; }
   bool pollsMemory() const override { return true; }
+  bool grants() const override { return true; }
   void poll() override { adapter_.completions().poll(); }
   void beforeSleep() override { adapter_.completions().arm(); }
   LinkReport link() const override;

@@ -76,7 +76,7 @@ void VerbsSender::sendMessage(QueuePair& by) {
     by.send(&header, sizeof header, data, key, length, message_ + 1);
     return;
   }
-  const Grant& grant = grants_[message_ & (grants_.size() - 1)];
+  const Grant& grant = grantFor(message_);
   if (grant.sequence == message_ + 1 && grant.length == length) {
     header.way = Way::granted;
     by.write(data, key, length, grant.address, grant.key);

@@ -24,6 +24,7 @@ class VerbsSender final : public VerbsPath {
     if (live() && (message_ != end_.next || asks_)) sendMessages();
   }
   void limitAhead(uint32_t messages) override { end_.most = std::min(messages, end_.shape.slots); }
+  bool awaitsGrant(uint64_t message) const override { return grantFor(message).sequence != message + 1; }
   void askForReleases() override;
   bool drained() const override { return end_.control->released == end_.next; }
   void endReceiving() override {}
@@ -45,6 +46,7 @@ class VerbsSender final : public VerbsPath {
     uint64_t until;      // the device has done with its messages before this one
     uint64_t reference;  // one past the last that was sent from the user's memory
   };
+  const Grant& grantFor(uint64_t message) const { return grants_[message & (grants_.size() - 1)]; }
   void noteReferences();
   size_t queueFor(const Slot& slot) const;
   void sendMessages();

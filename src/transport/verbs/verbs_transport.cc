@@ -70,14 +70,15 @@ class VerbsTransport final : public Transport {
   void deregisterMemory(const MemoryRange& memory) override {
     for (const auto& each : registrations_) each->remove(memory);
   }
-  std::vector<std::unique_ptr<MemoryUse>> useMemory(const MemoryRange& memory, MemoryFor what,
-                                                    MemoryKind kind) override {
+  std::vector<std::unique_ptr<MemoryUse>> useMemory(const MemoryRange& memory, MemoryFor what, MemoryKind kind,
+                                                    int dmabuf) override {
     std::vector<std::unique_ptr<MemoryUse>> uses;
     // What one message holds is copied as soon as the peer has said that it has read it.
     if (memory.bytes <= context_.ring.slotBytes) return uses;
     for (size_t i = 0; i < adapters_.size(); ++i) {
       if (!adapters_[i]->isUsed()) continue;
-      if (auto use = registrations_[i]->use(memory, what, kind); use != nullptr) uses.push_back(std::move(use));
+      if (auto use = registrations_[i]->use(memory, what, kind, dmabuf); use != nullptr)
+        uses.push_back(std::move(use));
     }
     return uses;
   }

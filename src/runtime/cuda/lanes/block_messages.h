@@ -112,7 +112,7 @@ class BlockMessages : protected BlockView<Block> {
   }
   /// Where memory is that the other end has told of; null: it has shown nothing there.
   ECCL_DEVICE static std::byte* whereIs(const End& end, uint64_t said, uint64_t length) {
-    if (end.near) return reinterpret_cast<std::byte*>(said);
+    if (end.near || end.relayed) return reinterpret_cast<std::byte*>(said);
     const uint64_t number = (said >> Shown::kOffsetBits) - 1;  // of 0: no block has it
     const uint64_t offset = said & ((uint64_t{1} << Shown::kOffsetBits) - 1);
     if (end.shown == nullptr || number >= Shown::kMost) return nullptr;
@@ -129,6 +129,8 @@ class BlockMessages : protected BlockView<Block> {
                                End& end, uint64_t length, uint32_t o) {
     if (end.next - end.releasedSeen >= kSlots) {
       end.releasedSeen = acquire(&end.sender->released, end.near);
+      if (end.relayed && end.slots == nullptr)
+        end.slots = reinterpret_cast<std::byte*>(acquire(&end.sender->slotsAt, false));
       if (end.next - end.releasedSeen >= kSlots) return false;
     }
     const uint32_t slot = end.next % kSlots;
@@ -138,6 +140,9 @@ class BlockMessages : protected BlockView<Block> {
     if (move.relay || length <= kLineBytes) {
       found = inLines(operand, end.receiver->lines[slot],
                       end.next);  // of one passed on the length is not known yet
+    } else if (end.relayed) {
+      if (end.slots != nullptr && length >= kDirectBytes)
+        found.way = Way::place, found.at = end.slots + slot * uint64_t{kSlotBytes};
     } else if (mayTell(end, move, length)) {
       const Place& place = end.sender->places[end.next % (2 * kSlots)];
       const BlockOperand& from = *operandsOf(i, move);

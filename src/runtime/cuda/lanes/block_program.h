@@ -35,7 +35,7 @@ inline constexpr uint32_t kLines = 1 + kLineBytes / 8;
 struct alignas(32) Header {
   uint64_t sequence;  // the message's number + 1
   uint32_t signature, length;
-  uint64_t reference;  // where the data is instead of the slot; 0: there. See Shown
+  uint64_t reference;  // where the data is instead of the slot; 0: there. See Shown, and AtSender::slotsAt
 };
 /// Where the receiver wants message number `sequence` - 1 to be written, if it is what is expected.
 struct alignas(32) Place {
@@ -80,6 +80,7 @@ struct AtReceiver {
 };
 struct alignas(128) AtSender {
   uint64_t released;  // messages that the receiver needs no more
+  uint64_t slotsAt;   // of a relayed ring: where long ones go instead of AtReceiver::slots; 0: nowhere yet
   Place places[2 * kSlots];
 };
 
@@ -91,10 +92,14 @@ struct End {
   uint64_t next;           // number of the coming message
   uint64_t releasedSeen;   // sender: so many were, at least
   uint64_t lastReference;  // sender: messages before this one may refer to memory of the caller
-  uint64_t considered;     // receiver: messages before this one have been considered for a place
-  const Shown* shown;      // null: no memory is reached from both sides, or all, if they are near
-  int32_t connection;      // of the Program, in a kernel
-  bool near;               // both ends are of one process and on one GPU: its own order is enough
+  union {
+    uint64_t considered;  // receiver: messages before this one have been considered for a place
+    std::byte* slots;     // sender, of a relayed ring: AtSender::slotsAt, which stays; null: it is not known
+  };
+  const Shown* shown;  // null: no memory is reached from both sides, or all, if they are near
+  int32_t connection;  // of the Program, in a kernel
+  bool near;           // both ends are of one process and on one GPU: its own order is enough
+  bool relayed;        // the other end is the host's (relay.h), which says where data is by address
 };
 /// So many ends the lanes have that one block serves.
 inline constexpr uint32_t kMaxEnds = 128;
@@ -102,7 +107,7 @@ inline constexpr uint32_t kMaxEnds = 128;
 inline constexpr uint32_t kMaxServed = 16;
 /// Message lengths from which memory is referred to or written directly, where both ends reach it.
 inline constexpr uint32_t kDirectBytes = 16 << 10;
-/// In Header::reference: the data is where the receiver's place said.
+/// In Header::reference: the data is where the receiver's place said, or in a slot at AtSender::slotsAt.
 inline constexpr uint64_t kPlaced = 1;
 
 /// A source or destination of a move.

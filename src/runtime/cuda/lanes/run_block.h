@@ -72,7 +72,7 @@ class LaneBlock : BlockCarry<E, Block> {
         End& end = s_.ends[ends + e];
         end = from.strips[number];
         end.connection = from.connection;
-        end.considered = end.next;
+        if (from.receives) end.considered = end.next;
       }
       ends += lane.ends;
     }
