@@ -45,6 +45,7 @@ std::string RankLocation::text() const {
   text += format(", %g cores", cores);
   if (!accelerator.empty()) text += ", accelerator " + accelerator;
   if (rdma) text += ", RDMA";
+  if (ucx) text += ", UCX";
   for (const NetworkPort& port : ports) {
     text += ", port " + port.name;
     text += port.gigabytes > 0 ? format(" (%g GB/s", port.gigabytes) : " (speed not known";
@@ -65,6 +66,7 @@ Placement::Placement(std::span<const RankLocation> locations, std::span<const in
     const auto like = static_cast<size_t>(first);
     const bool alone = location.memory.empty();
     rdma.push_back(location.rdma);
+    ucx.push_back(location.ucx);
     if (first >= 0) {
       machine.push_back(machine[like]);
       host.push_back(host[like]);
@@ -126,6 +128,7 @@ Placement Placement::of(std::span<const int> some) const {
     location.memory = std::to_string(memory[at]);
     location.numaNode = numaNode[at];
     location.rdma = rdma[at];
+    location.ucx = ucx[at];
     if (accelerator[at] >= 0) location.accelerator = std::to_string(accelerator[at]);
     location.cores = cores[static_cast<size_t>(machine[at])];
     for (int number : portsOf[at]) {

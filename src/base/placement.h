@@ -28,6 +28,7 @@ struct RankLocation {
   std::string memory;   ///< ranks with the same look at the same memory; empty: the rank shares it with none
   int numaNode = -1;    ///< of the host, where the rank's cores or its accelerator are; -1: not known
   bool rdma = false;    ///< it exchanges messages with other hosts by RDMA, where these do, too
+  bool ucx = false;     ///< likewise, by UCX
   std::string accelerator;         ///< of the host, that the rank works with; empty: none
   double cores = 1;                ///< of the machine, that its ranks may run on: their work at once
   std::vector<NetworkPort> ports;  ///< of the host; the one that is used first; at least one
@@ -51,7 +52,7 @@ struct Placement {
 
   std::vector<int> machine, host, memory;  ///< by rank
   std::vector<int> numaNode, accelerator;  ///< by rank; -1: not known, none
-  std::vector<bool> rdma;                  ///< by rank
+  std::vector<bool> rdma, ucx;             ///< by rank
   std::vector<int> port;                   ///< by rank: index into `ports` of the one that is used first
   std::vector<std::vector<int>> portsOf;   ///< by rank: indices of all that it may use
   std::vector<Port> ports;

@@ -60,7 +60,7 @@ constexpr Row kRows[] = {
      1024,
      Rule::powerOfTwo},
     {{"SLOT_BYTES", nullptr, true, "0..67108864, a multiple of 64",
-      "Most bytes of data per message; 0: 262144 among ranks that share memory and have a core each, else "
+      "Most bytes of data per message; 0: 262144 if ranks share memory and have a core each, 1048576 by UCX, else "
       "131072."},
      &Settings::slotBytes,
      0,

@@ -31,6 +31,8 @@ void PrintTo(const Reach& reach, std::ostream* out) {
   *out << reach.name;
 }
 
+constexpr size_t kLong = 1 << 20;  // elements of 4 bytes
+
 class RelayOverRdma : public test::OverRdma, public ::testing::WithParamInterface<Reach> {
  protected:
   void SetUp() override {
@@ -44,6 +46,22 @@ class RelayOverRdma : public test::OverRdma, public ::testing::WithParamInterfac
     Cuda::get().control->dmabufs = 1;
     Cuda::get().control->rdmaOrdering = cu::kOrderedForOwner;
     ECCL_EMULATED(verbsEmulationReset)();
+  }
+  /// Bytes that come from a GPU's memory, and that go to one.
+  using Way = std::pair<uint64_t, uint64_t>;
+  /// Of a long message of one rank to another. The first ones pass through the hosts, until each rank has found
+  /// out that they need not: it is sent again until it goes as expected.
+  Way wayOf(Ranks& ranks, int from, int to, const Way& expected) {
+    Way way;
+    for (int i = 0; i < 50; ++i) {
+      const VerbsEmulationCounters before = counters();
+      send(ranks, kLong, 1, from, to);
+      const VerbsEmulationCounters after = counters();
+      way = {after.deviceBytesSent - before.deviceBytesSent,
+             after.deviceBytesWritten - before.deviceBytesWritten};
+      if (i > 5 && way == expected) break;
+    }
+    return way;
   }
   /// A message of one rank to another, `times`.
   static void send(Ranks& ranks, size_t elements, int times, int from = 0, int to = 1) {
@@ -64,8 +82,6 @@ class RelayOverRdma : public test::OverRdma, public ::testing::WithParamInterfac
   }
 };
 
-constexpr size_t kLong = 1 << 20;  // elements of 4 bytes
-
 TEST_P(RelayOverRdma, MessagesGoByTheShortestWay) {
   const Reach& reach = GetParam();
   Cuda::get().control->dmabufs = reach.dmabufs;
@@ -77,19 +93,9 @@ TEST_P(RelayOverRdma, MessagesGoByTheShortestWay) {
   Ranks host(2, "host"), device(2, "relayed");
   if (reach.setting != nullptr) unsetenv(reach.setting);
   test::compareSome(host, device);
-  // The first ones pass through the hosts, until each has found out that they need not.
   const uint64_t bytes = kLong * sizeof(int);
-  const std::pair shortest(reach.fromGpu ? bytes : 0, reach.toGpu ? bytes : 0);
-  std::pair<uint64_t, uint64_t> went;
-  for (int i = 0; i < 50; ++i) {
-    const VerbsEmulationCounters before = counters();
-    send(device, kLong, 1);
-    const VerbsEmulationCounters after = counters();
-    went = {after.deviceBytesSent - before.deviceBytesSent,
-            after.deviceBytesWritten - before.deviceBytesWritten};
-    if (i > 5 && went == shortest) break;
-  }
-  EXPECT_EQ(went, shortest) << "bytes from a GPU, and to one";
+  const Way shortest(reach.fromGpu ? bytes : 0, reach.toGpu ? bytes : 0);
+  EXPECT_EQ(wayOf(device, 0, 1, shortest), shortest) << "bytes from a GPU, and to one";
   EXPECT_EQ(counters().largestRegionWritten >= uint64_t{4} << 20, reach.granted);
   test::compareSome(host, device);
 }
@@ -127,13 +133,15 @@ INSTANTIATE_TEST_SUITE_P(
                             .granted = false}),
     [](const auto& info) { return std::string(info.param.name); });
 
-// Of three ranks two pairs find each other after the first has, and no call of the GPUs' is lost meanwhile.
+// Pairs of three ranks come to slots apart one after the other.
 TEST_F(RelayOverRdma, RanksFindEachOtherOneByOne) {
   for (const int ordering : {cu::kOrderedForOwner, 0}) {
     Cuda::get().control->rdmaOrdering = ordering;
     Ranks ranks(3, "relayed");
+    const uint64_t bytes = kLong * sizeof(int), written = ordering != 0 ? bytes : 0;
     for (const auto& [from, to] : {std::pair(0, 1), std::pair(2, 1), std::pair(0, 1), std::pair(1, 0)}) {
-      for (int i = 0; i < 3; ++i) send(ranks, kLong, 2, from, to);
+      SCOPED_TRACE(from);
+      EXPECT_EQ(wayOf(ranks, from, to, {bytes, written}), Way(bytes, written));
     }
     ranks.each([&](int rank) {
       const DeviceStream stream;
@@ -153,10 +161,11 @@ TEST_F(RelayOverRdma, RanksFindEachOtherOneByOne) {
 TEST_F(RelayOverRdma, EachCallIntoTheDriverMayFail) {
   auto& control = *Cuda::get().control;
   int number = 0, made = 0;
+  int64_t blocks = 0;  // made by the last call
   for (bool injected = true; injected && !HasFailure(); ++number) {
     Ranks ranks(2, "relayed");
     send(ranks, kLong, 1);
-    std::this_thread::sleep_for(std::chrono::milliseconds(2));  // drivers look at the connections
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));  // drivers have looked at the connections
     injected = false;
     ranks.each([&](int rank) {
       const DeviceStream stream;
@@ -168,8 +177,10 @@ TEST_F(RelayOverRdma, EachCallIntoTheDriverMayFail) {
                              asStream(stream.native()));
       };
       if (rank == 0) {
+        blocks = control.mappedBlocks;
         control.failAt = control.calls + number;
         result = call();
+        blocks = control.mappedBlocks - blocks;
         injected = control.calls > control.failAt;
         control.failAt = cuda_emulation::Control::kNever;
       }
@@ -184,6 +195,7 @@ TEST_F(RelayOverRdma, EachCallIntoTheDriverMayFail) {
     });
   }
   EXPECT_GT(made, 2) << "no failure was got over";
+  EXPECT_GT(blocks, 0) << "the call makes no slots in the GPU";
 }
 
 // Neither memory of the GPU nor what devices know of it.

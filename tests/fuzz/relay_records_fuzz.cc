@@ -22,15 +22,22 @@ struct NoPath final : transport::Path {
   const char* name() const override { return "none"; }
   void kick() override {}
   bool grants() const override { return true; }
+  bool awaitsGrant(uint64_t) const override { return awaits; }
+  bool awaits = false;
   bool drained() const override { return true; }
   void endReceiving() override {}
   void poison() override {}
   void closeAfterFork() override {}
 };
 
+struct MemoryOfDevices final : Reachable {
+  bool holds(uint64_t, uint64_t) const override { return all; }
+  bool all = true;
+};
+
 /// A ring of a connection, whose ends are both here.
 struct Wire {
-  explicit Wire(const RingShape& shape)
+  Wire(const RingShape& shape, const Reachable* reachable)
       : bytes((shape.bytes() + kCacheLine - 1) / kCacheLine * kCacheLine),
         memory(static_cast<std::byte*>(std::aligned_alloc(kCacheLine, bytes))) {
     std::memset(memory, 0, bytes);
@@ -40,6 +47,7 @@ struct Wire {
     for (RingEnd* end : {static_cast<RingEnd*>(&sender), static_cast<RingEnd*>(&receiver)}) {
       end->directFrom = 0;
       end->mine = kOwnAddressSpace;
+      end->mine.reachable = reachable;
     }
   }
   ~Wire() { std::free(memory); }
@@ -61,18 +69,23 @@ struct Rings2 {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   std::string_view bytes(reinterpret_cast<const char*>(data), size);
-  Wire out(kShape), in(kShape), slotsOut(kSlotsShape), slotsIn(kSlotsShape);
+  MemoryOfDevices memory;
+  Wire out(kShape, nullptr), in(kShape, nullptr), slotsOut(kSlotsShape, &memory), slotsIn(kSlotsShape, &memory);
   transport::Connection to({0, 1, 0, transport::kRelayTag}, 0), from({1, 0, 0, transport::kRelayTag}, 0),
       slotsTo({0, 1, 0, transport::kRelayedSlotsTag}, 0), slotsFrom({1, 0, 0, transport::kRelayedSlotsTag}, 0);
   to.sendEnd = out.sender;
   from.receiveEnd = in.receiver;
   slotsTo.sendEnd = slotsOut.sender;
   slotsFrom.receiveEnd = slotsIn.receiver;
-  for (transport::Connection* each : {&to, &from, &slotsTo, &slotsFrom})
-    each->becomeReady(std::make_unique<NoPath>());
+  NoPath* sending = nullptr;
+  for (transport::Connection* each : {&to, &from, &slotsFrom, &slotsTo}) {
+    auto path = std::make_unique<NoPath>();
+    sending = path.get();
+    each->becomeReady(std::move(path));
+  }
   runtime::Meeting meeting;
   meeting.describe = [](int) { return std::string("rank 1"); };
-  RelayLink link(0, 1, to, from, slotsTo, slotsFrom, [](auto&&...) {});
+  RelayLink link(0, 1, to, from, slotsTo, slotsFrom, [](auto&&...) { return true; });
   Rings2 sent, received;
   const auto add = [&](const RingId& id, Rings2& ring) {
     RelayStrip strip;
@@ -82,11 +95,16 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   };
   add({0, 1, 2, 3}, sent);
   add({1, 0, 2, 3}, received);
+  const auto grantWishes = [&] {
+    for (const RelayLink::Wish& wish : link.takeWishes()) {
+      std::byte* const slots = (std::get<0>(wish.id) == 0 ? sent : received).slots.data();
+      const bool any = wish.place != SlotsPlace::nowhere;
+      link.setApart(wish.id, wish.strip, wish.place, any ? std::make_shared<SlotsApart>() : nullptr, slots,
+                    addressOf(slots));
+    }
+  };
   if (!link.advance(false, false, meeting).ok()) std::abort();
-  for (const RelayLink::Wish& wish : link.takeWishes()) {
-    std::byte* const slots = (std::get<0>(wish.id) == 0 ? sent : received).slots.data();
-    link.setApart(wish.id, wish.strip, wish.place, std::make_shared<SlotsApart>(), slots, addressOf(slots));
-  }
+  grantWishes();
   while (!bytes.empty()) {
     const auto step = static_cast<uint8_t>(bytes[0]);
     bytes.remove_prefix(1);
@@ -104,8 +122,12 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       sent.receiver->headers[slot].length = lanes::kSlotBytes;
       sent.receiver->headers[slot].reference = sent.sender->slotsAt != 0 ? lanes::kPlaced : 0;
       storeRelease(&sent.receiver->headers[slot].sequence, ++sent.next);
+    } else if (step == 6) {
+      sending->awaits = !sending->awaits;
+    } else if (step == 7) {
+      memory.all = !memory.all;
     } else if ((step == 4 || step == 5) && !bytes.empty() && slotsIn.sender.reserve() != nullptr) {
-      const uint32_t length = uint32_t{static_cast<uint8_t>(bytes[0])} * 512;
+      const uint32_t length = std::min(uint32_t{static_cast<uint8_t>(bytes[0])} << 10, lanes::kSlotBytes);
       bytes.remove_prefix(1);
       std::memset(slotsIn.sender.place(length), 'x', length);
       slotsIn.sender.publish(length, step == 5 ? kSlotLast | kSlotPut : kSlotLast, kOfSlots);
@@ -115,8 +137,13 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       bytes.remove_prefix(message.size());
     }
     const auto moved = link.advance(step == 3, false, meeting);
-    if (!moved.ok() && moved.status().code() != eccl::Code::remote) std::abort();
+    // What a device got at, and does no more, is this side's mistake.
+    if (!moved.ok() && moved.status().code() != eccl::Code::remote && memory.all) std::abort();
     if (!moved.ok()) return 0;
+    grantWishes();
+    for (const lanes::Header& header : received.receiver->headers)
+      if (header.reference != 0 && header.reference - addressOf(received.slots.data()) >= received.slots.size())
+        std::abort();
     for (ReceiveEnd* end : {&out.receiver, &slotsOut.receiver})
       for (Received message; end->peek(message);) end->release();
   }

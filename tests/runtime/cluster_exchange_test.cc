@@ -105,6 +105,15 @@ TEST_F(MeetingTest, MachinesAlikeAreOneKind) {
   EXPECT_THAT(met.cluster()->hosts, SizeIs(3));
 }
 
+TEST_F(MeetingTest, RanksSayWhetherTheyUseUcx) {
+  Settings settings;
+  settings.transportModules = test::builtModule("ucx");
+  if (settings.transportModules.empty()) GTEST_SKIP() << "built without UCX";
+  ASSERT_TRUE(transport::chooseTransports(settings).ok());
+  for (const char* transports : {"ucx,tcp", "tcp,ucx", "shm,ucx", ""}) add("", "a", transports);
+  EXPECT_THAT(placementOf(meetAll()).ucx, ElementsAre(true, false, true, false));
+}
+
 TEST_F(MeetingTest, OneRankOfEachKindTells) {
   ECCL_NEEDS_TALES();
   const char* const kFirst = "azure_ndv4.xml";

@@ -135,6 +135,11 @@ TEST(Planner, MessagesAreLongerAmongRanksThatShareMemoryAndNoCore) {
   EXPECT_EQ(algorithms::slotBytesFor(4096, Placement::oneHost(2, 2)), 4096U);
   EXPECT_EQ(algorithms::slotBytesFor(0, Placement::oneHost(2, 1)), 128U << 10);
   EXPECT_EQ(algorithms::slotBytesFor(0, Placement::hosts(2)), 128U << 10);
+  Placement byUcx = Placement::hosts(3);
+  byUcx.ucx = {true, true, false};
+  EXPECT_EQ(algorithms::slotBytesFor(0, byUcx), 128U << 10);
+  byUcx.ucx[2] = true;
+  EXPECT_EQ(algorithms::slotBytesFor(0, byUcx), 1U << 20);
 }
 
 // Planner holds back all but two messages.

@@ -105,7 +105,10 @@ Relay::Block Relay::make(size_t bytes, bool sends, SlotsPlace& place) {
     place = sends ? SlotsPlace::nowhere : SlotsPlace::pinned;
   }
   if (place == SlotsPlace::pinned) {
-    if (Result<Block> pinned = makePinned(bytes); pinned.ok()) return pinned.take();
+    Result<Block> pinned = makePinned(bytes);
+    if (pinned.ok()) return pinned.take();
+    ECCL_INFO("messages that rank %d receives by RDMA are copied: %s", rank_,
+              pinned.status().message().c_str());
     place = SlotsPlace::nowhere;
   }
   return {};
@@ -135,7 +138,8 @@ void Relay::goOn(bool dmabufs) {
     wishes.swap(wishes_);
     anyWishes_.store(false, std::memory_order_relaxed);
   }
-  if (!dmabufs) refused_[false] = refused_[true] = true;
+  if (!dmabufs)
+    for (const bool sends : {true, false}) refuse(sends, "ECCL_DMABUF_ENABLE is 0");
   std::set<std::shared_ptr<SlotsApart>> back;
   // Devices that get at some of a block get at all. So what one rank may write is in no block of another one.
   std::map<std::tuple<int, bool, SlotsPlace>, std::vector<const RelayLink::Wish*>> blocks;
@@ -143,7 +147,7 @@ void Relay::goOn(bool dmabufs) {
     if (wish.had != nullptr && back.insert(wish.had).second) {
       if (wish.place == SlotsPlace::pinned || sends(wish.id))
         refuse(sends(wish.id), "an RDMA device does not get at its memory");
-      giveBack(*wish.had);
+      if (!wish.had->known) giveBack(*wish.had);
     }
     blocks[{peerOf(wish.id), sends(wish.id), wish.place}].push_back(&wish);
   }

@@ -36,14 +36,13 @@ RelaySlots::RelaySlots(transport::Connection& to, transport::Connection& from,
 std::optional<SlotsPlace> RelaySlots::prepare(RelayStrip& strip, bool sends) {
   RingEnd& end = sends ? static_cast<RingEnd&>(to_.sendEnd) : from_.receiveEnd;
   const transport::Path& path = *(sends ? to_ : from_).path();
+  // Messages that are passed on, and those before slots apart are there, go from the ring.
+  if (sends && known_.insert(strip.memory.base).second) uses_(strip.memory, MemoryFor::sending, -1);
   if (!std::exchange(strip.asked, true) && path.grants() && takesWhole(end)) return SlotsPlace::gpu;
-  if (strip.apart == nullptr) {
-    if (sends && known_.insert(strip.memory.base).second) uses_(strip.memory, MemoryFor::sending, -1);
-    return std::nullopt;
-  }
+  if (strip.apart == nullptr) return std::nullopt;
   SlotsApart& apart = *strip.apart;
-  if (!std::exchange(apart.known, true))
-    uses_(apart.memory, sends ? MemoryFor::sending : MemoryFor::receiving, apart.dmabuf.get());
+  if (!std::exchange(apart.told, true))
+    apart.known = uses_(apart.memory, sends ? MemoryFor::sending : MemoryFor::receiving, apart.dmabuf.get());
   apart.dmabuf.reset();
   strip.direct = end.mine.holds(end.mine.offsetOf(strip.slots), uint64_t{lanes::kSlots} * lanes::kSlotBytes);
   if (strip.direct && sends) storeRelease(&strip.sender->slotsAt, strip.slotsAt);

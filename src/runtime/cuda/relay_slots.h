@@ -28,7 +28,8 @@ namespace eccl::runtime::cuda {
 struct SlotsApart {
   transport::MemoryRange memory;  // as devices are told of it
   transport::Fd dmabuf;           // none: devices get at it as at the host's
-  bool known = false;             // they were told of it
+  bool told = false;              // they were told of it
+  bool known = false;             // one of them knows it since
 };
 
 /// Where slots are to lie, if not in their ring.

@@ -72,7 +72,9 @@ Status Engine::openExecutors(const std::optional<ExecutorKind>& device) {
        [this](const transport::ConnectionId& id) { return connector_->get(id); },
        [this](int rank) { return connector_->hasLeft(rank); },
        [this](const transport::MemoryRange& memory, transport::MemoryFor what, int dmabuf) {
+         const size_t before = relaysUse_.size();
          connector_->transports().useMemory(memory, what, transport::MemoryKind::lasting, dmabuf, &relaysUse_);
+         return relaysUse_.size() > before;
        },
        nullptr},
       device));

@@ -258,9 +258,9 @@ struct ExecutorContext {
   /// That rank has left in order. By the driver.
   std::function<bool(int rank)> hasLeft;
   /// Messages of those connections are sent from this memory, or received into it, until they end. Where a
-  /// connection that is ready can have it so, they are not copied there. `dmabuf`: Transport::useMemory()'s. By
-  /// the driver.
-  std::function<void(const transport::MemoryRange& memory, transport::MemoryFor what, int dmabuf)> usesMemory;
+  /// connection that is ready can have it so, they are not copied there. `dmabuf`: Transport::useMemory()'s.
+  /// True: a device knows the memory now, perhaps another one than the connection's. By the driver.
+  std::function<bool(const transport::MemoryRange& memory, transport::MemoryFor what, int dmabuf)> usesMemory;
   /// The host's, for one that has lanes run there. Outlives the executor.
   std::shared_ptr<Executor> host;
 };

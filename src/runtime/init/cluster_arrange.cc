@@ -183,6 +183,7 @@ void RankHosts::arrange() {
     fresh.host = hostNames_[static_cast<size_t>(kind.host)];
     fresh.memory = kind.memory;
     fresh.rdma = kind.rdma;
+    fresh.ucx = kind.ucx;
     fresh.cores = cores.at(kind.machine);
     if (certain[static_cast<size_t>(number)]) fresh.numaNode = topology::numaNodeOf(*made, cpu);
     const int place = kind.rdma ? placeOf(kind, cpu) : cpu;

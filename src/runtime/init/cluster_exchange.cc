@@ -70,7 +70,7 @@ struct Said {
   std::vector<bool> cores;
   int32_t quota = 0;
   Reach reach = Reach::nobody;
-  bool rdma = false;
+  bool rdma = false, ucx = false;
   std::string network, gpu;
 };
 
@@ -95,6 +95,7 @@ std::optional<Said> read(std::string_view bytes) {
   said.quota = reader.get<int32_t>();
   said.reach = static_cast<Reach>(reader.get<uint8_t>());
   said.rdma = reader.get<uint8_t>() != 0;
+  said.ucx = reader.get<uint8_t>() != 0;
   said.network = printable(reader.text(kMaxName));
   said.gpu = reader.text(kMaxPciAddress);
   if (!reader.finished() || said.quota < 0 || said.reach > Reach::host) return std::nullopt;
@@ -145,6 +146,7 @@ RankHosts::Introduction RankHosts::introduce(const Settings& settings, int rank,
                   .put(static_cast<int32_t>(std::min(std::ceil(topology::cpuQuota()), 1e9)))
                   .put(static_cast<uint8_t>(reachOf(settings)))
                   .put(static_cast<uint8_t>(found.ok() && usesRdma((*found)->host, settings)))
+                  .put(static_cast<uint8_t>(transport::prefersOverNetwork(settings, "ucx")))
                   .text(networkNamespace())
                   .text(gpu.substr(0, kMaxPciAddress))
                   .take();
@@ -198,8 +200,8 @@ Result<RankHosts> RankHosts::meet(const std::vector<std::string>& introductions,
     const std::string memory = said->reach == Reach::host      ? system
                                : said->reach == Reach::process ? system + '\n' + process
                                                                : "";
-    met.kinds_.push_back(
-        {host->second, machine, memory, endpoint.rails, said->cores, said->quota, said->rdma, said->gpu});
+    met.kinds_.push_back({host->second, machine, memory, endpoint.rails, said->cores, said->quota, said->rdma,
+                          said->ucx, said->gpu});
   }
   std::map<Fingerprint, Made> made;
   if (kinds.size() == 1) {

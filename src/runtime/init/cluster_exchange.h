@@ -92,6 +92,7 @@ class RankHosts {
     std::vector<bool> cores;  // that each may use
     int quota = 0;            // cores' worth of time; 0: no limit
     bool rdma = false;        // its settings allow RDMA, and its host has a port for it
+    bool ucx = false;         // its settings have UCX first
     std::string gpu;          // where its GPU is on the PCI bus; empty: it has none
   };
   struct PlaceOfRanks {

@@ -116,10 +116,8 @@ Result<MemoryHandle> MemoryCache::registerPages(Region& region) {
     if (Result<std::unique_ptr<MemoryWatch::Mark>> mark = watch_->watch(memory); mark.ok())
       region.mark = mark.take();
   }
-  if (region.kind == MemoryKind::lasting)
-    return region.dmabuf < 0 ? registerWith(domain_, memory.base, memory.bytes, access)
-                             : registerDevices(domain_, memory, access, region.dmabuf);
-  if (region.mark != nullptr || region.kind == MemoryKind::kept) {
+  if (region.dmabuf >= 0) return registerDevices(domain_, memory, access, region.dmabuf);
+  if (region.mark != nullptr || region.kind != MemoryKind::plain) {
     Result<MemoryHandle> locked = registerUsers(domain_, memory, access, [this] { return giveBack(); });
     if (locked.ok()) return locked;
     refused = locked.status();

@@ -74,7 +74,7 @@ class VerbsTransport final : public Transport {
                                                     int dmabuf) override {
     std::vector<std::unique_ptr<MemoryUse>> uses;
     // What one message holds is copied as soon as the peer has said that it has read it.
-    if (memory.bytes <= context_.ring.slotBytes) return uses;
+    if (kind != MemoryKind::lasting && memory.bytes <= context_.ring.slotBytes) return uses;
     for (size_t i = 0; i < adapters_.size(); ++i) {
       if (!adapters_[i]->isUsed()) continue;
       if (auto use = registrations_[i]->use(memory, what, kind, dmabuf); use != nullptr)

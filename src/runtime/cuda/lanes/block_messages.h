@@ -129,9 +129,9 @@ class BlockMessages : protected BlockView<Block> {
                                End& end, uint64_t length, uint32_t o) {
     if (end.next - end.releasedSeen >= kSlots) {
       end.releasedSeen = acquire(&end.sender->released, end.near);
+      if (end.next - end.releasedSeen >= kSlots) return false;
       if (end.relayed && end.slots == nullptr)
         end.slots = reinterpret_cast<std::byte*>(acquire(&end.sender->slotsAt, false));
-      if (end.next - end.releasedSeen >= kSlots) return false;
     }
     const uint32_t slot = end.next % kSlots;
     std::byte* const inSlot = end.receiver->slots[slot];

@@ -93,8 +93,8 @@ struct End {
   uint64_t releasedSeen;   // sender: so many were, at least
   uint64_t lastReference;  // sender: messages before this one may refer to memory of the caller
   union {
-    uint64_t considered;  // receiver: messages before this one have been considered for a place
     std::byte* slots;     // sender, of a relayed ring: AtSender::slotsAt, which stays; null: it is not known
+    uint64_t considered;  // receiver: messages before this one have been considered for a place
   };
   const Shown* shown;  // null: no memory is reached from both sides, or all, if they are near
   int32_t connection;  // of the Program, in a kernel
