@@ -21,6 +21,13 @@ inline constexpr uint32_t kInlineBytes = 40;
 /// longer, if they were spread (AMD EPYC, November 2026).
 inline constexpr uint32_t kSpreadFrom = 4096;
 
+/// Data of long messages begins at multiples of this where nothing else is under way, so that it lies in its
+/// page as most buffers do. A copy to a place a little further on in its page than its source waits: the
+/// processor takes what it reads for what it is about to write, by the lower bits of the addresses. AllReduce
+/// of 4 and 6 KiB took .95 and .83 of the time, half a round trip .91 and .85 (AMD EPYC, family 25 model 17,
+/// November 2026; perf/results/epyc-25-17/ways.md).
+inline constexpr uint32_t kDataPage = 4096;
+
 enum SlotFlag : uint16_t {
   kSlotLast = 1,      // the last message of a stream
   kSlotGet = 2,       // the data is at `offset` in the sender's window, or process (kInProcess)
@@ -178,7 +185,9 @@ struct RingShape {
     return (offersAt() + offers() * sizeof(PutOffer) + kCacheLine - 1) / kCacheLine * kCacheLine;
   }
   ECCL_DEVICE constexpr size_t slotStride() const { return sizeof(Slot) + shortBytes + gap; }
-  ECCL_DEVICE constexpr size_t dataAt() const { return slotsAt() + slots * slotStride(); }
+  ECCL_DEVICE constexpr size_t dataAt() const {
+    return (slotsAt() + slots * slotStride() + kDataPage - 1) / kDataPage * kDataPage;
+  }
   /// So many messages may be longer than shortBytes at once.
   ECCL_DEVICE constexpr uint32_t mostLong() const { return longOnes > 0 ? longOnes : slots; }
   /// What all long messages together may hold.

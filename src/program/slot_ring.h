@@ -138,8 +138,9 @@ struct SendEnd : RingEnd {
         uint64_t begin = idle ? turn : line;
         if (begin >= spread && (idle || begin >= shape.neededLines())) begin = 0;
         line = begin + (length + kCacheLine - 1) / kCacheLine;
+        constexpr uint64_t kPageLines = kDataPage / kCacheLine;
         if (length >= kSpreadFrom)
-          turn = line;
+          turn = (line + kPageLines - 1) / kPageLines * kPageLines;
         else if (idle)
           turn = begin;
         at.area = static_cast<uint32_t>(begin);

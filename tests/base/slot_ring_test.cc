@@ -45,16 +45,18 @@ TEST(SlotRing, SeparatesTheWordsOfTheTwoSides) {
   EXPECT_NE(written[0], written[1]);
   const RingShape shape{4, 128};
   EXPECT_EQ(shape.slotsAt() % kCacheLine, 0u);
-  EXPECT_EQ(shape.dataAt(), shape.slotsAt() + 4 * sizeof(Slot));
+  const auto behind = [](size_t offset) { return (offset + kDataPage - 1) / kDataPage * kDataPage; };
+  EXPECT_EQ(shape.dataAt(), behind(shape.slotsAt() + 4 * sizeof(Slot)));
   // Data begins within what all slots hold, and the last may go on behind it.
   EXPECT_EQ(shape.bytes(), shape.dataAt() + 4 * 128 + 128);
   EXPECT_EQ((RingShape{4, 128, 5000}).bytes(), shape.dataAt() + 8192 + 128);
   EXPECT_EQ((RingShape{4, 192}).bytes(), shape.dataAt() + 1024 + 192);
   // Short data behind each slot; room for as many long messages as there may be.
   const RingShape both{16, 4096, 0, 512, 2};
-  EXPECT_EQ(both.dataAt(), both.slotsAt() + 16 * (sizeof(Slot) + 512));
+  EXPECT_EQ(both.dataAt(), behind(both.slotsAt() + 16 * (sizeof(Slot) + 512)));
   EXPECT_EQ(both.bytes(), both.dataAt() + 2 * 4096 + 4096);
-  EXPECT_EQ((RingShape{16, 4096, 0, 512, 2, 128}).dataAt(), both.slotsAt() + 16 * (sizeof(Slot) + 512 + 128));
+  EXPECT_EQ((RingShape{16, 4096, 0, 512, 2, 128}).dataAt(),
+            behind(both.slotsAt() + 16 * (sizeof(Slot) + 512 + 128)));
 }
 
 // What lies in the area of a ring that both sides look at, through the caches.
@@ -457,6 +459,22 @@ TEST(SlotRing, LongMessagesGoRound) {
   ring.sender.spread = 0;
   pass(kLength);
   EXPECT_EQ(pass(kLength), *places.begin());
+}
+
+TEST(SlotRing, LongMessagesBeginAtAPageWhereNothingElseIsUnderWay) {
+  Ring ring({8, 1 << 16, 1 << 20});
+  ring.sender.spread = 1 << 10;
+  const auto* const data = static_cast<std::byte*>(ring.memory.get()) + ring.sender.shape.dataAt();
+  const std::byte* last = nullptr;
+  for (const uint32_t length : {6000, 4097, 100, 4096, 60'000, 6000, 12'345, 1000}) {
+    ASSERT_NE(ring.sender.reserve(length), nullptr);
+    const std::byte* const at = ring.sender.place(length);
+    EXPECT_EQ((at - data) % kDataPage, 0) << length;
+    EXPECT_NE(at, last);
+    last = length < kSpreadFrom ? nullptr : at;
+    ring.sender.publish(length, 0, 0);
+    ring.receiver.release();
+  }
 }
 
 // A sender that lies about where its data is reads or shows nothing outside the ring.
