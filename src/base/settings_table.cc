@@ -60,8 +60,8 @@ constexpr Row kRows[] = {
      1024,
      Rule::powerOfTwo},
     {{"SLOT_BYTES", nullptr, true, "0..67108864, a multiple of 64",
-      "Most bytes of data per message; 0: 262144 if ranks share memory and have a core each, 1048576 by UCX, else "
-      "131072."},
+      "Most bytes of data per message; 0: 131072; of ranks with a core each 262144 if they share memory, 1048576 by "
+      "UCX."},
      &Settings::slotBytes,
      0,
      1 << 26,

@@ -129,7 +129,7 @@ struct SendEnd : RingEnd {
   /// Where `length` bytes of data of the reserved slot go; once for each message. Long ones lie one behind the
   /// other, and from the beginning again when as much as all of them may hold lies behind, so that what is
   /// under way is not met. When nothing is under way those of less than kSpreadFrom go to the same place, and
-  /// the others round in `spread` lines.
+  /// the others round in `spread` lines, each from a page on.
   ECCL_DEVICE std::byte* place(uint32_t length) {
     Slot& at = *slot(coming());
     if (length > kInlineBytes) {

@@ -113,6 +113,12 @@ TEST(SelectionRules, PipelinesTakeShorterMessages) {
   const auto pair = candidatesFor(Collective::broadcast, size, Placement::hosts(2), model);
   ASSERT_TRUE(pair.ok()) << pair.status().message();
   for (const Candidate& candidate : *pair) EXPECT_EQ(candidate.choice.tile, 0U);
+  // Where slots hold a megabyte (slotBytesFor()), and much is to be sent, in messages as elsewhere.
+  size.slotBytes = 1 << 20;
+  size.elements = 4 << 20;
+  const auto longSlots = candidatesFor(Collective::broadcast, size, Placement::hosts(8), model);
+  ASSERT_TRUE(longSlots.ok()) << longSlots.status().message();
+  EXPECT_EQ(textOf(longSlots->front().choice), "chain 1 131072");
 }
 
 // What is chosen by estimates from 16 of 64 ranks, against simulations of all 64.

@@ -96,7 +96,8 @@ TEST_P(RelayOverRdma, MessagesGoByTheShortestWay) {
   const uint64_t bytes = kLong * sizeof(int);
   const Way shortest(reach.fromGpu ? bytes : 0, reach.toGpu ? bytes : 0);
   EXPECT_EQ(wayOf(device, 0, 1, shortest), shortest) << "bytes from a GPU, and to one";
-  EXPECT_EQ(counters().largestRegionWritten >= uint64_t{4} << 20, reach.granted);
+  constexpr uint64_t kOfRings = 9 << 17;  // that messages land in which are not granted
+  EXPECT_EQ(counters().largestRegionWritten > kOfRings, reach.granted);
   test::compareSome(host, device);
 }
 

@@ -112,6 +112,10 @@ TEST_F(MeetingTest, RanksSayWhetherTheyUseUcx) {
   ASSERT_TRUE(transport::chooseTransports(settings).ok());
   for (const char* transports : {"ucx,tcp", "tcp,ucx", "shm,ucx", ""}) add("", "a", transports);
   EXPECT_THAT(placementOf(meetAll()).ucx, ElementsAre(true, false, true, false));
+  settings.transport = "ucx,tcp";
+  EXPECT_TRUE(usesUcx(settings));
+  settings.encrypt = true;
+  EXPECT_FALSE(usesUcx(settings));
 }
 
 TEST_F(MeetingTest, OneRankOfEachKindTells) {

@@ -140,6 +140,11 @@ TEST(Planner, MessagesAreLongerAmongRanksThatShareMemoryAndNoCore) {
   EXPECT_EQ(algorithms::slotBytesFor(0, byUcx), 128U << 10);
   byUcx.ucx[2] = true;
   EXPECT_EQ(algorithms::slotBytesFor(0, byUcx), 1U << 20);
+  Placement inPairs = Placement::blocks(4, 2);
+  inPairs.ucx.assign(4, true);
+  EXPECT_EQ(algorithms::slotBytesFor(0, inPairs), 128U << 10) << "some share memory";
+  byUcx.cores.assign(3, 0.5);
+  EXPECT_EQ(algorithms::slotBytesFor(0, byUcx), 128U << 10);
 }
 
 // Planner holds back all but two messages.

@@ -13,9 +13,11 @@
 #include "algorithms/selection/selection_rules.h"
 #include "base/settings.h"
 #include "runtime/calibration/machine_model.h"
+#include "runtime/init/cluster_exchange.h"
 #include "runtime/init/local_host.h"
 #include "tools/common/command_line.h"
 #include "topology/model/locations.h"
+#include "transport/registry/registry.h"
 
 namespace eccl::sched {
 namespace {
@@ -104,8 +106,11 @@ Result<std::vector<RankLocation>> locationsFor(const Options& options, const Set
       cluster.ranks.push_back({rank / each, devices[static_cast<size_t>(rank % each) % devices.size()]});
     locations = topology::locationsOf(cluster);
   }
-  for (RankLocation& location : locations)
+  ECCL_TRY(transport::chooseTransports(settings).status());
+  for (RankLocation& location : locations) {
+    location.ucx = runtime::usesUcx(settings);
     if (options.cores > 0) location.cores = options.cores;
+  }
   return locations;
 }
 

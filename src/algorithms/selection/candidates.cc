@@ -11,6 +11,8 @@ namespace {
 
 /// Shorter messages fill a pipeline of ranks sooner, and cost a move each.
 constexpr uint64_t kTiles[] = {16384, 49152};
+/// Where slots hold so much (slotBytesFor()), others go on in messages as long as elsewhere.
+constexpr uint64_t kLongSlot = 1 << 20, kTileOfLongSlots = 128 << 10;
 /// Between hosts, channels keep links busy while a rank adds up what has come. Where a rank has many neighbours
 /// they would only add to the flows that meet at a port. Among ranks that share memory more than one are not
 /// looked at: two were no faster beyond the spread, as one driver runs all lanes.
@@ -115,6 +117,15 @@ int neighboursOf(const Algorithm& algorithm, const Placement& placement) {
   return neighboursOf(algorithm.build({algorithm.collective, placement.ranks(), 0}, placement, 0, 1));
 }
 
+uint64_t slotBytesFor(int64_t asked, const Placement& placement) {
+  if (asked > 0) return static_cast<uint64_t>(asked);
+  if (placement.oversubscribed()) return 128 << 10;
+  if (placement.sharesMemory()) return 256 << 10;
+  const bool byUcx = std::ranges::all_of(placement.ucx, [](bool its) { return its; });
+  const std::set<int> memories(placement.memory.begin(), placement.memory.end());
+  return byUcx && memories.size() == placement.memory.size() ? kLongSlot : 128 << 10;
+}
+
 uint64_t usualTile(const Algorithm& algorithm, const Placement& placement) {
   return placement.spansHosts() && neighboursOf(algorithm, placement) > kFewNeighbours ? kAheadBytes / 2 : 0;
 }
@@ -154,6 +165,8 @@ Result<std::vector<Candidate>> candidatesFor(Collective collective, const CallSi
     for (uint64_t tile : kTiles)
       if (tile < part && tile < size.slotBytes && part <= kFewSlots * size.slotBytes)
         ECCL_TRY(add({&algorithm, 1, tile}).status());
+    if (size.slotBytes >= kLongSlot && part > kTileOfLongSlots)
+      ECCL_TRY(add({&algorithm, 1, kTileOfLongSlots}).status());
   }
   std::stable_sort(candidates.begin(), candidates.end(),
                    [](const Candidate& a, const Candidate& b) { return a.microseconds < b.microseconds; });

@@ -1,7 +1,6 @@
 // The ways to carry out a call, priced by the cost model.
 #pragma once
 
-#include <algorithm>
 #include <vector>
 
 #include "algorithms/cost/cost_model.h"
@@ -40,14 +39,9 @@ uint64_t usualTile(const Algorithm& algorithm, const Placement& placement);
 /// of 256 KiB take .6 of the time, AllReduce and AllGather of 1 MiB .7 to 1.0. Messages of 512 KiB were no
 /// faster, and slower through slots, whose memory the caches then did not hold. Where ranks share cores neither
 /// was better than 128 KiB (AMD EPYC, family 25 model 1, 2026-11-25; perf/results/epyc-25-1/thresholds.md).
-/// Where all use UCX, whose rendezvous costs more: in messages of 1 MiB streams of 1 MiB take .74 of the time
-/// they take in such of 128 KiB, of 4 MiB .7 (over TCP, AMD EPYC, family 25 model 17, 2026-11-30).
-inline uint64_t slotBytesFor(int64_t asked, const Placement& placement) {
-  if (asked > 0) return static_cast<uint64_t>(asked);
-  if (placement.sharesMemory() && !placement.oversubscribed()) return 256 << 10;
-  const bool byUcx = std::ranges::all_of(placement.ucx, [](bool its) { return its; });
-  return byUcx && !placement.ucx.empty() && !placement.sharesMemory() ? 1 << 20 : 128 << 10;
-}
+/// Where all use UCX and none share memory or cores: its rendezvous costs more, and streams of 1 MiB and more take
+/// .7 of the time in messages of 1 MiB (over TCP, AMD EPYC, family 25 model 17, 2026-11-30).
+uint64_t slotBytesFor(int64_t asked, const Placement& placement);
 
 /// `size` in messages of the choice's length; broadcasts in place, as nearly all programs do them.
 CallSize sizeFor(const Choice& choice, CallSize size, const Placement& placement);

@@ -146,7 +146,7 @@ void Relay::goOn(bool dmabufs) {
   for (const RelayLink::Wish& wish : wishes) {
     if (wish.had != nullptr && back.insert(wish.had).second) {
       if (wish.place == SlotsPlace::pinned || sends(wish.id))
-        refuse(sends(wish.id), "an RDMA device does not get at its memory");
+        refuse(sends(wish.id), "its memory is not registered with an RDMA device, as that says");
       if (!wish.had->known) giveBack(*wish.had);
     }
     blocks[{peerOf(wish.id), sends(wish.id), wish.place}].push_back(&wish);

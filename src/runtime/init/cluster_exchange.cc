@@ -55,6 +55,14 @@ Reach reachOf(const Settings& settings) {
                                                  : Reach::nobody;
 }
 
+}  // namespace
+
+bool usesUcx(const Settings& settings) {
+  return transport::prefersOverNetwork(settings, "ucx") && !settings.encrypt;
+}
+
+namespace {
+
 bool usesRdma(const topology::Host& host, const Settings& settings) {
   const std::vector<int> ports = topology::portsNear(host, 0);
   // Encryption is for sockets alone.
@@ -146,7 +154,7 @@ RankHosts::Introduction RankHosts::introduce(const Settings& settings, int rank,
                   .put(static_cast<int32_t>(std::min(std::ceil(topology::cpuQuota()), 1e9)))
                   .put(static_cast<uint8_t>(reachOf(settings)))
                   .put(static_cast<uint8_t>(found.ok() && usesRdma((*found)->host, settings)))
-                  .put(static_cast<uint8_t>(transport::prefersOverNetwork(settings, "ucx")))
+                  .put(static_cast<uint8_t>(usesUcx(settings)))
                   .text(networkNamespace())
                   .text(gpu.substr(0, kMaxPciAddress))
                   .take();

@@ -19,6 +19,10 @@
 
 namespace eccl::runtime {
 
+/// Whether a rank with these settings exchanges messages with other hosts by UCX, where these do, too.
+/// Transports have been chosen.
+bool usesUcx(const Settings& settings);
+
 /// The hosts of a communicator, and which rank is on which. A value, equal on all ranks; constant, so any
 /// thread may read it.
 class RankHosts {
@@ -92,7 +96,7 @@ class RankHosts {
     std::vector<bool> cores;  // that each may use
     int quota = 0;            // cores' worth of time; 0: no limit
     bool rdma = false;        // its settings allow RDMA, and its host has a port for it
-    bool ucx = false;         // its settings have UCX first
+    bool ucx = false;         // usesUcx()
     std::string gpu;          // where its GPU is on the PCI bus; empty: it has none
   };
   struct PlaceOfRanks {

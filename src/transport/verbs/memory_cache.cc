@@ -142,18 +142,18 @@ std::shared_ptr<MemoryCache::Region> MemoryCache::add(const MemoryRange& memory,
   };
   if (bytes > limit_ || !makeRoom(bytes)) {
     if (kind == MemoryKind::lasting && !std::exchange(saidFull_, true))
-      ECCL_INFO(
-          "%s: memory of its own is not registered, as ECCL_IB_CACHE_BYTES=%llu allows no more: messages "
-          "there are copied",
-          owner_.c_str(), static_cast<unsigned long long>(limit_));
+      ECCL_INFO("%s: memory for messages of GPUs is not registered, as ECCL_IB_CACHE_BYTES=%llu allows no more",
+                owner_.c_str(), static_cast<unsigned long long>(limit_));
     return refused(2);
   }
   Result<MemoryHandle> handle = registerPages(*region);
   if (!handle.ok()) {
     const bool tried = region->mark != nullptr || region->onDemand || kind != MemoryKind::plain;
-    if (tried && !std::exchange(saidRefused_, true))
-      ECCL_INFO("%s: %s. What the user has not registered there goes by copies", owner_.c_str(),
-                handle.status().message().c_str());
+    bool& said = kind == MemoryKind::lasting ? saidLasting_ : saidRefused_;
+    if (tried && !std::exchange(said, true))
+      ECCL_INFO("%s: %s. %s", owner_.c_str(), handle.status().message().c_str(),
+                kind == MemoryKind::lasting ? "Messages of GPUs do not lie there"
+                                            : "What the user has not registered there goes by copies");
     return refused(kMostNeeded);
   }
   region->handle = handle.take();

@@ -75,7 +75,7 @@ class MemoryCache {
   uint64_t bytes_ = 0, clock_ = 0;
   // Bytes; and regions, for ~MemoryCache().
   uint64_t most_ = 0, made_ = 0, writable_ = 0, unlocked_ = 0, found_ = 0, changed_ = 0;
-  bool saidRefused_ = false, saidFull_ = false;
+  bool saidRefused_ = false, saidFull_ = false, saidLasting_ = false;
   std::map<std::pair<const std::byte*, MemoryFor>, Uses> uses_;  // by where a buffer begins
 };
 
