@@ -138,7 +138,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     }
     const auto moved = link.advance(step == 3, false, meeting);
     // What a device got at, and does no more, is this side's mistake.
-    if (!moved.ok() && moved.status().code() != eccl::Code::remote && memory.all) std::abort();
+    if (!moved.ok() && moved.status().code() != eccl::Code::remote &&
+        (memory.all || moved.status().message().find("between rank 0 and rank 1") == std::string::npos))
+      std::abort();
     if (!moved.ok()) return 0;
     grantWishes();
     for (const lanes::Header& header : received.receiver->headers)

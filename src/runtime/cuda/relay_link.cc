@@ -73,6 +73,9 @@ Result<bool> RelayLink::advance(bool ending, bool left, const Meeting& meeting) 
     return any;
   }();
   lost_ = !moved.ok();
+  if (!moved.ok() && moved.status().code() == eccl::Code::internal)
+    return Status::error(eccl::Code::internal, "%s, between rank %d and rank %d: set ECCL_CUDA_RELAY=0",
+                         moved.status().message().c_str(), own_, peer_);
   return moved;
 }
 

@@ -107,7 +107,7 @@ bool MemoryCache::giveBack() {
 }
 
 // Watched first: what changes from then on shows.
-Result<MemoryHandle> MemoryCache::registerPages(Region& region) {
+Result<MemoryHandle> MemoryCache::registerPages(Region& region, int dmabuf) {
   const MemoryRange& memory = region.asked;
   // What else lies in the pages is nobody's but the process's.
   const int access = region.what == MemoryFor::receiving ? IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE : 0;
@@ -116,7 +116,7 @@ Result<MemoryHandle> MemoryCache::registerPages(Region& region) {
     if (Result<std::unique_ptr<MemoryWatch::Mark>> mark = watch_->watch(memory); mark.ok())
       region.mark = mark.take();
   }
-  if (region.dmabuf >= 0) return registerDevices(domain_, memory, access, region.dmabuf);
+  if (dmabuf >= 0) return registerDevices(domain_, memory, access, dmabuf);
   if (region.mark != nullptr || region.kind != MemoryKind::plain) {
     Result<MemoryHandle> locked = registerUsers(domain_, memory, access, [this] { return giveBack(); });
     if (locked.ok()) return locked;
@@ -133,7 +133,6 @@ std::shared_ptr<MemoryCache::Region> MemoryCache::add(const MemoryRange& memory,
   region->asked = memory;
   region->what = what;
   region->kind = kind;
-  region->dmabuf = dmabuf;
   region->pages = MemoryWatch::pagesOf(memory);
   const uint64_t bytes = region->pages.bytes;
   const auto refused = [&](uint32_t needed) {
@@ -146,7 +145,7 @@ std::shared_ptr<MemoryCache::Region> MemoryCache::add(const MemoryRange& memory,
                 owner_.c_str(), static_cast<unsigned long long>(limit_));
     return refused(2);
   }
-  Result<MemoryHandle> handle = registerPages(*region);
+  Result<MemoryHandle> handle = registerPages(*region, dmabuf);
   if (!handle.ok()) {
     const bool tried = region->mark != nullptr || region->onDemand || kind != MemoryKind::plain;
     bool& said = kind == MemoryKind::lasting ? saidLasting_ : saidRefused_;
@@ -157,7 +156,6 @@ std::shared_ptr<MemoryCache::Region> MemoryCache::add(const MemoryRange& memory,
     return refused(kMostNeeded);
   }
   region->handle = handle.take();
-  region->dmabuf = -1;
   giveUp([&](const Region& other) {
     return memory.contains(other.asked.base, other.asked.bytes) && serves(what, other.what);
   });

@@ -30,7 +30,6 @@ class MemoryCache {
     MemoryKind kind;
     std::unique_ptr<MemoryWatch::Mark>
         mark;               // null: it is not plain, or it cannot be watched and is not locked
-    int dmabuf = -1;        // while it is registered
     bool onDemand = false;  // not locked: its pages are looked up
     MemoryHandle handle;
     uint64_t usedAt = 0;
@@ -60,7 +59,7 @@ class MemoryCache {
   void dropChanged();
   bool makeRoom(uint64_t bytes);
   std::shared_ptr<Region> add(const MemoryRange& memory, MemoryFor what, MemoryKind kind, int dmabuf);
-  Result<MemoryHandle> registerPages(Region& region);
+  Result<MemoryHandle> registerPages(Region& region, int dmabuf);
   template <class Which>
   size_t giveUp(const Which& which);
 
