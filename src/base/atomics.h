@@ -103,22 +103,6 @@ ECCL_DEVICE inline void storeFenced(T* word, T value) {
 #endif
 }
 
-/// A load ordered after every earlier store of this thread.
-template <class T>
-ECCL_DEVICE inline T loadFenced(T* word) {
-#if defined(__CUDA_ARCH__)
-  cuda::atomic_thread_fence(cuda::std::memory_order_seq_cst, cuda::thread_scope_system);
-  return cuda::atomic_ref<T, cuda::thread_scope_system>(*word).load(cuda::std::memory_order_relaxed);
-#else
-#if defined(__x86_64__)
-  return __atomic_fetch_add(word, T{0}, __ATOMIC_SEQ_CST);
-#else
-  fullFence();
-  return __atomic_load_n(word, __ATOMIC_ACQUIRE);
-#endif
-#endif
-}
-
 /// Makes a full barrier of a sequentially consistent store of this thread, to a std::atomic, just before. On
 /// x86 that is one already.
 inline void fenceAfterStore() {

@@ -68,6 +68,8 @@ ECCL_DEVICE inline void postTile(const RunView& run, const Lane& form, uint64_t 
 ECCL_DEVICE inline void post(const RunView& run, int32_t laneIndex, LaneState& lane) {
   const PlanView& plan = *run.plan;
   if (plan.ahead == nullptr || plan.ahead[laneIndex] < 0) return;
+  // Those of tiles that were joined to others (program/joined_tiles.h) are over.
+  if (lane.postedTiles < lane.tile) lane.postedTiles = lane.tile;
   const uint64_t until = lane.tile + static_cast<uint64_t>(plan.ahead[laneIndex]) + 1;
   for (; lane.postedTiles < until && lane.postedTiles < plan.tiles; ++lane.postedTiles) {
     postTile(run, plan.lanes[laneIndex], lane.postedTiles);

@@ -32,6 +32,8 @@ struct PlanView {
   /// By lane: for how many tiles after the current one memory is offered ahead; -1: nothing is posted. nullptr:
   /// nothing in any lane.
   const int8_t* ahead = nullptr;
+  /// By lane: not 0 where several tiles may be made together (program/joined_tiles.h). nullptr: nowhere.
+  const uint8_t* joins = nullptr;
   /// By connection of the Program. Of each the end that this side has counts; the other one is not used.
   SendEnd* const* senders = nullptr;
   ReceiveEnd* const* receivers = nullptr;
@@ -91,6 +93,8 @@ struct SubmittedMove {
   int32_t step = 0, repeat = 0;  // step: into PlanView::steps
   uint32_t length = 0;           // of its messages, bytes
   bool last = true;              // they are
+  uint32_t tiles = 1;            // that are made together; more only if nothing is sent
+  uint64_t bytes = 0;            // of them all
   Passed passed;                 // how they go
   uint8_t reads = 0;             // sources in memory that received messages name
   uint32_t steps = 0;            // of the lane that are over with it

@@ -253,7 +253,7 @@ struct SendEnd : RingEnd {
   /// receiver has failed and takes its offers back; there is nothing to end.
   ECCL_DEVICE bool beginWriting() {
     storeFenced(&control->writing, ++busy);
-    if (loadFenced(&control->receiverPoison) == 0) return true;
+    if (loadAcquire(&control->receiverPoison) == 0) return true;
     endWriting();  // the receiver waits for it
     return false;
   }
@@ -384,7 +384,7 @@ struct ReceiveEnd : RingEnd {
   /// anything.
   ECCL_DEVICE bool beginReading() {
     storeFenced(&control->reading, ++busy);
-    if (loadFenced(&control->senderPoison) == 0) return true;
+    if (loadAcquire(&control->senderPoison) == 0) return true;
     endReading();  // the sender waits for it
     return false;
   }

@@ -2,6 +2,7 @@
 // the tasks that it is made of.
 #pragma once
 
+#include "program/joined_tiles.h"
 #include "program/remote_reads.h"
 #include "program/resolved_move.h"
 #include "program/timed_move.h"
@@ -23,7 +24,7 @@ ECCL_DEVICE bool submitPieces(const RunView& run, int32_t laneIndex, const Step&
   for (int32_t j = 0; j < pieces; ++j) {
     Slice slice = plan.partition.slice(move.elements, move.part + j, lane.tile);
     MoveTask task;
-    task.elements = whole ? move.length / plan.elementBytes : slice.size();
+    task.elements = whole ? submitted.bytes / plan.elementBytes : slice.size();
     task.post = step.post;
     uint64_t part = static_cast<uint64_t>(move.part + j);
     for (int i = 0; i < step.destinations; ++i) {
@@ -95,6 +96,7 @@ ECCL_DEVICE bool submit(const RunView& run, int32_t laneIndex, const Step& step,
                                      SourceOf{run, step, move, lane.tile}, messages);
   };
   if constexpr (Device::kCompletesInSubmit) {
+    joinTiles(run, laneIndex, step, move, submitted);
     TimedMove timed(move.ends, move.length, run.plan->tiles);
     place();
     const uint8_t which = inProcesses(move.ends, move.received, submitted.reads);
@@ -104,7 +106,7 @@ ECCL_DEVICE bool submit(const RunView& run, int32_t laneIndex, const Step& step,
       abandon(move.ends, submitted.passed);
       return false;
     }
-    timed.complete(submitted.passed);
+    timed.complete(submitted.passed, submitted.tiles);
     return true;
   } else {
     place();

@@ -35,8 +35,9 @@ class TimedMove {
       measures |= ends.to[i] != nullptr && ends.to[i]->samples(length);
     if (measures) start_ = ticks();
   }
-  /// After the work, before commit(). Of several messages each has taken its share.
-  void complete(Passed passed) {
+  /// After the work, before commit(). Of several messages each has taken its share, and of `tiles` that were
+  /// made together each has.
+  void complete(Passed passed, uint32_t tiles = 1) {
     if ((chosen_ | passed.timed) == 0) return;
     const uint64_t end = start_ != 0 ? ticks() : 0;
     uint64_t messages = 0;
@@ -48,7 +49,7 @@ class TimedMove {
       slot.sent.done = start_ + (end - start_) / messages;
     }
     for (int i = 0; chosen_ >> i != 0; ++i)
-      if ((chosen_ >> i & 1) != 0) note(i, end);
+      if ((chosen_ >> i & 1) != 0) note(i, end, tiles);
   }
 
  private:
@@ -69,7 +70,7 @@ class TimedMove {
                         : MessageKind::plain,
                  (slot.flags & kSlotStreamed) != 0 ? DataWay::streams : DataWay::writes};
   }
-  void note(int source, uint64_t end) const {
+  void note(int source, uint64_t end, uint32_t tiles) const {
     const ReceiveEnd& from = *ends_.from[source];
     const Slot& slot = *from.slot(from.next);
     const uint64_t begun = slot.sent.begun, done = slot.sent.done;
@@ -79,7 +80,7 @@ class TimedMove {
       const bool waited = from.missed == from.next + 1 && start_ > done;
       // While a message grew both sides were at it.
       const uint64_t alone = end - std::clamp(done, start_, end);
-      cost = alone / sources_ + std::min(done - begun, kMostTicks) +
+      cost = alone / tiles / sources_ + std::min(done - begun, kMostTicks) +
              (waited ? std::min(start_ - done, kMostTicks) : 0);
     }
     const auto kind = static_cast<size_t>(ways_[source].kind);

@@ -260,6 +260,36 @@ TEST(DriverRole, TheServiceThreadLooksTheLessOftenTheMoreLooksFindThatSomebodyWa
   EXPECT_EQ(until(), microseconds(250));
 }
 
+// A program that brings work and leaves it to the service thread must not wait for long.
+TEST(DriverRole, TheServiceThreadLooksSeldomWhereWhoeverBringsNewsWaits) {
+  using std::chrono::milliseconds;
+  Stage stage({State::free, Left::nothing, false, false});
+  TimePoint next;
+  const auto longestLook = [&] {
+    for (int looks = 0; looks < 8; ++looks) EXPECT_FALSE(stage.role.takeForService(false, &next));
+    return next - stage.clock.time;
+  };
+  const auto bringAndWait = [&] {
+    std::atomic<bool> done{false};
+    stage.role.announce([] {});
+    EXPECT_TRUE(stage.role.wait(done));
+    stage.role.takeNews([] {});
+    const Duration its = longestLook();
+    stage.role.finish([&] { done = true; });
+    EXPECT_TRUE(stage.role.giveBack(Left::nothing, done));
+    return its;
+  };
+  for (int round = 0; round < 2; ++round) {
+    for (const int expected : {1, 1, 1, 4, 4}) EXPECT_EQ(bringAndWait(), milliseconds(expected));
+    stage.role.announce([] {});
+    stage.clock.time += milliseconds(1);
+    ASSERT_TRUE(stage.role.takeForService(false, &next));
+    stage.role.takeNews([] {});
+    stage.role.giveBackFromService(Left::nothing, &next);
+    EXPECT_EQ(next - stage.clock.time, std::chrono::microseconds(250));
+  }
+}
+
 // A thread that is not scheduled for long between its last look and giving back must not lose what came
 // meanwhile.
 TEST(DriverRole, NewsThatCameWhileTheServiceThreadDroveAreLookedAt) {

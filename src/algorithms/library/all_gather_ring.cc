@@ -23,6 +23,7 @@ Program allGatherRing(const CollectiveShape& shape, const Placement&, int rank, 
     b.step({own.stable()}, {copy, first});
     auto received = output().part(channel).posted();
     if (n > 2) b.step({previous}, {received.block(behind(rank, n)), next}).repeat(n - 2);
+    if (n == 2) b.lane(channel);
     b.step({previous}, {received.block(mod(rank + 1, n))});
   }
   return b.take();

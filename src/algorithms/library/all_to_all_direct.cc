@@ -22,6 +22,7 @@ Program allToAllDirect(const CollectiveShape& shape, const Placement&, int rank,
       b.step({input().part(channel).block(leaving).stable()}, {message}).repeat(n - 1);
     }
     const int own = rank * n + rank;
+    if (n > 1) b.lane(channel);
     b.step({input(own).part(channel)}, {output(own).part(channel)});  // after the sends: nobody waits for it
     if (n > 1) {
       int receives = receiveFromOthers(b, rank, n, channel);

@@ -20,6 +20,7 @@ Program reduceScatterRing(const CollectiveShape& shape, const Placement&, int ra
     Operand previous = connection(b.receiveFrom(mod(rank - 1, n), channel));
     b.step({own(1).stable()}, {next});
     if (n > 2) b.step({previous, own(2)}, {next}).repeat(n - 2);
+    if (n == 2) b.lane(channel);
     b.step({previous, own(0)}, {result}).post();
   }
   return b.take();

@@ -58,7 +58,7 @@ bool DriverRole::takeForService(bool failing, TimePoint* next) {
       !servesPromptly_ && news() && now - newsSince_ < kFresh;  // whoever brought them may wait for them soon
   const bool left = left_.load(std::memory_order_relaxed) == Left::running || failing;
   const bool waits = awaited();
-  if (waits) look_ = std::min(2 * look_, kLongestLook);
+  if (waits) look_ = std::min(2 * look_, awaitedNews_ < kOften ? kLongLook : kLongestLook);
   if (waits || (fresh && !left) || !takeIfFree()) {
     *next = lookAgain(now - newsSince_ < kAttention, now);
     return false;

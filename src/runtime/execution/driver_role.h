@@ -11,6 +11,7 @@
 // Everything else happens under the mutex, but for taking the role where it is free.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <mutex>
@@ -133,6 +134,7 @@ class DriverRole {
     std::lock_guard lock(mutex_);
     take();
     urgent_ = false;
+    awaitedNews_ = awaited() ? std::min(awaitedNews_ + 1, kOften) : 0;
     news_.store(false, std::memory_order_relaxed);
   }
 
@@ -149,8 +151,11 @@ class DriverRole {
  private:
   /// While the service thread looks by itself: once in so long, the less often the more looks find that
   /// somebody waits. A look takes a core from the one who drives for some 40 us (two processes, bound to a core
-  /// each; AMD EPYC, family 25 model 17, 2026-11-30).
-  static constexpr Duration kLook = std::chrono::microseconds(250), kLongestLook = std::chrono::milliseconds(1);
+  /// each; AMD EPYC, family 25 model 17, 2026-11-30). The last one where news were taken so many times in a row
+  /// by somebody who waits, as will be the next, most likely.
+  static constexpr Duration kLook = std::chrono::microseconds(250), kLongLook = std::chrono::milliseconds(1),
+                            kLongestLook = std::chrono::milliseconds(4);
+  static constexpr int kOften = 4;
 
   // All under the mutex.
   void enter() { waiting_.store(waiting_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed); }
@@ -191,6 +196,7 @@ class DriverRole {
   bool urgent_ = false;                    // some of the news that nobody has taken
   bool attended_ = false;                  // the service thread looks again soon, unasked
   Duration look_ = kLook;                  // until the service thread looks again
+  int awaitedNews_ = 0;                    // times in a row that somebody who waits took news; at most kOften
   TimePoint newsSince_{};                  // when news_ was last raised
 };
 

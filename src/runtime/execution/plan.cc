@@ -134,6 +134,29 @@ void findPosts(const Program& program, uint32_t offers, Plan& plan) {
   if (!any) plan.ahead.clear();
 }
 
+/// Whether tiles of a lane may be made together: it has one move in each, of one piece of memory, and sends
+/// nothing.
+bool joins(const Program& program, const Lane& lane) {
+  if (lane.steps != 1) return false;
+  const Step& step = program.steps[static_cast<size_t>(lane.firstStep)];
+  if (step.repeat != 1 || step.waitLane != kNoLane) return false;
+  const auto* operands = &program.operands[static_cast<size_t>(step.firstOperand)];
+  bool pieces = true, toMemory = step.destinations > 0;
+  for (int i = 0; i < step.sources + step.destinations; ++i)
+    pieces &= operands[i].space == Space::connection ||
+              (operands[i].space != Space::scratch && operands[i].count == 1);
+  for (int i = step.sources; i < step.sources + step.destinations; ++i)
+    toMemory &= operands[i].space != Space::connection;
+  return pieces && toMemory;
+}
+
+/// Where others wait for a lane, they wait for single tiles.
+void findJoins(const Program& program, Plan& plan) {
+  for (const Lane& lane : program.lanes) plan.joins.push_back(joins(program, lane));
+  for (const Step& step : program.steps)
+    if (step.waitLane != kNoLane) plan.joins[static_cast<size_t>(step.waitLane)] = 0;
+}
+
 }  // namespace
 
 void Plan::completeView() {
@@ -142,6 +165,7 @@ void Plan::completeView() {
   view.operands = program->operands.data();
   for (int s = 0; s < kMemorySpaces; ++s) view.extents[s] = extents[s].empty() ? nullptr : extents[s].data();
   view.ahead = ahead.empty() ? nullptr : ahead.data();
+  view.joins = joins.empty() ? nullptr : joins.data();
 }
 
 std::shared_ptr<Plan> Plan::inGraphs() {
@@ -159,6 +183,7 @@ std::shared_ptr<Plan> Plan::inGraphs() {
   std::copy(std::begin(used), std::end(used), copy->used);
   copy->relayedAt = relayedAt;
   copy->ahead = ahead;
+  copy->joins = joins;
   copy->mostAhead = mostAhead;
   copy->laneConnections = laneConnections;
   copy->algorithm = algorithm;
@@ -291,6 +316,7 @@ Result<std::shared_ptr<Plan>> Planner::make(const Call& call, std::shared_ptr<co
                               view.partition.tile * view.elementBytes * static_cast<uint64_t>(longestMessage));
   findConnections(*program, *plan);
   if (!program->streams) findPosts(*program, context_.ring.offers(), *plan);
+  if (program->streams || view.tiles > 1) findJoins(*program, *plan);
   plan->completeView();
   return plan;
 }

@@ -36,6 +36,7 @@ struct Plan {
   Bytes used[kMemorySpaces];
   std::vector<int32_t> relayedAt;                 // by step
   std::vector<int8_t> ahead;                      // by lane; see PlanView
+  std::vector<uint8_t> joins;                     // the same
   uint32_t mostAhead = UINT32_MAX;                // messages to another rank that may be on their way at once
   std::vector<std::vector<int>> laneConnections;  // by lane: indices of Program::connections
   const char* algorithm = "";
