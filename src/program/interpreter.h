@@ -154,7 +154,7 @@ void forAwaited(const RunView& run, int32_t laneIndex, Visit&& visit) {
 }  // namespace interpreter
 
 /// Long moves use up a budget faster, so that other lanes, and what waits for them, get their turn. So many
-/// bytes, as a power of two, count as one move.
+/// bytes, as a power of two, count as one move. The last move may take more than is left: up to kJoinedBytes.
 inline constexpr int kBudgetShift = 13;
 
 /// Submits up to `budget` moves of one lane, fewer if they are long, and commits those that are complete. One

@@ -3,18 +3,20 @@
 // know. For the host alone.
 #pragma once
 
+#include <algorithm>
+
 #include "program/resolving.h"
 
 namespace eccl::interpreter {
 
-/// At most so many bytes: half of the long messages that may be on their way between two ranks of a host, so
-/// that the sender goes on meanwhile. Streams of 1 and 4 MiB take .90 of the time of messages one by one, and
-/// are as fast as with messages of this size (registered memory, AMD EPYC, family 25 model 17, 2026-11-30;
+/// At most so many bytes, and half of the long messages that may be on their way, so that the sender goes on
+/// meanwhile. Streams of 1 and 4 MiB take .91 and .94 of the time of messages one by one, nearly as with
+/// messages of this size (registered memory, AMD EPYC, family 25 model 17, 2026-11-30;
 /// perf/results/epyc-25-17/ways.md).
 inline constexpr uint64_t kJoinedBytes = 1 << 20;
 
 /// Whether all that the move receives is in memory that its messages name, `at` bytes behind what those of
-/// `first` name.
+/// `first`, which may be this move, name.
 inline bool isBehind(const Resolved& first, uint64_t at, const Resolved& move) {
   for (int i = 0; i < first.ends.sources; ++i) {
     const ReceiveEnd* end = first.ends.from[i];
@@ -42,8 +44,11 @@ inline void joinTiles(const RunView& run, int32_t laneIndex, const Step& step, R
   LaneState lane = run.lanes[laneIndex];
   const uint64_t tiles = plan.streams ? plan.partition.tiles(move.elements) : plan.tiles;
   const uint64_t end = tiles < run.readyTiles ? tiles : run.readyTiles;
+  uint64_t most = UINT64_MAX;
+  for (int i = 0; i < move.ends.sources; ++i)
+    if (const ReceiveEnd* from = move.ends.from[i]) most = std::min<uint64_t>(most, from->shape.mostLong() / 2);
   int ahead = 0;
-  while (++lane.tile < end && submitted.bytes + submitted.length <= kJoinedBytes) {
+  while (++lane.tile < end && submitted.tiles < most && submitted.bytes + submitted.length <= kJoinedBytes) {
     runAhead(move.ends, 1);
     ++ahead;
     Resolved next;

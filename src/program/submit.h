@@ -106,7 +106,7 @@ ECCL_DEVICE bool submit(const RunView& run, int32_t laneIndex, const Step& step,
       abandon(move.ends, submitted.passed);
       return false;
     }
-    timed.complete(submitted.passed, submitted.tiles);
+    timed.complete(submitted.passed, submitted.tiles, submitted.bytes);
     return true;
   } else {
     place();

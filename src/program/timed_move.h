@@ -35,9 +35,10 @@ class TimedMove {
       measures |= ends.to[i] != nullptr && ends.to[i]->samples(length);
     if (measures) start_ = ticks();
   }
-  /// After the work, before commit(). Of several messages each has taken its share, and of `tiles` that were
-  /// made together each has.
-  void complete(Passed passed, uint32_t tiles = 1) {
+  void complete(Passed passed) { complete(passed, 1, length_); }
+  /// After the work, before commit(). Of several messages each has taken its share. The same of those of
+  /// `tiles` that were made together, of so many bytes in all.
+  void complete(Passed passed, uint32_t tiles, uint64_t bytes) {
     if ((chosen_ | passed.timed) == 0) return;
     const uint64_t end = start_ != 0 ? ticks() : 0;
     uint64_t messages = 0;
@@ -49,7 +50,7 @@ class TimedMove {
       slot.sent.done = start_ + (end - start_) / messages;
     }
     for (int i = 0; chosen_ >> i != 0; ++i)
-      if ((chosen_ >> i & 1) != 0) note(i, end, tiles);
+      for (uint32_t tile = 0; (chosen_ >> i & 1) != 0 && tile < tiles; ++tile) note(i, tile, end, bytes);
   }
 
  private:
@@ -70,17 +71,17 @@ class TimedMove {
                         : MessageKind::plain,
                  (slot.flags & kSlotStreamed) != 0 ? DataWay::streams : DataWay::writes};
   }
-  void note(int source, uint64_t end, uint32_t tiles) const {
+  void note(int source, uint32_t tile, uint64_t end, uint64_t bytes) const {
     const ReceiveEnd& from = *ends_.from[source];
-    const Slot& slot = *from.slot(from.next);
+    const Slot& slot = *from.slot(from.next + tile);
     const uint64_t begun = slot.sent.begun, done = slot.sent.done;
     uint64_t cost = 0;
     // The other side may say anything: not so much that a sum goes round. Processors' clocks may differ.
     if (done != 0 && end > start_) {
-      const bool waited = from.missed == from.next + 1 && start_ > done;
+      const bool waited = tile == 0 && from.missed == from.next + 1 && start_ > done;
       // While a message grew both sides were at it.
       const uint64_t alone = end - std::clamp(done, start_, end);
-      cost = alone / tiles / sources_ + std::min(done - begun, kMostTicks) +
+      cost = alone * length_ / bytes / sources_ + std::min(done - begun, kMostTicks) +
              (waited ? std::min(start_ - done, kMostTicks) : 0);
     }
     const auto kind = static_cast<size_t>(ways_[source].kind);

@@ -210,6 +210,31 @@ TEST_F(InPlace, LongCallsAreAClassOfTheirOwnAndLongerOnesGoAsTheProgramSays) {
   }
 }
 
+// Tiles that are made together (program/joined_tiles.h) count as many times as messages one by one.
+TEST_F(InPlace, OfMessagesThatAreTakenTogetherEachCounts) {
+  const auto movesUntilATrial = [&](Ring& ring, int tiles) {
+    int moves = 0;
+    MoveEnds receiving{};
+    receiving.sources = 1;
+    receiving.from[0] = &ring.receiver;
+    uint32_t& read = ring.wants(MessageKind::shown).read;
+    for (read = ~0u; (read >> sizeClassOf(kMoved) & 1) != 0; ++moves) {
+      for (int tile = 0; tile < tiles; ++tile) {
+        Slot& slot = *ring.sender.slot(ring.sender.next);
+        slot.sent.begun = slot.sent.done = ticks();
+        ring.sender.publish(kMoved, kSlotGet | kSlotChosen | kSlotLast, 1);
+      }
+      TimedMove timed(receiving, kMoved, messages);
+      timed.complete({}, static_cast<uint32_t>(tiles), static_cast<uint64_t>(tiles) * kMoved);
+      for (int tile = 0; tile < tiles; ++tile) commit(receiving, {}, kMoved, 0, 0);
+    }
+    return moves;
+  };
+  const int one = movesUntilATrial(a, 1);
+  EXPECT_GT(one, 8);
+  EXPECT_EQ(movesUntilATrial(b, 4), (one + 3) / 4);
+}
+
 TEST_F(InPlace, NobodyWaitsForAnOfferThatIsNotUsed) {
   Outgoing message;
   message.length = kMoved;

@@ -269,25 +269,38 @@ TEST(DriverRole, TheServiceThreadLooksSeldomWhereWhoeverBringsNewsWaits) {
     for (int looks = 0; looks < 8; ++looks) EXPECT_FALSE(stage.role.takeForService(false, &next));
     return next - stage.clock.time;
   };
-  const auto bringAndWait = [&] {
+  const auto bringAndWait = [&](Left left) {
     std::atomic<bool> done{false};
     stage.role.announce([] {});
     EXPECT_TRUE(stage.role.wait(done));
     stage.role.takeNews([] {});
     const Duration its = longestLook();
     stage.role.finish([&] { done = true; });
-    EXPECT_TRUE(stage.role.giveBack(Left::nothing, done));
+    EXPECT_TRUE(stage.role.giveBack(left, done));
     return its;
   };
   for (int round = 0; round < 2; ++round) {
-    for (const int expected : {1, 1, 1, 4, 4}) EXPECT_EQ(bringAndWait(), milliseconds(expected));
+    for (const int expected : {1, 1, 1, 4, 4}) EXPECT_EQ(bringAndWait(Left::nothing), milliseconds(expected));
+    // Now it looks in 4 ms, and finds news that nobody waits for.
     stage.role.announce([] {});
-    stage.clock.time += milliseconds(1);
+    EXPECT_FALSE(stage.role.takeForService(false, &next));
+    EXPECT_LE(next - stage.clock.time, milliseconds(1));
+    stage.clock.time = next;
     ASSERT_TRUE(stage.role.takeForService(false, &next));
     stage.role.takeNews([] {});
     stage.role.giveBackFromService(Left::nothing, &next);
     EXPECT_EQ(next - stage.clock.time, std::chrono::microseconds(250));
   }
+  // Some of what was brought is left to it: that is not put off for long, this time and the next.
+  for (const int expected : {1, 1, 1, 4}) EXPECT_EQ(bringAndWait(Left::nothing), milliseconds(expected));
+  const int before = stage.bells.service;
+  EXPECT_EQ(bringAndWait(Left::running), milliseconds(4));
+  EXPECT_EQ(stage.bells.service, before + 1);
+  ASSERT_TRUE(stage.role.takeForService(false, &next));
+  stage.role.giveBackFromService(Left::nothing, &next);
+  EXPECT_EQ(next - stage.clock.time, std::chrono::microseconds(250));
+  EXPECT_EQ(bringAndWait(Left::running), milliseconds(1));
+  EXPECT_EQ(stage.bells.service, before + 1);  // it looks soon
 }
 
 // A thread that is not scheduled for long between its last look and giving back must not lose what came

@@ -60,63 +60,86 @@ struct Adding {
   uint32_t* meanwhile = nullptr;
 };
 
-/// Rank 1 of two, in the lane in which it receives from rank 0.
+/// A ring, and floats that its sender refers to.
+struct Ring {
+  explicit Ring(uint64_t floats) : memory(kShape.bytes() / sizeof(Slot) + 1), theirs(floats) {
+    formatRing(memory.data(), kShape, 0);
+    attachRing(sender, memory.data(), kShape, 0, 0);
+    attachRing(receiver, memory.data(), kShape, 0, 0);
+    receiver.mine = receiver.theirs = sender.mine = sender.theirs = kOwnAddressSpace;
+    receiver.directFrom = sender.directFrom = kDirectFrom;
+    std::iota(theirs.begin(), theirs.end(), 1.f);
+  }
+  std::vector<Slot> memory;
+  std::vector<float> theirs;
+  SendEnd sender;
+  ReceiveEnd receiver;
+};
+
+/// The last rank, in the lane in which it receives from others.
 class JoinedTiles : public ::testing::Test {
  protected:
-  void receive(const Call& call, const char* algorithm = nullptr) {
-    plan_ = planFor(call, 1, 2, algorithm);
+  void receive(const Call& call, const char* algorithm = nullptr, int ranks = 2) {
+    plan_ = planFor(call, ranks - 1, ranks, algorithm);
     const Program& program = *plan_->program;
-    memory_.resize(kShape.bytes() / sizeof(Slot) + 1);
-    formatRing(memory_.data(), kShape, 0);
-    attachRing(sender_, memory_.data(), kShape, 0, 0);
-    attachRing(receiver_, memory_.data(), kShape, 0, 0);
-    receiver_.mine = receiver_.theirs = sender_.mine = sender_.theirs = kOwnAddressSpace;
-    receiver_.directFrom = sender_.directFrom = kDirectFrom;
     lane_ = static_cast<int32_t>(program.lanes.size()) - 1;
+    ASSERT_NE(plan_->joins[static_cast<size_t>(lane_)], 0);
+    count_ = call.count;
     senders_.assign(program.connections.size(), nullptr);
-    receivers_.assign(program.connections.size(), &receiver_);
+    for (const ConnectionSpec& connection : program.connections) {
+      if (!connection.sends) rings_.push_back(std::make_unique<Ring>(2 * count_));
+      receivers_.push_back(connection.sends ? nullptr : &rings_.back()->receiver);
+    }
     plan_->view.senders = senders_.data();
     plan_->view.receivers = receivers_.data();
-    theirs_.resize(2 * call.count);
-    std::iota(theirs_.begin(), theirs_.end(), 1.f);
-    in_.assign(2 * call.count, 1);
-    out_.assign(2 * call.count, 0);
+    in_.assign(static_cast<size_t>(ranks) * count_, 1);
+    out_.assign(static_cast<size_t>(ranks) * count_, 0);
     lanes_.resize(program.lanes.size());
     run_.plan = &plan_->view;
     run_.lanes = lanes_.data();
     run_.signature = kSignature;
     run_.buffers[static_cast<int>(Space::input)] = reinterpret_cast<std::byte*>(in_.data());
     run_.buffers[static_cast<int>(Space::output)] = reinterpret_cast<std::byte*>(out_.data());
-    count_ = call.count;
   }
   LaneState& lane() { return lanes_[static_cast<size_t>(lane_)]; }
+  Ring& ring(size_t source = 0) { return *rings_[source]; }
   /// The next tile's message, which names the memory of that tile, `away` floats on.
-  void refer(uint64_t away = 0, uint32_t signature = kSignature) {
-    const uint64_t at = sender_.next * kTile, elements = std::min(kTile, count_ - at);
-    sender_.slot(sender_.next)->offset = reinterpret_cast<uintptr_t>(theirs_.data() + at + away);
+  void refer(uint64_t away = 0, uint32_t signature = kSignature, size_t source = 0) {
+    SendEnd& sender = ring(source).sender;
+    const uint64_t at = sender.next * kTile, elements = std::min(kTile, count_ - at);
+    sender.slot(sender.next)->offset = reinterpret_cast<uintptr_t>(ring(source).theirs.data() + at + away);
     const bool last = !plan_->view.streams || at + elements == count_;
-    sender_.publish(static_cast<uint32_t>(elements * sizeof(float)),
-                    static_cast<uint16_t>(kSlotGet | (last ? kSlotLast : 0)), signature);
+    sender.publish(static_cast<uint32_t>(elements * sizeof(float)),
+                   static_cast<uint16_t>(kSlotGet | (last ? kSlotLast : 0)), signature);
   }
-  void referTo(uint64_t tiles) {
-    for (uint64_t i = 0; i < tiles; ++i) refer();
+  void referTo(uint64_t tiles, size_t source = 0) {
+    for (uint64_t i = 0; i < tiles; ++i) refer(0, kSignature, source);
+  }
+  /// The same tile as a message in its slot, of zeros.
+  void fill(uint64_t staleOffset, size_t source = 0) {
+    SendEnd& sender = ring(source).sender;
+    std::memset(sender.place(kShape.slotBytes), 0, kShape.slotBytes);
+    sender.slot(sender.next)->offset = staleOffset;  // as a message before it may have left it
+    sender.publish(kShape.slotBytes, plan_->view.streams ? 0 : kSlotLast, kSignature);
   }
   /// One move.
   LaneAnswer advance() { return eccl::advance(run_, lane_, 1, device_); }
-  /// What has come is what was sent, `more` added.
-  void expectCome(uint64_t elements, float more = 0) {
-    for (uint64_t i = 0; i < elements; ++i) ASSERT_EQ(out_[i], theirs_[i] + more) << i;
+  /// What has come is what was sent, or the sum of it and one.
+  void expectCome(uint64_t elements, bool sums = false) {
+    for (uint64_t i = 0; i < elements; ++i) {
+      float expected = sums ? 1 : 0;
+      for (const auto& each : rings_) expected += each->theirs[i];
+      ASSERT_EQ(out_[i], expected) << i;
+    }
     for (uint64_t i = elements; i < count_; ++i) ASSERT_EQ(out_[i], 0) << i;
   }
   using Elements = std::vector<uint64_t>;
 
   std::shared_ptr<Plan> plan_;
-  std::vector<Slot> memory_;
-  SendEnd sender_;
-  ReceiveEnd receiver_;
+  std::vector<std::unique_ptr<Ring>> rings_;
   std::vector<SendEnd*> senders_;
   std::vector<ReceiveEnd*> receivers_;
-  std::vector<float> theirs_, in_, out_;
+  std::vector<float> in_, out_;
   std::vector<LaneState> lanes_;
   RunView run_;
   Adding device_;
@@ -130,21 +153,21 @@ TEST_F(JoinedTiles, WhatIsThereIsOneMove) {
   EXPECT_EQ(advance(), LaneAnswer::progress);
   EXPECT_EQ(device_.moved, Elements{3 * kTile});
   expectCome(3 * kTile);
-  EXPECT_EQ(receiver_.next, 3);
-  EXPECT_TRUE(sender_.released(3));
+  EXPECT_EQ(ring().receiver.next, 3);
+  EXPECT_TRUE(ring().sender.released(3));
   EXPECT_EQ(lane().tile, 3);
   EXPECT_EQ(lane().moves, 3);
   EXPECT_EQ(lane().done, 3);
   // Nobody waited for the message that was not there.
-  EXPECT_EQ(receiver_.missed, 0);
+  EXPECT_EQ(ring().receiver.missed, 0);
   EXPECT_EQ(advance(), LaneAnswer::blocked);
-  EXPECT_EQ(receiver_.missed, 4);
+  EXPECT_EQ(ring().receiver.missed, 4);
   referTo(3);
   EXPECT_EQ(advance(), LaneAnswer::done);
   EXPECT_EQ(device_.moved, (Elements{3 * kTile, 2 * kTile + 100}));
   expectCome(count_);
   EXPECT_EQ(lane().done, 6);
-  EXPECT_EQ(receiver_.ahead, 0);
+  EXPECT_EQ(ring().receiver.ahead, 0);
 }
 
 TEST_F(JoinedTiles, TheSenderCanGoOnMeanwhile) {
@@ -161,16 +184,13 @@ TEST_F(JoinedTiles, OnlyWhatLiesOneBehindTheOther) {
   receive(callOf(Collective::receive, 6 * kTile));
   referTo(2);
   refer(64);
-  std::memset(sender_.place(kShape.slotBytes), 0, kShape.slotBytes);
-  // As a message before it may have left it.
-  sender_.slot(3)->offset = reinterpret_cast<uintptr_t>(theirs_.data() + 3 * kTile + 64);
-  sender_.publish(kShape.slotBytes, 0, kSignature);
+  fill(reinterpret_cast<uintptr_t>(ring().theirs.data() + 3 * kTile + 64));
   referTo(2);
   for (int i = 0; i < 4; ++i) advance();
   EXPECT_EQ(device_.moved, (Elements{2 * kTile, kTile, kTile, 2 * kTile}));
-  EXPECT_EQ(out_[2 * kTile], theirs_[2 * kTile + 64]);
+  EXPECT_EQ(out_[2 * kTile], ring().theirs[2 * kTile + 64]);
   EXPECT_EQ(out_[3 * kTile], 0);
-  EXPECT_EQ(out_[6 * kTile - 1], theirs_[6 * kTile - 1]);
+  EXPECT_EQ(out_[6 * kTile - 1], ring().theirs[6 * kTile - 1]);
 }
 
 TEST_F(JoinedTiles, AWrongMessageIsFoundWhenItIsItsTurn) {
@@ -179,7 +199,7 @@ TEST_F(JoinedTiles, AWrongMessageIsFoundWhenItIsItsTurn) {
   refer(0, kSignature + 1);
   EXPECT_EQ(advance(), LaneAnswer::progress);
   EXPECT_EQ(lane().fault, LaneFault::none);
-  EXPECT_EQ(receiver_.next, 2);
+  EXPECT_EQ(ring().receiver.next, 2);
   EXPECT_EQ(advance(), LaneAnswer::failed);
   EXPECT_EQ(lane().fault, LaneFault::signature);
 }
@@ -187,12 +207,12 @@ TEST_F(JoinedTiles, AWrongMessageIsFoundWhenItIsItsTurn) {
 TEST_F(JoinedTiles, OfASenderThatFailsMeanwhileNothingIsTaken) {
   receive(callOf(Collective::receive, 4 * kTile));
   referTo(2);
-  device_.meanwhile = &receiver_.control->senderPoison;
+  device_.meanwhile = &ring().receiver.control->senderPoison;
   EXPECT_EQ(advance(), LaneAnswer::failed);
   EXPECT_EQ(lane().fault, LaneFault::poisoned);
-  EXPECT_EQ(receiver_.next, 0);
+  EXPECT_EQ(ring().receiver.next, 0);
   EXPECT_EQ(lane().tile, 0);
-  EXPECT_EQ(receiver_.control->reading, 0);
+  EXPECT_EQ(ring().receiver.control->reading, 0);
 }
 
 TEST_F(JoinedTiles, SumsOfTilesWhoseInputIsThere) {
@@ -204,7 +224,48 @@ TEST_F(JoinedTiles, SumsOfTilesWhoseInputIsThere) {
   run_.readyTiles = 4;
   EXPECT_EQ(advance(), LaneAnswer::done);
   EXPECT_EQ(device_.moved, (Elements{3 * kTile, kTile - 7}));
-  expectCome(count_, 1);
+  expectCome(count_, true);
+}
+
+// Of several senders all have to have come as far, one behind the other.
+TEST_F(JoinedTiles, OfSeveralSendersThoseThatAllRefer) {
+  receive(callOf(Collective::reduceScatter, 8 * kTile), "direct", 3);
+  ASSERT_EQ(rings_.size(), 2U);
+  const auto expectMoved = [&](const Elements& moved) {
+    EXPECT_EQ(device_.moved, moved);
+    for (const auto& each : rings_) EXPECT_EQ(each->receiver.ahead, 0U);
+    device_.moved.clear();
+  };
+  referTo(3, 0);
+  referTo(2, 1);
+  EXPECT_EQ(advance(), LaneAnswer::progress);
+  expectMoved({2 * kTile});
+  EXPECT_EQ(advance(), LaneAnswer::blocked);
+  refer(64, kSignature, 1);
+  referTo(3, 0);
+  referTo(3, 1);
+  EXPECT_EQ(advance(), LaneAnswer::progress);
+  expectMoved({kTile});
+  fill(0, 0);
+  EXPECT_EQ(advance(), LaneAnswer::progress);
+  expectMoved({3 * kTile});
+  referTo(1, 0);
+  referTo(2, 1);
+  EXPECT_EQ(advance(), LaneAnswer::progress);
+  EXPECT_EQ(advance(), LaneAnswer::done);
+  expectMoved({kTile, kTile});
+  EXPECT_EQ(out_[8 * kTile - 1], 1 + 2 * ring().theirs[8 * kTile - 1]);
+}
+
+TEST_F(JoinedTiles, ASenderThatEndsEarlyIsFoundWhenItIsItsTurn) {
+  receive(callOf(Collective::receive, 4 * kTile));
+  referTo(1);
+  ring().sender.slot(1)->offset = ring().sender.slot(0)->offset + kShape.slotBytes;
+  ring().sender.publish(kShape.slotBytes, kSlotGet | kSlotLast, kSignature);
+  EXPECT_EQ(advance(), LaneAnswer::progress);
+  EXPECT_EQ(device_.moved, Elements{kTile});
+  EXPECT_EQ(advance(), LaneAnswer::failed);
+  EXPECT_EQ(lane().fault, LaneFault::length);
 }
 
 // Memory for messages to come is offered by their numbers.
@@ -215,10 +276,10 @@ TEST_F(JoinedTiles, MemoryIsOfferedForTheTilesBehindThem) {
   EXPECT_EQ(advance(), LaneAnswer::progress);
   EXPECT_EQ(device_.moved, Elements{5 * kTile});
   EXPECT_EQ(advance(), LaneAnswer::blocked);
-  const PutOffer& offer = receiver_.offerFor(5);
+  const PutOffer& offer = ring().receiver.offerFor(5);
   EXPECT_EQ(offer.sequence, 6);
   EXPECT_EQ(offer.offset, reinterpret_cast<uintptr_t>(out_.data() + 5 * kTile));
-  EXPECT_EQ(receiver_.considered, 6);
+  EXPECT_EQ(ring().receiver.considered, 6);
 }
 
 // What is passed on, or waited for tile by tile, is not held up.
@@ -235,7 +296,7 @@ TEST(JoiningLanes, AreThoseForWhichNobodyWaits) {
   EXPECT_EQ(joins(Collective::allGather, "ring", 1, 3), "-");
   EXPECT_EQ(joins(Collective::reduceScatter, "ring", 1, 2), "-j");
   EXPECT_EQ(joins(Collective::allToAll, "direct", 1, 2), "-jj");
-  EXPECT_EQ(joins(Collective::allToAll, "direct", 1, 3), "-j-");
+  EXPECT_EQ(joins(Collective::allToAll, "direct", 1, 3), "---");
   EXPECT_EQ(joins(Collective::broadcast, "chain", 0, 3), "-");
   EXPECT_EQ(joins(Collective::broadcast, "chain", 1, 3), "-");
   EXPECT_EQ(joins(Collective::broadcast, "chain", 2, 3), "j");

@@ -61,6 +61,14 @@ TEST(ResultWrites, TrialsThatChangeNothingGetRare) {
   EXPECT_LE(pastOf(writes, 10000, 100, 90), 120);
 }
 
+TEST(ResultWrites, TrialsOfWhatIsMuchSlowerEndAfterTwoCalls) {
+  for (const uint64_t past : {149, 150}) {
+    ResultWrites writes(false);
+    EXPECT_EQ(pastOf(writes, 12, 100, past), past < 150 ? 4 : 2);
+    EXPECT_FALSE(writes.past());
+  }
+}
+
 TEST(ResultWrites, InterruptionsDoNotMislead) {
   for (const uint64_t past : {80, 120}) {
     ResultWrites writes(false);

@@ -21,9 +21,10 @@ Program allToAllDirect(const CollectiveShape& shape, const Placement&, int rank,
       if (known) message.placed();
       b.step({input().part(channel).block(leaving).stable()}, {message}).repeat(n - 1);
     }
-    const int own = rank * n + rank;
+    // After the sends: nobody waits for it. In a lane of its own: they need not wait either.
     if (n > 1) b.lane(channel);
-    b.step({input(own).part(channel)}, {output(own).part(channel)});  // after the sends: nobody waits for it
+    const int own = rank * n + rank;
+    b.step({input(own).part(channel)}, {output(own).part(channel)});
     if (n > 1) {
       int receives = receiveFromOthers(b, rank, n, channel);
       b.lane(channel);

@@ -81,6 +81,7 @@ void DriverRole::giveBackFromService(Left left, TimePoint* next) {
 // While calls come one after the other the service thread looks now and then, so that they need not wake it
 // each time.
 TimePoint DriverRole::lookAgain(bool attended, TimePoint now) {
+  if (!awaited()) look_ = std::min(look_, kLongLook);
   attended_ = attended && !latestIsUrgent_;
   return attended_ ? now + look_ : TimePoint::max();
 }
@@ -92,6 +93,7 @@ void DriverRole::raise() {
 }
 
 void DriverRole::free(Left left) {
+  if (left != Left::nothing) awaitedNews_ = 0;
   left_.store(left, std::memory_order_relaxed);
   state_.store(State::free);
   changed_.notifyAll();
@@ -100,8 +102,10 @@ void DriverRole::free(Left left) {
 
 // Where nobody drives and nobody is about to.
 void DriverRole::callService() {
-  if (state() != State::free || awaited() || (attended_ && !urgent_)) return;
-  if (left_.load(std::memory_order_relaxed) == Left::running || news()) bells_.wakeService();
+  if (state() != State::free || awaited()) return;
+  const bool running = left_.load(std::memory_order_relaxed) == Left::running;
+  const bool soon = attended_ && !(running && look_ > kLongLook);
+  if ((!soon || urgent_) && (running || news())) bells_.wakeService();
 }
 
 }  // namespace eccl::runtime

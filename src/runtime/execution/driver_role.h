@@ -151,8 +151,8 @@ class DriverRole {
  private:
   /// While the service thread looks by itself: once in so long, the less often the more looks find that
   /// somebody waits. A look takes a core from the one who drives for some 40 us (two processes, bound to a core
-  /// each; AMD EPYC, family 25 model 17, 2026-11-30). The last one where news were taken so many times in a row
-  /// by somebody who waits, as will be the next, most likely.
+  /// each; AMD EPYC, family 25 model 17, 2026-11-30). The last one where somebody waited kOften times in a row when
+  /// news were taken, and got all done that there was, as will be the next time, most likely.
   static constexpr Duration kLook = std::chrono::microseconds(250), kLongLook = std::chrono::milliseconds(1),
                             kLongestLook = std::chrono::milliseconds(4);
   static constexpr int kOften = 4;
@@ -196,7 +196,7 @@ class DriverRole {
   bool urgent_ = false;                    // some of the news that nobody has taken
   bool attended_ = false;                  // the service thread looks again soon, unasked
   Duration look_ = kLook;                  // until the service thread looks again
-  int awaitedNews_ = 0;                    // times in a row that somebody who waits took news; at most kOften
+  int awaitedNews_ = 0;                    // times in a row that somebody waited for news; at most kOften
   TimePoint newsSince_{};                  // when news_ was last raised
 };
 

@@ -134,20 +134,21 @@ void findPosts(const Program& program, uint32_t offers, Plan& plan) {
   if (!any) plan.ahead.clear();
 }
 
-/// Whether tiles of a lane may be made together: it has one move in each, of one piece of memory, and sends
-/// nothing.
+/// Whether tiles of a lane may be made together: it has one move in each, of one piece of memory, which sends
+/// nothing. One that receives nothing either keeps others' messages waiting: only between two ranks.
 bool joins(const Program& program, const Lane& lane) {
   if (lane.steps != 1) return false;
   const Step& step = program.steps[static_cast<size_t>(lane.firstStep)];
   if (step.repeat != 1 || step.waitLane != kNoLane) return false;
   const auto* operands = &program.operands[static_cast<size_t>(step.firstOperand)];
-  bool pieces = true, toMemory = step.destinations > 0;
+  bool receives = false, pieces = true, toMemory = step.destinations > 0;
+  for (int i = 0; i < step.sources; ++i) receives |= operands[i].space == Space::connection;
   for (int i = 0; i < step.sources + step.destinations; ++i)
     pieces &= operands[i].space == Space::connection ||
               (operands[i].space != Space::scratch && operands[i].count == 1);
   for (int i = step.sources; i < step.sources + step.destinations; ++i)
     toMemory &= operands[i].space != Space::connection;
-  return pieces && toMemory;
+  return (receives || program.ranks == 2) && pieces && toMemory;
 }
 
 /// Where others wait for a lane, they wait for single tiles.

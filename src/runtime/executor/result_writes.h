@@ -42,8 +42,10 @@ class ResultWrites {
       return;
     }
     best_ = calls_ == 0 ? cost : std::min(best_, cost);
-    if (++calls_ < kTrial) return;
-    const bool better = best_ < *std::min_element(latest_, latest_ + kTrial) / 8 * 7;
+    const uint64_t before = *std::min_element(latest_, latest_ + kTrial);
+    // Two calls are enough to see that a way is out of the question.
+    if (++calls_ < kTrial && (calls_ < 2 || best_ < before / 2 * 3)) return;
+    const bool better = best_ < before / 8 * 7;
     if (better) past_ = !past_;
     pause_ = better ? kFirstPause : std::min(2 * pause_, kLongestPause);
     calls_ = 0;
