@@ -4,7 +4,7 @@
 //
 // The sender's and the receiver's words lie on different cache lines. Data too long for a slot's own line lies
 // behind that line if it is short, where the processor fetches it with the line; that of long messages is
-// elsewhere in the ring, one message behind the other, where the sender puts it (SendEnd::place()).
+// elsewhere in the ring, one message behind the other, where the sender puts it (program/data_places.h).
 #pragma once
 
 #include <cstddef>
@@ -17,8 +17,8 @@ namespace eccl {
 
 inline constexpr uint32_t kInlineBytes = 40;
 
-/// Messages of at least so many bytes are spread over the ring (SendEnd::spread). Shorter ones took as long, or
-/// longer, if they were spread (AMD EPYC, November 2026).
+/// Messages of at least so many bytes are spread over the ring (DataPlaces::spread). Shorter ones took as long,
+/// or longer, if they were spread (AMD EPYC, November 2026).
 inline constexpr uint32_t kSpreadFrom = 4096;
 
 /// Data of long messages begins at multiples of this where nothing else is under way, so that it lies in its
@@ -190,8 +190,12 @@ struct RingShape {
   }
   /// So many messages may be longer than shortBytes at once.
   ECCL_DEVICE constexpr uint32_t mostLong() const { return longOnes > 0 ? longOnes : slots; }
-  /// What all long messages together may hold.
-  ECCL_DEVICE constexpr uint64_t neededLines() const { return uint64_t{mostLong()} * (slotBytes / kCacheLine); }
+  /// What all long messages together may hold, with what lies between them where they begin at a page.
+  ECCL_DEVICE constexpr uint64_t neededLines() const {
+    const uint64_t each =
+        slotBytes < kSpreadFrom ? slotBytes : (slotBytes + kDataPage - 1) / kDataPage * kDataPage;
+    return mostLong() * (each / kCacheLine);
+  }
   /// A power of two: within so much data begins. The last message may end behind it.
   ECCL_DEVICE constexpr uint64_t areaLines() const {
     uint64_t lines = 1;

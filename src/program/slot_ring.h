@@ -20,6 +20,7 @@
 // the two ends in different threads or processes.
 #pragma once
 
+#include "program/data_places.h"
 #include "program/ring_layout.h"
 #include "program/way_choice.h"
 
@@ -92,9 +93,7 @@ struct SendEnd : RingEnd {
   uint64_t releasedSeen = 0;  // at least this many are released
   uint64_t lastGet = 0;       // one past the last message that was a reference, if any was
   bool anyGet = false;
-  uint64_t line = 0;      // where data begins behind the last
-  uint64_t turn = 0;      // where it begins when nothing is under way: behind the last that was to be spread
-  uint64_t spread = 0;    // over so many lines, though the first ones are free; <= lastLine + 1
+  DataPlaces places;      // of long messages
   uint64_t longSent = 0;  // long messages that were published
   /// Their numbers, the last ones; by RingShape::longOnes no more have to be known.
   uint64_t longAt[RingShape::kMostLimited];
@@ -126,25 +125,13 @@ struct SendEnd : RingEnd {
     return longSent < others || released(longAt[(longSent - others) % RingShape::kMostLimited] + 1);
   }
 
-  /// Where `length` bytes of data of the reserved slot go; once for each message. Long ones lie one behind the
-  /// other, and from the beginning again when as much as all of them may hold lies behind, so that what is
-  /// under way is not met. When nothing is under way those of less than kSpreadFrom go to the same place, and
-  /// the others round in `spread` lines, each from a page on.
+  /// Where `length` bytes of data of the reserved slot go; once for each message.
   ECCL_DEVICE std::byte* place(uint32_t length) {
     Slot& at = *slot(coming());
     if (length > kInlineBytes) {
-      if (length > shape.shortBytes) {
-        const bool idle = released(coming());
-        uint64_t begin = idle ? turn : line;
-        if (begin >= spread && (idle || begin >= shape.neededLines())) begin = 0;
-        line = begin + (length + kCacheLine - 1) / kCacheLine;
-        constexpr uint64_t kPageLines = kDataPage / kCacheLine;
-        if (length >= kSpreadFrom)
-          turn = (line + kPageLines - 1) / kPageLines * kPageLines;
-        else if (idle)
-          turn = begin;
-        at.area = static_cast<uint32_t>(begin);
-      }
+      if (length > shape.shortBytes)
+        at.area = static_cast<uint32_t>(
+            places.take(length, shape.neededLines(), [this] { return released(coming()); }));
       at.sent.done = 0;
     }
     return dataOf(at, length);

@@ -166,14 +166,14 @@ TEST(SharedMemory, ConnectionsShareWhatMessagesAreSpreadOver) {
       [&](Party& party) -> std::string {
         for (int16_t tag = 0; tag < 3; ++tag) {
           CONNECT(connection, party.sending(tag));
-          PARTY_CHECK(connection->sendEnd.spread ==
+          PARTY_CHECK(connection->sendEnd.places.spread ==
                       setup.slotSpread / static_cast<uint64_t>(tag + 1) / kCacheLine);
           for (uint64_t page = 0; page < setup.slotSpread / (tag + 1u); page += 4096)
             PARTY_CHECK(connection->sendEnd.data[page] == std::byte{0});
         }
         party.connector->setRings(setup.ring, setup.directFrom, UINT64_MAX);
         CONNECT(fourth, party.sending(3));
-        PARTY_CHECK(fourth->sendEnd.spread == kMostSlotSpread / 4 / kCacheLine);
+        PARTY_CHECK(fourth->sendEnd.places.spread == kMostSlotSpread / 4 / kCacheLine);
         party.signal();
         return sendAll(party, *fourth, 10);
       },

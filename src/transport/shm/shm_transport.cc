@@ -56,7 +56,7 @@ class SlotSpread {
     // Touched now, as the first messages would take several times as long.
     for (uint64_t line = 0; line < share; line += kPage / kCacheLine)
       *static_cast<volatile std::byte*>(end.data + line * kCacheLine) = std::byte{0};
-    end.spread = share;
+    end.places.spread = share;
   }
 
  private:
