@@ -21,8 +21,8 @@ inline constexpr uint32_t kInlineBytes = 40;
 /// or longer, if they were spread (AMD EPYC, November 2026).
 inline constexpr uint32_t kSpreadFrom = 4096;
 
-/// Data of long messages begins at multiples of this where nothing else is under way, so that it lies in its
-/// page as most buffers do. A copy to a place a little further on in its page than its source waits: the
+/// Data of messages of kSpreadFrom and more begins at multiples of this, so that it lies in its page as most
+/// buffers do. A copy to a place a little further on in its page than its source waits: the
 /// processor takes what it reads for what it is about to write, by the lower bits of the addresses. AllReduce
 /// of 4 and 6 KiB took .95 and .83 of the time, half a round trip .91 and .85 (AMD EPYC, family 25 model 17,
 /// November 2026; perf/results/epyc-25-17/ways.md).
@@ -190,10 +190,12 @@ struct RingShape {
   }
   /// So many messages may be longer than shortBytes at once.
   ECCL_DEVICE constexpr uint32_t mostLong() const { return longOnes > 0 ? longOnes : slots; }
-  /// What all long messages together may hold, with what lies between them where they begin at a page.
+  /// What all long messages together may hold, with what lies between them where they begin at a page. Two
+  /// pages at least: a shorter message may lie in the one before, of which a part only is its own.
   ECCL_DEVICE constexpr uint64_t neededLines() const {
-    const uint64_t each =
-        slotBytes < kSpreadFrom ? slotBytes : (slotBytes + kDataPage - 1) / kDataPage * kDataPage;
+    uint64_t each = slotBytes;
+    if (slotBytes >= kSpreadFrom) each = (slotBytes + kDataPage - 1) / kDataPage * kDataPage;
+    if (slotBytes >= kSpreadFrom && each < 2 * kDataPage) each = 2 * kDataPage;
     return mostLong() * (each / kCacheLine);
   }
   /// A power of two: within so much data begins. The last message may end behind it.

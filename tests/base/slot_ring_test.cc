@@ -54,7 +54,7 @@ TEST(SlotRing, SeparatesTheWordsOfTheTwoSides) {
   // Short data behind each slot; room for as many long messages as there may be.
   const RingShape both{16, 4096, 0, 512, 2};
   EXPECT_EQ(both.dataAt(), behind(both.slotsAt() + 16 * (sizeof(Slot) + 512)));
-  EXPECT_EQ(both.bytes(), both.dataAt() + 2 * 4096 + 4096);
+  EXPECT_EQ(both.bytes(), both.dataAt() + 2 * 8192 + 4096);  // where messages begin at pages, two for each
   EXPECT_EQ((RingShape{16, 4096, 0, 512, 2, 128}).dataAt(),
             behind(both.slotsAt() + 16 * (sizeof(Slot) + 512 + 128)));
 }
@@ -388,49 +388,60 @@ TEST(SlotRing, LongDataGoesToTheSameAreaUnlessThatIsInUse) {
   }
 }
 
-// Whatever is sent and released when: data of messages under way is in the ring, and on lines of its own.
-TEST(SlotRing, DataUnderWayNeverOverlaps) {
-  constexpr uint32_t kMost = 3 * kSpreadFrom;
+// Whatever is sent and released when: data of messages under way is in the ring, and on lines of its own; that
+// of those which go round begins at a page.
+void sendAnyLengths(RingShape shape, uint64_t spread, const std::vector<uint32_t>& lengths) {
   std::mt19937 random(7);
-  for (uint64_t room : {0, 1 << 18}) {
-    for (uint64_t spread : {0, 300, 500, 1024, 4000}) {
-      for (uint32_t few : {0, 4}) {
-        SCOPED_TRACE(testing::Message() << "room " << room << ", spread " << spread << ", few " << few);
-        const RingShape shape = few > 0 ? RingShape{32, kMost, room, 256, few} : RingShape{4, kMost, room};
-        if (spread > shape.areaLines()) continue;
-        Ring ring(shape, ~uint64_t{0} - 50);
-        ring.sender.places.spread = spread;
-        struct Piece {
-          const std::byte *begin, *end;
-        };
-        std::deque<Piece> underWay;
-        const std::byte* const memory = static_cast<std::byte*>(ring.memory.get());
-        for (int i = 0; i < 20'000; ++i) {
-          if (random() % 2 == 0 && !underWay.empty()) {
-            Received received;
-            ASSERT_TRUE(ring.receiver.peek(received));
-            ASSERT_EQ(received.data, underWay.front().begin);
-            ring.receiver.release();
-            underWay.pop_front();
-          } else {
-            const uint32_t most = random() % 2 == 0 ? kMost : 300;
-            const uint32_t length = kInlineBytes + 1 + static_cast<uint32_t>(random()) % (most - kInlineBytes);
-            if (ring.sender.reserve(length) == nullptr) continue;
-            const std::byte* begin = ring.sender.place(length);
-            const std::byte* end = begin + length;
-            ring.sender.publish(length, 0, 0);
-            ASSERT_TRUE(begin >= memory + shape.slotsAt() && end <= memory + shape.bytes());
-            for (const Piece& other : underWay) ASSERT_TRUE(end <= other.begin || other.end <= begin) << i;
-            for (uint64_t k = 0; k < shape.slots; ++k) {
-              const auto* header = reinterpret_cast<const std::byte*>(ring.sender.slot(k));
-              ASSERT_TRUE(end <= header || header + sizeof(Slot) <= begin) << i;
-            }
-            underWay.push_back({begin, end});
-          }
+  Ring ring(shape, ~uint64_t{0} - 50);
+  ring.sender.places.spread = spread;
+  struct Piece {
+    const std::byte *begin, *end;
+  };
+  std::deque<Piece> underWay;
+  const std::byte* const memory = static_cast<std::byte*>(ring.memory.get());
+  for (int i = 0; i < 20'000; ++i) {
+    // Some of the time most slots are full, and some of it few are.
+    if (random() % 4 < (i % 1000 < 500 ? 1 : 3) && !underWay.empty()) {
+      Received received;
+      ASSERT_TRUE(ring.receiver.peek(received));
+      ASSERT_EQ(received.data, underWay.front().begin);
+      ring.receiver.release();
+      underWay.pop_front();
+      continue;
+    }
+    uint32_t length = lengths[random() % lengths.size()];
+    if (length == 0)
+      length = kInlineBytes + 1 + static_cast<uint32_t>(random()) % (shape.slotBytes - kInlineBytes);
+    if (ring.sender.reserve(length) == nullptr) continue;
+    const std::byte* begin = ring.sender.place(length);
+    const std::byte* end = begin + length;
+    ring.sender.publish(length, 0, 0);
+    ASSERT_TRUE(begin >= memory + shape.slotsAt() && end <= memory + shape.bytes());
+    if (length >= kSpreadFrom) { ASSERT_EQ((begin - memory - shape.dataAt()) % kDataPage, 0U); }
+    for (const Piece& other : underWay) ASSERT_TRUE(end <= other.begin || other.end <= begin) << i;
+    for (uint64_t k = 0; k < shape.slots; ++k) {
+      const auto* header = reinterpret_cast<const std::byte*>(ring.sender.slot(k));
+      ASSERT_TRUE(end <= header || header + sizeof(Slot) <= begin) << i;
+    }
+    underWay.push_back({begin, end});
+  }
+}
+
+TEST(SlotRing, DataUnderWayNeverOverlaps) {
+  for (const uint32_t most : {uint32_t{1024}, kSpreadFrom, kSpreadFrom + 64, 3 * kSpreadFrom}) {
+    for (uint64_t room : {0, 1 << 18}) {
+      for (uint64_t spread : {0, 300, 500, 1024, 4000}) {
+        for (uint32_t few : {0, 4}) {
+          SCOPED_TRACE(testing::Message()
+                       << most << " bytes, room " << room << ", spread " << spread << ", few " << few);
+          const RingShape shape = few > 0 ? RingShape{32, most, room, 256, few} : RingShape{4, most, room};
+          if (spread > shape.areaLines()) continue;
+          sendAnyLengths(shape, spread, {0, 300, std::min(most, 1024U), std::min(most, kSpreadFrom - 1), most});
         }
       }
     }
   }
+  sendAnyLengths({2, kSpreadFrom}, 0, {1024, kSpreadFrom - 1, kSpreadFrom});
 }
 
 // One message at a time: long ones go round in what they are to be spread over, short ones stay where they are,

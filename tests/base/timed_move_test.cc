@@ -235,6 +235,32 @@ TEST_F(InPlace, OfMessagesThatAreTakenTogetherEachCounts) {
   EXPECT_EQ(movesUntilATrial(b, 4), (one + 3) / 4);
 }
 
+TEST_F(InPlace, OfMessagesThatAreTakenTogetherEachTookItsShare) {
+  constexpr uint64_t kRead = 2000, kWritten = 2 * kRead;
+  MoveEnds receiving{};
+  receiving.sources = 1;
+  receiving.from[0] = &a.receiver;
+  a.wants(MessageKind::shown).read = ~0u;
+  int read = 0;
+  for (int i = 0; i < 1000; ++i) {
+    const bool reads = (a.wants(MessageKind::shown).read >> sizeClassOf(kMoved) & 1) != 0;
+    read += reads;
+    const int tiles = reads ? 4 : 1;
+    for (int tile = 0; tile < tiles; ++tile) {
+      Slot& slot = *a.sender.slot(a.sender.next);
+      slot.sent.done = ticks();
+      slot.sent.begun = slot.sent.done - (reads ? 0 : kWritten);
+      a.sender.publish(kMoved, static_cast<uint16_t>((reads ? kSlotGet : kSlotPut) | kSlotChosen | kSlotLast),
+                       1);
+    }
+    TimedMove timed(receiving, kMoved, messages);
+    for (const uint64_t begun = ticks(); reads && ticks() - begun < 4 * kRead;) continue;
+    timed.complete({}, static_cast<uint32_t>(tiles), static_cast<uint64_t>(tiles) * kMoved);
+    for (int tile = 0; tile < tiles; ++tile) commit(receiving, {}, kMoved, 0, 0);
+  }
+  EXPECT_GT(read, 800) << "each takes half as long as one that is written";
+}
+
 TEST_F(InPlace, NobodyWaitsForAnOfferThatIsNotUsed) {
   Outgoing message;
   message.length = kMoved;

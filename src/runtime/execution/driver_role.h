@@ -2,7 +2,7 @@
 //
 // The role is free; or a thread has it and is awake; or that thread sleeps in the reactor. Work comes by
 // announce(), which wakes the thread that has to look at it: the driver if it sleeps, or the service thread
-// if nobody drives, nobody waits and it does not look by itself anyway. docs/threading.md has the whole
+// if nobody drives, nobody waits and it does not look by itself soon. docs/threading.md has the whole
 // table.
 //
 // No wake-up is lost. A driver that falls asleep says so first and looks for news then. A thread that brings
@@ -151,8 +151,8 @@ class DriverRole {
  private:
   /// While the service thread looks by itself: once in so long, the less often the more looks find that
   /// somebody waits. A look takes a core from the one who drives for some 40 us (two processes, bound to a core
-  /// each; AMD EPYC, family 25 model 17, 2026-11-30). The last one where somebody waited kOften times in a row when
-  /// news were taken, and got all done that there was, as will be the next time, most likely.
+  /// each; AMD EPYC, family 25 model 17, 2026-11-30). The last one where somebody waited kOften times in a row
+  /// when news were taken, and got all done that there was, as will be the next time, most likely.
   static constexpr Duration kLook = std::chrono::microseconds(250), kLongLook = std::chrono::milliseconds(1),
                             kLongestLook = std::chrono::milliseconds(4);
   static constexpr int kOften = 4;

@@ -148,7 +148,7 @@ bool joins(const Program& program, const Lane& lane) {
               (operands[i].space != Space::scratch && operands[i].count == 1);
   for (int i = step.sources; i < step.sources + step.destinations; ++i)
     toMemory &= operands[i].space != Space::connection;
-  return (receives || program.ranks == 2) && pieces && toMemory;
+  return (receives || program.ranks <= 2) && pieces && toMemory;
 }
 
 /// Where others wait for a lane, they wait for single tiles.
