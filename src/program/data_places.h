@@ -10,10 +10,10 @@ namespace eccl {
 /// behind, so that what is under way is not met. Where nothing is under way, the latter go round in `spread`
 /// lines, and shorter ones to the same place.
 ///
-/// Whether anything is, is in a line that the receiver has just written, which takes its time to come. The
-/// latter ask at the end of a round alone. For the others the processor had better go on meanwhile as if
-/// nothing was: where a conditional move had to wait for it, half a round trip of 1 KiB took a tenth longer
-/// (AMD EPYC, family 25 model 17, 2026-11-30; perf/results/epyc-25-17/ways.md).
+/// Whether anything is under way is in a line that the receiver has just written, which takes its time to come.
+/// Messages of kSpreadFrom and more ask at the end of a round alone, shorter ones each time. How that is
+/// written matters: half a round trip of 1 KiB took 7 % longer where both answers ended in one assignment, and
+/// 16 % without a common cache (AMD EPYC, family 25 model 17, 2026-11-30; perf/results/epyc-25-17/ways.md).
 struct DataPlaces {
   uint64_t line = 0;    // behind the last message
   uint64_t turn = 0;    // where shorter ones begin if nothing is under way: behind the last other
