@@ -383,6 +383,22 @@ TEST_P(CudaFailure, AbortLetsStreamsGoOn) {
   expectFailed(1, "aborted the communicator");
 }
 
+// What has been sent to it is lost, which is no cause.
+TEST_P(CudaFailure, AnAbortIsTheCauseOfWhatIsLost) {
+  for (int time = 0; time < 10; ++time) {
+    Ranks ranks(2, GetParam());
+    const DeviceStream stream;
+    const DeviceBuffer<int> data(numbers(1));
+    EXPECT_EQ(ecclAllReduce(data.data(), data.data(), kCount, ecclInt32, ecclSum, ranks.comm(1),
+                            asStream(stream.native())),
+              ecclSuccess);
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    EXPECT_EQ(ecclCommAbort(std::exchange(ranks.comm(0), nullptr)), ecclSuccess);
+    expectFailed(ranks.comm(1), "aborted the communicator");
+    stream.synchronize();
+  }
+}
+
 TEST_P(CudaFailure, DifferentCallsAreNamedAndStreamsGoOn) {
   ranks_.each([&](int rank) {
     const DeviceStream stream;

@@ -31,6 +31,7 @@ class Handler final : public DiagnosisHandler, public CirclesHandler, public Eng
   void onPeerFailed(Run&, int, const transport::Breakage&) override {}
   void onPeerGone(int, const std::string&) override {}
   void onStall(Run&, Duration, const Awaited&) override {}
+  void onMessagesLost(const Status&) override {}
   void onDriverFailed(const Status&) override {}
   void wakeService() override {}
   std::string sent;

@@ -92,6 +92,12 @@ TEST_F(BrokenConnection, IsNotHeldBackByOneThatThePeerEnded) {
   EXPECT_THAT(after(1s), SizeIs(1));
 }
 
+TEST_F(BrokenConnection, ByWhichMessagesAreLostBecomesTheFaultLater) {
+  diagnosis_.onMessagesLost(Status::error(Code::remote, "the peer refused"));
+  EXPECT_THAT(after(599ms), IsEmpty());
+  EXPECT_THAT(after(1ms), ElementsAre(HasSubstr("rank 12 cannot go on: the peer refused")));
+}
+
 TEST_F(BrokenConnection, OfAnIdlePeerIsNoNewsIfItsWordOfLeavingIsLate) {
   diagnosis_.onPeerGone(20, "it is gone");
   EXPECT_THAT(after(4999ms), IsEmpty());

@@ -212,6 +212,7 @@ class Communicator final : public transport::ControlHandler,
     diagnosis_.onPeerFailed(run, peer, why);
   }
   void onPeerGone(int peer, const std::string& reason) override { diagnosis_.onPeerGone(peer, reason); }
+  void onMessagesLost(const Status& why) override { diagnosis_.onMessagesLost(why); }
   void onStall(Run& run, Duration stalled, const Awaited& awaited) override {
     diagnosis_.onStall(run, stalled, awaited);
   }

@@ -152,6 +152,13 @@ void Diagnosis::onPeerGone(int peer, const std::string& reason) {
   idle_.emplace(peer, Suspicion{system_.now() + idleGrace_, std::move(why)});
 }
 
+// A peer that is to receive them, and does not, may know why.
+void Diagnosis::onMessagesLost(const Status& why) {
+  suspect(
+      Status::error(why.code(), "%s cannot go on: %s", handler_.describe(rank_).c_str(), why.message().c_str()),
+      kPeersGrace);
+}
+
 void Diagnosis::suspect(Status status, Duration grace) {
   std::lock_guard lock(mutex_);
   const TimePoint due = system_.now() + grace;

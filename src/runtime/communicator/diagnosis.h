@@ -83,6 +83,7 @@ class Diagnosis {
   void onMismatch(Run& run, int peer, const LaneState& lane);
   void onPeerFailed(const Run& run, int peer, const transport::Breakage& why);
   void onPeerGone(int peer, const std::string& reason);
+  void onMessagesLost(const Status& why);
   void onStall(Run& run, Duration stalled, const Awaited& awaited);
   /// To be called at least every 100 ms, by one thread: a symptom that has waited long enough without a cause
   /// becomes the fault.

@@ -45,7 +45,9 @@ class LaneExecutor final : public StagedExecutor {
     return kept_->relay.advance(ending, moved, meeting_);
   }
   std::vector<int> relaysTo() override { return kept_->relay.waitsFor(); }
-  Status relayFailure(int rank) const override { return kept_->relay.failure(rank); }
+  std::optional<transport::Breakage> relayFailure(int rank) const override {
+    return kept_->relay.failure(rank);
+  }
   Status begin(Work& work) override { return work.carried ? Status() : StagedExecutor::begin(work); }
   LaneAnswer advance(Work& work, int32_t lane, int budget) override;
   Replays look(Work& captured) override;

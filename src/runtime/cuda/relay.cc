@@ -222,9 +222,9 @@ std::vector<int> Relay::waitsFor() {
   return ranks;
 }
 
-Status Relay::failure(int rank) const {
+std::optional<transport::Breakage> Relay::failure(int rank) const {
   const auto found = links_.find(rank);
-  return found == links_.end() ? Status() : found->second.failure();
+  return found == links_.end() ? std::nullopt : found->second.failure();
 }
 
 }  // namespace eccl::runtime::cuda

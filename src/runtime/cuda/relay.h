@@ -14,6 +14,7 @@
 #include <atomic>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -48,7 +49,7 @@ class Relay {
   /// Executor::relay(), relaysTo() and relayFailure().
   Result<bool> advance(bool ending, const std::function<void(int)>& moved, const Meeting& meeting);
   std::vector<int> waitsFor();
-  Status failure(int rank) const;
+  std::optional<transport::Breakage> failure(int rank) const;
 
  private:
   /// A strip that the driver does not know yet, as the host reaches it.

@@ -104,10 +104,10 @@ Status RelayLink::check(bool left, const Meeting& meeting) const {
   return {};
 }
 
-Status RelayLink::failure() const {
+std::optional<transport::Breakage> RelayLink::failure() const {
   const std::initializer_list<const transport::Connection*> all = {&to_, &from_, &slots_.to(), &slots_.from()};
   for (const transport::Connection* each : all)
-    if (each->state() == State::failed) return each->failure();
+    if (each->state() == State::failed) return each->breakage();
   return {};
 }
 

@@ -3,6 +3,7 @@
 
 #include <deque>
 #include <map>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -42,7 +43,7 @@ class RelayLink {
   /// All that kernels here have sent has left, or never will, and the other rank was told of the end.
   bool ended() const;
   /// Why one of the connections has failed, if one has.
-  Status failure() const;
+  std::optional<transport::Breakage> failure() const;
 
  private:
   struct Ring {

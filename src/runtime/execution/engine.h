@@ -45,6 +45,9 @@ class EngineHandler {
   virtual void onPeerFailed(Run& run, int peer, const transport::Breakage& why) = 0;
   /// A connection did, for which no lane waited.
   virtual void onPeerGone(int peer, const std::string& reason) = 0;
+  /// What was sent to a rank, by Runs that may be over, will not be received. It may be the consequence of
+  /// another failure.
+  virtual void onMessagesLost(const Status& why) = 0;
   /// Nothing has moved in `run` for `stalled`.
   virtual void onStall(Run& run, Duration stalled, const Awaited& awaited) = 0;
   /// A call that others perhaps wait for is behind `run` in a stream: see Circles::pass(). Any thread.

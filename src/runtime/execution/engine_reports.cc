@@ -32,8 +32,8 @@ void Engine::tellStalls(std::span<const std::shared_ptr<Run>> runs) {
 // By the driver. The lanes of other Runs see for themselves that a connection has failed.
 void Engine::tellOfRelays(Run& run, const Awaited& awaited) {
   for (const int peer : awaited.peers) {
-    const Status why = executors_.device()->relayFailure(peer);
-    if (!why.ok()) handler_.onPeerFailed(run, peer, why.message());
+    const auto why = executors_.device()->relayFailure(peer);
+    if (why.has_value()) handler_.onPeerFailed(run, peer, *why);
   }
 }
 

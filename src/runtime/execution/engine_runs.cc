@@ -185,6 +185,8 @@ bool Engine::relayMessages() {
   if (relayed.ok()) return *relayed;
   if (draining_)
     ECCL_WARN("what was sent is lost: %s", relayed.status().message().c_str());
+  else if (relayed.status().code() == Code::remote)
+    handler_.onMessagesLost(relayed.status());
   else
     handler_.onDriverFailed(relayed.status());
   return true;

@@ -16,6 +16,7 @@
 #include <cstring>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -184,14 +185,14 @@ class Executor : public std::enable_shared_from_this<Executor> {
   /// after meet(). Any thread.
   virtual bool relays() const { return false; }
   /// Goes on with these, at each pass of the driver. True: something moved; calls moved(rank) for the other
-  /// ranks. `ending`: no Run will come. Error, once for each other rank: it cannot be reached, is to receive
-  /// and has left, or has sent what cannot be. All else goes on.
+  /// ranks. `ending`: no Run will come. Error, once for each other rank: (remote) it cannot be reached, is to
+  /// receive and has left, or has sent what cannot be; or why messages cannot be moved here. All else goes on.
   virtual Result<bool> relay(bool /*ending*/, const std::function<void(int)>& /*moved*/) { return false; }
   /// The ranks that have not taken yet what was sent to them, or were not told of the end by relay(true); not
   /// those that never will.
   virtual std::vector<int> relaysTo() { return {}; }
-  /// Why messages from or to that rank do not get through any more. Ok: they do, as far as is known.
-  virtual Status relayFailure(int /*rank*/) const { return {}; }
+  /// Why messages from or to that rank do not get through any more. None: they do, as far as is known.
+  virtual std::optional<transport::Breakage> relayFailure(int /*rank*/) const { return {}; }
 
   /// Before the first advance(); the view is complete, and stays where it is. Makes work.state if it needs one,
   /// which is destroyed when the Run has ended. May put buffers of its own, and what is ready, into the view.

@@ -12,9 +12,10 @@ void Link::hangUp() {
   socket_ = SetupSocket();
 }
 
-void Link::fail(Code code, const std::string& why) {
-  Status status = Status::error(code, "no connection from %s: %s", text().c_str(), why.c_str());
-  if (std::exchange(context_.failed, true))
+void Link::fail(Code code, const Breakage& why) {
+  if (why.byPeer) connection.markEndedByPeer();
+  Status status = Status::error(code, "no connection from %s: %s", text().c_str(), why.reason.c_str());
+  if (why.byPeer || std::exchange(context_.failed, true))
     ECCL_INFO("%s", status.message().c_str());
   else
     status = logged(std::move(status));

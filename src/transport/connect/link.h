@@ -64,8 +64,8 @@ class Link : public ReadyHandler {
   /// Closes the socket of an unfinished set-up; does nothing if there is none.
   void hangUp();
   /// Abandons the connection with a sentence that names it and `why`. The first failure of a Connector is
-  /// logged as a warning, later ones as INFO.
-  void fail(Code code, const std::string& why);
+  /// logged as a warning; later ones, and what the peer has ended, as INFO.
+  void fail(Code code, const Breakage& why);
   /// For a path that takes what it wants of `socket`.
   Opening opening(Stream& socket) {
     return {socket, [this](const Breakage& why) { context_.onBroken(*this, why); }, [this] { widen(); }};

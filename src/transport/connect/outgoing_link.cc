@@ -126,7 +126,7 @@ void OutgoingLink::lookAtCall() {
     case ThreadCall::State::otherWay:
       return tryNext(Status::error(Code::remote, "%s", call_->why.c_str()));
     case ThreadCall::State::refused:
-      return fail(Code::remote, "the peer refused: " + call_->why);
+      return fail(Code::remote, {"the peer refused: " + call_->why, true});
     case ThreadCall::State::gone:
       return context_.onBroken(*this, {"the peer left while the connection was being set up", true});
   }
@@ -293,7 +293,7 @@ void OutgoingLink::onReady(uint32_t) {
 void OutgoingLink::onAnswer(SetupMessage& answer) {
   switch (answer.kind) {
     case SetupKind::refused:
-      return fail(Code::remote, "the peer refused: " + answer.why);
+      return fail(Code::remote, {"the peer refused: " + answer.why, true});
     case SetupKind::otherWay:
       return tryNext(Status::error(Code::remote, "%s", answer.why.c_str()));
     case SetupKind::later:
@@ -301,7 +301,7 @@ void OutgoingLink::onAnswer(SetupMessage& answer) {
     case SetupKind::accepted:
       break;
     default:
-      return fail(Code::remote, "the peer's answer makes no sense");
+      return fail(Code::remote, {"the peer's answer makes no sense"});
   }
   if (Status status = takeAnswer(answer.data); !status.ok()) {
     return !socket_.lostDescriptors() && descriptorsLeft(kDescriptorsOfSetup) ? tryNext(status)
