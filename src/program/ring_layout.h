@@ -177,6 +177,9 @@ struct RingShape {
   uint32_t shortBytes = 0;  // so much data has its place behind its slot, a multiple of the cache line
   uint32_t longOnes = 0;    // so many messages may be longer at once, kMostLimited at most; 0: all
   uint32_t gap = 0;         // bytes between short data and the next slot, a multiple of the cache line
+  /// Messages with more data in the ring count for two of longOnes. At least half of slotBytes, a multiple of
+  /// the cache line; 0: none do.
+  uint32_t light = 0;
   static constexpr uint32_t kMostLimited = 32;
   /// More than slots, so that a sender finds the offer for a message when it finds the slot for it free.
   ECCL_DEVICE constexpr uint32_t offers() const { return 2 * slots; }
@@ -190,12 +193,16 @@ struct RingShape {
   }
   /// So many messages may be longer than shortBytes at once.
   ECCL_DEVICE constexpr uint32_t mostLong() const { return longOnes > 0 ? longOnes : slots; }
+  /// Of mostLong(), what a message with `length` bytes of data in the ring counts for.
+  ECCL_DEVICE constexpr uint32_t weightOf(uint32_t length) const { return light > 0 && length > light ? 2 : 1; }
   /// What all long messages together may hold, with what lies between them where they begin at a page. Two
   /// pages at least: a shorter message may lie in the one before, of which a part only is its own.
   ECCL_DEVICE constexpr uint64_t neededLines() const {
-    uint64_t each = slotBytes;
-    if (slotBytes >= kSpreadFrom) each = (slotBytes + kDataPage - 1) / kDataPage * kDataPage;
-    if (slotBytes >= kSpreadFrom && each < 2 * kDataPage) each = 2 * kDataPage;
+    uint64_t each = light > 0 ? light : slotBytes;
+    if (slotBytes >= kSpreadFrom) {
+      each = (each + kDataPage - 1) / kDataPage * kDataPage;
+      if (each < 2 * kDataPage) each = 2 * kDataPage;
+    }
     return mostLong() * (each / kCacheLine);
   }
   /// A power of two: within so much data begins. The last message may end behind it.

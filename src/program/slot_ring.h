@@ -94,8 +94,8 @@ struct SendEnd : RingEnd {
   uint64_t lastGet = 0;       // one past the last message that was a reference, if any was
   bool anyGet = false;
   DataPlaces places;      // of long messages
-  uint64_t longSent = 0;  // long messages that were published
-  /// Their numbers, the last ones; by RingShape::longOnes no more have to be known.
+  uint64_t longSent = 0;  // what the long messages that were published count for
+  /// Their numbers, the last ones, of a heavy one twice; by RingShape::longOnes no more have to be known.
   uint64_t longAt[RingShape::kMostLimited];
   uint32_t most = 0;  // messages on their way at once: as many as slots, or fewer (Path::limitAhead())
   /// Whether other processes can read the mapping of this one that `memory` is in by the kernel. Asked where
@@ -115,13 +115,15 @@ struct SendEnd : RingEnd {
       releasedSeen = loadAcquire(&control->released);  // pairs with ReceiveEnd::release
       if (coming() - releasedSeen >= most) return nullptr;
     }
-    if (length > shape.shortBytes && shape.longOnes > 0 && !hasLongRoom()) return nullptr;
+    if (length > shape.shortBytes && shape.longOnes > 0 && !hasLongRoom(length)) return nullptr;
     return slot(coming());
   }
-  /// Whether one more long message may be on its way. Of those under way it does not matter how long they are.
-  ECCL_DEVICE bool hasLongRoom() {
-    if (ahead >= shape.longOnes) return false;
-    const uint64_t others = shape.longOnes - ahead;
+  /// Whether one more long message may be on its way. Those of moves under way may all be heavy, and this one
+  /// may be placed.
+  ECCL_DEVICE bool hasLongRoom(uint32_t length) {
+    const uint32_t taken = ahead * shape.weightOf(shape.slotBytes) + shape.weightOf(length) - 1;
+    if (taken >= shape.longOnes) return false;
+    const uint64_t others = shape.longOnes - taken;
     return longSent < others || released(longAt[(longSent - others) % RingShape::kMostLimited] + 1);
   }
 
@@ -143,7 +145,8 @@ struct SendEnd : RingEnd {
       lastGet = next + 1;
       anyGet = true;
     }
-    fill(count(length), length, flags, signature, epoch);
+    const bool placed = (flags & (kSlotGet | kSlotPut)) == 0;
+    fill(count(length, placed ? shape.weightOf(length) : 1), length, flags, signature, epoch);
   }
   /// Instead, for a message whose data is not there yet: its slot is reserved, and its data has been given a
   /// place. Nothing of it is counted before finish().
@@ -157,14 +160,15 @@ struct SendEnd : RingEnd {
   }
   ECCL_DEVICE void finish(uint32_t length) {
     Slot& at = *slot(next);
-    count(length);
+    count(length, shape.weightOf(length));
     storeRelease(&at.sent.grown, uint64_t{length});
   }
   /// The number of the oldest reserved message, which has `length` bytes: it is published, or about to be.
-  ECCL_DEVICE uint64_t count(uint32_t length) {
+  ECCL_DEVICE uint64_t count(uint32_t length, uint32_t weight) {
     bytes += length;
     const uint64_t message = next++;
-    if (length > shape.shortBytes) longAt[longSent++ % RingShape::kMostLimited] = message;
+    if (length > shape.shortBytes)
+      for (uint32_t i = 0; i < weight; ++i) longAt[longSent++ % RingShape::kMostLimited] = message;
     return message;
   }
   /// Has the memory of the next message, if that is as short as this one, come to this core: to write it then

@@ -388,6 +388,49 @@ TEST(SlotRing, LongDataGoesToTheSameAreaUnlessThatIsInUse) {
   }
 }
 
+// So much room for data does a ring have.
+TEST(SlotRing, HeavyMessagesCountForTwo) {
+  constexpr uint32_t kLight = 256, kHeavy = 257;
+  const RingShape shape{16, 512, 0, 128, 4, 0, kLight};
+  EXPECT_EQ(shape.areaLines() * kCacheLine, 4 * kLight);
+  Ring ring(shape, ~uint64_t{0} - 4);
+  SendEnd& end = ring.sender;
+  const auto send = [&](uint32_t length, uint16_t flags = 0, bool grows = false) {
+    if (end.reserve(length) == nullptr) return false;
+    if (flags == 0) end.place(length);
+    if (grows) {
+      end.grow(length, 0, 0);
+      end.finish(length);
+    } else {
+      end.publish(length, flags, 0);
+    }
+    return true;
+  };
+  for (int lap = 0; lap < 40; ++lap) {
+    SCOPED_TRACE(lap);
+    const bool grows = lap % 2 == 1;
+    EXPECT_TRUE(send(kHeavy, 0, grows));
+    EXPECT_TRUE(send(kLight));
+    EXPECT_FALSE(send(kHeavy));
+    EXPECT_TRUE(send(kLight));
+    EXPECT_FALSE(send(kLight));
+    EXPECT_TRUE(send(128)) << "a short one";
+    ring.receiver.release();
+    end.ahead = 1;  // a move under way counts as heavy
+    EXPECT_EQ(end.reserve(kLight), nullptr);
+    end.ahead = 0;
+    EXPECT_TRUE(send(kHeavy, 0, grows));
+    EXPECT_FALSE(send(kLight));
+    for (int i = 0; i < 4; ++i) ring.receiver.release();
+    // Of what holds no data in the ring there may be more; the one to come may hold some.
+    for (int i = 0; i < 3; ++i) EXPECT_TRUE(send(kHeavy, i % 2 == 0 ? kSlotGet : kSlotPut));
+    EXPECT_FALSE(send(kHeavy, kSlotGet));
+    EXPECT_TRUE(send(kLight));
+    EXPECT_FALSE(send(kLight));
+    for (int i = 0; i < 4; ++i) ring.receiver.release();
+  }
+}
+
 // Whatever is sent and released when: data of messages under way is in the ring, and on lines of its own; that
 // of those which go round begins at a page.
 void sendAnyLengths(RingShape shape, uint64_t spread, const std::vector<uint32_t>& lengths) {
@@ -431,10 +474,10 @@ TEST(SlotRing, DataUnderWayNeverOverlaps) {
   for (const uint32_t most : {uint32_t{1024}, kSpreadFrom, kSpreadFrom + 64, 3 * kSpreadFrom}) {
     for (uint64_t room : {0, 1 << 18}) {
       for (uint64_t spread : {0, 300, 500, 1024, 4000}) {
-        for (uint32_t few : {0, 4}) {
-          SCOPED_TRACE(testing::Message()
-                       << most << " bytes, room " << room << ", spread " << spread << ", few " << few);
-          const RingShape shape = few > 0 ? RingShape{32, most, room, 256, few} : RingShape{4, most, room};
+        for (const RingShape& shape : {RingShape{4, most, room}, RingShape{32, most, room, 256, 4},
+                                       RingShape{32, most, room, 256, 4, 0, (most / 2 + 63) / 64 * 64}}) {
+          SCOPED_TRACE(testing::Message() << most << " bytes, room " << room << ", spread " << spread
+                                          << ", few " << shape.longOnes << ", light " << shape.light);
           if (spread > shape.areaLines()) continue;
           sendAnyLengths(shape, spread, {0, 300, std::min(most, 1024U), std::min(most, kSpreadFrom - 1), most});
         }

@@ -61,11 +61,13 @@ TEST(ResultWrites, TrialsThatChangeNothingGetRare) {
   EXPECT_LE(pastOf(writes, 10000, 100, 90), 120);
 }
 
-TEST(ResultWrites, TrialsOfWhatIsMuchSlowerEndAfterTwoCalls) {
+TEST(ResultWrites, TrialsOfWhatIsMuchSlowerEndAfterTwoCallsAndAreRare) {
   for (const uint64_t past : {149, 150}) {
     ResultWrites writes(false);
     EXPECT_EQ(pastOf(writes, 12, 100, past), past < 150 ? 4 : 2);
     EXPECT_FALSE(writes.past());
+    EXPECT_EQ(pastOf(writes, 60, 100, past), past < 150 ? 8 : 0);
+    EXPECT_EQ(pastOf(writes, 10, 100, past), past < 150 ? 0 : 2);
   }
 }
 

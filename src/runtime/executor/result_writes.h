@@ -25,9 +25,9 @@ constexpr bool isMeasured(size_t footprint, size_t cacheShare) {
 
 /// The choice for one plan, whose calls are alike. The other way is tried for some calls now and then, and
 /// taken if the best of them took clearly less than the best of the latest before: interruptions, which only
-/// add, mislead neither; two calls of a trial that take half as long again end it, until the next. Only the
-/// moves that write results count: what peers, or the caller, wait for when they read them is not known. Owner:
-/// the plan. Threads: the driver's.
+/// add, mislead neither; two calls of a trial that take half as long again end it, and the next comes much
+/// later. Only the moves that write results count: what peers, or the caller, wait for when they read them is
+/// not known. Owner: the plan. Threads: the driver's.
 class ResultWrites {
  public:
   explicit ResultWrites(bool past) : past_(past) {}
@@ -44,10 +44,11 @@ class ResultWrites {
     }
     best_ = calls_ == 0 ? cost : std::min(best_, cost);
     const uint64_t before = *std::min_element(latest_, latest_ + kTrial);
-    if (++calls_ < kTrial && (calls_ < 2 || best_ < before / 2 * 3)) return;
+    const bool hopeless = ++calls_ >= 2 && best_ >= before / 2 * 3;
+    if (calls_ < kTrial && !hopeless) return;
     const bool better = best_ < before / 8 * 7;
     if (better) past_ = !past_;
-    pause_ = better ? kFirstPause : std::min(2 * pause_, kLongestPause);
+    pause_ = better ? kFirstPause : std::min((hopeless ? 8 : 2) * pause_, kLongestPause);
     calls_ = 0;
     trying_ = false;
   }
