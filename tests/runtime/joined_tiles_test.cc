@@ -282,6 +282,25 @@ TEST_F(JoinedTiles, MemoryIsOfferedForTheTilesBehindThem) {
   EXPECT_EQ(ring().receiver.considered, 6);
 }
 
+// Long moves leave others their turn; what has been written where it belongs is no work.
+TEST_F(JoinedTiles, WhatIsInItsPlaceLeavesNobodyWithoutATurn) {
+  constexpr uint64_t kMoves = 12;
+  receive(callOf(Collective::receive, 3 * kMoves * kTile));
+  const auto made = [&] {
+    const uint64_t before = lane().moves;
+    EXPECT_EQ(eccl::advance(run_, lane_, kMoves, device_), LaneAnswer::progress);
+    return lane().moves - before;
+  };
+  EXPECT_EQ(advance(), LaneAnswer::blocked);
+  for (uint64_t i = 0; i < kMoves; ++i) {
+    ring().receiver.offer(i, reinterpret_cast<const std::byte*>(out_.data() + i * kTile), kShape.slotBytes);
+    ring().sender.publish(kShape.slotBytes, kSlotPut, kSignature);
+  }
+  EXPECT_EQ(made(), kMoves);
+  for (uint64_t i = 0; i < kMoves; ++i) fill(0);
+  EXPECT_EQ(made(), kMoves / 2);
+}
+
 // What is passed on, or waited for tile by tile, is not held up.
 TEST(JoiningLanes, AreThoseForWhichNobodyWaits) {
   const auto joins = [](Collective collective, const char* algorithm, int rank, int ranks) {
