@@ -195,6 +195,8 @@ struct RingShape {
   ECCL_DEVICE constexpr uint32_t mostLong() const { return longOnes > 0 ? longOnes : slots; }
   /// Of mostLong(), what a message with `length` bytes of data in the ring counts for.
   ECCL_DEVICE constexpr uint32_t weightOf(uint32_t length) const { return light > 0 && length > light ? 2 : 1; }
+  /// So many of the longest.
+  ECCL_DEVICE constexpr uint32_t mostHeavy() const { return mostLong() / weightOf(slotBytes); }
   /// What all long messages together may hold, with what lies between them where they begin at a page. Two
   /// pages at least: a shorter message may lie in the one before, of which a part only is its own.
   ECCL_DEVICE constexpr uint64_t neededLines() const {

@@ -145,8 +145,7 @@ struct SendEnd : RingEnd {
       lastGet = next + 1;
       anyGet = true;
     }
-    const bool placed = (flags & (kSlotGet | kSlotPut)) == 0;
-    fill(count(length, placed ? shape.weightOf(length) : 1), length, flags, signature, epoch);
+    fill(count(length, (flags & (kSlotGet | kSlotPut)) == 0), length, flags, signature, epoch);
   }
   /// Instead, for a message whose data is not there yet: its slot is reserved, and its data has been given a
   /// place. Nothing of it is counted before finish().
@@ -160,15 +159,17 @@ struct SendEnd : RingEnd {
   }
   ECCL_DEVICE void finish(uint32_t length) {
     Slot& at = *slot(next);
-    count(length, shape.weightOf(length));
+    count(length, true);
     storeRelease(&at.sent.grown, uint64_t{length});
   }
   /// The number of the oldest reserved message, which has `length` bytes: it is published, or about to be.
-  ECCL_DEVICE uint64_t count(uint32_t length, uint32_t weight) {
+  ECCL_DEVICE uint64_t count(uint32_t length, bool placed) {
     bytes += length;
     const uint64_t message = next++;
-    if (length > shape.shortBytes)
-      for (uint32_t i = 0; i < weight; ++i) longAt[longSent++ % RingShape::kMostLimited] = message;
+    if (length > shape.shortBytes) {
+      for (uint32_t i = placed ? shape.weightOf(length) : 1; i > 0; --i)
+        longAt[longSent++ % RingShape::kMostLimited] = message;
+    }
     return message;
   }
   /// Has the memory of the next message, if that is as short as this one, come to this core: to write it then

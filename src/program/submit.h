@@ -62,7 +62,8 @@ ECCL_DEVICE bool submitPieces(const RunView& run, int32_t laneIndex, const Step&
       return false;
     }
     ++submitted.tasks;
-    // What a peer has written where it belongs takes no time.
+    // What a peer has written where it belongs takes no time, and what the kernel has read there has been
+    // counted.
     const bool inPlace = task.sources == 1 && task.destinations == 1 && task.destination[0] == task.source[0];
     if (!inPlace) *bytes += task.elements * plan.elementBytes;
   }
@@ -102,6 +103,7 @@ ECCL_DEVICE bool submit(const RunView& run, int32_t laneIndex, const Step& step,
     TimedMove timed(move.ends, move.length, run.plan->tiles);
     place();
     const uint8_t which = inProcesses(move.ends, move.received, submitted.reads);
+    if (which != 0) *bytes += submitted.bytes;
     if ((which != 0 && !readSources(run, lane, step, move, messages, submitted.passed, which)) ||
         !submitPieces(run, laneIndex, step, move, device, messages, submitted, bytes)) {
       endReading(move.ends, submitted.reads);

@@ -388,7 +388,7 @@ TEST(SlotRing, LongDataGoesToTheSameAreaUnlessThatIsInUse) {
   }
 }
 
-// So much room for data does a ring have.
+// The area of a ring holds as many messages as may be light.
 TEST(SlotRing, HeavyMessagesCountForTwo) {
   constexpr uint32_t kLight = 256, kHeavy = 257;
   const RingShape shape{16, 512, 0, 128, 4, 0, kLight};

@@ -146,6 +146,27 @@ TEST_F(RelayProcesses, ASendToARankThatHasLeftFails) {
   }
 }
 
+// Nor is there time to find out why.
+TEST_F(RelayProcesses, ASendToARankThatHasLeftFailsTheEnd) {
+  inProcesses(2, [&](Process& process) {
+    Ranks ranks(&process, 2, "relayed");
+    ecclComm_t& comm = ranks.comm(process.number);
+    const DeviceStream stream;
+    const DeviceBuffer<int> data(numbers(1));
+    if (process.number == 1) {
+      EXPECT_EQ(ecclCommDestroy(comm), ecclSuccess);
+      comm = nullptr;
+    }
+    process.meet();
+    if (process.number == 1) return;
+    EXPECT_EQ(ecclSend(data.data(), kCount, ecclInt32, 1, comm, asStream(stream.native())), ecclSuccess);
+    stream.synchronize();
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));  // it is found to be lost
+    EXPECT_EQ(ecclCommFinalize(comm), ecclRemoteError);
+    EXPECT_THAT(ecclGetLastError(comm), HasSubstr("has left the communicator"));
+  });
+}
+
 // Its connections end before the others hear that it leaves in order, some of them by way of others. That is no
 // matter of those who need nothing of it any more.
 TEST_F(RelayProcesses, ARankMayLeaveWhileOthersGoOn) {

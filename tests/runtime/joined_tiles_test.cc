@@ -282,10 +282,18 @@ TEST_F(JoinedTiles, MemoryIsOfferedForTheTilesBehindThem) {
   EXPECT_EQ(ring().receiver.considered, 6);
 }
 
+struct Copies final : RemoteReads {
+  LaneFault read(uint64_t address, std::byte* to, uint32_t length) override {
+    std::memcpy(to, reinterpret_cast<const std::byte*>(address), length);
+    return LaneFault::none;
+  }
+  std::byte* aside(int) override { return nullptr; }
+};
+
 // Long moves leave others their turn; what has been written where it belongs is no work.
 TEST_F(JoinedTiles, WhatIsInItsPlaceLeavesNobodyWithoutATurn) {
   constexpr uint64_t kMoves = 12;
-  receive(callOf(Collective::receive, 3 * kMoves * kTile));
+  receive(callOf(Collective::receive, 4 * kMoves * kTile));
   const auto made = [&] {
     const uint64_t before = lane().moves;
     EXPECT_EQ(eccl::advance(run_, lane_, kMoves, device_), LaneAnswer::progress);
@@ -297,8 +305,18 @@ TEST_F(JoinedTiles, WhatIsInItsPlaceLeavesNobodyWithoutATurn) {
     ring().sender.publish(kShape.slotBytes, kSlotPut, kSignature);
   }
   EXPECT_EQ(made(), kMoves);
-  for (uint64_t i = 0; i < kMoves; ++i) fill(0);
+  for (uint64_t i = 0; i < kMoves / 2; ++i) fill(0);
   EXPECT_EQ(made(), kMoves / 2);
+  // The kernel reads it there, which is work.
+  Copies copies;
+  ring().receiver.remote = &copies;
+  for (uint64_t i = 0; i < kMoves; ++i) {
+    SendEnd& sender = ring().sender;
+    sender.slot(sender.next)->offset = kInProcess | reinterpret_cast<uintptr_t>(ring().theirs.data());
+    sender.publish(kShape.slotBytes, kSlotGet, kSignature);
+  }
+  EXPECT_EQ(made(), kMoves / 2);
+  EXPECT_EQ(out_[lane().tile * kTile - 1], ring().theirs[kTile - 1]);
 }
 
 // What is passed on, or waited for tile by tile, is not held up.

@@ -131,7 +131,7 @@ void fillRing(PartySetup setup, bool fork, uint32_t (*length)(const RingShape&))
         bytes.assign(length(end.shape), std::byte{7});
         const auto size = static_cast<uint32_t>(bytes.size());
         const bool few = size > end.shape.shortBytes && end.shape.longOnes > 0;
-        const uint32_t most = few ? end.shape.longOnes / end.shape.weightOf(size) : end.shape.slots;
+        const uint32_t most = few ? end.shape.longOnes : end.shape.slots;
         for (uint32_t i = 0; i < most; ++i) PARTY_CHECK(trySend(end, bytes, 1));
         PARTY_CHECK(!trySend(end, bytes, 1));
         PARTY_CHECK(party.await());  // the receiver has seen the first

@@ -133,7 +133,7 @@ class Diagnosis {
   Duration idleGrace_{};
   CallHistory history_;
   mutable std::mutex mutex_;            // of what follows
-  std::optional<Suspicion> suspicion_;  // of a peer that a Run needs
+  std::optional<Suspicion> suspicion_;  // of a peer that a Run needs, or has needed
   std::map<int, Suspicion> idle_;       // of peers that no Run needs
   std::vector<Stalled> stalled_;        // the last one last
   std::set<int> left_;

@@ -203,7 +203,8 @@ Result<bool> Relay::advance(bool ending, const std::function<void(int)>& moved, 
     const Result<bool> its = link.advance(ending, ways_.hasLeft(rank), meeting);
     if (its.ok() && *its) moved(rank);
     any |= its.ok() && *its;
-    if (!its.ok() && first.ok()) first = its.status();
+    // Of another rank there may be another cause.
+    if (!its.ok() && (first.ok() || first.code() == eccl::Code::remote)) first = its.status();
     if (std::vector<RelayLink::Wish> wishes = link.takeWishes(); !wishes.empty()) {
       std::lock_guard lock(mutex_);
       std::ranges::move(wishes, std::back_inserter(wishes_));

@@ -97,7 +97,8 @@ Status RelayLink::check(bool left, const Meeting& meeting) const {
   const bool failed = to.state() == State::failed;
   const bool ready = to_.state() == State::ready && slots_.to().state() == State::ready;
   if (hasEnded_ ? hasLost() : (failed || (left && !ready)) && hasUnsent()) {
-    if (failed && !hasEnded_ && !left) return to.failure();
+    if (failed && !hasEnded_ && !left)
+      return Status::error(eccl::Code::remote, "%s", to.failure().message().c_str());
     return Status::error(eccl::Code::remote, "%s has left the communicator or died, and is to receive",
                          meeting.describe(peer_).c_str());
   }

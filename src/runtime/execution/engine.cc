@@ -313,6 +313,7 @@ bool Engine::drain(std::vector<transport::Untaken>* lost) {
   const TimePoint since = options_.system->now();
   asDriver([&] {
     bool told = false;
+    if (!messagesLost_.ok()) handler_.onDriverFailed(messagesLost_);  // there is no time for another cause
     while (!failing()) {
       const bool idle = active_.empty() && pending_.empty() && !role_.news();
       draining_ |= idle;

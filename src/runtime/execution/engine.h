@@ -46,7 +46,7 @@ class EngineHandler {
   /// A connection did, for which no lane waited.
   virtual void onPeerGone(int peer, const std::string& reason) = 0;
   /// What was sent to a rank, by Runs that may be over, will not be received. It may be the consequence of
-  /// another failure.
+  /// another failure. If the engine drains before it has failed, it is told as onDriverFailed(), too.
   virtual void onMessagesLost(const Status& why) = 0;
   /// Nothing has moved in `run` for `stalled`.
   virtual void onStall(Run& run, Duration stalled, const Awaited& awaited) = 0;
@@ -328,6 +328,7 @@ class Engine : DriverRole::Bells {
   TimePoint capturedLookAt_{};                  // when they were looked at last
   bool poisoned_ = false;
   bool draining_ = false;  // no Run will come
+  Status messagesLost_;    // onMessagesLost() was told
   bool toldOfReceivers_ = false;
   std::vector<std::unique_ptr<transport::MemoryUse>> relaysUse_;  // while there are connections
   bool armed_ = false;                                            // peers have been asked to ring

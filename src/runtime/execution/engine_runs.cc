@@ -183,12 +183,14 @@ bool Engine::relayMessages() {
   };
   const Result<bool> relayed = executors_.device()->relay(draining_, moved);
   if (relayed.ok()) return *relayed;
-  if (draining_)
+  if (draining_) {
     ECCL_WARN("what was sent is lost: %s", relayed.status().message().c_str());
-  else if (relayed.status().code() == Code::remote)
-    handler_.onMessagesLost(relayed.status());
-  else
+  } else if (relayed.status().code() == Code::remote) {
+    messagesLost_ = relayed.status();
+    handler_.onMessagesLost(messagesLost_);
+  } else {
     handler_.onDriverFailed(relayed.status());
+  }
   return true;
 }
 

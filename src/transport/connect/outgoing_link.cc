@@ -351,7 +351,7 @@ Result<std::unique_ptr<Path>> OutgoingLink::makePath() {
   if (!watched && socket) context_.peers.addSocket(connection.peer(), socket.takeFd());
   if (decorator == nullptr) return path;
   SendEnd& inner = decorator->inner();
-  inner.most = std::min(inner.most, outer.most);  // the lane waits for each release that it lacks
+  inner.most = outer.most = std::min({inner.most, outer.most, inner.shape.mostHeavy()});  // so the lane waits
   outer.directFrom = inner.directFrom;
   outer.mine = inner.mine;
   decorator->wrap(std::move(path));
