@@ -3,7 +3,7 @@
  *
  * There are several ways, of which the fastest at a size is the limit there:
  *  - own: each rank makes its own output, from all inputs.
- *  - split: each rank does its part for all: a slice of a sum or a broadcast, or the block that it has to give.
+ *  - split: each rank does its part for all: a slice of a sum, broadcast or message, or the block that it has.
  *  - mailbox: small messages; as own, from copies of the inputs, so that nobody waits for those who read them.
  *  - streaming: with non-temporal stores. */
 #define _GNU_SOURCE
@@ -18,12 +18,13 @@ typedef struct {
 } Variant;
 
 /* Mailboxes enough for two iterations of kBandwidth. */
-enum { kMailboxBytes = 16 << 10, kMailboxes = 32, kStreamingBytes = 8 << 10 };
+enum { kMailboxBytes = 16 << 10, kMailboxes = 32, kStreamingBytes = 8 << 10, kSplitMessage = 64 << 10 };
 
 /* What the ranks share; each rank's memory holds its input and its output, at the same places as the others'.
  */
 static struct Common {
   Flag ready[kMaxRanks], done[kMaxRanks];
+  Flag posted[kMaxRanks], written[kMaxRanks]; /* of messages that are split */
   float mailbox[kMailboxes][kMaxRanks][kMailboxBytes / sizeof(float)];
 } * common;
 static char* memory;
@@ -42,7 +43,8 @@ static Variant variantOf(const Task* t, int index) {
   int left = index;
   for (size_t i = 0; i < sizeof ways / sizeof *ways; ++i) {
     const Variant* v = &ways[i];
-    if (v->way == kSplit && (t->operation == kReduceScatter || t->operation >= kLatency)) continue;
+    if (v->way == kSplit && t->operation == kReduceScatter) continue;
+    if (v->way == kSplit && t->operation >= kLatency && bytes < kSplitMessage) continue;
     if (v->way == kMailbox && t->inputCount * sizeof(float) > kMailboxBytes) continue;
     if (v->streaming && (!kHaveStreaming || bytes < kStreamingBytes)) continue;
     if (left-- == 0) return *v;
@@ -136,14 +138,25 @@ static void send(const Task* t, Variant v) {
   if (v.way == kMailbox)
     memcpy(common->mailbox[epoch % kMailboxes][t->rank], t->input, t->count * sizeof(float));
   raise_(&common->ready[t->rank], epoch);
+  if (v.way != kSplit) return;
+  const int peer = t->rank ^ 1;
+  const size_t half = t->count / 2;
+  const float* source = t->input;
+  float* place = of(peer, t->output);
+  await(&loop, &common->posted[peer], epoch);
+  combine(&source, 1, &place, 1, half, t->count - half, v.streaming);
+  if (v.streaming) streamed();
+  raise_(&common->written[t->rank], epoch);
 }
 
 static void receive(const Task* t, Variant v) {
   const int peer = t->rank ^ 1;
+  raise_(&common->posted[t->rank], epoch);
   await(&loop, &common->ready[peer], epoch);
   const float* source = v.way == kMailbox ? common->mailbox[epoch % kMailboxes][peer] : of(peer, t->input);
-  combine(&source, 1, &t->output, 1, 0, t->count, v.streaming);
+  combine(&source, 1, &t->output, 1, 0, v.way == kSplit ? t->count / 2 : t->count, v.streaming);
   if (v.streaming) streamed();
+  if (v.way == kSplit) await(&loop, &common->written[peer], epoch);
   raise_(&common->done[t->rank], epoch);
 }
 

@@ -15,20 +15,20 @@
 namespace eccl::runtime {
 namespace {
 
-constexpr size_t kShare = 12 << 20;
+constexpr size_t kCacheShare = 12 << 20;
 
 TEST(ResultWrites, AreMeasuredForMediumSizesOnly) {
-  EXPECT_FALSE(isMeasured(kShare / 3 - 1, kShare));
-  EXPECT_TRUE(isMeasured(kShare / 3, kShare));
-  EXPECT_TRUE(isMeasured(kShare * 3 - 1, kShare));
-  EXPECT_FALSE(isMeasured(kShare * 3, kShare));
+  EXPECT_FALSE(isMeasured(kCacheShare / 3 - 1, kCacheShare));
+  EXPECT_TRUE(isMeasured(kCacheShare / 3, kCacheShare));
+  EXPECT_TRUE(isMeasured(kCacheShare * 3 - 1, kCacheShare));
+  EXPECT_FALSE(isMeasured(kCacheShare * 3, kCacheShare));
   EXPECT_FALSE(isMeasured(size_t{1} << 40, SIZE_MAX / 8));  // the share is not known
 }
 
 // Buffers beyond a rank's share of the caches.
 TEST(ResultWrites, GoPastTheCachesThatDoNotHoldThem) {
-  EXPECT_FALSE(writesPastCaches(kShare, kShare));
-  EXPECT_TRUE(writesPastCaches(kShare / 2 * 3, kShare));
+  EXPECT_FALSE(writesPastCaches(kCacheShare, kCacheShare));
+  EXPECT_TRUE(writesPastCaches(kCacheShare / 2 * 3, kCacheShare));
   EXPECT_FALSE(writesPastCaches(size_t{1} << 40, SIZE_MAX / 8));
 }
 
@@ -170,12 +170,12 @@ TEST(HostExecutor, MeasuresNothingForOtherExecutors) {
   Work work;
   work.executor = &other;
   work.state = std::make_unique<Foreign>();
-  work.footprint = kShare;
-  work.cacheShare = kShare;
+  work.footprint = kCacheShare;
+  work.cacheShare = kCacheShare;
   MoveTask move{};
   move.userMask = 1;
   EXPECT_EQ(executor.taskOf(work, move).streamed, 0);
-  work.footprint = 2 * kShare;
+  work.footprint = 2 * kCacheShare;
   EXPECT_EQ(executor.taskOf(work, move).streamed, 1);
 }
 

@@ -48,8 +48,9 @@ Result<double> Estimator::estimate(const Call& call) const {
                                      selection_.model.parameters());
   }
   // Rank 0 of these two sends.
-  const std::vector<Program> pair = {pointToPointProgram(Collective::send, 0, 2, 1),
-                                     pointToPointProgram(Collective::receive, 1, 2, 0)};
+  const bool halves = inHalves(*selection_.placement, rank_, call.root, size.elements * size.elementBytes);
+  const std::vector<Program> pair = {pointToPointProgram(Collective::send, 0, 2, 1, halves),
+                                     pointToPointProgram(Collective::receive, 1, 2, 0, halves)};
   return algorithms::simulatedTime(pair, size, selection_.placement->of(std::array{rank_, call.root}),
                                    selection_.model.parameters());
 }

@@ -220,22 +220,32 @@ void Plan::bind(transport::Connector& connector) {
   view.receivers = receivers_.data();
 }
 
-Program pointToPointProgram(Collective collective, int rank, int ranks, int peer) {
+bool inHalves(const Placement& placement, int a, int b, uint64_t bytes) {
+  if (bytes < kHalvesFrom || a == b) return false;
+  const auto of = [](const std::vector<int>& by, int rank) { return by[static_cast<size_t>(rank)]; };
+  return of(placement.memory, a) == of(placement.memory, b) && of(placement.accelerator, a) < 0 &&
+         of(placement.accelerator, b) < 0 && !placement.oversubscribed(of(placement.machine, a));
+}
+
+Program pointToPointProgram(Collective collective, int rank, int ranks, int peer, bool halves) {
   if (peer == rank) {  // both ends in one call: a copy
     algorithms::Builder b({Collective::broadcast, 1, 0}, 0, 1, 1);
     b.lane(0);
     b.step({algorithms::input()}, {algorithms::output()});
     return b.take();
   }
-  algorithms::Builder b({collective, ranks, 0}, rank, 1, 1);
+  algorithms::Builder b({collective, ranks, 0}, rank, 1, halves ? 2 : 1);
   b.lane(0);
   if (collective == Collective::send) {
-    b.step({algorithms::input().stable()},
-           {algorithms::connection(b.sendTo(peer, 0, transport::kPointToPointTag))});
+    const auto to = algorithms::connection(b.sendTo(peer, 0, transport::kPointToPointTag));
+    b.step({algorithms::input().stable()}, {to});
+    if (halves) b.step({algorithms::input().part(1).stable()}, {algorithms::Reference(to).pushed()});
   } else {
-    b.step({algorithms::connection(b.receiveFrom(peer, 0, transport::kPointToPointTag))},
-           {algorithms::output()});
+    const auto from = algorithms::connection(b.receiveFrom(peer, 0, transport::kPointToPointTag));
+    b.step({from}, {algorithms::output()});
+    if (halves) b.step({from}, {algorithms::output().part(1).posted()});
   }
+  if (halves) return b.take();
   // An empty message is a message: Send and Recv of no elements meet like any others.
   b.streams();
   return b.take();
@@ -323,8 +333,9 @@ Result<std::shared_ptr<Plan>> Planner::make(const Call& call, std::shared_ptr<co
 }
 
 Result<std::shared_ptr<Plan>> Planner::planPointToPoint(const Call& call) {
-  auto program = std::make_shared<const Program>(
-      pointToPointProgram(call.collective, context_.rank, context_.ranks, call.root));
+  auto program = std::make_shared<const Program>(pointToPointProgram(
+      call.collective, context_.rank, context_.ranks, call.root,
+      inHalves(*context_.placement, context_.rank, call.root, call.count * sizeOf(call.type))));
   return make(call, std::move(program), 0);
 }
 

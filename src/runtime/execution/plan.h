@@ -115,7 +115,17 @@ class Planner {
   std::unordered_map<CallKey, std::shared_ptr<Plan>, CallKeyHash> plans_;
 };
 
-/// The program of a Send or a Recv with `peer`; with itself, the copy that both are together.
-Program pointToPointProgram(Collective collective, int rank, int ranks, int peer);
+/// Both sides make Sends of so many bytes and more, where they can. In a common cache, registered memory, half
+/// a round trip of 512 KiB, 1 and 4 MiB takes .86, .66 and .6 of the time, streams .58; of 256 KiB streams of
+/// ordinary memory took 1.2 times as long (AMD EPYC, family 25 model 17, 2026-11-30;
+/// perf/results/epyc-25-17/ways.md).
+inline constexpr uint64_t kHalvesFrom = 1 << 19;
+/// Whether these two do for so many bytes: they look at the same memory, have a core each, and no devices. What
+/// only one of them knows makes no difference.
+bool inHalves(const Placement& placement, int a, int b, uint64_t bytes);
+
+/// The program of a Send or a Recv with `peer`; with itself, the copy that both are together. `halves`: where
+/// each reaches the other's memory the receiver reads one half, while the sender writes the other one.
+Program pointToPointProgram(Collective collective, int rank, int ranks, int peer, bool halves = false);
 
 }  // namespace eccl::runtime
