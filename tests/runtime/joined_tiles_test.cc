@@ -23,7 +23,7 @@ std::shared_ptr<Plan> planFor(const Call& call, int rank, int ranks, const char*
   PlanContext context;
   context.rank = rank;
   context.ranks = ranks;
-  context.placement = std::make_shared<const Placement>(Placement::oneHost(ranks, ranks));
+  context.placement = std::make_shared<const Placement>(Placement::oneHost(ranks, 1));  // nothing in halves
   context.ring = kShape;
   if (algorithm != nullptr)
     context.selection.forced[static_cast<size_t>(call.collective)] =
