@@ -10,8 +10,8 @@
 namespace eccl::interpreter {
 
 /// At most so many bytes, and half of the long messages that may be on their way, so that the sender goes on
-/// meanwhile. Streams of 1 and 4 MiB take .91 and .94 of the time of messages one by one, nearly as with
-/// messages of this size (registered memory, AMD EPYC, family 25 model 17, 2026-11-30;
+/// meanwhile. Streams of 1 and 4 MiB that were not in halves took .91 and .94 of the time of messages one by
+/// one, nearly as with messages of this size (registered memory, AMD EPYC, family 25 model 17, 2026-11-30;
 /// perf/results/epyc-25-17/ways.md).
 inline constexpr uint64_t kJoinedBytes = 1 << 20;
 

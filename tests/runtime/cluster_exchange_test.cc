@@ -218,6 +218,11 @@ TEST_F(MeetingTest, ARankBestUsesThePortsOfItsGpu) {
   EXPECT_THAT(met.portsOf(4), ElementsAre("mlx5_0", "mlx5_1", "mlx5_2")) << "a GPU that the topology has not";
   EXPECT_THAT(met.portsOf(5), ElementsAre("mlx5_1", "mlx5_2", "mlx5_0")) << "all are as near to the CPU";
   EXPECT_EQ(met.of(std::vector<int>{5, 2}).portsOf(1), met.portsOf(2));
+  const std::vector<int> gpus = placementOf(met).accelerator;
+  EXPECT_EQ(gpus[1], gpus[3]);
+  EXPECT_EQ(std::set<int>(gpus.begin(), gpus.end()).size(), 5U);
+  EXPECT_EQ(std::ranges::count(gpus, -1), 1);
+  EXPECT_EQ(gpus[5], -1) << "it has none";
 }
 
 // Ranks of a CPU take turns of the ports that hang below it; those of one without, of all.

@@ -166,7 +166,12 @@ struct Memory {
   const bool shared_;
 };
 
-/// Sends of lengths about that from which on they are in halves, one way, the other way, and both.
+/// Byte i of a buffer, like no other nearby.
+uint8_t byteOf(size_t i, int salt) {
+  return static_cast<uint8_t>(static_cast<uint32_t>(i * 2'654'435'761U) >> 24) + static_cast<uint8_t>(salt);
+}
+
+/// Sends of lengths about that from which on they are in halves: one way, the other way, and both in a group.
 std::string sendAll(int rank, ecclComm_t comm, bool sharedOut, bool sharedIn, int rounds) {
   constexpr size_t kMost = (4 << 20) + 3;
   const Memory out(sharedOut, kMost), in(sharedIn, kMost);
@@ -176,21 +181,24 @@ std::string sendAll(int rank, ecclComm_t comm, bool sharedOut, bool sharedIn, in
   std::mt19937 random(3);
   const size_t lengths[] = {kHalvesFrom - 1, kHalvesFrom, kHalvesFrom + 1, (1 << 20) + 77, 3'000'001, kMost};
   for (int round = 0; round < rounds; ++round) {
-    const size_t length = lengths[random() % std::size(lengths)];
+    const size_t length = round % 3 == 0 ? kHalvesFrom : lengths[random() % std::size(lengths)];
     const auto way = random() % 3;  // from rank 0, from rank 1, both
-    const bool late = random() % 4 == 0, sends = way == 2 || static_cast<int>(way) == rank;
-    const bool receives = way == 2 || !sends;
-    for (size_t i = 0; i < length; i += 61) {
-      from[i] = static_cast<uint8_t>(i * 7 + static_cast<size_t>(round * 2 + rank));
-      to[i] = 0xee;
+    const bool both = way == 2, sends = both || static_cast<int>(way) == rank, receives = both || !sends;
+    for (size_t i = 0; i < length; ++i) {
+      if (sends) from[i] = byteOf(i, round * 2 + rank);
+      if (receives) to[i] = 0xee;
     }
-    if (late && sends == (round % 2 == 0)) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    ecclGroupStart();
-    if (sends) ecclSend(from, length, ecclUint8, 1 - rank, comm, nullptr);
-    if (receives) ecclRecv(to, length, ecclUint8, 1 - rank, comm, nullptr);
-    if (ecclGroupEnd() != ecclSuccess) return ecclGetLastError(comm);
-    for (size_t i = 0; receives && i < length; i += 61) {
-      if (to[i] == static_cast<uint8_t>(i * 7 + static_cast<size_t>(round * 2 + 1 - rank))) continue;
+    // The one or the other comes late.
+    if (random() % 4 == 0 && sends == (round % 2 == 0))
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    ecclResult_t result = ecclSuccess;
+    if (both) ecclGroupStart();
+    if (sends) result = ecclSend(from, length, ecclUint8, 1 - rank, comm, nullptr);
+    if (receives && result == ecclSuccess) result = ecclRecv(to, length, ecclUint8, 1 - rank, comm, nullptr);
+    if (both) result = ecclGroupEnd();
+    if (result != ecclSuccess) return ecclGetLastError(comm);
+    for (size_t i = 0; receives && i < length; ++i) {
+      if (to[i] == byteOf(i, round * 2 + 1 - rank)) continue;
       return "round " + std::to_string(round) + ", byte " + std::to_string(i) + " of " + std::to_string(length);
     }
   }

@@ -313,7 +313,6 @@ bool Engine::drain(std::vector<transport::Untaken>* lost) {
   const TimePoint since = options_.system->now();
   asDriver([&] {
     bool told = false;
-    if (!messagesLost_.ok()) handler_.onDriverFailed(messagesLost_);  // there is no time for another cause
     while (!failing()) {
       const bool idle = active_.empty() && pending_.empty() && !role_.news();
       draining_ |= idle;
@@ -323,8 +322,12 @@ bool Engine::drain(std::vector<transport::Untaken>* lost) {
         connector_->endReceiving();
         connector_->askForReleases();
       }
-      if (ended && connector_->drained()) break;
+      if (ended && connector_->drained()) {
+        if (!messagesLost_.ok()) handler_.onDriverFailed(messagesLost_);  // no other cause will be heard of
+        break;
+      }
       if (drive()) continue;
+      losePatience();
       connector_->forEach([](transport::Connection& connection) {
         if (connection.path() == nullptr) return;
         connection.path()->flush();

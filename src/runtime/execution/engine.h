@@ -46,7 +46,7 @@ class EngineHandler {
   /// A connection did, for which no lane waited.
   virtual void onPeerGone(int peer, const std::string& reason) = 0;
   /// What was sent to a rank, by Runs that may be over, will not be received. It may be the consequence of
-  /// another failure. If the engine drains before it has failed, it is told as onDriverFailed(), too.
+  /// another failure. An engine that has drained tells of it by onDriverFailed(), too.
   virtual void onMessagesLost(const Status& why) = 0;
   /// Nothing has moved in `run` for `stalled`.
   virtual void onStall(Run& run, Duration stalled, const Awaited& awaited) = 0;

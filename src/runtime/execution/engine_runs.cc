@@ -103,6 +103,11 @@ void Engine::useMemory(Run& run) {
       return memory.contains(other.memory.base, other.memory.bytes) && serves(what, other.what);
     }
   };
+  // Peers that look at this memory need no device for it.
+  if (std::ranges::all_of(run.plan->connections, [](const Connection* connection) {
+        return connection->path() != nullptr && connection->path()->inMemory();
+      }))
+    return;
   std::vector<Used> all;
   for (int space = 0; space < kMemorySpaces; ++space) {
     const Plan::Bytes bytes = run.plan->used[space];

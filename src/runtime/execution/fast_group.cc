@@ -17,7 +17,7 @@ void FastGroup::begin(std::span<const CallBuffers> buffers) {
 bool FastGroup::add(const std::shared_ptr<Plan>& plan, const CallSeries& series) {
   const size_t index = members_.size();
   FastPath* const path = plan->fastPath();
-  if (path->moves_.size() != 1) return false;
+  if (path->moves_.size() != 1 || !path->posts_.empty()) return false;
   members_.push_back({&plan, path, series, path->record()});
   transport::Connection* const connection = path->connections_.front();
   const auto its = std::find_if(queues_.begin(), queues_.end(),

@@ -1,9 +1,9 @@
 // Sends and Recvs made together, each by its FastPath: what a group of short messages costs is what surrounds
 // each of them. Of calls that differ in their buffers alone most of it is done once for all.
 //
-// Messages of one connection follow each other; those of different connections do not wait for each other. A
-// Send or a Recv that has a FastPath is one move, so one that is not made has left no trace but in its own
-// memory. Whatever takes long, or is unusual, goes on as Runs.
+// Messages of one connection follow each other; those of different connections do not wait for each other. Each
+// Send or Recv is one move, so one that is not made has left no trace but in its own memory. Whatever takes
+// long, or is unusual, goes on as Runs.
 #pragma once
 
 #include <functional>

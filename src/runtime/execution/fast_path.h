@@ -202,8 +202,9 @@ class FastPath {
   /// Makes every move that can be made. `drains`: all are made, but peers still read what messages refer to.
   /// `unusual` is for the interpreter, which will find the same.
   Answer advance(FastLooks::Patience patience);
-  /// begin() and advance(), of a Send or Recv, which has one move: of all calls with these buffers from number
-  /// *made on, as far as it gets. `first`: the number of the first of them in its scope. `moved`: all are made.
+  /// begin() and advance(), of a Send or Recv with one move, and no posts: of all calls with these buffers from
+  /// number *made on, as far as it gets. `first`: the number of the first of them in its scope. `moved`: all
+  /// are made.
   Answer makeSeries(std::span<const CallBuffers> buffers, uint64_t first, FastLooks::Patience patience,
                     size_t* made);
   Answer make(Move& move, FastLooks::Patience patience);

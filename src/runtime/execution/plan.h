@@ -116,8 +116,8 @@ class Planner {
 };
 
 /// Both sides make Sends of so many bytes and more, where they can. In a common cache, registered memory, half
-/// a round trip of 512 KiB, 1 and 4 MiB takes .86, .66 and .6 of the time, streams .58; of 256 KiB streams of
-/// ordinary memory took 1.2 times as long (AMD EPYC, family 25 model 17, 2026-11-30;
+/// a round trip of 512 KiB, 1 and 4 MiB takes .9, .67 and .5 of the time, streams .58, .62 and .57; of 256 KiB
+/// streams of ordinary memory took 1.2 times as long (AMD EPYC, family 25 model 17, 2026-11-30;
 /// perf/results/epyc-25-17/ways.md).
 inline constexpr uint64_t kHalvesFrom = 1 << 19;
 /// Whether these two do for so many bytes: they look at the same memory, have a core each, and no devices. What

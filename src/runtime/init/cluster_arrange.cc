@@ -184,6 +184,7 @@ void RankHosts::arrange() {
     fresh.memory = kind.memory;
     fresh.rdma = kind.rdma;
     fresh.ucx = kind.ucx;
+    fresh.accelerator = kind.gpu;
     fresh.cores = cores.at(kind.machine);
     if (certain[static_cast<size_t>(number)]) fresh.numaNode = topology::numaNodeOf(*made, cpu);
     const int place = kind.rdma ? placeOf(kind, cpu) : cpu;
