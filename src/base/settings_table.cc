@@ -53,8 +53,8 @@ constexpr Row kRows[] = {
       "1: results do not depend on where ranks run; algorithms for one host only are not chosen."},
      &Settings::deterministic},
     {{"SLOTS", nullptr, true, "2..1024, a power of two",
-      "Messages in flight per connection. On one host 32 or more; of those over 512 bytes so many or 1 MiB, at "
-      "least half."},
+      "Messages in flight per connection. On one host so many over 512 bytes, or fewer beyond 1 MiB; 32 or "
+      "more in all."},
      &Settings::slots,
      2,
      1024,

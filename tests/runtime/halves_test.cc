@@ -71,14 +71,12 @@ class Side {
     call.type = DataType::float32;
     call.count = memory.size();
     plan_ = *runtime::Planner(context).plan(call);
-    const auto attach = [&](RingEnd& end) {
-      attachRing(end, ring.data(), kRing, 0, 0);
-      end.mine = end.theirs = kOwnAddressSpace;
-      end.directFrom = kDirectFrom;
-    };
     attachRing(sender, ring.data(), kRing, 0, 0);
-    attach(sender);
-    attach(receiver);
+    attachRing(receiver, ring.data(), kRing, 0, 0);
+    for (RingEnd* end : {static_cast<RingEnd*>(&sender), static_cast<RingEnd*>(&receiver)}) {
+      end->mine = end->theirs = kOwnAddressSpace;
+      end->directFrom = kDirectFrom;
+    }
     senders_ = {collective == Collective::send ? &sender : nullptr};
     receivers_ = {collective == Collective::send ? nullptr : &receiver};
     plan_->view.senders = senders_.data();
@@ -207,20 +205,25 @@ std::string sendAll(int rank, ecclComm_t comm, bool sharedOut, bool sharedIn, in
 
 constexpr int kRounds = 60;
 
+/// sendAll() between two processes, of which rank 0 may have its memory left alone.
+void sendBetweenProcesses(bool sharedOut, bool sharedIn, const char* p2pDisable) {
+  const auto outcomes = test::runProcesses(2, [&](int rank, test::Board& board, std::string& report) {
+    setenv("ECCL_TRANSPORT", "shm", 1);
+    setenv("ECCL_P2P_DISABLE", rank == 0 ? p2pDisable : "0", 1);
+    ecclComm_t comm = test::join(rank, 2, board, report);
+    if (comm == nullptr) return 1;
+    report = sendAll(rank, comm, sharedOut, sharedIn, kRounds);
+    if (!report.empty()) return 2;
+    return ecclCommDestroy(comm) == ecclSuccess ? 0 : 3;
+  });
+  for (const auto& outcome : outcomes) EXPECT_EQ(outcome.code, 0) << outcome.text;
+}
+
 class HalvesOfProcesses : public ::testing::TestWithParam<std::tuple<bool, bool>> {};
 
 TEST_P(HalvesOfProcesses, BringWhatWasSent) {
   const auto [out, in] = GetParam();
-  const auto outcomes =
-      test::runProcesses(2, [out = out, in = in](int rank, test::Board& board, std::string& report) {
-        setenv("ECCL_TRANSPORT", "shm", 1);
-        ecclComm_t comm = test::join(rank, 2, board, report);
-        if (comm == nullptr) return 1;
-        report = sendAll(rank, comm, out, in, kRounds);
-        if (!report.empty()) return 2;
-        return ecclCommDestroy(comm) == ecclSuccess ? 0 : 3;
-      });
-  for (const auto& outcome : outcomes) EXPECT_EQ(outcome.code, 0) << outcome.text;
+  sendBetweenProcesses(out, in, "0");
 }
 
 INSTANTIATE_TEST_SUITE_P(All, HalvesOfProcesses, ::testing::Combine(::testing::Bool(), ::testing::Bool()));
@@ -239,16 +242,7 @@ TEST(HalvesOfThreads, BringWhatWasSent) {
 
 // One of them says that it wants its memory left alone, which the other one does not know.
 TEST(HalvesOfTwo, NeedNotBeKnownToBoth) {
-  const auto outcomes = test::runProcesses(2, [](int rank, test::Board& board, std::string& report) {
-    setenv("ECCL_TRANSPORT", "shm", 1);
-    setenv("ECCL_P2P_DISABLE", rank == 0 ? "1" : "0", 1);
-    ecclComm_t comm = test::join(rank, 2, board, report);
-    if (comm == nullptr) return 1;
-    report = sendAll(rank, comm, true, true, kRounds);
-    if (!report.empty()) return 2;
-    return ecclCommDestroy(comm) == ecclSuccess ? 0 : 3;
-  });
-  for (const auto& outcome : outcomes) EXPECT_EQ(outcome.code, 0) << outcome.text;
+  sendBetweenProcesses(true, true, "1");
 }
 
 // One is in halves, the other one is not.

@@ -328,7 +328,7 @@ class Engine : DriverRole::Bells {
   TimePoint capturedLookAt_{};                  // when they were looked at last
   bool poisoned_ = false;
   bool draining_ = false;  // no Run will come
-  Status messagesLost_;    // onMessagesLost() was told
+  Status messagesLost_;    // as onMessagesLost() was told; ok: none
   bool toldOfReceivers_ = false;
   std::vector<std::unique_ptr<transport::MemoryUse>> relaysUse_;  // while there are connections
   bool armed_ = false;                                            // peers have been asked to ring

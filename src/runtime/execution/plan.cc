@@ -237,13 +237,13 @@ Program pointToPointProgram(Collective collective, int rank, int ranks, int peer
   algorithms::Builder b({collective, ranks, 0}, rank, 1, halves ? 2 : 1);
   b.lane(0);
   if (collective == Collective::send) {
-    const auto to = algorithms::connection(b.sendTo(peer, 0, transport::kPointToPointTag));
-    b.step({algorithms::input().stable()}, {to});
-    if (halves) b.step({algorithms::input().part(1).stable()}, {algorithms::Reference(to).pushed()});
+    const int to = b.sendTo(peer, 0, transport::kPointToPointTag);
+    b.step({algorithms::input().stable()}, {algorithms::connection(to)});
+    if (halves) b.step({algorithms::input().part(1).stable()}, {algorithms::connection(to).pushed()});
   } else {
-    const auto from = algorithms::connection(b.receiveFrom(peer, 0, transport::kPointToPointTag));
-    b.step({from}, {algorithms::output()});
-    if (halves) b.step({from}, {algorithms::output().part(1).posted()});
+    const int from = b.receiveFrom(peer, 0, transport::kPointToPointTag);
+    b.step({algorithms::connection(from)}, {algorithms::output()});
+    if (halves) b.step({algorithms::connection(from)}, {algorithms::output().part(1).posted()});
   }
   if (halves) return b.take();
   // An empty message is a message: Send and Recv of no elements meet like any others.

@@ -351,7 +351,7 @@ Result<std::unique_ptr<Path>> OutgoingLink::makePath() {
   if (!watched && socket) context_.peers.addSocket(connection.peer(), socket.takeFd());
   if (decorator == nullptr) return path;
   SendEnd& inner = decorator->inner();
-  inner.most = outer.most = std::min({inner.most, outer.most, inner.shape.mostHeavy()});  // so the lane waits
+  inner.most = outer.most = std::min({inner.most, outer.most, inner.shape.mostHeavy()});  // what fits inside
   outer.directFrom = inner.directFrom;
   outer.mine = inner.mine;
   decorator->wrap(std::move(path));

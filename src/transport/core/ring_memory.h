@@ -35,7 +35,7 @@ constexpr RingShape withShortSlots(RingShape shape, uint32_t shortBytes = kShort
 /// A ring that both sides look at. What goes round in it stays in each side's first cache (32 KiB, or 48):
 /// where it does not, to write a line again takes several times as long. 1 KiB behind the slots took 0.29 us
 /// for half a round trip, in one place for all 0.21 (AMD EPYC, family 25 model 17, 2026-11-29). Long messages
-/// are to fit into the second cache, as four of 256 KiB do: with eight calls of 4 to 16 MiB took 1.08 times as
+/// are to fit into the second cache, as four of 256 KiB do: with eight, calls of 4 to 16 MiB took 1.08 times as
 /// long on average, streams of 1 MiB .95 (2026-11-30; perf/results/epyc-25-17/ways.md).
 constexpr RingShape withShortSlotsInMemory(RingShape shape) {
   constexpr uint32_t kEnough = 8;  // of messages on their way, so that four may be heavy
