@@ -140,8 +140,8 @@ ECCL_DEVICE Passed placeMessages(const MoveEnds& ends, Outgoing message, const S
       if (readable) passed.chosen |= bit;
       weigh(*end, readable ? MessageKind::shown : MessageKind::placed, message, bit, passed);
     } else {
-      data[i] = end->place(message.length);
       weigh(*end, MessageKind::plain, message, bit, passed);
+      data[i] = end->place(message.length, (passed.streams & bit) != 0);
     }
   }
   return passed;
@@ -155,11 +155,13 @@ ECCL_DEVICE inline const std::byte* dataOf(const ReceiveEnd& end, const Received
   return ((received.flags & kSlotGet) != 0 ? end.theirs.at(received.offset) : received.data) + at;
 }
 
-/// Whether the data of a message, of which the header says that, is to be claimed as it is read
-/// (kernels/reduce.h). What is short stays in the first caches, where that is not worth it.
-ECCL_DEVICE inline bool claims(const ReceiveEnd& end, uint32_t length, uint16_t flags) {
-  return length > end.shape.shortBytes && length > kInlineBytes && end.claiming &&
-         (flags & (kSlotGet | kSlotPut | kSlotStreamed)) == 0;
+/// Whether the data of a message is to be claimed as it is read (kernels/reduce.h). What is short stays in the
+/// first caches, where that is not worth it; and what is exchanged is written by its reader next. `Header`: a
+/// Slot, or what was received of it.
+template <class Header>
+ECCL_DEVICE bool claims(const ReceiveEnd& end, const Header& header) {
+  return header.length > end.shape.shortBytes && header.length > kInlineBytes && end.claiming &&
+         (header.flags & (kSlotGet | kSlotPut | kSlotStreamed)) == 0 && !end.isExchanged(header);
 }
 
 /// The sources of a move, a bit for each, that are in memory which received messages name.

@@ -1,10 +1,11 @@
 // What lies in the memory of a ring of slots (program/slot_ring.h):
 //
-//   RingControl | PutOffer × 2 slots | (Slot | short data) × slots | data
+//   RingControl | PutOffer × 2 slots | (Slot | short data) × slots | data | exchanged areas
 //
 // The sender's and the receiver's words lie on different cache lines. Data too long for a slot's own line lies
 // behind that line if it is short, where the processor fetches it with the line; that of long messages is
-// elsewhere in the ring, one message behind the other, where the sender puts it (program/data_places.h).
+// elsewhere in the ring, one message behind the other, where the sender puts it (program/data_places.h), or in
+// an area that goes to and fro between two ranks (program/exchange_areas.h).
 #pragma once
 
 #include <cstddef>
@@ -53,6 +54,9 @@ struct WantedWays {
 /// In the offset of a reference: the rest is an address in the sender's process (program/remote_reads.h).
 inline constexpr uint64_t kInProcess = uint64_t{1} << 63;
 
+/// In Slot::area: the rest is the number of an area, as the sender sees it (ExchangeAreas).
+inline constexpr uint32_t kExchanged = uint32_t{1} << 31;
+
 /// The header of a message. Constant from when it is published until it is released, but for what says how a
 /// growing message fares.
 struct alignas(kCacheLine) Slot {
@@ -60,7 +64,7 @@ struct alignas(kCacheLine) Slot {
   uint32_t length;     // bytes
   uint32_t signature;  // of the call the message belongs to
   uint16_t flags, epoch;
-  uint32_t area;  // where the data of a long message is: cache lines from where data begins
+  uint32_t area;  // where the data of a long message is: cache lines from where data begins, or kExchanged
   union {
     std::byte inlineData[kInlineBytes];
     uint64_t offset;  // of a reference
@@ -180,6 +184,7 @@ struct RingShape {
   /// Messages with more data in the ring count for two of longOnes. At least half of slotBytes, a multiple of
   /// the cache line; 0: none do.
   uint32_t light = 0;
+  uint32_t exchanged = 0;  // areas of slotBytes, ExchangeAreas::kEach or none
   static constexpr uint32_t kMostLimited = 32;
   /// More than slots, so that a sender finds the offer for a message when it finds the slot for it free.
   ECCL_DEVICE constexpr uint32_t offers() const { return 2 * slots; }
@@ -188,9 +193,7 @@ struct RingShape {
     return (offersAt() + offers() * sizeof(PutOffer) + kCacheLine - 1) / kCacheLine * kCacheLine;
   }
   ECCL_DEVICE constexpr size_t slotStride() const { return sizeof(Slot) + shortBytes + gap; }
-  ECCL_DEVICE constexpr size_t dataAt() const {
-    return (slotsAt() + slots * slotStride() + kDataPage - 1) / kDataPage * kDataPage;
-  }
+  ECCL_DEVICE constexpr size_t dataAt() const { return wholePages(slotsAt() + slots * slotStride()); }
   /// So many messages may be longer than shortBytes at once.
   ECCL_DEVICE constexpr uint32_t mostLong() const { return longOnes > 0 ? longOnes : slots; }
   /// Of mostLong(), what a message with `length` bytes of data in the ring counts for.
@@ -202,7 +205,7 @@ struct RingShape {
   ECCL_DEVICE constexpr uint64_t neededLines() const {
     uint64_t each = light > 0 ? light : slotBytes;
     if (slotBytes >= kSpreadFrom) {
-      each = (each + kDataPage - 1) / kDataPage * kDataPage;
+      each = wholePages(each);
       if (each < 2 * kDataPage) each = 2 * kDataPage;
     }
     return mostLong() * (each / kCacheLine);
@@ -213,7 +216,16 @@ struct RingShape {
     while (lines < neededLines() || lines * kCacheLine < room) lines *= 2;
     return lines;
   }
-  ECCL_DEVICE constexpr size_t bytes() const { return dataAt() + areaLines() * kCacheLine + slotBytes; }
+  ECCL_DEVICE constexpr size_t dataEnd() const { return dataAt() + areaLines() * kCacheLine + slotBytes; }
+  /// Exchanged areas begin at pages.
+  ECCL_DEVICE constexpr size_t exchangeAt() const { return wholePages(dataEnd()); }
+  ECCL_DEVICE constexpr size_t exchangedStride() const { return wholePages(slotBytes); }
+  ECCL_DEVICE constexpr size_t bytes() const {
+    return exchanged > 0 ? exchangeAt() + exchanged * exchangedStride() : dataEnd();
+  }
+  ECCL_DEVICE static constexpr size_t wholePages(size_t bytes) {
+    return (bytes + kDataPage - 1) / kDataPage * kDataPage;
+  }
 };
 
 /// Prepares zeroed memory of shape.bytes(), aligned to a cache line. Messages are numbered from `first`.

@@ -61,18 +61,24 @@ TEST(SlotRing, SeparatesTheWordsOfTheTwoSides) {
 
 // What lies in the area of a ring that both sides look at, through the caches.
 TEST(SlotRing, OfLongMessagesInSlotsTheReceiverClaimsTheLines) {
+  const auto claims = [](const Ring& ring, uint32_t length, int flags) {
+    Received received{};
+    received.length = length;
+    received.flags = static_cast<uint16_t>(flags);
+    return interpreter::claims(ring.receiver, received);
+  };
   Ring ring({8, 4096, 0, 512, 2});
-  EXPECT_FALSE(interpreter::claims(ring.receiver, 4096, 0));  // the path has not said that it may
+  EXPECT_FALSE(claims(ring, 4096, 0));  // the path has not said that it may
   ring.receiver.claiming = true;
-  EXPECT_TRUE(interpreter::claims(ring.receiver, 4096, kSlotLast));
-  EXPECT_TRUE(interpreter::claims(ring.receiver, 513, kSlotGrowing));
-  EXPECT_FALSE(interpreter::claims(ring.receiver, 512, kSlotLast));
+  EXPECT_TRUE(claims(ring, 4096, kSlotLast));
+  EXPECT_TRUE(claims(ring, 513, kSlotGrowing));
+  EXPECT_FALSE(claims(ring, 512, kSlotLast));
   for (const int flag : {kSlotGet, kSlotPut, kSlotStreamed})
-    EXPECT_FALSE(interpreter::claims(ring.receiver, 4096, static_cast<uint16_t>(kSlotLast | flag))) << flag;
+    EXPECT_FALSE(claims(ring, 4096, kSlotLast | flag)) << flag;
   Ring plain({8, 4096});
   plain.receiver.claiming = true;
-  EXPECT_FALSE(interpreter::claims(plain.receiver, kInlineBytes, 0));  // in the header
-  EXPECT_TRUE(interpreter::claims(plain.receiver, kInlineBytes + 1, 0));
+  EXPECT_FALSE(claims(plain, kInlineBytes, 0));  // in the header
+  EXPECT_TRUE(claims(plain, kInlineBytes + 1, 0));
 }
 
 // Of long messages few are on their way, and of all as many as there are slots.

@@ -186,6 +186,59 @@ TEST(SharedMemory, ConnectionsShareWhatMessagesAreSpreadOver) {
       });
 }
 
+// An answer goes where the message came, and not to what another tag has.
+TEST(SharedMemory, PathsToAndFromAPeerExchangeAreas) {
+  constexpr uint32_t kBytes = 4000;
+  const auto send = [](Party& party, SendEnd& end) -> std::byte* {
+    if (!party.until([&] { return end.reserve(kBytes) != nullptr; })) return nullptr;
+    std::byte* const place = end.place(kBytes);
+    std::memset(place, 7, kBytes);
+    end.publish(kBytes, kSlotLast, 1);
+    return place;
+  };
+  const auto receive = [](Party& party, ReceiveEnd& end) -> const std::byte* {
+    Received received{};
+    if (!party.until([&] { return end.peek(received); }) || received.data[kBytes - 1] != std::byte{7})
+      return nullptr;
+    end.release();
+    return received.data;
+  };
+  for (const char* transport : {"shm", "thread"}) {
+    PartySetup setup;
+    setup.transports = {transport};
+    runTwo(
+        setup, setup.allows("shm"),
+        [&](Party& party) -> std::string {
+          CONNECT(out, party.sending(0));
+          CONNECT(in, party.receiving(0));
+          CONNECT(other, party.sending(1));
+          PARTY_CHECK(out->sendEnd.exchange != nullptr);
+          PARTY_CHECK(out->sendEnd.exchange == in->receiveEnd.exchange);
+          PARTY_CHECK(out->sendEnd.exchange != other->sendEnd.exchange);
+          for (int i = 0; i < 20; ++i) {
+            const std::byte* const sent = send(party, out->sendEnd);
+            PARTY_CHECK(sent != nullptr && receive(party, in->receiveEnd) == sent);
+          }
+          party.signal();
+          PARTY_CHECK(party.await());
+          return "";
+        },
+        [&](Party& party) -> std::string {
+          CONNECT(in, party.receiving(0));
+          CONNECT(out, party.sending(0));
+          CONNECT(other, party.receiving(1));
+          PARTY_CHECK(in->receiveEnd.exchange != other->receiveEnd.exchange);
+          for (int i = 0; i < 20; ++i) {
+            const std::byte* const received = receive(party, in->receiveEnd);
+            PARTY_CHECK(received != nullptr && send(party, out->sendEnd) == received);
+          }
+          party.signal();
+          PARTY_CHECK(party.await());
+          return "";
+        });
+  }
+}
+
 // What is allocated after the connection stands, beyond what the peer has mapped: by slots at first, then in
 // place.
 TEST(SharedMemory, MemoryAllocatedLaterIsShownToo) {
@@ -323,6 +376,28 @@ TEST(MemoryPath, KnowsWhereTheOtherSideWaitedLast) {
   EXPECT_TRUE(ends.out->waitsOn(3));
   EXPECT_FALSE(ends.out->waitsOn(5));
   EXPECT_FALSE(ends.in->waitsOn(3));
+}
+
+// Memory that a path gives back is zero when it is touched again.
+TEST(MemoryPath, GivesBackTheAreasThatItOwns) {
+  constexpr RingShape kShape{8, 8192, 0, 512, 4, 0, 0, ExchangeAreas::kEach};
+  const RingMemory memory = mapPrivate(ringMemoryBytes(kShape)).take();
+  formatRing(memory.get(), kShape, 0);
+  SendEnd send;
+  attachRing(send, memory.get(), kShape, 0, 0);
+  const auto exchange = std::make_shared<Exchange>();
+  {
+    MemoryPath path(MemoryPath::Between::threads, memory, PeerHeap(), &send, nullptr, std::make_shared<Fd>());
+    path.exchange(exchange);
+    std::byte* const areas = static_cast<std::byte*>(memory.get()) + kShape.exchangeAt();
+    std::memset(areas, 1, ExchangeAreas::kEach * kShape.exchangedStride());
+    const uint32_t given = exchange->areas.give();
+    path.giveBack();
+    for (uint32_t area = 0; area < ExchangeAreas::kEach; ++area)
+      EXPECT_EQ(areas[area * kShape.exchangedStride()], std::byte(area == given)) << area;
+    EXPECT_EQ(send.exchange, &exchange->areas);
+  }
+  EXPECT_EQ(send.exchange, nullptr);
 }
 
 TEST(MemoryPath, PoisonRingsAwakeOrNot) {

@@ -125,8 +125,7 @@ FastPath::Answer FastPath::make(Move& move, FastLooks::Patience patience) {
       continue;
     }
     task.source[i] = interpreter::dataOf(*from, received[i], 0, static_cast<std::byte*>(task.destination[0]));
-    if (interpreter::claims(*from, received[i].length, received[i].flags))
-      task.claimed |= static_cast<uint8_t>(1u << i);
+    if (interpreter::claims(*from, received[i])) task.claimed |= static_cast<uint8_t>(1u << i);
   }
   if (move.grows && patience.forGrowth > 0 && (passed.gets | passed.puts) == 0) {
     passed.growing = 1;
@@ -154,7 +153,7 @@ FastPath::Answer FastPath::follow(Move& move, int looks) {
   kernels::ReduceTask task;
   task.source[0] = received.data;
   task.destination[0] = memory(move.destinations[0]);
-  task.claimed = interpreter::claims(from, length, received.flags);
+  task.claimed = interpreter::claims(from, received);
   interpreter::TimedMove timed(move.ends, length);
   const bool whole =
       readGrowing(from, length, looks, [&](uint32_t at, uint32_t bytes) { copyPart(task, at, bytes); });
@@ -190,8 +189,7 @@ FastPath::Answer FastPath::makeShort(Move& move) {
     }
     if (found == ReceiveEnd::Expected::other) return Answer::unusual;
     task.source[i] = data;
-    if (interpreter::claims(*from, length, from->slot(from->next)->flags))
-      task.claimed |= static_cast<uint8_t>(1u << i);
+    if (interpreter::claims(*from, *from->slot(from->next))) task.claimed |= static_cast<uint8_t>(1u << i);
   }
   for (int i = 0; i < destinations; ++i)
     if (ends.to[i] != nullptr && ends.to[i]->reserve(length) == nullptr) return Answer::blocked;
@@ -203,7 +201,8 @@ FastPath::Answer FastPath::makeShort(Move& move) {
     SendEnd* const to = ends.to[i];
     if (kWeighed && to != nullptr)
       interpreter::weigh(*to, MessageKind::plain, move.outgoing, static_cast<uint8_t>(1u << i), passed);
-    task.destination[i] = to != nullptr ? to->place(length) : memory(move.destinations[i]);
+    task.destination[i] =
+        to != nullptr ? to->place(length, (passed.streams >> i & 1) != 0) : memory(move.destinations[i]);
   }
   task.destinations = destinations;
   task.streamed = passed.streams;

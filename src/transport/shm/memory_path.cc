@@ -22,6 +22,15 @@ namespace {
 constexpr Duration kPatience = std::chrono::milliseconds(80);
 constexpr Duration kWorthTelling = std::chrono::seconds(1);
 
+/// The whole pages of it.
+void giveBackPages(const std::byte* memory, size_t bytes) {
+  const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE)), at = reinterpret_cast<uintptr_t>(memory);
+  const uintptr_t begin = (at + page - 1) / page * page, end = (at + bytes) / page * page;
+  if (end <= begin) return;
+  void* const pages = reinterpret_cast<void*>(begin);
+  if (madvise(pages, end - begin, MADV_REMOVE) != 0) madvise(pages, end - begin, MADV_DONTNEED);
+}
+
 }  // namespace
 
 WayChoices firstChoices(const TransportContext& context, bool readable, RingControl& control) {
@@ -53,6 +62,7 @@ MemoryPath::MemoryPath(Between between, RingMemory memory, PeerHeap peerHeap, Se
 
 MemoryPath::~MemoryPath() {
   poison();
+  end().exchange = nullptr;
   if (receiveEnd_ == nullptr) return;
   receiveEnd_->remote = nullptr;
   receiveEnd_->choices = nullptr;
@@ -64,6 +74,18 @@ void MemoryPath::choose(const WayChoices& choices, std::unique_ptr<RemoteReads> 
   process_ = std::move(process);
   receiveEnd_->choices = &*choices_;
   receiveEnd_->remote = process_.get();
+}
+
+void MemoryPath::exchange(std::shared_ptr<Exchange> with) {
+  exchange_ = std::move(with);
+  const RingShape& shape = end().shape;
+  const int which = sendEnd_ != nullptr ? 0 : 1;
+  ExchangeAreas& areas = exchange_->areas;
+  exchange_->rings[which] = memory_;
+  areas.memory[which] = static_cast<std::byte*>(memory_.get()) + shape.exchangeAt();
+  areas.areaBytes = static_cast<uint32_t>(shape.exchangedStride());
+  for (uint32_t area = 0; sendEnd_ != nullptr && area < shape.exchanged; ++area) areas.take(area);
+  end().exchange = &areas;
 }
 
 void MemoryPath::kick() {
@@ -134,14 +156,11 @@ void MemoryPath::afterSleep() {
 // The pages of a file go with it, those of threads with the mapping.
 void MemoryPath::giveBack() {
   if (sendEnd_ == nullptr || !drained()) return;
-  const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE)),
-             data = reinterpret_cast<uintptr_t>(sendEnd_->data);
-  const uintptr_t begin = (data + page - 1) / page * page;
-  const uintptr_t end =
-      (data + (sendEnd_->lastLine + 1) * kCacheLine + sendEnd_->shape.slotBytes) / page * page;
-  if (end <= begin) return;
-  void* const pages = reinterpret_cast<void*>(begin);
-  if (madvise(pages, end - begin, MADV_REMOVE) != 0) madvise(pages, end - begin, MADV_DONTNEED);
+  giveBackPages(sendEnd_->data, (sendEnd_->lastLine + 1) * kCacheLine + sendEnd_->shape.slotBytes);
+  if (exchange_ == nullptr) return;
+  // What the other side owns it may be writing.
+  const ExchangeAreas& areas = exchange_->areas;
+  for (uint32_t i = 0; i < areas.count; ++i) giveBackPages(areas.at(areas.owned[i]), areas.areaBytes);
 }
 
 bool MemoryPath::drained() const {

@@ -1,8 +1,10 @@
 // The path of two ends that look at one ring: threads of one process, or processes that share memory.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
+#include <tuple>
 
 #include "program/remote_reads.h"
 #include "transport/core/connection.h"
@@ -16,9 +18,27 @@ namespace eccl::transport {
 inline bool weighsWays(const TransportContext& context) {
   return context.slotStreaming != 0 || context.allowDirect;
 }
-/// What a receiver chooses among. The ring says what it wants at first. `readable`: the sender's plain memory can
-/// be read from here.
+/// What a receiver chooses among. The ring says what it wants at first. `readable`: the sender's plain memory
+/// can be read from here.
 WayChoices firstChoices(const TransportContext& context, bool readable, RingControl& control);
+
+/// What two paths have in common at one rank: those of the same channel and tag to and from a peer.
+struct Exchange {
+  ExchangeAreas areas;
+  RingMemory rings[2];  // that the areas are in
+};
+/// Those of a rank. Owner: its transport. Threads: the driver's.
+class Exchanges {
+ public:
+  std::shared_ptr<Exchange> of(int peer, const ConnectionId& id) {
+    std::shared_ptr<Exchange>& its = exchanges_[{peer, id.channel, id.tag}];
+    if (its == nullptr) its = std::make_shared<Exchange>();
+    return its;
+  }
+
+ private:
+  std::map<std::tuple<int, int16_t, int16_t>, std::shared_ptr<Exchange>> exchanges_;
+};
 
 /// Moves nothing: lanes publish and release in the ring itself. What is left is to wake a peer that sleeps.
 ///
@@ -39,6 +59,10 @@ class MemoryPath final : public Path {
 
   /// Receiver: it chooses the ways of messages. Null: they cannot be read from the sender's process.
   void choose(const WayChoices& choices, std::unique_ptr<RemoteReads> process);
+
+  /// Before the first message: its data may go into areas that are exchanged, of the ring and of that of the
+  /// path the other way.
+  void exchange(std::shared_ptr<Exchange> with);
 
   const char* name() const override { return between_ == Between::threads ? "thread" : "shm"; }
   bool inMemory() const override { return true; }
@@ -73,8 +97,9 @@ class MemoryPath final : public Path {
   const bool showsHeap_;  // and not the whole address space, as threads do
   std::optional<WayChoices> choices_;
   std::unique_ptr<RemoteReads> process_;
-  std::shared_ptr<Fd> doorbell_;  // null in a forked child
-  uint64_t kicked_;               // what `next` was when the peer was last looked after
+  std::shared_ptr<Exchange> exchange_;  // null: there is none
+  std::shared_ptr<Fd> doorbell_;        // null in a forked child
+  uint64_t kicked_;                     // what `next` was when the peer was last looked after
   bool poisoned_ = false;
 };
 

@@ -68,6 +68,7 @@ class SlotSpread {
 struct ShmRank {
   Doorbells doorbells;
   SlotSpread spread;
+  Exchanges exchanges;
   RingMemory aside;  // for messages that are read from processes: a place for each source of a move
   bool saidUnreadable = false;
 };
@@ -150,6 +151,7 @@ struct ShmSide {
         MemoryPath::Between::processes, memory, theirs, send, receive,
         rank.doorbells.of(peer(), context.endpoint(peer()).identity, std::move(doorbell)));
     if (choices) path->choose(*choices, std::move(process));
+    path->exchange(rank.exchanges.of(peer(), id));
     return path;
   }
 };

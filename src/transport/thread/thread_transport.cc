@@ -32,8 +32,9 @@ std::unique_ptr<MemoryPath> makePath(const TransportContext& context, const Thre
 
 class ThreadOffer final : public Offer {
  public:
-  ThreadOffer(const TransportContext& context, std::shared_ptr<ThreadRing> ring)
-      : context_(context), ring_(std::move(ring)) {}
+  ThreadOffer(const TransportContext& context, std::shared_ptr<ThreadRing> ring,
+              std::shared_ptr<Exchange> exchange)
+      : context_(context), ring_(std::move(ring)), exchange_(std::move(exchange)) {}
   // As a path would.
   ~ThreadOffer() override {
     if (!answered_ || opened_) return;
@@ -46,22 +47,25 @@ class ThreadOffer final : public Offer {
   }
   Result<std::unique_ptr<Path>> open(SendEnd& end, Opening) override {
     context_.attach(end, ring_->memory.get(), withShortSlotsInMemory(context_.ring));
-    std::unique_ptr<Path> path = makePath(context_, *ring_, &end, nullptr);
+    std::unique_ptr<MemoryPath> path = makePath(context_, *ring_, &end, nullptr);
+    path->exchange(exchange_);
     opened_ = true;
-    return path;
+    return std::unique_ptr<Path>(std::move(path));
   }
 
  private:
   const TransportContext& context_;
   const std::shared_ptr<ThreadRing> ring_;
+  const std::shared_ptr<Exchange> exchange_;
   bool answered_ = false, opened_ = false;
 };
 
 class ThreadAcceptance final : public Acceptance {
  public:
   /// The sender may look at what is wanted as soon as it is answered.
-  ThreadAcceptance(const TransportContext& context, std::shared_ptr<ThreadRing> ring)
-      : context_(context), ring_(std::move(ring)) {
+  ThreadAcceptance(const TransportContext& context, std::shared_ptr<ThreadRing> ring,
+                   std::shared_ptr<Exchange> exchange)
+      : context_(context), ring_(std::move(ring)), exchange_(std::move(exchange)) {
     // What cannot be used in place goes by slots: a thread's memory is never asked of the kernel.
     if (weighsWays(context))
       choices_ = firstChoices(context, false, *static_cast<RingControl*>(ring_->memory.get()));
@@ -70,6 +74,7 @@ class ThreadAcceptance final : public Acceptance {
   Result<std::unique_ptr<Path>> open(ReceiveEnd& end, Opening) override {
     context_.attach(end, ring_->memory.get(), withShortSlotsInMemory(context_.ring));
     auto path = makePath(context_, *ring_, nullptr, &end);
+    path->exchange(exchange_);
     if (choices_) path->choose(*choices_, nullptr);
     return std::unique_ptr<Path>(std::move(path));
   }
@@ -77,6 +82,7 @@ class ThreadAcceptance final : public Acceptance {
  private:
   const TransportContext& context_;
   const std::shared_ptr<ThreadRing> ring_;
+  const std::shared_ptr<Exchange> exchange_;
   std::optional<WayChoices> choices_;
 };
 
@@ -84,7 +90,7 @@ class ThreadTransport final : public Transport {
  public:
   explicit ThreadTransport(const TransportContext& context) : context_(context) {}
 
-  Result<std::unique_ptr<Offer>> offer(const ConnectionId&, SetupData* offer) override {
+  Result<std::unique_ptr<Offer>> offer(const ConnectionId& id, SetupData* offer) override {
     const RingShape shape = withShortSlotsInMemory(context_.ring);
     auto ring = std::make_shared<ThreadRing>();
     ECCL_ASSIGN(ring->memory, mapPrivate(ringMemoryBytes(shape)));
@@ -92,18 +98,21 @@ class ThreadTransport final : public Transport {
     ring->senderDirect = context_.allowDirect;
     ring->senderBell = context_.reactor->sharedDoorbell();
     offer->object = ring;
-    return std::unique_ptr<Offer>(std::make_unique<ThreadOffer>(context_, std::move(ring)));
+    return std::unique_ptr<Offer>(
+        std::make_unique<ThreadOffer>(context_, std::move(ring), exchanges_.of(id.to, id)));
   }
 
-  Result<std::unique_ptr<Acceptance>> accept(const ConnectionId&, SetupData& offer, SetupData*) override {
+  Result<std::unique_ptr<Acceptance>> accept(const ConnectionId& id, SetupData& offer, SetupData*) override {
     auto ring = std::static_pointer_cast<ThreadRing>(offer.object);
     ring->receiverDirect = context_.allowDirect;
     ring->receiverBell = context_.reactor->sharedDoorbell();
-    return std::unique_ptr<Acceptance>(std::make_unique<ThreadAcceptance>(context_, std::move(ring)));
+    return std::unique_ptr<Acceptance>(
+        std::make_unique<ThreadAcceptance>(context_, std::move(ring), exchanges_.of(id.from, id)));
   }
 
  private:
   const TransportContext& context_;
+  Exchanges exchanges_;
 };
 
 }  // namespace
