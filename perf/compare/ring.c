@@ -2,11 +2,13 @@
  * out of, both at once, with nothing in the way but plain flags. WORLD_SIZE processes that this one forks.
  *
  * There are several ways, of which the fastest at a size counts: pieces of 4 to 128 KiB, eight of them in a
- * ring; lines claimed as they are read, so that they are this processor's alone, or left to both; non-temporal
- * stores into the rings, or into results; an AllReduce also in one round, in which everybody sums everything.
+ * ring; lines claimed as they are read, so that they are this processor's alone, or left to both; rings that two
+ * ranks exchange, so that each writes next where it has read; non-temporal stores into the rings, or into
+ * results; an AllReduce also in one round, in which everybody sums everything.
  */
 #define _GNU_SOURCE
 #include <stdint.h>
+#include <string.h>
 
 #include "forked.h"
 #include "probe_work.h"
@@ -16,7 +18,7 @@ enum { kPieces = 8, kMostPiece = 128 << 10, kClaimed = 2048, kMostRings = 2 };
 typedef struct {
   const char* name;
   size_t piece;
-  int claims, streamsRing, streamsResult, once;
+  int claims, streamsRing, streamsResult, once, exchanges;
 } Variant;
 
 /* From one rank to another. Numbers of pieces go on from call to call. */
@@ -33,6 +35,8 @@ typedef struct {
 
 static Ring* rings;                 /* by round, sender and receiver */
 static unsigned long *sent, *taken; /* pieces, of this rank's ends: by round and the other rank */
+static unsigned long *sentBefore, *takenBefore; /* the call, or the part of it that goes one way */
+static unsigned long calls;
 static Loop loop;
 
 static Variant variantOf(const Task* t, int index) {
@@ -45,13 +49,18 @@ static Variant variantOf(const Task* t, int index) {
                                  {"32 KiB, rings streamed", 32 << 10, 0, 1, 0, 0},
                                  {"128 KiB, rings streamed", 128 << 10, 0, 1, 0, 0},
                                  {"64 KiB, results streamed", 64 << 10, 1, 0, 1, 0},
-                                 {"16 KiB, once", 16 << 10, 1, 0, 0, 1}};
+                                 {"16 KiB, once", 16 << 10, 1, 0, 0, 1},
+                                 {"4 KiB, exchanged", 4 << 10, 0, 0, 0, 0, 1},
+                                 {"16 KiB, exchanged", 16 << 10, 0, 0, 0, 0, 1},
+                                 {"128 KiB, exchanged", 128 << 10, 0, 0, 0, 0, 1},
+                                 {"16 KiB, exchanged, once", 16 << 10, 0, 0, 0, 1, 1}};
   const size_t bytes = t->count * sizeof(float);
   int left = index;
   for (size_t i = 0; i < sizeof ways / sizeof *ways; ++i) {
     const Variant* v = &ways[i];
     if (v->piece > 4 << 10 && v->piece > 4 * bytes) continue;
     if ((v->streamsRing || v->streamsResult) && !kHaveStreaming) continue;
+    if (v->exchanges && (t->operation == kBroadcast || t->operation == kBandwidth)) continue;
     if (v->once && (t->operation != kAllReduce || bytes > 256 << 10)) continue;
     if (left-- == 0) return *v;
   }
@@ -73,11 +82,22 @@ static unsigned long readOf(Flag* flag) {
   return atomic_load_explicit(&flag->value, memory_order_acquire);
 }
 
+/* Where piece number `next` from one rank to another is. Exchanged rings begin anew with each call. What goes
+ * both ways at once swaps the two rings then; what goes to and fro has one of them.
+ */
+static char* placeOf(const Variant* v, int round, int from, int to, unsigned long next, unsigned long before) {
+  if (!v->exchanges) return ringOf(round, from, to)->data + next % kPieces * v->piece;
+  const int swapped = v->exchanges > 1 ? from > to : (int)(calls & 1);
+  const Ring* const ring = swapped ? ringOf(round, to, from) : ringOf(round, from, to);
+  return (char*)(uintptr_t)ring->data + (next - before) % kPieces * v->piece;
+}
+
 /* Where the next piece goes; NULL: there is no room yet. */
 static char* room(const Variant* v, int round, int to) {
   Ring* ring = ringOf(round, loop.rank, to);
   const unsigned long next = *countOf(sent, round, to);
-  return next - readOf(&ring->read) < kPieces ? ring->data + next % kPieces * v->piece : NULL;
+  if (next - readOf(&ring->read) >= kPieces) return NULL;
+  return placeOf(v, round, loop.rank, to, next, *countOf(sentBefore, round, to));
 }
 static void publish(int round, int to) {
   raise_(&ringOf(round, loop.rank, to)->written, ++*countOf(sent, round, to));
@@ -86,7 +106,8 @@ static void publish(int round, int to) {
 static const char* piece(const Variant* v, int round, int from) {
   Ring* ring = ringOf(round, from, loop.rank);
   const unsigned long next = *countOf(taken, round, from);
-  return readOf(&ring->written) > next ? ring->data + next % kPieces * v->piece : NULL;
+  if (readOf(&ring->written) <= next) return NULL;
+  return placeOf(v, round, from, loop.rank, next, *countOf(takenBefore, round, from));
 }
 static void drop(int round, int from) {
   raise_(&ringOf(round, from, loop.rank)->read, ++*countOf(taken, round, from));
@@ -188,6 +209,9 @@ typedef struct {
 
 static void make(const Variant* v, Work* w) {
   const int n = loop.ranks, me = loop.rank;
+  const size_t counts = kMostRings * (size_t)n * sizeof *sent;
+  memcpy(sentBefore, sent, counts);
+  memcpy(takenBefore, taken, counts);
   for (int left = 1; left > 0;) {
     int did = 0;
     left = w->sum.done < w->sum.bytes;
@@ -272,9 +296,11 @@ static void transfer(const Task* t, const Variant* v, int sends) {
 }
 
 static void call(const Task* t) {
-  const Variant v = variantOf(t, t->variant);
+  Variant v = variantOf(t, t->variant);
   const int even = t->rank % 2 == 0;
+  ++calls;
   if (t->operation == kLatency) {
+    if (v.exchanges) v.exchanges = 2; /* to and fro */
     transfer(t, &v, even);
     transfer(t, &v, !even);
   } else if (t->operation == kBandwidth) {
@@ -290,7 +316,9 @@ int main(void) {
   rings = share(kMostRings * ranks * ranks * sizeof *rings);
   sent = calloc(kMostRings * ranks, sizeof *sent);
   taken = calloc(kMostRings * ranks, sizeof *taken);
-  if (sent == NULL || taken == NULL) loopFail("no memory");
+  sentBefore = calloc(kMostRings * ranks, sizeof *sent);
+  takenBefore = calloc(kMostRings * ranks, sizeof *taken);
+  if (sent == NULL || taken == NULL || sentBefore == NULL || takenBefore == NULL) loopFail("no memory");
   const Contender contender = {
       .allocate = loopAllocate, .release = loopRelease, .call = call, .variant = nameOf};
   return forkRanks(&loop, &contender);

@@ -45,7 +45,7 @@ std::string asFileName(std::string_view text) {
 }
 
 /// Which way of measuring: files of an earlier one are of no use any more.
-constexpr int kMeasurement = 3;
+constexpr int kMeasurement = 4;
 
 /// Where nobody has named a file.
 Result<std::string> usualFile() {

@@ -28,7 +28,7 @@ constexpr double kMB = 1e6;
 constexpr size_t kPage = 4096;
 constexpr size_t kPiece = 64 << 10;    // a move's bytes
 constexpr size_t kLargest = 16 << 20;  // of an input, and of an output
-constexpr size_t kSlots = 128 << 10;   // what long messages go round in (Communicator::shareMachine())
+constexpr size_t kSlots = 128 << 10;   // what messages go to and fro in
 constexpr size_t kSide = 2 * kLargest + kSlots;
 constexpr auto kTime = std::chrono::milliseconds(500);  // idle processors need much less
 constexpr int kNotices = 200;                           // back and forth, in each try
@@ -144,15 +144,13 @@ class Side {
 };
 
 /// As the host executor does it: one or two sources, by pieces.
-void move(std::byte* to, const std::byte* from, size_t bytes, bool streams, const std::byte* second = nullptr,
-          bool claims = false) {
+void move(std::byte* to, const std::byte* from, size_t bytes, bool streams, const std::byte* second = nullptr) {
   for (size_t at = 0; at < bytes; at += kPiece) {
     kernels::ReduceTask task;
     task.type = DataType::float32;
     task.sources = second == nullptr ? 1 : 2;
     task.destinations = 1;
     task.streamed = streams ? 1 : 0;
-    task.claimed = claims ? 1 : 0;
     task.count = std::min(kPiece, bytes - at) / sizeof(float);
     task.source[0] = from + at;
     if (second != nullptr) task.source[1] = second + at;
@@ -199,8 +197,8 @@ long switchesOfThisThread() {
   return used.ru_nivcsw;
 }
 
-/// By messages that go round as those of one connection do. They are streamed where that takes less, as
-/// WayChoice has it, and claimed where they are not.
+/// By messages that go both ways. Each side writes where it has read (program/exchange_areas.h), or streams if
+/// that takes less, as WayChoice has it.
 void measureSlots(Side& side, CostParameters& found) {
   constexpr double kMegabytes = static_cast<double>(kSlots) / kMB;
   auto pieces = [](auto&& piece) {
@@ -209,14 +207,15 @@ void measureSlots(Side& side, CostParameters& found) {
   double into = 1e30, outOf = 1e30;
   for (const bool streams : {false, true}) {
     double its = 1e30, theirs = 1e30;
-    for (int round = 0; round < 20; ++round) {  // what was read is near to the reader: it is written anew
+    std::byte *mine = side.slots(), *other = side.theirSlots();
+    for (int round = 0; round < 20; ++round) {
       its = std::min(its, side.time(kPiece, 1, [&] {
-        pieces([&](size_t at) { move(side.slots() + at, side.input(), kPiece, streams); });
+        pieces([&](size_t at) { move(mine + at, side.input(), kPiece, streams); });
       }));
       theirs = std::min(theirs, side.time(0, 1, [&] {
-        pieces(
-            [&](size_t at) { move(side.output(), side.theirSlots() + at, kPiece, false, nullptr, !streams); });
+        pieces([&](size_t at) { move(side.output(), other + at, kPiece, false); });
       }));
+      if (!streams) std::swap(mine, other);
     }
     if (its + theirs < into + outOf) into = its, outOf = theirs;
   }
