@@ -262,6 +262,66 @@ TEST(FastPath, BringsEveryLength) {
   for (auto& outcome : outcomes) EXPECT_EQ(outcome.code, 0) << outcome.text;
 }
 
+// Messages of some KiB, which go in slots from memory that no peer sees, and in place else. Which memory a call
+// has is not known when it is prepared: it changes from call to call, on each side.
+TEST(FastPath, BringsMessagesOfSomeKiBWhateverMemoryEachSideHas) {
+  constexpr size_t kLengths[] = {4096, 6000, 8192, 12'000, kReadFrom - 4, kReadFrom, 20'000};
+  constexpr int kTimes = 16;
+  const auto outcomes = test::runProcesses(2, [&](int rank, test::Board& board, std::string& report) {
+    setenv("ECCL_TRANSPORT", "shm", 1);
+    ecclComm_t comm = test::join(rank, 2, board, report);
+    if (comm == nullptr) return 2;
+    constexpr size_t kMost = 2 * 20'000;
+    std::vector<uint8_t> plain[2] = {std::vector<uint8_t>(kMost), std::vector<uint8_t>(kMost)};
+    void* shown[2] = {};
+    for (void*& each : shown)
+      if (ecclMemAlloc(&each, kMost) != ecclSuccess) return 3;
+    const auto valueOf = [](int of, int time, size_t i) {
+      return static_cast<uint8_t>(i * 3 + i / 251 + static_cast<size_t>(of) * 101 +
+                                  static_cast<size_t>(time) * 7);
+    };
+    for (const size_t length : kLengths) {
+      for (int time = 0; time < kTimes; ++time) {
+        const int kind = time + 2 * rank;  // the ranks' differ
+        auto* const in = (kind & 1) != 0 ? static_cast<uint8_t*>(shown[0]) : plain[0].data();
+        auto* const out = (kind & 2) != 0 ? static_cast<uint8_t*>(shown[1]) : plain[1].data();
+        const auto call = [&](int which) {
+          switch (which) {
+            case 0:
+              return ecclBroadcast(in, out, length, ecclUint8, 0, comm, nullptr);
+            case 1:
+              return rank == 0 ? ecclSend(in, length, ecclUint8, 1, comm, nullptr)
+                               : ecclRecv(out, length, ecclUint8, 0, comm, nullptr);
+            case 2:
+              return ecclAllGather(in, out, length, ecclUint8, comm, nullptr);
+            default:
+              return ecclAllReduce(in, out, length, ecclUint8, ecclSum, comm, nullptr);
+          }
+        };
+        for (int which = 0; which < 4; ++which) {
+          for (size_t i = 0; i < length; ++i) in[i] = valueOf(rank, time, i);
+          std::memset(out, 0xee, kMost);
+          if (call(which) != ecclSuccess) return report += ecclGetLastError(comm), 4;
+          const size_t bytes = which == 1 && rank == 0 ? 0 : which == 2 ? 2 * length : length;
+          for (size_t i = 0; i < kMost; ++i) {
+            const uint8_t zero = valueOf(0, time, i % length), one = valueOf(1, time, i % length);
+            const uint8_t wanted = i >= bytes    ? 0xee
+                                   : which == 3  ? static_cast<uint8_t>(zero + one)
+                                   : i >= length ? one
+                                                 : zero;
+            if (out[i] == wanted) continue;
+            report += format("call %d of %zu bytes, time %d: byte %zu", which, length, time, i);
+            return 5;
+          }
+        }
+      }
+    }
+    for (void* each : shown) ecclMemFree(each);
+    return ecclCommDestroy(comm) == ecclSuccess ? 0 : 6;
+  });
+  for (const auto& outcome : outcomes) EXPECT_EQ(outcome.code, 0) << outcome.text;
+}
+
 constexpr size_t kGrows = 1 << 17;  // more than any page
 const auto kPage = static_cast<size_t>(sysconf(_SC_PAGESIZE));
 

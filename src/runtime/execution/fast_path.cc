@@ -63,6 +63,14 @@ bool isWeighedNow(const interpreter::MoveEnds& ends, int sources, int destinatio
 
 }  // namespace
 
+bool FastPath::isUnseen(const void* buffer) const {
+  const auto* const memory = static_cast<const std::byte*>(buffer);
+  return std::none_of(connections_.begin(), connections_.end(), [&](const transport::Connection* connection) {
+    const Window& mine = connection->sends() ? connection->sendEnd.mine : connection->receiveEnd.mine;
+    return mine.holds(mine.offsetOf(memory), 1);
+  });
+}
+
 void FastPath::post() {
   for (const Post& post : posts_) {
     const uint64_t message = post.from->consider();
@@ -185,6 +193,8 @@ FastPath::Answer FastPath::makeShort(Move& move) {
     const ReceiveEnd::Expected found = from->peek(length, signature_, &data);
     if (found == ReceiveEnd::Expected::none) {
       awaited_ = from;
+      if (move.offers && !move.isShort && !from->answered())
+        from->offer(from->next, memory(move.destinations[0]), length);
       return Answer::blocked;
     }
     if (found == ReceiveEnd::Expected::other) return Answer::unusual;
@@ -243,7 +253,7 @@ FastPath::Answer FastPath::makeSeries(std::span<const CallBuffers> buffers, uint
   for (; *made < buffers.size(); ++*made) {
     const CallBuffers& its = buffers[*made];
     begin(its.send, its.receive, CallRecord::signatureOf(shape_, first + *made));
-    const Answer answer = move.isShort ? makeShort(move) : make(move, patience);
+    const Answer answer = makeEither(move, patience);
     if (answer != Answer::moved) return answer;
     SendEnd* const to = move.ends.to[0];
     if (to != nullptr && !to->streams(move.outgoing.length)) to->takeNext(move.outgoing.length);
@@ -256,7 +266,7 @@ FastPath::Answer FastPath::advance(FastLooks::Patience patience) {
   for (MovesOfLane& lane : lanes_) {
     for (; lane.at < lane.end; ++lane.at) {
       Move& move = moves_[lane.at];
-      const Answer answer = move.isShort ? makeShort(move) : make(move, patience);
+      const Answer answer = makeEither(move, patience);
       if (answer == Answer::unusual) return answer;
       if (answer == Answer::blocked) break;
       moved = true;
@@ -264,7 +274,7 @@ FastPath::Answer FastPath::advance(FastLooks::Patience patience) {
     made &= lane.at == lane.end;
   }
   // Short messages refer to nothing, and the calls before have ended.
-  if (made && (isShort_ || areRead())) return Answer::done;
+  if (made && (slotsOnly_ || areRead())) return Answer::done;
   if (moved) return Answer::moved;
   return made ? Answer::drains : Answer::blocked;
 }

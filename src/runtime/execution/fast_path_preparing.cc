@@ -13,12 +13,18 @@ namespace {
 static_assert(kGrowFrom >= kReadFrom, "messages that are short do not grow");
 static_assert(kernels::kBackwardsFrom >= kReadFrom, "memcpy is the best copy of what is short");
 
-/// Whether messages of so many bytes go in slots at all these ends, whatever their state: by deliveryOf().
-bool isShort(const interpreter::MoveEnds& ends, uint32_t length) {
+/// Whether messages of so many bytes fit in slots at all these ends, and are read by no kernel.
+bool mayBeShort(const interpreter::MoveEnds& ends, uint32_t length) {
   bool fits = length < kReadFrom;
   for (int i = 0; i < ends.sources; ++i)
-    fits &= ends.from[i] == nullptr ||
-            (length < ends.from[i]->directFrom && length <= ends.from[i]->shape.slotBytes);
+    fits &= ends.from[i] == nullptr || length <= ends.from[i]->shape.slotBytes;
+  return fits;
+}
+
+/// Whether such messages go in slots, whatever the state of the ends: by deliveryOf().
+bool isShort(const interpreter::MoveEnds& ends, uint32_t length) {
+  bool fits = true;
+  for (int i = 0; i < ends.sources; ++i) fits &= ends.from[i] == nullptr || length < ends.from[i]->directFrom;
   for (int i = 0; i < ends.destinations; ++i) fits &= ends.to[i] == nullptr || length < ends.to[i]->directFrom;
   return fits;
 }
@@ -59,7 +65,7 @@ std::unique_ptr<FastPath> FastPath::of(const Call& call, const Plan& plan, const
   made->shape_ = record.shape();
   made->sendsOn_ = !call.pointToPoint();
   made->connections_ = plan.connections;
-  if (made->isShort_ && made->sockets_.empty() && plan.connections.size() <= Wakes::kMost) {
+  if (made->sockets_.empty() && plan.connections.size() <= Wakes::kMost) {
     for (const transport::Connection* connection : plan.connections)
       made->wakes_.paths_[made->wakes_.count_++] = connection->path();
   }
@@ -118,10 +124,11 @@ bool FastPath::addMove(const Call& call, const Plan& plan, const Step& step, int
   move.outgoing = interpreter::outgoing(view, step, resolved, scales);
   move.step = stepIndex;
   move.repeat = repeat;
-  move.isShort = isShort(move.ends, resolved.length);
+  move.mayBeShort = mayBeShort(move.ends, resolved.length);
+  move.isShort = move.mayBeShort && isShort(move.ends, resolved.length);
   move.isWeighed = isWeighed(move.ends, resolved.length);
   move.task.destinations = step.destinations;
-  if (move.isShort) move.reducer = kernels::reducerFor(move.task);
+  if (move.mayBeShort) move.reducer = kernels::reducerFor(move.task);
   move.isCopy = kernels::isCopy(move.task);
   move.isSimple = move.isCopy && step.destinations == 1;
   // In collectives ranks write to each other at the same time, and nobody follows.
@@ -129,6 +136,7 @@ bool FastPath::addMove(const Call& call, const Plan& plan, const Step& step, int
   move.grows = to != nullptr && to->mayGrow && call.pointToPoint() && resolved.length >= kGrowFrom;
   move.follows = move.isSimple && move.ends.from[0] != nullptr && move.ends.to[0] == nullptr;
   isShort_ &= move.isShort;
+  mayBeShort_ &= move.mayBeShort;
   for (int i = 0; i < step.sources; ++i) {
     ReceiveEnd* from = move.ends.from[i];
     if (from == nullptr) continue;
