@@ -1,7 +1,8 @@
 // How a message is passed from one rank to another: one rule, as pure functions.
 //
 // The interpreter and the fast path ask it with the present state of a connection's ends. The simulator asks
-// it with the state that it assumes of them. Nothing else decides how data travels.
+// it with the state that it assumes of them. Nothing else decides how data travels, but that the fast path puts
+// some KiB from memory that no peer can get at into slots without a look at what is offered.
 //
 //   inlined   in the slot's header, one cache line
 //   slot      the sender copies into the slot, the receiver out of it (eager), perhaps as it grows

@@ -140,8 +140,8 @@ ECCL_DEVICE Passed placeMessages(const MoveEnds& ends, Outgoing message, const S
       if (readable) passed.chosen |= bit;
       weigh(*end, readable ? MessageKind::shown : MessageKind::placed, message, bit, passed);
     } else {
+      data[i] = end->place(message.length);
       weigh(*end, MessageKind::plain, message, bit, passed);
-      data[i] = end->place(message.length, (passed.streams & bit) != 0);
     }
   }
   return passed;
@@ -160,7 +160,7 @@ ECCL_DEVICE inline const std::byte* dataOf(const ReceiveEnd& end, const Received
 /// Slot, or what was received of it.
 template <class Header>
 ECCL_DEVICE bool claims(const ReceiveEnd& end, const Header& header) {
-  return header.length > end.shape.shortBytes && header.length > kInlineBytes && end.claiming &&
+  return end.claiming && end.shape.isLong(header.length) &&
          (header.flags & (kSlotGet | kSlotPut | kSlotStreamed)) == 0 && !end.isExchanged(header);
 }
 

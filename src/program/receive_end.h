@@ -69,14 +69,14 @@ struct ReceiveEnd : RingEnd {
   /// received of it.
   template <class Header>
   ECCL_DEVICE bool isExchanged(const Header& header) const {
-    return exchange != nullptr && header.length > shape.shortBytes && header.length > kInlineBytes &&
-           (header.flags & (kSlotGet | kSlotPut)) == 0 && (header.area & kExchanged) != 0;
+    return exchange != nullptr && shape.isLong(header.length) && (header.flags & (kSlotGet | kSlotPut)) == 0 &&
+           (header.area & kInArea) != 0;
   }
   /// Returns the slot of the oldest message peeked at, whose header said `length`. An area that it came in is
   /// this side's.
   ECCL_DEVICE void release(uint32_t length) {
     if (const Slot& at = *slot(next); isExchanged(at))
-      exchange->take(ExchangeAreas::turned(at.area & ~kExchanged));
+      exchange->take(ExchangeAreas::turned(at.area & ~kInArea));
     bytes += length;
     ++next;
     storeRelease(&control->released, next);  // pairs with SendEnd::reserve

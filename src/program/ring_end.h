@@ -1,7 +1,6 @@
 // What both ends of a ring of slots (program/slot_ring.h) have in common.
 #pragma once
 
-#include "program/exchange_areas.h"
 #include "program/ring_layout.h"
 
 namespace eccl {
@@ -50,8 +49,8 @@ struct RingEnd {
     if (length <= kInlineBytes) return at.inlineData;
     if (length <= shape.shortBytes) return reinterpret_cast<std::byte*>(&at + 1);
     const uint32_t area = loadRelaxed(&at.area);
-    if (exchange != nullptr && (area & kExchanged) != 0) {
-      std::byte* const its = exchange->at(ExchangeAreas::turned(area & ~kExchanged));
+    if (exchange != nullptr && (area & kInArea) != 0) {
+      std::byte* const its = exchange->at(ExchangeAreas::turned(area & ~kInArea));
       if (its != nullptr) return its;
     }
     return data + (area & lastLine) * kCacheLine;

@@ -13,6 +13,7 @@
 #include <cstring>
 
 #include "base/atomics.h"
+#include "program/exchange_areas.h"
 
 namespace eccl {
 
@@ -55,7 +56,7 @@ struct WantedWays {
 inline constexpr uint64_t kInProcess = uint64_t{1} << 63;
 
 /// In Slot::area: the rest is the number of an area, as the sender sees it (ExchangeAreas).
-inline constexpr uint32_t kExchanged = uint32_t{1} << 31;
+inline constexpr uint32_t kInArea = uint32_t{1} << 31;
 
 /// The header of a message. Constant from when it is published until it is released, but for what says how a
 /// growing message fares.
@@ -64,7 +65,7 @@ struct alignas(kCacheLine) Slot {
   uint32_t length;     // bytes
   uint32_t signature;  // of the call the message belongs to
   uint16_t flags, epoch;
-  uint32_t area;  // where the data of a long message is: cache lines from where data begins, or kExchanged
+  uint32_t area;  // where the data of a long message is: cache lines from where data begins, or kInArea
   union {
     std::byte inlineData[kInlineBytes];
     uint64_t offset;  // of a reference
@@ -184,7 +185,7 @@ struct RingShape {
   /// Messages with more data in the ring count for two of longOnes. At least half of slotBytes, a multiple of
   /// the cache line; 0: none do.
   uint32_t light = 0;
-  uint32_t exchanged = 0;  // areas of slotBytes, ExchangeAreas::kEach or none
+  bool exchanges = false;  // there are ExchangeAreas::kEach areas of slotBytes
   static constexpr uint32_t kMostLimited = 32;
   /// More than slots, so that a sender finds the offer for a message when it finds the slot for it free.
   ECCL_DEVICE constexpr uint32_t offers() const { return 2 * slots; }
@@ -194,6 +195,10 @@ struct RingShape {
   }
   ECCL_DEVICE constexpr size_t slotStride() const { return sizeof(Slot) + shortBytes + gap; }
   ECCL_DEVICE constexpr size_t dataAt() const { return wholePages(slotsAt() + slots * slotStride()); }
+  /// Whether so much data is neither in the slot nor right behind it.
+  ECCL_DEVICE constexpr bool isLong(uint32_t length) const {
+    return length > shortBytes && length > kInlineBytes;
+  }
   /// So many messages may be longer than shortBytes at once.
   ECCL_DEVICE constexpr uint32_t mostLong() const { return longOnes > 0 ? longOnes : slots; }
   /// Of mostLong(), what a message with `length` bytes of data in the ring counts for.
@@ -217,11 +222,11 @@ struct RingShape {
     return lines;
   }
   ECCL_DEVICE constexpr size_t dataEnd() const { return dataAt() + areaLines() * kCacheLine + slotBytes; }
-  /// Exchanged areas begin at pages.
+  /// Areas begin at pages.
   ECCL_DEVICE constexpr size_t exchangeAt() const { return wholePages(dataEnd()); }
-  ECCL_DEVICE constexpr size_t exchangedStride() const { return wholePages(slotBytes); }
+  ECCL_DEVICE constexpr size_t areaStride() const { return wholePages(slotBytes); }
   ECCL_DEVICE constexpr size_t bytes() const {
-    return exchanged > 0 ? exchangeAt() + exchanged * exchangedStride() : dataEnd();
+    return exchanges ? exchangeAt() + ExchangeAreas::kEach * areaStride() : dataEnd();
   }
   ECCL_DEVICE static constexpr size_t wholePages(size_t bytes) {
     return (bytes + kDataPage - 1) / kDataPage * kDataPage;

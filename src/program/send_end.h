@@ -47,15 +47,14 @@ struct SendEnd : RingEnd {
     return longSent < others || released(longAt[(longSent - others) % RingShape::kMostLimited] + 1);
   }
 
-  /// Where `length` bytes of data of the reserved slot go; once for each message. `streamed`: they are to be
-  /// written past the caches, whoever has read there.
-  ECCL_DEVICE std::byte* place(uint32_t length, bool streamed = false) {
+  /// Where `length` bytes of data of the reserved slot go; once for each message.
+  ECCL_DEVICE std::byte* place(uint32_t length) {
     Slot& at = *slot(coming());
     if (length > kInlineBytes) at.sent.done = 0;
-    if (length <= kInlineBytes || length <= shape.shortBytes) return dataOf(at, length);
-    if (exchange != nullptr && !streamed) {
+    if (!shape.isLong(length)) return dataOf(at, length);
+    if (exchange != nullptr) {
       if (const uint32_t area = exchange->give(); area != ExchangeAreas::kNone) {
-        at.area = kExchanged | area;
+        at.area = kInArea | area;
         return exchange->at(area);
       }
     }

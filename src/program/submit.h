@@ -50,8 +50,7 @@ ECCL_DEVICE bool submitPieces(const RunView& run, int32_t laneIndex, const Step&
                            ? memoryAt(run, operand, move.extent[i], part, slice)
                            : dataOf(*move.ends.from[i], move.received[i], messageAt, written);
       if (operand.pre) task.preMask |= static_cast<uint8_t>(1u << i);
-      if (operand.space == Space::connection &&
-          claims(*move.ends.from[i], move.received[i]))
+      if (operand.space == Space::connection && claims(*move.ends.from[i], move.received[i]))
         task.claimMask |= static_cast<uint8_t>(1u << i);
     }
     task.sources = step.sources;

@@ -14,7 +14,7 @@ namespace eccl {
 namespace {
 
 constexpr uint32_t kEach = ExchangeAreas::kEach, kAll = ExchangeAreas::kAll;
-constexpr RingShape kExchanging{16, 8192, 0, 512, 8, 0, 0, kEach};
+constexpr RingShape kExchanging{16, 8192, 0, 512, 8, 0, 0, true};
 
 /// Two rings between two ranks, 0 and 1, and each rank's part of the exchange.
 struct Pair {
@@ -30,7 +30,7 @@ struct Pair {
       ExchangeAreas& its = areas[rank];
       its.memory[0] = areasOf(rank);
       its.memory[1] = areasOf(1 - rank);
-      its.areaBytes = static_cast<uint32_t>(kExchanging.exchangedStride());
+      its.areaBytes = static_cast<uint32_t>(kExchanging.areaStride());
       for (uint32_t area = 0; area < kEach; ++area) its.take(area);
       senders[rank].exchange = receivers[rank].exchange = &its;
       receivers[rank].claiming = true;
@@ -43,13 +43,13 @@ struct Pair {
   std::byte* send(int from, uint32_t length, int value, bool streamed = false) {
     SendEnd& end = senders[from];
     if (end.reserve(length) == nullptr) return nullptr;
-    std::byte* const to = end.place(length, streamed);
+    std::byte* const to = end.place(length);
     std::memset(to, value, length);
     end.publish(length, streamed ? kSlotLast | kSlotStreamed : kSlotLast, 0);
     return to;
   }
   bool isExchanged(const std::byte* at) const {
-    const size_t all = kEach * kExchanging.exchangedStride();
+    const size_t all = kEach * kExchanging.areaStride();
     return (at >= areasOf(0) && at < areasOf(0) + all) || (at >= areasOf(1) && at < areasOf(1) + all);
   }
   struct Free {
@@ -108,18 +108,29 @@ TEST(ExchangeAreas, AnAnswerGoesWhereTheMessageCame) {
   }
 }
 
-TEST(ExchangeAreas, WhatLiesInSlotsOrIsStreamedIsNotExchanged) {
+TEST(ExchangeAreas, ShortOnesLieInTheirSlots) {
   Pair pair;
-  Received received;
   EXPECT_FALSE(pair.isExchanged(pair.send(0, 512, 1)));
-  EXPECT_FALSE(pair.isExchanged(pair.send(0, 4096, 1, true)));
-  for (int i = 0; i < 2; ++i) {
-    ASSERT_TRUE(pair.receivers[1].peek(received));
-    pair.receivers[1].release();
-  }
-  EXPECT_EQ(pair.areas[0].count, kEach);
-  EXPECT_EQ(pair.areas[1].count, kEach);
   EXPECT_TRUE(pair.isExchanged(pair.send(0, 513, 1)));
+  EXPECT_EQ(pair.areas[0].count, kEach - 1);
+  pair.receivers[1].release();
+  EXPECT_EQ(pair.areas[1].count, kEach);
+}
+
+// Written past the caches or not: else the other side would soon own nothing any more.
+TEST(ExchangeAreas, WhatIsStreamedIsExchanged) {
+  Pair pair;
+  const std::byte* const there = pair.send(0, 4096, 1, true);
+  EXPECT_TRUE(pair.isExchanged(there));
+  pair.receivers[1].release();
+  EXPECT_EQ(pair.send(1, 4096, 1), there);
+}
+
+TEST(ExchangeAreas, NothingIsGivenWhereNothingComesBack) {
+  Pair pair;
+  pair.areas[0].memory[1] = nullptr;
+  EXPECT_FALSE(pair.isExchanged(pair.send(0, 4096, 1)));
+  EXPECT_EQ(pair.areas[0].count, kEach);
 }
 
 // As Broadcast sends. The receiver keeps what it has got, and claims the lines of the rest.
@@ -161,36 +172,73 @@ TEST(ExchangeAreas, WhatIsNotInTheRingGivesNothing) {
   EXPECT_EQ(pair.areas[1].count, before);
 }
 
-// Calls of all kinds: any number of messages under way, each way.
+// Calls of all kinds: any number of messages under way each way, of moves that are complete at once or later,
+// on either side, and of messages that grow.
 TEST(ExchangeAreas, EachIsOwnedByOneSideAndDataComesWhole) {
   std::mt19937 random(7);
-  for (int turn = 0; turn < 20; ++turn) {
+  struct Sent {
+    uint32_t length;
+    int value;
+    bool exchanged;
+  };
+  for (int turn = 0; turn < 30; ++turn) {
     Pair pair;
-    struct Sent {
-      uint32_t length;
-      int value;
-    };
-    std::deque<Sent> underWay[2];
+    std::deque<Sent> placed[2], published[2], peeked[2];  // by sender
     uint32_t lent = 0;
     const auto bias = random() % 100;
     for (int step = 0; step < 2000; ++step) {
       const int from = random() % 100 < bias ? 0 : 1;
-      if (random() % 2 == 0) {
-        const Sent sent{1 + static_cast<uint32_t>(random() % 8192), static_cast<int>(random() % 256)};
-        const std::byte* const at = pair.send(from, sent.length, sent.value, random() % 8 == 0);
-        if (at == nullptr) continue;
-        underWay[from].push_back(sent);
-        lent += pair.isExchanged(at);
-      } else if (!underWay[from].empty()) {
-        const Sent sent = underWay[from].front();
-        underWay[from].pop_front();
-        Received received;
-        ReceiveEnd& receiver = pair.receivers[1 - from];
-        ASSERT_TRUE(receiver.peek(received));
-        ASSERT_EQ(received.length, sent.length);
-        for (uint32_t i = 0; i < sent.length; ++i) ASSERT_EQ(received.data[i], std::byte(sent.value)) << i;
-        lent -= pair.isExchanged(received.data);
-        receiver.release();
+      SendEnd& sender = pair.senders[from];
+      ReceiveEnd& receiver = pair.receivers[1 - from];
+      switch (random() % 4) {
+        case 0: {
+          Sent sent{1 + static_cast<uint32_t>(random() % 8192), static_cast<int>(random() % 256), false};
+          if (placed[from].size() == 4 || sender.reserve(sent.length) == nullptr) break;
+          std::byte* const to = sender.place(sent.length);
+          std::memset(to, sent.value, sent.length);
+          sent.exchanged = pair.isExchanged(to);
+          lent += sent.exchanged;
+          ++sender.ahead;
+          placed[from].push_back(sent);
+          break;
+        }
+        case 1: {
+          if (placed[from].empty()) break;
+          const Sent sent = placed[from].front();
+          placed[from].pop_front();
+          --sender.ahead;
+          if (random() % 3 == 0 && placed[from].empty() && sent.length > 512) {
+            sender.grow(sent.length, kSlotLast, 0);
+            sender.grown(sent.length / 2);
+            sender.finish(sent.length);
+          } else {
+            sender.publish(sent.length, kSlotLast, 0);
+          }
+          published[from].push_back(sent);
+          break;
+        }
+        case 2: {
+          Received received;
+          if (published[from].empty()) {
+            ASSERT_FALSE(receiver.peek(received));
+            break;
+          }
+          const Sent sent = published[from].front();
+          ASSERT_TRUE(receiver.peek(received));
+          ASSERT_EQ(received.length, sent.length);
+          ASSERT_EQ(pair.isExchanged(received.data), sent.exchanged);
+          for (uint32_t i = 0; i < sent.length; ++i) ASSERT_EQ(received.data[i], std::byte(sent.value)) << i;
+          published[from].pop_front();
+          peeked[from].push_back(sent);
+          ++receiver.ahead;
+          break;
+        }
+        default:
+          if (peeked[from].empty()) break;
+          lent -= peeked[from].front().exchanged;
+          peeked[from].pop_front();
+          --receiver.ahead;
+          receiver.release();
       }
       ASSERT_EQ(pair.areas[0].count + pair.areas[1].count + lent, kAll);
     }
@@ -202,7 +250,7 @@ TEST(ExchangeAreas, WhateverTheHeaderSaysDataIsWithinTheMemory) {
     Pair pair;
     pair.areas[1].memory[0] = nullptr;  // nothing goes the other way yet
     pair.send(0, 4096, 1);
-    pair.senders[0].slot(0)->area = kExchanged | area;
+    pair.senders[0].slot(0)->area = kInArea | area;
     Received received;
     ASSERT_TRUE(pair.receivers[1].peek(received));
     const auto* const begin = static_cast<const std::byte*>(pair.memory[0].get());

@@ -378,26 +378,46 @@ TEST(MemoryPath, KnowsWhereTheOtherSideWaitedLast) {
   EXPECT_FALSE(ends.in->waitsOn(3));
 }
 
-// Memory that a path gives back is zero when it is touched again.
+// Memory that is given back is zero when it is touched again. Of a rank that has only received, too.
 TEST(MemoryPath, GivesBackTheAreasThatItOwns) {
-  constexpr RingShape kShape{8, 8192, 0, 512, 4, 0, 0, ExchangeAreas::kEach};
-  const RingMemory memory = mapPrivate(ringMemoryBytes(kShape)).take();
-  formatRing(memory.get(), kShape, 0);
+  constexpr RingShape kShape{8, 8192, 0, 512, 4, 0, 0, true};
+  constexpr uint32_t kEach = ExchangeAreas::kEach;
+  RingMemory memory[2];
+  for (RingMemory& each : memory) {
+    each = mapPrivate(ringMemoryBytes(kShape)).take();
+    formatRing(each.get(), kShape, 0);
+    std::memset(static_cast<std::byte*>(each.get()) + kShape.exchangeAt(), 1, kEach * kShape.areaStride());
+  }
   SendEnd send;
-  attachRing(send, memory.get(), kShape, 0, 0);
+  ReceiveEnd receive;
+  attachRing(send, memory[0].get(), kShape, 0, 0);
+  attachRing(receive, memory[1].get(), kShape, 0, 0);
   const auto exchange = std::make_shared<Exchange>();
+  const auto bell = std::make_shared<Fd>();
   {
-    MemoryPath path(MemoryPath::Between::threads, memory, PeerHeap(), &send, nullptr, std::make_shared<Fd>());
-    path.exchange(exchange);
-    std::byte* const areas = static_cast<std::byte*>(memory.get()) + kShape.exchangeAt();
-    std::memset(areas, 1, ExchangeAreas::kEach * kShape.exchangedStride());
-    const uint32_t given = exchange->areas.give();
-    path.giveBack();
-    for (uint32_t area = 0; area < ExchangeAreas::kEach; ++area)
-      EXPECT_EQ(areas[area * kShape.exchangedStride()], std::byte(area == given)) << area;
+    MemoryPath out(MemoryPath::Between::threads, memory[0], PeerHeap(), &send, nullptr, bell);
+    MemoryPath in(MemoryPath::Between::threads, memory[1], PeerHeap(), nullptr, &receive, bell);
+    out.exchange(exchange);
+    in.exchange(exchange);
     EXPECT_EQ(send.exchange, &exchange->areas);
+    EXPECT_EQ(receive.exchange, &exchange->areas);
+    const uint32_t given = exchange->areas.give(), taken = kEach + 1;
+    exchange->areas.take(taken);
+    in.giveBack();
+    for (uint32_t area = 0; area < ExchangeAreas::kAll; ++area) {
+      const bool own = area < kEach ? area != given : area == taken;
+      EXPECT_EQ(*exchange->areas.at(area), std::byte(!own)) << area;
+    }
   }
   EXPECT_EQ(send.exchange, nullptr);
+  EXPECT_EQ(receive.exchange, nullptr);
+}
+
+// Rings without areas, as those of tests: no header makes a side look for some.
+TEST(MemoryPath, ExchangesNothingWhereThereIsNothing) {
+  Ends ends;
+  ends.out->exchange(std::make_shared<Exchange>());
+  EXPECT_EQ(ends.send.exchange, nullptr);
 }
 
 TEST(MemoryPath, PoisonRingsAwakeOrNot) {

@@ -168,8 +168,8 @@ class Engine : DriverRole::Bells {
   /// more: *lost says what. False: the engine has failed. No Run may be submitted any more. Any thread.
   bool drain(std::vector<transport::Untaken>* lost);
 
-  /// Gives back what is kept for calls to come: their plans, and the pages of rings that this rank writes to
-  /// and whose messages have been taken. False: a Run is under way, or the engine has failed, and nothing was
+  /// Gives back what is kept for calls to come: their plans, and the pages of rings that this rank owns, or
+  /// writes to and whose messages have been taken. False: a Run is under way, or the engine has failed, and nothing was
   /// given back. Asked of whoever drives, as reports(). Any thread but the driver.
   bool rest();
 

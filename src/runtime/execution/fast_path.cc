@@ -63,14 +63,6 @@ bool isWeighedNow(const interpreter::MoveEnds& ends, int sources, int destinatio
 
 }  // namespace
 
-bool FastPath::isUnseen(const void* buffer) const {
-  const auto* const memory = static_cast<const std::byte*>(buffer);
-  return std::none_of(connections_.begin(), connections_.end(), [&](const transport::Connection* connection) {
-    const Window& mine = connection->sends() ? connection->sendEnd.mine : connection->receiveEnd.mine;
-    return mine.holds(mine.offsetOf(memory), 1);
-  });
-}
-
 void FastPath::post() {
   for (const Post& post : posts_) {
     const uint64_t message = post.from->consider();
@@ -193,6 +185,7 @@ FastPath::Answer FastPath::makeShort(Move& move) {
     const ReceiveEnd::Expected found = from->peek(length, signature_, &data);
     if (found == ReceiveEnd::Expected::none) {
       awaited_ = from;
+      // Nothing, so that the sender does not wait for a place.
       if (move.offers && !move.isShort && !from->answered())
         from->offer(from->next, memory(move.destinations[0]), length);
       return Answer::blocked;
@@ -211,8 +204,7 @@ FastPath::Answer FastPath::makeShort(Move& move) {
     SendEnd* const to = ends.to[i];
     if (kWeighed && to != nullptr)
       interpreter::weigh(*to, MessageKind::plain, move.outgoing, static_cast<uint8_t>(1u << i), passed);
-    task.destination[i] =
-        to != nullptr ? to->place(length, (passed.streams >> i & 1) != 0) : memory(move.destinations[i]);
+    task.destination[i] = to != nullptr ? to->place(length) : memory(move.destinations[i]);
   }
   task.destinations = destinations;
   task.streamed = passed.streams;

@@ -132,7 +132,7 @@ class FastPath {
     buffers_[static_cast<int>(Space::output)] = static_cast<std::byte*>(receive);
     signature_ = signature;
     for (MovesOfLane& lane : lanes_) lane.at = lane.begin;
-    slotsOnly_ = isShort_ || (mayBeShort_ && isUnseen(send) && isUnseen(receive));
+    slotsOnly_ = isShort_ || (fitSlots_ && !isShown(send) && !isShown(receive));
     if (!posts_.empty()) post();
   }
   /// Advances until the call is complete (true); wakes() is left to do. False: it takes long, is unusual, or
@@ -169,15 +169,15 @@ class FastPath {
     interpreter::MoveEnds ends;
     Place sources[kMaxOperands], destinations[kMaxOperands];  // where there is no end
     Outgoing outgoing;
-    bool offers;      // the first destination, to the sender of the only source
-    bool mayBeShort;  // its messages go in slots, if nobody else sees its memory
-    bool isShort;     // they do, whatever the state of the ends
-    bool isWeighed;   // and are long enough to be written past the caches, if a receiver wants that
-    bool isCopy;      // of its only source
-    bool isSimple;    // to its only destination
-    bool grows;       // its message may be published before it is written
-    bool follows;     // and may be taken before it is
-    uint64_t vain;    // one past the number of the message that was followed in vain
+    bool offers;     // the first destination, to the sender of the only source
+    bool fitsSlots;  // its messages go in slots, if no peer can get at its memory
+    bool isShort;    // they do, whatever the state of the ends
+    bool isWeighed;  // and are long enough to be written past the caches, if a receiver wants that
+    bool isCopy;     // of its only source
+    bool isSimple;   // to its only destination
+    bool grows;      // its message may be published before it is written
+    bool follows;    // and may be taken before it is
+    uint64_t vain;   // one past the number of the message that was followed in vain
     int32_t step, repeat;
   };
   struct MovesOfLane {
@@ -213,18 +213,19 @@ class FastPath {
   /// make() for one that follows, where peek() has found nothing: takes the message if it grows. Blocked: it
   /// has not begun, or its sender has stopped, and it is not followed again.
   Answer follow(Move& move, int looks);
-  /// The same for one that isShort: what is known of that is not asked.
+  /// The same for one whose messages go in slots: what is known of that is not asked.
   Answer makeShort(Move& move) { return move.isSimple ? makeShort<1, false>(move) : makeShort<0, false>(move); }
-  /// Whichever of the two is right. What is sent from memory that no peer sees goes in a slot, whatever places
-  /// are offered. What peers send may come in another way.
+  /// Whichever of the two is right. What peers send may come in another way than what goes to them.
   Answer makeEither(Move& move, FastLooks::Patience patience) {
     if (move.isShort) return makeShort(move);
     if (!slotsOnly_) return make(move, patience);
     const Answer answer = makeShort(move);
     return answer == Answer::unusual ? make(move, patience) : answer;
   }
-  /// Whether no peer can get at it.
-  bool isUnseen(const void* buffer) const;
+  /// Whether peers can get at it, now or when they have mapped more.
+  bool isShown(const void* buffer) const {
+    return shown_.holds(shown_.offsetOf(static_cast<const std::byte*>(buffer)), 1);
+  }
   /// Nobody else uses this rank's memory, so nothing but waking is left to do.
   bool wakesLater() const { return slotsOnly_ && wakes_.count_ > 0; }
   /// `kEnds`: the number of its sources, and that of its destinations; 0: as the move says. `kWeighed`: one of
@@ -261,8 +262,9 @@ class FastPath {
   const ReceiveEnd* awaited_ = nullptr;  // where advance() found no message
   bool sendsOn_ = false;                 // who sends here is about to send more, not to wait for an answer
   bool isShort_ = true;                  // every move is
-  bool mayBeShort_ = true;               // every move may be
-  bool slotsOnly_ = false;               // all that this rank sends goes in slots, with these buffers
+  bool fitSlots_ = true;                 // every move fitsSlots, and peers get at nothing but shown_
+  Window shown_;                         // what this process shows its peers of its memory
+  bool slotsOnly_ = false;               // of these buffers nothing is shown, and all goes in slots
   Wakes wakes_;                          // where there are few paths, all in memory
 };
 

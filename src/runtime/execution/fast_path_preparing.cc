@@ -6,6 +6,7 @@
 #include "program/offers.h"
 #include "runtime/execution/fast_path.h"
 #include "runtime/execution/plan.h"
+#include "transport/shm/shared_heap.h"
 
 namespace eccl::runtime {
 namespace {
@@ -14,7 +15,7 @@ static_assert(kGrowFrom >= kReadFrom, "messages that are short do not grow");
 static_assert(kernels::kBackwardsFrom >= kReadFrom, "memcpy is the best copy of what is short");
 
 /// Whether messages of so many bytes fit in slots at all these ends, and are read by no kernel.
-bool mayBeShort(const interpreter::MoveEnds& ends, uint32_t length) {
+bool fitsSlots(const interpreter::MoveEnds& ends, uint32_t length) {
   bool fits = length < kReadFrom;
   for (int i = 0; i < ends.sources; ++i)
     fits &= ends.from[i] == nullptr || length <= ends.from[i]->shape.slotBytes;
@@ -65,6 +66,15 @@ std::unique_ptr<FastPath> FastPath::of(const Call& call, const Plan& plan, const
   made->shape_ = record.shape();
   made->sendsOn_ = !call.pointToPoint();
   made->connections_ = plan.connections;
+  const Window heap = transport::SharedHeap::ofThisProcess().window();
+  for (const transport::Connection* connection : plan.connections) {
+    const Window& mine = connection->sends() ? connection->sendEnd.mine : connection->receiveEnd.mine;
+    if (mine.size == 0) continue;
+    if (heap.size > 0 && mine.base == heap.base)
+      made->shown_ = {heap.base, heap.size};
+    else
+      made->fitSlots_ = false;
+  }
   if (made->sockets_.empty() && plan.connections.size() <= Wakes::kMost) {
     for (const transport::Connection* connection : plan.connections)
       made->wakes_.paths_[made->wakes_.count_++] = connection->path();
@@ -124,11 +134,11 @@ bool FastPath::addMove(const Call& call, const Plan& plan, const Step& step, int
   move.outgoing = interpreter::outgoing(view, step, resolved, scales);
   move.step = stepIndex;
   move.repeat = repeat;
-  move.mayBeShort = mayBeShort(move.ends, resolved.length);
-  move.isShort = move.mayBeShort && isShort(move.ends, resolved.length);
+  move.fitsSlots = fitsSlots(move.ends, resolved.length);
+  move.isShort = move.fitsSlots && isShort(move.ends, resolved.length);
   move.isWeighed = isWeighed(move.ends, resolved.length);
   move.task.destinations = step.destinations;
-  if (move.mayBeShort) move.reducer = kernels::reducerFor(move.task);
+  if (move.fitsSlots) move.reducer = kernels::reducerFor(move.task);
   move.isCopy = kernels::isCopy(move.task);
   move.isSimple = move.isCopy && step.destinations == 1;
   // In collectives ranks write to each other at the same time, and nobody follows.
@@ -136,7 +146,7 @@ bool FastPath::addMove(const Call& call, const Plan& plan, const Step& step, int
   move.grows = to != nullptr && to->mayGrow && call.pointToPoint() && resolved.length >= kGrowFrom;
   move.follows = move.isSimple && move.ends.from[0] != nullptr && move.ends.to[0] == nullptr;
   isShort_ &= move.isShort;
-  mayBeShort_ &= move.mayBeShort;
+  fitSlots_ &= move.fitsSlots;
   for (int i = 0; i < step.sources; ++i) {
     ReceiveEnd* from = move.ends.from[i];
     if (from == nullptr) continue;

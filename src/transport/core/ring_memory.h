@@ -36,15 +36,16 @@ constexpr RingShape withShortSlots(RingShape shape, uint32_t shortBytes = kShort
 /// where it does not, to write a line again takes several times as long. 1 KiB behind the slots took 0.29 us
 /// for half a round trip, in one place for all 0.21 (AMD EPYC, family 25 model 17, 2026-11-29). Long messages
 /// are to fit into the second cache, as four of 256 KiB do: with eight, calls of 4 to 16 MiB took 1.08 times as
-/// long on average, streams of 1 MiB .95 (2026-11-30; perf/results/epyc-25-17/ways.md). Two ranks hand areas to
-/// and fro.
+/// long on average, streams of 1 MiB .95 (2026-11-30; perf/results/epyc-25-17/ways.md).
+///
+/// Two ranks that send to each other exchange areas behind it (program/exchange_areas.h).
 constexpr RingShape withShortSlotsInMemory(RingShape shape) {
   constexpr uint32_t kEnough = 8;  // of messages on their way, so that four may be heavy
   constexpr uint64_t kSecondCache = 1 << 20;
   shape = withShortSlots(shape, kShortRoom / 2);
   if (shape.longOnes >= kEnough && uint64_t{shape.longOnes} * shape.slotBytes > kSecondCache)
     shape.light = (shape.slotBytes / 2 + kCacheLine - 1) / kCacheLine * kCacheLine;
-  shape.exchanged = ExchangeAreas::kEach;
+  shape.exchanges = true;
   return shape;
 }
 

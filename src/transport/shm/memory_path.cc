@@ -77,14 +77,15 @@ void MemoryPath::choose(const WayChoices& choices, std::unique_ptr<RemoteReads> 
 }
 
 void MemoryPath::exchange(std::shared_ptr<Exchange> with) {
-  exchange_ = std::move(with);
   const RingShape& shape = end().shape;
+  if (!shape.exchanges) return;
+  exchange_ = std::move(with);
   const int which = sendEnd_ != nullptr ? 0 : 1;
   ExchangeAreas& areas = exchange_->areas;
   exchange_->rings[which] = memory_;
   areas.memory[which] = static_cast<std::byte*>(memory_.get()) + shape.exchangeAt();
-  areas.areaBytes = static_cast<uint32_t>(shape.exchangedStride());
-  for (uint32_t area = 0; sendEnd_ != nullptr && area < shape.exchanged; ++area) areas.take(area);
+  areas.areaBytes = static_cast<uint32_t>(shape.areaStride());
+  for (uint32_t area = 0; sendEnd_ != nullptr && area < ExchangeAreas::kEach; ++area) areas.take(area);
   end().exchange = &areas;
 }
 
@@ -155,12 +156,12 @@ void MemoryPath::afterSleep() {
 
 // The pages of a file go with it, those of threads with the mapping.
 void MemoryPath::giveBack() {
+  if (exchange_ != nullptr) {  // what the other side owns it may be writing
+    const ExchangeAreas& areas = exchange_->areas;
+    for (uint32_t i = 0; i < areas.count; ++i) giveBackPages(areas.at(areas.owned[i]), areas.areaBytes);
+  }
   if (sendEnd_ == nullptr || !drained()) return;
   giveBackPages(sendEnd_->data, (sendEnd_->lastLine + 1) * kCacheLine + sendEnd_->shape.slotBytes);
-  if (exchange_ == nullptr) return;
-  // What the other side owns it may be writing.
-  const ExchangeAreas& areas = exchange_->areas;
-  for (uint32_t i = 0; i < areas.count; ++i) giveBackPages(areas.at(areas.owned[i]), areas.areaBytes);
 }
 
 bool MemoryPath::drained() const {
