@@ -169,8 +169,8 @@ class Engine : DriverRole::Bells {
   bool drain(std::vector<transport::Untaken>* lost);
 
   /// Gives back what is kept for calls to come: their plans, and the pages of rings that this rank owns, or
-  /// writes to and whose messages have been taken. False: a Run is under way, or the engine has failed, and nothing was
-  /// given back. Asked of whoever drives, as reports(). Any thread but the driver.
+  /// writes to and whose messages have been taken. False: a Run is under way, or the engine has failed, and
+  /// nothing was given back. Asked of whoever drives, as reports(). Any thread but the driver.
   bool rest();
 
   /// An authenticated data connection. Any thread.

@@ -66,12 +66,12 @@ std::unique_ptr<FastPath> FastPath::of(const Call& call, const Plan& plan, const
   made->shape_ = record.shape();
   made->sendsOn_ = !call.pointToPoint();
   made->connections_ = plan.connections;
-  const Window heap = transport::SharedHeap::ofThisProcess().window();
   for (const transport::Connection* connection : plan.connections) {
     const Window& mine = connection->sends() ? connection->sendEnd.mine : connection->receiveEnd.mine;
     if (mine.size == 0) continue;
-    if (heap.size > 0 && mine.base == heap.base)
-      made->shown_ = {heap.base, heap.size};
+    // The whole heap, of which peers may have mapped the beginning.
+    if (mine.base != nullptr && connection->path()->inMemory())
+      made->shown_ = transport::SharedHeap::ofThisProcess().window();
     else
       made->fitSlots_ = false;
   }
