@@ -35,7 +35,7 @@ typedef struct {
 
 static Ring* rings;                 /* by round, sender and receiver */
 static unsigned long *sent, *taken; /* pieces, of this rank's ends: by round and the other rank */
-static unsigned long *sentBefore, *takenBefore; /* the call, or the part of it that goes one way */
+static unsigned long *sentBefore, *takenBefore; /* these, when what make() makes began */
 static unsigned long calls;
 static Loop loop;
 

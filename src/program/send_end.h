@@ -123,12 +123,16 @@ struct SendEnd : RingEnd {
     *offset = mine.offsetOf(memory);
     return length >= directFrom && mine.holds(*offset, length);
   }
+  /// Whether the receiver wants to read so many bytes from this process, where it can.
+  bool isToBeRead(uint32_t length) const {
+    return legible != nullptr && length >= directFrom && length > kInlineBytes &&
+           control->wants(MessageKind::plain, &WantedWays::read, sizeClassOf(length));
+  }
   /// Whether the receiver is to read `length` bytes from `memory` on from this process; *offset: for the slot.
   ECCL_DEVICE bool lends([[maybe_unused]] const std::byte* memory, [[maybe_unused]] uint32_t length,
                          [[maybe_unused]] uint64_t* offset) const {
 #if !defined(__CUDA_ARCH__)
-    if (legible != nullptr && length >= directFrom && length > kInlineBytes &&
-        control->wants(MessageKind::plain, &WantedWays::read, sizeClassOf(length)) && legible(memory)) {
+    if (isToBeRead(length) && legible(memory)) {
       *offset = reinterpret_cast<uintptr_t>(memory) | kInProcess;
       return true;
     }

@@ -204,6 +204,39 @@ TEST(SingleCopy, UsesNoSlots) {
   EXPECT_GE(touchedBy("0"), 180);
 }
 
+/// The same after groups of short messages both ways, which are made again and again.
+int touchedByShortOnes(const char* singleCopy) {
+  constexpr size_t kBytes = 15'000;
+  constexpr int kEach = 4;
+  auto outcomes = test::runProcesses(2, [&](int rank, test::Board& board, std::string& report) {
+    set(singleCopy);
+    ecclComm_t comm = test::join(rank, 2, board, report);
+    if (comm == nullptr) return 1;
+    std::vector<char> from(kBytes, 'y'), to(kBytes * kEach);
+    for (int i = 0; i < 20; ++i) {
+      std::fill(to.begin(), to.end(), 'x');
+      ecclGroupStart();
+      for (size_t m = 0; m < kEach; ++m) {
+        ecclSend(from.data(), kBytes, ecclInt8, 1 - rank, comm, nullptr);
+        ecclRecv(to.data() + m * kBytes, kBytes, ecclInt8, 1 - rank, comm, nullptr);
+      }
+      if (ecclGroupEnd() != ecclSuccess) return 2;
+      if (std::count(to.begin(), to.end(), 'y') != static_cast<ptrdiff_t>(to.size())) return 3;
+    }
+    report = std::to_string(test::touchedKiB("eccl-ring"));
+    return ecclCommDestroy(comm) == ecclSuccess ? 0 : 4;
+  });
+  for (const auto& outcome : outcomes) EXPECT_EQ(outcome.code, 0) << outcome.text;
+  return std::atoi(outcomes[1].text.c_str());
+}
+
+// No measurement has what is short read by the kernel, but a setting does.
+TEST(SingleCopy, IsOfShortMessagesWhereThatIsWanted) {
+  if (!siblingsAreReadable()) GTEST_SKIP() << "processes here may not read each other (Yama, seccomp)";
+  EXPECT_LT(touchedByShortOnes("4096"), 100);
+  EXPECT_GE(touchedByShortOnes("-1"), 180);
+}
+
 // What no process can read by the kernel, such as memory of devices: here the page of the kernel's clock.
 TEST(SingleCopy, WhatCannotBeReadGoesThroughSlots) {
   auto outcomes = test::runProcesses(2, [&](int rank, test::Board& board, std::string& report) {

@@ -197,8 +197,8 @@ long switchesOfThisThread() {
   return used.ru_nivcsw;
 }
 
-/// By messages that go both ways. Each side writes where it has read (program/exchange_areas.h), or streams if
-/// that takes less, as WayChoice has it.
+/// By messages that go both ways: each side writes where it has read (program/exchange_areas.h). They are
+/// streamed if that takes less, as WayChoice has it.
 void measureSlots(Side& side, CostParameters& found) {
   constexpr double kMegabytes = static_cast<double>(kSlots) / kMB;
   auto pieces = [](auto&& piece) {
@@ -215,7 +215,7 @@ void measureSlots(Side& side, CostParameters& found) {
       theirs = std::min(theirs, side.time(0, 1, [&] {
         pieces([&](size_t at) { move(side.output(), other + at, kPiece, false); });
       }));
-      if (!streams) std::swap(mine, other);
+      std::swap(mine, other);
     }
     if (its + theirs < into + outOf) into = its, outOf = theirs;
   }

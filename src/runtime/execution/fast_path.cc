@@ -265,7 +265,7 @@ FastPath::Answer FastPath::advance(FastLooks::Patience patience) {
     }
     made &= lane.at == lane.end;
   }
-  // Short messages refer to nothing, and the calls before have ended.
+  // Messages in slots refer to nothing, nor do those that are made of others, and the calls before have ended.
   if (made && (slotsOnly_ || areRead())) return Answer::done;
   if (moved) return Answer::moved;
   return made ? Answer::drains : Answer::blocked;

@@ -14,11 +14,13 @@ namespace {
 static_assert(kGrowFrom >= kReadFrom, "messages that are short do not grow");
 static_assert(kernels::kBackwardsFrom >= kReadFrom, "memcpy is the best copy of what is short");
 
-/// Whether messages of so many bytes fit in slots at all these ends, and are read by no kernel.
+/// Whether messages of so many bytes fit in slots at all these ends, and are read by no kernel: by measurement
+/// none of these is, but a setting may want it.
 bool fitsSlots(const interpreter::MoveEnds& ends, uint32_t length) {
   bool fits = length < kReadFrom;
   for (int i = 0; i < ends.sources; ++i)
     fits &= ends.from[i] == nullptr || length <= ends.from[i]->shape.slotBytes;
+  for (int i = 0; i < ends.destinations; ++i) fits &= ends.to[i] == nullptr || !ends.to[i]->isToBeRead(length);
   return fits;
 }
 

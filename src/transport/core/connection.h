@@ -138,7 +138,8 @@ class Path {
   /// once more. It calls afterSleep() when it is awake.
   virtual void beforeSleep() {}
   virtual void afterSleep() {}
-  /// Sender: gives back the memory that data of messages was in, if none is under way.
+  /// Gives back the memory that data of messages was in, of what this side owns; a sender's if none is under
+  /// way.
   virtual void giveBack() {}
   /// Sender: every published message has been released by the receiver. Receiver: the sender has been told of
   /// every release.
