@@ -231,6 +231,7 @@ TEST_F(RelayOverRdma, AnAbortEndsMessagesUnderWay) {
       EXPECT_EQ(ecclAllReduce(data.data(), data.data(), kLong, ecclInt32, ecclSum, ranks.comm(rank),
                               asStream(stream.native())),
                 ecclSuccess);
+      ranks.meet();  // a call that comes after the other rank's abort is refused
       std::this_thread::sleep_for(std::chrono::milliseconds(50));
       EXPECT_EQ(ecclCommAbort(ranks.comm(rank)), ecclSuccess);
       ranks.comm(rank) = nullptr;
