@@ -67,7 +67,7 @@ constexpr Row kRows[] = {
      1 << 26,
      Rule::lines},
     {{"SLOT_SPREAD", nullptr, false, "-1..8388608 bytes",
-      "Bytes of shared memory that a rank's long messages go round in, if one way; -1: 131072, 0 where cores are shared."},
+      "Bytes of shared memory that long messages go round in, unless exchanged; -1: 131072, 0 where cores are shared."},
      &Settings::slotSpread,
      -1,
      8 << 20},

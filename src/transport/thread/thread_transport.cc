@@ -16,13 +16,14 @@ struct ThreadRing {
 };
 
 /// The path of either end; one of the two is not null.
-std::unique_ptr<MemoryPath> makePath(const TransportContext& context, const ThreadRing& ring, SendEnd* send,
-                                     ReceiveEnd* receive) {
+std::unique_ptr<MemoryPath> makePath(const TransportContext& context, const ThreadRing& ring,
+                                     std::shared_ptr<Exchange> exchange, SendEnd* send, ReceiveEnd* receive) {
   RingEnd& end = send != nullptr ? static_cast<RingEnd&>(*send) : *receive;
   if (ring.senderDirect && ring.receiverDirect) end.mine = end.theirs = kOwnAddressSpace;
   end.directFrom = context.directFrom;
   auto path = std::make_unique<MemoryPath>(MemoryPath::Between::threads, ring.memory, PeerHeap(), send, receive,
                                            send != nullptr ? ring.receiverBell : ring.senderBell);
+  path->exchange(std::move(exchange));
   if (send != nullptr) {
     send->weighed = weighsWays(context);
     send->mayStream = context.slotStreaming != 0;
@@ -47,10 +48,9 @@ class ThreadOffer final : public Offer {
   }
   Result<std::unique_ptr<Path>> open(SendEnd& end, Opening) override {
     context_.attach(end, ring_->memory.get(), withShortSlotsInMemory(context_.ring));
-    std::unique_ptr<MemoryPath> path = makePath(context_, *ring_, &end, nullptr);
-    path->exchange(exchange_);
+    std::unique_ptr<Path> path = makePath(context_, *ring_, exchange_, &end, nullptr);
     opened_ = true;
-    return std::unique_ptr<Path>(std::move(path));
+    return path;
   }
 
  private:
@@ -73,8 +73,7 @@ class ThreadAcceptance final : public Acceptance {
   Status onConfirmation(SetupData&) override { return {}; }
   Result<std::unique_ptr<Path>> open(ReceiveEnd& end, Opening) override {
     context_.attach(end, ring_->memory.get(), withShortSlotsInMemory(context_.ring));
-    auto path = makePath(context_, *ring_, nullptr, &end);
-    path->exchange(exchange_);
+    auto path = makePath(context_, *ring_, exchange_, nullptr, &end);
     if (choices_) path->choose(*choices_, nullptr);
     return std::unique_ptr<Path>(std::move(path));
   }
