@@ -55,7 +55,9 @@ def sentence(errors):
 
 
 def launch(contender, folder, operation, ranks, sizes, seconds, limit):
-    """One run of one contender over all sizes."""
+    """One run of one contender over all sizes. Its processes are a group each, to be ended, but of one session: the
+    kernel shares out processors by session first (autogroups), and who yields one yields it within its session.
+    """
     with tempfile.TemporaryDirectory(dir=SHARED_MEMORY if os.path.isdir(SHARED_MEMORY) else None) as directory:
         environment = {**os.environ, **contender.environment(), "LOOP_DIRECTORY": directory,
                        "LOOP_OPERATION": operation, "LOOP_SIZES": ",".join(map(str, sizes)),
@@ -67,7 +69,7 @@ def launch(contender, folder, operation, ranks, sizes, seconds, limit):
                 for rank in range(1 if contender.own_ranks else ranks):
                     own = {} if contender.own_ranks else {"RANK": str(rank)}
                     processes.append(subprocess.Popen(command, env={**environment, **own}, stdin=subprocess.DEVNULL,
-                                                      stdout=errors, stderr=errors, start_new_session=True))
+                                                      stdout=errors, stderr=errors, preexec_fn=os.setpgrp))
                 code = wait(processes, limit)
             finally:
                 end(processes)

@@ -53,7 +53,7 @@ constexpr Row kRows[] = {
       "1: results do not depend on where ranks run; algorithms for one host only are not chosen."},
      &Settings::deterministic},
     {{"SLOTS", nullptr, true, "2..1024, a power of two",
-      "Messages in flight per connection. On one host so many over 512 bytes, or fewer beyond 1 MiB; 32 or "
+      "Messages in flight per connection. On one host so many over 256 bytes, or fewer beyond 1 MiB; 32 or "
       "more in all."},
      &Settings::slots,
      2,

@@ -27,6 +27,7 @@
 #include <array>
 #include <bit>
 #include <cstdint>
+#include <utility>
 
 #include "program/ring_layout.h"
 
@@ -104,12 +105,18 @@ class WayChoice {
       if (way == size.tried && ticks > 0) ++size.samples;
       if (size.samples < kTrial && !size.isHopeless() && size.messages < kTrialMost) return;
       size.endTrial(inPlace_);
-    } else if (const DataWay other = next(size, length);
-               other != size.best && size.of(way) > 0 && (way == size.best || size.best == DataWay::reads) &&
-               size.messages >= size.pause << size.backoff[index(other)]) {
-      size.begin(other);
+    } else if (size.isChallenged()) {
+      if (way == size.best && ticks > 0) ++size.samples;
+      if (size.samples < kAgain && size.messages < kTrialMost) return;
+      size.endChallenge(inPlace_);
     } else {
-      size.prefer(inPlace_);
+      if (ticks > 0) ++size.samples;
+      const DataWay other = next(size, length);
+      if (other != size.best && size.of(way) > 0 && (way == size.best || size.best == DataWay::reads) &&
+          size.samples >= size.pause << size.backoff[index(other)])
+        size.begin(other);
+      else
+        size.prefer(inPlace_);
     }
     const uint32_t bit = 1u << c;
     if (measured_[index(DataWay::streams)])
@@ -122,12 +129,14 @@ class WayChoice {
   static constexpr int64_t kFullSlot = 131072;  // or more: slotBytesFor()
   /// A trial costs up to some times as much as the best way, so it is made seldom: the less often, the more of
   /// them have changed nothing. Slots get dear all of a sudden, which shows in their own cost; the others
-  /// hardly change.
-  static constexpr uint32_t kTrial = 4, kTrialMost = 64, kFirstPause = 32, kLongestPause = 4096;
+  /// hardly change. The first trials come soon: the way that is taken at first may be five times as dear. What
+  /// a trial finds better is not taken before some more messages have gone the old way: what made that dear may
+  /// be over, as with a first long call, all of which goes into fresh memory. Where nothing comes the old way
+  /// any more, it counts as it was.
+  static constexpr uint32_t kTrial = 4, kTrialMost = 64, kAgain = 3, kFirstPause = 8, kLongestPause = 4096;
   /// Of the first samples of all the least counts: those messages go into memory that nobody has touched
-  /// before, the slots and the program's own, which takes several times as long. So many are before the first
-  /// trial.
-  static constexpr uint32_t kCold = kFirstPause;
+  /// before, the slots and the program's own, which takes several times as long.
+  static constexpr uint32_t kCold = 32;
   static constexpr int kMostBackoff = 8;
 
   static constexpr size_t index(DataWay way) { return static_cast<size_t>(way); }
@@ -151,28 +160,42 @@ class WayChoice {
         ticks = (15 * ticks + std::min(its, 2 * ticks) + 8) / 16;
     }
   };
+  static constexpr Cost kAnew{0, kCold - kTrial};  // of the next kTrial samples, too, the least counts
   struct Size {
     Cost costs[kDataWays];
     DataWay best = DataWay::writes;
     DataWay tried = DataWay::writes;  // the way that is wanted; `best` unless there is a trial
     DataWay last = DataWay::writes;   // that was tried
-    uint32_t messages = 0;            // noted since the last trial ended, or this one began
-    uint32_t samples = 0;             // of this trial
-    uint32_t pause = kFirstPause;     // messages before the next trial
+    uint32_t messages = 0;            // noted in this trial, or challenge
+    uint32_t samples = 0;             // of its way; else of all messages since the last one
+    uint32_t pause = kFirstPause;     // samples before the next trial
     int backoff[kDataWays] = {};      // after trials without a sample: that way is not taken
+    Cost former;                      // of `best`, which is measured anew as a trial was better; else not known
 
     uint64_t of(DataWay way) const { return costs[index(way)].ticks; }
     void begin(DataWay way) {
       tried = last = way;
       messages = samples = 0;
-      costs[index(way)] = {0, kCold - kTrial};
+      costs[index(way)] = kAnew;
     }
     void endTrial(bool inPlace) {
       int& its = backoff[index(tried)];
       its = samples > 0 ? 0 : std::min(its + 1, kMostBackoff);
-      messages = 0;
       pause = std::min(2 * pause, kLongestPause);
+      if (beats(tried, best, inPlace)) former = std::exchange(costs[index(best)], kAnew);
+      tried = best;
+      messages = samples = 0;
+    }
+    bool isChallenged() const { return former.ticks > 0; }
+    // Where nothing has come the old way any more, it counts as it was. If it gives way it keeps its mean: the
+    // least of some samples would soon bring it back.
+    void endChallenge(bool inPlace) {
+      samples = 0;
+      const DataWay old = best;
+      const Cost before = std::exchange(former, {});
+      if (of(old) == 0) costs[index(old)] = before;
       prefer(inPlace);
+      if (best != old) costs[index(old)] = before;
     }
     // Two samples are enough to see that a trial changes nothing.
     bool isHopeless() const { return samples >= 2 && of(best) > 0 && of(tried) > 2 * of(best); }

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <random>
+
 namespace eccl {
 namespace {
 
@@ -15,12 +17,21 @@ struct Ways {
   int slots = 0, streams = 0, reads = 0;
 };
 
-/// A sender that does as it is told, some messages late, and of whose messages every fourth is timed.
+/// Which messages are timed, and whether the others are noted: of short ones some are, and the others are not;
+/// of long ones all; of those that grow all are noted (program/timed_move.h).
+struct Timing {
+  int every = 4;
+  bool notesOthers = false;
+};
+constexpr Timing kTimings[] = {{4, false}, {1, false}, {4, true}};
+
+/// A sender that does as it is told, some messages late.
 class Traffic {
  public:
   explicit Traffic(int64_t streamFrom = WayChoice::kMeasured, int64_t readFrom = WayChoice::kMeasured)
       : choice(streamFrom, readFrom) {}
   explicit Traffic(const WayChoice& its) : choice(its) {}
+  explicit Traffic(Timing timing) : Traffic() { timing_ = timing; }
   Ways send(int messages, uint32_t length, Costs costs) {
     Ways ways;
     for (int i = 0; i < messages; ++i) {
@@ -33,7 +44,8 @@ class Traffic {
       const DataWay way = reads ? DataWay::reads : streams ? DataWay::streams : DataWay::writes;
       ++(reads ? ways.reads : streams ? ways.streams : ways.slots);
       const uint64_t ticks = reads ? costs.reads : streams ? costs.streams : costs.slots;
-      choice.note(way, length, sent_ % 4 == 0 ? ticks : 0);
+      const bool timed = sent_ % timing_.every == 0;
+      if (timed || timing_.notesOthers) choice.note(way, length, timed ? ticks : 0);
     }
     return ways;
   }
@@ -41,6 +53,7 @@ class Traffic {
 
  private:
   static constexpr int kLate = 5;
+  Timing timing_;
   uint32_t lateReads_ = 0, lateStreams_ = 0;
   int sent_ = 0;
 };
@@ -50,34 +63,70 @@ constexpr Costs kCommonCache{7'000, 12'000, 15'000}, kNoneInCommon{56'000, 9'000
     kReadsAreBest{56'000, 50'000, 30'000};
 
 TEST(WayChoice, TakesTheBestWay) {
-  Traffic slots, streams, reads;
-  slots.send(1000, kLength, kCommonCache);
-  streams.send(1000, kLength, kNoneInCommon);
-  reads.send(1000, kLength, kReadsAreBest);
-  const Ways ofSlots = slots.send(100'000, kLength, kCommonCache),
-             ofStreams = streams.send(100'000, kLength, kNoneInCommon),
-             ofReads = reads.send(100'000, kLength, kReadsAreBest);
-  const int most = 100'000 / 100;  // for trials
-  EXPECT_LT(ofSlots.streams + ofSlots.reads, most);
-  EXPECT_LT(ofStreams.slots + ofStreams.reads, most);
-  EXPECT_LT(ofReads.slots + ofReads.streams, most);
-  // The others are tried again.
-  for (const int tried :
-       {ofSlots.streams, ofSlots.reads, ofStreams.slots, ofStreams.reads, ofReads.slots, ofReads.streams})
-    EXPECT_GT(tried, 0);
+  for (const Timing timing : kTimings) {
+    Traffic slots(timing), streams(timing), reads(timing);
+    slots.send(1000, kLength, kCommonCache);
+    streams.send(1000, kLength, kNoneInCommon);
+    reads.send(1000, kLength, kReadsAreBest);
+    const Ways ofSlots = slots.send(100'000, kLength, kCommonCache),
+               ofStreams = streams.send(100'000, kLength, kNoneInCommon),
+               ofReads = reads.send(100'000, kLength, kReadsAreBest);
+    const int most = 100'000 / 100;  // for trials
+    EXPECT_LT(ofSlots.streams + ofSlots.reads, most);
+    EXPECT_LT(ofStreams.slots + ofStreams.reads, most);
+    EXPECT_LT(ofReads.slots + ofReads.streams, most);
+    // The others are tried again.
+    for (const int tried :
+         {ofSlots.streams, ofSlots.reads, ofStreams.slots, ofStreams.reads, ofReads.slots, ofReads.streams})
+      EXPECT_GT(tried, 0);
+  }
 }
 
 TEST(WayChoice, FindsItSoon) {
-  EXPECT_GT(Traffic().send(1000, kLength, kNoneInCommon).streams, 850);
-  EXPECT_GT(Traffic().send(1000, kLength, kReadsAreBest).reads, 800);
+  for (const Timing timing : kTimings) {
+    EXPECT_GT(Traffic(timing).send(1000, kLength, kNoneInCommon).streams, 850) << timing.every;
+    EXPECT_GT(Traffic(timing).send(1000, kLength, kReadsAreBest).reads, 800) << timing.every;
+  }
 }
 
 // The first messages wait for the kernel to find memory for the slots.
 TEST(WayChoice, IsNotMovedByTheFirstTimes) {
-  Traffic traffic;
-  traffic.send(16, kLength, {140'000, 140'000, 140'000});
-  const Ways ways = traffic.send(400, kLength, kCommonCache);
-  EXPECT_LT(ways.streams + ways.reads, 60);  // a trial each
+  for (const Timing timing : kTimings) {
+    Traffic traffic(timing);
+    traffic.send(16, kLength, {140'000, 140'000, 140'000});
+    const Ways ways = traffic.send(400, kLength, kCommonCache);
+    EXPECT_LT(ways.streams + ways.reads, 60) << timing.every;  // some trials
+  }
+}
+
+// A first long call goes into fresh memory with all its messages, and a trial may begin when it is over.
+TEST(WayChoice, IsNotMovedByAWholeFirstCall) {
+  for (const Timing timing : kTimings) {
+    for (int first = 4; first <= 100; first += 4) {
+      Traffic traffic(timing);
+      traffic.send(first, kLength, {100'000, 100'000, 100'000});
+      const Ways ways = traffic.send(300, kLength, {20'000, 30'000, 30'000});
+      EXPECT_LT(ways.streams + ways.reads, 60) << timing.every << ", " << first;  // some trials
+    }
+  }
+}
+
+// Times vary. The best of some by the way of before is no reason to go back.
+TEST(WayChoice, KeepsToWhatIsBetterOnAverage) {
+  for (const Timing timing : kTimings) {
+    Traffic traffic(timing);
+    std::minstd_rand random;
+    const auto between = [&](uint64_t least, uint64_t most) {
+      return std::uniform_int_distribution<uint64_t>(least, most)(random);
+    };
+    int streams = 0;
+    for (int i = 0; i < 22'000; ++i) {
+      const Costs costs{between(22'000, 38'000), between(17'000, 29'000), 60'000};
+      const Ways ways = traffic.send(1, kLength, costs);
+      if (i >= 2000) streams += ways.streams;
+    }
+    EXPECT_GT(streams, 19'000) << timing.every;
+  }
 }
 
 TEST(WayChoice, EndsTrialsSoonThatChangeNothing) {
@@ -170,6 +219,7 @@ TEST(WayChoice, TriesTheOtherCopyWhereNothingCanBeReadAnyMore) {
   traffic.send(5'000, kLength, kReadsAreBest);
   traffic.send(10'000, kLength, {56'000, 9'000, 0});
   EXPECT_GT(traffic.send(1000, kLength, {56'000, 9'000, 0}).streams, 900);
+  EXPECT_EQ(traffic.choice.read(), 0u) << "it is not asked for any more";
 }
 
 TEST(WayChoice, KeepsToSlotsWithoutAClock) {

@@ -119,7 +119,7 @@ TEST(Claims, AreMadeInCallsOfManyMessages) {
 }
 // Behind the slots, and in a page of their data that is not the first.
 TEST(Claims, AreNotMadeOfShortMessages) {
-  EXPECT_EQ(writesOf(400, true), 0);
+  EXPECT_EQ(writesOf(256, true), 0);
   EXPECT_GE(writesOf(3 * kPage, true), 1);
 }
 // A receiver that has lost its processor finds the message when it is whole, so this may take some tries.

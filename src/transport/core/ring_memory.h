@@ -32,17 +32,22 @@ constexpr RingShape withShortSlots(RingShape shape, uint32_t shortBytes = kShort
   return shape;
 }
 
-/// A ring that both sides look at. What goes round in it stays in each side's first cache (32 KiB, or 48):
-/// where it does not, to write a line again takes several times as long. 1 KiB behind the slots took 0.29 us
-/// for half a round trip, in one place for all 0.21 (AMD EPYC, family 25 model 17, 2026-11-29). Long messages
-/// are to fit into the second cache, as four of 256 KiB do: with eight, calls of 4 to 16 MiB took 1.08 times as
-/// long on average, streams of 1 MiB .95 (2026-11-30; perf/results/epyc-25-17/ways.md).
-///
-/// Two ranks that send to each other exchange areas behind it (program/exchange_areas.h).
+/// So much lies behind a slot in a ring that both sides look at. Two ranks that send to each other exchange
+/// areas behind the ring for longer messages (program/exchange_areas.h), which pays from some cache lines of
+/// data on: with 512 bytes here AllReduce of 384 and 512 B took 1.18 and 1.22 times as long, without a common
+/// cache 1.36; Broadcast of 384 B, which goes one way, .87 and .72. With 128, AllReduce of 192 and 256 B
+/// took 1.15 and 1.05 (AMD EPYC, family 25 model 17, 2026-11-30; perf/results/epyc-25-17/ways.md).
+inline constexpr uint32_t kShortInMemory = 256;
+
+/// Such a ring. What goes round in it stays in each side's first cache (32 KiB, or 48): where it does not, to
+/// write a line again takes several times as long. 1 KiB behind the slots took 0.29 us for half a round trip,
+/// in one place for all 0.21 (the same CPU, 2026-11-29). Long messages are to fit into the second cache, as
+/// four of 256 KiB do: with eight, calls of 4 to 16 MiB took 1.08 times as long on average, streams of 1 MiB
+/// .95 (2026-11-30; ways.md).
 constexpr RingShape withShortSlotsInMemory(RingShape shape) {
   constexpr uint32_t kEnough = 8;  // of messages on their way, so that four may be heavy
   constexpr uint64_t kSecondCache = 1 << 20;
-  shape = withShortSlots(shape, kShortRoom / 2);
+  shape = withShortSlots(shape, kShortInMemory);
   if (shape.longOnes >= kEnough && uint64_t{shape.longOnes} * shape.slotBytes > kSecondCache)
     shape.light = (shape.slotBytes / 2 + kCacheLine - 1) / kCacheLine * kCacheLine;
   shape.exchanges = true;
