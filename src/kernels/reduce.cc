@@ -38,7 +38,9 @@ namespace {
 bool isSimpleCopy(const ReduceTask& task) {
   if (!isCopy(task) || task.streamed != 0) return false;
   if (task.count <= 64) return true;
-  return task.destinations == 1 && (task.claimed != 0 || !copiesBackwards(task.count * sizeOf(task.type)));
+  if (task.destinations != 1) return false;
+  return task.claimed != 0 ||
+         !copiesBackwards(task.destination[0], task.source[0], task.count * sizeOf(task.type));
 }
 
 }  // namespace

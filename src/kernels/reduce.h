@@ -102,15 +102,21 @@ void reduce(const ReduceTask& task);
 using Reducer = void (*)(const ReduceTask&);
 Reducer reducerFor(const ReduceTask& task);
 
-/// Lengths of copies that are made from the end to the beginning, if they are to one place, through the caches,
-/// of what is not claimed, and this CPU has vectors. Memory is mostly written from the beginning on: its end is
-/// what the caches still have, and what is copied last is what is read first. Between two ranks with a common
-/// cache AllGather of 64 and 256 KiB takes 1.73 and 5.84 us instead of 2.21 and 6.40, half a round trip of 16
-/// KiB .69 instead of .83 (registered memory, AMD EPYC, family 25 model 17, 2026-11-30;
-/// perf/results/epyc-25-17/ways.md). Below it all fits into the first cache.
-inline constexpr size_t kBackwardsFrom = 16384, kBackwardsTo = 1 << 20;
-constexpr bool copiesBackwards(size_t bytes) {
-  return bytes >= kBackwardsFrom && bytes <= kBackwardsTo;
+/// Which copies are made from the end to the beginning, by vectors, if they are to one place, through the
+/// caches, of what is not claimed, and this CPU has vectors. Memory is mostly written from the beginning on:
+/// its end is what the first cache still has, and what is copied last is what is read first. Between two ranks
+/// with a common cache half a round trip of 16 KiB takes .69 us instead of .83, and AllGather of 64 KiB, in
+/// copies of 32, 1.73 instead of 2.21 (registered memory, AMD EPYC, family 25 model 17, 2026-11-30); .40
+/// instead of .60 and 1.16 instead of 1.53 (family 26 model 2, 2026-12-01). Shorter ones fit into that cache as
+/// a whole, and longer ones are left to memcpy, which does not read the lines that it writes: there half a
+/// round trip of 256 KiB takes 3.4 instead of 4.3 (perf/results/epyc-25-17/ways.md, epyc-26-2/ways.md).
+///
+/// But memcpy may take 15 times as long where the place lies a few bytes ahead of the source within a page.
+inline constexpr size_t kBackwardsFrom = 16384, kBackwardsTo = 32768, kJustAheadTo = 1 << 20;
+inline bool copiesBackwards(const void* to, const void* from, size_t bytes) {
+  if (bytes < kBackwardsFrom || bytes > kJustAheadTo) return false;
+  const size_t ahead = (reinterpret_cast<uintptr_t>(to) - reinterpret_cast<uintptr_t>(from)) % 4096;
+  return bytes <= kBackwardsTo || (ahead > 0 && ahead < kCacheLine);
 }
 
 /// The definition of the result in plain C++, and the variant for CPUs, builds and tasks without a better one.

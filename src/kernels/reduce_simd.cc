@@ -279,7 +279,8 @@ void copyBackwards(uint8_t* to, const uint8_t* from, size_t bytes) {
 /// from the end; what is in its place already is not copied at all.
 void copySimd(const ReduceTask& task) {
   const size_t length = task.count * sizeOf(task.type);
-  if (task.destinations == 1 && (task.streamed | task.claimed) == 0 && copiesBackwards(length)) {
+  if (task.destinations == 1 && (task.streamed | task.claimed) == 0 &&
+      copiesBackwards(task.destination[0], task.source[0], length)) {
     if (task.destination[0] != task.source[0])
       copyBackwards(static_cast<uint8_t*>(task.destination[0]), static_cast<const uint8_t*>(task.source[0]),
                     length);

@@ -155,13 +155,18 @@ ECCL_DEVICE inline const std::byte* dataOf(const ReceiveEnd& end, const Received
   return ((received.flags & kSlotGet) != 0 ? end.theirs.at(received.offset) : received.data) + at;
 }
 
-/// Whether the data of a message is to be claimed as it is read (kernels/reduce.h). What is short stays in the
+/// Whether the data of a message could be claimed as it is read (kernels/reduce.h). What is short stays in the
 /// first caches, where that is not worth it; and what is exchanged is written by its reader next. `Header`: a
 /// Slot, or what was received of it.
 template <class Header>
-ECCL_DEVICE bool claims(const ReceiveEnd& end, const Header& header) {
+ECCL_DEVICE bool mayClaim(const ReceiveEnd& end, const Header& header) {
   return end.claiming && end.shape.isLong(header.length) &&
          (header.flags & (kSlotGet | kSlotPut | kSlotStreamed)) == 0 && !end.isExchanged(header);
+}
+/// Whether it is.
+template <class Header>
+ECCL_DEVICE bool claims(const ReceiveEnd& end, const Header& header) {
+  return mayClaim(end, header) && (end.claimed == nullptr || end.claimed->claims(header.length, header.area));
 }
 
 /// The sources of a move, a bit for each, that are in memory which received messages name.

@@ -1,6 +1,7 @@
 // The receiver's end of a ring of slots (program/slot_ring.h).
 #pragma once
 
+#include "program/claim_choice.h"
 #include "program/ring_end.h"
 #include "program/way_choice.h"
 
@@ -20,11 +21,12 @@ struct Received {
 /// The receiver's end. For each message: peek() until it is there, use its data, and release(). Memory for
 /// messages to come may be offered before by offer().
 struct ReceiveEnd : RingEnd {
-  uint64_t considered = 0;        // messages before this one have been considered for an offer
-  uint64_t missed = 0;            // one past the message that was last looked for and not there
-  RemoteReads* remote = nullptr;  // the path's; null: the sender's process cannot be read
-  WayChoices* choices = nullptr;  // the path's; null: there are none
-  bool claiming = false;          // both sides look at the slots' memory: claims()
+  uint64_t considered = 0;         // messages before this one have been considered for an offer
+  uint64_t missed = 0;             // one past the message that was last looked for and not there
+  RemoteReads* remote = nullptr;   // the path's; null: the sender's process cannot be read
+  WayChoices* choices = nullptr;   // the path's; null: there are none
+  bool claiming = false;           // both sides look at the slots' memory: claims()
+  ClaimChoice* claimed = nullptr;  // the path's; null: all is that may be
 
   /// Copies the coming message's header. False while there is none, or it grows.
   ECCL_DEVICE bool peek(Received& received) {

@@ -87,6 +87,8 @@ class TimedMove {
     const auto kind = static_cast<size_t>(ways_[source].kind);
     WayChoice& choice = (*from.choices)[kind];
     choice.note(ways_[source].way, length_, cost, ways_[source].kind != MessageKind::plain ? messages_ : 1);
+    if (tile == 0 && from.claimed != nullptr && mayClaim(from, slot))
+      from.claimed->note(length_, slot.area, cost);
     // The sender looks at this line: it is written seldom.
     WantedWays& wants = from.control->receiverWants[kind];
     if (wants.read != choice.read()) storeRelease(&wants.read, choice.read());

@@ -368,13 +368,26 @@ TEST(VariantList, HasTheWidestVectors) {
 }
 
 }  // namespace
+TEST(VariantCopies, BeginAtTheEndWhereThatPays) {
+  const auto copies = [](size_t ahead, size_t bytes) {
+    return copiesBackwards(reinterpret_cast<void*>(4096 + ahead), reinterpret_cast<void*>(8192), bytes);
+  };
+  for (const size_t ahead : {size_t{0}, size_t{1}, size_t{2048}}) {
+    EXPECT_TRUE(copies(ahead, kBackwardsFrom) && copies(ahead, kBackwardsTo));
+    EXPECT_FALSE(copies(ahead, kBackwardsFrom - 1) || copies(ahead, kJustAheadTo + 1));
+  }
+  EXPECT_TRUE(copies(1, kJustAheadTo) && copies(63, kJustAheadTo));
+  EXPECT_FALSE(copies(0, kBackwardsTo + 1) || copies(64, kBackwardsTo + 1) || copies(2048, kJustAheadTo));
+}
+
 // Some of whose lengths are copied from the end: all bytes, and none beside them, wherever both lie.
 TEST(VariantCopies, AreExactWhateverTheirLengthAndPlace) {
   std::mt19937 random(7);
-  constexpr size_t kGuard = 128, kMost = kBackwardsTo + 1;
+  constexpr size_t kGuard = 128, kMost = kJustAheadTo + 1;
   std::vector<uint8_t> from(kMost + 2 * kGuard), to, expected;
   for (uint8_t& byte : from) byte = static_cast<uint8_t>(random());
-  std::vector<size_t> lengths{1, 64, 2048, kBackwardsFrom - 1, kBackwardsTo, kBackwardsTo + 1};
+  std::vector<size_t> lengths{1,    64, 2048, kBackwardsFrom - 1, kBackwardsTo, kBackwardsTo + 1, kJustAheadTo,
+                              kMost};
   for (int more = 0; more < 300; ++more) lengths.push_back(kBackwardsFrom + static_cast<size_t>(more));
   for (const ReduceVariant& variant : reduceVariants()) {
     for (const size_t length : lengths) {

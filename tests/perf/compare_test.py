@@ -24,6 +24,7 @@ import contenders  # noqa: E402
 import figures  # noqa: E402
 import report  # noqa: E402
 import session  # noqa: E402
+import side_by_side  # noqa: E402
 import targets  # noqa: E402
 import wheels  # noqa: E402
 import words  # noqa: E402
@@ -243,6 +244,35 @@ class Report(unittest.TestCase):
         self.assertIn("| FAILED |", report.markdown(results, []))
 
 
+class SideBySide(unittest.TestCase):
+    def page(self):
+        runs = []
+        for name, day, times in (("abacus", "01", {"eccl": [2, 2], "openmpi": [4, 4]}),
+                                 ("slide rule", "02", {"eccl": [2], "openmpi": [1], "probe": [1]})):
+            results = made_up(**times)
+            results.document["machine"] = {"processor": name + ", 2 cores", "date": "2026-12-%sT10:00" % day,
+                                           "memory": "16 GiB", "ECCL": "abc"}
+            runs.append(("/results/%s/compare.json" % name, results))
+        return side_by_side.markdown(runs, "/results")
+
+    def test_each_machine_has_its_row(self):
+        page = self.page()
+        self.assertIn("| [abacus](abacus/compare.md) | 2026-12-01 | 16 GiB | - | abc |", page)
+        self.assertIn("| eccl : best peer, abacus | 2.00 |\n| eccl : best peer, slide rule | 0.50 |\n"
+                      "| eccl : probe, slide rule | 0.50 |\n", page)
+        self.assertNotIn("eccl : probe, abacus", page)
+
+    def test_each_target_has_a_verdict_on_each_machine(self):
+        self.assertIn("| not measured | short in 1 of 1: 0.50 x at 64 KiB, 59 % of the target |", self.page())
+
+    def test_only_the_state_that_the_machine_was_in_most_often_counts(self):
+        results = figures.Results({})
+        for repetition, (distance, us) in enumerate([(90, 2), (90, 2), (300, 8)]):
+            results.add(repetition, *WHERE, "eccl", us=us, apart=[distance, distance])
+        of_state, distances = side_by_side.main_state(results)
+        self.assertEqual((of_state.times(*WHERE, "eccl"), distances), ([2, 2, None], "90 to 90"))
+
+
 class Check(unittest.TestCase):
     def regressions(self, now, earlier):
         return check.regressions(made_up(**now), made_up(**earlier))
@@ -385,10 +415,25 @@ class SmallRun(unittest.TestCase):
                     self.assertEqual(len([us for us in cell["us"] if us > 0]), 2, cell)
                     self.assertGreaterEqual(min(cell["iterations"]), 5)
             self.assertTrue(os.path.getsize(os.path.join(folder, "compare.md")))
+            beside = self.compare(folder, "--side-by-side", path + "," + path)
+            self.assertEqual(beside.returncode, 0, beside.stdout)
+            with open(os.path.join(folder, "side_by_side.md")) as page:
+                self.assertEqual(page.read().count("](compare.md) |"), 2)
             again = self.compare(folder, "--from", path, "--check", path)
             self.assertEqual(again.returncode, 0, again.stdout)
             # Of each state that the machine was in at most eight.
             self.assertRegex(again.stdout, r"(?m)^0 of \d+ ratios to the probe got worse")
+
+    def test_a_file_that_is_no_run_is_named(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "list.json")
+            with open(path, "w") as file:
+                file.write("[]")
+            for option in ("--from", "--side-by-side", "--check"):
+                for wrong in (path, os.path.join(folder, "absent.json")):
+                    done = self.compare(folder, option, wrong)
+                    self.assertEqual(done.returncode, 2, done.stdout)
+                    self.assertRegex(done.stdout, r"argument %s: %s: no compare.json" % (option, re.escape(wrong)))
 
 
 unittest.main()

@@ -27,7 +27,7 @@ struct Pages {
 };
 
 const auto kPage = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
-const auto kSlotBytes = static_cast<uint32_t>(std::max<uintptr_t>(65536, 8 * kPage));
+const auto kSlotBytes = static_cast<uint32_t>(std::max<uintptr_t>(32768, 8 * kPage));
 
 // Of one process.
 std::vector<Pages> guarded;                           // of its rings

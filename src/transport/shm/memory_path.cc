@@ -66,6 +66,7 @@ MemoryPath::~MemoryPath() {
   if (receiveEnd_ == nullptr) return;
   receiveEnd_->remote = nullptr;
   receiveEnd_->choices = nullptr;
+  receiveEnd_->claimed = nullptr;
   receiveEnd_->claiming = false;
 }
 
@@ -73,6 +74,7 @@ void MemoryPath::choose(const WayChoices& choices, std::unique_ptr<RemoteReads> 
   choices_ = choices;
   process_ = std::move(process);
   receiveEnd_->choices = &*choices_;
+  receiveEnd_->claimed = &claimed_;
   receiveEnd_->remote = process_.get();
 }
 

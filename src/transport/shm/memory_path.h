@@ -96,6 +96,7 @@ class MemoryPath final : public Path {
   HeapNews *const myNews_, *const theirNews_;
   const bool showsHeap_;  // and not the whole address space, as threads do
   std::optional<WayChoices> choices_;
+  ClaimChoice claimed_;
   std::unique_ptr<RemoteReads> process_;
   std::shared_ptr<Exchange> exchange_;  // null: there is none
   std::shared_ptr<Fd> doorbell_;        // null in a forked child

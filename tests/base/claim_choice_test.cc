@@ -1,0 +1,167 @@
+// Whether receivers claim what they read, by what it takes.
+#include "program/claim_choice.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <random>
+
+#include "program/timed_move.h"
+
+namespace eccl {
+namespace {
+
+/// What a message takes, by whether it is claimed, and whether what was in its place before has been.
+struct ClaimCosts {
+  uint64_t claiming, onClaimed, leaving, onLeft;
+};
+// Claimed, left: 20,000 and 60,000 ticks; 20,000 and 16,000.
+constexpr ClaimCosts kClaimsPay{12'000, 8'000, 10'000, 50'000}, kClaimsCost{12'000, 8'000, 9'000, 7'000};
+constexpr uint32_t kClaimedBytes = 2 * ClaimChoice::kFrom;
+
+/// Messages that go round in some places, each of which takes its own time besides, and some noise.
+class ClaimTraffic {
+ public:
+  explicit ClaimTraffic(int places = 4, uint64_t noise = 0) : places_(places), noise_(noise) {}
+  /// How many of so many messages were claimed. `timed`: each of so many is.
+  int send(int messages, ClaimCosts costs, uint32_t length = kClaimedBytes, int timed = 1) {
+    int claimed = 0;
+    for (int i = 0; i < messages; ++i, ++sent_) {
+      const auto place = static_cast<uint32_t>(sent_ % places_);
+      const bool claims = choice.claims(length, place);
+      const auto before = left_.find(place);
+      const bool onLeft = before != left_.end() && before->second;
+      uint64_t ticks = (claims ? costs.claiming : costs.leaving) + (onLeft ? costs.onLeft : costs.onClaimed);
+      ticks += place == 0 ? 10'000 : 0;  // it is waited for
+      ticks += noise_ > 0 ? random_() % noise_ : 0;
+      if (random_() % 300 == 0) ticks *= 50;  // something interrupted
+      left_[place] = !claims;
+      claimed += claims;
+      choice.note(length, place, sent_ % timed == 0 ? ticks : 0);
+    }
+    return claimed;
+  }
+  ClaimChoice choice;
+
+ private:
+  const int places_;
+  const uint64_t noise_;
+  int sent_ = 0;
+  std::map<uint32_t, bool> left_;
+  std::minstd_rand random_;
+};
+
+TEST(ClaimChoice, ClaimsWhereThatPays) {
+  for (const int places : {1, 3, 4, 8}) {
+    ClaimTraffic traffic(places, 6000);
+    EXPECT_GT(traffic.send(1000, kClaimsPay), 960) << places;
+    EXPECT_GT(traffic.send(100'000, kClaimsPay), 99'900) << places;
+  }
+}
+
+TEST(ClaimChoice, LeavesWhereClaimsCost) {
+  for (const int places : {1, 3, 4, 8}) {
+    for (const int timed : {1, 5}) {
+      ClaimTraffic traffic(places, 2000);
+      traffic.send(1000 * timed, kClaimsCost, kClaimedBytes, timed);
+      EXPECT_LT(traffic.send(10'000 * timed, kClaimsCost, kClaimedBytes, timed), 500 * timed) << places;
+    }
+  }
+}
+
+TEST(ClaimChoice, ChangesWithTheMachine) {
+  ClaimTraffic traffic;
+  EXPECT_LT(traffic.send(1000, kClaimsCost), 300);
+  traffic.send(20'000, kClaimsPay);
+  EXPECT_GT(traffic.send(10'000, kClaimsPay), 9'900);
+  traffic.send(20'000, kClaimsCost);
+  EXPECT_LT(traffic.send(10'000, kClaimsCost), 100);
+}
+
+// The first message of a trial still meets lines as they were, on either way.
+TEST(ClaimChoice, WaitsForWhatALeftLineTakes) {
+  ClaimTraffic traffic(1);
+  EXPECT_GT(traffic.send(50'000, {12'000, 8'000, 3'000, 17'600}), 49'700) << "20,000 and 20,600 ticks";
+}
+
+TEST(ClaimChoice, ShortMessagesAreClaimedAndSizesAreApart) {
+  ClaimTraffic traffic;
+  EXPECT_EQ(traffic.send(5'000, kClaimsCost, ClaimChoice::kFrom - 1), 5'000);
+  traffic.send(5'000, kClaimsCost);
+  EXPECT_FALSE(traffic.choice.claims(kClaimedBytes, 0));
+  EXPECT_TRUE(traffic.choice.claims(kClaimedBytes / 2, 0));
+  EXPECT_TRUE(traffic.choice.claims(UINT32_MAX, 0));
+  traffic.choice.note(UINT32_MAX, 0, UINT64_MAX >> 16);
+}
+
+// Calls of another length go round elsewhere.
+TEST(ClaimChoice, ATrialEndsWhereNothingComesToItsPlaceAnyMore) {
+  ClaimTraffic traffic;
+  for (int i = 0; i < 40; ++i) traffic.choice.note(kClaimedBytes, 99, 20'000);
+  traffic.send(2000, kClaimsCost);
+  EXPECT_LT(traffic.send(1000, kClaimsCost), 300);
+}
+
+// Without times nothing is tried.
+TEST(ClaimChoice, ClaimsWithoutAClock) {
+  ClaimChoice choice;
+  for (int i = 0; i < 10'000; ++i) {
+    ASSERT_TRUE(choice.claims(kClaimedBytes, 0));
+    choice.note(kClaimedBytes, 0, 0);
+  }
+}
+
+// Through a ring, by the sender's times.
+TEST(ClaimChoice, IsMadeByTheTimesOfMessages) {
+  const RingShape shape{8, kClaimedBytes};
+  const std::unique_ptr<void, void (*)(void*)> memory(std::aligned_alloc(kCacheLine, shape.bytes()),
+                                                      &std::free);
+  std::memset(memory.get(), 0, shape.bytes());
+  formatRing(memory.get(), shape, 0);
+  SendEnd sender;
+  ReceiveEnd receiver;
+  attachRing(sender, memory.get(), shape, 0, 0);
+  attachRing(receiver, memory.get(), shape, 0, 0);
+  WayChoices choices{WayChoice{0, 0}, WayChoice::ofShown(0), WayChoice{0, 0}};
+  ClaimChoice choice;
+  receiver.choices = &choices;
+  const auto send = [&](int messages, uint64_t onClaimed, uint64_t onLeft) {
+    std::map<uint32_t, bool> left;
+    int claimed = 0;
+    for (int i = 0; i < messages; ++i) {
+      EXPECT_NE(sender.reserve(kClaimedBytes), nullptr);
+      sender.place(kClaimedBytes);
+      Slot& slot = *sender.slot(sender.next);
+      slot.sent.done = ticks();
+      sender.publish(kClaimedBytes, kSlotLast, 1);
+      slot.sent.begun = slot.sent.done - (left[slot.area] ? onLeft : onClaimed);
+      interpreter::MoveEnds receiving{};
+      receiving.sources = 1;
+      receiving.from[0] = &receiver;
+      const bool claims = interpreter::claims(receiver, slot);
+      interpreter::TimedMove timed(receiving, kClaimedBytes);
+      for (const uint64_t begun = ticks(); ticks() - begun < 100;) continue;
+      left[slot.area] = !claims;
+      claimed += claims;
+      timed.complete({});
+      interpreter::commit(receiving, {}, kClaimedBytes, 0, 0);
+    }
+    return claimed;
+  };
+  constexpr uint64_t kFast = 10'000'000, kSlow = 40'000'000;
+  receiver.claimed = &choice;
+  EXPECT_EQ(send(100, kSlow, kFast), 0) << "memory that the two sides do not both look at";
+  receiver.claiming = true;
+  send(1000, kSlow, kFast);
+  EXPECT_LT(send(1000, kSlow, kFast), 100);
+  send(2000, kFast, kSlow);
+  EXPECT_GT(send(1000, kFast, kSlow), 900);
+  receiver.claimed = nullptr;
+  EXPECT_EQ(send(100, kSlow, kFast), 100) << "nobody weighs it";
+}
+
+}  // namespace
+}  // namespace eccl
