@@ -17,6 +17,12 @@ def main_state(results):
     return (results.state(states[0]), "%.0f to %.0f" % states[0]) if states else (results, "-")
 
 
+def name(run, runs):
+    """The processor; with the day, if several runs are of it."""
+    several = sum(processor(results) == processor(run[1]) for _, results, _ in runs) > 1
+    return processor(run[1]) + (", " + run[1].document["machine"]["date"][:10] if several else "")
+
+
 def machines(runs, folder):
     rows = []
     for path, results, apart in runs:
@@ -32,7 +38,7 @@ def reached(runs):
         verdicts = [evaluate(target, results) for _, results, _ in runs]
         if any(verdict.cells for verdict in verdicts):
             rows.append([str(target), *map(str, verdicts)])
-    return table(["target", *(processor(results) for _, results, _ in runs)], rows, numbers=False)
+    return table(["target", *(name(run, runs) for run in runs)], rows, numbers=False)
 
 
 def ratios(runs):
@@ -42,10 +48,10 @@ def ratios(runs):
         sizes = sorted({size for _, results, _ in runs for size in results.sizes(operation, ranks)})
         rows = []
         for pair in SUMMARY:
-            for _, results, _ in runs:
-                cells = [marked(results.speed(operation, ranks, size, *pair)) for size in sizes]
+            for run in runs:
+                cells = [marked(run[1].speed(operation, ranks, size, *pair)) for size in sizes]
                 if any(cell != "-" for cell in cells):
-                    rows.append(["%s : %s, %s" % (*pair, processor(results)), *cells])
+                    rows.append(["%s : %s, %s" % (*pair, name(run, runs)), *cells])
         lines += ["### %s, %d ranks" % (OPERATIONS[operation], ranks), "",
                   *table(["", *map(bytes_in_words, sizes)], rows)]
     return lines

@@ -108,15 +108,17 @@ Reducer reducerFor(const ReduceTask& task);
 /// with a common cache half a round trip of 16 KiB takes .69 us instead of .83, and AllGather of 64 KiB, in
 /// copies of 32, 1.73 instead of 2.21 (registered memory, AMD EPYC, family 25 model 17, 2026-11-30); .40
 /// instead of .60 and 1.16 instead of 1.53 (family 26 model 2, 2026-12-01). Shorter ones fit into that cache as
-/// a whole, and longer ones are left to memcpy, which does not read the lines that it writes: there half a
-/// round trip of 256 KiB takes 3.4 instead of 4.3 (perf/results/epyc-25-17/ways.md, epyc-26-2/ways.md).
+/// a whole. Longer ones are left to memcpy, which (`rep movsb`) does not read the lines that it writes: with
+/// the latter half a round trip of 256 KiB takes 3.4 instead of 4.3, with the former 6.45 instead of 6.17
+/// (perf/results/epyc-25-17/ways.md, epyc-26-2/ways.md).
 ///
-/// But memcpy may take 15 times as long where the place lies a few bytes ahead of the source within a page.
+/// But memcpy takes 15 times as long on the former where the place is 1 to 15 bytes ahead of the source within
+/// a page.
 inline constexpr size_t kBackwardsFrom = 16384, kBackwardsTo = 32768, kJustAheadTo = 1 << 20;
 inline bool copiesBackwards(const void* to, const void* from, size_t bytes) {
   if (bytes < kBackwardsFrom || bytes > kJustAheadTo) return false;
   const size_t ahead = (reinterpret_cast<uintptr_t>(to) - reinterpret_cast<uintptr_t>(from)) % 4096;
-  return bytes <= kBackwardsTo || (ahead > 0 && ahead < kCacheLine);
+  return bytes <= kBackwardsTo || (ahead > 0 && ahead < 16);
 }
 
 /// The definition of the result in plain C++, and the variant for CPUs, builds and tasks without a better one.

@@ -1,16 +1,17 @@
 // Whether a receiver claims the lines of a slot as it reads them (kernels/reduce.h), by what that takes at the
 // moment.
 //
-// A claim spares the sender, who writes there next, a wait for each line. That is worth up to six times as much
-// as a whole message takes, or nothing, by the processor and by how the two cores are connected. Claimed, 256
-// KiB in one direction (Broadcast) take 10 us instead of 17 in a common cache, and 22 instead of 62 without one
-// on an AMD EPYC of family 25 model 17, but 6.5 instead of 5.3 on one of family 26 model 2, where 64 KiB take
-// 1.9 instead of 2.4 (November and December 2026; perf/results/epyc-26-2/ways.md).
+// A claim spares the sender, who writes there next, a wait for each line. What that is worth depends on the
+// processor and on how the two cores are connected. Without the library, in pieces of 128 KiB, 256 KiB in one
+// direction take 10 us claimed and 17 left in a common cache, and 26 and 62 without one, on an AMD EPYC of
+// family 25 model 17 (perf/results/epyc-25-17/compare.json). On one of family 26 model 2 a Broadcast takes 6.6
+// claimed and 5.2 left, but of 64 KiB 1.9 and 2.3 (perf/results/epyc-26-2/ways.md).
 //
 // What a claim is worth shows when the next message is written to the same place. So a trial treats the
 // messages in one place of the ring the other way for a while, and compares them with those that come there
 // before and after. What lies elsewhere is no measure: the first message of a call is waited for, say, and each
-// call may begin in the same place. Few messages are dearer for a trial.
+// call may begin in the same place. Few messages are dearer for a trial. While messages go another way
+// (program/way_choice.h) nothing is tried: that way was compared with slots as they were read last.
 #pragma once
 
 #include <algorithm>
@@ -23,7 +24,7 @@ namespace eccl {
 /// The choice of one receiving end. A value. One thread at a time, the driver's.
 class ClaimChoice {
  public:
-  /// Shorter messages are always claimed: they lie in few lines, which both sides' caches hold.
+  /// Shorter messages are always claimed: to leave them gained next to nothing.
   static constexpr uint32_t kFrom = 65536;
 
   /// Whether the data of a message is to be claimed that lies in this place: Slot::area.
@@ -42,7 +43,7 @@ class ClaimChoice {
 
  private:
   static constexpr uint32_t kSamples = 8;                            // of each part of a trial
-  static constexpr uint32_t kMost = 512;                             // messages of a trial, wherever they lie
+  static constexpr uint32_t kMost = 4096;                            // messages of a trial, wherever they lie
   static constexpr uint32_t kFirstPause = 32, kLongestPause = 8192;  // messages between two trials
   static constexpr size_t indexOf(uint32_t length) {
     return static_cast<size_t>(std::bit_width(length) - std::bit_width(kFrom));
@@ -89,14 +90,14 @@ class ClaimChoice {
       if (hopeless) return end(false);
       if (samples < kSamples) return;
       if (part != Part::after) return begin(part == Part::before ? Part::other : Part::after);
-      const uint64_t usual = (sum(Part::before) + sum(Part::after)) / 2;
+      const uint64_t usual = std::min(sum(Part::before), sum(Part::after));  // one may have been interrupted
       end(sum(Part::other) + usual / 16 < usual);
     }
     void end(bool isBetter) {
       part = Part::none;
       messages = 0;
       claims ^= isBetter;
-      pause = std::min(2 * pause, kLongestPause);
+      pause = isBetter ? kFirstPause : std::min(2 * pause, kLongestPause);
     }
   };
   Size sizes_[33 - std::bit_width(kFrom)];

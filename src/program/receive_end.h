@@ -26,7 +26,7 @@ struct ReceiveEnd : RingEnd {
   RemoteReads* remote = nullptr;   // the path's; null: the sender's process cannot be read
   WayChoices* choices = nullptr;   // the path's; null: there are none
   bool claiming = false;           // both sides look at the slots' memory: claims()
-  ClaimChoice* claimed = nullptr;  // the path's; null: all is that may be
+  ClaimChoice* claimed = nullptr;  // the path's; null: whatever may be claimed is
 
   /// Copies the coming message's header. False while there is none, or it grows.
   ECCL_DEVICE bool peek(Received& received) {

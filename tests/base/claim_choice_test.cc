@@ -79,6 +79,11 @@ TEST(ClaimChoice, ChangesWithTheMachine) {
   EXPECT_GT(traffic.send(10'000, kClaimsPay), 9'900);
   traffic.send(20'000, kClaimsCost);
   EXPECT_LT(traffic.send(10'000, kClaimsCost), 100);
+  // What has just changed is looked at again soon.
+  traffic.send(20'000, kClaimsPay);
+  while (traffic.choice.claims(kClaimedBytes, 0)) traffic.send(1, kClaimsCost);
+  traffic.send(200, kClaimsPay);
+  EXPECT_TRUE(traffic.choice.claims(kClaimedBytes, 0));
 }
 
 // The first message of a trial still meets lines as they were, on either way.
@@ -101,8 +106,22 @@ TEST(ClaimChoice, ShortMessagesAreClaimedAndSizesAreApart) {
 TEST(ClaimChoice, ATrialEndsWhereNothingComesToItsPlaceAnyMore) {
   ClaimTraffic traffic;
   for (int i = 0; i < 40; ++i) traffic.choice.note(kClaimedBytes, 99, 20'000);
-  traffic.send(2000, kClaimsCost);
+  traffic.send(8000, kClaimsCost);
   EXPECT_LT(traffic.send(1000, kClaimsCost), 300);
+}
+
+// Whichever message of a trial that is.
+TEST(ClaimChoice, IsNotMovedByAnInterruption) {
+  for (int at = 0; at < 60; ++at) {
+    ClaimChoice choice;
+    bool left = false;
+    for (int i = 0; i < 90; ++i) {
+      const bool claims = choice.claims(kClaimedBytes, 0);
+      choice.note(kClaimedBytes, 0, (left ? 24'000u : 20'000u) * (i == 30 + at ? 50 : 1));
+      left = !claims;
+    }
+    EXPECT_TRUE(choice.claims(kClaimedBytes, 0)) << at;
+  }
 }
 
 // Without times nothing is tried.

@@ -376,8 +376,8 @@ TEST(VariantCopies, BeginAtTheEndWhereThatPays) {
     EXPECT_TRUE(copies(ahead, kBackwardsFrom) && copies(ahead, kBackwardsTo));
     EXPECT_FALSE(copies(ahead, kBackwardsFrom - 1) || copies(ahead, kJustAheadTo + 1));
   }
-  EXPECT_TRUE(copies(1, kJustAheadTo) && copies(63, kJustAheadTo));
-  EXPECT_FALSE(copies(0, kBackwardsTo + 1) || copies(64, kBackwardsTo + 1) || copies(2048, kJustAheadTo));
+  EXPECT_TRUE(copies(1, kJustAheadTo) && copies(15, kBackwardsTo + 1));
+  EXPECT_FALSE(copies(0, kBackwardsTo + 1) || copies(16, kBackwardsTo + 1) || copies(2048, kJustAheadTo));
 }
 
 // Some of whose lengths are copied from the end: all bytes, and none beside them, wherever both lie.
@@ -391,8 +391,13 @@ TEST(VariantCopies, AreExactWhateverTheirLengthAndPlace) {
   for (int more = 0; more < 300; ++more) lengths.push_back(kBackwardsFrom + static_cast<size_t>(more));
   for (const ReduceVariant& variant : reduceVariants()) {
     for (const size_t length : lengths) {
-      const size_t source = random() % kGuard, place = random() % kGuard;
-      to.assign(length + 2 * kGuard, uint8_t{0xa5});
+      const size_t source = random() % kGuard;
+      to.assign(length + 4096 + kGuard, uint8_t{0xa5});
+      size_t place = random() % kGuard;
+      if (length > kBackwardsTo)  // ahead of it within a page, by less than copiesBackwards() looks for
+        place = (reinterpret_cast<uintptr_t>(from.data()) + source + 1 + random() % 15 -
+                 reinterpret_cast<uintptr_t>(to.data())) %
+                4096;
       expected = to;
       std::copy_n(from.begin() + static_cast<ptrdiff_t>(source), length,
                   expected.begin() + static_cast<ptrdiff_t>(place));

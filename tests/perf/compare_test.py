@@ -265,6 +265,12 @@ class SideBySide(unittest.TestCase):
     def test_each_target_has_a_verdict_on_each_machine(self):
         self.assertIn("| not measured | short in 1 of 1: 0.50 x at 64 KiB, 59 % of the target |", self.page())
 
+    def test_runs_of_one_machine_are_told_apart_by_the_day(self):
+        results = made_up(eccl=[1])
+        runs = [("", figures.Results({"machine": dict(results.document["machine"], date=date)}), "")
+                for date in ("2026-12-01T10", "2026-12-02T10")]
+        self.assertEqual([side_by_side.name(run, runs) for run in runs], ["abacus, 2026-12-01", "abacus, 2026-12-02"])
+
     def test_only_the_state_that_the_machine_was_in_most_often_counts(self):
         results = figures.Results({})
         for repetition, (distance, us) in enumerate([(90, 2), (90, 2), (300, 8)]):
@@ -426,11 +432,12 @@ class SmallRun(unittest.TestCase):
 
     def test_a_file_that_is_no_run_is_named(self):
         with tempfile.TemporaryDirectory() as folder:
-            path = os.path.join(folder, "list.json")
-            with open(path, "w") as file:
-                file.write("[]")
+            path, other = os.path.join(folder, "list.json"), os.path.join(folder, "object.json")
+            for its, text in (path, "[]"), (other, '{"machine": {}}'):
+                with open(its, "w") as file:
+                    file.write(text)
             for option in ("--from", "--side-by-side", "--check"):
-                for wrong in (path, os.path.join(folder, "absent.json")):
+                for wrong in (path, other, os.path.join(folder, "absent.json")):
                     done = self.compare(folder, option, wrong)
                     self.assertEqual(done.returncode, 2, done.stdout)
                     self.assertRegex(done.stdout, r"argument %s: %s: no compare.json" % (option, re.escape(wrong)))
