@@ -30,6 +30,18 @@ def reaches_everybody(lab, most=9):
                 answerer.close()
 
 
+def in_use(device):
+    """Whether the kernel sends and takes packets there, not only has a carrier."""
+    state = device.get("linkinfo", {}).get("info_slave_data", {}).get("state", "forwarding")  # of a bridge's port
+    return device["operstate"] in ("UP", "UNKNOWN") and state == "forwarding"
+
+
+def links_are_in_use(lab):
+    for name in namespaces(lab.name):
+        for device in json.loads(subprocess.check_output(["ip", "-n", name, "-d", "-j", "link", "show"])):
+            check(device["ifname"] == "lo" or in_use(device), "%s in %s is not in use yet" % (device["ifname"], name), str(device))
+
+
 def fabrics():
     shipped = sorted(glob.glob(os.path.join(HERE, "fabrics", "*.json")))
     check(len(shipped) >= 7, "only %d fabrics ship" % len(shipped))
@@ -38,6 +50,7 @@ def fabrics():
             wanted = json.load(file)
         with Lab(path) as lab:
             check(len(lab.shown["hosts"]) == wanted["hosts"], "%s: %d hosts" % (path, len(lab.shown["hosts"])))
+            links_are_in_use(lab)
             reaches_everybody(lab)
             text = lab("show")
             for host in range(wanted["hosts"]):

@@ -130,7 +130,7 @@ class Lab:
             system.batch("ip", name, lines)
         for name, lines in self._shapes():
             system.batch("tc", name, lines)
-
+        system.wait_for_links(plan.namespaces())
         self._note_neighbours()
 
     def _control_congestion(self):

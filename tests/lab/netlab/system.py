@@ -2,6 +2,7 @@
 
 import contextlib
 import ctypes
+import json
 import os
 import shutil
 import signal
@@ -52,6 +53,25 @@ def batch(program, namespace, lines):
 
 def has_namespace(name):
     return os.path.exists(os.path.join(NETNS, name))
+
+
+def _waiting(namespace):
+    """Devices that have a carrier, but that the kernel does not use yet."""
+    links = json.loads(run("ip", "-n", namespace, "-d", "-j", "link", "show"))
+    return [link["ifname"] for link in links if "LOWER_UP" in link["flags"] and (
+        link["operstate"] not in ("UP", "UNKNOWN") or
+        link.get("linkinfo", {}).get("info_slave_data", {}).get("state", "forwarding") != "forwarding")]
+
+
+def wait_for_links(namespaces, seconds=10):
+    """Until what has a carrier carries. The kernel may look at new carriers only once a second; until then a device drops
+    what it is given, a bridge does not use the port, and a connection that is begun waits for its second packet."""
+    deadline = time.monotonic() + seconds
+    for namespace in namespaces:
+        while waiting := _waiting(namespace):
+            if time.monotonic() > deadline:
+                raise LabError("%s in %s: a carrier, but not in use after %d s" % (", ".join(waiting), namespace, seconds))
+            time.sleep(0.02)
 
 
 def set_kernel(namespace, values):
