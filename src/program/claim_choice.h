@@ -7,17 +7,16 @@
 // family 25 model 17 (perf/results/epyc-25-17/compare.json). On one of family 26 model 2 a Broadcast takes 6.6
 // claimed and 5.2 left, but of 64 KiB 1.9 and 2.3 (perf/results/epyc-26-2/ways.md).
 //
-// What a claim is worth shows when the next message is written to the same place. So a trial treats the
-// messages in one place of the ring the other way for a while, and compares them with those that come there
-// before and after. What lies elsewhere is no measure: the first message of a call is waited for, say, and each
-// call may begin in the same place. Few messages are dearer for a trial. While messages go another way
-// (program/way_choice.h) nothing is tried: that way was compared with slots as they were read last.
+// What a claim is worth shows when the next message is written to the same place. So a trial treats all
+// messages the other way for a round of the ring, before it measures some, and compares them with those before
+// and after. All begin at the same place: the first message of a call is waited for, say, and each call may
+// begin there. While messages go another way (program/way_choice.h) nothing is tried: that way was compared
+// with slots as they were read last.
 #pragma once
 
 #include <algorithm>
 #include <bit>
 #include <cstdint>
-#include <utility>
 
 namespace eccl {
 
@@ -27,24 +26,26 @@ class ClaimChoice {
   /// Shorter messages are always claimed: to leave them gained next to nothing.
   static constexpr uint32_t kFrom = 65536;
 
-  /// Whether the data of a message is to be claimed that lies in this place: Slot::area.
-  constexpr bool claims(uint32_t length, uint32_t place) const {
+  /// Whether the data of a message is to be claimed.
+  constexpr bool claims(uint32_t length) const {
     if (length < kFrom) return true;
     const Size& size = sizes_[indexOf(length)];
-    return size.claims != size.tries(place);
+    return size.claims != (size.part == Part::other);
   }
 
-  /// A message that came there, and was treated as claims() says, took both sides so many ticks; 0: it was not
-  /// measured.
+  /// A message that was treated as claims() says, and lay in this place, Slot::area, took both sides so many
+  /// ticks; 0: it was not measured.
   void note(uint32_t length, uint32_t place, uint64_t ticks) {
-    if (length < kFrom || ticks == 0) return;
-    sizes_[indexOf(length)].note(place, std::max<uint64_t>((ticks << 16) / length, 1));
+    if (length < kFrom) return;
+    sizes_[indexOf(length)].note(place, ticks > 0 ? std::max<uint64_t>((ticks << 16) / length, 1) : 0);
   }
 
  private:
-  static constexpr uint32_t kSamples = 8;                            // of each part of a trial
-  static constexpr uint32_t kMost = 4096;                            // messages of a trial, wherever they lie
-  static constexpr uint32_t kFirstPause = 32, kLongestPause = 8192;  // messages between two trials
+  static constexpr uint32_t kSamples = 8;  // of each part of a trial
+  /// Messages of a trial. Where calls change, none may come to its place any more.
+  static constexpr uint32_t kMost = 256;
+  /// Messages before the first trial, which go into fresh memory, after a change, and at most.
+  static constexpr uint32_t kFirstPause = 16, kPause = 64, kLongestPause = 8192;
   static constexpr size_t indexOf(uint32_t length) {
     return static_cast<size_t>(std::bit_width(length) - std::bit_width(kFrom));
   }
@@ -54,20 +55,20 @@ class ClaimChoice {
   struct Size {
     bool claims = true;
     Part part = Part::none;  // of the trial that is under way
-    bool turned = false;     // a message has come since the part began
-    uint32_t place = 0;      // of the trial
+    bool turned = false;     // messages are written to places as this part leaves them
+    uint32_t place = 0;      // behind which each part begins
     uint32_t messages = 0;   // of the trial, or since the last one
     uint32_t pause = kFirstPause;
-    uint32_t samples = 0;   // of the part
-    uint64_t sums[3] = {};  // of each part's samples
+    uint32_t samples = 0;    // of the part
+    uint64_t sum = 0;        // of these
+    uint64_t means[3] = {};  // of each part
 
-    constexpr bool tries(uint32_t at) const { return part == Part::other && at == place; }
-    uint64_t& sum(Part its) { return sums[static_cast<int>(its)]; }
+    uint64_t& mean(Part its) { return means[static_cast<int>(its)]; }
     void begin(Part its) {
       part = its;
       turned = its == Part::before;
       samples = 0;
-      sum(its) = 0;
+      sum = 0;
     }
     void note(uint32_t at, uint64_t cost) {
       ++messages;
@@ -78,26 +79,25 @@ class ClaimChoice {
         return begin(Part::before);
       }
       if (messages == kMost) return end(false);
-      if (at != place) return;
-      // The first one was written to lines as the part before has left them.
-      if (!std::exchange(turned, true)) return;
-      // Single long times say that something interrupted.
-      if (samples > 0) cost = std::min(cost, 4 * sum(part) / samples);
-      sum(part) += cost;
-      ++samples;
-      const bool hopeless =
-          part == Part::other && samples >= 2 && sum(part) * kSamples > 2 * sum(Part::before) * samples;
+      if (!turned) {
+        turned = at == place;
+        return;
+      }
+      sum += cost;
+      samples += cost > 0;
+      const bool hopeless = part == Part::other && samples >= 2 && sum / samples > 2 * mean(Part::before);
       if (hopeless) return end(false);
       if (samples < kSamples) return;
+      mean(part) = sum / samples;
       if (part != Part::after) return begin(part == Part::before ? Part::other : Part::after);
-      const uint64_t usual = std::min(sum(Part::before), sum(Part::after));  // one may have been interrupted
-      end(sum(Part::other) + usual / 16 < usual);
+      const uint64_t usual = std::min(mean(Part::before), mean(Part::after));  // one may have been interrupted
+      end(mean(Part::other) + usual / 16 < usual);
     }
     void end(bool isBetter) {
       part = Part::none;
       messages = 0;
       claims ^= isBetter;
-      pause = isBetter ? kFirstPause : std::min(2 * pause, kLongestPause);
+      pause = isBetter ? kPause : std::min(2 * pause, kLongestPause);
     }
   };
   Size sizes_[33 - std::bit_width(kFrom)];

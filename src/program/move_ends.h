@@ -55,7 +55,7 @@ ECCL_DEVICE inline LaneFault faultOf(const ReceiveEnd& end, const Received& rece
 /// is made of, if isItsSource().
 template <class Source>
 struct LiveEnd {
-  const SendEnd& end;
+  SendEnd& end;
   const Source& source;
   uint32_t length;
   uint32_t directFrom;
@@ -63,7 +63,7 @@ struct LiveEnd {
   mutable std::byte* place = nullptr;  // that is offered
   mutable uint64_t offset = 0;         // of what is shown
 
-  ECCL_DEVICE LiveEnd(const SendEnd& its, const Source& from, const Outgoing& message)
+  ECCL_DEVICE LiveEnd(SendEnd& its, const Source& from, const Outgoing& message)
       : end(its),
         source(from),
         length(message.length),
@@ -166,7 +166,7 @@ ECCL_DEVICE bool mayClaim(const ReceiveEnd& end, const Header& header) {
 /// Whether it is.
 template <class Header>
 ECCL_DEVICE bool claims(const ReceiveEnd& end, const Header& header) {
-  return mayClaim(end, header) && (end.claimed == nullptr || end.claimed->claims(header.length, header.area));
+  return mayClaim(end, header) && (end.claimed == nullptr || end.claimed->claims(header.length));
 }
 
 /// The sources of a move, a bit for each, that are in memory which received messages name.

@@ -47,9 +47,10 @@ enum class MessageKind : uint8_t {
 };
 inline constexpr int kMessageKinds = 3;
 
-/// Which ways a receiver wants messages of a kind to go, a bit for each class of size: WayChoice.
+/// Which ways a receiver wants messages of a kind to go, a bit for each class of size: WayChoice. `tried`: it
+/// does not know yet whether that is better.
 struct WantedWays {
-  uint32_t read, streamed;
+  uint32_t read, streamed, tried;
 };
 
 /// In the offset of a reference: the rest is an address in the sender's process (program/remote_reads.h).

@@ -93,6 +93,7 @@ class TimedMove {
     WantedWays& wants = from.control->receiverWants[kind];
     if (wants.read != choice.read()) storeRelease(&wants.read, choice.read());
     if (wants.streamed != choice.streamed()) storeRelease(&wants.streamed, choice.streamed());
+    if (wants.tried != choice.tried()) storeRelease(&wants.tried, choice.tried());
   }
 
   static constexpr uint64_t kMostTicks = uint64_t{1} << 40;

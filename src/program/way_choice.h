@@ -92,6 +92,8 @@ class WayChoice {
   uint32_t streamed() const { return streamed_; }
   /// What is to be read, where it can be.
   uint32_t read() const { return read_; }
+  /// What goes another way than the best that is known, for a trial.
+  uint32_t tried() const { return tried_; }
 
   /// A message came that way, and that took so many ticks; 0: it was not measured.
   void note(DataWay way, uint32_t length, uint64_t ticks, uint64_t messages = 1) {
@@ -121,6 +123,7 @@ class WayChoice {
     const uint32_t bit = 1u << c;
     if (measured_[index(DataWay::streams)])
       streamed_ = size.streams(inPlace_) ? streamed_ | bit : streamed_ & ~bit;
+    tried_ = size.tried != size.best ? tried_ | bit : tried_ & ~bit;
     if (measured_[index(DataWay::reads)]) read_ = size.tried == DataWay::reads ? read_ | bit : read_ & ~bit;
   }
 
@@ -235,7 +238,7 @@ class WayChoice {
 
   bool measured_[kDataWays];
   bool inPlace_ = false;
-  uint32_t streamed_, read_;
+  uint32_t streamed_, read_, tried_ = 0;
   Size sizes_[kClasses];
 };
 

@@ -329,6 +329,33 @@ TEST(SlotRing, StreamsWhatTheReceiverWantsStreamed) {
   EXPECT_FALSE(wants(kStreamFrom - 1) || wants(2 * kStreamFrom) || wants(131072));
 }
 
+TEST(SlotRing, OfWhatIsReadForATrialOneMessageIsUnderWay) {
+  Ring ring({4, 128});
+  WantedWays& plain = ring.sender.control->receiverWants[0];
+  ring.sender.directFrom = 64;
+  plain.read = 1u << sizeClassOf(64);
+  EXPECT_FALSE(ring.sender.isToBeRead(64)) << "by nobody";
+  ring.sender.legible = [](const std::byte*) { return true; };
+  EXPECT_TRUE(ring.sender.isToBeRead(64) && ring.sender.isToBeRead(127));
+  EXPECT_FALSE(ring.sender.isToBeRead(63) || ring.sender.isToBeRead(128));
+  const auto refer = [&] {
+    ASSERT_NE(ring.sender.reserve(64), nullptr);
+    ring.sender.publish(64, kSlotGet | kSlotLast, 1);
+  };
+  refer();
+  EXPECT_TRUE(ring.sender.isToBeRead(64));
+  refer();
+  plain.tried = 1u << sizeClassOf(64);
+  EXPECT_FALSE(ring.sender.isToBeRead(64));
+  ring.receiver.release();
+  EXPECT_FALSE(ring.sender.isToBeRead(64));
+  ring.receiver.release();
+  EXPECT_TRUE(ring.sender.isToBeRead(64));
+  plain.tried = ~plain.tried;
+  refer();
+  EXPECT_TRUE(ring.sender.isToBeRead(64)) << "others are tried";
+}
+
 TEST(SlotRing, NothingOutsideAWindowIsOfferedOrNamed) {
   Ring ring({2, 64});
   std::byte memory[100];

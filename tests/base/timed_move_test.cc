@@ -125,9 +125,13 @@ TEST_F(TimedMoveTest, TheReceiverLearnsWhichWayIsFaster) {
     commit(receiving, {}, kMoved, 0, 0);
     return passed.streams != 0;
   };
-  int streamed = 0;
-  for (int i = 0; i < 3000; ++i) streamed += pass(100'000'000, 10'000'000);
+  int streamed = 0, tried = 0;
+  for (int i = 0; i < 3000; ++i) {
+    streamed += pass(100'000'000, 10'000'000);
+    tried += a.wants(MessageKind::plain).tried == 1u << sizeClassOf(kMoved);
+  }
   EXPECT_GT(streamed, 2500);
+  EXPECT_TRUE(tried > 0 && tried < 500) << tried;
   EXPECT_EQ(a.wants(MessageKind::plain).streamed, 1u << sizeClassOf(kMoved));
   streamed = 0;
   for (int i = 0; i < 20'000; ++i) streamed += pass(10'000'000, 100'000'000);

@@ -82,6 +82,26 @@ TEST(WayChoice, TakesTheBestWay) {
   }
 }
 
+// Where slots are best whatever else is wanted is a trial; what was found to be better is none.
+TEST(WayChoice, SaysWhatIsATrial) {
+  Traffic slots, reads;
+  int trials = 0, read = 0;
+  for (int i = 0; i < 5000; ++i) {
+    slots.send(1, kLength, kCommonCache);
+    const uint32_t others = slots.choice.read() | slots.choice.streamed();
+    ASSERT_EQ(slots.choice.tried(), others) << i;
+    trials += others != 0;
+  }
+  EXPECT_GT(trials, 0);
+  reads.send(1000, kLength, kReadsAreBest);
+  for (int i = 0; i < 5000; ++i) {
+    reads.send(1, kLength, kReadsAreBest);
+    read += reads.choice.read() != 0;
+    ASSERT_EQ(reads.choice.tried() != 0, reads.choice.read() == 0) << i;
+  }
+  EXPECT_GT(read, 4500);
+}
+
 TEST(WayChoice, FindsItSoon) {
   for (const Timing timing : kTimings) {
     EXPECT_GT(Traffic(timing).send(1000, kLength, kNoneInCommon).streams, 850) << timing.every;
