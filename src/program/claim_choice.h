@@ -5,7 +5,7 @@
 // processor and on how the two cores are connected. Without the library, in pieces of 128 KiB, 256 KiB in one
 // direction take 10 us claimed and 17 left in a common cache, and 26 and 62 without one, on an AMD EPYC of
 // family 25 model 17 (perf/results/epyc-25-17/compare.json). On one of family 26 model 2 a Broadcast takes 6.6
-// claimed and 5.2 left, but of 64 KiB 1.9 and 2.3 (perf/results/epyc-26-2/ways.md).
+// claimed and 5.2 left, and of 16 KiB .67 and .59, but of 64 KiB 1.9 and 2.3 (perf/results/epyc-26-2/ways.md).
 //
 // What a claim is worth shows when the next message is written to the same place. So a trial treats all
 // messages the other way for a round of the ring, before it measures some, and compares them with those before
@@ -24,7 +24,7 @@ namespace eccl {
 class ClaimChoice {
  public:
   /// Shorter messages are always claimed: to leave them gained next to nothing.
-  static constexpr uint32_t kFrom = 65536;
+  static constexpr uint32_t kFrom = 8192;
 
   /// Whether the data of a message is to be claimed.
   constexpr bool claims(uint32_t length) const {

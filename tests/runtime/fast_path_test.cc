@@ -322,7 +322,6 @@ TEST(FastPath, BringsMessagesOfSomeKiBWhateverMemoryEachSideHas) {
   for (const auto& outcome : outcomes) EXPECT_EQ(outcome.code, 0) << outcome.text;
 }
 
-constexpr size_t kGrows = 1 << 17;  // more than any page
 const auto kPage = static_cast<size_t>(sysconf(_SC_PAGESIZE));
 
 /// What arrives while its sender, which has come to memory that it must not touch yet, does not go on.
@@ -343,26 +342,28 @@ void goOnWhenSomethingHasArrived(int, siginfo_t* info, void*) {
 
 // The receiver takes what there is of a message while its sender writes the rest: else the sender would wait
 // for nothing. A call may miss the fast path where the service thread is at work, so one of some is enough.
-TEST(FastPath, TakesWhatThereIsOfALongMessage) {
+void takesWhatThereIs(size_t bytes, bool broadcast) {
   auto* const shared =
-      static_cast<uint8_t*>(mmap(nullptr, kGrows, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
+      static_cast<uint8_t*>(mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0));
   const auto outcomes = test::runProcesses(2, [&](int rank, test::Board& board, std::string& report) {
     setenv("ECCL_TRANSPORT", "shm", 1);
     setenv("ECCL_SINGLE_COPY", "0", 1);
     setenv("ECCL_SLOT_STREAMING", "0", 1);
     ecclComm_t comm = test::join(rank, 2, board, report);
     if (comm == nullptr) return 2;
-    auto* const in = static_cast<uint8_t*>(
-        mmap(nullptr, kGrows, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
-    std::memset(in, 1, kGrows);
-    heldBack = {in + kGrows - kPage, shared, &board.counter[7]};
+    auto* const in =
+        static_cast<uint8_t*>(mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    std::memset(in, 1, bytes);
+    const size_t half = broadcast ? bytes / 2 : 0;  // a Broadcast may be two messages
+    heldBack = {in + bytes - kPage, shared + half, &board.counter[7]};
     struct sigaction action {};
     action.sa_sigaction = goOnWhenSomethingHasArrived;
     action.sa_flags = SA_SIGINFO;
     sigaction(SIGSEGV, &action, nullptr);
     const auto call = [&] {
-      return rank == 0 ? ecclSend(in, kGrows, ecclUint8, 1, comm, nullptr)
-                       : ecclRecv(shared, kGrows, ecclUint8, 0, comm, nullptr);
+      if (broadcast) return ecclBroadcast(in, rank == 0 ? in : shared, bytes, ecclUint8, 0, comm, nullptr);
+      return rank == 0 ? ecclSend(in, bytes, ecclUint8, 1, comm, nullptr)
+                       : ecclRecv(shared, bytes, ecclUint8, 0, comm, nullptr);
     };
     for (int i = 0; i < kCalls; ++i)
       if (call() != ecclSuccess) return 3;
@@ -371,20 +372,25 @@ TEST(FastPath, TakesWhatThereIsOfALongMessage) {
       for (++meetings; board.counter[6] < 2 * meetings;) usleep(100);
     };
     for (int attempt = 1; attempt <= 5; ++attempt) {
-      if (rank == 1) std::memset(shared, 0, kGrows);
+      if (rank == 1) std::memset(shared, 0, bytes);
       meet();
       if (rank == 0) mprotect(heldBack.last, kPage, PROT_NONE);
       while (rank == 1 && board.counter[7] < attempt) usleep(100);  // until the sender is in the middle of it
       if (call() != ecclSuccess) return 4;
-      for (size_t i = 0; rank == 1 && i < kGrows; ++i)
+      for (size_t i = 0; rank == 1 && i < bytes; ++i)
         if (shared[i] != 1) return 5;
       meet();
     }
     if (ecclCommDestroy(comm) != ecclSuccess) return 6;
     return rank == 1 || heldBack.arrived ? 0 : 7;
   });
-  munmap(shared, kGrows);
+  munmap(shared, bytes);
   for (const auto& outcome : outcomes) EXPECT_EQ(outcome.code, 0) << outcome.text;
+}
+
+TEST(FastPath, TakesWhatThereIsOfALongMessage) {
+  takesWhatThereIs(1 << 17, false);
+  if (kPage <= 8192) takesWhatThereIs(1 << 15, true);  // it grows by 8 KiB
 }
 
 // Long ones too, however late one of the two is, alone and in groups, and whether its slots are streamed.

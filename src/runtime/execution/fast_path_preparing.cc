@@ -143,9 +143,11 @@ bool FastPath::addMove(const Call& call, const Plan& plan, const Step& step, int
   if (move.fitsSlots) move.reducer = kernels::reducerFor(move.task);
   move.isCopy = kernels::isCopy(move.task);
   move.isSimple = move.isCopy && step.destinations == 1;
-  // In collectives ranks write to each other at the same time, and nobody follows.
+  // In other collectives ranks write to each other at the same time, and nobody follows.
+  const bool oneWay =
+      call.pointToPoint() || (call.collective == Collective::broadcast && resolved.length <= kBroadcastGrowsTo);
   const SendEnd* const to = move.isSimple && move.ends.from[0] == nullptr ? move.ends.to[0] : nullptr;
-  move.grows = to != nullptr && to->mayGrow && call.pointToPoint() && resolved.length >= kGrowFrom;
+  move.grows = to != nullptr && to->mayGrow && oneWay && resolved.length >= kGrowFrom;
   move.follows = move.isSimple && move.ends.from[0] != nullptr && move.ends.to[0] == nullptr;
   isShort_ &= move.isShort;
   fitSlots_ &= move.fitsSlots;
