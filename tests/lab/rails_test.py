@@ -80,8 +80,8 @@ def lost_rail_is_named():
                     time.sleep(0.05)
                 took = time.monotonic() - begun
             output = everything(folder)
-            # Measured: 1.5 to 1.7 s. More for machines that do other things as well.
-            check(took < 4, "a lost rail was noticed after %.1f s" % took, output)
+            # Measured: 2.7 to 3.0 s. More for machines that do other things as well.
+            check(took < 6, "a lost rail was noticed after %.1f s" % took, output)
             address = re.escape(lab.address(2, 1))
             expected = (r"interface e1 is down|nothing has been acknowledged" if fault == "down" else "nothing has been acknowledged")
             check(re.search(r"(%s).*\(socket 2 of 2, .*%s" % (expected, address), output), "%s: the rail is not named" % fault, output)

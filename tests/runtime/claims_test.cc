@@ -27,7 +27,6 @@ struct Pages {
 };
 
 const auto kPage = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
-// Of so many all are claimed, unless pages are large (program/claim_choice.h).
 const auto kSlotBytes = static_cast<uint32_t>(std::max<uintptr_t>(32768, 8 * kPage));
 
 // Of one process.
@@ -115,8 +114,8 @@ int writesOf(size_t bytes, bool slots = false, bool sends = false, bool holds = 
 TEST(Claims, AreMadeWhereACallIsOneMessage) {
   EXPECT_GE(writesOf(3 * kPage), 1);
 }
+// Fewer than those after which leaving them is tried.
 TEST(Claims, AreMadeInCallsOfManyMessages) {
-  if (kSlotBytes >= ClaimChoice::kFrom) GTEST_SKIP() << "pages are so large that claims are chosen";
   EXPECT_GE(writesOf(20 * kSlotBytes), 1);
 }
 // Behind the slots, and in a page of their data that is not the first.
