@@ -8,9 +8,9 @@
 // claimed and 5.2 left, and of 16 KiB .67 and .59, but of 64 KiB 1.9 and 2.3 (perf/results/epyc-26-2/ways.md).
 //
 // What a claim is worth shows when the next message is written to the same place. So a trial treats all
-// messages the other way for a round of the ring, before it measures some, and compares them with those before
-// and after. All begin at the same place: the first message of a call is waited for, say, and each call may
-// begin there. While messages go another way (program/way_choice.h) nothing is tried: that way was compared
+// messages the other way for a round of the ring, before it measures whole rounds, and compares them with those
+// before and after. All begin at the same place: the first message of a call is waited for, say, and each call
+// may begin there. While messages go another way (program/way_choice.h) nothing is tried: that way was compared
 // with slots as they were read last.
 #pragma once
 
@@ -41,9 +41,9 @@ class ClaimChoice {
   }
 
  private:
-  static constexpr uint32_t kSamples = 8;  // of each part of a trial
+  static constexpr uint32_t kSamples = 8;  // of each part of a trial, or more: parts are whole rounds
   /// Messages of a trial. Where calls change, none may come to its place any more.
-  static constexpr uint32_t kMost = 256;
+  static constexpr uint32_t kMost = 1024;
   /// Messages before the first trial, which go into fresh memory, after a change, and at most.
   static constexpr uint32_t kFirstPause = 16, kPause = 64, kLongestPause = 8192;
   static constexpr size_t indexOf(uint32_t length) {
@@ -83,11 +83,13 @@ class ClaimChoice {
         turned = at == place;
         return;
       }
+      // Single long times say that something interrupted.
+      if (samples > 0) cost = std::min(cost, 4 * sum / samples);
       sum += cost;
       samples += cost > 0;
       const bool hopeless = part == Part::other && samples >= 2 && sum / samples > 2 * mean(Part::before);
       if (hopeless) return end(false);
-      if (samples < kSamples) return;
+      if (samples < kSamples || at != place) return;
       mean(part) = sum / samples;
       if (part != Part::after) return begin(part == Part::before ? Part::other : Part::after);
       const uint64_t usual = std::min(mean(Part::before), mean(Part::after));  // one may have been interrupted
@@ -95,9 +97,10 @@ class ClaimChoice {
     }
     void end(bool isBetter) {
       part = Part::none;
-      messages = 0;
       claims ^= isBetter;
-      pause = isBetter ? kPause : std::min(2 * pause, kLongestPause);
+      // Where rounds are long so are trials.
+      pause = std::max(isBetter ? kPause : std::min(2 * pause, kLongestPause), 2 * messages);
+      messages = 0;
     }
   };
   Size sizes_[33 - std::bit_width(kFrom)];

@@ -47,10 +47,9 @@ enum class MessageKind : uint8_t {
 };
 inline constexpr int kMessageKinds = 3;
 
-/// Which ways a receiver wants messages of a kind to go, a bit for each class of size: WayChoice. `tried`: it
-/// does not know yet whether that is better.
+/// Which ways a receiver wants messages of a kind to go, a bit for each class of size: WayChoice.
 struct WantedWays {
-  uint32_t read, streamed, tried;
+  uint32_t read, streamed;
 };
 
 /// In the offset of a reference: the rest is an address in the sender's process (program/remote_reads.h).
@@ -109,6 +108,7 @@ struct RingControl {
   uint32_t receiverEnded;                       // not 0: nothing more will be taken, and `released` is final
   uint32_t receiverProcessor;                   // as senderProcessor
   WantedWays receiverWants[kMessageKinds];
+  uint32_t receiverTries;  // of plain messages, those that are read for a trial: WayChoice::triesToRead()
   HeapNews receiverHeap;
   // Written by the receiver.
   alignas(kCacheLine) uint64_t released;

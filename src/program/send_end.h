@@ -126,11 +126,10 @@ struct SendEnd : RingEnd {
   /// Whether the receiver wants to read so many bytes from this process, where it can. For a trial one message
   /// at a time: a reference is made in no time, and reads may be the dearest way by far.
   bool isToBeRead(uint32_t length) {
-    const auto wants = [&](uint32_t WantedWays::*way) {
-      return control->wants(MessageKind::plain, way, sizeClassOf(length));
-    };
-    return legible != nullptr && length >= directFrom && length > kInlineBytes && wants(&WantedWays::read) &&
-           (!wants(&WantedWays::tried) || getsReleased());
+    const int sizeClass = sizeClassOf(length);
+    return legible != nullptr && length >= directFrom && length > kInlineBytes &&
+           control->wants(MessageKind::plain, &WantedWays::read, sizeClass) &&
+           ((loadRelaxed(&control->receiverTries) >> sizeClass & 1) == 0 || getsReleased());
   }
   /// Whether the receiver is to read `length` bytes from `memory` on from this process; *offset: for the slot.
   ECCL_DEVICE bool lends([[maybe_unused]] const std::byte* memory, [[maybe_unused]] uint32_t length,

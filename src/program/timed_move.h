@@ -89,11 +89,18 @@ class TimedMove {
     choice.note(ways_[source].way, length_, cost, ways_[source].kind != MessageKind::plain ? messages_ : 1);
     if (tile == 0 && from.claimed != nullptr && mayClaim(from, slot))
       from.claimed->note(length_, slot.area, cost);
-    // The sender looks at this line: it is written seldom.
     WantedWays& wants = from.control->receiverWants[kind];
-    if (wants.read != choice.read()) storeRelease(&wants.read, choice.read());
-    if (wants.streamed != choice.streamed()) storeRelease(&wants.streamed, choice.streamed());
-    if (wants.tried != choice.tried()) storeRelease(&wants.tried, choice.tried());
+    uint32_t& tries = from.control->receiverTries;
+    const bool isPlain = ways_[source].kind == MessageKind::plain;
+    // Nothing that is read for a trial is to be seen without the word that it is one.
+    if (isPlain) tell(tries, tries | choice.triesToRead());
+    tell(wants.read, choice.read());
+    tell(wants.streamed, choice.streamed());
+    if (isPlain) tell(tries, choice.triesToRead());
+  }
+  /// The sender looks at this line: it is written seldom.
+  static void tell(uint32_t& word, uint32_t value) {
+    if (word != value) storeRelease(&word, value);
   }
 
   static constexpr uint64_t kMostTicks = uint64_t{1} << 40;

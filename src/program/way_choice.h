@@ -85,15 +85,15 @@ class WayChoice {
   /// Messages cannot be read after all.
   void neverRead() {
     measured_[index(DataWay::reads)] = false;
-    read_ = 0;
+    read_ = triesToRead_ = 0;
   }
 
   /// What is to be streamed, unless it is read: bit c for messages of class c.
   uint32_t streamed() const { return streamed_; }
   /// What is to be read, where it can be.
   uint32_t read() const { return read_; }
-  /// What goes another way than the best that is known, for a trial.
-  uint32_t tried() const { return tried_; }
+  /// What of that is read for a trial alone.
+  uint32_t triesToRead() const { return triesToRead_; }
 
   /// A message came that way, and that took so many ticks; 0: it was not measured.
   void note(DataWay way, uint32_t length, uint64_t ticks, uint64_t messages = 1) {
@@ -123,8 +123,10 @@ class WayChoice {
     const uint32_t bit = 1u << c;
     if (measured_[index(DataWay::streams)])
       streamed_ = size.streams(inPlace_) ? streamed_ | bit : streamed_ & ~bit;
-    tried_ = size.tried != size.best ? tried_ | bit : tried_ & ~bit;
-    if (measured_[index(DataWay::reads)]) read_ = size.tried == DataWay::reads ? read_ | bit : read_ & ~bit;
+    if (!measured_[index(DataWay::reads)]) return;
+    read_ = size.tried == DataWay::reads ? read_ | bit : read_ & ~bit;
+    const bool isTrial = size.tried == DataWay::reads && size.best != DataWay::reads;
+    triesToRead_ = isTrial ? triesToRead_ | bit : triesToRead_ & ~bit;
   }
 
  private:
@@ -238,7 +240,7 @@ class WayChoice {
 
   bool measured_[kDataWays];
   bool inPlace_ = false;
-  uint32_t streamed_, read_, tried_ = 0;
+  uint32_t streamed_, read_, triesToRead_ = 0;
   Size sizes_[kClasses];
 };
 

@@ -345,13 +345,14 @@ TEST(SlotRing, OfWhatIsReadForATrialOneMessageIsUnderWay) {
   refer();
   EXPECT_TRUE(ring.sender.isToBeRead(64));
   refer();
-  plain.tried = 1u << sizeClassOf(64);
+  uint32_t& tries = ring.sender.control->receiverTries;
+  tries = 1u << sizeClassOf(64);
   EXPECT_FALSE(ring.sender.isToBeRead(64));
   ring.receiver.release();
   EXPECT_FALSE(ring.sender.isToBeRead(64));
   ring.receiver.release();
   EXPECT_TRUE(ring.sender.isToBeRead(64));
-  plain.tried = ~plain.tried;
+  tries = ~tries;
   refer();
   EXPECT_TRUE(ring.sender.isToBeRead(64)) << "others are tried";
 }

@@ -82,24 +82,26 @@ TEST(WayChoice, TakesTheBestWay) {
   }
 }
 
-// Where slots are best whatever else is wanted is a trial; what was found to be better is none.
-TEST(WayChoice, SaysWhatIsATrial) {
-  Traffic slots, reads;
+// What is read where slots are best is, and what was found to be better, or is wanted whatever it takes, is
+// not.
+TEST(WayChoice, SaysWhatIsReadForATrial) {
+  Traffic slots, reads, told(WayChoice::kMeasured, kLength);
   int trials = 0, read = 0;
   for (int i = 0; i < 5000; ++i) {
     slots.send(1, kLength, kCommonCache);
-    const uint32_t others = slots.choice.read() | slots.choice.streamed();
-    ASSERT_EQ(slots.choice.tried(), others) << i;
-    trials += others != 0;
+    ASSERT_EQ(slots.choice.triesToRead(), slots.choice.read()) << i;
+    trials += slots.choice.triesToRead() != 0;
   }
   EXPECT_GT(trials, 0);
   reads.send(1000, kLength, kReadsAreBest);
   for (int i = 0; i < 5000; ++i) {
     reads.send(1, kLength, kReadsAreBest);
+    told.send(1, kLength, {7'000, 12'000, 0});  // that cannot be read
     read += reads.choice.read() != 0;
-    ASSERT_EQ(reads.choice.tried() != 0, reads.choice.read() == 0) << i;
+    ASSERT_EQ(reads.choice.triesToRead() | told.choice.triesToRead(), 0u) << i;
   }
   EXPECT_GT(read, 4500);
+  EXPECT_NE(told.choice.read(), 0u);
 }
 
 TEST(WayChoice, FindsItSoon) {

@@ -40,7 +40,7 @@ WayChoices firstChoices(const TransportContext& context, bool readable, RingCont
                      WayChoice::ofShown(context.slotStreaming, readBelow), WayChoice(context.slotStreaming, 0)};
   if (!readable) choices.front().neverRead();
   for (size_t kind = 0; kind < kMessageKinds; ++kind)
-    control.receiverWants[kind] = {choices[kind].read(), choices[kind].streamed(), 0};
+    control.receiverWants[kind] = {choices[kind].read(), choices[kind].streamed()};
   return choices;
 }
 

@@ -21,7 +21,8 @@ constexpr int kMostUnsent = 64 << 10;
 
 /// When a way that others go beside counts as lost. Kernels acknowledge also for processes that stand still. On
 /// a bad line some packets in a row are lost: Linux sends one again after .2, .6 and 1.4 s, which all have to
-/// be lost, too. After 1.3 s one of some 200 jobs over a line that loses 1 % ended like that, each with 200 MB.
+/// be lost, too. (Of a socket that was idle for so long the tries alone decide.) With 1.3 s and two tries one
+/// of some 200 jobs over a line that loses 1 % ended like that, each with 200 MB.
 constexpr uint32_t kSilentMs = 2600;
 constexpr unsigned kSilentRetries = 3;
 
