@@ -48,6 +48,15 @@ struct TimedMoveTest : ::testing::Test {
     return placeMessages(
         ends, message, [] { return static_cast<const std::byte*>(nullptr); }, data);
   }
+  /// Its coming message, into memory.
+  static void receive(Ring& ring, uint32_t length, uint64_t messages = 1) {
+    MoveEnds receiving{};
+    receiving.sources = 1;
+    receiving.from[0] = &ring.receiver;
+    TimedMove timed(receiving, length, messages);
+    timed.complete({});
+    commit(receiving, {}, length, 0, 0);
+  }
   static uint16_t flagsOf(const Ring& ring) { return ring.receiver.slot(ring.receiver.next)->flags; }
   Ring a, b;
 };
@@ -117,12 +126,7 @@ TEST_F(TimedMoveTest, TheReceiverLearnsWhichWayIsFaster) {
       slot.sent.begun = now - (passed.streams != 0 ? streamTicks : slotTicks);
       slot.sent.done = now;
     }
-    MoveEnds receiving{};
-    receiving.sources = 1;
-    receiving.from[0] = &a.receiver;
-    TimedMove timed(receiving, kMoved);
-    timed.complete({});
-    commit(receiving, {}, kMoved, 0, 0);
+    receive(a, kMoved);
     return passed.streams != 0;
   };
   int streamed = 0;
@@ -146,12 +150,7 @@ TEST_F(TimedMoveTest, TheSenderIsToldWhatIsReadForATrial) {
     Slot& slot = *a.receiver.slot(a.receiver.next);
     slot.sent.done = ticks();
     slot.sent.begun = slot.sent.done - 1000;
-    MoveEnds receiving{};
-    receiving.sources = 1;
-    receiving.from[0] = &a.receiver;
-    TimedMove timed(receiving, kReadFrom);
-    timed.complete({});
-    commit(receiving, {}, kReadFrom, 0, 0);
+    receive(a, kReadFrom);
     ASSERT_EQ(tries, a.wants(MessageKind::plain).read) << i;
     read += tries == 1u << sizeClassOf(kReadFrom);
   }
@@ -192,12 +191,7 @@ struct InPlace : TimedMoveTest {
     } else {
       EXPECT_EQ(slot.sent.done, 0u);
     }
-    MoveEnds receiving{};
-    receiving.sources = 1;
-    receiving.from[0] = &ring.receiver;
-    TimedMove timed(receiving, kMoved, messages);
-    timed.complete({});
-    commit(receiving, {}, kMoved, 0, 0);
+    receive(ring, kMoved, messages);
     return passed;
   }
   uint64_t messages = 1;

@@ -65,7 +65,7 @@ def _waiting(namespace):
 
 def wait_for_links(namespaces, seconds=10):
     """Until what has a carrier carries. The kernel may look at new carriers only once a second; until then a device drops
-    what it is given, a bridge does not use the port, and a connection that is begun waits for its second packet."""
+    what it is given, a bridge does not use the port, and the first packets of a connection are lost."""
     deadline = time.monotonic() + seconds
     for namespace in namespaces:
         while waiting := _waiting(namespace):
