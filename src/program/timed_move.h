@@ -75,17 +75,18 @@ class TimedMove {
     const ReceiveEnd& from = *ends_.from[source];
     const Slot& slot = *from.slot(from.next + tile);
     const uint64_t begun = slot.sent.begun, done = slot.sent.done;
+    const auto kind = static_cast<size_t>(ways_[source].kind);
+    WayChoice& choice = (*from.choices)[kind];
     uint64_t cost = 0;
     // The other side may say anything: not so much that a sum goes round. Processors' clocks may differ.
     if (done != 0 && end > start_) {
       const bool waited = tile == 0 && from.missed == from.next + 1 && start_ > done;
       // While a message grew both sides were at it.
       const uint64_t alone = end - std::clamp(done, start_, end);
-      cost = alone * length_ / bytes / sources_ + std::min(done - begun, kMostTicks) +
-             (waited ? std::min(start_ - done, kMostTicks) : 0);
+      const uint64_t notice = waited ? std::min(start_ - done, kMostTicks) : 0;
+      if (waited) choice.noteNotice(notice);
+      cost = alone * length_ / bytes / sources_ + std::min(done - begun, kMostTicks) + notice;
     }
-    const auto kind = static_cast<size_t>(ways_[source].kind);
-    WayChoice& choice = (*from.choices)[kind];
     choice.note(ways_[source].way, length_, cost, ways_[source].kind != MessageKind::plain ? messages_ : 1);
     if (tile == 0 && from.claimed != nullptr && mayClaim(from, slot))
       from.claimed->note(length_, slot.area, cost);

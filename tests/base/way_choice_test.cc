@@ -305,5 +305,53 @@ TEST(WayChoice, OfWhatIsShown) {
   EXPECT_EQ(Traffic(WayChoice::ofShown(0)).send(10'000, kWriteFrom, kNoneInCommon).streams, 0);
 }
 
+// What is written waits for the offer first.
+TEST(WayChoice, ANoticeCountsForWritesInPlace) {
+  constexpr Costs kReadsTakeMore{7'000, 7'000, 10'000}, kReadsTakeLess{10'000, 10'000, 8'500};
+  const auto waitsFor = [](uint64_t notice, WayChoice choice) {
+    choice.noteNotice(notice);
+    return Traffic(choice);
+  };
+  const WayChoice shown = WayChoice::ofShown(WayChoice::kMeasured),
+                  plain(WayChoice::kMeasured, WayChoice::kMeasured);
+  EXPECT_LT(waitsFor(400, shown).send(10'000, kLength, kReadsTakeMore).reads, 500);
+  EXPECT_GT(waitsFor(1'000, shown).send(10'000, kLength, kReadsTakeMore).reads, 9'800);
+  EXPECT_GT(
+      waitsFor(2'000, WayChoice::ofShown(WayChoice::kMeasured, 0)).send(10'000, kLength, kReadsTakeLess).reads,
+      9'000);
+  EXPECT_EQ(waitsFor(400, shown).choice.read(), shown.read());
+  EXPECT_LT(waitsFor(20'000, plain).send(10'000, kLength, {7'000, 12'000, 10'000}).reads, 500) << "no offers";
+  // Of a call with many messages it counts once.
+  for (const uint64_t messages : {uint64_t{1}, kMostChosen}) {
+    WayChoice choice = shown;
+    choice.noteNotice(8'000);
+    const uint32_t its = 1u << sizeClassOf(kLength, messages);
+    int reads = 0;
+    for (int i = 0; i < 10'000; ++i) {
+      const bool isRead = (choice.read() & its) != 0;
+      reads += isRead;
+      choice.note(isRead                           ? DataWay::reads
+                  : (choice.streamed() & its) != 0 ? DataWay::streams
+                                                   : DataWay::writes,
+                  kLength, isRead ? 10'000 : 7'000, messages);
+    }
+    EXPECT_TRUE(messages == 1 ? reads > 9'800 : reads < 500) << messages << ": " << reads;
+  }
+}
+
+// The least counts, and a greater one in time.
+TEST(WayChoice, NoticesFollowTheMachine) {
+  constexpr Costs kReadsTakeMore{7'000, 7'000, 10'000};
+  const auto after = [&](std::initializer_list<std::pair<int, uint64_t>> notices) {
+    WayChoice choice = WayChoice::ofShown(WayChoice::kMeasured);
+    for (const auto& [times, notice] : notices)
+      for (int i = 0; i < times; ++i) choice.noteNotice(notice);
+    return Traffic(choice).send(10'000, kLength, kReadsTakeMore).reads;
+  };
+  EXPECT_LT(after({{1, 5'000}, {1, 100}}), 500);
+  EXPECT_LT(after({{1, 100}, {5, 50'000}}), 500);
+  EXPECT_GT(after({{1, 100}, {100, 5'000}}), 9'800);
+}
+
 }  // namespace
 }  // namespace eccl
