@@ -67,7 +67,7 @@ struct LiveEnd {
       : end(its),
         source(from),
         length(message.length),
-        directFrom(its.directFrom),
+        directFrom(its.directFromNow(message.length)),
         messages(message.messages) {}
   ECCL_DEVICE Offered offered() const {
     place = end.offered(length);

@@ -118,6 +118,19 @@ struct SendEnd : RingEnd {
     releasedSeen = loadAcquire(&control->released);
     return static_cast<int64_t>(releasedSeen - end) >= 0;
   }
+  /// Bytes from which memory is named or written directly at the moment. What the receiver wants to have read
+  /// by the kernel is read.
+  ECCL_DEVICE uint32_t directFromNow([[maybe_unused]] uint32_t length) {
+    if (!isExchanging() || directFrom >= kDirectFromExchanged) return directFrom;
+#if !defined(__CUDA_ARCH__)
+    if (isToBeRead(length)) return directFrom;
+#endif
+    return kDirectFromExchanged;
+  }
+  /// Whether the next long message goes in an area that is exchanged.
+  ECCL_DEVICE bool isExchanging() const {
+    return exchange != nullptr && exchange->gives();
+  }
   /// Whether `length` bytes from `memory` on can be sent as a reference; *offset: for the slot.
   ECCL_DEVICE bool reaches(const std::byte* memory, uint32_t length, uint64_t* offset) const {
     *offset = mine.offsetOf(memory);

@@ -61,11 +61,13 @@ void everyCase(Check check) {
   }
 }
 
-/// Blocks of about so many tiles of 4 KiB a part.
+/// Blocks of about so many tiles, each as long that messages of one part are below the thresholds from which
+/// they are not copied into slots, or above, and those of several parts above.
 CallSize tilesOf(const Case& c, double tiles) {
+  constexpr uint64_t kPart = kDirectFromExchanged;
   CallSize size;
-  size.slotBytes = 4096 * static_cast<uint64_t>(c.programs[0].messageParts);
-  size.elements = static_cast<uint64_t>(tiles * 4096) * static_cast<uint64_t>(c.programs[0].parts);
+  size.slotBytes = kPart * static_cast<uint64_t>(c.programs[0].messageParts);
+  size.elements = static_cast<uint64_t>(tiles * kPart) * static_cast<uint64_t>(c.programs[0].parts);
   return size;
 }
 

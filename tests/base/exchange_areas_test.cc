@@ -262,5 +262,44 @@ TEST(ExchangeAreas, WhateverTheHeaderSaysDataIsWithinTheMemory) {
   }
 }
 
+// Memory that the receiver sees is not referred to while areas change hands, unless a message is long, or the
+// receiver wants to have it read by the kernel.
+TEST(ExchangeAreas, SomeKiBGoThereThoughTheReceiverSeesTheSource) {
+  Pair pair;
+  SendEnd& end = pair.senders[0];
+  end.directFrom = kDirectFrom;
+  end.mine = kOwnAddressSpace;
+  std::vector<std::byte> data(kDirectFromExchanged);
+  const auto source = [&] { return data.data(); };
+  const auto deliveryOf = [&](uint32_t length) {
+    Outgoing message;
+    message.length = length;
+    message.whole = message.stable = true;
+    return eccl::deliveryOf(message, interpreter::LiveEnd(end, source, message));
+  };
+  EXPECT_EQ(deliveryOf(kDirectFrom - 1), Delivery::slot);
+  EXPECT_EQ(deliveryOf(kDirectFrom), Delivery::slot);
+  EXPECT_EQ(deliveryOf(kDirectFromExchanged - 1), Delivery::slot);
+  EXPECT_EQ(deliveryOf(kDirectFromExchanged), Delivery::get);
+  end.legible = [](const std::byte*) { return true; };
+  EXPECT_EQ(deliveryOf(kDirectFrom), Delivery::slot);
+  end.control->receiverWants[static_cast<int>(MessageKind::plain)].read = ~0u;
+  EXPECT_EQ(deliveryOf(kDirectFrom), Delivery::get);
+  end.control->receiverWants[static_cast<int>(MessageKind::plain)].read = 0;
+  for (uint32_t area = 0; area < kEach; ++area) {
+    EXPECT_EQ(deliveryOf(kDirectFrom), Delivery::slot) << area;
+    pair.send(0, 8192, 1);
+  }
+  EXPECT_EQ(deliveryOf(kDirectFrom), Delivery::get) << "nothing has come back";
+  pair.receivers[1].release();
+  pair.send(1, 8192, 2);
+  pair.receivers[0].release();
+  EXPECT_EQ(deliveryOf(kDirectFrom), Delivery::slot);
+  pair.areas[0].memory[1] = nullptr;
+  EXPECT_EQ(deliveryOf(kDirectFrom), Delivery::get) << "nothing comes back";
+  end.exchange = nullptr;
+  EXPECT_EQ(deliveryOf(kDirectFrom), Delivery::get);
+}
+
 }  // namespace
 }  // namespace eccl

@@ -17,7 +17,7 @@
 namespace eccl::runtime {
 namespace {
 
-constexpr RingShape kShape{8, 8192};
+constexpr RingShape kShape{8, 32768};
 enum class Way : char { slot = 's', get = 'g', put = 'p' };
 using ConnectionKey = std::array<int, 4>;                // sender, receiver, channel, tag
 using Ways = std::map<ConnectionKey, std::vector<Way>>;  // of each connection's messages, in order
@@ -101,6 +101,7 @@ class Delivered {
     RunView view;
     std::vector<SendEnd> sends;
     std::vector<ReceiveEnd> receives;
+    std::map<ConnectionKey, ExchangeAreas> areas;  // by this rank's ends that send
     std::vector<SendEnd*> senders;
     std::vector<ReceiveEnd*> receivers;
   };
@@ -138,7 +139,13 @@ class Delivered {
         memory = std::make_unique<Memory>(kShape.bytes());
         formatRing(memory->bytes, kShape, 0);
       }
+      // Areas never run out. They lie where the ring does.
+      const ConnectionKey mine{rank.plan->program->rank, spec.peer, spec.channel, spec.tag};
+      ExchangeAreas& areas = rank.areas[mine];
+      areas.memory[spec.sends ? 0 : 1] = memory->bytes;
+      fillUp(areas);
       const auto attach = [&](auto& end) {
+        end.exchange = &areas;
         attachRing(end, memory->bytes, kShape, 0, 0);
         end.directFrom = kDirectFrom;
         if (registered_) end.mine = end.theirs = kOwnAddressSpace;
@@ -151,6 +158,10 @@ class Delivered {
     }
   }
 
+  static void fillUp(ExchangeAreas& areas) {
+    for (uint8_t area = 0; area < ExchangeAreas::kAll; ++area) areas.owned[area] = area;
+    areas.count = ExchangeAreas::kAll;
+  }
   template <class Visit>
   void forLanes(Visit&& visit) {
     for (auto& rank : ranks_)
@@ -174,13 +185,15 @@ class Delivered {
         if (at >= memory->bytes && at < memory->bytes + kShape.bytes()) return true;
       return false;
     };
+    for (auto& [key, areas] : rank.areas) fillUp(areas);
     const LaneAnswer answer = eccl::advance(rank.view, lane, 1, executor);
     EXPECT_NE(answer, LaneAnswer::failed) << static_cast<int>(state.fault);
     int claims = 0;
     for (size_t c = 0; c < taken.size(); ++c) {
       for (uint64_t message = taken[c]; message < rank.receives[c].next; ++message) {
         const Slot& slot = *rank.receives[c].slot(message);
-        claims += slot.length > kInlineBytes && (slot.flags & (kSlotGet | kSlotPut | kSlotStreamed)) == 0;
+        claims += slot.length > kInlineBytes && (slot.flags & (kSlotGet | kSlotPut | kSlotStreamed)) == 0 &&
+                  !rank.receives[c].isExchanged(slot);
       }
     }
     EXPECT_EQ(std::popcount(executor.claimed), claims);

@@ -325,8 +325,9 @@ class Clocks {
     taken.length = message.length;
     taken.whole = whole(taker.scratch);
     const auto machine = static_cast<size_t>(placement_.machine[rank]);
-    const uint32_t directFrom =
+    const uint32_t usual =
         placement_.oversubscribed(static_cast<int>(machine)) ? kOversubscribedDirectFrom : kDirectFrom;
+    const uint32_t directFrom = taker.answers ? kDirectFromExchanged : usual;
     const bool offered = offerOf(taken, {directFrom, size_.registered}) == Offer::ahead;
     const Wants& wants = wants_[machine];
     const SendState end{directFrom, offered ? Offered::memory : Offered::no, size_.registered,

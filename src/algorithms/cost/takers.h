@@ -23,6 +23,7 @@ inline bool usesScratch(const Program& program, const Step& step) {
 struct Taker {
   Incoming message;      // but for its length, and whether it is whole
   bool scratch = false;  // see usesScratch()
+  bool answers = false;  // its rank sends to the message's, too, by the same channel and tag: see ExchangeAreas
 };
 
 /// The moves that take the messages of a tile, by the operand that sends them. Constant; keeps nothing of the
@@ -33,9 +34,9 @@ class Takers {
   explicit Takers(const std::vector<Program>& programs) {
     // Both ends of a connection list its messages of a tile in the same order.
     std::map<std::array<int, 4>, std::vector<Taker>> taken;  // by sender, receiver, channel, tag
-    std::vector<std::vector<std::vector<Taker>*>> ends;      // the same, by rank and connection
+    std::vector<std::vector<std::vector<Taker>*>> endsOf;    // the same, by rank and connection
     for (const Program& program : programs) {
-      auto& its = ends.emplace_back();
+      auto& its = endsOf.emplace_back();
       for (const ConnectionSpec& spec : program.connections) {
         const int from = spec.sends ? program.rank : spec.peer, to = spec.sends ? spec.peer : program.rank;
         its.push_back(&taken[{from, to, spec.channel, spec.tag}]);
@@ -43,14 +44,19 @@ class Takers {
     }
     for (size_t rank = 0; rank < programs.size(); ++rank) {
       forMessages(programs[rank], false, [&](const Step& step, size_t, size_t connection) {
-        ends[rank][connection]->push_back(takerOf(programs[rank], step));
+        endsOf[rank][connection]->push_back(takerOf(programs[rank], step));
       });
+    }
+    for (auto& [ends, takers] : taken) {
+      const auto& [from, to, channel, tag] = ends;
+      const auto back = taken.find({to, from, channel, tag});
+      for (Taker& taker : takers) taker.answers = back != taken.end() && !back->second.empty();
     }
     for (size_t rank = 0; rank < programs.size(); ++rank) {
       auto& its = takers_.emplace_back(programs[rank].operands.size());
       std::vector<size_t> sent(programs[rank].connections.size());
       forMessages(programs[rank], true, [&](const Step&, size_t operand, size_t connection) {
-        const std::vector<Taker>& takers = *ends[rank][connection];
+        const std::vector<Taker>& takers = *endsOf[rank][connection];
         const size_t number = sent[connection]++;
         its[operand].push_back(number < takers.size() ? takers[number] : Taker{});
       });

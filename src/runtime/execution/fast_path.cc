@@ -266,9 +266,22 @@ FastPath::Answer FastPath::advance(FastLooks::Patience patience) {
     made &= lane.at == lane.end;
   }
   // Messages in slots refer to nothing, nor do those that are made of others, and the calls before have ended.
-  if (made && (slotsOnly_ || areRead())) return Answer::done;
+  if (made && (slotsOnly_ || exchanges_ || areRead())) return Answer::done;
   if (moved) return Answer::moved;
   return made ? Answer::drains : Answer::blocked;
+}
+
+bool FastPath::isExchanging() const {
+  bool sends = false;
+  for (const transport::Connection* connection : connections_) {
+    if (!connection->sends()) continue;
+    if (!connection->sendEnd.isExchanging()) return false;
+    sends = true;
+  }
+  return sends || std::all_of(connections_.begin(), connections_.end(), [](const transport::Connection* its) {
+           const ReceiveEnd& end = its->receiveEnd;
+           return end.isExchanged(*end.slot(end.next - 1));
+         });
 }
 
 bool FastPath::areRead() const {

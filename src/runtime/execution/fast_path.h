@@ -133,6 +133,7 @@ class FastPath {
     signature_ = signature;
     for (MovesOfLane& lane : lanes_) lane.at = lane.begin;
     slotsOnly_ = isShort_ || (fitSlots_ && !isShown(send) && !isShown(receive));
+    exchanges_ = !slotsOnly_ && fitSlots_ && isExchanging();
     if (!posts_.empty()) post();
   }
   /// Advances until the call is complete (true); wakes() is left to do. False: it takes long, is unusual, or
@@ -218,16 +219,21 @@ class FastPath {
   /// Whichever of the two is right. What peers send may come in another way than what goes to them.
   Answer makeEither(Move& move, FastLooks::Patience patience) {
     if (move.isShort) return makeShort(move);
-    if (!slotsOnly_) return make(move, patience);
+    if (!slotsOnly_ && !exchanges_) return make(move, patience);
     const Answer answer = makeShort(move);
-    return answer == Answer::unusual ? make(move, patience) : answer;
+    if (answer != Answer::unusual) return answer;
+    exchanges_ = false;
+    return make(move, patience);
   }
   /// Whether peers can get at it, now or when they have mapped more.
   bool isShown(const void* buffer) const {
     return shown_.holds(shown_.offsetOf(static_cast<const std::byte*>(buffer)), 1);
   }
+  /// Whether all that this rank sends goes in areas that are exchanged, though peers could get at its memory.
+  /// Of a rank that only receives: what it got last came so.
+  bool isExchanging() const;
   /// Nobody else uses this rank's memory, so nothing but waking is left to do.
-  bool wakesLater() const { return slotsOnly_ && wakes_.count_ > 0; }
+  bool wakesLater() const { return (slotsOnly_ || exchanges_) && wakes_.count_ > 0; }
   /// `kEnds`: the number of its sources, and that of its destinations; 0: as the move says. `kWeighed`: one of
   /// the messages is measured, or written past the caches.
   template <int kEnds, bool kWeighed>
@@ -265,6 +271,7 @@ class FastPath {
   bool fitSlots_ = true;                 // every move fitsSlots, and peers get at nothing but shown_
   Window shown_;                         // what this process shows its peers of its memory
   bool slotsOnly_ = false;               // of these buffers nothing is shown, and all goes in slots
+  bool exchanges_ = false;               // some is, and all has gone in slots nevertheless
   Wakes wakes_;                          // where there are few paths, all in memory
 };
 

@@ -12,6 +12,7 @@ namespace eccl::runtime {
 namespace {
 
 static_assert(kGrowFrom >= kReadFrom, "messages that are short do not grow");
+static_assert(kDirectFromExchanged >= kReadFrom, "what fits slots goes there while areas are exchanged");
 static_assert(kernels::kBackwardsFrom >= kReadFrom, "memcpy is the best copy of what is short");
 
 /// Whether messages of so many bytes fit in slots at all these ends, and are read by no kernel: by measurement
