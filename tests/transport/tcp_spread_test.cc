@@ -449,6 +449,43 @@ TEST(TcpPath, PoisonGoesOverEverySocket) {
   }
 }
 
+/// A machine whose kernel says how long a socket's peer has not answered, and hears what sockets are to do.
+struct SilentSystem final : test::TcpInfoSystem {
+  tcp_info tell() override { return info; }
+  int setsockopt(int fd, int level, int name, const void* value, socklen_t size) override {
+    constexpr int kTcpRtoMinUs = 45;
+    if (level == IPPROTO_TCP && name == kTcpRtoMinUs && size == sizeof(int))
+      timeouts.push_back(*static_cast<const int*>(value));
+    return TcpInfoSystem::setsockopt(fd, level, name, value, size);
+  }
+  tcp_info info{};
+  std::vector<int> timeouts;
+};
+
+// With .2 s for the first try, Linux's usual least, and with 10 ms.
+TEST(TcpPath, ASocketIsLostWhenItHasBeenTriedForAWhile) {
+  SilentSystem system;
+  Sending wire(SIZE_MAX, 0, system, 2);
+  EXPECT_THAT(system.timeouts, testing::ElementsAre(10'000, 10'000));
+  const auto isLost = [&](uint32_t unacked, int tries, uint32_t firstMs, uint32_t silentMs) {
+    system.info.tcpi_unacked = unacked;
+    system.info.tcpi_retransmits = static_cast<uint8_t>(tries);
+    system.info.tcpi_rto = (firstMs << tries) * 1000;
+    system.info.tcpi_last_ack_recv = silentMs;
+    const std::string why = wire.path->checkSockets([](const SocketAddress&) { return std::string(); });
+    if (!why.empty()) { EXPECT_THAT(why, HasSubstr("nothing has been acknowledged for")); }
+    return !why.empty();
+  };
+  EXPECT_TRUE(isLost(1, 3, 200, 2600));
+  EXPECT_FALSE(isLost(1, 3, 200, 2500));
+  EXPECT_FALSE(isLost(1, 2, 200, 60'000));
+  EXPECT_TRUE(isLost(1, 8, 10, 2600));
+  EXPECT_TRUE(isLost(1, 8, 10, 60'000));
+  EXPECT_FALSE(isLost(1, 3, 10, 60'000)) << "it was idle, and has been tried for 70 ms";
+  EXPECT_FALSE(isLost(0, 8, 10, 60'000)) << "nothing is to be acknowledged";
+  EXPECT_FALSE(isLost(1, 0, 2000, 2600)) << "a way that long has not been tried again";
+}
+
 TEST(TcpPath, TakesSoManySocketsAndNoMore) {
   Sending wire(SIZE_MAX, 0, System::real(), kMaxSockets);
   const Status status = wire.path->addSocket(wire.newSocket(System::real()));
