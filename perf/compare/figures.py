@@ -147,11 +147,16 @@ class Results:
     def best_peer(self, operation, ranks, size):
         return self.fastest(operation, ranks, size, self.peers())
 
-    def speed(self, operation, ranks, size, contender, against):
-        """How many times as fast as `against`: a contender, "best peer" or PLAIN. None if either has no time."""
-        if against == "best peer":
-            against = self.best_peer(operation, ranks, size)
-        elif against == PLAIN:
+    def named(self, operation, ranks, size, name):
+        """The contender that "best peer" or PLAIN stands for there, if any does; any other name as it is."""
+        if name == "best peer":
+            return self.best_peer(operation, ranks, size)
+        if name == PLAIN:
             both = self.times(operation, ranks, size, RING)  # cma alone is no limit
-            against = self.fastest(operation, ranks, size, (CMA, RING)) if both else RING
-        return ratio(self.times(operation, ranks, size, against), self.times(operation, ranks, size, contender))
+            return self.fastest(operation, ranks, size, (CMA, RING)) if both else RING
+        return name
+
+    def speed(self, operation, ranks, size, contender, against):
+        """How many times as fast the first one is; names as in named(). None if either has no time."""
+        where = operation, ranks, size
+        return ratio(*(self.times(*where, self.named(*where, name)) for name in (against, contender)))

@@ -204,6 +204,17 @@ class Targets(unittest.TestCase):
         self.assertEqual(str(verdict), "short in 1 of 1: 1.00 x at 64 KiB, 50 % of the target")
         self.assertIn("within the spread", str(self.evaluate(made_up(eccl=[2, 2, 1], gloo=[2, 2, 2]))))
 
+    def test_what_the_machine_does_not_allow_is_told(self):
+        def words(least, **times):
+            return str(self.evaluate(made_up(gloo=[6], **times), least=least))
+        self.assertEqual(words(3, eccl=[4], probe=[2.5]),
+                         "short in 1 of 1 (in 1 the probe is, too): 1.50 x at 64 KiB, 50 % of the target")
+        self.assertEqual(words(3, eccl=[4], probe=[2]), "short in 1 of 1: 1.50 x at 64 KiB, 50 % of the target")
+        self.assertNotIn("too", words(3, eccl=[4]))
+        self.assertIn("(in 1 the plain limit is, too)",
+                      str(self.evaluate(made_up(gloo=[6], eccl_plain=[4], ring=[3], cma=[9]), contender="eccl-plain", least=3)))
+        self.assertNotIn("too", str(self.evaluate(made_up(eccl=[4], probe=[2.5]), against="probe", least=1)))
+
     def test_not_slower_means_not_in_every_repetition(self):
         self.assertEqual(str(self.evaluate(made_up(eccl=[3, 3, 2], gloo=[2, 2, 2]), least=None)), "PASS")
         self.assertIn("0.67 x", str(self.evaluate(made_up(eccl=[3, 3, 3], gloo=[2, 2, 2]), least=None)))
