@@ -21,6 +21,7 @@ struct Received {
 /// The receiver's end. For each message: peek() until it is there, use its data, and release(). Memory for
 /// messages to come may be offered before by offer().
 struct ReceiveEnd : RingEnd {
+  bool tookExchanged = false;      // the last message came in an area that is exchanged
   uint64_t considered = 0;         // messages before this one have been considered for an offer
   uint64_t missed = 0;             // one past the message that was last looked for and not there
   RemoteReads* remote = nullptr;   // the path's; null: the sender's process cannot be read
@@ -77,8 +78,9 @@ struct ReceiveEnd : RingEnd {
   /// Returns the slot of the oldest message peeked at, whose header said `length`. An area that it came in is
   /// this side's.
   ECCL_DEVICE void release(uint32_t length) {
-    if (const Slot& at = *slot(next); isExchanged(at))
-      exchange->take(ExchangeAreas::turned(at.area & ~kInArea));
+    const Slot& at = *slot(next);
+    tookExchanged = isExchanged(at);
+    if (tookExchanged) exchange->take(ExchangeAreas::turned(at.area & ~kInArea));
     bytes += length;
     ++next;
     storeRelease(&control->released, next);  // pairs with SendEnd::reserve

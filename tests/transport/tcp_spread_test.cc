@@ -455,7 +455,8 @@ struct SilentSystem final : test::TcpInfoSystem {
   int setsockopt(int fd, int level, int name, const void* value, socklen_t size) override {
     constexpr int kTcpRtoMinUs = 45;
     if (level == IPPROTO_TCP && name == kTcpRtoMinUs && size == sizeof(int))
-      timeouts.push_back(*static_cast<const int*>(value));
+      return timeouts.push_back(*static_cast<const int*>(value)), errno = EINVAL,
+                                                                  timeouts.size() % 2 == 0 ? 0 : -1;
     return TcpInfoSystem::setsockopt(fd, level, name, value, size);
   }
   tcp_info info{};
@@ -466,7 +467,7 @@ struct SilentSystem final : test::TcpInfoSystem {
 TEST(TcpPath, ASocketIsLostWhenItHasBeenTriedForAWhile) {
   SilentSystem system;
   Sending wire(SIZE_MAX, 0, system, 2);
-  EXPECT_THAT(system.timeouts, testing::ElementsAre(10'000, 10'000));
+  EXPECT_THAT(system.timeouts, testing::ElementsAre(10'000, 20'000, 10'000, 20'000)) << "the first is refused";
   const auto isLost = [&](uint32_t unacked, int tries, uint32_t firstMs, uint32_t silentMs) {
     system.info.tcpi_unacked = unacked;
     system.info.tcpi_retransmits = static_cast<uint8_t>(tries);
@@ -479,7 +480,10 @@ TEST(TcpPath, ASocketIsLostWhenItHasBeenTriedForAWhile) {
   EXPECT_TRUE(isLost(1, 3, 200, 2600));
   EXPECT_FALSE(isLost(1, 3, 200, 2500));
   EXPECT_FALSE(isLost(1, 2, 200, 60'000));
+  EXPECT_FALSE(isLost(1, 2, 400, 2600));
+  EXPECT_FALSE(isLost(1, 2, 700, 2600));
   EXPECT_TRUE(isLost(1, 8, 10, 2600));
+  EXPECT_TRUE(isLost(1, 10, 0, 2600)) << "the timeout has a limit";
   EXPECT_TRUE(isLost(1, 8, 10, 60'000));
   EXPECT_FALSE(isLost(1, 3, 10, 60'000)) << "it was idle, and has been tried for 70 ms";
   EXPECT_FALSE(isLost(0, 8, 10, 60'000)) << "nothing is to be acknowledged";

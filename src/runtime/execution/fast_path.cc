@@ -185,7 +185,7 @@ FastPath::Answer FastPath::makeShort(Move& move) {
     const ReceiveEnd::Expected found = from->peek(length, signature_, &data);
     if (found == ReceiveEnd::Expected::none) {
       awaited_ = from;
-      // Nothing, so that the sender does not wait for a place.
+      // Of memory that is not shown nothing, so that the sender does not wait for a place.
       if (move.offers && !move.isShort && !from->answered())
         from->offer(from->next, memory(move.destinations[0]), length);
       return Answer::blocked;
@@ -278,10 +278,8 @@ bool FastPath::isExchanging() const {
     if (!connection->sendEnd.isExchanging()) return false;
     sends = true;
   }
-  return sends || std::all_of(connections_.begin(), connections_.end(), [](const transport::Connection* its) {
-           const ReceiveEnd& end = its->receiveEnd;
-           return end.isExchanged(*end.slot(end.next - 1));
-         });
+  return sends || std::all_of(connections_.begin(), connections_.end(),
+                              [](const transport::Connection* its) { return its->receiveEnd.tookExchanged; });
 }
 
 bool FastPath::areRead() const {

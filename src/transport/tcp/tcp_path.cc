@@ -25,6 +25,7 @@ constexpr int kMostUnsent = 64 << 10;
 /// 200 jobs over a line that loses 1 % ended like that, each with 200 MB.
 constexpr uint32_t kSilentMs = 2600;
 constexpr uint32_t kTriedUs = 1'300'000;
+constexpr unsigned kTries = 3, kManyTries = 10;  // the latter where the timeout does not get that long
 
 msghdr messageOf(iovec* parts, int count) {
   msghdr message{};
@@ -41,9 +42,11 @@ void limitUnsent(const Fd& socket, int bytes) {
 /// 200 ms at least, as long as receivers may put acknowledgements off; they do that for less than this where
 /// they have it, too. Kernels before 6.15 know no such option, and headers rarely do.
 void hurryRetransmissions(const Fd& socket) {
-  constexpr int kTcpRtoMinUs = 45;  // linux/tcp.h: TCP_RTO_MIN_US
-  constexpr int kMicroseconds = 10'000;
-  socket.system().setsockopt(socket.get(), IPPROTO_TCP, kTcpRtoMinUs, &kMicroseconds, sizeof kMicroseconds);
+  constexpr int kTcpRtoMinUs = 45;         // linux/tcp.h: TCP_RTO_MIN_US
+  for (const int us : {10'000, 20'000}) {  // less than two ticks of the kernel's clock cannot be
+    if (socket.system().setsockopt(socket.get(), IPPROTO_TCP, kTcpRtoMinUs, &us, sizeof us) == 0) return;
+    if (errno != EINVAL) return;
+  }
 }
 
 bool isTransient(int error) {
@@ -104,7 +107,8 @@ std::string TcpPath::checkSockets(const std::function<std::string(const SocketAd
     socklen_t size = sizeof info;
     if (socket.system().getsockopt(socket.get(), IPPROTO_TCP, TCP_INFO, &info, &size) != 0) continue;
     // Of a socket that was idle for so long the tries alone decide.
-    const bool tried = info.tcpi_unacked > 0 && info.tcpi_retransmits > 1 && info.tcpi_rto >= kTriedUs;
+    const unsigned tries = info.tcpi_unacked > 0 ? info.tcpi_retransmits : 0;
+    const bool tried = tries >= kManyTries || (tries >= kTries && info.tcpi_rto >= kTriedUs);
     if (tried && info.tcpi_last_ack_recv >= kSilentMs) {
       return format(
           "nothing has been acknowledged for %.1f s (%s): a link or switch on the way is down, or drops "
