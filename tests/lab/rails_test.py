@@ -149,6 +149,24 @@ def lossy_rail_shows():
                   "rank %d: packets are lost on e1: %s, e0: %s" % (rank, lossy, well), output)
 
 
+def lossy_rail_is_left_out():
+    """Whichever of two it is; and the user hears of it once it has failed a second trial."""
+    for rail, other in (("e1", "e0"), ("e0", "e1")):
+        with Lab("--hosts", 2, "--rails", 2) as lab:
+            lab("fault", "loss", "1:" + rail[1], 1)
+            for calls in (10000, 40000):  # 8 s; a machine may be faster
+                output, _ = job(lab, "-b", "1M", "-e", "1M", "-n", calls, "--report_links", "1")
+                if "WARN" in output:
+                    break
+            found = links(output, 2)
+            for rank in range(2):
+                # It carries half of all as long as it is used.
+                check(found[rank, rail]["share"] < 15, "rank %d goes on over %s: %s" % (rank, rail, found), output)
+            named = r"WARN.*packets are lost between %s of rank \d .* and %s of rank \d .*messages leave this one out" % (rail, rail)
+            check(re.search(named, output), "no warning names %s" % rail, output)
+            check(not re.search("lost between %s" % other, output), "%s is named" % other, output)
+
+
 def calls(folder):
     with contextlib.suppress(OSError):
         with open(os.path.join(folder, "0")) as file:
@@ -156,4 +174,4 @@ def calls(folder):
     return False
 
 
-run((equal_rails, unequal_rails, lost_rail_is_named, rail_that_is_not_there_is_named, slow_rail_shows, lossy_rail_shows), sys.argv[1], "nft")
+run((equal_rails, unequal_rails, lost_rail_is_named, rail_that_is_not_there_is_named, slow_rail_shows, lossy_rail_shows, lossy_rail_is_left_out), sys.argv[1], "nft")

@@ -9,21 +9,21 @@
 namespace eccl::transport {
 namespace {
 
-constexpr RingShape kShape{8, 256};
+constexpr RingShape kRingShape{8, 256};
 
 struct Decorated {
   explicit Decorated(const FaultPlan& plan, uint64_t first = 0) {
     auto attached = [&](auto& end) {
-      RingMemory memory = mapPrivate(ringMemoryBytes(kShape)).take();
-      formatRing(memory.get(), kShape, first);
-      attachRing(end, memory.get(), kShape, first, 0);
+      RingMemory memory = mapPrivate(ringMemoryBytes(kRingShape)).take();
+      formatRing(memory.get(), kRingShape, first);
+      attachRing(end, memory.get(), kRingShape, first, 0);
       return memory;
     };
     RingMemory outside = attached(lane);
     path = std::make_unique<FaultPath>(plan, clock, outside, lane,
                                        [this](const Breakage& why) { cut = why.reason; });
     inside = attached(path->inner());
-    attachRing(receiver, inside.get(), kShape, first, 0);
+    attachRing(receiver, inside.get(), kRingShape, first, 0);
     path->wrap(std::make_unique<MemoryPath>(MemoryPath::Between::threads, inside, PeerHeap(), &path->inner(),
                                             nullptr, std::make_shared<Fd>(eventfdOf())));
   }

@@ -24,8 +24,8 @@ struct LinkContext {
   PeerWatch peers;
   /// A connection could not be made, and the log says so: more of them are seldom news.
   bool failed = false;
-  /// Rails that could not be had, as "eth1 of node7", and the log says so.
-  std::set<std::string> lostRails;
+  /// What the log says of rails that cannot be had, or lose packets, as "eth1 of node7".
+  std::set<std::string> saidOfRails;
   RailWatch rails;  // started with the first connection of several sockets
   FlowDesk flows;
   /// A link that was not pending() is.

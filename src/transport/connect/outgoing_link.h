@@ -32,6 +32,7 @@ class OutgoingLink final : public Link {
   void progress() override;
   TimePoint nextDeadline() const override;
   void look() override {
+    if (widening_ != nullptr) widening_->look();
     if (placing_ != nullptr) placing_->look();
   }
   void abandon(const Status& why) override;

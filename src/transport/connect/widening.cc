@@ -80,12 +80,40 @@ void Widening::dialed(const Status& status) {
         "no connection between %s: %s. They go on without this pair of rails: mend the network, or "
         "leave the interface out by ECCL_SOCKET_IFNAME",
         both.c_str(), status.message().c_str());
-    if (!context_.lostRails.insert(theirs().interface + " of " + endpoint(connection_.peer()).host).second) {
+    if (!context_.saidOfRails.insert(theirs().interface + " of " + endpoint(connection_.peer()).host).second) {
       ECCL_INFO("%s", failure_.c_str());
       return next();
     }
     until_ = context_.options.system->now() + kBeforeWarning;
   }
+}
+
+void Widening::look() {
+  if (connection_.state() != Connection::State::ready) return;
+  for (const LossySocket& one : connection_.path()->leaveOutLossy(context_.options.system->now())) say(one);
+}
+
+// A queue that overflows for a moment is no news to the user. Every connection over a pair of rails finds the
+// same.
+void Widening::say(const LossySocket& socket) {
+  const auto nameOf = [&](int rank, const SocketAddress& address) {
+    const Rail* const rail = findAt(endpoint(rank).rails, address);
+    return rail != nullptr ? rail->interface : address.text();
+  };
+  const int self = context_.options.rank, peer = connection_.peer();
+  const std::string here = nameOf(self, socket.ends.local), there = nameOf(peer, socket.ends.remote);
+  const std::string text = format(
+      "packets are lost between %s of %s and %s of %s: %llu of %llu in %.1f s (%s). That holds the other rails "
+      "up, so messages leave this one out for %.0f s. Look for a bad cable, port or switch ('ethtool -S %s')",
+      here.c_str(), context_.describe(self).c_str(), there.c_str(), context_.describe(peer).c_str(),
+      static_cast<unsigned long long>(socket.lost), static_cast<unsigned long long>(socket.packets),
+      seconds(socket.during), socket.ends.text().c_str(), seconds(socket.rest), here.c_str());
+  const std::string what =
+      format("losses from %s to %s of %s", here.c_str(), there.c_str(), endpoint(peer).host.c_str());
+  if (socket.again && context_.saidOfRails.insert(what).second)
+    ECCL_WARN("%s", text.c_str());
+  else
+    ECCL_INFO("%s", text.c_str());
 }
 
 void Widening::next() {

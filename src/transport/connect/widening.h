@@ -10,7 +10,8 @@ namespace eccl::transport {
 
 /// Dials the pairs of rails one after the other, after the first, which the connection has. A socket goes out
 /// through the interface that its pair names: as the kernel routes, if that is the one, else bound to it. A
-/// rail that cannot be had is left out, with a warning that names both ends; the connection goes on without.
+/// rail that cannot be had is left out, with a warning that names both ends; the connection goes on without. So
+/// is one that loses packets, for a while.
 ///
 /// Owner: the OutgoingLink. Threads: the driver's. Failure: of a rail, as above; a connection that fails
 /// meanwhile ends this.
@@ -21,6 +22,8 @@ class Widening {
   /// Whether progress() has to be called, at once when something has happened, and at nextDeadline().
   bool pending() const;
   void progress();
+  /// Three times a second.
+  void look();
   TimePoint nextDeadline() const;
   void closeAfterFork() { socket_.closeAfterFork(); }
 
@@ -34,6 +37,7 @@ class Widening {
   const Endpoint& endpoint(int rank) const { return context_.options.endpoint(rank); }
   const Rail& mine() const;
   const Rail& theirs() const;
+  void say(const LossySocket& socket);
 
   LinkContext& context_;
   Connection& connection_;

@@ -26,6 +26,7 @@
 #include "transport/core/breakage.h"
 #include "transport/core/device_flow.h"
 #include "transport/core/link_report.h"
+#include "transport/core/lossy_socket.h"
 #include "transport/core/socket_report.h"
 #include "transport/net/address.h"
 #include "transport/net/stream.h"
@@ -116,6 +117,9 @@ class Path {
   /// Sender: closes the sockets that take no long messages and in which nothing waits, but for the first. The
   /// receiver closes its ends. To be called again where something may have waited.
   virtual void closeSpareSockets() {}
+  /// Sender of several sockets: has messages leave out, for a while, those that lose packets and hold the
+  /// others up by it. To be called some times in a second. Which are left out from now on.
+  virtual std::vector<LossySocket> leaveOutLossy(TimePoint /*now*/) { return {}; }
   /// Of several sockets: looks for what no descriptor tells, that an interface of this host is down (`downAt`
   /// gives its name, else ""), or that the peer's host acknowledges nothing any more. The sentence says which;
   /// empty: all is well. Over one socket the watch over the peer's host finds that out.

@@ -28,6 +28,8 @@ SocketReport reportOf(const Stream& socket) {
   report.unsentBytes = info.tcpi_notsent_bytes;
   report.retransmitted = info.tcpi_total_retrans;
   report.retransmittedBytes = info.tcpi_bytes_retrans;
+  report.packets = info.tcpi_data_segs_out;
+  report.needless = info.tcpi_dsack_dups;
   report.busyMicroseconds = info.tcpi_busy_time;
   report.arrivingPerSecond = info.tcpi_delivery_rate;
   report.roundTripMicroseconds = info.tcpi_rtt;

@@ -22,6 +22,8 @@ struct SocketReport {
   uint64_t unsentBytes = 0;    ///< of these
   uint64_t retransmitted = 0;  ///< packets that were sent again, up to the kernel's size of them
   uint64_t retransmittedBytes = 0;
+  uint64_t packets = 0;                ///< sent, those that were sent again included
+  uint64_t needless = 0;               ///< sent again though they had come, as the peer says
   uint64_t busyMicroseconds = 0;       ///< in which there was something to send
   uint64_t arrivingPerSecond = 0;      ///< bytes, at this moment, by the peer's acknowledgements
   uint32_t roundTripMicroseconds = 0;  ///< smoothed; includes the time in queues on the way

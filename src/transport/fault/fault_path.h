@@ -44,6 +44,9 @@ class FaultPath final : public Path {
   void weighSockets(const std::function<uint32_t(const SocketEnds&)>& megabits) override;
   void preferSockets(const std::function<bool(const SocketEnds&)>& takesLongOnes) override;
   void closeSpareSockets() override;
+  std::vector<LossySocket> leaveOutLossy(TimePoint now) override {
+    return path_ != nullptr ? path_->leaveOutLossy(now) : std::vector<LossySocket>();
+  }
   std::string checkSockets(const std::function<std::string(const SocketAddress& mine)>& downAt) override;
   std::vector<SocketReport> sockets() const override {
     return path_ != nullptr ? path_->sockets() : std::vector<SocketReport>();

@@ -99,6 +99,7 @@ class TcpPath : public Path {
   bool isOpen(size_t subflow) const { return subflow < subflows() && subflows_[subflow].socket; }
   bool isAside(size_t subflow) const { return subflows_[subflow].aside(); }
   SocketEnds endsOfSubflow(size_t subflow) const { return endsOf(subflows_[subflow].socket.fd()); }
+  SocketReport reportOfSubflow(size_t subflow) const { return reportOf(subflows_[subflow].socket); }
   /// Bytes that wait in a socket, unsent or not acknowledged; 0 where the kernel does not say.
   uint64_t loadOf(size_t subflow) const;
   /// Of several sockets, one that is needed no more; not the first.

@@ -28,10 +28,16 @@ void skip(iovec* parts, size_t bytes) {
 void TcpSender::joined(size_t subflow) {
   if (subflow == outboxes_.size()) outboxes_.emplace_back();
   outboxes_[subflow] = {};
+  outboxes_[subflow].given = mostGiven();
+  lossy_.forget(subflow);
+}
+
+/// For one that is used from now on: nothing is to be made up for.
+double TcpSender::mostGiven() const {
   double most = 0;
   for (const Outbox& box : outboxes_)
     if (box.takesLong) most = std::max(most, box.given / box.share);
-  outboxes_[subflow].given = most;
+  return most;
 }
 
 void TcpSender::weighSockets(const std::function<uint32_t(const SocketEnds&)>& megabits) {
@@ -52,6 +58,35 @@ void TcpSender::preferSockets(const std::function<bool(const SocketEnds&)>& take
   for (size_t i = 0; i < subflows(); ++i)
     any |= outboxes_[i].takesLong = takes(i) && takesLongOnes(endsOfSubflow(i));
   for (size_t i = 0; i < subflows(); ++i) outboxes_[i].takesLong |= !any && takes(i);
+  useOneAtLeast();
+}
+
+// Of what is left are those that take long messages now.
+void TcpSender::useOneAtLeast() {
+  const auto used = [](const Outbox& box) { return box.takesLong && !box.leftOut; };
+  if (std::none_of(outboxes_.begin(), outboxes_.end(), used))
+    for (Outbox& box : outboxes_) box.leftOut = false;
+}
+
+std::vector<LossySocket> TcpSender::leaveOutLossy(TimePoint now) {
+  if (subflows() == 1 || !live()) return {};
+  std::vector<std::optional<LossySockets::Counts>> counts(subflows());
+  for (size_t i = 0; i < subflows(); ++i) {
+    if (!takes(i) || isAside(i) || !outboxes_[i].takesLong) continue;
+    const SocketReport report = reportOfSubflow(i);
+    const uint64_t lost = report.retransmitted - std::min(report.needless, report.retransmitted);
+    counts[i] = {report.sentBytes, report.arrivingPerSecond, report.busyMicroseconds, report.packets, lost};
+  }
+  std::vector<LossySocket> found;
+  for (const LossySockets::Verdict& one : lossy_.judge(now, counts))
+    found.push_back({endsOfSubflow(one.socket), one.packets, one.lost, one.during, one.rest, one.again});
+  for (size_t i = 0; i < subflows(); ++i) {
+    Outbox& box = outboxes_[i];
+    if (std::exchange(box.leftOut, lossy_.leftOut(i)) && !box.leftOut) box.given = box.share * mostGiven();
+  }
+  useOneAtLeast();
+  if (!found.empty()) sendMessages();
+  return found;
 }
 
 // A socket closed with bytes in it would lose them if they had to be sent again.
@@ -72,7 +107,7 @@ void TcpSender::closeSpareSockets() {
 /// Whether there is something to send, and a socket that may take it.
 bool TcpSender::canSend() const {
   const auto can = [this](const Outbox& box) {
-    const bool takes = box.takesLong || &box == &outboxes_[0] || &box == &ride_;
+    const bool takes = !box.leftOut && (box.takesLong || &box == &outboxes_[0] || &box == &ride_);
     return !box.blocked && (box.count > 0 || (takes && message_ != end_.next));
   };
   return std::any_of(outboxes_.begin(), outboxes_.end(), can) || (rides() && can(ride_));
@@ -135,9 +170,11 @@ bool TcpSender::give() {
 /// What a short message needs most is to be seen soon: the peer looks at the first socket most often. Of
 /// sockets in which about the same waits, the one that has sent the least; both for its share.
 TcpSender::Outbox* TcpSender::chooseFor(uint32_t length) {
-  if (length <= kOnePacket && rides() && !ride_.blocked && ride_.count < kBatch) return &ride_;
-  Outbox& first = outboxes_[0];
-  if ((subflows() == 1 || length <= partBytes()) && !first.blocked && first.count < kBatch) return &first;
+  Outbox& first = outboxes_[0];  // the twin's goes over the same rails
+  if (length <= kOnePacket && rides() && !first.leftOut && !ride_.blocked && ride_.count < kBatch)
+    return &ride_;
+  const bool isShort = subflows() == 1 || length <= partBytes();
+  if (isShort && !first.leftOut && !first.blocked && first.count < kBatch) return &first;
   const auto before = [this](const Outbox& one, const Outbox& other) {
     const auto parts = [this](const Outbox& box) {
       return static_cast<uint64_t>(static_cast<double>(box.load) / (box.share * partBytes()));
@@ -147,7 +184,7 @@ TcpSender::Outbox* TcpSender::chooseFor(uint32_t length) {
   };
   Outbox* best = nullptr;
   for (Outbox& box : outboxes_) {
-    const bool takes = box.takesLong && !box.blocked && box.count < kBatch;
+    const bool takes = box.takesLong && !box.leftOut && !box.blocked && box.count < kBatch;
     if (takes && (best == nullptr || before(box, *best))) best = &box;
   }
   return best;

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "transport/messages/credits.h"
+#include "transport/tcp/lossy_sockets.h"
 #include "transport/tcp/tcp_path.h"
 
 namespace eccl::transport {
@@ -13,7 +14,8 @@ namespace eccl::transport {
 ///
 /// What is to be sent is given to sockets in parts: each to the one in which the least waits, unsent or not
 /// acknowledged, for its speed. So like rails carry alike, and a slower one less. A socket gets none while the
-/// kernel does not take those it has, so a rail that stands still keeps little.
+/// kernel does not take those it has, so a rail that stands still keeps little. One that loses packets gets
+/// none for a while (LossySockets); the first then carries nothing but credits.
 class TcpSender final : public TcpPath {
  public:
   /// `end` is attached to the Wiring's memory and outlives the path.
@@ -30,6 +32,7 @@ class TcpSender final : public TcpPath {
   void weighSockets(const std::function<uint32_t(const SocketEnds&)>& megabits) override;
   void preferSockets(const std::function<bool(const SocketEnds&)>& takesLongOnes) override;
   void closeSpareSockets() override;
+  std::vector<LossySocket> leaveOutLossy(TimePoint now) override;
   bool drained() const override { return end_.control->released == end_.next; }
   void endReceiving() override {}
   void poison() override;
@@ -66,6 +69,7 @@ class TcpSender final : public TcpPath {
     bool blocked = false;   // until EPOLLOUT
     uint64_t load = 0;      // bytes that wait in the socket: when last asked, and what it was given since
     bool takesLong = true;  // parts of messages that are spread
+    bool leftOut = false;   // for a while nothing, where another takes long ones
     size_t leaveLeft = 0;   // bytes of its last frame, if that was begun
     double share = 1;       // of the bytes that go over all, in proportion
     double given = 0;       // bytes of payload, ever; of one that joins later as if it had been there
@@ -78,6 +82,8 @@ class TcpSender final : public TcpPath {
   bool canSend() const;
   void sendMessages();
   bool takes(size_t subflow) const { return isOpen(subflow) && outboxes_[subflow].leaveLeft == 0; }
+  double mostGiven() const;
+  void useOneAtLeast();
   void askForLoads();
   bool give();
   Outbox* chooseFor(uint32_t length);
@@ -96,6 +102,7 @@ class TcpSender final : public TcpPath {
   uint64_t message_;             // what is given next: of this message,
   uint32_t offset_ = 0;          // from here on
   size_t askLeft_ = 0;           // bytes of a frame that asks which have not been sent
+  LossySockets lossy_;           // by subflow
 };
 
 }  // namespace eccl::transport
