@@ -33,6 +33,7 @@ struct Wire {
       reason = why.reason;
     };
     wiring.onWantsMore = [this] { ++wants; };
+    wiring.onSocketLost = [this](const SocketEnds&, const std::string& why) { losses.push_back(why); };
     wiring.bytesPerCall = bytesPerCall;
     wiring.partBytes = partBytes;
     formatRing(wiring.memory.get(), kShape, first);
@@ -64,7 +65,7 @@ struct Wire {
     return mine.takeSocket();
   }
   void put(const void* bytes, size_t count, size_t socket = 0) {
-    ASSERT_EQ(write(peers[socket].get(), bytes, count), static_cast<ssize_t>(count));
+    ASSERT_EQ(send(peers[socket].get(), bytes, count, MSG_NOSIGNAL), static_cast<ssize_t>(count));
     while (reactor.poll(Duration::zero())) {}
   }
   template <class MessageFrame>
@@ -83,6 +84,7 @@ struct Wire {
   std::unique_ptr<PathEnd> path;
   int breaks = 0, wants = 0;
   std::string reason;
+  std::vector<std::string> losses;  // of sockets without which the path goes on
 
  private:
   const bool encrypts_;

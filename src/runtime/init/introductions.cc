@@ -13,7 +13,7 @@
 namespace eccl::runtime {
 namespace {
 
-constexpr uint32_t kProtocol = 26;   // of what ranks tell each other when they meet
+constexpr uint32_t kProtocol = 27;   // of what ranks tell each other when they meet
 constexpr size_t kMaxDevice = 4096;  // bytes that an executor says of itself
 constexpr size_t kMaxReason = 2048;  // bytes that a rank says of why it cannot take part
 

@@ -60,6 +60,7 @@ class Link : public ReadyHandler {
  protected:
   /// The path has use for further sockets. Only senders' do.
   virtual void widen() {}
+  virtual void narrowed(const SocketEnds& /*lost*/, const std::string& /*why*/) {}
   Link(LinkContext& context, ConnectionId id) : connection(id, context.options.rank), context_(context) {}
   /// Closes the socket of an unfinished set-up; does nothing if there is none.
   void hangUp();
@@ -68,7 +69,8 @@ class Link : public ReadyHandler {
   void fail(Code code, const Breakage& why);
   /// For a path that takes what it wants of `socket`.
   Opening opening(Stream& socket) {
-    return {socket, [this](const Breakage& why) { context_.onBroken(*this, why); }, [this] { widen(); }};
+    return {socket, [this](const Breakage& why) { context_.onBroken(*this, why); }, [this] { widen(); },
+            [this](const SocketEnds& lost, const std::string& why) { narrowed(lost, why); }};
   }
 
   LinkContext& context_;

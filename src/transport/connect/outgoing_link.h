@@ -33,6 +33,7 @@ class OutgoingLink final : public Link {
   TimePoint nextDeadline() const override;
   void look() override {
     if (widening_ != nullptr) widening_->look();
+    if (widens()) context_.onPending(*this);
     if (placing_ != nullptr) placing_->look();
   }
   void abandon(const Status& why) override;
@@ -65,6 +66,9 @@ class OutgoingLink final : public Link {
   Result<std::unique_ptr<Path>> makePath();
   void withdraw();
   void widen() override;
+  void narrowed(const SocketEnds& lost, const std::string& why) override {
+    if (widening_ != nullptr) widening_->lost(lost, why);
+  }
   bool widens() const { return widening_ != nullptr && widening_->pending(); }
   void growFlows();
 

@@ -10,6 +10,15 @@ namespace {
 
 /// A peer that leaves cannot be called either: that is no news.
 constexpr Duration kBeforeWarning = std::chrono::seconds(1);
+/// A rail that was lost is tried again after the first, then twice as long, up to the second.
+constexpr Duration kFirstRest = std::chrono::seconds(4), kLongestRest = std::chrono::minutes(5);
+
+void tell(bool isNews, const std::string& text) {
+  if (isNews)
+    ECCL_WARN("%s", text.c_str());
+  else
+    ECCL_INFO("%s", text.c_str());
+}
 
 }  // namespace
 
@@ -18,6 +27,7 @@ Widening::Widening(LinkContext& context, Connection& connection, const Hello& he
   const ConnectorOptions& options = context.options;
   pairs_ = railPairs(endpoint(options.rank).rails, endpoint(connection.peer()).rails, options.socketsPerRail,
                      options.crossRail);
+  atFirst_ = pairs_.size();
 }
 
 const Rail& Widening::mine() const {
@@ -63,8 +73,8 @@ void Widening::dial() {
 
 void Widening::dialed(const Status& status) {
   if (status.ok()) {
-    ECCL_INFO("%s goes also by %s to %s", context_.transports.context().text(connection_.id()).c_str(),
-              mine().interface.c_str(), theirs().interface.c_str());
+    ECCL_INFO("%s goes %s by %s to %s", context_.transports.context().text(connection_.id()).c_str(),
+              again() ? "again" : "also", mine().interface.c_str(), theirs().interface.c_str());
     return next();
   }
   if (way_ == Way::routed && endpoint(context_.options.rank).rails.size() > 1) {
@@ -80,6 +90,11 @@ void Widening::dialed(const Status& status) {
         "no connection between %s: %s. They go on without this pair of rails: mend the network, or "
         "leave the interface out by ECCL_SOCKET_IFNAME",
         both.c_str(), status.message().c_str());
+    if (again()) {
+      ECCL_INFO("%s", failure_.c_str());
+      tryLater(pairs_[current_], std::min<Duration>(2 * rest_, kLongestRest));
+      return next();
+    }
     if (!context_.saidOfRails.insert(theirs().interface + " of " + endpoint(connection_.peer()).host).second) {
       ECCL_INFO("%s", failure_.c_str());
       return next();
@@ -90,30 +105,59 @@ void Widening::dialed(const Status& status) {
 
 void Widening::look() {
   if (connection_.state() != Connection::State::ready) return;
-  for (const LossySocket& one : connection_.path()->leaveOutLossy(context_.options.system->now())) say(one);
+  const TimePoint now = context_.options.system->now();
+  for (const LossySocket& one : connection_.path()->leaveOutLossy(now)) say(one);
+  const auto due = std::find_if(lost_.begin(), lost_.end(), [&](const Lost& one) { return now >= one.until; });
+  if (due == lost_.end() || pending()) return;
+  pairs_.push_back(due->pair);
+  rest_ = due->rest;
+  lost_.erase(due);
+}
+
+void Widening::lost(const SocketEnds& ends, const std::string& why) {
+  const int self = context_.options.rank, peer = connection_.peer();
+  const std::string here = railAt(self, ends.local), there = railAt(peer, ends.remote);
+  const std::string text = format(
+      "the rail between %s of %s and %s of %s is lost: %s. They go on without it, and try it again from time "
+      "to time",
+      here.c_str(), context_.describe(self).c_str(), there.c_str(), context_.describe(peer).c_str(),
+      why.c_str());
+  tell(context_.saidOfRails
+           .insert(format("%s to %s of %s lost", here.c_str(), there.c_str(), endpoint(peer).host.c_str()))
+           .second,
+       text);
+  const std::vector<Rail>&mine = endpoint(self).rails, &theirs = endpoint(peer).rails;
+  for (size_t i = 0; i < mine.size(); ++i)
+    for (size_t k = 0; k < theirs.size(); ++k)
+      if (mine[i].address.sharesHost(ends.local) && theirs[k].address.sharesHost(ends.remote))
+        tryLater({static_cast<int>(i), static_cast<int>(k)}, kFirstRest);
+}
+
+void Widening::tryLater(const RailPair& pair, Duration rest) {
+  lost_.push_back({pair, context_.options.system->now() + rest, rest});
+}
+
+std::string Widening::railAt(int rank, const SocketAddress& address) const {
+  const Rail* const rail = findAt(endpoint(rank).rails, address);
+  return rail != nullptr ? rail->interface : address.text();
 }
 
 // A queue that overflows for a moment is no news to the user. Every connection over a pair of rails finds the
 // same.
 void Widening::say(const LossySocket& socket) {
-  const auto nameOf = [&](int rank, const SocketAddress& address) {
-    const Rail* const rail = findAt(endpoint(rank).rails, address);
-    return rail != nullptr ? rail->interface : address.text();
-  };
   const int self = context_.options.rank, peer = connection_.peer();
-  const std::string here = nameOf(self, socket.ends.local), there = nameOf(peer, socket.ends.remote);
+  const std::string here = railAt(self, socket.ends.local), there = railAt(peer, socket.ends.remote);
   const std::string text = format(
       "packets are lost between %s of %s and %s of %s: %llu of %llu in %.1f s (%s). That holds the other rails "
       "up, so messages leave this one out for %.0f s. Look for a bad cable, port or switch ('ethtool -S %s')",
       here.c_str(), context_.describe(self).c_str(), there.c_str(), context_.describe(peer).c_str(),
       static_cast<unsigned long long>(socket.lost), static_cast<unsigned long long>(socket.packets),
       seconds(socket.during), socket.ends.text().c_str(), seconds(socket.rest), here.c_str());
-  const std::string what =
-      format("losses from %s to %s of %s", here.c_str(), there.c_str(), endpoint(peer).host.c_str());
-  if (socket.again && context_.saidOfRails.insert(what).second)
-    ECCL_WARN("%s", text.c_str());
-  else
-    ECCL_INFO("%s", text.c_str());
+  tell(socket.again && context_.saidOfRails
+                           .insert(format("losses from %s to %s of %s", here.c_str(), there.c_str(),
+                                          endpoint(peer).host.c_str()))
+                           .second,
+       text);
 }
 
 void Widening::next() {

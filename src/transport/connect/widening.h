@@ -11,7 +11,7 @@ namespace eccl::transport {
 /// Dials the pairs of rails one after the other, after the first, which the connection has. A socket goes out
 /// through the interface that its pair names: as the kernel routes, if that is the one, else bound to it. A
 /// rail that cannot be had is left out, with a warning that names both ends; the connection goes on without. So
-/// is one that loses packets, for a while.
+/// is one that loses packets, for a while, and one that is lost, until it can be had again.
 ///
 /// Owner: the OutgoingLink. Threads: the driver's. Failure: of a rail, as above; a connection that fails
 /// meanwhile ends this.
@@ -24,6 +24,8 @@ class Widening {
   void progress();
   /// Three times a second.
   void look();
+  /// The connection goes on without this socket.
+  void lost(const SocketEnds& ends, const std::string& why);
   TimePoint nextDeadline() const;
   void closeAfterFork() { socket_.closeAfterFork(); }
 
@@ -38,11 +40,24 @@ class Widening {
   const Rail& mine() const;
   const Rail& theirs() const;
   void say(const LossySocket& socket);
+  void tryLater(const RailPair& pair, Duration rest);
+  std::string railAt(int rank, const SocketAddress& address) const;
+  bool again() const { return current_ >= atFirst_; }
 
   LinkContext& context_;
   Connection& connection_;
-  std::vector<RailPair> pairs_;
+  /// A pair whose socket was lost.
+  struct Lost {
+    RailPair pair;
+    TimePoint until{};  // when it is tried
+    Duration rest{};    // before that
+  };
+
+  std::vector<RailPair> pairs_;  // that are dialed at first, then those that are tried again
   size_t current_ = 1;
+  size_t atFirst_ = 0;
+  std::vector<Lost> lost_;
+  Duration rest_{};  // of the current pair, if it was lost
   Way way_ = Way::routed;
   std::string failure_;  // of the current pair: to be told at until_, unless the connection ends before
   TimePoint until_{};

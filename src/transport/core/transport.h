@@ -130,6 +130,9 @@ struct Opening {
   /// For a path of the sender that takes further sockets, or has flows that can be moved: to be called once,
   /// when that is worth while.
   std::function<void()> onWantsMore;
+  /// For a path of the sender that takes further sockets: one of them is of no use any more, and the path goes
+  /// on without it.
+  std::function<void(const SocketEnds& ends, const std::string& why)> onSocketLost;
 };
 
 /// The dialing side of a set-up. Owner: the link that dials. Destroyed without open(), it takes back what it

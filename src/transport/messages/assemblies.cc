@@ -63,6 +63,11 @@ void Assemblies::reclaim() {
   }
 }
 
+bool Assemblies::isComplete(uint64_t number) const {
+  if (static_cast<int64_t>(number - end_.next) < 0) return true;
+  return number - end_.next < end_.shape.slots && loadRelaxed(&end_.slot(number)->sequence) == number + 1;
+}
+
 void Assemblies::add(Message& message, uint32_t bytes) {
   message.missing -= bytes;
   if (message.missing > 0) return;

@@ -30,6 +30,13 @@ class Assemblies {
   Message* begin(const MessageFrame& frame, const char** wrong);
   /// `bytes` more of it are where they belong. Publishes the message with the last of them.
   void add(Message& message, uint32_t bytes);
+  /// A part of which `came` bytes have come counts as not begun.
+  void takeBack(Message& message, uint32_t bytes, uint32_t came) {
+    message.unclaimed += bytes;
+    message.missing += came;
+  }
+  /// All of this message has come, now or long ago.
+  bool isComplete(uint64_t number) const;
 
  private:
   const char* faultOf(const MessageFrame& frame) const;

@@ -9,21 +9,32 @@
 
 namespace eccl::transport {
 
-enum class FrameKind : uint32_t { message = 0, poison = 1, credit = 2, end = 3, ask = 4, leave = 5, grant = 6 };
+enum class FrameKind : uint32_t {
+  message = 0,
+  poison = 1,
+  credit = 2,
+  end = 3,
+  ask = 4,
+  leave = 5,
+  grant = 6,
+  lost = 7
+};
 
 /// A message travels in one part or several, each with a frame of its own. `bytes` bytes of payload belong to
 /// it: those from `offset` on. Credits go the other way, or with messages (kTells).
 struct MessageFrame {
-  uint64_t sequence;  // message, ask: number of the message
+  uint64_t sequence;  // message, ask: number of the message; lost: of the socket
   uint64_t released;  // credit, end, and messages with kTells: messages released so far; cumulative, so that
-                      // several credits may be merged into one
+                      // several credits may be merged into one. Messages over another socket than the first:
+                      // the sender's number of the socket
   uint32_t length;    // of the message
   uint32_t offset, bytes;
   uint32_t signature;
   uint16_t flags, epoch;
   /// ask: for a credit for all that has been released, and will be; end: the last credit, nothing more will be
   /// taken; leave: the last frame over this socket, which is not the first of several; grant: message number
-  /// `sequence` may be written to the receiver's memory.
+  /// `sequence` may be written to the receiver's memory; lost: nothing counts any more that comes over socket
+  /// `sequence`, and all its parts of messages that are not released follow (kAgain).
   FrameKind kind;
 };
 static_assert(sizeof(MessageFrame) == 40);
@@ -38,6 +49,8 @@ inline constexpr uint16_t kWantsCreditSoon = 1 << 14;
 /// On the wire alone: `released` is a credit for the messages that come the other way.
 inline constexpr uint16_t kTells = 1 << 13;
 inline constexpr uint16_t kWireFlags = kSlotFlags | kWantsCredit | kWantsCreditSoon | kTells;
+/// On the wire alone: the part went over a socket that was lost, and may have come.
+inline constexpr uint16_t kAgain = 1 << 12;
 
 /// The frame of a published message as a whole.
 inline MessageFrame frameOf(const SendEnd& end, uint64_t message) {

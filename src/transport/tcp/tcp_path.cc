@@ -63,6 +63,7 @@ TcpPath::TcpPath(Wiring wiring, uint32_t* peerPoison)
       memory_(std::move(wiring.memory)),
       onBroken_(std::move(wiring.onBroken)),
       onWantsMore_(std::move(wiring.onWantsMore)),
+      onSocketLost_(std::move(wiring.onSocketLost)),
       partBytes_(wiring.partBytes),
       bytesPerCall_(wiring.bytesPerCall),
       peerPoison_(peerPoison) {}
@@ -76,6 +77,7 @@ Status TcpPath::addSocket(Stream socket) {
     return Status::error(Code::remote, "the connection has %zu sockets already", kMaxSockets);
   const bool isNew = free == subflows_.end();
   Subflow& added = isNew ? subflows_.emplace_back(this, number) : *free;
+  added.ends = endsOf(socket.fd());
   added.socket = std::move(socket);
   added.watched = EPOLLIN;
   added.asideFor = 0;
@@ -96,27 +98,33 @@ Status TcpPath::addSocket(Stream socket) {
 }
 
 std::string TcpPath::checkSockets(const std::function<std::string(const SocketAddress& mine)>& downAt) {
-  for (size_t i = 0; subflows() > 1 && i < subflows() && live(); ++i) {
-    if (!isOpen(i)) continue;
-    const Fd& socket = subflows_[i].socket.fd();
-    if (subflows_[i].aside() && ++subflows_[i].asideFor > 3)
-      return format("the peer closed %s and goes on", nameOf(i).c_str());
-    if (const std::string name = downAt(localAddress(socket)); !name.empty())
-      return format("this host's interface %s is down (%s)", name.c_str(), nameOf(i).c_str());
-    tcp_info info{};
-    socklen_t size = sizeof info;
-    if (socket.system().getsockopt(socket.get(), IPPROTO_TCP, TCP_INFO, &info, &size) != 0) continue;
-    // Of a socket that was idle for so long the tries alone decide.
-    const unsigned tries = info.tcpi_unacked > 0 ? info.tcpi_retransmits : 0;
-    const bool tried = tries >= kManyTries || (tries >= kTries && info.tcpi_rto >= kTriedUs);
-    if (tried && info.tcpi_last_ack_recv >= kSilentMs) {
-      return format(
-          "nothing has been acknowledged for %.1f s (%s): a link or switch on the way is down, or drops "
-          "packets",
-          info.tcpi_last_ack_recv / 1e3, nameOf(i).c_str());
-    }
+  // Those that are given up are closed.
+  for (size_t i = subflows(); i-- > 0 && subflows() > 1 && live();) {
+    const std::string why = isOpen(i) ? troubleWith(i, downAt) : "";
+    if (!why.empty() && i == 0) return why;
+    if (!why.empty()) giveUp(i, why);
   }
   return "";
+}
+
+/// Empty: none.
+std::string TcpPath::troubleWith(size_t subflow,
+                                 const std::function<std::string(const SocketAddress& mine)>& downAt) {
+  Subflow& one = subflows_[subflow];
+  if (one.aside()) return ++one.asideFor > 3 ? one.asideWhy : "";
+  const Fd& socket = one.socket.fd();
+  if (const std::string name = downAt(localAddress(socket)); !name.empty())
+    return format("this host's interface %s is down (%s)", name.c_str(), nameOf(subflow).c_str());
+  tcp_info info{};
+  socklen_t size = sizeof info;
+  if (socket.system().getsockopt(socket.get(), IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return "";
+  // Of a socket that was idle for so long the tries alone decide.
+  const unsigned tries = info.tcpi_unacked > 0 ? info.tcpi_retransmits : 0;
+  const bool tried = tries >= kManyTries || (tries >= kTries && info.tcpi_rto >= kTriedUs);
+  if (!tried || info.tcpi_last_ack_recv < kSilentMs) return "";
+  return format(
+      "nothing has been acknowledged for %.1f s (%s): a link or switch on the way is down, or drops packets",
+      info.tcpi_last_ack_recv / 1e3, nameOf(subflow).c_str());
 }
 
 std::vector<SocketReport> TcpPath::sockets() const {
@@ -138,8 +146,7 @@ uint64_t TcpPath::loadOf(size_t subflow) const {
 
 /// "socket 2 of 3, 10.0.0.1:4000 to 10.0.0.2:5000".
 std::string TcpPath::nameOf(size_t subflow) const {
-  return format("socket %zu of %zu, %s", subflow + 1, subflows(),
-                endsOf(subflows_[subflow].socket.fd()).text().c_str());
+  return format("socket %zu of %zu, %s", subflow + 1, subflows(), subflows_[subflow].ends.text().c_str());
 }
 
 ssize_t TcpPath::send(size_t subflow, iovec* parts, int count) {
@@ -185,10 +192,19 @@ void TcpPath::close(size_t subflow) {
   if (subflows() == 1) limitUnsent(subflows_[0].socket.fd(), 0);  // as the system has it
 }
 
-void TcpPath::setAside(size_t subflow) {
+void TcpPath::reset(size_t subflow) {
+  const Fd& socket = subflows_[subflow].socket.fd();
+  const linger none{1, 0};
+  socket.system().setsockopt(socket.get(), SOL_SOCKET, SO_LINGER, &none, sizeof none);
+  close(subflow);
+}
+
+void TcpPath::setAside(size_t subflow, const std::string& why) {
   Subflow& one = subflows_[subflow];
+  if (one.aside()) return;
   reactor_->forget(one.socket.get(), &one);
   one.asideFor = 1;
+  one.asideWhy = format("%s (%s)", why.c_str(), nameOf(subflow).c_str());
 }
 
 void TcpPath::watchFor(size_t subflow, uint32_t events) {

@@ -41,7 +41,9 @@ struct Twins {
 ///
 /// Owner: the Connection. Threads: the driver's. Failure: a broken socket, or a frame that cannot be, is told
 /// to `onBroken` once; the peer's poison word in the ring is set, so that lanes see it, and all sockets are
-/// closed.
+/// closed. But a connection goes on without a socket that is not its first. The sender decides that one is
+/// lost: it tells the receiver so over the first, and sends again what went over the other and is not released.
+/// The receiver drops what has come.
 class TcpPath : public Path {
  public:
   /// What an end is made of. It takes the socket, and keeps the memory that the ring is in.
@@ -53,9 +55,10 @@ class TcpPath : public Path {
     RingMemory memory;
     /// Called last in whatever found the break; may poison this path, not destroy it.
     std::function<void(const Breakage& why)> onBroken;
-    std::function<void()> onWantsMore;  ///< Opening's; sender
-    uint32_t partBytes = 32 << 10;      ///< TransportContext's; sender
-    size_t bytesPerCall = SIZE_MAX;     ///< for tests: at most this many bytes per socket call
+    std::function<void()> onWantsMore;                                                 ///< Opening's; sender
+    std::function<void(const SocketEnds& ends, const std::string& why)> onSocketLost;  ///< Opening's; sender
+    uint32_t partBytes = 32 << 10;   ///< TransportContext's; sender
+    size_t bytesPerCall = SIZE_MAX;  ///< for tests: at most this many bytes per socket call
   };
   ~TcpPath() override { shut(); }
   /// Begins to watch the first socket; needed before anything else. Error: see Poller. Not logged.
@@ -88,6 +91,8 @@ class TcpPath : public Path {
   virtual void onReady(size_t subflow, uint32_t events) = 0;
   /// A socket has joined: a new number, or that of one that was closed.
   virtual void joined(size_t subflow) = 0;
+  /// One that is not the first is of no use any more.
+  virtual void giveUp(size_t subflow, const std::string& why) = 0;
 
   const std::shared_ptr<Twins> twins_;
   const bool fromLower_;  // Wiring's
@@ -98,20 +103,26 @@ class TcpPath : public Path {
   size_t subflows() const { return subflows_.size(); }
   bool isOpen(size_t subflow) const { return subflow < subflows() && subflows_[subflow].socket; }
   bool isAside(size_t subflow) const { return subflows_[subflow].aside(); }
-  SocketEnds endsOfSubflow(size_t subflow) const { return endsOf(subflows_[subflow].socket.fd()); }
+  /// As they were when it joined: the kernel forgets those of a socket that was reset.
+  const SocketEnds& endsOfSubflow(size_t subflow) const { return subflows_[subflow].ends; }
   SocketReport reportOfSubflow(size_t subflow) const { return reportOf(subflows_[subflow].socket); }
   /// Bytes that wait in a socket, unsent or not acknowledged; 0 where the kernel does not say.
   uint64_t loadOf(size_t subflow) const;
   /// Of several sockets, one that is needed no more; not the first.
   void close(size_t subflow);
-  /// Of several sockets, one that the peer has closed, which it does when it leaves: it is not looked at any
-  /// more. What is still to come over the others counts; if nothing comes, checkSockets() tells.
-  void setAside(size_t subflow);
+  /// The same at once: the kernel forgets what waits in it.
+  void reset(size_t subflow);
+  /// Of several sockets, one that has ended, as all do when the peer leaves or dies: it is not looked at any
+  /// more. What is still to come over the others counts; if nothing comes, checkSockets() gives it up.
+  void setAside(size_t subflow, const std::string& why);
   /// Awaits EPOLLIN, with or without EPOLLOUT, from now on.
   void watchFor(size_t subflow, uint32_t events);
   /// There are messages worth spreading. Only the first call counts.
   void wantMoreSockets() {
     if (onWantsMore_) std::exchange(onWantsMore_, nullptr)();
+  }
+  void socketLost(const SocketEnds& ends, const std::string& why) {
+    if (onSocketLost_) onSocketLost_(ends, why);
   }
   /// The connection is broken: see Failure. Nothing happens if it is closed or poisoned already.
   void breakOff(const Breakage& why);
@@ -130,10 +141,13 @@ class TcpPath : public Path {
     TcpPath* const path;
     const size_t number;
     Stream socket;  // empty: closed
+    SocketEnds ends;
     uint32_t watched = 0;
     int asideFor = 0;  // 1 and calls of checkSockets() since; 0: it is not
+    std::string asideWhy;
   };
   void shut();
+  std::string troubleWith(size_t subflow, const std::function<std::string(const SocketAddress& mine)>& downAt);
   std::string nameOf(size_t subflow) const;
 
   Stream first_;  // until open()
@@ -141,6 +155,7 @@ class TcpPath : public Path {
   const RingMemory memory_;
   const std::function<void(const Breakage&)> onBroken_;
   std::function<void()> onWantsMore_;  // until it has been called
+  const std::function<void(const SocketEnds&, const std::string&)> onSocketLost_;
   const uint32_t partBytes_;
   const size_t bytesPerCall_;
   uint32_t* const peerPoison_;

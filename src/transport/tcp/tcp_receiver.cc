@@ -13,7 +13,7 @@ namespace eccl::transport {
 void TcpReceiver::Inbox::take(Assemblies& assemblies, uint32_t bytes) {
   target += bytes;
   missing -= bytes;
-  assemblies.add(*message, bytes);
+  if (message != nullptr) assemblies.add(*message, bytes);
 }
 
 void TcpReceiver::onReady(size_t subflow, uint32_t events) {
@@ -33,14 +33,18 @@ void TcpReceiver::joined(size_t subflow) {
   inbox.missing = 0;
   inbox.staged = 0;
   inbox.leaves = false;
+  inbox.number = 0;
+  inbox.came.clear();
 }
 
 void TcpReceiver::receiveFrom(size_t subflow) {
   Breakage why;
-  if (!live() || !isOpen(subflow)) return;
+  if (!live() || !isOpen(subflow) || isAside(subflow)) return;
   const bool goesOn = read(inboxes_[subflow], *this, subflow, &why);
+  if (!isOpen(subflow)) return;                                   // it was given up meanwhile
   if (live() && inboxes_[subflow].leaves) return close(subflow);  // what else is there counts for nothing
   if (goesOn) return;
+  if (subflow > 0) return setAside(subflow, why.reason);
   // Over another socket the sender may have said why, and what it sent before that counts.
   const bool first = !std::exchange(failing_, true);
   if (first) lookAtTwin();
@@ -77,6 +81,7 @@ bool TcpReceiver::read(Inbox& inbox, TcpPath& over, size_t subflow, Breakage* wh
     if (got < 0) return false;
     const auto direct = static_cast<uint32_t>(std::min<size_t>(static_cast<size_t>(got), inbox.missing));
     if (direct > 0) inbox.take(assemblies_, direct);
+    if (direct > 0 && inbox.missing == 0) partCame(inbox);
     inbox.staged += static_cast<size_t>(got) - direct;
     takeStage(inbox);
     if (static_cast<size_t>(got) < asked || inbox.leaves) break;  // that was all there is for now
@@ -93,6 +98,7 @@ void TcpReceiver::takeStage(Inbox& inbox) {
       const auto here = static_cast<uint32_t>(std::min<size_t>(inbox.missing, static_cast<size_t>(stop - at)));
       std::memcpy(inbox.target, at, here);
       inbox.take(assemblies_, here);
+      if (inbox.missing == 0) partCame(inbox);
       at += here;
       continue;
     }
@@ -103,6 +109,14 @@ void TcpReceiver::takeStage(Inbox& inbox) {
     if (frame.kind == FrameKind::leave && &inbox != &inboxes_[0] && inbox.twin == nullptr) {
       inbox.leaves = true;
       break;
+    }
+    if (frame.kind == FrameKind::lost && &inbox == &inboxes_[0]) {
+      onLost(frame.sequence);
+      continue;
+    }
+    if (&inbox != &inboxes_[0] && inbox.twin == nullptr && frame.kind == FrameKind::message) {
+      inbox.number = frame.released;
+      if ((inbox.leaves = lost_.has(inbox.number))) break;  // it was on its way for long
     }
     if (frame.kind == FrameKind::ask && credits_.onAsk(frame)) continue;
     if (inbox.twin != nullptr && frame.kind != FrameKind::message ? !inbox.twin->take(frame)
@@ -115,12 +129,14 @@ void TcpReceiver::takeStage(Inbox& inbox) {
 }
 
 // Checks a frame and decides where its payload goes.
-bool TcpReceiver::begin(Inbox& inbox, const MessageFrame& frame) {
+bool TcpReceiver::begin(Inbox& inbox, MessageFrame frame) {
   if (frame.kind == FrameKind::poison) {
     lookAtTwin();  // what it sent before that counts
     onPeerPoison();
     return false;
   }
+  const bool again = (frame.flags & kAgain) != 0 && &inbox == &inboxes_[0] && !lost_.none();
+  if (again && beginAgain(inbox, frame)) return true;
   const char* wrong = nullptr;
   Assemblies::Message* message = assemblies_.begin(frame, &wrong);
   if (message == nullptr) {
@@ -134,11 +150,47 @@ bool TcpReceiver::begin(Inbox& inbox, const MessageFrame& frame) {
   }
   credits_.onMessage(frame);
   if ((frame.flags & kTells) != 0 && twins_->sender != nullptr && !twins_->sender->release(frame)) return false;
+  inbox.part = frame;
   inbox.message = message;
   inbox.target = message->data + frame.offset;
   inbox.missing = frame.bytes;
   if (frame.bytes == 0) inbox.take(assemblies_, 0);
   return true;
+}
+
+// True: the part is there already. False: it is like any other.
+bool TcpReceiver::beginAgain(Inbox& inbox, MessageFrame& frame) {
+  frame.flags &= static_cast<uint16_t>(~kAgain);
+  if (frame.bytes > end_.shape.slotBytes || !lost_.came(assemblies_, frame)) return false;
+  if (dropped_ == nullptr) dropped_ = std::make_unique<std::byte[]>(end_.shape.slotBytes);
+  inbox.message = nullptr;
+  inbox.target = dropped_.get();
+  inbox.missing = frame.bytes;
+  return true;
+}
+
+// The first socket is never lost alone.
+void TcpReceiver::partCame(Inbox& inbox) {
+  if (&inbox == &inboxes_[0] || inbox.twin != nullptr || inbox.message->missing == 0) return;
+  constexpr size_t kMany = 64;
+  const auto complete = [&](const LostSockets::Part& part) { return assemblies_.isComplete(part.first); };
+  if (inbox.came.size() >= kMany) std::erase_if(inbox.came, complete);
+  inbox.came.emplace_back(inbox.part.sequence, inbox.part.offset);
+}
+
+// What had come of a part in the middle of which it was cut comes again.
+void TcpReceiver::onLost(uint64_t number) {
+  lost_.forgetComplete(assemblies_);
+  lost_.add(number, {});
+  for (size_t i = subflows(); i-- > 1;) {
+    Inbox& inbox = inboxes_[i];
+    if (!isOpen(i) || inbox.number != number) continue;
+    lost_.add(number, inbox.came);
+    if (inbox.missing > 0)
+      assemblies_.takeBack(*inbox.message, inbox.part.bytes, inbox.part.bytes - inbox.missing);
+    inbox.missing = 0;
+    close(i);
+  }
 }
 
 // The first socket has short messages; of the others one in turn.

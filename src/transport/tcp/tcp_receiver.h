@@ -4,6 +4,7 @@
 #include "transport/messages/assemblies.h"
 #include "transport/messages/credits.h"
 #include "transport/messages/message_frame.h"
+#include "transport/tcp/lost_sockets.h"
 #include "transport/tcp/tcp_path.h"
 
 namespace eccl::transport {
@@ -49,12 +50,15 @@ class TcpReceiver final : public TcpPath {
 
   /// What has come over one socket and is not at its place.
   struct Inbox {
-    Assemblies::Message* message = nullptr;  // of the current part
+    Assemblies::Message* message = nullptr;  // of the current part; nullptr: it is dropped
+    MessageFrame part{};                     // the current one
     std::byte* target = nullptr;             // where the rest of the current part goes
     uint32_t missing = 0;                    // how much of it has not come
     size_t staged = 0;
-    TcpSender* twin = nullptr;  // whose socket it is, and whose credits come with the messages
-    bool leaves = false;        // nothing more will come over it
+    TcpSender* twin = nullptr;            // whose socket it is, and whose credits come with the messages
+    bool leaves = false;                  // nothing more will come over it
+    uint64_t number = 0;                  // the sender's, once something has come; of the first: 0
+    std::vector<LostSockets::Part> came;  // of messages of several parts, at least those not complete
     alignas(MessageFrame) std::byte stage[kStage];
 
     void take(Assemblies& assemblies, uint32_t bytes);
@@ -66,7 +70,11 @@ class TcpReceiver final : public TcpPath {
   bool lookAtTwin();
   bool read(Inbox& inbox, TcpPath& over, size_t subflow, Breakage* why);
   void takeStage(Inbox& inbox);
-  bool begin(Inbox& inbox, const MessageFrame& frame);
+  bool begin(Inbox& inbox, MessageFrame frame);
+  bool beginAgain(Inbox& inbox, MessageFrame& frame);
+  void partCame(Inbox& inbox);
+  void onLost(uint64_t number);
+  void giveUp(size_t subflow, const std::string& why) override { setAside(subflow, why); }
   void sendCredit();
 
   ReceiveEnd& end_;
@@ -78,7 +86,9 @@ class TcpReceiver final : public TcpPath {
   CreditsDue credits_;
   MessageFrame credit_{};  // the last that was taken from there
   size_t creditLeft_ = 0;  // bytes of credit_ not yet sent
-  bool failing_ = false;   // the connection is about to be broken off
+  LostSockets lost_;
+  std::unique_ptr<std::byte[]> dropped_;  // where parts go that have come already
+  bool failing_ = false;                  // the connection is about to be broken off
 };
 
 }  // namespace eccl::transport

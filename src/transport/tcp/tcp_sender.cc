@@ -25,85 +25,6 @@ void skip(iovec* parts, size_t bytes) {
 
 }  // namespace
 
-void TcpSender::joined(size_t subflow) {
-  if (subflow == outboxes_.size()) outboxes_.emplace_back();
-  outboxes_[subflow] = {};
-  outboxes_[subflow].given = mostGiven();
-  lossy_.forget(subflow);
-}
-
-/// For one that is used from now on: nothing is to be made up for.
-double TcpSender::mostGiven() const {
-  double most = 0;
-  for (const Outbox& box : outboxes_)
-    if (box.takesLong) most = std::max(most, box.given / box.share);
-  return most;
-}
-
-void TcpSender::weighSockets(const std::function<uint32_t(const SocketEnds&)>& megabits) {
-  std::vector<uint32_t> speeds(subflows());
-  uint32_t least = UINT32_MAX;
-  for (size_t i = 0; i < subflows(); ++i)
-    if (isOpen(i)) least = std::min(least, speeds[i] = megabits(endsOfSubflow(i)));
-  for (size_t i = 0; i < subflows(); ++i) {
-    if (!isOpen(i)) continue;
-    const double share = least > 0 ? static_cast<double>(speeds[i]) / least : 1;
-    outboxes_[i].given *= share / outboxes_[i].share;
-    outboxes_[i].share = share;
-  }
-}
-
-void TcpSender::preferSockets(const std::function<bool(const SocketEnds&)>& takesLongOnes) {
-  bool any = false;
-  for (size_t i = 0; i < subflows(); ++i)
-    any |= outboxes_[i].takesLong = takes(i) && takesLongOnes(endsOfSubflow(i));
-  for (size_t i = 0; i < subflows(); ++i) outboxes_[i].takesLong |= !any && takes(i);
-  useOneAtLeast();
-}
-
-// Of what is left are those that take long messages now.
-void TcpSender::useOneAtLeast() {
-  const auto used = [](const Outbox& box) { return box.takesLong && !box.leftOut; };
-  if (std::none_of(outboxes_.begin(), outboxes_.end(), used))
-    for (Outbox& box : outboxes_) box.leftOut = false;
-}
-
-std::vector<LossySocket> TcpSender::leaveOutLossy(TimePoint now) {
-  if (subflows() == 1 || !live()) return {};
-  std::vector<std::optional<LossySockets::Counts>> counts(subflows());
-  for (size_t i = 0; i < subflows(); ++i) {
-    if (!takes(i) || isAside(i) || !outboxes_[i].takesLong) continue;
-    const SocketReport report = reportOfSubflow(i);
-    const uint64_t lost = report.retransmitted - std::min(report.needless, report.retransmitted);
-    counts[i] = {report.sentBytes, report.arrivingPerSecond, report.busyMicroseconds, report.packets, lost};
-  }
-  std::vector<LossySocket> found;
-  for (const LossySockets::Verdict& one : lossy_.judge(now, counts))
-    found.push_back({endsOfSubflow(one.socket), one.packets, one.lost, one.during, one.rest, one.again});
-  for (size_t i = 0; i < subflows(); ++i) {
-    Outbox& box = outboxes_[i];
-    if (std::exchange(box.leftOut, lossy_.leftOut(i)) && !box.leftOut) box.given = box.share * mostGiven();
-  }
-  useOneAtLeast();
-  if (!found.empty()) sendMessages();
-  return found;
-}
-
-// A socket closed with bytes in it would lose them if they had to be sent again.
-void TcpSender::closeSpareSockets() {
-  for (size_t i = 1; i < subflows() && live(); ++i) {
-    Outbox& box = outboxes_[i];
-    if (!isOpen(i) || box.takesLong || box.count > 0) continue;
-    if (!isAside(i)) {
-      if (box.leaveLeft == 0 && loadOf(i) > 0) continue;
-      if (box.leaveLeft == 0) box.leaveLeft = sizeof(MessageFrame);
-      if (!sendRest(i, {.kind = FrameKind::leave}, &box.leaveLeft)) return sendingFailed(i, errno);
-      if (box.leaveLeft > 0) continue;
-    }
-    close(i);
-  }
-}
-
 /// Whether there is something to send, and a socket that may take it.
 bool TcpSender::canSend() const {
   const auto can = [this](const Outbox& box) {
@@ -129,11 +50,12 @@ void TcpSender::sendMessages() {
   while (more && live()) {
     more = give();
     if (ride_.count > 0 && !ride_.blocked && rides()) sendFrom(ride_, 0);
-    for (size_t i = 0; i < subflows(); ++i) {
-      if (outboxes_[i].count > 0 && !outboxes_[i].blocked && !sendFrom(outboxes_[i], i)) return;
-    }
+    for (size_t i = 0; i < subflows() && live(); ++i)
+      if (outboxes_[i].count > 0 && !outboxes_[i].blocked) sendFrom(outboxes_[i], i);
+    if (words_.empty() || !live()) continue;
+    sendWords();
+    more |= words_.empty();  // the first socket takes messages again
   }
-  if (askLeft_ > 0 && live()) sendAsk();
 }
 
 // Only for messages that are to be spread.
@@ -167,6 +89,11 @@ bool TcpSender::give() {
   return any;
 }
 
+/// Room for another part; none before words that wait.
+bool TcpSender::mayTake(const Outbox& box) const {
+  return !box.blocked && box.count < kBatch && (&box != &outboxes_[0] || words_.empty());
+}
+
 /// What a short message needs most is to be seen soon: the peer looks at the first socket most often. Of
 /// sockets in which about the same waits, the one that has sent the least; both for its share.
 TcpSender::Outbox* TcpSender::chooseFor(uint32_t length) {
@@ -174,7 +101,7 @@ TcpSender::Outbox* TcpSender::chooseFor(uint32_t length) {
   if (length <= kOnePacket && rides() && !first.leftOut && !ride_.blocked && ride_.count < kBatch)
     return &ride_;
   const bool isShort = subflows() == 1 || length <= partBytes();
-  if (isShort && !first.leftOut && !first.blocked && first.count < kBatch) return &first;
+  if (isShort && !first.leftOut && mayTake(first)) return &first;
   const auto before = [this](const Outbox& one, const Outbox& other) {
     const auto parts = [this](const Outbox& box) {
       return static_cast<uint64_t>(static_cast<double>(box.load) / (box.share * partBytes()));
@@ -184,15 +111,15 @@ TcpSender::Outbox* TcpSender::chooseFor(uint32_t length) {
   };
   Outbox* best = nullptr;
   for (Outbox& box : outboxes_) {
-    const bool takes = box.takesLong && !box.leftOut && !box.blocked && box.count < kBatch;
+    const bool takes = box.takesLong && !box.leftOut && mayTake(box);
     if (takes && (best == nullptr || before(box, *best))) best = &box;
   }
   return best;
 }
 
 // Headers are made anew for every call: slots keep their content until their credit comes, so a part cut short
-// is continued from there. False: the connection is broken.
-bool TcpSender::sendFrom(Outbox& box, size_t subflow) {
+// is continued from there.
+void TcpSender::sendFrom(Outbox& box, size_t subflow) {
   MessageFrame frames[kBatch];
   iovec parts[2 * kBatch];
   size_t asked = 0;
@@ -203,6 +130,7 @@ bool TcpSender::sendFrom(Outbox& box, size_t subflow) {
     frame.bytes = part.bytes;
     frame.released = part.released;
     if (part.tells) frame.flags |= kTells;
+    if (subflow > 0) frame.released = box.number;
     parts[2 * i] = {&frames[i], sizeof frames[i]};
     parts[2 * i + 1] = {payloadOf(end_, *end_.slot(part.message)) + part.offset, part.bytes};
     asked += sizeof frames[i] + part.bytes;
@@ -213,11 +141,14 @@ bool TcpSender::sendFrom(Outbox& box, size_t subflow) {
   const bool rides = &box == &ride_;
   const ssize_t sent =
       (rides ? static_cast<TcpPath&>(*twin) : *this).send(subflow, parts, static_cast<int>(2 * box.count));
-  if (sent < 0) return rides ? twin->sendingFailed(errno) : sendingFailed(subflow, errno), false;
+  if (sent < 0) return rides ? twin->sendingFailed(errno) : sendingFailed(subflow, errno);
   box.partial += static_cast<size_t>(sent);
   size_t whole = 0;
-  for (; whole < box.count && box.partial >= sizeof(MessageFrame) + box.parts[whole].bytes; ++whole)
-    box.partial -= sizeof(MessageFrame) + box.parts[whole].bytes;
+  for (; whole < box.count && box.partial >= sizeof(MessageFrame) + box.parts[whole].bytes; ++whole) {
+    const Part& part = box.parts[whole];
+    box.partial -= sizeof(MessageFrame) + part.bytes;
+    if (subflow > 0) box.sent.add(end_, part.message, part.offset, part.bytes);
+  }
   std::copy(box.parts + whole, box.parts + box.count, box.parts);
   box.count -= whole;
   box.blocked = static_cast<size_t>(sent) < asked;
@@ -225,7 +156,6 @@ bool TcpSender::sendFrom(Outbox& box, size_t subflow) {
     twin->watchFirst();
   else
     watchFor(subflow, box.blocked ? EPOLLIN | EPOLLOUT : EPOLLIN);
-  return live();
 }
 
 /// Short messages go over the twin's first socket.
@@ -240,28 +170,39 @@ void TcpSender::rideOn() {
 
 void TcpSender::sendingFailed(size_t subflow, int error) {
   for (size_t i = 0; i < subflows() && live(); ++i) receiveCredits(i);  // the peer may have said why
-  breakOff(subflow, Breakage::ofSocket("sending to it", error));
+  if (!live()) return;
+  const Breakage why = Breakage::ofSocket("sending to it", error);
+  if (subflow > 0) return lookAway(subflow, why.reason);
+  breakOff(subflow, why);
+}
+
+void TcpSender::say(const MessageFrame& frame) {
+  words_.append(reinterpret_cast<const char*>(&frame), sizeof frame);
 }
 
 // Over the first socket, between two parts.
-void TcpSender::sendAsk() {
+void TcpSender::sendWords() {
   Outbox& box = outboxes_[0];
   if (box.blocked || box.count > 0) return;
-  const MessageFrame frame{message_, 0, 0, 0, 0, 0, 0, 0, FrameKind::ask};
-  if (!sendRest(0, frame, &askLeft_)) return sendingFailed(0, errno);
-  box.blocked = askLeft_ > 0;
+  iovec rest{words_.data() + wordsSent_, words_.size() - wordsSent_};
+  const ssize_t sent = send(0, &rest, 1);
+  if (sent < 0) return sendingFailed(0, errno);
+  wordsSent_ += static_cast<size_t>(sent);
+  box.blocked = wordsSent_ < words_.size();
+  if (!box.blocked) words_.clear(), wordsSent_ = 0;
   watchFor(0, box.blocked ? EPOLLIN | EPOLLOUT : EPOLLIN);
 }
 
 void TcpSender::askForReleases() {
-  if (!live() || drained() || askLeft_ > 0) return;
-  askLeft_ = sizeof(MessageFrame);
+  if (!live() || drained() || std::exchange(asks_, true)) return;
+  sendMessages();
+  say({.sequence = message_, .kind = FrameKind::ask});
   sendMessages();
 }
 
 void TcpSender::onReady(size_t subflow, uint32_t events) {
   if ((events & ~EPOLLOUT) != 0) receiveCredits(subflow);
-  if ((events & EPOLLOUT) != 0 && live()) {
+  if ((events & EPOLLOUT) != 0 && live() && !isAside(subflow)) {
     Outbox& box = outboxes_[subflow];
     box.blocked = false;
     sendMessages();
@@ -271,7 +212,7 @@ void TcpSender::onReady(size_t subflow, uint32_t events) {
 
 // Credits are cumulative and small; one call takes many.
 void TcpSender::receiveCredits(size_t subflow) {
-  if (!live() || !isOpen(subflow)) return;
+  if (!live() || !isOpen(subflow) || isAside(subflow)) return;
   Outbox& box = outboxes_[subflow];
   if (TcpReceiver* const twin = twins_->receiver; subflow == 0 && fromLower_ && twin != nullptr) {
     const std::string_view begun(reinterpret_cast<const char*>(box.credits), std::exchange(box.creditBytes, 0));
@@ -284,12 +225,8 @@ void TcpSender::receiveCredits(size_t subflow) {
   Breakage why;
   const ssize_t got = receive(subflow, &part, 1, &why);
   // The last credits come over the first socket, and may come later.
-  if (got == kClosed && subflow > 0) return setAside(subflow);
-  if (got < 0) {
-    // Over the first socket the peer may have said why.
-    if (subflow > 0) receiveCredits(0);
-    return breakOff(subflow, why);
-  }
+  if (got < 0 && subflow > 0) return lookAway(subflow, why.reason);
+  if (got < 0) return breakOff(subflow, why);
   box.creditBytes += static_cast<size_t>(got);
   const size_t count = box.creditBytes / sizeof(MessageFrame);
   for (size_t i = 0; i < count; ++i) {
@@ -347,7 +284,7 @@ void TcpSender::poison() {
   // Best effort: in the middle of a frame there is no place for it, and the peer sees the stream end instead.
   for (size_t i = 0; i < subflows(); ++i) {
     iovec part{&frame, sizeof frame};
-    if (takes(i) && outboxes_[i].partial == 0 && (i > 0 || askLeft_ % sizeof frame == 0)) [[maybe_unused]]
+    if (takes(i) && outboxes_[i].partial == 0 && (i > 0 || wordsSent_ == 0)) [[maybe_unused]]
       ssize_t sent = send(i, &part, 1);
   }
   finish();

@@ -5,6 +5,7 @@
 
 #include "transport/messages/credits.h"
 #include "transport/tcp/lossy_sockets.h"
+#include "transport/tcp/sent_parts.h"
 #include "transport/tcp/tcp_path.h"
 
 namespace eccl::transport {
@@ -71,6 +72,8 @@ class TcpSender final : public TcpPath {
     bool takesLong = true;  // parts of messages that are spread
     bool leftOut = false;   // for a while nothing, where another takes long ones
     size_t leaveLeft = 0;   // bytes of its last frame, if that was begun
+    uint64_t number = 0;    // of all that ever joined
+    SentParts sent;         // but for the first
     double share = 1;       // of the bytes that go over all, in proportion
     double given = 0;       // bytes of payload, ever; of one that joins later as if it had been there
     MessageFrame credits[4];
@@ -79,17 +82,23 @@ class TcpSender final : public TcpPath {
 
   void onReady(size_t subflow, uint32_t events) override;
   void joined(size_t subflow) override;
+  void giveUp(size_t subflow, const std::string& why) override;
+  void lookAway(size_t subflow, const std::string& why);
   bool canSend() const;
   void sendMessages();
-  bool takes(size_t subflow) const { return isOpen(subflow) && outboxes_[subflow].leaveLeft == 0; }
+  bool takes(size_t subflow) const {
+    return isOpen(subflow) && !isAside(subflow) && outboxes_[subflow].leaveLeft == 0;
+  }
+  bool mayTake(const Outbox& box) const;
   double mostGiven() const;
   void useOneAtLeast();
   void askForLoads();
   bool give();
   Outbox* chooseFor(uint32_t length);
-  bool sendFrom(Outbox& box, size_t subflow);
+  void sendFrom(Outbox& box, size_t subflow);
   bool rides() const;
-  void sendAsk();
+  void say(const MessageFrame& frame);
+  void sendWords();
   void sendingFailed(size_t subflow, int error);
   void receiveCredits(size_t subflow);
   uint64_t sentWhole() const;
@@ -101,7 +110,10 @@ class TcpSender final : public TcpPath {
   Outbox ride_;                  // of the twin's first socket
   uint64_t message_;             // what is given next: of this message,
   uint32_t offset_ = 0;          // from here on
-  size_t askLeft_ = 0;           // bytes of a frame that asks which have not been sent
+  std::string words_;            // frames that are no messages, and parts that were lost: over the first socket
+  size_t wordsSent_ = 0;         // of these
+  bool asks_ = false;            // for releases
+  uint64_t joined_ = 0;          // sockets, ever
   LossySockets lossy_;           // by subflow
 };
 

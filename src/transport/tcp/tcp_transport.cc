@@ -40,6 +40,7 @@ class TcpSetup final : public Offer, public Acceptance {
     wiring.memory = std::move(memory);
     wiring.onBroken = std::move(opening.onBroken);
     wiring.onWantsMore = std::move(opening.onWantsMore);
+    wiring.onSocketLost = std::move(opening.onSocketLost);
     wiring.partBytes = context_.partBytes;
     wiring.bytesPerCall = context_.bytesPerCall;
     auto path = std::make_unique<TcpEnd>(std::move(wiring), end);
