@@ -184,9 +184,10 @@ std::vector<size_t> afterLosses(LossySystem& system, Sending& wire, uint32_t len
     const std::string stream = wire.take(i);
     bytes.push_back(0);
     for (size_t at = 0; at < stream.size();) {
-      const auto* frame = reinterpret_cast<const MessageFrame*>(stream.data() + at);
-      bytes.back() += frame->bytes;
-      at += sizeof *frame + frame->bytes;
+      MessageFrame frame;
+      std::memcpy(&frame, stream.data() + at, sizeof frame);
+      bytes.back() += frame.bytes;
+      at += sizeof frame + frame.bytes;
     }
   }
   return bytes;
