@@ -457,7 +457,8 @@ ECCL_API ecclResult_t ecclStreamDestroy(ecclStream_t stream);
 /* *op = an operator for `comm`: the sum of each rank's values times that rank's scalar. The scalar is of type
  * `datatype`, the operator is for calls of that type only, and the scalar may differ per rank.
  * ecclScalarHostImmediate: the scalar is read now. ecclScalarDevice: it is read when an operation runs, so it
- * must stay valid until the operator is destroyed and its operations are complete. */
+ * must stay valid until the operator is destroyed and its operations are complete. A communicator of a GPU takes
+ * memory that its GPU can read, of the host what cudaMallocHost gives; another one takes the host's. */
 ECCL_API ecclResult_t ecclRedOpCreatePreMulSum(ecclRedOp_t* op, void* scalar, ecclDataType_t datatype,
                                                ecclScalarResidence_t residence, ecclComm_t comm);
 /* Ends an operator. Operations already called keep it. Built-in operators are refused. */

@@ -20,6 +20,8 @@ using ::testing::HasSubstr;
 
 constexpr size_t kCount = 5000;
 using Clock = std::chrono::steady_clock;
+/// It has two handles: NULL and cudaStreamLegacy.
+const NativeStream kNullStreams[] = {nullptr, reinterpret_cast<NativeStream>(uintptr_t{1})};
 
 std::vector<int> numbers(int value, size_t count = kCount) {
   return std::vector<int>(count, value);
@@ -85,7 +87,7 @@ TEST_P(CudaStreams, RanksShareTheNullStreamInAGroup) {
   held.heldBackBy(blocking.native());  // the NULL stream waits for it
   for (int time = 0; time < 3; ++time) {
     ecclGroupStart();
-    for (int rank : {0, 1}) EXPECT_EQ(sum(rank, data[rank], data[rank], nullptr), ecclSuccess);
+    for (int rank : {0, 1}) EXPECT_EQ(sum(rank, data[rank], data[rank], kNullStreams[rank]), ecclSuccess);
     ASSERT_EQ(ecclGroupEnd(), ecclSuccess) << ecclGetLastError(nullptr);
     ecclGroupStart();
     for (int rank : {0, 1}) EXPECT_EQ(ecclBarrier(ranks_.comm(rank), nullptr), ecclSuccess);
@@ -130,12 +132,23 @@ TEST_P(CudaStreams, RanksThatHoldEachOtherUpAreRefused) {
   if (!lanes()) GTEST_SKIP() << "the host's lanes wait in no stream";
   const DeviceBuffer<int> data[2] = {DeviceBuffer<int>(numbers(1)), DeviceBuffer<int>(numbers(2))};
   const DeviceStream blocking(true);
-  EXPECT_EQ(sum(0, data[0], data[0], nullptr), ecclSuccess);
-  EXPECT_EQ(sum(1, data[1], data[1], blocking.native()), ecclInvalidUsage);
-  EXPECT_THAT(ecclGetLastError(ranks_.comm(1)),
-              AllOf(HasSubstr("rank 1 makes its collective number 1 behind that of rank 0, which waits for it"),
-                    HasSubstr("in one group")));
-  Cuda::need(Cuda::get().cuStreamSynchronize(nullptr), "cuStreamSynchronize");  // the kernel has ended
+  const auto [null, legacy] = kNullStreams;
+  const std::pair<NativeStream, NativeStream> all[] = {
+      {null, blocking.native()}, {blocking.native(), legacy}, {null, null}, {null, legacy}, {legacy, null}};
+  for (const auto& [first, second] : all) {
+    Ranks ranks(2, GetParam());
+    const auto call = [&](int rank, NativeStream stream) {
+      return ecclAllReduce(data[rank].data(), data[rank].data(), kCount, ecclInt32, ecclSum, ranks.comm(rank),
+                           asStream(stream));
+    };
+    EXPECT_EQ(call(0, first), ecclSuccess);
+    EXPECT_EQ(call(1, second), ecclInvalidUsage);
+    EXPECT_THAT(
+        ecclGetLastError(ranks.comm(1)),
+        AllOf(HasSubstr("rank 1 makes its collective number 1 behind that of rank 0, which waits for it"),
+              HasSubstr("in one group")));
+    Cuda::need(Cuda::get().cuStreamSynchronize(nullptr), "cuStreamSynchronize");  // the kernel has ended
+  }
 }
 
 // All blocks of a kernel wait for others: those that do not fit would keep the GPU waiting for ever.

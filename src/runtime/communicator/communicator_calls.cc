@@ -16,11 +16,11 @@ Status Communicator::orFault(Status why) {
 Status Communicator::plan(Run& run, Call call, bool callerBlocked) {
   const UsedBuffers buffers = buffersOf(call, rank_, ranks_);
   const auto executor = engine_.executors().of(buffers.send, buffers.receive);
-  if (!executor.ok()) {
-    const Status why = Status::error(executor.status().code(), "%s on rank %d: %s", nameOf(call.collective),
-                                     rank_, executor.status().message().c_str());
-    return orFault(why);
-  }
+  Status status =
+      executor.ok() ? engine_.executors().admit("operator's scalar", call.preMul.scalar) : executor.status();
+  if (!status.ok())
+    return orFault(Status::error(status.code(), "%s on rank %d: %s", nameOf(call.collective), rank_,
+                                 status.message().c_str()));
   run.executor = *executor;
   ECCL_ASSIGN(run.plan, planner_->plan(call));
   bind(run, std::move(call), buffers);

@@ -99,7 +99,6 @@ Result<bool> LaneExecutor::mayCarry(const Work& work, NativeStream stream) const
 }
 
 bool LaneExecutor::takesScalar(Work& work, void* stream, const void* scalar) const {
-  if (!holds(scalar)) return false;
   const auto its = mayCarry(work, static_cast<NativeStream>(stream));
   if (!its.ok() || !*its) return false;
   work.scalar = scalar;

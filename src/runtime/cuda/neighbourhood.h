@@ -31,14 +31,16 @@ struct ReportPlace {
 /// Where a call's kernel waits for its turn on its GPU.
 struct Queue {
   NativeStream stream = nullptr;
-  bool legacy = false, blocking = false;  // the NULL stream; one that it waits for, and that waits for it
-  bool ofThread = false;                  // each thread's own, by one handle
-  Capture capture;                        // it is a part of a graph, which may run any number of times
+  // The NULL stream, which has two handles; one that it waits for, and that waits for it.
+  bool legacy = false, blocking = false;
+  bool ofThread = false;  // each thread's own, by one handle
+  Capture capture;        // it is a part of a graph, which may run any number of times
 
   /// Whether what is in the one runs before what is put into the other afterwards.
   bool holdsUp(const Queue& other) const {
     if (capture.id != other.capture.id) return false;
-    return (stream == other.stream && !ofThread) || (legacy && other.blocking) || (blocking && other.legacy);
+    return (stream == other.stream && !ofThread) || (legacy && (other.legacy || other.blocking)) ||
+           (blocking && other.legacy);
   }
 };
 

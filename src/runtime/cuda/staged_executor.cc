@@ -44,7 +44,9 @@ Status StagedExecutor::admit(const void* address) const {
 
 const void* StagedExecutor::streamOf(const void* handle) const {
   static thread_local char own;
-  return reinterpret_cast<uintptr_t>(handle) == kPerThreadHandle ? &own : handle;
+  const auto value = reinterpret_cast<uintptr_t>(handle);
+  if (value == kPerThreadHandle) return &own;
+  return value == kLegacyHandle ? nullptr : handle;
 }
 
 Status StagedExecutor::refuseCapture(NativeStream stream, const char* what) const {
@@ -126,7 +128,6 @@ Status StagedExecutor::capture(NativeStream stream, Works works, const Capture& 
 
 // By way of pinned memory: a copy to any other waits for more than this stream.
 Status StagedExecutor::read(void* stream, void* to, const void* from, size_t bytes) {
-  if (!holds(from)) return std::memcpy(to, from, bytes), Status();
   const Driver& driver = gpu_.driver();
   const Entered entered(driver, gpu_.context());
   ECCL_TRY(entered.status());

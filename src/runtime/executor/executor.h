@@ -236,7 +236,7 @@ class Executor : public std::enable_shared_from_this<Executor> {
   /// Whether Runs like this read an operator's scalar themselves, in the executor's memory, when their turn in
   /// `stream` has come: then Work::scalar is set. Else read() has it for them. Any thread.
   virtual bool takesScalar(Work& /*work*/, void* /*stream*/, const void* /*scalar*/) const { return false; }
-  /// Copies some bytes that may be of this kind to `to`, such as an operator's scalar, when all that `stream`
+  /// Copies some bytes that admit() takes to `to`, such as an operator's scalar, when all that `stream`
   /// was given before is done. By a thread that makes a call; waits for that.
   virtual Status read(void* /*stream*/, void* to, const void* from, size_t bytes) {
     std::memcpy(to, from, bytes);

@@ -66,26 +66,24 @@ Executor& Executors::ofAddress(const void* address) const {
   return found != others_.end() ? **found : *host_;
 }
 
+Status Executors::admit(const char* what, const void* address) const {
+  if (address == nullptr) return {};
+  if (gpuMemory_.holds(address))
+    return Status::error(Code::invalidArgument,
+                         "the %s %p is memory of a GPU, and this communicator takes the host's only: set "
+                         "ECCL_DEVICE=cuda before it "
+                         "is made",
+                         what, address);
+  const Status status = device_ != nullptr ? device_->admit(address) : Status();
+  if (status.ok() || status.code() == Code::device) return status;
+  return Status::error(status.code(), "the %s %p %s", what, address, status.message().c_str());
+}
+
 Result<Executor*> Executors::of(const void* send, const void* receive) const {
-  for (const auto& [what, buffer] : {std::pair("send", send), std::pair("receive", receive)}) {
-    if (gpuMemory_.holds(buffer))
-      return Status::error(
-          Code::invalidArgument,
-          "the %s buffer %p is memory of a GPU, and this communicator takes the host's only: set "
-          "ECCL_DEVICE=cuda before it is made",
-          what, buffer);
-  }
+  ECCL_TRY(admit("send buffer", send));
+  ECCL_TRY(admit("receive buffer", receive));
   if (others_.empty()) return host_.get();
-  if (device_ != nullptr) {
-    for (const auto& [what, buffer] : {std::pair("send", send), std::pair("receive", receive)}) {
-      if (buffer == nullptr) continue;
-      const Status status = device_->admit(buffer);
-      if (status.code() == Code::device) return status;
-      if (!status.ok())
-        return Status::error(status.code(), "the %s buffer %p %s", what, buffer, status.message().c_str());
-    }
-    return device_.get();
-  }
+  if (device_ != nullptr) return device_.get();
   Executor& first = ofAddress(send != nullptr ? send : receive);
   Executor& second = ofAddress(receive != nullptr ? receive : send);
   if (&first == &second) return &first;

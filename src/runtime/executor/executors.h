@@ -42,6 +42,9 @@ class Executors {
   /// The one for a call with these buffers, of which a null one counts for nothing. It lives as long as this.
   /// Error (invalidArgument): they are of two kinds, or not the device's. Not logged.
   Result<Executor*> of(const void* send, const void* receive) const;
+  /// Whether calls may use this memory. Error (invalidArgument): it is not the device's, or the host's, in a
+  /// sentence that begins with "the", `what` and the address; (device): the device does not say. Not logged.
+  Status admit(const char* what, const void* address) const;
   /// Of a device's communicator; else null.
   const std::shared_ptr<Executor>& device() const { return device_; }
   Executor& host() const { return *host_; }
