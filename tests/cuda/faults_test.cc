@@ -15,7 +15,6 @@ using test::HostWord;
 using test::NativeStream;
 using test::Ranks;
 using ::testing::AllOf;
-using ::testing::Contains;
 using ::testing::HasSubstr;
 
 constexpr size_t kCount = 5000;
@@ -149,55 +148,6 @@ TEST_P(CudaStreams, RanksThatHoldEachOtherUpAreRefused) {
               HasSubstr("in one group")));
     Cuda::need(Cuda::get().cuStreamSynchronize(nullptr), "cuStreamSynchronize");  // the kernel has ended
   }
-}
-
-// All blocks of a kernel wait for others: those that do not fit would keep the GPU waiting for ever.
-TEST(CudaRoom, AGroupThatDoesNotFitIsToldHowMuchDoes) {
-  if (!Cuda::get().emulated()) GTEST_SKIP() << "a GPU has room for more";
-  constexpr int kRanks = 8;
-  Ranks ranks(kRanks, "lanes", 1);
-  ranks.each([&](int rank) {
-    const DeviceStream stream;
-    const DeviceBuffer<int> out(numbers(rank)), in(numbers(-1, kRanks * kCount));
-    ecclGroupStart();
-    for (int peer = 0; peer < kRanks; ++peer) {
-      if (peer == rank) continue;
-      ecclSend(out.data(), kCount, ecclInt32, peer, ranks.comm(rank), asStream(stream.native()));
-      ecclRecv(in.data() + static_cast<size_t>(peer) * kCount, kCount, ecclInt32, peer, ranks.comm(rank),
-               asStream(stream.native()));
-    }
-    EXPECT_NE(ecclGroupEnd(), ecclSuccess);
-    // Whoever sees it first ends the calls of all.
-    EXPECT_THAT(ecclGetLastError(ranks.comm(rank)),
-                AllOf(HasSubstr("a group of 14 calls takes 14 blocks of"),
-                      HasSubstr("has room for 3 at once: make smaller groups")));
-    stream.synchronize();
-    ranks.meet();
-  });
-}
-
-TEST(CudaRoom, AGroupOfMoreCallsThanAKernelMakesIsToldHowManyItDoes) {
-  setenv("ECCL_DEBUG", "NONE", 1);
-  constexpr int kMost = 32;  // lanes::kMaxCalls
-  std::vector<std::unique_ptr<Ranks>> all;
-  for (int i = 0; i < kMost + 1; ++i) all.push_back(std::make_unique<Ranks>(2, "lanes"));
-  all[0]->each([&](int rank) {
-    const DeviceStream stream;
-    const DeviceBuffer<int> data(numbers(rank));
-    EXPECT_EQ(ecclGroupStart(), ecclSuccess);
-    for (const auto& each : all)
-      ecclAllReduce(data.data(), data.data(), 8, ecclInt32, ecclSum, each->comm(rank),
-                    asStream(stream.native()));
-    EXPECT_NE(ecclGroupEnd(), ecclSuccess);
-    // It is the error of whichever communicator failed here; the other rank may have ended others before.
-    std::vector<std::string> said;
-    for (const auto& each : all) said.push_back(ecclGetLastError(each->comm(rank)));
-    EXPECT_THAT(said,
-                Contains(AllOf(HasSubstr("a group has 33 calls that go on at once"),
-                               HasSubstr("makes 32 at most: make smaller groups, or set ECCL_CUDA_LANES=0"))));
-    stream.synchronize();
-    all[0]->meet();
-  });
 }
 
 TEST_P(CudaStreams, PinnedMemoryIsTakenFromTheHostOnce) {

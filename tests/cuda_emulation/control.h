@@ -50,7 +50,6 @@ using ControlFunction = Control*();
   F(cuCtxSetCurrent, (Context context))                                           \
   F(cuMemFreeHost, (void* memory))                                                \
   F(cuMemcpy, (Address to, Address from, size_t bytes))                           \
-  F(cuEventQuery, (Event event))                                                  \
   F(cuEventSynchronize, (Event event))                                            \
   F(cuEventElapsedTime, (float* milliseconds, Event from, Event to))              \
   F(cuCtxSynchronize, ())                                                         \

@@ -174,6 +174,7 @@ inline constexpr uint64_t kLegacyStreams = 1;  // CU_GET_PROC_ADDRESS_LEGACY_STR
   F(cuLaunchHostFunc, (NativeStream stream, HostFunction function, void* argument))                           \
   F(cuEventCreate, (Event * event, unsigned flags))                                                           \
   F(cuEventDestroy, (Event event))                                                                            \
+  F(cuEventQuery, (Event event))                                                                              \
   F(cuEventRecord, (Event event, NativeStream stream))                                                        \
   F(cuEventRecordWithFlags, (Event event, NativeStream stream, unsigned flags))                               \
   F(cuStreamWaitEvent, (NativeStream stream, Event event, unsigned flags))                                    \

@@ -3,34 +3,21 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
-#include <set>
 #include <tuple>
 
 #include "base/atomics.h"
 #include "base/log.h"
-#include "runtime/cuda/lanes/compile.h"
+#include "runtime/cuda/lane_run.h"
+#include "runtime/cuda/residents.h"
 
 namespace eccl::runtime::cuda {
-
-/// What a call's kernel uses. A captured call's belongs to its graph.
-struct LaneExecutor::Used final : OfGraph {
-  std::shared_ptr<DevicePlan> plan;
-  std::shared_ptr<RankState> kept;
-  ReportPlace report;
-
-  ~Used() override {
-    if (report.host != nullptr) kept->neighbours->end(report);
-  }
-};
-
-struct LaneExecutor::Run final : WorkState {
-  std::shared_ptr<Used> used;
-  uint64_t progress = 0;  // of the report: as it was last looked at
-};
 
 /// Graphs may still have calls of this rank: from now on their kernels end at once.
 LaneExecutor::~LaneExecutor() {
   if (neighbours_ != nullptr) neighbours_->leave(rank_);
+  if (sharers_ == 0) return;
+  const Entered entered(gpu_.driver(), gpu_.context());
+  Residents::of(gpu_).leave(neighbours_->communicator(), sharers_);
 }
 
 Result<std::string> LaneExecutor::introduce(uint64_t communicator, int rank, int ranks) {
@@ -56,6 +43,8 @@ Status LaneExecutor::meet(Meeting meeting) {
       if (neighbours_->relayed(rank_, other)) relays_ = true;
     const Entered entered(gpu_.driver(), gpu_.context());
     ECCL_TRY(entered.status());
+    sharers_ = neighbours_->sharers(rank_);
+    Residents::of(gpu_).join(neighbours_->communicator(), sharers_);
     return neighbours_->reach(rank_);
   }
   ECCL_INFO("calls on %s are staged through the host: %s", gpu_.name().c_str(), why.c_str());
@@ -200,126 +189,6 @@ Result<std::shared_ptr<DevicePlan>> LaneExecutor::planOf(Work& work) {
   }
   ECCL_TRY(plan->complete(work, places));
   return plan;
-}
-
-Status LaneExecutor::prepare(Work& work, lanes::Calls& calls, uint32_t& blocks, const Queue& queue,
-                             uint64_t launch) {
-  ECCL_ASSIGN(std::shared_ptr<DevicePlan> plan, planOf(work));
-  const auto used = std::make_shared<Used>();
-  used->kept = kept_;
-  const bool alone = isPair(work) || work.program->connections.empty();
-  if (!alone && work.number < nextCollective_)
-    return Status::error(eccl::Code::invalidUsage,
-                         "collective number %llu of rank %d comes behind number %llu: put the calls of one "
-                         "communicator in a group into one stream, or set ECCL_CUDA_LANES=0",
-                         static_cast<unsigned long long>(work.number), rank_,
-                         static_cast<unsigned long long>(nextCollective_ - 1));
-  if (!alone) nextCollective_ = work.number + 1;
-  work.captured = queue.capture.goesOn();
-  if (work.captured) ECCL_TRY(keep(gpu_, queue.capture, used));
-  ECCL_ASSIGN(used->report, neighbours_->begin({rank_, queue, alone ? 0 : work.number + 1, launch}));
-  lanes::Call& call = calls.call[calls.count++];
-  call.program = plan->program();
-  call.input = work.view.buffers[static_cast<int>(Space::input)];
-  call.output = work.view.buffers[static_cast<int>(Space::output)];
-  if (work.program->collective == Collective::barrier) {
-    call.input = plan->own();
-    call.output = plan->own() + work.program->ranks;
-  }
-  call.report = reinterpret_cast<lanes::Report*>(used->report.device);
-  call.abort = reinterpret_cast<const lanes::AbortLine*>(neighbours_->abortOf(rank_));
-  call.signature = work.callSignature;
-  call.firstBlock = blocks;
-  call.blocks = plan->blocks();
-  call.programBytes = plan->programBytes();
-  call.isShort = plan->isShort();
-  call.quiet = work.captured;
-  call.op = work.op;
-  call.pre = work.pre;
-  call.post = work.post;
-  call.scalar = static_cast<const std::byte*>(work.scalar);
-  blocks += plan->blocks();
-  used->plan = std::move(plan);
-  auto run = std::make_unique<Run>();
-  run->used = used;
-  work.state = std::move(run);
-  return {};
-}
-
-/// All blocks of a kernel wait for others, so all have to be there at once.
-Status LaneExecutor::checkRoom(std::span<Work* const> works) const {
-  for (Work* each : works) {
-    const auto& executor = static_cast<const LaneExecutor&>(*each->executor);
-    uint32_t blocks = 0;
-    for (Work* other : works)
-      if (other->executor == each->executor)
-        blocks += static_cast<const Run&>(*other->state).used->plan->blocks();
-    if (blocks <= executor.neighbours_->room()) continue;
-    return Status::error(
-        eccl::Code::invalidUsage,
-        "a group of %zu calls takes %u blocks of %s, and rank %d has room for %u at once: make "
-        "smaller groups, or set ECCL_CUDA_LANES=0",
-        works.size(), blocks, gpu_.name().c_str(), executor.rank_, executor.neighbours_->room());
-  }
-  return {};
-}
-
-/// Calls of one group. Those that follow one another, as they use the same connections, are in kernels that do.
-/// A call has the same place among such calls on all its ranks, so the kernels of the ranks match.
-Status LaneExecutor::launch(std::span<Work* const> works, NativeStream stream) {
-  const auto handle = reinterpret_cast<uintptr_t>(stream);
-  Queue queue{stream, handle <= kLegacyHandle, false, handle == kPerThreadHandle, {}};
-  ECCL_ASSIGN(queue.capture, captureOf(gpu_, stream));
-  // The driver does not tell the flags of a stream that is captured. The NULL stream is never one.
-  if (unsigned flags = 0; !queue.legacy && !queue.capture.goesOn()) {
-    ECCL_TRY(gpu_.driver().check(gpu_.driver().cuStreamGetFlags(stream, &flags), "cuStreamGetFlags",
-                                 "of the call's stream %p of %s", static_cast<void*>(stream),
-                                 gpu_.name().c_str()));
-    queue.blocking = flags != kStreamNonBlocking;
-  }
-  std::map<std::pair<const Executor*, CallOrder::Line>, size_t> places;
-  // By place, then by the type that the kernel is for: the same on all ranks of a call.
-  std::map<std::pair<size_t, DataType>, std::vector<Work*>> kernels;
-  for (Work* work : works) {
-    const DataType type = reduces(work->program->collective) ? work->type : DataType::int8;
-    kernels[{places[{work->executor, CallOrder::lineOf(*work)}]++, type}].push_back(work);
-  }
-  for (const auto& [which, calls] : kernels) ECCL_TRY(launchOne(calls, which.second, queue));
-  return {};
-}
-
-Status LaneExecutor::launchOne(const std::vector<Work*>& works, DataType type, const Queue& queue) {
-  static std::atomic<uint64_t> launches{0};
-  const uint64_t launch = ++launches;
-  if (works.size() > lanes::kMaxCalls)
-    return Status::error(
-        eccl::Code::invalidUsage,
-        "a group has %zu calls that go on at once, and a kernel on %s makes %u at most: make smaller "
-        "groups, or set ECCL_CUDA_LANES=0",
-        works.size(), gpu_.name().c_str(), lanes::kMaxCalls);
-  std::set<LaneExecutor*> executors;
-  for (const Work* work : works) executors.insert(static_cast<LaneExecutor*>(work->executor));
-  std::vector<std::unique_lock<std::mutex>> locks;  // in one order, whichever thread
-  for (LaneExecutor* each : executors) locks.emplace_back(each->mutex_);
-  lanes::Calls calls{};
-  uint32_t blocks = 0;
-  for (Work* work : works) {
-    auto& executor = static_cast<LaneExecutor&>(*work->executor);
-    ECCL_TRY(executor.kept_->order.follow(CallOrder::lineOf(*work), queue.stream, queue.capture));
-    ECCL_TRY(executor.prepare(*work, calls, blocks, queue, launch));
-  }
-  ECCL_TRY(checkRoom(works));
-  ECCL_ASSIGN(const Function kernel, gpu_.kernel(type));
-  void* arguments[] = {&calls};
-  ECCL_TRY(gpu_.driver().check(gpu_.driver().cuLaunchKernel(kernel, blocks, 1, 1, lanes::kThreads, 1, 1, 0,
-                                                            queue.stream, arguments, nullptr),
-                               "cuLaunchKernel", "of %u blocks in the call's stream %p of %s", blocks,
-                               static_cast<void*>(queue.stream), gpu_.name().c_str()));
-  for (const Work* work : works) {
-    CallOrder& order = static_cast<LaneExecutor*>(work->executor)->kept_->order;
-    ECCL_TRY(order.note(CallOrder::lineOf(*work), queue.stream, queue.capture));
-  }
-  return {};
 }
 
 Result<std::unique_ptr<StreamGate>> LaneExecutor::enter(void* native, std::span<Work* const> works,

@@ -73,6 +73,9 @@ class LaneExecutor final : public StagedExecutor {
   static LaneAnswer faultOf(Work& work, const lanes::Report& report);
   Status checkRoom(std::span<Work* const> works) const;
   static bool isPair(const Work& work);
+  static int placeOf(const Work& work);
+  uint32_t blocksOf(const Work& work);
+  std::vector<std::vector<Work*>> whatFits(const std::vector<Work*>& works) const;
   Status launch(std::span<Work* const> works, NativeStream stream);
   Status launchOne(const std::vector<Work*>& works, DataType type, const Queue& queue);
 
@@ -84,6 +87,7 @@ class LaneExecutor final : public StagedExecutor {
   std::atomic<bool> introduced_{false};  // what is above is there
   Meeting meeting_;
   bool onDevice_ = false;            // all ranks' lanes run on GPUs
+  uint32_t sharers_ = 0;             // ranks on this one's GPU, of which Residents know
   std::atomic<bool> relays_{false};  // messages with some ranks pass through the host
 
   std::mutex mutex_;             // held while a call is prepared and launched; of what follows

@@ -153,14 +153,24 @@ std::string Neighbourhood::whatIsClosed(LendBy by, const Meeting& meeting) {
   return {};
 }
 
+uint32_t Neighbourhood::sharers(int rank) const {
+  const Uuid& gpu = members_[static_cast<size_t>(rank)].gpu;
+  return static_cast<uint32_t>(std::count_if(members_.begin(), members_.end(),
+                                             [&](const GpuIntroduction& each) { return each.gpu == gpu; }));
+}
+
+int Neighbourhood::place(int rank) const {
+  const auto its = gpus_.begin() + rank;
+  return static_cast<int>(std::count(gpus_.begin(), its, *its));
+}
+
 /// In this process. Under the mutex.
 std::string Neighbourhood::whatIsMissing() {
   blocks_ = room_ = Rings::kMostStrips;
   for (const GpuIntroduction& member : members_) {
-    const auto sharers = static_cast<uint32_t>(std::count_if(
-        members_.begin(), members_.end(), [&](const GpuIntroduction& each) { return each.gpu == member.gpu; }));
-    room_ = std::min(room_, member.multiprocessors * lanes::kBlocksOfMultiprocessor / sharers);
-    blocks_ = std::min(blocks_, sharers == 1 ? std::min(room_, kBlocksOfRank) : room_);
+    const uint32_t those = sharers(static_cast<int>(&member - members_.data()));
+    room_ = std::min(room_, member.multiprocessors * lanes::kBlocksOfMultiprocessor / those);
+    blocks_ = std::min(blocks_, those == 1 ? std::min(room_, kBlocksOfRank) : room_);
   }
   if (blocks_ == 0) return "there are more ranks on a GPU than it can run blocks at once";
   for (Gpu* gpu : gpus_) {

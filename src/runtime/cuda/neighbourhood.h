@@ -63,6 +63,11 @@ class Neighbourhood {
   /// How many blocks a call is worth, and how many each rank may have at once.
   uint32_t blocks() const { return blocks_; }
   uint32_t room() const { return room_; }
+  uint64_t communicator() const { return communicator_; }
+  /// How many ranks have the GPU of this one.
+  uint32_t sharers(int rank) const;
+  /// The rank's place among those of them that are in this process.
+  int place(int rank) const;
 
   /// Those between its ranks.
   Rings& rings() { return rings_; }

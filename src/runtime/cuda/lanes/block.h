@@ -48,6 +48,16 @@ ECCL_DEVICE inline uint64_t addOne(uint64_t* word) {
 #endif
 }
 
+/// Sets a word that is 0, for threads and blocks of one kernel. False: another one has.
+ECCL_DEVICE inline bool claim(uint32_t* word) {
+#if defined(__CUDA_ARCH__)
+  return ::cuda::atomic_ref<uint32_t, ::cuda::thread_scope_device>(*word).exchange(
+             1, ::cuda::std::memory_order_relaxed) == 0;
+#else
+  return __atomic_exchange_n(word, 1u, __ATOMIC_RELAXED) == 0;
+#endif
+}
+
 /// On a GPU: all before it comes before all behind it.
 ECCL_DEVICE inline void fence(bool near) {
 #if defined(__CUDA_ARCH__)

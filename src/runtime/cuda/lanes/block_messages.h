@@ -87,14 +87,14 @@ class BlockMessages : protected BlockView<Block> {
     return fail(end, kOtherLength, expected, length);
   }
   ECCL_DEVICE bool fail(const End& end, Fault fault, uint64_t expected, uint64_t found) {
-    if (failed_) return false;
+    const bool before = failed_;
+    failed_ = true;
+    if (before || !claim(s_.program.failed)) return false;  // of several that differ one is told
     Report& report = *s_.call.report;
     storeHint(&report.connection, end.connection);
     storeHint(&report.expected, expected);
     storeHint(&report.found, found);
     storeRelease(&report.fault, uint32_t{fault});
-    storeHint(s_.program.failed, uint32_t{1});
-    failed_ = true;
     return false;
   }
 
