@@ -144,10 +144,48 @@ TEST_P(CudaStreams, RanksThatHoldEachOtherUpAreRefused) {
     EXPECT_EQ(call(1, second), ecclInvalidUsage);
     EXPECT_THAT(
         ecclGetLastError(ranks.comm(1)),
-        AllOf(HasSubstr("rank 1 makes its collective number 1 behind that of rank 0, which waits for it"),
+        AllOf(HasSubstr(
+                  "rank 1 makes its collective number 1 behind the collective of rank 0, which waits for it"),
               HasSubstr("in one group")));
     Cuda::need(Cuda::get().cuStreamSynchronize(nullptr), "cuStreamSynchronize");  // the kernel has ended
   }
+}
+
+// In one stream, outside a group: a Recv waits for the Send, and a Send of much for the Recv.
+TEST_P(CudaStreams, ASendAndItsRecvThatHoldEachOtherUpAreRefused) {
+  if (!lanes()) GTEST_SKIP() << "the host's lanes wait in no stream";
+  constexpr size_t kMost = 1 << 18;
+  const DeviceBuffer<int> from(numbers(1, kMost)), to(numbers(2, kMost));
+  const bool relayed = std::string_view(GetParam()) == "relayed";
+  for (const bool sendsFirst : {true, false}) {
+    for (const size_t count : {size_t{1}, size_t{4095}, size_t{4096}, size_t{131072}, kMost}) {
+      const size_t bytes = count * sizeof(int);
+      const bool waits = !sendsFirst || bytes >= (relayed ? (512 << 10) + 1 : 16 << 10);
+      Ranks ranks(2, GetParam());
+      const auto call = [&](bool sends) {
+        return sends ? ecclSend(from.data(), count, ecclInt32, 1, ranks.comm(0), nullptr)
+                     : ecclRecv(to.data(), count, ecclInt32, 0, ranks.comm(1), nullptr);
+      };
+      EXPECT_EQ(call(sendsFirst), ecclSuccess);
+      EXPECT_EQ(call(!sendsFirst), waits ? ecclInvalidUsage : ecclSuccess) << sendsFirst << count;
+      if (waits) {
+        EXPECT_THAT(ecclGetLastError(ranks.comm(sendsFirst)),
+                    HasSubstr(sendsFirst ? "rank 1 makes its Recv number 1 behind the Send of rank 0"
+                                         : "rank 0 makes its Send number 1 behind the Recv of rank 1"));
+      }
+      Cuda::need(Cuda::get().cuStreamSynchronize(nullptr), "cuStreamSynchronize");  // kernels have ended
+    }
+  }
+  // Of several the earlier ones do not count.
+  ranks_.each([&](int rank) {
+    const DeviceStream stream;
+    for (int i = 0; i < 3; ++i)
+      EXPECT_EQ(rank == 0
+                    ? ecclSend(from.data(), kMost, ecclInt32, 1, ranks_.comm(0), asStream(stream.native()))
+                    : ecclRecv(to.data(), kMost, ecclInt32, 0, ranks_.comm(1), asStream(stream.native())),
+                ecclSuccess);
+    stream.synchronize();
+  });
 }
 
 TEST_P(CudaStreams, PinnedMemoryIsTakenFromTheHostOnce) {

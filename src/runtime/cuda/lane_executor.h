@@ -74,6 +74,7 @@ class LaneExecutor final : public StagedExecutor {
   Status checkRoom(std::span<Work* const> works) const;
   static bool isPair(const Work& work);
   static int placeOf(const Work& work);
+  Neighbourhood::Entry entryOf(const Work& work, const Queue& queue, uint64_t launch) const;
   uint32_t blocksOf(const Work& work);
   std::vector<std::vector<Work*>> whatFits(const std::vector<Work*>& works) const;
   Status launch(std::span<Work* const> works, NativeStream stream);

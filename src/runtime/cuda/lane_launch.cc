@@ -24,7 +24,7 @@ Status LaneExecutor::prepare(Work& work, lanes::Calls& calls, uint32_t& blocks, 
   if (!alone) nextCollective_ = work.number + 1;
   work.captured = queue.capture.goesOn();
   if (work.captured) ECCL_TRY(keep(gpu_, queue.capture, used));
-  ECCL_ASSIGN(used->report, neighbours_->begin({rank_, queue, alone ? 0 : work.number + 1, launch}));
+  ECCL_ASSIGN(used->report, neighbours_->begin(entryOf(work, queue, launch)));
   lanes::Call& call = calls.call[calls.count++];
   call.program = plan->program();
   call.input = work.view.buffers[static_cast<int>(Space::input)];
@@ -51,6 +51,16 @@ Status LaneExecutor::prepare(Work& work, lanes::Calls& calls, uint32_t& blocks, 
   run->used = used;
   work.state = std::move(run);
   return {};
+}
+
+Neighbourhood::Entry LaneExecutor::entryOf(const Work& work, const Queue& queue, uint64_t launch) const {
+  if (work.program->connections.empty()) return {rank_, queue, 0, launch};
+  Neighbourhood::Entry entry{rank_, queue, work.number + 1, launch};
+  if (!isPair(work)) return entry;
+  entry.peer = work.program->connections[0].peer;
+  entry.sends = work.program->collective == Collective::send;
+  entry.bytes = work.footprint / 2;
+  return entry;
 }
 
 /// All blocks of a kernel wait for others, so all have to be there at once.

@@ -260,17 +260,21 @@ Result<ReportPlace> Neighbourhood::begin(const Entry& entry) {
       reports_.push_back({reinterpret_cast<lanes::Report*>(more.host + at), more.device + at});
   }
   for (const auto& [report, other] : outstanding_) {
-    // Number 0 waits for one rank alone, which may be through with it.
-    if (entry.number == 0 || other.rank == entry.rank || other.launch == entry.launch ||
-        other.number < entry.number || gpus_[static_cast<size_t>(other.rank)] != &gpu ||
-        !other.queue.holdsUp(entry.queue) || loadAcquire(&report->over) != 0)
+    const size_t waitsFrom =
+        near(other.rank, entry.rank) ? lanes::kDirectBytes : lanes::kSlots * lanes::kSlotBytes + 1;
+    if (other.rank == entry.rank || other.launch == entry.launch || !other.waitsFor(entry, waitsFrom) ||
+        gpus_[static_cast<size_t>(other.rank)] != &gpu || !other.queue.holdsUp(entry.queue) ||
+        loadAcquire(&report->over) != 0)
       continue;
+    const auto nameOf = [](const Entry& one) {
+      return one.peer < 0 ? "collective" : one.sends ? "Send" : "Recv";
+    };
     return Status::error(
         eccl::Code::invalidUsage,
-        "rank %d makes its collective number %llu behind that of rank %d, which waits for it: the "
-        "stream %p of %s holds up the stream %p. Make both calls in one group, or in streams of "
-        "their own that are non-blocking",
-        entry.rank, static_cast<unsigned long long>(entry.number), other.rank,
+        "rank %d makes its %s number %llu behind the %s of rank %d, which waits for it: the stream %p of %s "
+        "holds "
+        "up the stream %p. Make both calls in one group, or in streams of their own that are non-blocking",
+        entry.rank, nameOf(entry), static_cast<unsigned long long>(entry.number), nameOf(other), other.rank,
         static_cast<void*>(other.queue.stream), gpu.name().c_str(), static_cast<void*>(entry.queue.stream));
   }
   const ReportPlace place = reports_.back();

@@ -84,12 +84,22 @@ class Neighbourhood {
            gpus_[static_cast<size_t>(a)] == gpus_[static_cast<size_t>(b)];
   }
 
-  /// A call of a rank. `number`: of its collectives, or 0 for a Send or Recv. `launch`: calls of several ranks
-  /// that are one kernel have the same.
+  /// A call of a rank. `number`: of its collectives, or in its pair, from 1 on; 0: it waits for nobody.
+  /// `launch`: calls of several ranks that are one kernel have the same. `peer`: of a Send or Recv, else -1.
   struct Entry {
     int rank;
     Queue queue;
     uint64_t number, launch;
+    int peer = -1;
+    bool sends = false;
+    size_t bytes = 0;
+    /// Whether it waits for that call of another rank, made after it. A Send waits for nobody that has less
+    /// than so many bytes.
+    bool waitsFor(const Entry& later, size_t waitsFrom) const {
+      if (number == 0 || later.number == 0 || later.number > number) return false;
+      if (peer < 0) return later.peer < 0;
+      return peer == later.rank && rank == later.peer && sends != later.sends && (!sends || bytes >= waitsFrom);
+    }
   };
   /// A report for a call that begins now, and back when it is over. The GPU's context is current. Error
   /// (invalidUsage): the call would come behind one of another rank that waits for it.

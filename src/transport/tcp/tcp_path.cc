@@ -131,7 +131,7 @@ std::vector<SocketReport> TcpPath::sockets() const {
   if (!open_) return last_;
   std::vector<SocketReport> reports;
   for (const Subflow& one : subflows_)
-    if (one.socket) reports.push_back(reportOf(one.socket));
+    if (one.socket) reports.emplace_back(reportOf(one.socket)).ends = one.ends;
   reports.insert(reports.end(), closed_.begin(), closed_.end());
   return reports;
 }
@@ -176,7 +176,7 @@ ssize_t TcpPath::receive(size_t subflow, iovec* parts, int count, Breakage* why)
 void TcpPath::close(size_t subflow) {
   Subflow& one = subflows_[subflow];
   SocketReport report = reportOf(one.socket);
-  report.ends = {report.ends.local.withPort(0), report.ends.remote.withPort(0)};
+  report.ends = {one.ends.local.withPort(0), one.ends.remote.withPort(0)};
   report.waitingBytes = report.unsentBytes = 0;
   report.busyMicroseconds = report.arrivingPerSecond = report.roundTripMicroseconds = 0;
   const auto same = std::find_if(closed_.begin(), closed_.end(), [&](const SocketReport& each) {
