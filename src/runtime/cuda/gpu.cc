@@ -86,11 +86,13 @@ Status Gpu::open() {
                        name_.c_str());
 }
 
-int Gpu::valueOf(DeviceAttribute what) const {
+std::optional<int> Gpu::valueOf(DeviceAttribute what) const {
   Device device = 0;
   int value = 0;
-  if (driver_.cuDeviceGet(&device, ordinal_) != kSuccess) return 0;
-  return driver_.cuDeviceGetAttribute(&value, what, device) == kSuccess ? value : 0;
+  if (driver_.cuDeviceGet(&device, ordinal_) != kSuccess ||
+      driver_.cuDeviceGetAttribute(&value, what, device) != kSuccess)
+    return {};
+  return value;
 }
 
 // Before compute capability 9 NCCL reads such memory back by the device first, whatever the driver says. And
@@ -109,7 +111,7 @@ void Gpu::findMappedMemory(Device device, int devices) {
         driver_.cuDeviceCanAccessPeer(&can, peer, device) == kSuccess && can != 0)
       peers_.push_back(other);
   }
-  const auto can = [&](DeviceAttribute what) { return valueOf(what) != 0; };
+  const auto can = [&](DeviceAttribute what) { return valueOf(what).value_or(0) != 0; };
   if (!can(kCanMapMemory) || !can(kCanExportDescriptors)) return;
   MemoryProperties its;
   its.type = kPinnedMemory;

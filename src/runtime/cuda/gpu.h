@@ -100,8 +100,8 @@ class Gpu {
  private:
   Gpu(const Driver& driver, int ordinal) : driver_(driver), ordinal_(ordinal) {}
   Status open();
-  /// 0 where the driver does not know it.
-  int valueOf(DeviceAttribute what) const;
+  /// Nothing where the driver does not say.
+  std::optional<int> valueOf(DeviceAttribute what) const;
   void findMappedMemory(Device device, int devices);
   Status openUploads();
   Status copy(Address to, Address from, size_t bytes);
