@@ -143,7 +143,27 @@ TEST_F(LossySocketsTest, AnotherSocketOfTheSameNumberHasANewBeginning) {
   lossy_.forget(1);
   counts_[1] = LossySockets::Counts{};
   EXPECT_FALSE(lossy_.leftOut(1));
-  EXPECT_TRUE(stays({kWell, kWell}));
+  const auto verdicts = look(10, {kWell, kLossy});
+  ASSERT_EQ(verdicts.size(), 1u);
+  EXPECT_FALSE(verdicts[0].again);
+  EXPECT_EQ(verdicts[0].rest, 4s);
+  EXPECT_LE(verdicts[0].lost, 280u);
+}
+
+// Some was sent again in vain, which is known later.
+TEST_F(LossySocketsTest, WhatIsFoundNotToBeLostChangesNothing) {
+  ASSERT_TRUE(look(2, {{.busyMs = 250}, {.busyMs = 250, .lost = 20}}).empty());
+  counts_[1]->lost = 0;
+  EXPECT_TRUE(look(40, {kWell, {.busyMs = 250, .lost = 1}}).empty());
+}
+
+// The kernel counts packets with 32 bits.
+TEST_F(LossySocketsTest, CountsThatBeginAgainAreNoReason) {
+  ASSERT_TRUE(look(2, {{.busyMs = 250}, {.busyMs = 250}}).empty());
+  counts_[1]->packets = 100;
+  const auto verdicts = look(20, {kWell, kLossy});
+  ASSERT_EQ(verdicts.size(), 1u);
+  EXPECT_LT(verdicts[0].packets, 40'000u);
 }
 
 /// A machine whose kernel says of one socket that packets are lost.

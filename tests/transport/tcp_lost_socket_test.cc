@@ -188,6 +188,71 @@ TEST(TcpLostSocket, WhatHasComeIsDropped) {
   EXPECT_EQ(wire.breaks, 0) << wire.reason;
 }
 
+// It waited for parts that go again, while another socket carried messages that came after it.
+TEST(TcpLostSocket, AnAskMayComeLate) {
+  Receiving wire(SIZE_MAX, 0, System::real(), 2);
+  for (uint64_t k = 0; k < 3; ++k) {
+    give(wire, partOver(1, k, 100, 0, 100), 1);
+    expectNext(wire, 100);
+  }
+  give(wire, wordOf(FrameKind::ask, 1), 0);
+  EXPECT_EQ(wire.breaks, 0) << wire.reason;
+  const std::string credit = wire.take(0);
+  ASSERT_EQ(credit.size(), sizeof(MessageFrame));
+  EXPECT_EQ(reinterpret_cast<const MessageFrame*>(credit.data())->released, 3u);
+  give(wire, wordOf(FrameKind::ask, 3 + kShape.slots + 1), 0);
+  EXPECT_EQ(wire.breaks, 1) << "there cannot be so many messages before it";
+}
+
+// Its kernel has acknowledged what comes over it, so nobody would send that again.
+TEST(TcpLostSocket, AReceiverReadsOnThoughItsInterfaceIsDown) {
+  Receiving wire(SIZE_MAX, 0, System::real(), 2);
+  for (int look = 0; look < 10; ++look) {
+    int asked = 0;
+    EXPECT_EQ(wire.path->checkSockets([&](const SocketAddress&) { return asked++ == 0 ? "" : "e1"; }), "");
+    EXPECT_EQ(asked, 2);
+  }
+  give(wire, partOver(1, 0, 100, 0, 100), 1);
+  expectNext(wire, 100);
+}
+
+TEST(TcpLostSocket, ThoseOverWhichNothingCameLeaveNoTrace) {
+  Receiving wire(SIZE_MAX, 0, System::real(), 1);
+  for (uint64_t k = 0; k < 100; ++k) {
+    ASSERT_TRUE(wire.path->addSocket(wire.newSocket(System::real())).ok()) << k;
+    if (k % 2 == 0) {
+      const std::string half = partOver(k + 1, 0, 100, 0, 100).substr(0, 20);
+      give(wire, half, wire.peers.size() - 1);
+    }
+    wire.peers.back().reset();
+    while (wire.reactor.poll(Duration::zero())) {}
+    give(wire, wordOf(FrameKind::lost, k + 1), 0);
+  }
+  EXPECT_EQ(wire.breaks, 0);
+}
+
+// Of a socket that was to be closed anyway nobody hears.
+TEST(TcpLostSocket, ASpareOneIsNoLoss) {
+  Sending wire(SIZE_MAX, 0, System::real(), 2);
+  size_t next = 0;
+  wire.path->preferSockets([&](const SocketEnds&) { return next++ == 0; });
+  wire.peers[1].reset();
+  while (wire.reactor.poll(Duration::zero())) {}
+  for (int look = 0; look < 4; ++look) EXPECT_EQ(wire.path->checkSockets(kNothingIsDown), "");
+  EXPECT_TRUE(wire.losses.empty());
+  EXPECT_EQ(wire.breaks, 0);
+  EXPECT_EQ(framesIn(wire.take(0), FrameKind::lost), 1u);
+}
+
+// What nobody sent is no matter of a rail.
+TEST(TcpLostSocket, BytesThatTheCipherRefusesBreakTheConnection) {
+  Receiving wire(SIZE_MAX, 0, System::real(), 2, 64, true);
+  const std::string garbage(500, 'x');
+  wire.put(garbage.data(), garbage.size(), 1);
+  EXPECT_EQ(wire.breaks, 1);
+  EXPECT_THAT(wire.reason, HasSubstr("socket 2 of 2"));
+}
+
 TEST(TcpLostSocket, WhatComesOverItLaterCountsForNothing) {
   for (const bool known : {true, false}) {
     Receiving wire(SIZE_MAX, 0, System::real(), 2);
@@ -250,8 +315,8 @@ TEST(TcpLostSocket, EveryMessageComesOnceWhicheverSocketsAreLost) {
       if (lengths.size() < 40 && sender.end.reserve() != nullptr) {
         lengths.push_back(random() % 4 == 0 ? random() % 30 : random() % (kShape.slotBytes + 1));
         publishNext(sender.end, lengths.back());
+        sender.path->kick();
       }
-      sender.path->kick();
       for (size_t i = 0; i < kSockets; ++i) {
         if (!lost[i]) under[i] += sender.take(i);
         const size_t count = std::min<size_t>(under[i].size(), random() % 120);

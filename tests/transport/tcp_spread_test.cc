@@ -455,7 +455,7 @@ TEST(TcpPath, PoisonGoesOverEverySocket) {
 
 /// A machine whose kernel says how long a socket's peer has not answered, and hears what sockets are to do.
 struct SilentSystem final : test::TcpInfoSystem {
-  tcp_info tell() override { return asked++ == silent ? info : tcp_info{}; }
+  tcp_info tell() override { return asked++ == silent || silent == kAll ? info : tcp_info{}; }
   int setsockopt(int fd, int level, int name, const void* value, socklen_t size) override {
     constexpr int kTcpRtoMinUs = 45;
     if (level == IPPROTO_TCP && name == kTcpRtoMinUs && size == sizeof(int))
@@ -464,7 +464,8 @@ struct SilentSystem final : test::TcpInfoSystem {
     return TcpInfoSystem::setsockopt(fd, level, name, value, size);
   }
   tcp_info info{};
-  int asked = 0, silent = 0;  // the last socket is asked about first
+  static constexpr int kAll = -1;
+  int asked = 0, silent = 0;
   std::vector<int> timeouts;
 };
 
@@ -478,7 +479,7 @@ TEST(TcpPath, ASocketIsLostWhenItHasBeenTriedForAWhile) {
       EXPECT_THAT(system.timeouts, testing::ElementsAre(10'000, 20'000, 10'000, 20'000))
           << "the first is refused";
       system.asked = 0;
-      system.silent = first;
+      system.silent = first ? 0 : 1;
       system.info.tcpi_unacked = unacked;
       system.info.tcpi_retransmits = static_cast<uint8_t>(tries);
       system.info.tcpi_rto = (firstMs << tries) * 1000;
@@ -502,6 +503,28 @@ TEST(TcpPath, ASocketIsLostWhenItHasBeenTriedForAWhile) {
     EXPECT_FALSE(isLost(0, 8, 10, 60'000)) << "nothing is to be acknowledged";
     EXPECT_FALSE(isLost(1, 0, 2000, 2600)) << "a way that long has not been tried again";
   }
+}
+
+// As when the peer's host is dead. Without the first nothing goes on.
+TEST(TcpPath, WhereAllSocketsAreSilentTheFirstIsNamed) {
+  SilentSystem system;
+  system.info.tcpi_unacked = 1;
+  system.info.tcpi_retransmits = 10;
+  system.info.tcpi_last_ack_recv = 2600;
+  Sending wire(SIZE_MAX, 0, system, 2);
+  const auto check = [&] {
+    return wire.path->checkSockets([](const SocketAddress&) { return std::string(); });
+  };
+  system.silent = SilentSystem::kAll;
+  EXPECT_THAT(check(), HasSubstr("(socket 1 of 2"));
+  EXPECT_TRUE(wire.losses.empty());
+  // Also one after the other.
+  system.asked = 0;
+  system.silent = 1;
+  EXPECT_EQ(check(), "");
+  EXPECT_EQ(wire.losses.size(), 1u);
+  system.silent = SilentSystem::kAll;
+  EXPECT_THAT(check(), HasSubstr("(socket 1 of 1"));
 }
 
 TEST(TcpPath, TakesSoManySocketsAndNoMore) {

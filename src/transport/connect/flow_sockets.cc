@@ -88,11 +88,18 @@ void FlowSockets::takeBack(size_t flow) {
   prefer();
 }
 
+// A flow whose socket is lost counts for nothing: there may be another between its rails.
 void FlowSockets::prefer() {
-  connection_.path()->preferSockets([this](const SocketEnds& ends) {
+  const std::vector<SocketReport> there = connection_.path()->sockets();
+  const auto isThere = [&](const Flow& flow) {
+    return std::any_of(there.begin(), there.end(), [&](const SocketReport& socket) {
+      return socket.ends.local.port() == flow.port && isBetween(flow, socket.ends);
+    });
+  };
+  connection_.path()->preferSockets([&](const SocketEnds& ends) {
     bool between = false, itself = false;
     for (const Flow& flow : flows_) {
-      if (flow.port == 0 || !isBetween(flow, ends)) continue;
+      if (flow.port == 0 || !isBetween(flow, ends) || !isThere(flow)) continue;
       between = true;
       itself = itself || ends.local.port() == flow.port;
     }

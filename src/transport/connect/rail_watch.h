@@ -20,10 +20,11 @@ class RailWatch {
 
   /// `rails` outlive this.
   void start(const std::vector<Rail>& rails) {
+    if (rails_ != nullptr) return;
     rails_ = &rails;
     next_ = TimePoint{};
   }
-  /// For good.
+  /// For good, once it was started.
   void stop() { next_ = TimePoint::max(); }
   TimePoint nextDeadline() const { return next_; }
   /// Empty while it is not time to look.

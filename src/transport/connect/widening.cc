@@ -12,6 +12,8 @@ namespace {
 constexpr Duration kBeforeWarning = std::chrono::seconds(1);
 /// A rail that was lost is tried again after the first, then twice as long, up to the second.
 constexpr Duration kFirstRest = std::chrono::seconds(4), kLongestRest = std::chrono::minutes(5);
+/// One that was well for so long has been mended.
+constexpr Duration kMended = std::chrono::minutes(1);
 
 void tell(bool isNews, const std::string& text) {
   if (isNews)
@@ -75,11 +77,13 @@ void Widening::dialed(const Status& status) {
   if (status.ok()) {
     ECCL_INFO("%s goes %s by %s to %s", context_.transports.context().text(connection_.id()).c_str(),
               again() ? "again" : "also", mine().interface.c_str(), theirs().interface.c_str());
+    if (again())
+      back_[{pairs_[current_].mine, pairs_[current_].theirs}] = {context_.options.system->now(), rest_};
     return next();
   }
   if (way_ == Way::routed && endpoint(context_.options.rank).rails.size() > 1) {
     way_ = Way::bound;
-  } else if (way_ == Way::bound && context_.options.crossRail) {
+  } else if (way_ == Way::bound && context_.options.crossRail && !again()) {
     way_ = Way::anyInterface;
   } else {
     const std::string both =
@@ -92,7 +96,7 @@ void Widening::dialed(const Status& status) {
         both.c_str(), status.message().c_str());
     if (again()) {
       ECCL_INFO("%s", failure_.c_str());
-      tryLater(pairs_[current_], std::min<Duration>(2 * rest_, kLongestRest));
+      tryLater(pairs_[current_], rest_);
       return next();
     }
     if (!context_.saidOfRails.insert(theirs().interface + " of " + endpoint(connection_.peer()).host).second) {
@@ -104,9 +108,12 @@ void Widening::dialed(const Status& status) {
 }
 
 void Widening::look() {
-  if (connection_.state() != Connection::State::ready) return;
+  Connection& connection = connection_;
+  if (connection.state() != Connection::State::ready) return;
   const TimePoint now = context_.options.system->now();
-  for (const LossySocket& one : connection_.path()->leaveOutLossy(now)) say(one);
+  const std::vector<LossySocket> lossy = connection.path()->leaveOutLossy(now);
+  if (connection.state() != Connection::State::ready) return;  // and this is gone
+  for (const LossySocket& one : lossy) say(one);
   const auto due = std::find_if(lost_.begin(), lost_.end(), [&](const Lost& one) { return now >= one.until; });
   if (due == lost_.end() || pending()) return;
   pairs_.push_back(due->pair);
@@ -126,14 +133,19 @@ void Widening::lost(const SocketEnds& ends, const std::string& why) {
            .insert(format("%s to %s of %s lost", here.c_str(), there.c_str(), endpoint(peer).host.c_str()))
            .second,
        text);
-  const std::vector<Rail>&mine = endpoint(self).rails, &theirs = endpoint(peer).rails;
-  for (size_t i = 0; i < mine.size(); ++i)
-    for (size_t k = 0; k < theirs.size(); ++k)
-      if (mine[i].address.sharesHost(ends.local) && theirs[k].address.sharesHost(ends.remote))
-        tryLater({static_cast<int>(i), static_cast<int>(k)}, kFirstRest);
+  for (const RailPair& pair : pairs_) {
+    if (!endpoint(self).rails[static_cast<size_t>(pair.mine)].address.sharesHost(ends.local) ||
+        !endpoint(peer).rails[static_cast<size_t>(pair.theirs)].address.sharesHost(ends.remote))
+      continue;
+    const auto before = back_.find({pair.mine, pair.theirs});
+    const bool fails = before != back_.end() && context_.options.system->now() - before->second.since < kMended;
+    return tryLater(pair, fails ? before->second.rest : Duration::zero());
+  }
 }
 
-void Widening::tryLater(const RailPair& pair, Duration rest) {
+// Later than the last time.
+void Widening::tryLater(const RailPair& pair, Duration before) {
+  const Duration rest = std::clamp<Duration>(2 * before, kFirstRest, kLongestRest);
   lost_.push_back({pair, context_.options.system->now() + rest, rest});
 }
 

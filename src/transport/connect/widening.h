@@ -1,6 +1,7 @@
 // Further sockets for a connection that is ready, over the rails of its two ranks.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -40,7 +41,7 @@ class Widening {
   const Rail& mine() const;
   const Rail& theirs() const;
   void say(const LossySocket& socket);
-  void tryLater(const RailPair& pair, Duration rest);
+  void tryLater(const RailPair& pair, Duration before);
   std::string railAt(int rank, const SocketAddress& address) const;
   bool again() const { return current_ >= atFirst_; }
 
@@ -57,6 +58,12 @@ class Widening {
   size_t current_ = 1;
   size_t atFirst_ = 0;
   std::vector<Lost> lost_;
+  /// Since when a pair is back, and how long it was left alone before.
+  struct Back {
+    TimePoint since{};
+    Duration rest{};
+  };
+  std::map<std::pair<int, int>, Back> back_;
   Duration rest_{};  // of the current pair, if it was lost
   Way way_ = Way::routed;
   std::string failure_;  // of the current pair: to be told at until_, unless the connection ends before

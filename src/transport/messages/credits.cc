@@ -17,8 +17,10 @@ void CreditsDue::onMessage(const MessageFrame& frame) {
   if (frame.length > end_.shape.shortBytes) raise(long_);
 }
 
+// It may have waited while others carried messages.
 bool CreditsDue::onAsk(const MessageFrame& frame) {
-  if (frame.sequence - end_.next > end_.shape.slots || frame.length != 0) return false;
+  if (static_cast<int64_t>(frame.sequence - end_.next) > int64_t{end_.shape.slots} || frame.length != 0)
+    return false;
   return asked_ = true;
 }
 

@@ -50,9 +50,12 @@ std::vector<LossySockets::Verdict> LossySockets::judge(TimePoint now,
       another = true;
     }
     if (!counts[i]) continue;
-    another |= one.last.packets == 0 && counts[i]->packets > 0;
-    one.lossyLooks += counts[i]->lost > one.last.lost;
+    // The kernel's numbers have 32 bits; and what was sent again in vain is known later.
+    another |= (one.last.packets == 0) != (counts[i]->packets == 0) || counts[i]->packets < one.last.packets;
+    const uint64_t lost = std::max(one.last.lost, counts[i]->lost);
+    one.lossyLooks += lost > one.last.lost;
     one.last = *counts[i];
+    one.last.lost = lost;
     suspect |= one.lossyLooks >= kLossyLooks;
   }
   if (another || now - begun_ >= kLongestWindow) return beginWindow(now), std::vector<Verdict>{};

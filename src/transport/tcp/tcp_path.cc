@@ -93,15 +93,17 @@ Status TcpPath::addSocket(Stream socket) {
   // The first gets it with the second: a connection of one socket is faster without.
   if (number > 0) limitUnsent(added.socket.fd(), kMostUnsent);
   if (number == 1) limitUnsent(subflows_[0].socket.fd(), kMostUnsent);
+  several_ |= number > 0;
   joined(number);
   return {};
 }
 
 std::string TcpPath::checkSockets(const std::function<std::string(const SocketAddress& mine)>& downAt) {
-  // Those that are given up are closed.
-  for (size_t i = subflows(); i-- > 0 && subflows() > 1 && live();) {
-    const std::string why = isOpen(i) ? troubleWith(i, downAt) : "";
-    if (!why.empty() && i == 0) return why;
+  if (!several_ || !live()) return "";
+  // If that is lost the others do not count.
+  if (std::string why = troubleWith(0, downAt); !why.empty()) return why;
+  for (size_t i = subflows(); i-- > 1 && live();) {  // those that are given up are closed
+    const std::string why = i < subflows() && isOpen(i) ? troubleWith(i, downAt) : "";
     if (!why.empty()) giveUp(i, why);
   }
   return "";
@@ -149,6 +151,24 @@ std::string TcpPath::nameOf(size_t subflow) const {
   return format("socket %zu of %zu, %s", subflow + 1, subflows(), subflows_[subflow].ends.text().c_str());
 }
 
+// Others are of the connection: bytes that nobody sent (EBADMSG), memory that is not there.
+bool TcpPath::isLoss(int error) {
+  switch (error) {
+    case ECONNRESET:
+    case ECONNABORTED:
+    case EPIPE:
+    case ENOTCONN:
+    case ETIMEDOUT:
+    case EHOSTUNREACH:
+    case ENETUNREACH:
+    case ENETDOWN:
+    case ENETRESET:
+      return true;
+    default:
+      return false;
+  }
+}
+
 ssize_t TcpPath::send(size_t subflow, iovec* parts, int count) {
   msghdr message = messageOf(parts, count);
   const ssize_t sent = subflows_[subflow].socket.send(message);
@@ -168,7 +188,9 @@ ssize_t TcpPath::receive(size_t subflow, iovec* parts, int count, Breakage* why)
   const ssize_t got = subflows_[subflow].socket.receive(message);
   if (got > 0) return got;
   if (got < 0 && isTransient(errno)) return 0;
-  *why = Breakage::ofSocket("receiving from it", got == 0 ? 0 : errno);
+  const int error = got == 0 ? 0 : errno;
+  *why = Breakage::ofSocket("receiving from it", error);
+  if (subflow > 0 && error != 0 && !isLoss(error)) breakOff(subflow, *why);
   return got == 0 ? kClosed : -1;
 }
 

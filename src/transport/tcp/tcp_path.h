@@ -78,7 +78,8 @@ class TcpPath : public Path {
   static constexpr ssize_t kClosed = -2;
   /// Sends of a frame the last *left bytes, and takes those that went off it. False: broken, errno says why.
   bool sendRest(size_t subflow, const MessageFrame& frame, size_t* left);
-  /// Bytes moved; 0: not now; less: broken, *why says how; kClosed: by the peer.
+  /// Bytes moved; 0: not now; less: broken, *why says how; kClosed: by the peer. Where that is no loss of a
+  /// rail the connection is broken off.
   ssize_t receive(size_t subflow, iovec* parts, int count, Breakage* why);
   /// Something may have come that no event tells of: see Stream::pending().
   bool pending(size_t subflow) const { return subflows_[subflow].socket.pending(); }
@@ -91,7 +92,7 @@ class TcpPath : public Path {
   virtual void onReady(size_t subflow, uint32_t events) = 0;
   /// A socket has joined: a new number, or that of one that was closed.
   virtual void joined(size_t subflow) = 0;
-  /// One that is not the first is of no use any more.
+  /// One that is not the first is of no use any more, as far as is seen here.
   virtual void giveUp(size_t subflow, const std::string& why) = 0;
 
   const std::shared_ptr<Twins> twins_;
@@ -113,7 +114,7 @@ class TcpPath : public Path {
   /// The same at once: the kernel forgets what waits in it.
   void reset(size_t subflow);
   /// Of several sockets, one that has ended, as all do when the peer leaves or dies: it is not looked at any
-  /// more. What is still to come over the others counts; if nothing comes, checkSockets() gives it up.
+  /// more. What is still to come over the others counts; if nothing comes, the sender gives it up.
   void setAside(size_t subflow, const std::string& why);
   /// Awaits EPOLLIN, with or without EPOLLOUT, from now on.
   void watchFor(size_t subflow, uint32_t events);
@@ -121,6 +122,8 @@ class TcpPath : public Path {
   void wantMoreSockets() {
     if (onWantsMore_) std::exchange(onWantsMore_, nullptr)();
   }
+  /// What a rail that is lost, or a peer that has ended, makes of a socket.
+  static bool isLoss(int error);
   void socketLost(const SocketEnds& ends, const std::string& why) {
     if (onSocketLost_) onSocketLost_(ends, why);
   }
@@ -162,6 +165,7 @@ class TcpPath : public Path {
   std::deque<Subflow> subflows_;
   std::vector<SocketReport> last_;    // of the sockets, when they were closed by a break
   std::vector<SocketReport> closed_;  // sums over those closed before, by the hosts' addresses; ports are 0
+  bool several_ = false;              // it has, or had
   bool open_ = false;
   bool poisoned_ = false;
 };

@@ -44,7 +44,7 @@ void TcpReceiver::receiveFrom(size_t subflow) {
   if (!isOpen(subflow)) return;                                   // it was given up meanwhile
   if (live() && inboxes_[subflow].leaves) return close(subflow);  // what else is there counts for nothing
   if (goesOn) return;
-  if (subflow > 0) return setAside(subflow, why.reason);
+  if (subflow > 0) return ended(subflow, why.reason);
   // Over another socket the sender may have said why, and what it sent before that counts.
   const bool first = !std::exchange(failing_, true);
   if (first) lookAtTwin();
@@ -169,12 +169,20 @@ bool TcpReceiver::beginAgain(Inbox& inbox, MessageFrame& frame) {
   return true;
 }
 
+// Over which nothing has come there is nothing to remember of.
+void TcpReceiver::ended(size_t subflow, const std::string& why) {
+  if (inboxes_[subflow].number == 0) return close(subflow);
+  setAside(subflow, why);
+}
+
 // The first socket is never lost alone.
 void TcpReceiver::partCame(Inbox& inbox) {
   if (&inbox == &inboxes_[0] || inbox.twin != nullptr || inbox.message->missing == 0) return;
-  constexpr size_t kMany = 64;
   const auto complete = [&](const LostSockets::Part& part) { return assemblies_.isComplete(part.first); };
-  if (inbox.came.size() >= kMany) std::erase_if(inbox.came, complete);
+  if (inbox.came.size() >= inbox.many) {
+    std::erase_if(inbox.came, complete);
+    inbox.many = std::max(inbox.many, 2 * inbox.came.size());
+  }
   inbox.came.emplace_back(inbox.part.sequence, inbox.part.offset);
 }
 

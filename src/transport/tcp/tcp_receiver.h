@@ -59,6 +59,7 @@ class TcpReceiver final : public TcpPath {
     bool leaves = false;                  // nothing more will come over it
     uint64_t number = 0;                  // the sender's, once something has come; of the first: 0
     std::vector<LostSockets::Part> came;  // of messages of several parts, at least those not complete
+    size_t many = 64;                     // when complete ones are looked for
     alignas(MessageFrame) std::byte stage[kStage];
 
     void take(Assemblies& assemblies, uint32_t bytes);
@@ -72,9 +73,11 @@ class TcpReceiver final : public TcpPath {
   void takeStage(Inbox& inbox);
   bool begin(Inbox& inbox, MessageFrame frame);
   bool beginAgain(Inbox& inbox, MessageFrame& frame);
+  void ended(size_t subflow, const std::string& why);
   void partCame(Inbox& inbox);
   void onLost(uint64_t number);
-  void giveUp(size_t subflow, const std::string& why) override { setAside(subflow, why); }
+  /// What the kernel has acknowledged is still to be read. The sender gives the socket up.
+  void giveUp(size_t, const std::string&) override {}
   void sendCredit();
 
   ReceiveEnd& end_;

@@ -31,7 +31,8 @@ bool TcpSender::canSend() const {
     const bool takes = !box.leftOut && (box.takesLong || &box == &outboxes_[0] || &box == &ride_);
     return !box.blocked && (box.count > 0 || (takes && message_ != end_.next));
   };
-  return std::any_of(outboxes_.begin(), outboxes_.end(), can) || (rides() && can(ride_));
+  return std::any_of(outboxes_.begin(), outboxes_.end(), can) ||
+         (rides() && !outboxes_[0].leftOut && can(ride_));
 }
 
 void TcpSender::kick() {
@@ -46,16 +47,14 @@ void TcpSender::poll() {
 // Until all is sent or no socket takes more.
 void TcpSender::sendMessages() {
   if (subflows() > 1 && message_ != end_.next) askForLoads();
-  bool more = true;
-  while (more && live()) {
-    more = give();
+  do {
+    give();
     if (ride_.count > 0 && !ride_.blocked && rides()) sendFrom(ride_, 0);
     for (size_t i = 0; i < subflows() && live(); ++i)
       if (outboxes_[i].count > 0 && !outboxes_[i].blocked) sendFrom(outboxes_[i], i);
-    if (words_.empty() || !live()) continue;
-    sendWords();
-    more |= words_.empty();  // the first socket takes messages again
-  }
+    if (!words_.empty() && live()) sendWords();
+    // One that was full may have sent all, and the first takes messages again when there are no words.
+  } while (live() && message_ != end_.next && chooseFor(end_.slot(message_)->length) != nullptr);
 }
 
 // Only for messages that are to be spread.
@@ -65,9 +64,8 @@ void TcpSender::askForLoads() {
     if (outboxes_[i].takesLong) outboxes_[i].load = loadOf(i);
 }
 
-// Gives parts to sockets that take them; false: nothing could be given.
-bool TcpSender::give() {
-  bool any = false;
+// Gives parts to sockets that take them.
+void TcpSender::give() {
   while (message_ != end_.next) {
     const uint32_t length = end_.slot(message_)->length;
     if (length > partBytes()) wantMoreSockets();
@@ -84,9 +82,7 @@ bool TcpSender::give() {
       ++message_;
       offset_ = 0;
     }
-    any = true;
   }
-  return any;
 }
 
 /// Room for another part; none before words that wait.
@@ -172,7 +168,7 @@ void TcpSender::sendingFailed(size_t subflow, int error) {
   for (size_t i = 0; i < subflows() && live(); ++i) receiveCredits(i);  // the peer may have said why
   if (!live()) return;
   const Breakage why = Breakage::ofSocket("sending to it", error);
-  if (subflow > 0) return lookAway(subflow, why.reason);
+  if (subflow > 0 && isLoss(error)) return lookAway(subflow, why.reason);
   breakOff(subflow, why);
 }
 
@@ -202,7 +198,8 @@ void TcpSender::askForReleases() {
 
 void TcpSender::onReady(size_t subflow, uint32_t events) {
   if ((events & ~EPOLLOUT) != 0) receiveCredits(subflow);
-  if ((events & EPOLLOUT) != 0 && live() && !isAside(subflow)) {
+  if (live() && isAside(subflow)) return sendMessages();  // over others
+  if ((events & EPOLLOUT) != 0 && live()) {
     Outbox& box = outboxes_[subflow];
     box.blocked = false;
     sendMessages();
@@ -225,7 +222,7 @@ void TcpSender::receiveCredits(size_t subflow) {
   Breakage why;
   const ssize_t got = receive(subflow, &part, 1, &why);
   // The last credits come over the first socket, and may come later.
-  if (got < 0 && subflow > 0) return lookAway(subflow, why.reason);
+  if (got < 0 && subflow > 0) return live() ? lookAway(subflow, why.reason) : void();
   if (got < 0) return breakOff(subflow, why);
   box.creditBytes += static_cast<size_t>(got);
   const size_t count = box.creditBytes / sizeof(MessageFrame);

@@ -74,6 +74,7 @@ class TcpSender final : public TcpPath {
     size_t leaveLeft = 0;   // bytes of its last frame, if that was begun
     uint64_t number = 0;    // of all that ever joined
     SentParts sent;         // but for the first
+    bool spare = false;     // it took no long messages when it ended
     double share = 1;       // of the bytes that go over all, in proportion
     double given = 0;       // bytes of payload, ever; of one that joins later as if it had been there
     MessageFrame credits[4];
@@ -93,7 +94,7 @@ class TcpSender final : public TcpPath {
   double mostGiven() const;
   void useOneAtLeast();
   void askForLoads();
-  bool give();
+  void give();
   Outbox* chooseFor(uint32_t length);
   void sendFrom(Outbox& box, size_t subflow);
   bool rides() const;

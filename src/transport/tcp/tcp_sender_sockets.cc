@@ -87,9 +87,12 @@ void TcpSender::closeSpareSockets() {
 
 // It ends as one that has been lost (giveUp()), unless the whole connection does, which the first socket tells.
 void TcpSender::lookAway(size_t subflow, const std::string& why) {
+  if (isAside(subflow)) return;
   setAside(subflow, why);
-  outboxes_[subflow].takesLong = false;
-  outboxes_[subflow].blocked = true;
+  Outbox& box = outboxes_[subflow];
+  box.spare = !box.takesLong;
+  box.takesLong = false;
+  box.blocked = true;
   useOneAtLeast();
 }
 
@@ -101,12 +104,13 @@ void TcpSender::giveUp(size_t subflow, const std::string& why) {
   say({.sequence = box.number, .kind = FrameKind::lost});
   words_ += box.sent.again(end_);
   const SocketEnds ends = endsOfSubflow(subflow);
+  const bool spare = isAside(subflow) ? box.spare : !box.takesLong;
   box = {};
   box.takesLong = false;
   reset(subflow);
   useOneAtLeast();
   sendMessages();
-  if (live()) socketLost(ends, why);
+  if (live() && !spare) socketLost(ends, why);
 }
 
 }  // namespace eccl::transport
