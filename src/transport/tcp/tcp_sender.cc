@@ -46,6 +46,7 @@ void TcpSender::poll() {
 
 // Until all is sent or no socket takes more.
 void TcpSender::sendMessages() {
+  if (!live()) return;
   if (subflows() > 1 && message_ != end_.next) askForLoads();
   do {
     give();
