@@ -90,7 +90,8 @@ class CudaRooms : public ::testing::Test {
 // makes.
 TEST_F(CudaRooms, AGroupOfManyCommunicatorsIsMadeInSeveralKernels) {
   make(33, 2);
-  for (const auto& [communicators, count] : {std::pair{size_t{5}, kLong}, {all_.size(), size_t{8}}}) {
+  for (const bool isLong : {true, false}) {
+    const size_t communicators = isLong ? 5 : all_.size(), count = isLong ? kLong : 8;
     all_[0]->each([&](int rank) {
       const DeviceStream stream;
       std::deque<DeviceBuffer<int>> data;
