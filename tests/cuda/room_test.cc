@@ -78,9 +78,9 @@ class CudaRooms : public ::testing::Test {
   void TearDown() override {
     if (Cuda::get().control != nullptr) { EXPECT_EQ(Cuda::get().control->violations.exchange(0), 0); }
   }
-  ecclResult_t sum(const Ranks& of, int rank, const DeviceBuffer<int>& data, size_t count,
+  ecclResult_t sum(Ranks& of, int rank, const DeviceBuffer<int>& data, size_t count,
                    const DeviceStream& stream) {
-    return ecclAllReduce(data.data(), data.data(), count, ecclInt32, ecclSum, const_cast<Ranks&>(of).comm(rank),
+    return ecclAllReduce(data.data(), data.data(), count, ecclInt32, ecclSum, of.comm(rank),
                          asStream(stream.native()));
   }
   std::vector<std::unique_ptr<Ranks>> all_;

@@ -8,7 +8,6 @@
 #include "base/atomics.h"
 #include "base/log.h"
 #include "runtime/cuda/lane_run.h"
-#include "runtime/cuda/residents.h"
 
 namespace eccl::runtime::cuda {
 
@@ -17,7 +16,7 @@ LaneExecutor::~LaneExecutor() {
   if (neighbours_ != nullptr) neighbours_->leave(rank_);
   if (sharers_ == 0) return;
   const Entered entered(gpu_.driver(), gpu_.context());
-  Residents::of(gpu_).leave(neighbours_->communicator(), sharers_);
+  residents_.leave(neighbours_->communicator(), sharers_);
 }
 
 Result<std::string> LaneExecutor::introduce(uint64_t communicator, int rank, int ranks) {
@@ -44,7 +43,7 @@ Status LaneExecutor::meet(Meeting meeting) {
     const Entered entered(gpu_.driver(), gpu_.context());
     ECCL_TRY(entered.status());
     sharers_ = neighbours_->sharers(rank_);
-    Residents::of(gpu_).join(neighbours_->communicator(), sharers_);
+    residents_.join(neighbours_->communicator(), sharers_);
     return neighbours_->reach(rank_);
   }
   ECCL_INFO("calls on %s are staged through the host: %s", gpu_.name().c_str(), why.c_str());

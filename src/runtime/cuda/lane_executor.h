@@ -15,6 +15,7 @@
 #include "runtime/cuda/call_order.h"
 #include "runtime/cuda/device_plan.h"
 #include "runtime/cuda/rank_state.h"
+#include "runtime/cuda/residents.h"
 #include "runtime/cuda/staged_executor.h"
 
 namespace eccl::runtime::cuda {
@@ -26,6 +27,7 @@ class LaneExecutor final : public StagedExecutor {
   /// `descriptors`: memory may be lent to other processes by these.
   LaneExecutor(Gpu& gpu, const ExecutorContext& context, bool descriptors)
       : StagedExecutor(gpu, context),
+        residents_(Residents::of(gpu)),
         descriptors_(descriptors),
         ways_{context.connection, context.hasLeft, context.usesMemory} {}
   ~LaneExecutor() override;
@@ -80,6 +82,7 @@ class LaneExecutor final : public StagedExecutor {
   Status launch(std::span<Work* const> works, NativeStream stream);
   Status launchOne(const std::vector<Work*>& works, DataType type, const Queue& queue);
 
+  Residents& residents_;
   const bool descriptors_;
   const Relay::Ways ways_;
   int rank_ = 0;

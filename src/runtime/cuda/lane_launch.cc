@@ -5,7 +5,6 @@
 
 #include "runtime/cuda/lane_run.h"
 #include "runtime/cuda/lanes/compile.h"
-#include "runtime/cuda/residents.h"
 
 namespace eccl::runtime::cuda {
 
@@ -110,11 +109,15 @@ Status LaneExecutor::launch(std::span<Work* const> works, NativeStream stream) {
 /// each as a whole. The first that is not complete is in a kernel on each of its ranks, as those before it are
 /// over.
 std::vector<std::vector<Work*>> LaneExecutor::whatFits(const std::vector<Work*>& works) const {
+  const auto isOfMine = [&](const Work* work) {
+    return static_cast<const LaneExecutor*>(work->executor)->neighbours_ == neighbours_;
+  };
+  if (std::all_of(works.begin(), works.end(), isOfMine)) return {works};  // most
   std::map<uint64_t, std::vector<Work*>> communicators;
   for (Work* work : works)
     communicators[static_cast<const LaneExecutor*>(work->executor)->neighbours_->communicator()].push_back(
         work);
-  const uint32_t share = Residents::of(gpu_).share();
+  const uint32_t share = residents_.share();
   std::vector<std::vector<Work*>> kernels;
   Residents::Blocks there;
   for (const auto& [communicator, its] : communicators) {
@@ -168,14 +171,14 @@ Status LaneExecutor::launchOne(const std::vector<Work*>& works, DataType type, c
   ECCL_TRY(checkRoom(works));
   Residents::Blocks each;
   for (size_t i = 0; i < works.size(); ++i) each[placeOf(*works[i])] += calls.call[i].blocks;
-  if (!queue.capture.goesOn()) ECCL_TRY(Residents::of(gpu_).makeRoom(each, queue.stream));
+  if (!queue.capture.goesOn()) ECCL_TRY(residents_.makeRoom(each, queue.stream));
   ECCL_ASSIGN(const Function kernel, gpu_.kernel(type));
   void* arguments[] = {&calls};
   ECCL_TRY(gpu_.driver().check(gpu_.driver().cuLaunchKernel(kernel, blocks, 1, 1, lanes::kThreads, 1, 1, 0,
                                                             queue.stream, arguments, nullptr),
                                "cuLaunchKernel", "of %u blocks in the call's stream %p of %s", blocks,
                                static_cast<void*>(queue.stream), gpu_.name().c_str()));
-  if (!queue.capture.goesOn()) ECCL_TRY(Residents::of(gpu_).note(each, queue.stream));
+  if (!queue.capture.goesOn()) ECCL_TRY(residents_.note(each, queue.stream));
   for (const Work* work : works) {
     CallOrder& order = static_cast<LaneExecutor*>(work->executor)->kept_->order;
     ECCL_TRY(order.note(CallOrder::lineOf(*work), queue.stream, queue.capture));

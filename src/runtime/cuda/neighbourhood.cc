@@ -272,8 +272,8 @@ Result<ReportPlace> Neighbourhood::begin(const Entry& entry) {
     return Status::error(
         eccl::Code::invalidUsage,
         "rank %d makes its %s number %llu behind the %s of rank %d, which waits for it: the stream %p of %s "
-        "holds "
-        "up the stream %p. Make both calls in one group, or in streams of their own that are non-blocking",
+        "holds up the stream %p. Make both calls in one group, or in streams of their own that are "
+        "non-blocking",
         entry.rank, nameOf(entry), static_cast<unsigned long long>(entry.number), nameOf(other), other.rank,
         static_cast<void*>(other.queue.stream), gpu.name().c_str(), static_cast<void*>(entry.queue.stream));
   }

@@ -90,16 +90,12 @@ void FlowSockets::takeBack(size_t flow) {
 
 // A flow whose socket is lost counts for nothing: there may be another between its rails.
 void FlowSockets::prefer() {
-  const std::vector<SocketReport> there = connection_.path()->sockets();
-  const auto isThere = [&](const Flow& flow) {
-    return std::any_of(there.begin(), there.end(), [&](const SocketReport& socket) {
-      return socket.ends.local.port() == flow.port && isBetween(flow, socket.ends);
-    });
-  };
+  const std::vector<SocketReport> there = reports();
   connection_.path()->preferSockets([&](const SocketEnds& ends) {
     bool between = false, itself = false;
-    for (const Flow& flow : flows_) {
-      if (flow.port == 0 || !isBetween(flow, ends) || !isThere(flow)) continue;
+    for (size_t i = 0; i < flows_.size(); ++i) {
+      const Flow& flow = flows_[i];
+      if (there[i].ends.local.port() == 0 || !isBetween(flow, ends)) continue;
       between = true;
       itself = itself || ends.local.port() == flow.port;
     }

@@ -125,8 +125,8 @@ void Widening::lost(const SocketEnds& ends, const std::string& why) {
   const int self = context_.options.rank, peer = connection_.peer();
   const std::string here = railAt(self, ends.local), there = railAt(peer, ends.remote);
   const std::string text = format(
-      "the rail between %s of %s and %s of %s is lost: %s. They go on without it, and try it again from time "
-      "to time",
+      "the rail between %s of %s and %s of %s is lost: %s. They go on without it, and try it again from "
+      "time to time",
       here.c_str(), context_.describe(self).c_str(), there.c_str(), context_.describe(peer).c_str(),
       why.c_str());
   tell(context_.saidOfRails
